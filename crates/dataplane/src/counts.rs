@@ -24,6 +24,15 @@ pub struct ConnectCounts {
     pub frontends: u64,
 }
 
+/// Accepted and refused connections of a Service, as eBPF mode counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionCount {
+    /// Connections that got an endpoint.
+    pub accepted: u64,
+    /// Connections that were refused, because the Service has no endpoint.
+    pub refused: u64,
+}
+
 /// Counters of iptables mode for one IP family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IptablesCounts {

@@ -28,8 +28,7 @@ pub mod nftables;
 mod test_plans;
 pub mod userspace;
 
-pub use counts::{ConnectCounts, Counts, IptablesCounts, TableCounts};
-use ebpf::ConnectionCount;
+pub use counts::{ConnectCounts, ConnectionCount, Counts, IptablesCounts, TableCounts};
 
 /// Addresses of endpoints, each with its Service: a Service ends only its own connections, although any namespace may
 /// name the address of a Pod in a slice.

@@ -26,6 +26,7 @@
 pub mod arp_client;
 mod backend;
 mod cluster;
+mod control_group;
 mod enclosure;
 mod etcd;
 mod namespaced_test;
@@ -37,6 +38,7 @@ mod until;
 
 pub use backend::Backend;
 pub use cluster::{Cluster, ClusterError, Member, NETNS_DIRECTORY};
+pub use control_group::ControlGroup;
 pub use enclosure::{EnclosureError, Inside, RUN_DIRECTORY, cover_file, enclose, host_listener, settle};
 pub use etcd::EtcdServer;
 pub use namespaced_test::{in_namespace, skip_inside};

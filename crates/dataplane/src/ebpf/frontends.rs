@@ -34,7 +34,8 @@ pub fn groups(plan: &Plan, service: &ObjectKey) -> Vec<Group> {
     for port in plan.ports_of(service).filter(|port| is_served(port)) {
         let detects_pods = plan.settings().pods.covers(port.key.family);
         for frontend in &port.frontends {
-            let (Some(address), Some(set)) = (frontend.address, local_treatment(frontend, detects_pods)) else {
+            let (Some(address), Some(set)) = (frontend.address, local_treatment(frontend, detects_pods))
+            else {
                 continue;
             };
             let at = SocketAddr::new(address, frontend.port);
@@ -80,7 +81,11 @@ fn local_treatment(frontend: &Frontend, detects_pods: bool) -> Option<Option<Set
         return None;
     }
     // Without detection, connections of Pods count as connections from outside.
-    let of_pods = frontend.target(if detects_pods { Origin::Pod } else { Origin::Outside });
+    let of_pods = frontend.target(if detects_pods {
+        Origin::Pod
+    } else {
+        Origin::Outside
+    });
     match (of_pods, frontend.target(Origin::Node)) {
         (Target::Reject, Target::Reject) => Some(None),
         (

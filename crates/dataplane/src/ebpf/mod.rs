@@ -27,14 +27,14 @@ use netlink::nftables::{ExternalChange, Monitor};
 use plan::{Changes, Plan, Scheduler};
 
 use crate::nftables::{self, NftablesDataplane};
-use crate::{Applied, ConnectCounts, Counts, Dataplane, DataplaneError};
+use crate::{Applied, ConnectCounts, ConnectionCount, Counts, Dataplane, DataplaneError};
 
 use objects::{EbpfError, Objects};
 use services::Services;
 
 pub use control_group::ControlGroupError;
 pub use layout::Limits;
-pub use objects::{ConnectionCount, remove_pins};
+pub use objects::remove_pins;
 
 /// Function that loads a program into the kernel.
 pub type Load = fn(Hook, &[Instruction]) -> Result<Program, BpfError>;
@@ -236,7 +236,10 @@ impl Dataplane for EbpfDataplane {
         Counts {
             connect: Some(ConnectCounts {
                 is_attached: self.objects.as_ref().is_some_and(Objects::is_attached),
-                frontends: self.objects.as_ref().map_or(0, |_| self.services.frontends() as u64),
+                frontends: self
+                    .objects
+                    .as_ref()
+                    .map_or(0, |_| self.services.frontends() as u64),
             }),
             ..self.rules.counts()
         }

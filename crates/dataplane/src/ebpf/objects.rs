@@ -7,7 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use netlink::bpf::{
-    Attachment, BpfError, FILE_SYSTEM, Hook, Map, Program, is_file_system, mount_file_system, namespace_cookie,
+    Attachment, BpfError, FILE_SYSTEM, Hook, Map, Program, is_file_system, mount_file_system,
+    namespace_cookie,
 };
 
 use super::Options;
@@ -15,6 +16,7 @@ use super::control_group::{ControlGroupError, open_control_group};
 use super::layout::{Shapes, VERSION, frontend_value, socket_address, socket_bytes};
 use super::programs::{MapDescriptors, Variant, program};
 use super::services::{Edit, KernelState};
+use crate::counts::ConnectionCount;
 
 /// Reasons why connections are not balanced by eBPF. The nftables rules serve them then.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +28,9 @@ pub enum EbpfError {
     #[error(transparent)]
     Bpf(#[from] BpfError),
     /// The network namespace of this process is unknown: Linux before 5.14. A retry does not help.
-    #[error("--ebpf-pods=false needs the number of this network namespace (SO_NETNS_COOKIE, Linux 5.14): {0}")]
+    #[error(
+        "--ebpf-pods=false needs the number of this network namespace (SO_NETNS_COOKIE, Linux 5.14): {0}"
+    )]
     Namespace(#[source] io::Error),
     /// A former pin cannot be replaced. A retry helps after it was removed.
     #[error("cannot replace {path}: {source}")]
@@ -96,15 +100,6 @@ impl Maps {
     }
 }
 
-/// Accepted and refused connections of a counter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ConnectionCount {
-    /// Connections that got an endpoint.
-    pub accepted: u64,
-    /// Connections that were refused, because the Service has no endpoint.
-    pub refused: u64,
-}
-
 /// Objects of this mode in the kernel.
 #[derive(Debug)]
 pub struct Objects {
@@ -148,7 +143,16 @@ impl Objects {
             Some(maps) => maps,
             None => Maps::create(&shapes)?,
         };
-        let load = |can_refuse| load_all(options, &maps, Variant { only_namespace, can_refuse });
+        let load = |can_refuse| {
+            load_all(
+                options,
+                &maps,
+                Variant {
+                    only_namespace,
+                    can_refuse,
+                },
+            )
+        };
         let (programs, can_refuse) = match load(true) {
             // Linux before 5.18 has no `bpf_set_retval`.
             Err(BpfError::Rejected { .. }) => (load(false)?, false),
@@ -213,16 +217,21 @@ impl Objects {
 
     /// Writes changes in their order.
     pub fn write(&self, edit: &Edit) -> Result<(), BpfError> {
-        let number_bytes = |numbers: &[u32]| -> Vec<u8> {
-            numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
-        };
+        let number_bytes =
+            |numbers: &[u32]| -> Vec<u8> { numbers.iter().flat_map(|number| number.to_ne_bytes()).collect() };
         let zeros = vec![0; edit.added_counters.len() * self.maps.counters.value_bytes()];
-        self.maps.counters.update(&number_bytes(&edit.added_counters), &zeros)?;
+        self.maps
+            .counters
+            .update(&number_bytes(&edit.added_counters), &zeros)?;
         let (keys, values) = edit.endpoint_bytes();
         self.maps.endpoints.update(&keys, &values)?;
         let (keys, values) = edit.frontend_bytes();
         self.maps.frontends.update(&keys, &values)?;
-        let gone: Vec<u8> = edit.deleted_frontends.iter().flat_map(|at| socket_bytes(*at)).collect();
+        let gone: Vec<u8> = edit
+            .deleted_frontends
+            .iter()
+            .flat_map(|at| socket_bytes(*at))
+            .collect();
         self.maps.frontends.delete(&gone)?;
         self.maps.endpoints.delete(&edit.deleted_endpoints.concat())?;
         self.maps.counters.delete(&number_bytes(&edit.deleted_counters))
@@ -266,9 +275,13 @@ impl Objects {
 
     /// Returns true if all programs are attached.
     pub fn is_attached(&self) -> bool {
-        let is_at = |(hook, attachment): &(Hook, Attachment)| attachment.is_at(*hook, self.control_group_inode);
+        let is_at =
+            |(hook, attachment): &(Hook, Attachment)| attachment.is_at(*hook, self.control_group_inode);
         self.attachments.len() == Hook::ALL.len()
-            && self.attachments.iter().all(|attached| is_at(attached).unwrap_or(false))
+            && self
+                .attachments
+                .iter()
+                .all(|attached| is_at(attached).unwrap_or(false))
     }
 }
 
@@ -285,7 +298,10 @@ fn pin_directory(base: &Path) -> io::Result<PathBuf> {
     let parent = base.parent().unwrap_or(base);
     if !is_file_system(parent) {
         if parent != Path::new(FILE_SYSTEM) {
-            return Err(io::Error::other(format!("{} is no bpf file system", parent.display())));
+            return Err(io::Error::other(format!(
+                "{} is no bpf file system",
+                parent.display()
+            )));
         }
         mount_file_system(parent)?;
     }

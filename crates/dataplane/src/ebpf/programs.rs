@@ -5,8 +5,8 @@
 //! Endpoints of a generation are deleted only after the frontend has another one.
 
 use netlink::bpf::{
-    Assembler, AssemblyError, Condition, Helper, Hook, Instruction, Label, R0, R1, R2, R3, R4, R6, R7, R8, R10,
-    Register, Width,
+    Assembler, AssemblyError, Condition, Helper, Hook, Instruction, Label, R0, R1, R2, R3, R4, R6, R7, R8,
+    R10, Register, Width,
 };
 
 use super::layout::{COUNT_BITS, COUNTER_OFFSET, ENDPOINTS_MAX, PORT_OFFSET, SOCKET_BYTES};
@@ -71,7 +71,11 @@ enum Addresses {
 /// # Errors
 ///
 /// [`AssemblyError`], which is a defect.
-pub fn program(hook: Hook, maps: MapDescriptors, variant: Variant) -> Result<Vec<Instruction>, AssemblyError> {
+pub fn program(
+    hook: Hook,
+    maps: MapDescriptors,
+    variant: Variant,
+) -> Result<Vec<Instruction>, AssemblyError> {
     match hook {
         Hook::Connect4 => connect(Addresses::V4, maps, variant),
         Hook::Connect6 => connect(Addresses::V6, maps, variant),

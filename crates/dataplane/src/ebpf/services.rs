@@ -132,7 +132,8 @@ impl Services {
                 let is_left = |at: &SocketAddr| placed.iter().any(|now| now.group.frontends.contains(at));
                 edit.deleted_frontends.extend(frontends.filter(|at| !is_left(at)));
                 if placed.iter().all(|now| now.word != gone.word) {
-                    edit.deleted_endpoints.extend(gone.endpoints().map(|(key, _)| key));
+                    edit.deleted_endpoints
+                        .extend(gone.endpoints().map(|(key, _)| key));
                 }
                 if placed.iter().all(|now| now.counter != gone.counter) {
                     edit.deleted_counters.push(gone.counter);
@@ -156,12 +157,20 @@ impl Services {
     /// notice nothing.
     pub fn reconcile(&mut self, plan: &Plan, kernel: &KernelState) -> Edit {
         let words = kernel.frontends.values();
-        let (generation, counter) = words.fold((self.generation, self.counter), |(generation, counter), now| {
-            (generation.max(now.0.generation() + 1), counter.max(now.1 + 1))
-        });
-        let of_endpoints = kernel.endpoints.keys().map(|key| Word(u64::from_ne_bytes(*key)).generation() + 1);
+        let (generation, counter) = words
+            .fold((self.generation, self.counter), |(generation, counter), now| {
+                (generation.max(now.0.generation() + 1), counter.max(now.1 + 1))
+            });
+        let of_endpoints = kernel
+            .endpoints
+            .keys()
+            .map(|key| Word(u64::from_ne_bytes(*key)).generation() + 1);
         self.generation = of_endpoints.fold(generation.max(1), u64::max);
-        self.counter = kernel.counters.iter().map(|known| known + 1).fold(counter, u32::max);
+        self.counter = kernel
+            .counters
+            .iter()
+            .map(|known| known + 1)
+            .fold(counter, u32::max);
         self.placed.clear();
         let mut edit = Edit::default();
         let mut used = HashSet::new();
@@ -195,16 +204,19 @@ impl Services {
     /// Adds what only the kernel has, or lacks.
     fn add_leftovers(&self, kernel: &KernelState, edit: &mut Edit) {
         let placed = || self.placed.values().flatten();
-        let frontends: HashSet<SocketAddr> =
-            placed().flat_map(|placed| placed.group.frontends.iter().copied()).collect();
-        let endpoints: HashSet<[u8; 8]> =
-            placed().flat_map(|placed| placed.endpoints().map(|(key, _)| key)).collect();
+        let frontends: HashSet<SocketAddr> = placed()
+            .flat_map(|placed| placed.group.frontends.iter().copied())
+            .collect();
+        let endpoints: HashSet<[u8; 8]> = placed()
+            .flat_map(|placed| placed.endpoints().map(|(key, _)| key))
+            .collect();
         let counters: HashSet<u32> = placed().map(|placed| placed.counter).collect();
         let gone = kernel.frontends.keys().filter(|at| !frontends.contains(at));
         edit.deleted_frontends.extend(gone.copied());
         let gone = kernel.endpoints.keys().filter(|key| !endpoints.contains(*key));
         edit.deleted_endpoints.extend(gone.copied());
-        edit.deleted_counters.extend(kernel.counters.difference(&counters));
+        edit.deleted_counters
+            .extend(kernel.counters.difference(&counters));
         edit.added_counters = counters.difference(&kernel.counters).copied().collect();
     }
 
@@ -236,7 +248,8 @@ impl Services {
                 edit.added_endpoints.extend(placed.endpoints());
             }
             for at in &placed.group.frontends {
-                let is_known = known.is_some_and(|known| known.word == word && known.group.frontends.contains(at));
+                let is_known =
+                    known.is_some_and(|known| known.word == word && known.group.frontends.contains(at));
                 if !is_known {
                     edit.changed_frontends.insert(*at, (word, counter));
                 }

@@ -1,6 +1,7 @@
 //! Test suite for all data planes: real packets are handled as `Plan::decide` and `explain::trace` state, for random
 //! Services.
 
+mod control_groups;
 mod drain;
 mod followed;
 mod ping;
@@ -51,6 +52,8 @@ struct Mode {
     has_rules: bool,
     /// True if the data plane answers echo requests.
     answers_ping: bool,
+    /// True if TCP clients of the node get their endpoint when they connect.
+    chooses_at_connect: bool,
 }
 
 /// Generates the tests of each data plane.
@@ -96,11 +99,17 @@ battery! {
     };
     iptables_legacy => in_kernel(|| open_iptables(Variant::Legacy));
     iptables_nft => in_kernel(|| open_iptables(Variant::Nft));
+    ebpf => Mode {
+        answers_ping: true,
+        chooses_at_connect: true,
+        ..in_kernel(control_groups::open_ebpf)
+    };
     userspace => Mode {
         open: || Ok(Box::new(UserspaceDataplane::open(dataplane::userspace::Options::default())?)),
         keeps_source: false,
         has_rules: false,
         answers_ping: true,
+        chooses_at_connect: false,
     };
 }
 
@@ -110,6 +119,7 @@ fn in_kernel(open: fn() -> Opened) -> Mode {
         keeps_source: true,
         has_rules: false,
         answers_ping: false,
+        chooses_at_connect: false,
     }
 }
 
@@ -127,10 +137,16 @@ fn send_packets(mode: Mode) {
             scope.spawn(move || send_packets_at_node(mode, node));
         }
     });
+    if mode.chooses_at_connect {
+        control_groups::remove();
+    }
 }
 
 /// Tests random clusters, each applied on top of the previous one.
 fn send_packets_at_node(mode: Mode, node: u32) {
+    if mode.chooses_at_connect {
+        control_groups::enter(&format!("node-{node}"));
+    }
     let run = Run::new(mode);
     let config = Config {
         cases: CLUSTERS / NODES,
@@ -147,6 +163,17 @@ fn send_packets_at_node(mode: Mode, node: u32) {
         panic!("node {node}: {error}");
     }
     run.followed.assert_used();
+    let [accepted, refused] = run.connections.get();
+    assert_eq!(
+        accepted > 0,
+        mode.chooses_at_connect,
+        "{accepted} endpoints were chosen at connect()"
+    );
+    assert_eq!(
+        refused > 0,
+        mode.chooses_at_connect,
+        "{refused} connections were refused at connect()"
+    );
 }
 
 /// Returns a generator with a fixed seed per node, so that failures are reproducible.
@@ -166,6 +193,8 @@ struct Run {
     /// Last client port of a UDP socket.
     port: AtomicU16,
     followed: Followed,
+    /// Connections that the data plane counted: accepted and refused.
+    connections: Cell<[u64; 2]>,
 }
 
 impl Run {
@@ -202,6 +231,7 @@ impl Run {
             before: RefCell::default(),
             clusters: Cell::new(0),
             port: AtomicU16::new(0),
+            connections: Cell::default(),
         }
     }
 
@@ -213,7 +243,7 @@ impl Run {
         thread::scope(|scope| {
             for client in clients {
                 let probes = Probes {
-                    keeps_source: self.mode.keeps_source,
+                    mode: self.mode,
                     node: self.world.node(),
                     followed: &self.followed,
                     plan: &plan,
@@ -221,9 +251,20 @@ impl Run {
                     port: &self.port,
                 };
                 let traces = Traces::of(cluster, &self.world, &plan);
-                scope.spawn(move || probes.run(&traces));
+                scope.spawn(move || {
+                    if probes.mode.chooses_at_connect && client.name == "outside" {
+                        control_groups::enter("outside");
+                    }
+                    probes.run(&traces);
+                });
             }
         });
+        let counts = self.dataplane.borrow().connections_of_services();
+        let [accepted, refused] = self.connections.get();
+        self.connections.set([
+            accepted + counts.values().map(|count| count.accepted).sum::<u64>(),
+            refused + counts.values().map(|count| count.refused).sum::<u64>(),
+        ]);
     }
 
     /// Applies the cluster, by the same data plane or by that of the next process.
@@ -245,12 +286,14 @@ impl Run {
             *dataplane = node.enter(self.mode.open).unwrap();
         }
         let (plan, dataplane) = (&*plan, &mut *dataplane);
-        let (applied, drift): (Applied, usize) = node.enter(move || {
+        let (applied, drift, fault): (Applied, usize, Option<String>) = node.enter(move || {
             let applied = dataplane.apply(plan, &changes).unwrap();
             write_elsewhere();
-            (applied, dataplane.repair(plan).unwrap())
+            let drift = dataplane.repair(plan).unwrap();
+            (applied, drift, dataplane.fault().map(str::to_owned))
         });
         node.enter(forget_datagram_flows);
+        assert_eq!(fault, None);
         assert_eq!(applied.skipped, [], "the kernel refuses Services");
         assert_eq!(drift, 0, "drift right after a change");
     }
@@ -259,7 +302,7 @@ impl Run {
 /// Connections of one client.
 #[derive(Clone, Copy)]
 struct Probes<'a> {
-    keeps_source: bool,
+    mode: Mode,
     node: &'a Member,
     followed: &'a Followed,
     plan: &'a Plan,
@@ -341,8 +384,13 @@ impl Probes<'_> {
             traces::assert_endpoint(stated, by, choice.masquerade, choices.len());
             // Masqueraded connections of the node itself may keep their address.
             let is_visible = !World::node_addresses().contains(&packet.source);
+            // A Pod that gets itself as its endpoint when it connects keeps its address; by the rules it is masqueraded.
+            let may_be_direct = self.mode.chooses_at_connect && packet.protocol == Protocol::Tcp;
+            let may_keep_source = may_be_direct && by.ip() == packet.source;
             assert!(
-                (source != packet.source) == (choice.masquerade || !self.keeps_source) || !is_visible,
+                (source != packet.source) == (choice.masquerade || !self.mode.keeps_source)
+                    || !is_visible
+                    || may_keep_source,
                 "{what}: {by} was asked from {source}"
             );
             chosen.push(by);
@@ -371,7 +419,13 @@ impl Probes<'_> {
         let to = SocketAddr::new(packet.destination, packet.port);
         let client = self.client.open(packet.protocol, packet.destination, port);
         let source = SocketAddr::new(packet.source, client.port());
-        let turn = self.followed.turn(packet, source);
+        // Connection tracking does not see the frontend of a connection whose endpoint was chosen before its first packet.
+        let may_be_direct = self.mode.chooses_at_connect && packet.protocol == Protocol::Tcp;
+        let turn = if may_be_direct {
+            None
+        } else {
+            self.followed.turn(packet, source)
+        };
         let outcome = client.ask(to, is_answer_due);
         if let Some(turn) = turn {
             turn.compare(self.node, stated, packet, source, &outcome);

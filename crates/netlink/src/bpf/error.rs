@@ -17,7 +17,9 @@ pub enum BpfError {
         operation: &'static str,
     },
     /// The kernel lacks bpf(2), or the part of it. A retry does not help.
-    #[error("{operation}: the kernel does not support it ({source}); Linux 5.10 with CONFIG_CGROUP_BPF is needed")]
+    #[error(
+        "{operation}: the kernel does not support it ({source}); Linux 5.10 with CONFIG_CGROUP_BPF is needed"
+    )]
     Unsupported {
         /// The operation.
         operation: &'static str,

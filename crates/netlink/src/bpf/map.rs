@@ -179,8 +179,13 @@ impl Map {
                 let mut attributes = self.batch(left, None, count);
                 // SAFETY: the keys have `count` elements of the size of this map and outlive the call, which only reads
                 // them. The kernel writes the number of deleted elements to the attributes.
-                let deleted =
-                    unsafe { bpf(Command::MapDeleteBatch, "deleting from an eBPF map", &mut attributes) };
+                let deleted = unsafe {
+                    bpf(
+                        Command::MapDeleteBatch,
+                        "deleting from an eBPF map",
+                        &mut attributes,
+                    )
+                };
                 left = match deleted {
                     Ok(_) => &[],
                     Err(error) if error.is_absent() => {
@@ -320,7 +325,9 @@ fn count_of_ranges(list: &str) -> Option<usize> {
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
         Some(last.checked_sub(first)? + 1)
     });
-    ranges.sum::<Option<usize>>().map(|count| count.clamp(1, CPUS_MAX))
+    ranges
+        .sum::<Option<usize>>()
+        .map(|count| count.clamp(1, CPUS_MAX))
 }
 
 #[cfg(test)]

@@ -139,7 +139,11 @@ fn load(hook: Hook, instructions: &[Instruction], log: &mut [u8]) -> Result<Owne
         license: LICENSE.as_ptr() as u64,
         log_level: u32::from(!log.is_empty()),
         log_bytes: log.len() as u32,
-        log: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
+        log: if log.is_empty() {
+            0
+        } else {
+            log.as_mut_ptr() as u64
+        },
         kernel_version: 0,
         flags: 0,
         name: object_name(hook.name()),

@@ -70,7 +70,10 @@ fn internal_policy_local_has_local_endpoints() {
 /// EPT-11: affinity needs the address of the client.
 #[test]
 fn affinity_leaves_frontends_to_nftables() {
-    assert_eq!(groups_of(settings(), json!({"sessionAffinity": "ClientIP"}), json!({})), []);
+    assert_eq!(
+        groups_of(settings(), json!({"sessionAffinity": "ClientIP"}), json!({})),
+        []
+    );
 }
 
 #[test]
@@ -81,7 +84,11 @@ fn annotations_that_end_connections_leave_frontends_to_nftables() {
         ("service.portolan.dev/rebalance-percent", "50"),
         ("service.portolan.dev/scheduler", "rr"),
     ] {
-        assert_eq!(groups_of(settings(), json!({}), json!({name: value})), [], "{name}");
+        assert_eq!(
+            groups_of(settings(), json!({}), json!({name: value})),
+            [],
+            "{name}"
+        );
     }
 }
 

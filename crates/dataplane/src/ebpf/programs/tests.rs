@@ -47,6 +47,9 @@ fn verifier_accepts_programs() {
         let mut broken = program(Hook::Connect4, descriptors, refusing).unwrap();
         broken.pop();
         let error = Program::load(Hook::Connect4, &broken).unwrap_err();
-        assert!(matches!(&error, BpfError::Rejected { log, .. } if !log.is_empty()), "{error}");
+        assert!(
+            matches!(&error, BpfError::Rejected { log, .. } if !log.is_empty()),
+            "{error}"
+        );
     });
 }

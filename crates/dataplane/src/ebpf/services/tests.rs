@@ -30,10 +30,16 @@ fn write(kernel: &mut KernelState, edit: &Edit) {
         kernel.frontends.insert(*at, *value);
         assert_complete(kernel);
     }
-    kernel.frontends.retain(|at, _| !edit.deleted_frontends.contains(at));
-    kernel.endpoints.retain(|key, _| !edit.deleted_endpoints.contains(key));
+    kernel
+        .frontends
+        .retain(|at, _| !edit.deleted_frontends.contains(at));
+    kernel
+        .endpoints
+        .retain(|key, _| !edit.deleted_endpoints.contains(key));
     assert_complete(kernel);
-    kernel.counters.retain(|counter| !edit.deleted_counters.contains(counter));
+    kernel
+        .counters
+        .retain(|counter| !edit.deleted_counters.contains(counter));
 }
 
 fn load(kernel: &mut KernelState, services: &mut Services, plan: &Plan) {
@@ -72,7 +78,10 @@ fn changed_endpoints_get_a_new_generation() {
     assert_ne!(kernel.frontends, before);
     assert_eq!(
         endpoints_of(&kernel, "10.96.0.1:80"),
-        ["10.244.0.2:8080".parse().unwrap(), "10.244.0.3:8080".parse().unwrap()]
+        [
+            "10.244.0.2:8080".parse().unwrap(),
+            "10.244.0.3:8080".parse().unwrap()
+        ]
     );
     assert_eq!(kernel.endpoints.len(), 2, "former endpoints are deleted");
     assert_eq!(kernel.counters.len(), 1, "the counter goes on");
@@ -126,7 +135,10 @@ fn frontend_of_a_deleted_service_passes_to_another_one() {
         let mut kernel = kernel.clone();
         load(&mut kernel, &mut services, &plan);
         write(&mut kernel, &services.change(&plan, services_in_order));
-        assert_eq!(endpoints_of(&kernel, "10.96.0.1:80"), ["10.244.0.2:8080".parse().unwrap()]);
+        assert_eq!(
+            endpoints_of(&kernel, "10.96.0.1:80"),
+            ["10.244.0.2:8080".parse().unwrap()]
+        );
     }
 }
 
@@ -141,7 +153,10 @@ fn next_process_takes_over_without_a_change() {
     assert_eq!(next.reconcile(&plan, &kernel).elements(), 0);
     let web = put(&mut plan, "web", "10.96.0.1", &["10.244.0.3"]);
     write(&mut kernel, &next.change(&plan, [&web]));
-    assert_eq!(endpoints_of(&kernel, "10.96.0.1:80"), ["10.244.0.3:8080".parse().unwrap()]);
+    assert_eq!(
+        endpoints_of(&kernel, "10.96.0.1:80"),
+        ["10.244.0.3:8080".parse().unwrap()]
+    );
 }
 
 #[test]
@@ -153,12 +168,17 @@ fn foreign_changes_are_repaired() {
     load(&mut kernel, &mut services, &plan);
     let key = *kernel.endpoints.keys().next().unwrap();
     kernel.endpoints.insert(key, "192.0.2.1:1".parse().unwrap());
-    kernel.frontends.insert("10.96.0.9:80".parse().unwrap(), (Word::REFUSE, 99));
+    kernel
+        .frontends
+        .insert("10.96.0.9:80".parse().unwrap(), (Word::REFUSE, 99));
     kernel.counters.insert(99);
     let edit = services.reconcile(&plan, &kernel);
     write(&mut kernel, &edit);
     assert!(edit.elements() > 0);
-    assert_eq!(endpoints_of(&kernel, "10.96.0.1:80"), ["10.244.0.1:8080".parse().unwrap()]);
+    assert_eq!(
+        endpoints_of(&kernel, "10.96.0.1:80"),
+        ["10.244.0.1:8080".parse().unwrap()]
+    );
     assert_eq!(kernel.frontends.len(), 1);
     assert_eq!(services.reconcile(&plan, &kernel).elements(), 0);
 }

@@ -1,0 +1,303 @@
+//! eBPF mode on one host: clients are served while processes of the proxy die and follow each other, and every failure of
+//! eBPF leads to the rules of nftables.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use api::object::{EndpointSlice, ObjectKey, Service};
+use dataplane::Dataplane;
+use dataplane::ebpf::{EbpfDataplane, Limits, Options};
+use netlink::bpf::{Hook, Instruction, Program};
+use netlink::route::{Connection, LinkChange, Route};
+use plan::{Plan, Settings};
+use serde_json::json;
+use testbed::ControlGroup;
+
+/// Frontend with endpoints.
+const FRONTEND: &str = "10.96.0.1:80";
+/// The same as an IPv6 address.
+const MAPPED_FRONTEND: &str = "[::ffff:10.96.0.1]:80";
+/// Frontend without endpoints.
+const EMPTY_FRONTEND: &str = "10.96.0.2:80";
+/// Endpoints that the plans alternate between.
+const ENDPOINTS: [&[&str]; 2] = [&["10.244.0.1", "10.244.0.2"], &["10.244.0.2", "10.244.0.3"]];
+const ENDPOINT_PORT: u16 = 8080;
+/// Name of the control group.
+const GROUP: &str = "clients";
+/// Environment variable with the directory of the control group: the other test started this one as the writer.
+const WRITER: &str = "PORTOLAN_TEST_WRITER";
+/// Kills of the writer while clients connect.
+const KILLS: u64 = 60;
+/// Concurrent clients.
+const CLIENTS: usize = 2;
+
+/// Enters a control group with all endpoints in this network namespace, and returns its options.
+fn set_up() -> Options {
+    let mut connection = Connection::open().unwrap();
+    let loopback = connection.link_index(&"lo".parse().unwrap()).unwrap();
+    connection.change_link(loopback, &LinkChange::up()).unwrap();
+    connection
+        .add_route(&Route::on_link("10.96.0.0/16".parse().unwrap(), loopback))
+        .unwrap();
+    let mut addresses: Vec<&str> = ENDPOINTS.concat();
+    addresses.sort_unstable();
+    addresses.dedup();
+    for address in addresses {
+        connection
+            .add_address(loopback, format!("{address}/32").parse().unwrap())
+            .unwrap();
+        let listener = TcpListener::bind((address, ENDPOINT_PORT)).unwrap();
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                // A client that is gone fails itself.
+                stream.write_all(address.as_bytes()).ok();
+            }
+        });
+    }
+    let group = match ControlGroup::create(&process(), GROUP) {
+        Ok(group) => group,
+        Err(error) => testbed::skip_inside(&format!("no control group for the test: {error}")),
+    };
+    group.enter().unwrap();
+    Options {
+        control_group: Some(group.path().to_owned()),
+        ..Options::default()
+    }
+}
+
+/// Returns the number of this network namespace, which no other test has.
+fn process() -> String {
+    let link = std::fs::read_link("/proc/self/ns/net").unwrap();
+    let digits = link.to_str().unwrap().chars().filter(char::is_ascii_digit);
+    digits.collect()
+}
+
+fn plan(endpoints: &[&str]) -> Plan {
+    let mut plan = Plan::new(Settings::default());
+    for (name, ip) in [("web", "10.96.0.1"), ("empty", "10.96.0.2")] {
+        let service: Service = serde_json::from_value(json!({
+            "metadata": {"namespace": "ns", "name": name},
+            "spec": {"clusterIP": ip, "ports": [{"port": 80}]},
+        }))
+        .unwrap();
+        plan.apply_service(&service);
+    }
+    plan.apply_slice(&slice(endpoints));
+    plan
+}
+
+fn slice(endpoints: &[&str]) -> EndpointSlice {
+    let endpoints: Vec<_> = endpoints.iter().map(|ip| json!({"addresses": [ip]})).collect();
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "ns", "name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+        "addressType": "IPv4", "ports": [{"name": "", "port": ENDPOINT_PORT}], "endpoints": endpoints,
+    }))
+    .unwrap()
+}
+
+/// Opens a data plane and applies a plan. Without permission, the test is skipped.
+fn applied(options: Options, plan: &mut Plan) -> EbpfDataplane {
+    let mut dataplane = EbpfDataplane::open(options).unwrap();
+    let changes = plan.take_changes();
+    assert_eq!(dataplane.apply(plan, &changes).unwrap().skipped, []);
+    if let Some(fault) = dataplane.fault()
+        && (fault.contains("not permitted") || fault.contains("does not support"))
+    {
+        testbed::skip_inside(fault);
+    }
+    dataplane
+}
+
+/// Connects, and returns the address of the endpoint that answers. The peer is the frontend in any case.
+fn ask(frontend: &str) -> std::io::Result<String> {
+    let frontend: SocketAddr = frontend.parse().unwrap();
+    let mut stream = TcpStream::connect_timeout(&frontend, Duration::from_secs(5))?;
+    assert_eq!(stream.peer_addr()?, frontend);
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn assert_served() {
+    assert!(ENDPOINTS.concat().contains(&&*ask(FRONTEND).unwrap()));
+    assert_eq!(
+        ask(EMPTY_FRONTEND).unwrap_err().kind(),
+        ErrorKind::ConnectionRefused
+    );
+}
+
+#[test]
+fn clients_get_endpoints_when_they_connect() {
+    testbed::in_namespace(|| {
+        let mut plan = plan(ENDPOINTS[0]);
+        let mut dataplane = applied(set_up(), &mut plan);
+        assert_served();
+        ask(MAPPED_FRONTEND).unwrap();
+        let counts = dataplane.connection_counts().unwrap();
+        assert_eq!(counts[&ObjectKey::new("ns", "web")].accepted, 2);
+        assert_eq!(counts[&ObjectKey::new("ns", "empty")].refused, 1);
+        assert_eq!(dataplane.counts().connect.unwrap().frontends, 2);
+        assert_eq!(dataplane.repair(&plan).unwrap(), 0);
+        plan.apply_slice(&slice(&["10.244.0.3"]));
+        let changes = plan.take_changes();
+        dataplane.apply(&plan, &changes).unwrap();
+        assert_eq!(ask(FRONTEND).unwrap(), "10.244.0.3");
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
+/// `--ebpf-pods=false`: clients of another network namespace are left to nftables.
+#[test]
+fn only_clients_of_own_namespace_are_served() {
+    testbed::in_namespace(|| {
+        let options = Options {
+            serves_pods: false,
+            ..set_up()
+        };
+        let dataplane = applied(options, &mut plan(ENDPOINTS[0]));
+        let pod = netlink::route::NetworkNamespace::create().unwrap();
+        // Nothing leads to the frontend from there.
+        pod.enter(|| ask(FRONTEND).unwrap_err()).unwrap();
+        let counts = |name| {
+            let counts = dataplane.connection_counts().unwrap();
+            counts[&ObjectKey::new("ns", name)]
+        };
+        assert_eq!(counts("web").accepted, 0);
+        assert_served();
+        assert_eq!(counts("web").accepted, 1);
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
+#[test]
+fn missing_control_group_leads_to_nftables() {
+    testbed::in_namespace(|| {
+        let options = Options {
+            control_group: Some("/does/not/exist".into()),
+            ..set_up()
+        };
+        assert_falls_back(options, "/does/not/exist");
+    });
+}
+
+#[test]
+fn rejected_program_leads_to_nftables() {
+    testbed::in_namespace(|| {
+        let options = Options {
+            load: |hook: Hook, instructions: &[Instruction]| {
+                Program::load(hook, &instructions[..instructions.len() - 1])
+            },
+            ..set_up()
+        };
+        assert_falls_back(options, "verifier");
+    });
+}
+
+#[test]
+fn full_map_leads_to_nftables() {
+    testbed::in_namespace(|| {
+        let options = Options {
+            limits: Limits {
+                endpoints: 1,
+                ..Limits::default()
+            },
+            ..set_up()
+        };
+        assert_falls_back(options, "full");
+    });
+}
+
+/// A process that falls back ends the programs of the former one, which would serve former endpoints.
+#[test]
+fn failure_ends_programs_of_former_process() {
+    testbed::in_namespace(|| {
+        let options = set_up();
+        drop(applied(options.clone(), &mut plan(ENDPOINTS[0])));
+        let options = Options {
+            limits: Limits {
+                endpoints: 1,
+                ..Limits::default()
+            },
+            ..options
+        };
+        assert_falls_back(options, "full");
+    });
+}
+
+fn assert_falls_back(options: Options, reason: &str) {
+    let mut plan = plan(&["10.244.0.3", "10.244.0.1"]);
+    let dataplane = applied(options, &mut plan);
+    let fault = dataplane.fault().expect("a fault");
+    assert!(fault.contains(reason), "{fault}");
+    assert!(!dataplane.counts().connect.unwrap().is_attached);
+    assert_served();
+    assert_ne!(ask(FRONTEND).unwrap(), "10.244.0.2");
+    ControlGroup::remove_all(&process()).unwrap();
+}
+
+/// New connections go on while the process is away, and the next one replaces its programs in place.
+#[test]
+fn no_connection_fails_while_processes_are_killed() {
+    testbed::in_namespace(|| {
+        let options = set_up();
+        drop(applied(options.clone(), &mut plan(ENDPOINTS[0])));
+        let is_over = AtomicBool::new(false);
+        let connections = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..CLIENTS {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        ask(FRONTEND).unwrap_or_else(|error| {
+                            is_over.store(true, Ordering::Relaxed);
+                            panic!("a connection failed: {error}")
+                        });
+                        connections.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            for kill in 0..KILLS {
+                let mut writer = Command::new(std::env::current_exe().unwrap())
+                    .args(["--exact", "write_until_killed", "--nocapture"])
+                    .env(WRITER, options.control_group.as_ref().unwrap())
+                    .stdout(Stdio::null())
+                    .spawn()
+                    .unwrap();
+                thread::sleep(Duration::from_micros(2_000 + 997 * (kill % 40)));
+                writer.kill().unwrap();
+                writer.wait().unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert!(connections.into_inner() > 0);
+        let mut plan = plan(ENDPOINTS[0]);
+        let mut dataplane = applied(options, &mut plan);
+        assert_eq!(dataplane.fault(), None);
+        assert_eq!(dataplane.repair(&plan).unwrap(), 0);
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
+/// The process that the other test starts.
+#[test]
+fn write_until_killed() {
+    let Some(group) = std::env::var_os(WRITER) else {
+        return;
+    };
+    let mut plan = plan(ENDPOINTS[0]);
+    let options = Options {
+        control_group: Some(group.into()),
+        ..Options::default()
+    };
+    let mut dataplane = EbpfDataplane::open(options).unwrap();
+    for turn in 1.. {
+        let changes = plan.take_changes();
+        dataplane.apply(&plan, &changes).unwrap();
+        assert_eq!(dataplane.fault(), None);
+        plan.apply_slice(&slice(ENDPOINTS[turn % 2]));
+    }
+}
