@@ -84,6 +84,10 @@ pub fn remove_leftovers(mode: Option<&str>, scope: LeftoverScope) -> Removal {
         (_, LeftoverScope::OwnModes) => Some(Leftovers::Own),
         (_, LeftoverScope::KubeProxyToo) => Some(Leftovers::All),
     };
+    if mode != Some("ebpf") {
+        let pins = dataplane::ebpf::default_pins();
+        removal.record("programs of eBPF mode", dataplane::ebpf::remove_pins(&pins));
+    }
     if let Some(chains) = chains {
         removal.record("chains of iptables", IptablesDataplane::cleanup(chains));
     }
@@ -102,8 +106,8 @@ fn remove_tables(mode: Option<&str>, scope: LeftoverScope, removal: &mut Removal
         LeftoverScope::OwnModes => Vec::new(),
         LeftoverScope::KubeProxyToo => TABLES.to_vec(),
     };
-    // Userspace mode uses the same table for its redirects.
-    if !matches!(mode, Some("nftables" | "userspace")) {
+    // eBPF mode uses the same table, and userspace mode does for its redirects.
+    if !matches!(mode, Some("nftables" | "ebpf" | "userspace")) {
         tables.push((TableFamily::Inet, OWN_TABLE));
     }
     if tables.is_empty() {

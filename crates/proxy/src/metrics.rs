@@ -55,6 +55,8 @@ pub(crate) struct Values {
     pub(crate) totals: [Totals; 2],
     /// Counters of the data plane.
     pub(crate) counts: Counts,
+    /// Reason why a part of the data plane is not in use.
+    pub(crate) dataplane_fault: Option<String>,
     /// True in iptables mode.
     pub(crate) is_iptables: bool,
 }
@@ -118,6 +120,7 @@ impl Default for Values {
             proxy_livez_total: [0; 2],
             totals: [Totals::default(); 2],
             counts: Counts::default(),
+            dataplane_fault: None,
             is_iptables: false,
         }
     }
@@ -203,7 +206,14 @@ impl Metrics {
         };
         let syncs = &values.sync_proxy_rules_duration_seconds;
         let [ipv4, ipv6] = &values.totals;
-        serde_json::json!({
+        let ebpf = values.counts.connect.map(|connect| {
+            serde_json::json!({
+                "attached": connect.is_attached,
+                "frontends": connect.frontends,
+                "fault": values.dataplane_fault,
+            })
+        });
+        let mut status = serde_json::json!({
             "lastSync": time_of(values.sync_proxy_rules_last_timestamp_seconds),
             "syncs": syncs.count(),
             "secondsInSyncs": syncs.sum(),
@@ -217,7 +227,11 @@ impl Metrics {
             "faultyServices": values.faulty_services,
             "IPv4": of_family(ipv4),
             "IPv6": of_family(ipv6),
-        })
+        });
+        if let Some(ebpf) = ebpf {
+            status["ebpf"] = ebpf;
+        }
+        status
     }
 
     /// Renders all metrics.
@@ -284,6 +298,7 @@ impl Values {
         self.write_own(text);
         self.write_nftables(text);
         self.write_iptables(text);
+        self.write_ebpf(text);
         self.write_labelled(text);
     }
 
@@ -394,6 +409,28 @@ impl Values {
         ] {
             text.family(name, MetricType::Counter, help);
             text.by_family(name, value);
+        }
+    }
+
+    /// Writes the state of eBPF mode.
+    fn write_ebpf(&self, text: &mut KubeProxyText) {
+        let Some(connect) = self.counts.connect else {
+            return;
+        };
+        for (name, help, value) in [
+            (
+                "ebpf_attached",
+                "1 if eBPF programs choose endpoints of TCP when clients connect, 0 if nftables serves all connections",
+                u64::from(connect.is_attached),
+            ),
+            (
+                "ebpf_frontends",
+                "Number of frontends whose endpoints eBPF programs choose",
+                connect.frontends,
+            ),
+        ] {
+            text.family(name, MetricType::Gauge, help);
+            text.sample(name, "", value);
         }
     }
 

@@ -389,6 +389,8 @@ fn traffic(worker: &WeakSender<Update>, query: &str) -> Option<serde_json::Value
             "service": traffic.service,
             "connections": traffic.connections,
             "bytes": traffic.bytes,
+            "chosenAtConnect": traffic.chosen_at_connect,
+            "refusedAtConnect": traffic.refused_at_connect,
         })
     });
     Some(busiest.collect())

@@ -157,6 +157,8 @@ pub(crate) struct Worker<D> {
     refused: BTreeMap<ObjectKey, String>,
     triggers: Vec<Timestamp>,
     started: Timestamp,
+    /// Reason why a part of the data plane is not in use, as it was last reported.
+    reported_fault: Option<String>,
     /// True after the removal of kube-proxy's rules.
     has_taken_over: bool,
     /// Earliest time of the next sync.
@@ -208,6 +210,7 @@ impl<D: Dataplane> Worker<D> {
             refused: BTreeMap::new(),
             triggers: Vec::new(),
             started: Timestamp::now(),
+            reported_fault: None,
             has_taken_over: false,
             ready_at: Instant::now(),
         };
@@ -346,6 +349,7 @@ impl<D: Dataplane> Worker<D> {
             concerned.dedup();
             self.report_faults(&concerned);
             self.record_sync(began.elapsed(), is_full);
+            self.report_dataplane_fault();
             self.ready_at = Instant::now() + self.config.min_sync_period;
         } else {
             // Changes of labels and annotations, for example, concern no rule.
@@ -459,6 +463,31 @@ impl<D: Dataplane> Worker<D> {
         {
             tracing::warn!(%error, "leftover rules not removed");
         }
+    }
+
+    /// Reports a part of the data plane that is not in use, or in use again.
+    pub(super) fn report_dataplane_fault(&mut self) {
+        let fault = self.dataplane.fault().map(str::to_owned);
+        if fault == self.reported_fault {
+            return;
+        }
+        let mode = &self.config.proxy_mode;
+        match &fault {
+            Some(reason) => {
+                let message = format!("{mode} is not usable, and nftables serves all connections: {reason}");
+                self.events.record_node_warning("ProxyModeNotUsable", message);
+            }
+            None => {
+                let message = format!("{mode} is usable again");
+                self.events.record_node_event("ProxyModeUsable", message);
+            }
+        }
+        let counts = self.dataplane.counts();
+        self.shared_status.metrics.update(|values| {
+            values.counts = counts;
+            values.dataplane_fault.clone_from(&fault);
+        });
+        self.reported_fault = fault;
     }
 
     fn record_sync(&mut self, took: Duration, is_full: bool) {

@@ -70,7 +70,7 @@ fn absent_rules(node: Observed<'_>, proxy: &str, mode: &str) -> Option<String> {
     let sets = node.rule_sets();
     let (family, name) = PORTOLAN_TABLE;
     match (proxy, mode) {
-        (PORTOLAN, "nftables") if sets.portolan == Some(false) => {
+        (PORTOLAN, "nftables" | "ebpf") if sets.portolan == Some(false) => {
             Some(format!("the table {family} {name} is"))
         }
         (_, "nftables") if proxy != PORTOLAN => {

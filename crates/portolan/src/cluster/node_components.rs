@@ -136,7 +136,11 @@ impl NodeFlags {
         agent.hidden.extend(user_directory);
         agent.cluster_dns.servers.clone_from(&cluster.cluster_dns);
         Ok(NodeComponents {
-            proxy: NodeProxy { mode, config },
+            proxy: NodeProxy {
+                mode,
+                config,
+                ebpf: self.proxy.ebpf(),
+            },
             dns: self.dns(data_directory, cluster, &node_name, &node_ips)?,
             agent,
             load_balancing: self.load_balancing.settings(data_directory, &node_name, primary),

@@ -1,6 +1,7 @@
 //! The proxy of a node in `portolan up` and `portolan join`, in the mode of `--proxy-mode`.
 
 use client::Client;
+use dataplane::ebpf::{self, EbpfDataplane};
 use dataplane::iptables::{self, IptablesDataplane};
 use dataplane::nftables::{self, NftablesDataplane};
 use dataplane::userspace::{self, UserspaceDataplane};
@@ -19,6 +20,8 @@ pub struct NodeProxy {
     pub mode: Mode,
     /// Settings, with the defaults of the mode.
     pub config: proxy::Config,
+    /// Options of eBPF mode.
+    pub ebpf: ebpf::Options,
 }
 
 /// Checks that a mode works on this host: privileges, kernel and programs.
@@ -28,7 +31,8 @@ pub struct NodeProxy {
 /// An error that names the mode and the missing part.
 pub fn check_mode(mode: Mode) -> Result<(), CommandError> {
     let opened = match mode {
-        Mode::Nftables => open_nftables().map(drop),
+        // Without eBPF this mode runs with the rules of nftables, and reports it.
+        Mode::Nftables | Mode::Ebpf => open_nftables().map(drop),
         Mode::Iptables => open_iptables().map(drop),
         Mode::Userspace => open_userspace().map(drop),
     };
@@ -55,6 +59,10 @@ impl NodeProxy {
                 match node.mode {
                     Mode::Nftables => serve(node.config, client, open_nftables()?, &plan, shutdown).await,
                     Mode::Iptables => serve(node.config, client, open_iptables()?, &plan, shutdown).await,
+                    Mode::Ebpf => {
+                        let dataplane = EbpfDataplane::open(node.ebpf)?;
+                        serve(node.config, client, dataplane, &plan, shutdown).await
+                    }
                     Mode::Userspace => serve(node.config, client, open_userspace()?, &plan, shutdown).await,
                 }
             }

@@ -1,5 +1,7 @@
 //! The proxy of a node: flags of kube-proxy that `portolan up` and `portolan join` have, too (KPF).
 
+use std::path::PathBuf;
+
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use ipnet::IpNet;
@@ -18,9 +20,15 @@ pub struct NodeProxyFlags {
     /// Name of this Node [default: the host name]
     #[arg(long, visible_alias = "node-name", value_name = "NAME", value_parser = parse_node_name)]
     pub hostname_override: Option<String>,
-    /// Kernel interface that implements Services: nftables, iptables, or userspace (a relay in this process)
+    /// Kernel interface that implements Services: nftables, iptables, ebpf (nftables, and eBPF for TCP clients of this node), or userspace (a relay in this process)
     #[arg(long, default_value = Mode::default().name(), value_parser = modes(), value_name = "MODE", hide_possible_values = true)]
     pub proxy_mode: String,
+    /// Control group whose processes are clients of eBPF mode: a directory of cgroup2 [default: all processes of the host]
+    #[arg(long, value_name = "PATH")]
+    pub ebpf_cgroup: Option<PathBuf>,
+    /// Serve Pods by eBPF, too; false leaves them to nftables, for service meshes whose sidecars need to see cluster IPs
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub ebpf_pods: bool,
     /// Pod CIDRs, one per IP family; traffic to cluster IPs from outside these ranges is masqueraded
     #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
     pub cluster_cidr: Vec<IpNet>,
@@ -79,6 +87,15 @@ impl NodeProxyFlags {
     /// Returns the mode. The default mode replaces a mode of kube-proxy that Portolan lacks.
     pub fn mode(&self) -> Mode {
         Mode::from_name(&self.proxy_mode).unwrap_or_default()
+    }
+
+    /// Returns the options of eBPF mode.
+    pub fn ebpf(&self) -> dataplane::ebpf::Options {
+        dataplane::ebpf::Options {
+            control_group: self.ebpf_cgroup.clone(),
+            serves_pods: self.ebpf_pods,
+            ..dataplane::ebpf::Options::default()
+        }
     }
 
     /// Returns the mode and the settings of a proxy that has no other flags.
@@ -144,6 +161,7 @@ fn modes() -> PossibleValuesParser {
         PossibleValue::new(mode.name()).help(match mode {
             Mode::Nftables => "nftables, by netlink",
             Mode::Iptables => "iptables, by iptables-restore, in kube-proxy's chains",
+            Mode::Ebpf => "nftables, and eBPF programs that choose endpoints when TCP clients of this node connect",
             Mode::Userspace => {
                 "a relay in this process: it replaces endpoints that do not answer, but hides client addresses from them"
             }

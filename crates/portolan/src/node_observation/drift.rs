@@ -11,8 +11,8 @@ use super::cluster::Cluster;
 use super::gap::ReadFailure;
 use super::proxies::{Program, RunningProxy};
 
-/// Mode whose table is compared.
-const MODE: &str = "nftables";
+/// Modes whose table is compared.
+const MODES: [&str; 2] = ["nftables", "ebpf"];
 /// Time in which the proxy applies changes that happen between the lists of objects and the read of the table.
 const APPLY_TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -21,7 +21,11 @@ pub fn settings(proxies: &[RunningProxy], host_name: &str) -> Option<Config> {
     let mut writers = proxies.iter().filter(|proxy| proxy.program == Program::Portolan);
     let (writer, other) = (writers.next()?, writers.next());
     let configuration = writer.configuration.as_ref()?;
-    let is_compared = writer.observed.mode.as_deref() == Some(MODE);
+    let is_compared = writer
+        .observed
+        .mode
+        .as_deref()
+        .is_some_and(|mode| MODES.contains(&mode));
     let (_, config) = proxy::configuration::validate(configuration, host_name).ok()?;
     (other.is_none() && is_compared).then_some(config)
 }

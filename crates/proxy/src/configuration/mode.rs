@@ -8,15 +8,17 @@ pub enum Mode {
     Nftables,
     /// iptables, by iptables-restore, in kube-proxy's chains.
     Iptables,
+    /// The rules of nftables, and an eBPF program that chooses endpoints of TCP when a client of the node connects.
+    Ebpf,
     /// A relay in this process: it replaces endpoints that do not answer, but hides client addresses from them.
     Userspace,
 }
 
 impl Mode {
     /// All modes, the default first.
-    pub const ALL: [Self; 3] = [Self::Nftables, Self::Iptables, Self::Userspace];
+    pub const ALL: [Self; 4] = [Self::Nftables, Self::Iptables, Self::Ebpf, Self::Userspace];
     /// All names, for messages.
-    pub const NAMES: &str = "nftables, iptables, userspace";
+    pub const NAMES: &str = "nftables, iptables, ebpf, userspace";
     /// A mode of kube-proxy that Portolan lacks; the default mode replaces it (KPF-16).
     pub const IPVS: &str = "ipvs";
 
@@ -25,6 +27,7 @@ impl Mode {
         match self {
             Self::Nftables => "nftables",
             Self::Iptables => "iptables",
+            Self::Ebpf => "ebpf",
             Self::Userspace => "userspace",
         }
     }

@@ -114,7 +114,7 @@ pub fn validate(
         bind_address_hard_fail: configuration.bind_address_hard_fail,
         proxy_mode: mode.name().to_owned(),
         sync_period: match mode {
-            Mode::Nftables | Mode::Userspace => configuration.nftables.sync_period.0,
+            Mode::Nftables | Mode::Ebpf | Mode::Userspace => configuration.nftables.sync_period.0,
             Mode::Iptables => configuration.iptables.sync_period.0,
         },
         localhost_node_ports: configuration.iptables.localhost_node_ports,
@@ -123,7 +123,7 @@ pub fn validate(
         leftovers: Some(LeftoverScope::KubeProxyToo),
         allows_external_ips: configuration.allows_external_ips(),
         default_scheduler: match mode {
-            Mode::Nftables | Mode::Iptables => Scheduler::Random,
+            Mode::Nftables | Mode::Iptables | Mode::Ebpf => Scheduler::Random,
             Mode::Userspace => Scheduler::RoundRobin,
         },
         configuration: serde_json::to_value(configuration).unwrap_or_default(),
@@ -138,7 +138,7 @@ pub fn validate(
 fn masquerade_all(configuration: &KubeProxyConfiguration) -> bool {
     let (iptables, nftables) = (&configuration.iptables, &configuration.nftables);
     match Mode::from_name(&configuration.mode) {
-        Some(Mode::Nftables) => nftables.masquerade_all,
+        Some(Mode::Nftables | Mode::Ebpf) => nftables.masquerade_all,
         Some(Mode::Iptables) => iptables.masquerade_all,
         Some(Mode::Userspace) | None => iptables.masquerade_all || nftables.masquerade_all,
     }
@@ -223,7 +223,7 @@ fn families(cidrs: &[String]) -> (bool, bool) {
 fn config_with_periods(mode: Mode, configuration: &KubeProxyConfiguration) -> Config {
     let defaults = Config::default();
     match mode {
-        Mode::Nftables | Mode::Userspace => defaults,
+        Mode::Nftables | Mode::Ebpf | Mode::Userspace => defaults,
         Mode::Iptables => Config {
             repair_period: configuration.iptables.sync_period.0,
             min_sync_period: configuration.iptables.min_sync_period.0,

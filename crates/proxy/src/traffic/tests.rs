@@ -52,12 +52,17 @@ fn traffic_counts_flows_by_service() {
             }
         }
         let mut conntrack = Conntrack::open().unwrap();
-        let found = busiest(&mut conntrack, &plan, 10).unwrap();
+        let mut at_connect = HashMap::new();
+        for (name, accepted) in [("busy", 2), ("unused", 0)] {
+            let refused = 0;
+            at_connect.insert(ObjectKey::new("ns", name), ConnectionCount { accepted, refused });
+        }
+        let found = busiest(&mut conntrack, &plan, &at_connect, 10).unwrap();
         let found: Vec<_> = found
             .iter()
-            .map(|traffic| (&*traffic.service, traffic.connections))
+            .map(|traffic| (&*traffic.service, traffic.connections, traffic.chosen_at_connect))
             .collect();
-        assert_eq!(found, [("ns/busy", 3), ("ns/quiet", 1)]);
-        assert_eq!(busiest(&mut conntrack, &plan, 1).unwrap().len(), 1);
+        assert_eq!(found, [("ns/busy", 3, 2), ("ns/quiet", 1, 0)]);
+        assert_eq!(busiest(&mut conntrack, &plan, &at_connect, 1).unwrap().len(), 1);
     });
 }

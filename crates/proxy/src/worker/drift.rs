@@ -66,5 +66,6 @@ impl<D: Dataplane> Worker<D> {
             }
             Err(error) => tracing::error!(%error, "comparison with the kernel failed"),
         }
+        self.report_dataplane_fault();
     }
 }

@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use dataplane::{Applied, Skipped};
+use dataplane::{Applied, ConnectCounts, Counts, Skipped};
 
 use api::object::ObjectKey;
 use client::Event;
@@ -20,6 +20,8 @@ struct Calls {
     failures: usize,
     /// A Service to refuse once.
     refused: Option<ObjectKey>,
+    /// True if a part of the data plane is not in use.
+    has_fault: bool,
 }
 
 /// A data plane that records its calls.
@@ -55,6 +57,21 @@ impl Dataplane for Recorder {
 
     fn repair(&mut self, _: &Plan) -> Result<usize, DataplaneError> {
         Ok(0)
+    }
+
+    fn fault(&self) -> Option<&str> {
+        self.calls().has_fault.then_some("no cgroup2")
+    }
+
+    fn counts(&self) -> Counts {
+        let is_attached = !self.calls().has_fault;
+        Counts {
+            connect: Some(ConnectCounts {
+                is_attached,
+                frontends: 1,
+            }),
+            ..Counts::default()
+        }
     }
 }
 
@@ -392,6 +409,30 @@ fn changed_configuration_reaches_plan_without_restart() {
 }
 
 /// MET-12, MET-13.
+#[test]
+fn fault_of_the_data_plane_is_reported_while_it_lasts() {
+    let (mut worker, recorder) = worker();
+    recorder.calls().has_fault = true;
+    worker.apply_update(service("a", "10.96.0.1"));
+    sync(&mut worker);
+    worker.apply().expect("no failure");
+    let metric = |worker: &Worker<Recorder>| {
+        let text = worker.shared_status.metrics.render(Packets::default()).finish();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("kubeproxy_ebpf_attached "));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
+    };
+    let status = worker.shared_status.status(&worker.config);
+    assert_eq!(status["ebpf"]["fault"], "no cgroup2");
+    assert_eq!(metric(&worker), Some(0));
+    recorder.calls().has_fault = false;
+    worker.repair();
+    let status = worker.shared_status.status(&worker.config);
+    assert_eq!(status["ebpf"]["fault"], json!(null));
+    assert_eq!(metric(&worker), Some(1));
+}
+
 #[test]
 fn changes_that_concern_no_rule_do_not_stay_pending() {
     let (mut worker, _) = worker();

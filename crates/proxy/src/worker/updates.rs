@@ -84,7 +84,8 @@ impl<D: Dataplane> Worker<D> {
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
-        match busiest(conntrack, &self.plan, query.services_max) {
+        let at_connect = self.dataplane.connections_of_services();
+        match busiest(conntrack, &self.plan, &at_connect, query.services_max) {
             // The receiver may be gone after its timeout.
             Ok(traffic) => drop(query.response.try_send(traffic)),
             Err(error) => tracing::debug!(%error, "traffic not read"),

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use dataplane::ebpf::EbpfDataplane;
 use dataplane::iptables::{self, IptablesDataplane};
 use dataplane::nftables::{self, NftablesDataplane};
 use dataplane::userspace::{self, UserspaceDataplane};
@@ -136,6 +137,10 @@ pub fn run(flags: Flags, command: clap::Command) -> Result<ExitCode, CommandErro
                 ..iptables::Options::default()
             };
             serve(&flags, &configuration, config, IptablesDataplane::open(options)?)
+        }
+        Mode::Ebpf => {
+            let options = flags.node.ebpf();
+            serve(&flags, &configuration, config, EbpfDataplane::open(options)?)
         }
         Mode::Userspace => {
             rlimit::raise_open_files();

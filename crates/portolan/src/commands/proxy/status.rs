@@ -54,6 +54,16 @@ fn read(address: SocketAddr, services: usize) -> Result<Value, StatusError> {
     status_client::read(address, &path)
 }
 
+/// Returns the connections that eBPF served, if there are some.
+fn at_connect(service: &Value) -> String {
+    let count = |name: &str| service[name].as_u64().unwrap_or_default();
+    match (count("chosenAtConnect"), count("refusedAtConnect")) {
+        (0, 0) => String::new(),
+        (chosen, 0) => format!(", {chosen} by eBPF"),
+        (chosen, refused) => format!(", {chosen} by eBPF, {refused} refused"),
+    }
+}
+
 fn text(status: &Value) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
@@ -67,6 +77,14 @@ fn text(status: &Value) -> String {
     };
     line("Node", plain("node"));
     line("Mode", plain("mode"));
+    if let Some(ebpf) = status["ebpf"].as_object() {
+        let state = match ebpf["fault"].as_str() {
+            Some(fault) => format!("not usable, nftables serves all connections: {fault}"),
+            None if ebpf["attached"] == true => format!("attached, {} frontends", ebpf["frontends"]),
+            None => "not attached".to_owned(),
+        };
+        line("eBPF", state);
+    }
     line("Healthy", plain("healthy"));
     line("Last sync", plain("lastSync"));
     line(
@@ -105,9 +123,10 @@ fn text(status: &Value) -> String {
         line(
             if number == 0 { "Busiest Services" } else { "" },
             format!(
-                "{}: {} connections{bytes}",
+                "{}: {} connections{bytes}{}",
                 service["service"].as_str().unwrap_or_default(),
-                service["connections"]
+                service["connections"],
+                at_connect(service)
             ),
         );
     }

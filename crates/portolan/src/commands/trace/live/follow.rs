@@ -24,10 +24,11 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Opens what is permitted, and notes what is not. Only the mode `nftables` has rules to follow.
+    /// Opens what is permitted, and notes what is not. Only the modes `nftables` and `ebpf` have rules to follow: the packets
+    /// of a trace pass no connect().
     pub fn open(protocol: Protocol, mode: Option<&str>, notes: &mut Vec<String>) -> Self {
         let tracer = match mode {
-            Some(mode) if mode != "nftables" => {
+            Some(mode) if !matches!(mode, "nftables" | "ebpf") => {
                 notes.push(format!(
                     "rules are followed in nftables mode only, and the proxy uses {mode}"
                 ));
