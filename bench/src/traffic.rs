@@ -6,7 +6,8 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use testbed::Member;
+use netlink::route::{Connection, Route};
+use testbed::{ControlGroup, Member};
 
 use crate::Failure;
 use crate::concurrent::{rate_of, reuse_ports};
@@ -15,8 +16,16 @@ use crate::fixtures;
 use crate::percentiles::Percentiles;
 use crate::process::{Measured, portolan};
 
+/// Mode whose programs serve a control group.
+const EBPF_MODE: &str = "ebpf";
 /// Port of the backend.
 const BACKEND_PORT: u16 = 8080;
+/// Address of the Service's endpoint. It is not that of direct connections: a client numbers the segments of its connections
+/// by their destination, so the endpoint would see two sequences for one client port. It then refuses every other connection
+/// that reuses a port in TIME-WAIT, until the client has sent its SYN again.
+const ENDPOINT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 80);
+/// Name of the loopback link.
+const LOOPBACK: &str = "lo";
 /// Size of a write to a stream.
 const CHUNK_BYTES: usize = 256 << 10;
 /// Duration of a stream before the other path is measured; a stream needs a while to reach its rate.
@@ -59,16 +68,32 @@ pub struct Flags {
 /// Runs the benchmark.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     run_enclosed(false, |environment| {
+        // The programs of eBPF mode serve the clients of this benchmark only, not those of the host.
+        let group = (flags.mode == EBPF_MODE).then(|| ControlGroup::create(&process(), "clients"));
+        let group = group.transpose()?;
+        if let Some(group) = &group {
+            group.enter()?;
+        }
         let outside = environment.cluster.outside()?;
         let backend = IpAddr::V4(outside.plan.address.ipv4);
-        outside.enter(|| serve(backend))??;
-        let service = environment.with_api(async || create(&environment, flags.services, backend).await)?;
+        let endpoint = IpAddr::V4(ENDPOINT);
+        outside.enter(|| {
+            add_endpoint()?;
+            serve(backend)?;
+            serve(endpoint)
+        })??;
+        let service = environment.with_api(async || create(&environment, flags.services, endpoint).await)?;
         let node = environment
             .cluster
             .nodes()
             .next()
             .ok_or("the testbed has no node")?;
-        let mut proxy = environment.start_component("proxy", node, command(flags, &environment, node)?)?;
+        node.enter(|| add_route(backend))??;
+        let mut proxy = environment.start_component(
+            "proxy",
+            node,
+            command(flags, &environment, node, group.as_ref())?,
+        )?;
         node.enter(|| wait_for(service))??;
         proxy.must_run()?;
         node.enter(reuse_ports)??;
@@ -81,7 +106,21 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     })
 }
 
-fn command(flags: &Flags, environment: &Environment, node: &Member) -> Result<Command, Failure> {
+/// Returns the number of this network namespace, which no other benchmark has.
+fn process() -> String {
+    let link = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    link.to_string_lossy()
+        .chars()
+        .filter(char::is_ascii_digit)
+        .collect()
+}
+
+fn command(
+    flags: &Flags,
+    environment: &Environment,
+    node: &Member,
+    group: Option<&ControlGroup>,
+) -> Result<Command, Failure> {
     let kubeconfig = environment.kubeconfig().display().to_string();
     if let Some(line) = &flags.command {
         let line = line
@@ -97,6 +136,9 @@ fn command(flags: &Flags, environment: &Environment, node: &Member) -> Result<Co
         .arg(format!("--kubeconfig={kubeconfig}"))
         .arg(format!("--hostname-override={}", node.plan.name))
         .arg(format!("--proxy-mode={}", flags.mode));
+    if let Some(group) = group {
+        command.arg("--ebpf-cgroup").arg(group.path());
+    }
     Ok(command)
 }
 
@@ -111,6 +153,24 @@ async fn create(environment: &Environment, services: usize, backend: IpAddr) -> 
         .ok_or("no cluster IP")?
         .parse()?;
     Ok((ip, 80).into())
+}
+
+/// Adds the address of the endpoint to the namespace of the current thread.
+fn add_endpoint() -> std::io::Result<()> {
+    let add = || {
+        let mut connection = Connection::open()?;
+        let loopback = connection.link_index(&LOOPBACK.parse()?)?;
+        connection.add_address(loopback, IpAddr::from(ENDPOINT).into())?;
+        Ok::<(), Failure>(())
+    };
+    add().map_err(|error| std::io::Error::other(error.to_string()))
+}
+
+/// Leads packets to the endpoint from the namespace of the current thread.
+fn add_route(gateway: IpAddr) -> std::io::Result<()> {
+    let route = Route::via(IpAddr::from(ENDPOINT).into(), gateway);
+    let added = Connection::open().and_then(|mut connection| connection.add_route(&route));
+    added.map_err(std::io::Error::other)
 }
 
 /// Starts the backend in the namespace of the current thread.
