@@ -170,7 +170,9 @@ fn check_zero_bytes(config: &ImageConfig) -> Result<(), ConfigError> {
         ("Cmd", has_zero(&config.command)),
         (
             "Env",
-            environment.iter().any(|(name, value)| name.contains('\0') || value.contains('\0')),
+            environment
+                .iter()
+                .any(|(name, value)| name.contains('\0') || value.contains('\0')),
         ),
         ("WorkingDir", config.working_directory.contains('\0')),
         ("User", config.user.contains('\0')),

@@ -48,7 +48,9 @@ pub enum ManifestError {
     #[error("the manifest has neither config and layers nor manifests")]
     Neither,
     /// The manifest has Docker's schema 1, which is signed, not content-addressed.
-    #[error("the manifest has Docker's schema 1, which is obsolete; build the image again with a current program")]
+    #[error(
+        "the manifest has Docker's schema 1, which is obsolete; build the image again with a current program"
+    )]
     Schema1,
     /// The manifest is of something else: a Helm chart, a signature.
     #[error("the manifest is not one of a container image: its configuration has the media type {0:?}")]
@@ -200,12 +202,17 @@ pub(crate) fn choose<'a>(
         Some(offered) => platform.preference_of(offered),
         None => Some(u8::MAX),
     };
-    let candidates = entries.iter().filter_map(|entry| Some((preference(entry)?, entry)));
+    let candidates = entries
+        .iter()
+        .filter_map(|entry| Some((preference(entry)?, entry)));
     match candidates.min_by_key(|(preference, _)| *preference) {
         Some((_, entry)) => Ok(entry),
         None => Err(ManifestError::Platform {
             wanted: platform.clone(),
-            offered: entries.iter().filter_map(|entry| entry.platform.clone()).collect(),
+            offered: entries
+                .iter()
+                .filter_map(|entry| entry.platform.clone())
+                .collect(),
         }),
     }
 }
@@ -213,7 +220,11 @@ pub(crate) fn choose<'a>(
 fn list(platforms: &[Platform]) -> String {
     /// Platforms in a message, at most.
     const LISTED_MAX: usize = 16;
-    let names: Vec<String> = platforms.iter().take(LISTED_MAX).map(Platform::to_string).collect();
+    let names: Vec<String> = platforms
+        .iter()
+        .take(LISTED_MAX)
+        .map(Platform::to_string)
+        .collect();
     if names.is_empty() {
         return "none".to_owned();
     }

@@ -226,7 +226,9 @@ fn valid_registry(registry: &str) -> Result<&str, ReferenceError> {
     if host.is_some_and(|host| !host.split('.').all(is_host_label)) {
         return Err(invalid());
     }
-    if port.is_some_and(|port| !port.bytes().all(|byte| byte.is_ascii_digit()) || port.parse::<u16>().is_err()) {
+    if port
+        .is_some_and(|port| !port.bytes().all(|byte| byte.is_ascii_digit()) || port.parse::<u16>().is_err())
+    {
         return Err(invalid());
     }
     Ok(registry)
@@ -254,7 +256,8 @@ fn valid_repository(path: &str) -> Result<&str, ReferenceError> {
 fn is_repository_part(part: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = part.as_bytes();
-    let ends_are_words = bytes.first().copied().is_some_and(is_word) && bytes.last().copied().is_some_and(is_word);
+    let ends_are_words =
+        bytes.first().copied().is_some_and(is_word) && bytes.last().copied().is_some_and(is_word);
     let mut separators = bytes.split(|byte| is_word(*byte));
     ends_are_words
         && separators.all(|separator| {

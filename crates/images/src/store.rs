@@ -27,26 +27,35 @@ mod trash;
 #[cfg(test)]
 mod tests;
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::config::{ConfigError, ParsedConfig};
 use crate::digest::Digest;
 use crate::image::{Image, ImageId, ImageSummary};
+use crate::layer::limits::Limits;
 use crate::layer::whiteout::OverlayAttributes;
+use crate::layer::{self, LayerDigests, LayerError, UnpackOptions};
 use crate::reference::Reference;
 use crate::settings::StoreSettings;
 
-pub(crate) use claim::Claim;
-pub(crate) use layers::Unpacking;
+use layers::LayerRecord;
 pub(crate) use lock::LockedFile;
-pub(crate) use names::NameRecord;
+pub(crate) use names::{Documents, NameRecord, Parts};
 pub use prune::{DiskThresholds, PruneReport};
 
 /// Directories in the store, which [`ImageStore::open`] creates.
 const DIRECTORIES: [&str; 8] = [
-    "blobs", "names", "layers", "protected", "claims", "downloads", "unpacking", "trash",
+    "blobs",
+    "names",
+    "layers",
+    "protected",
+    "claims",
+    "downloads",
+    "unpacking",
+    "trash",
 ];
 
 /// Reason why the store cannot do something.
@@ -68,6 +77,14 @@ pub enum StoreError {
         /// Difference.
         reason: String,
     },
+    /// A layer cannot be unpacked.
+    #[error("layer {digest}: {source}")]
+    Layer {
+        /// Digest of the uncompressed layer.
+        digest: Box<Digest>,
+        /// Cause.
+        source: LayerError,
+    },
     /// The configuration of a stored image is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -86,7 +103,9 @@ pub enum StoreError {
     #[error("{0:?} is not the name of a holder; use lower-case letters, digits and -")]
     Holder(String),
     /// The thresholds contradict each other.
-    #[error("the low threshold ({low} %) must be below the high threshold ({high} %), and both at most 100 %")]
+    #[error(
+        "the low threshold ({low} %) must be below the high threshold ({high} %), and both at most 100 %"
+    )]
     Thresholds {
         /// Upper threshold in percent.
         high: u8,
@@ -176,7 +195,9 @@ impl ImageStore {
         let protected = self.protected()?;
         let mut summaries = Vec::new();
         for (record, last_used) in self.name_records()? {
-            let holders = protected.iter().filter(|(_, images)| images.contains(&record.parts));
+            let holders = protected
+                .iter()
+                .filter(|(_, images)| images.contains(&record.parts));
             summaries.push(ImageSummary {
                 holders: holders.map(|(holder, _)| holder.clone()).collect(),
                 id: ImageId(record.parts.config),
@@ -203,7 +224,9 @@ impl ImageStore {
             .iter()
             .any(|(other, _)| other.parts == record.parts && other.reference != record.reference);
         let protected = self.protected()?;
-        let holder = protected.iter().find(|(_, images)| images.contains(&record.parts));
+        let holder = protected
+            .iter()
+            .find(|(_, images)| images.contains(&record.parts));
         if let Some((holder, _)) = holder
             && !has_other_name
         {
@@ -216,6 +239,33 @@ impl ImageStore {
         self.sweep()?;
         drop(lock);
         self.empty_trash()
+    }
+
+    /// Unpacks a layer and verifies it, unless the store has it.
+    pub(crate) fn add_layer(
+        &self,
+        source: impl Read,
+        digests: &LayerDigests,
+        cancelled: Arc<AtomicBool>,
+    ) -> Result<(), StoreError> {
+        let layer = &digests.uncompressed;
+        let unpacking = self.begin_unpacking()?;
+        let options = UnpackOptions {
+            devices: self.inner.settings.devices,
+            attributes: self.inner.overlay_attributes,
+            limits: Limits::default(),
+            cancelled,
+        };
+        let unpacked = layer::unpack(source, digests, unpacking.directory(), &options);
+        let size = unpacked.map_err(|source| StoreError::Layer {
+            digest: Box::new(layer.clone()),
+            source,
+        })?;
+        let record = LayerRecord {
+            size_bytes: size.bytes,
+            entries: size.entries,
+        };
+        unpacking.commit(layer, record)
     }
 
     /// Returns the image of a record if all its layers are complete.
@@ -238,6 +288,11 @@ impl ImageStore {
             layers: parts.layers.iter().map(|layer| self.layer_path(layer)).collect(),
             size_bytes: record.size_bytes,
         }))
+    }
+
+    /// Directory for files without names.
+    pub(crate) fn scratch_directory(&self) -> PathBuf {
+        self.path("downloads")
     }
 
     fn path(&self, directory: &str) -> PathBuf {

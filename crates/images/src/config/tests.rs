@@ -60,14 +60,27 @@ fn rejects_zero_bytes_and_other_root_file_systems() {
 
 #[test]
 fn rejects_another_platform_and_number_of_layers() {
-    let parsed = parse(json!({"os": "linux", "architecture": "s390x", "rootfs": {}})).expect("a configuration");
+    let parsed =
+        parse(json!({"os": "linux", "architecture": "s390x", "rootfs": {}})).expect("a configuration");
     let amd64 = Platform {
         os: "linux".to_owned(),
         architecture: "amd64".to_owned(),
         variant: String::new(),
     };
     let error = parsed.check(&amd64, 0).expect_err("another platform");
-    assert_eq!(error.to_string(), "the image is for linux/s390x, not for linux/amd64");
+    assert_eq!(
+        error.to_string(),
+        "the image is for linux/s390x, not for linux/amd64"
+    );
     let error = parsed.check(&parsed.platform, 1).expect_err("another number");
-    assert!(matches!(error, ConfigError::Layers { manifest: 1, config: 0 }), "{error}");
+    assert!(
+        matches!(
+            error,
+            ConfigError::Layers {
+                manifest: 1,
+                config: 0
+            }
+        ),
+        "{error}"
+    );
 }

@@ -10,7 +10,11 @@ fn digest_of_content_has_the_published_value() {
     hasher.update(b"bc");
     let digest = hasher.finish();
     // FIPS 180-2, appendix C.1.
-    assert!(digest.to_string().starts_with("sha512:ddaf35a193617abacc417349ae204131"));
+    assert!(
+        digest
+            .to_string()
+            .starts_with("sha512:ddaf35a193617abacc417349ae204131")
+    );
     assert!(digest.matches(b"abc"));
     assert!(!digest.matches(b"abd"));
 }

@@ -33,7 +33,10 @@ fn fields_decide_about_the_kind() {
     let mut both = image(1);
     both["manifests"] = json!([]);
     assert!(matches!(parse(&both), Err(ManifestError::Ambiguous)));
-    assert!(matches!(parse(&json!({"schemaVersion": 2})), Err(ManifestError::Neither)));
+    assert!(matches!(
+        parse(&json!({"schemaVersion": 2})),
+        Err(ManifestError::Neither)
+    ));
 }
 
 #[test]
@@ -48,9 +51,15 @@ fn rejects_other_contents() {
     ] {
         let mut image = image(1);
         image["layers"][0]["mediaType"] = json!(media_type);
-        assert!(matches!(parse(&image), Err(ManifestError::LayerMediaType { .. })), "{media_type}");
+        assert!(
+            matches!(parse(&image), Err(ManifestError::LayerMediaType { .. })),
+            "{media_type}"
+        );
     }
-    assert!(matches!(parse(&json!({"schemaVersion": 1, "fsLayers": []})), Err(ManifestError::Schema1)));
+    assert!(matches!(
+        parse(&json!({"schemaVersion": 1, "fsLayers": []})),
+        Err(ManifestError::Schema1)
+    ));
     let mut negative = image(1);
     negative["layers"][0]["size"] = json!(-1);
     assert!(matches!(parse(&negative), Err(ManifestError::Form(_))));
@@ -59,7 +68,10 @@ fn rejects_other_contents() {
 #[test]
 fn rejects_more_than_the_limits() {
     assert!(parse(&image(LAYERS_MAX)).is_ok());
-    assert!(matches!(parse(&image(LAYERS_MAX + 1)), Err(ManifestError::Layers(_))));
+    assert!(matches!(
+        parse(&image(LAYERS_MAX + 1)),
+        Err(ManifestError::Layers(_))
+    ));
     let entries = vec![entry(json!({"os": "linux", "architecture": "amd64"})); INDEX_ENTRIES_MAX + 1];
     assert!(matches!(
         parse(&json!({"manifests": entries})),
@@ -72,7 +84,10 @@ fn rejects_more_than_the_limits() {
 #[test]
 fn index_choice_takes_the_platform_and_names_the_others() {
     let platform = |architecture: &str| json!({"os": "linux", "architecture": architecture});
-    let mut entries = vec![entry(json!({"os": "unknown", "architecture": "unknown"})), entry(platform("arm64"))];
+    let mut entries = vec![
+        entry(json!({"os": "unknown", "architecture": "unknown"})),
+        entry(platform("arm64")),
+    ];
     entries[1]["size"] = json!(77);
     let Ok(Document::Index(entries)) = parse(&json!({ "manifests": entries })) else {
         panic!("not an index");

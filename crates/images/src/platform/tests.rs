@@ -18,7 +18,13 @@ fn host_is_linux() {
 #[test]
 fn other_systems_and_architectures_cannot_run() {
     let amd64 = platform("linux/amd64");
-    for other in ["windows/amd64", "linux/arm64", "linux/amd64/v3", "unknown/unknown", ""] {
+    for other in [
+        "windows/amd64",
+        "linux/arm64",
+        "linux/amd64/v3",
+        "unknown/unknown",
+        "",
+    ] {
         assert_eq!(amd64.preference_of(&platform(other)), None, "{other}");
     }
 }
@@ -34,5 +40,8 @@ fn exact_variant_is_preferred_to_an_earlier_one() {
         v7.preference_of(&offered)
     });
     assert_eq!(preferences, [Some(0), Some(1), Some(2), Some(3), None]);
-    assert_eq!(platform("linux/arm64").preference_of(&platform("linux/arm64/v8")), Some(1));
+    assert_eq!(
+        platform("linux/arm64").preference_of(&platform("linux/arm64/v8")),
+        Some(1)
+    );
 }

@@ -36,7 +36,10 @@ fn digest_makes_a_tag_unnecessary() {
     assert_eq!(reference.tag(), None);
     assert_eq!(reference.to_string(), format!("docker.io/library/nginx@{DIGEST}"));
     let reference: Reference = format!("nginx:1@{DIGEST}").parse().expect("a reference");
-    assert_eq!((reference.tag(), reference.selector().as_str()), (Some("1"), DIGEST));
+    assert_eq!(
+        (reference.tag(), reference.selector().as_str()),
+        (Some("1"), DIGEST)
+    );
 }
 
 #[test]

@@ -40,16 +40,18 @@ impl ImageStore {
                 continue;
             }
             let mut content = Vec::new();
-            let read = std::fs::File::open(&path).and_then(|file| file.take(RECORD_BYTES_MAX).read_to_end(&mut content));
+            let read = std::fs::File::open(&path)
+                .and_then(|file| file.take(RECORD_BYTES_MAX).read_to_end(&mut content));
             match read {
                 // The claim has ended since.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 read => read.map_err(StoreError::at(&path))?,
             };
-            let layers: Vec<Digest> = serde_json::from_slice(&content).map_err(|error| StoreError::Damaged {
-                path: path.clone(),
-                reason: error.to_string(),
-            })?;
+            let layers: Vec<Digest> =
+                serde_json::from_slice(&content).map_err(|error| StoreError::Damaged {
+                    path: path.clone(),
+                    reason: error.to_string(),
+                })?;
             claimed.extend(layers);
         }
         Ok(claimed)

@@ -116,7 +116,8 @@ impl Unpacking {
         fs::rename(&self.directory, &path).map_err(StoreError::at(&path))?;
         sync_parent(&path).map_err(StoreError::at(&path))?;
         let record_path = self.store.layer_record_path(layer);
-        let content = serde_json::to_vec(&record).map_err(|error| StoreError::at(&record_path)(error.into()))?;
+        let content =
+            serde_json::to_vec(&record).map_err(|error| StoreError::at(&record_path)(error.into()))?;
         write_durably(&record_path, &content)
     }
 }

@@ -79,7 +79,8 @@ impl ImageStore {
         };
         let matches = |record: &NameRecord| {
             let parts = &record.parts;
-            record.reference.is_same_repository(reference) && (parts.target == *digest || parts.manifest == *digest)
+            record.reference.is_same_repository(reference)
+                && (parts.target == *digest || parts.manifest == *digest)
         };
         let mut records = self.name_records()?.into_iter().map(|(record, _)| record);
         Ok(records.find(matches))
@@ -89,7 +90,10 @@ impl ImageStore {
     pub(super) fn name_records(&self) -> Result<Vec<(NameRecord, SystemTime)>, StoreError> {
         let directory = self.path("names");
         let mut records = Vec::new();
-        for name in names(&directory)?.into_iter().filter(|name| name.ends_with(".json")) {
+        for name in names(&directory)?
+            .into_iter()
+            .filter(|name| name.ends_with(".json"))
+        {
             let path = directory.join(name);
             let Some(record) = self.read_name(&path)? else {
                 continue;

@@ -30,7 +30,11 @@ impl ImageStore {
         let mut parts = BTreeSet::new();
         // An image keeps its parts even if another image took its name since.
         if let Some(before) = self.protected()?.remove(holder) {
-            parts.extend(before.into_iter().filter(|held| images.contains(&ImageId(held.config.clone()))));
+            parts.extend(
+                before
+                    .into_iter()
+                    .filter(|held| images.contains(&ImageId(held.config.clone()))),
+            );
         }
         for (record, _) in self.name_records()? {
             let id = ImageId(record.parts.config.clone());

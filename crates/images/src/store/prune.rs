@@ -168,7 +168,9 @@ impl ImageStore {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 modified => modified.map_err(StoreError::at(&path))?,
             };
-            let is_old = SystemTime::now().duration_since(modified).is_ok_and(|since| since >= age);
+            let is_old = SystemTime::now()
+                .duration_since(modified)
+                .is_ok_and(|since| since >= age);
             if is_old && let Some(file) = LockedFile::try_lock(&path).map_err(StoreError::at(&path))? {
                 file.delete().map_err(StoreError::at(&path))?;
             }
