@@ -26,7 +26,7 @@ mod load;
 mod manifest;
 mod platform;
 mod reference;
-// mod registry;
+mod registry;
 mod settings;
 mod store;
 
@@ -40,6 +40,8 @@ pub use load::{LoadError, LoadSource};
 pub use manifest::{CONFIG_BYTES_MAX, LAYERS_MAX, MANIFEST_BYTES_MAX, ManifestError, check_manifest};
 pub use platform::Platform;
 pub use reference::{DEFAULT_REGISTRY, Reference, ReferenceError};
-// pub use registry::{Progress, PullError, RegistryCredential, docker_credentials};
+pub use registry::{
+    CredentialError, HostsError, Progress, PullError, RegistryCredential, docker_credentials,
+};
 pub use settings::{DevicePolicy, StoreSettings};
 pub use store::{DiskThresholds, ImageStore, PruneReport, StoreError};

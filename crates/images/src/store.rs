@@ -295,6 +295,11 @@ impl ImageStore {
         self.path("downloads")
     }
 
+    /// File for the download of a compressed layer.
+    pub(crate) fn download_path(&self, digest: &Digest) -> PathBuf {
+        self.path_of("downloads", digest)
+    }
+
     fn path(&self, directory: &str) -> PathBuf {
         self.inner.directory.join(directory)
     }

@@ -258,10 +258,8 @@ fn entry(header: &Header, preceding: Preceding, size: u64) -> Result<Entry, Entr
 }
 
 fn entry_kind(header: &Header, path: &[u8]) -> Result<EntryKind, EntryError> {
-    let device = |number: io::Result<Option<u32>>| match number {
-        Ok(number) => Ok(number.unwrap_or(0)),
-        Err(_) => Err(EntryError::Number("device number")),
-    };
+    // A device without a valid number is number 0/0, which is never created.
+    let device = |number: io::Result<Option<u32>>| number.ok().flatten().unwrap_or(0);
     let (major, minor) = (header.device_major(), header.device_minor());
     Ok(match header.entry_type() {
         // Archives before POSIX mark directories by the last character.
@@ -272,12 +270,12 @@ fn entry_kind(header: &Header, path: &[u8]) -> Result<EntryKind, EntryError> {
         EntryType::Directory => EntryKind::Directory,
         EntryType::Fifo => EntryKind::NamedPipe,
         EntryType::Char => EntryKind::CharacterDevice {
-            major: device(major)?,
-            minor: device(minor)?,
+            major: device(major),
+            minor: device(minor),
         },
         EntryType::Block => EntryKind::BlockDevice {
-            major: device(major)?,
-            minor: device(minor)?,
+            major: device(major),
+            minor: device(minor),
         },
         EntryType::GNUSparse => return Err(EntryError::Sparse),
         other => return Err(EntryError::Kind(char::from(other.as_byte()))),

@@ -1,0 +1,119 @@
+//! Authorization for a repository: basic, or a token of the server that the registry names (distribution project, "Token
+//! Authentication Specification").
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::{Client, Url};
+use serde::Deserialize;
+
+use super::challenge::Challenge;
+use super::credentials::RegistryCredential;
+use super::error::{PullError, printable};
+use super::hosts::{Host, authority};
+use super::session::bounded_body;
+
+/// Bytes of the response of a token server.
+const TOKEN_BYTES_MAX: u64 = 1 << 20;
+/// Name of this client for token servers.
+const CLIENT_ID: &str = "portolan";
+
+#[derive(Deserialize)]
+struct TokenResponse {
+    #[serde(default)]
+    token: Option<String>,
+    #[serde(default)]
+    access_token: Option<String>,
+}
+
+/// Returns the value of the header `Authorization`, or `None` if the challenge needs credentials.
+pub(super) async fn authorize(
+    client: &Client,
+    host: &Host,
+    repository: &str,
+    challenge: &Challenge,
+    credential: Option<&RegistryCredential>,
+) -> Result<Option<HeaderValue>, PullError> {
+    match (challenge, credential) {
+        (Challenge::Basic, None) => Ok(None),
+        (Challenge::Basic, Some(credential)) => basic(host, credential).map(Some),
+        (Challenge::Bearer { realm, service }, credential) => {
+            let token = token(client, host, repository, realm, service.as_deref(), credential).await?;
+            sensitive(host, &format!("Bearer {token}")).map(Some)
+        }
+    }
+}
+
+async fn token(
+    client: &Client,
+    host: &Host,
+    repository: &str,
+    realm: &str,
+    service: Option<&str>,
+    credential: Option<&RegistryCredential>,
+) -> Result<String, PullError> {
+    let invalid = |reason: String| PullError::protocol(&host.authority, reason);
+    let mut url = Url::parse(realm).map_err(|_| invalid(format!("invalid realm {:?}", printable(realm))))?;
+    // A registry without TLS may have a token server without TLS, as both are on one host then.
+    let is_same_host = url.host_str() == host.base.host_str() && host.base.scheme() == "http";
+    if url.scheme() != "https" && !(url.scheme() == "http" && is_same_host) {
+        return Err(invalid(format!(
+            "the token server {} has no TLS",
+            authority(&url)
+        )));
+    }
+    // The scope of the challenge is not used: it could ask for more than the pull needs.
+    let scope = format!("repository:{repository}:pull");
+    let mut pairs = vec![("scope", scope.as_str())];
+    pairs.extend(service.map(|service| ("service", service)));
+    let request = match credential {
+        Some(credential) if credential.is_token() => {
+            pairs.push(("grant_type", "refresh_token"));
+            pairs.push(("client_id", CLIENT_ID));
+            pairs.push(("refresh_token", &credential.password));
+            let mut form = Url::parse("form:///").map_err(|error| invalid(error.to_string()))?;
+            form.query_pairs_mut().extend_pairs(&pairs);
+            let body = form.query().unwrap_or_default().to_owned();
+            client
+                .post(url.clone())
+                .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+                .body(body)
+        }
+        credential => {
+            url.query_pairs_mut().extend_pairs(&pairs);
+            let request = client.get(url.clone());
+            match credential {
+                Some(credential) => request.header(AUTHORIZATION, basic(host, credential)?),
+                None => request,
+            }
+        }
+    };
+    let server = authority(&url);
+    let stall_timeout = std::time::Duration::ZERO;
+    let failed = |error| PullError::of_request(&server, error, stall_timeout);
+    let response = request.send().await.map_err(failed)?;
+    let status = response.status();
+    if !status.is_success() {
+        return Err(PullError::Denied {
+            host: server,
+            status: status.as_u16(),
+            message: format!("no token for {repository}"),
+        });
+    }
+    let body = bounded_body(response, TOKEN_BYTES_MAX, &server, stall_timeout).await?;
+    let parsed: Option<TokenResponse> = serde_json::from_slice(&body).ok();
+    let token = parsed.and_then(|parsed| parsed.token.or(parsed.access_token));
+    token.ok_or_else(|| PullError::protocol(&server, "response of the token server without token"))
+}
+
+fn basic(host: &Host, credential: &RegistryCredential) -> Result<HeaderValue, PullError> {
+    let pair = STANDARD.encode(format!("{}:{}", credential.username, credential.password));
+    sensitive(host, &format!("Basic {pair}"))
+}
+
+fn sensitive(host: &Host, text: &str) -> Result<HeaderValue, PullError> {
+    let mut value = HeaderValue::try_from(text)
+        .map_err(|_| PullError::protocol(&host.authority, "token with invalid characters"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
