@@ -107,14 +107,17 @@ pub fn for_pod(pod: &Pod, cluster: &ClusterDns, host: &ResolvConf) -> (ResolvCon
 
 /// Host name of the Pod's UTS namespace (KDN-05), fully qualified with `setHostnameAsFQDN`. `hostnameOverride` is complete.
 pub fn kernel_hostname(pod: &Pod, cluster: &ClusterDns) -> String {
-    let hostname = pod.hostname();
-    let is_complete = pod.spec.hostname_override.is_some();
-    if !is_complete && pod.spec.set_hostname_as_fqdn && !pod.spec.subdomain.is_empty() {
-        let (subdomain, namespace) = (&pod.spec.subdomain, &pod.metadata.namespace);
-        format!("{hostname}.{subdomain}.{namespace}.svc.{}", cluster.domain)
-    } else {
-        hostname.to_owned()
+    let qualified = fully_qualified(pod, cluster).filter(|_| pod.spec.set_hostname_as_fqdn);
+    qualified.unwrap_or_else(|| pod.hostname().to_owned())
+}
+
+/// Fully qualified name of a Pod with `subdomain` (KDN-05). `hostnameOverride` is complete.
+pub(crate) fn fully_qualified(pod: &Pod, cluster: &ClusterDns) -> Option<String> {
+    if pod.spec.hostname_override.is_some() || pod.spec.subdomain.is_empty() {
+        return None;
     }
+    let (hostname, subdomain, namespace) = (pod.hostname(), &pod.spec.subdomain, &pod.metadata.namespace);
+    Some(format!("{hostname}.{subdomain}.{namespace}.svc.{}", cluster.domain))
 }
 
 fn cluster_first(namespace: &str, cluster: &ClusterDns, host: &ResolvConf) -> ResolvConf {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{Containers, State, Terminated, TrackedContainer};
+use super::{ContainerImage, Containers, State, Terminated, TrackedContainer};
 use crate::rfc3339;
 
 /// Checkpoints of a Pod's containers by name.
@@ -19,6 +19,8 @@ pub struct ContainerCheckpoint {
     #[serde(rename = "pause_seconds")]
     back_off_seconds: Option<i64>,
     last: Option<Terminated>,
+    #[serde(default)]
+    image: Option<ContainerImage>,
     state: CheckpointState,
 }
 
@@ -41,6 +43,11 @@ impl ContainerCheckpoint {
         self.restarts
     }
 
+    /// Image of the container; `None` for a program of the image table.
+    pub fn image(&self) -> Option<&ContainerImage> {
+        self.image.as_ref()
+    }
+
     /// Returns true if the container ran.
     pub fn is_running(&self) -> bool {
         matches!(self.state, CheckpointState::Running { .. })
@@ -54,6 +61,7 @@ impl Containers {
             restarts: container.restarts,
             back_off_seconds: container.back_off.map(|back_off| back_off.as_secs()),
             last: container.last.clone(),
+            image: container.image.clone(),
             state: match &container.state {
                 State::Waiting { due, .. } => CheckpointState::Waiting { due: *due },
                 State::Running { since } => CheckpointState::Running { since: *since },
@@ -75,6 +83,7 @@ impl Containers {
             container.restarts = saved.restarts;
             container.back_off = saved.back_off_seconds.map(SignedDuration::from_secs);
             container.last = saved.last;
+            container.image = saved.image;
             match saved.state {
                 CheckpointState::Running { since } => container.state = State::Running { since },
                 CheckpointState::Terminated(terminated) => container.state = State::Terminated(terminated),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use ::images::ImageId;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,19 @@ const BACK_OFF_FIRST: SignedDuration = SignedDuration::from_secs(10);
 pub const BACK_OFF_MAX: SignedDuration = SignedDuration::from_mins(5);
 /// Run time after which the back-off starts again.
 const BACK_OFF_RESET: SignedDuration = SignedDuration::from_mins(10);
+
+/// Image of the store from which a container was started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerImage {
+    /// Normalised name.
+    pub name: String,
+    /// Name with the digest of the registry.
+    pub digest_name: String,
+    /// Identity of the content.
+    pub id: ImageId,
+    /// Stop signal of the image.
+    pub stop_signal: Option<String>,
+}
 
 /// Termination of a container (`ContainerStateTerminated` of the API).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +84,8 @@ pub struct TrackedContainer {
     pub last: Option<Terminated>,
     /// Number of restarts.
     pub restarts: u32,
+    /// Image of the present or last run; `None` for a program of the image table.
+    pub image: Option<ContainerImage>,
     /// Back-off of the last restart; `None` before the first.
     pub(super) back_off: Option<SignedDuration>,
 }
@@ -89,6 +105,7 @@ impl TrackedContainer {
             },
             last: None,
             restarts,
+            image: None,
             back_off: None,
         }
     }

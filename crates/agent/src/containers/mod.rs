@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::object::RestartPolicy;
 
 pub use checkpoint::Checkpoint;
-pub use container::{BACK_OFF_MAX, State, Terminated, TrackedContainer};
+pub use container::{BACK_OFF_MAX, ContainerImage, State, Terminated, TrackedContainer};
 
 #[cfg(test)]
 mod tests;
@@ -121,6 +121,20 @@ impl Containers {
     pub fn mark_start_failed(&mut self, name: &str, reason: &'static str, message: String, now: Timestamp) {
         if let Some(container) = self.get_mut(name) {
             container.start_failed(reason, message, now);
+        }
+    }
+
+    /// Records that a container waits for its image until `due`. The back-off of restarts stays the same.
+    pub fn wait_for_image(&mut self, name: &str, reason: &'static str, message: String, due: Timestamp) {
+        if let Some(container) = self.get_mut(name) {
+            container.wait(reason, message, due);
+        }
+    }
+
+    /// Records the image of the next run of a container; `None` for a program of the image table.
+    pub fn set_image(&mut self, name: &str, image: Option<ContainerImage>) {
+        if let Some(container) = self.get_mut(name) {
+            container.image = image;
         }
     }
 

@@ -14,6 +14,8 @@ use super::{ResourceFieldRef, Resources, RestartPolicy, SecurityContext, VolumeM
 pub struct Container {
     pub name: String,
     pub image: String,
+    /// `Always`, `IfNotPresent` or `Never`; "" for the default of the image's tag.
+    pub image_pull_policy: String,
     #[serde(deserialize_with = "null_as_default")]
     pub command: Vec<String>,
     #[serde(deserialize_with = "null_as_default")]

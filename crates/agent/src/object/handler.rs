@@ -9,6 +9,7 @@ use serde::Deserialize;
 pub struct Lifecycle {
     pub post_start: Option<LifecycleHandler>,
     pub pre_stop: Option<LifecycleHandler>,
+    pub stop_signal: Option<String>,
 }
 
 /// Lifecycle handler of a container.

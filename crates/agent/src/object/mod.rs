@@ -101,9 +101,30 @@ pub struct PodSpec {
     #[serde(deserialize_with = "null_as_default")]
     pub readiness_gates: Vec<ReadinessGate>,
     #[serde(deserialize_with = "null_as_default")]
+    pub host_aliases: Vec<HostAlias>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub image_pull_secrets: Vec<ObjectName>,
+    pub share_process_namespace: Option<bool>,
+    #[serde(deserialize_with = "null_as_default")]
     pub volumes: Vec<Volume>,
     #[serde(deserialize_with = "null_as_default")]
     pub security_context: PodSecurityContext,
+}
+
+/// Entry of `hostAliases`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct HostAlias {
+    pub ip: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub hostnames: Vec<String>,
+}
+
+/// Reference to an object of the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ObjectName {
+    pub name: String,
 }
 
 /// `spec.os` of a Pod.

@@ -15,6 +15,8 @@ pub struct PodSecurityContext {
     pub fs_group: Option<u32>,
     #[serde(deserialize_with = "null_as_default")]
     pub supplemental_groups: Vec<u32>,
+    /// `Merge` or `Strict`; `Merge` by default.
+    pub supplemental_groups_policy: Option<String>,
     pub seccomp_profile: Option<SeccompProfile>,
 }
 

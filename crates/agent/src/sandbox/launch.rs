@@ -17,8 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use super::context::with_context;
 use super::credentials::Credentials;
+use super::image_user;
+use super::pid_namespace::PidNamespace;
 use super::pod_directory::{InheritedDirectory, OpenPodDirectory};
-use super::protocol::Program;
+use super::protocol::{Confinement, Program};
 use super::user_namespace::UserNamespace;
 
 use super::{SELF_EXE, mounts};
@@ -71,7 +73,12 @@ pub(super) fn launch(
         .stdin(OwnedFd::from(child_socket))
         .stdout(output.try_clone()?)
         .stderr(output);
-    let pid = command.spawn()?.id().cast_signed();
+    let namespace = match mounts_of {
+        _ if !program.confinement.has_own_processes => PidNamespace::OfPod,
+        Some(process) => PidNamespace::Of(process),
+        None => PidNamespace::New,
+    };
+    let pid = namespace.spawn(&mut command)?.id().cast_signed();
     // Closes the other ends of pipe and socket, which the command holds.
     drop(command);
     let mut child_error = String::new();
@@ -142,7 +149,20 @@ fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::conv
     if let Some(users) = users {
         users.enter(launch.mounts_of.is_none())?;
     }
-    credentials.apply(confinement)?;
+    let mut environment = program.environment.clone();
+    match &confinement.root {
+        Some(root) => {
+            let account = image_user::of_container(root, confinement)?;
+            environment.entry("HOME".to_owned()).or_insert(account.home);
+            credentials.apply(&Confinement {
+                user: Some(account.user),
+                group: Some(account.group),
+                groups: account.groups,
+                ..confinement.clone()
+            })?;
+        }
+        None => credentials.apply(confinement)?,
+    }
     let directory = if program.directory.is_empty() {
         "/"
     } else {
@@ -163,7 +183,7 @@ fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::conv
     command
         .args(arguments)
         .env_clear()
-        .envs(&program.environment)
+        .envs(&environment)
         .stdin(stdin);
     let error = command.exec();
     Err(with_context(&format!("exec: {first:?}"), &error))

@@ -9,9 +9,11 @@ mod credentials;
 mod error_log;
 mod exec_output;
 mod executable;
+mod image_user;
 mod launch;
 mod log;
 mod mounts;
+mod pid_namespace;
 mod pod_directory;
 mod pod_mounts;
 mod processes;
@@ -65,6 +67,9 @@ pub struct Settings {
     /// host.
     #[serde(default)]
     pub namespaces_of: Option<u32>,
+    /// Directory of the image store; `None` for a node without one.
+    #[serde(default)]
+    pub images: Option<PathBuf>,
 }
 
 /// Runs the first process: leaves the agent's namespaces, starts process 1, and exits.
@@ -124,7 +129,7 @@ fn init(settings: &str) -> io::Result<()> {
     let settings: Settings = serde_json::from_str(settings)?;
     processes::block_child_signal()?;
     let directory = settings.socket.parent().unwrap_or(Path::new("/"));
-    let pod_directory = OpenPodDirectory::open(directory)?;
+    let pod_directory = OpenPodDirectory::open(directory, settings.images.as_deref())?;
     remove_stale_socket(&settings.socket)?;
     let listener = UnixListener::bind(&settings.socket)?;
     pod_mounts::prepare(&settings)?;

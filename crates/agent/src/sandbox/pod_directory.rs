@@ -1,7 +1,7 @@
-//! Open directory of the Pod, for processes that see an empty directory at its path.
+//! Open directories of the Pod and of the image store, for processes that see empty directories at their paths.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -10,24 +10,21 @@ use serde::{Deserialize, Serialize};
 
 /// Open directory with its path on the node.
 #[derive(Debug)]
-pub(super) struct OpenPodDirectory {
+struct OpenDirectory {
     path: PathBuf,
     directory: OwnedFd,
 }
 
-/// [`OpenPodDirectory`] for a child process, which inherits the descriptor.
+/// [`OpenDirectory`] for a child process, which inherits the descriptor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct InheritedDirectory {
+struct InheritedDescriptor {
     path: PathBuf,
     descriptor: i32,
 }
 
-impl OpenPodDirectory {
+impl OpenDirectory {
     /// Opens the directory at `path`. Child processes inherit the descriptor.
-    ///
-    /// # Errors
-    /// Errors of `open(2)`.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    fn open(path: &Path) -> io::Result<Self> {
         let directory = rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
         Ok(Self {
             path: path.to_owned(),
@@ -35,27 +32,14 @@ impl OpenPodDirectory {
         })
     }
 
-    /// Path at which a path of the node is reachable: through the descriptor if it is in the Pod's directory.
-    pub fn reachable_path(&self, path: &Path) -> PathBuf {
-        match path.strip_prefix(&self.path) {
-            Ok(below) => PathBuf::from(format!("/proc/self/fd/{}", self.directory.as_raw_fd())).join(below),
-            Err(_) => path.to_owned(),
-        }
-    }
-
-    /// Returns the value for a child process.
-    pub fn for_child(&self) -> InheritedDirectory {
-        InheritedDirectory {
+    fn for_child(&self) -> InheritedDescriptor {
+        InheritedDescriptor {
             path: self.path.clone(),
             descriptor: self.directory.as_raw_fd(),
         }
     }
 
-    /// Takes the descriptor over in the child process. Programs that the child executes do not inherit it.
-    ///
-    /// # Errors
-    /// Errors of `fcntl(2)`.
-    pub fn inherit(inherited: &InheritedDirectory) -> io::Result<Self> {
+    fn inherit(inherited: &InheritedDescriptor) -> io::Result<Self> {
         // SAFETY: for a number that is no descriptor, reading its flags fails, and the value is not used any further.
         let borrowed = unsafe { BorrowedFd::borrow_raw(inherited.descriptor) };
         let flags = fcntl_getfd(borrowed)?;
@@ -65,6 +49,66 @@ impl OpenPodDirectory {
         Ok(Self {
             path: inherited.path.clone(),
             directory,
+        })
+    }
+}
+
+/// Open directory of the Pod, and of the image store if the node has one.
+#[derive(Debug)]
+pub(super) struct OpenPodDirectory {
+    pod: OpenDirectory,
+    images: Option<OpenDirectory>,
+}
+
+/// [`OpenPodDirectory`] for a child process, which inherits the descriptors.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct InheritedDirectory {
+    pod: InheritedDescriptor,
+    images: Option<InheritedDescriptor>,
+}
+
+impl OpenPodDirectory {
+    /// Opens the directory of the Pod at `path`, and the image store. Child processes inherit the descriptors.
+    ///
+    /// # Errors
+    /// Errors of `open(2)`.
+    pub fn open(path: &Path, images: Option<&Path>) -> io::Result<Self> {
+        Ok(Self {
+            pod: OpenDirectory::open(path)?,
+            images: images.map(OpenDirectory::open).transpose()?,
+        })
+    }
+
+    /// Path at which a path of the node is reachable: through the descriptor if it is in the Pod's directory.
+    pub fn reachable_path(&self, path: &Path) -> PathBuf {
+        match path.strip_prefix(&self.pod.path) {
+            Ok(below) => PathBuf::from(format!("/proc/self/fd/{}", self.pod.directory.as_raw_fd())).join(below),
+            Err(_) => path.to_owned(),
+        }
+    }
+
+    /// Image store with its path on the node.
+    pub fn images(&self) -> Option<(&Path, BorrowedFd<'_>)> {
+        let images = self.images.as_ref()?;
+        Some((&images.path, images.directory.as_fd()))
+    }
+
+    /// Returns the value for a child process.
+    pub fn for_child(&self) -> InheritedDirectory {
+        InheritedDirectory {
+            pod: self.pod.for_child(),
+            images: self.images.as_ref().map(OpenDirectory::for_child),
+        }
+    }
+
+    /// Takes the descriptors over in the child process. Programs that the child executes do not inherit them.
+    ///
+    /// # Errors
+    /// Errors of `fcntl(2)`.
+    pub fn inherit(inherited: &InheritedDirectory) -> io::Result<Self> {
+        Ok(Self {
+            pod: OpenDirectory::inherit(&inherited.pod)?,
+            images: inherited.images.as_ref().map(OpenDirectory::inherit).transpose()?,
         })
     }
 }

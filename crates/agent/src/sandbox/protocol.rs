@@ -65,6 +65,29 @@ pub struct Confinement {
     /// Host IDs of the Pod's user namespace; `None` for a Pod that shares the users of the host.
     #[serde(default)]
     pub users: Option<IdRange>,
+    /// Root file system from an image; `None` for the files of the node.
+    #[serde(default)]
+    pub root: Option<ImageRoot>,
+    /// Set if the first process of the container has the PID 1, and sees the processes of its container only.
+    #[serde(default)]
+    pub has_own_processes: bool,
+}
+
+/// Root file system of a container from an image.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageRoot {
+    /// Directories of the layers in the image store, lowest first.
+    pub layers: Vec<PathBuf>,
+    /// Empty directory for the writable layer.
+    pub writable: PathBuf,
+    /// Set if the layers have overlay attributes in the namespace `user` and not `trusted`.
+    pub has_user_attributes: bool,
+    /// Directories that exist when the program starts.
+    pub directories: Vec<PathBuf>,
+    /// `USER` of the image: name or number, with an optional group. "" for root. `runAsUser` takes precedence.
+    pub user: String,
+    /// Set if the user's groups in the image's `/etc/group` are added to the supplementary groups.
+    pub merges_groups: bool,
 }
 
 /// Mount of a volume in a container.

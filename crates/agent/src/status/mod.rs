@@ -100,10 +100,11 @@ fn container_statuses(pod: &Pod, specs: &[Container], observation: &Observation<
         let container = observation.containers.get(&spec.name)?;
         let is_main = pod.spec.containers.iter().any(|main| main.name == spec.name);
         let is_completed_init = !is_main && !container.is_restartable && container.is_init_complete();
+        let image = container.image.as_ref();
         let mut status = json!({
             "name": spec.name,
-            "image": spec.image,
-            "imageID": spec.image,
+            "image": image.map_or(&spec.image, |image| &image.name),
+            "imageID": image.map_or(&spec.image, |image| &image.digest_name),
             "restartCount": container.restarts,
             "ready": container.is_ready || is_completed_init,
             "started": container.is_started,

@@ -1,9 +1,14 @@
-//! Mounts of a container: the node's files, read-only and without devices, memory for temporary files, and the volumes.
-//! A privileged container has the files of the node as they are.
+//! Mounts of a container. A container from an image has the image as its root, with the volumes.
+//!
+//! A container of the image table has the node's files, read-only and without devices, memory for temporary files, and
+//! the volumes. A privileged one has the files of the node as they are.
 
 mod devices;
+mod image_root;
 mod masked_paths;
 mod mount_points;
+mod overlay;
+mod root_paths;
 mod tmpfs;
 
 use std::collections::BTreeSet;
@@ -21,12 +26,13 @@ use rustix::thread::UnshareFlags;
 
 use super::context::with_context;
 use super::pod_directory::OpenPodDirectory;
-use super::protocol::{Confinement, Mount};
+use super::protocol::{Confinement, ImageRoot, Mount};
 use super::user_namespace::UserNamespace;
 use crate::mount_attributes::{set_attributes, set_id_map, set_read_only, set_read_only_below, set_writable};
 use crate::volumes::directory::Directory;
 use devices::Devices;
 pub(super) use masked_paths::cover;
+use root_paths::{Kind, Root};
 
 /// Mode of directories that are created as mount points.
 const MOUNT_POINT_MODE: u32 = 0o755;
@@ -49,7 +55,6 @@ pub(super) fn build(
     directory: &OpenPodDirectory,
     users: Option<&UserNamespace>,
 ) -> io::Result<()> {
-    let owner = users.map(UserNamespace::range);
     // Opened first: the new mounts hide the Pod's directory.
     let mut volumes = Vec::new();
     for mount in &confinement.mounts {
@@ -60,22 +65,64 @@ pub(super) fn build(
     } else {
         Some(Devices::detach()?)
     };
+    // Outer volumes first.
+    volumes.sort_by_key(|volume| volume.mount.target.components().count());
+    match &confinement.root {
+        Some(image) => {
+            let root = image_root::enter(image, confinement, directory, users, devices)?;
+            let owner = users.map(UserNamespace::range);
+            attach_to_image(image, confinement, &volumes, &Root { directory: &root, owner })
+        }
+        None => build_on_node(confinement, &volumes, users, devices),
+    }
+}
+
+/// Attaches the volumes in the root of an image, and makes the root read-only if the container requires it.
+fn attach_to_image(
+    image: &ImageRoot,
+    confinement: &Confinement,
+    volumes: &[Volume<'_>],
+    root: &Root<'_>,
+) -> io::Result<()> {
+    attach_all(confinement, volumes, Some(root))?;
+    for path in &image.directories {
+        root.ensure(path, Kind::Directory)
+            .map_err(|error| with_context(&format!("directory {}", path.display()), &error))?;
+    }
+    if confinement.has_read_only_root {
+        set_attributes(root.directory.as_fd(), libc::MOUNT_ATTR_RDONLY, 0, 0)
+            .map_err(|error| with_context("remounting the root read-only", &error))?;
+    }
+    Ok(())
+}
+
+/// Keeps later mounts of this process from the node.
+fn detach_from_node() -> io::Result<()> {
+    let propagation = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    Ok(mount_change("/", propagation)?)
+}
+
+/// Gives this process a mount namespace with the files of the node and the volumes.
+fn build_on_node(
+    confinement: &Confinement,
+    volumes: &[Volume<'_>],
+    users: Option<&UserNamespace>,
+    devices: Option<Devices>,
+) -> io::Result<()> {
+    let owner = users.map(UserNamespace::range);
     // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;
-    let propagation = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-    mount_change("/", propagation)?;
+    detach_from_node()?;
     let temporary = if confinement.is_privileged {
         Vec::new()
     } else {
         tmpfs::mount_all(owner)?
     };
-    // Outer volumes first.
-    volumes.sort_by_key(|volume| volume.mount.target.components().count());
     let mut covered: BTreeSet<PathBuf> = temporary.iter().cloned().collect();
-    for volume in &volumes {
+    for volume in volumes {
         // An unprivileged container gets its own /dev.
         let is_device = devices.is_some() && volume.mount.target.starts_with("/dev");
-        if outer_mount(&volumes, volume).is_none() && !is_device {
+        if outer_mount(volumes, volume).is_none() && !is_device {
             mount_points::ensure(volume, &mut covered)?;
         }
     }
@@ -92,7 +139,7 @@ pub(super) fn build(
         set_read_only(Path::new("/"))
             .map_err(|error| with_context("remounting the root read-only", &error))?;
     }
-    attach_all(confinement, &volumes)
+    attach_all(confinement, volumes, None)
 }
 
 /// Makes all mounts of the node read-only and without devices. Memory stays writable, unless the container has a
@@ -110,12 +157,13 @@ fn protect_node(confinement: &Confinement, temporary: &[PathBuf]) -> io::Result<
     Ok(())
 }
 
-fn attach_all(confinement: &Confinement, volumes: &[Volume<'_>]) -> io::Result<()> {
+/// Attaches the volumes, in the root of an image if there is one.
+fn attach_all(confinement: &Confinement, volumes: &[Volume<'_>], root: Option<&Root<'_>>) -> io::Result<()> {
     for volume in volumes {
         if !confinement.is_privileged {
             set_attributes(volume.tree.as_fd(), libc::MOUNT_ATTR_NODEV, 0, libc::AT_RECURSIVE)?;
         }
-        attach(volume, outer_mount(volumes, volume))
+        attach(volume, outer_mount(volumes, volume), root)
             .map_err(|error| with_context(&format!("mounting {}", volume.mount.target.display()), &error))?;
     }
     // Read-only only now, because nested volumes needed mount points in them.
@@ -201,9 +249,15 @@ fn unsupported_id_map(error: &io::Error) -> io::Error {
 
 /// Attaches a volume at its mount path. Within another volume, symbolic links are not followed: the container may have
 /// created them, and root of the node creates the mount point.
-fn attach(volume: &Volume<'_>, outer: Option<&Volume<'_>>) -> io::Result<()> {
+fn attach(volume: &Volume<'_>, outer: Option<&Volume<'_>>, root: Option<&Root<'_>>) -> io::Result<()> {
     let target = &volume.mount.target;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     let Some(outer) = outer else {
+        if let Some(root) = root {
+            let kind = if volume.is_directory { Kind::Directory } else { Kind::File };
+            let mount_point = root.ensure(target, kind)?;
+            return Ok(move_mount(&volume.tree, "", &mount_point, "", flags)?);
+        }
         if !target.exists() {
             mount_points::create(volume)?;
         }
@@ -213,7 +267,6 @@ fn attach(volume: &Volume<'_>, outer: Option<&Volume<'_>>) -> io::Result<()> {
         .strip_prefix(&outer.mount.target)
         .map_err(io::Error::other)?;
     let mount_point = mount_point_within(outer, below, volume.is_directory)?;
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(&volume.tree, "", &mount_point, "", flags)?)
 }
 

@@ -1,0 +1,72 @@
+//! Stop signals by name or number, as images and `lifecycle.stopSignal` have them.
+
+use rustix::process::Signal;
+
+#[cfg(test)]
+mod tests;
+
+/// Names without `SIG`.
+const NAMES: [(&str, Signal); 31] = [
+    ("ABRT", Signal::ABORT),
+    ("ALRM", Signal::ALARM),
+    ("BUS", Signal::BUS),
+    ("CHLD", Signal::CHILD),
+    ("CONT", Signal::CONT),
+    ("FPE", Signal::FPE),
+    ("HUP", Signal::HUP),
+    ("ILL", Signal::ILL),
+    ("INT", Signal::INT),
+    ("IO", Signal::IO),
+    ("IOT", Signal::ABORT),
+    ("KILL", Signal::KILL),
+    ("PIPE", Signal::PIPE),
+    ("POLL", Signal::IO),
+    ("PROF", Signal::PROF),
+    ("PWR", Signal::POWER),
+    ("QUIT", Signal::QUIT),
+    ("SEGV", Signal::SEGV),
+    ("STOP", Signal::STOP),
+    ("SYS", Signal::SYS),
+    ("TERM", Signal::TERM),
+    ("TRAP", Signal::TRAP),
+    ("TSTP", Signal::TSTP),
+    ("TTIN", Signal::TTIN),
+    ("TTOU", Signal::TTOU),
+    ("URG", Signal::URG),
+    ("USR1", Signal::USR1),
+    ("USR2", Signal::USR2),
+    ("VTALRM", Signal::VTALARM),
+    ("WINCH", Signal::WINCH),
+    ("XCPU", Signal::XCPU),
+];
+/// First real-time signal as the C library counts.
+const REALTIME_MIN: i32 = 34;
+/// Last real-time signal.
+const REALTIME_MAX: i32 = 64;
+
+/// Parses `SIGQUIT`, `QUIT`, `3`, `SIGRTMIN+3` or `SIGRTMAX-1`. Returns `None` for another text.
+pub(crate) fn parse(text: &str) -> Option<Signal> {
+    let upper = text.trim().to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    if let Some((_, signal)) = NAMES.iter().find(|(known, _)| *known == name) {
+        return Some(*signal);
+    }
+    if let Ok(number) = name.parse::<i32>() {
+        return Signal::from_named_raw(number).or_else(|| realtime(number));
+    }
+    let distance = |rest: &str, sign: char| match rest {
+        "" => Some(0),
+        _ => rest.strip_prefix(sign)?.parse::<i32>().ok(),
+    };
+    if let Some(rest) = name.strip_prefix("RTMIN") {
+        return realtime(REALTIME_MIN.checked_add(distance(rest, '+')?)?);
+    }
+    realtime(REALTIME_MAX.checked_sub(distance(name.strip_prefix("RTMAX")?, '-')?)?)
+}
+
+fn realtime(number: i32) -> Option<Signal> {
+    if !(REALTIME_MIN..=REALTIME_MAX).contains(&number) {
+        return None;
+    }
+    Signal::rt(number - libc::SIGRTMIN())
+}
