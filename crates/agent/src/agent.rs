@@ -1,8 +1,10 @@
 //! Start of the agent: checks, registration of the Node, shared state, then the sync loop.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
+use ::images::ImageStore;
 use client::events::{EventQueue, EventRecorder};
 use client::{Client, WallClock};
 use ipnet::IpNet;
@@ -11,7 +13,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::cgroups::Cgroups;
-use crate::context::Context;
+use crate::context::{Context, NodeImages};
+use crate::image_puller::ImagePuller;
+use crate::images_in_use::ImagesInUse;
 use crate::leftovers;
 use crate::network::addresses::{AddressError, AddressPool};
 use crate::registration::{known_pod_cidrs, register, register_in_background};
@@ -176,6 +180,12 @@ async fn prepare(
             server::Server::start(server_settings, state.clone(), &settings.node_name, reports).await?;
         background.spawn(server.serve());
     }
+    let node_images = settings.image_store.as_ref().map(|images| node_images(&images.store, &state));
+    let node_images = node_images.transpose()?;
+    if let Some(images) = &node_images {
+        let in_use = Arc::clone(&images.in_use);
+        background.spawn(async move { in_use.collect_garbage().await });
+    }
     let context = Context {
         host_resolv_conf: read_resolv_conf(&settings),
         addresses: Mutex::new(AddressPool::new(pod_cidrs)?),
@@ -189,11 +199,30 @@ async fn prepare(
         capacity: node::capacity(),
         cgroups: Cgroups::open(),
         probe_tls: Arc::new(trust::client_config_without_verification()?),
+        images: node_images,
     };
     if let Err(error) = &context.cgroups {
         tracing::warn!(%error, "limits of Pods not enforced");
     }
     Ok((context, background, ranges_changed))
+}
+
+/// Returns the images of the node. Containers that an earlier agent started keep theirs.
+fn node_images(store: &ImageStore, state: &StateDirectory) -> Result<NodeImages, StateError> {
+    let mut held = BTreeMap::new();
+    for record in state.records()?.0 {
+        let checkpoint = state.pod(&record.uid)?.read_checkpoint().unwrap_or_default();
+        for (container, checkpoint) in checkpoint {
+            if let Some(image) = checkpoint.image() {
+                held.insert((record.uid.clone(), container), image.id.clone());
+            }
+        }
+    }
+    Ok(NodeImages {
+        store: store.clone(),
+        puller: ImagePuller::new(store.clone()),
+        in_use: Arc::new(ImagesInUse::new(store.clone(), held)),
+    })
 }
 
 fn read_resolv_conf(settings: &Settings) -> ResolvConf {

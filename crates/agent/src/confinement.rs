@@ -26,6 +26,27 @@ pub enum ConfinementError {
     /// The container would run as root although it has `runAsNonRoot`.
     #[error("container has runAsNonRoot and would run as root; set runAsUser")]
     Root,
+    /// The user of the image is root, although the container has `runAsNonRoot`.
+    #[error("container has runAsNonRoot and image will run as root (pod: {pod:?}, container: {container})")]
+    ImageRoot {
+        /// Pod as `name_namespace(uid)`.
+        pod: String,
+        /// Container name.
+        container: String,
+    },
+    /// The user of the image has a name, so the agent cannot check `runAsNonRoot`. Set `runAsUser`.
+    #[error(
+        "container has runAsNonRoot and image has non-numeric user ({user}), cannot verify user is non-root \
+         (pod: {pod:?}, container: {container})"
+    )]
+    ImageUser {
+        /// User of the image.
+        user: String,
+        /// Pod as `name_namespace(uid)`.
+        pod: String,
+        /// Container name.
+        container: String,
+    },
     /// A mount names no volume of the Pod.
     #[error("volumeMounts: the Pod has no volume {name:?}")]
     Volume {
@@ -146,7 +167,34 @@ pub fn confinement(
         seccomp: seccomp_of(profile, is_privileged, seccomp_directory)?,
         has_unmasked_proc: is_privileged || is_proc_unmasked,
         users: users.map(|users| users.ids),
+        root: None,
+        has_own_processes: false,
     })
+}
+
+/// Checks `runAsNonRoot` against the user of an image, which applies if the Pod names none.
+///
+/// # Errors
+/// [`ConfinementError::ImageRoot`], [`ConfinementError::ImageUser`].
+pub fn check_image_user(pod: &Pod, container: &Container, user: &str) -> Result<(), ConfinementError> {
+    let (of_pod, own) = (&pod.spec.security_context, &container.security_context);
+    let must_not_be_root = own.run_as_non_root.or(of_pod.run_as_non_root) == Some(true);
+    if !must_not_be_root || own.run_as_user.or(of_pod.run_as_user).is_some() {
+        return Ok(());
+    }
+    let names = || (format!("{}_{}({})", pod.metadata.name, pod.metadata.namespace, pod.metadata.uid), container.name.clone());
+    let user = user.split_once(':').map_or(user, |(user, _)| user);
+    match user.parse::<u32>() {
+        Ok(0) => {}
+        Ok(_) => return Ok(()),
+        Err(_) if user.is_empty() => {}
+        Err(_) => {
+            let (pod, container) = names();
+            return Err(ConfinementError::ImageUser { user: user.to_owned(), pod, container });
+        }
+    }
+    let (pod, container) = names();
+    Err(ConfinementError::ImageRoot { pod, container })
 }
 
 /// User and group of a container. The container takes precedence over its Pod, and the Pod over the image.
@@ -162,7 +210,9 @@ fn user_and_group(
     };
     let user = named_user.or(user_of_image);
     let must_not_be_root = own.run_as_non_root.or(of_pod.run_as_non_root) == Some(true);
-    let is_root = user.map_or(image_user != ImageUser::OnlyMapped, |user| user == 0);
+    // The user of an image in the store was checked before.
+    let is_unprivileged = matches!(image_user, ImageUser::OnlyMapped | ImageUser::InImage);
+    let is_root = user.map_or(!is_unprivileged, |user| user == 0);
     if must_not_be_root && is_root {
         return Err(ConfinementError::Root);
     }

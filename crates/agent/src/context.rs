@@ -3,11 +3,14 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ::images::ImageStore;
 use client::Client;
 use client::events::EventQueue;
 
 use crate::cgroups::{CgroupError, Cgroups};
 use crate::environment::Capacity;
+use crate::image_puller::ImagePuller;
+use crate::images_in_use::ImagesInUse;
 use crate::network::addresses::AddressPool;
 use crate::resolv_conf::ResolvConf;
 use crate::services::Services;
@@ -41,6 +44,18 @@ pub(crate) struct Context {
     pub capacity: Capacity,
     /// TLS configuration of HTTPS probes, which do not verify certificates.
     pub probe_tls: Arc<rustls::ClientConfig>,
+    /// Images of the node; `None` without an image store.
+    pub images: Option<NodeImages>,
+}
+
+/// Images of the node.
+pub(crate) struct NodeImages {
+    /// Image store.
+    pub store: ImageStore,
+    /// Starter of pulls.
+    pub puller: ImagePuller,
+    /// Images of containers.
+    pub in_use: Arc<ImagesInUse>,
 }
 
 impl Context {
@@ -59,6 +74,15 @@ impl Context {
         self.addresses().release(addresses);
         if let Some(ids) = ids {
             self.id_ranges().release(ids);
+        }
+    }
+
+    /// Lets the store remove the images of a Pod, in which nothing runs any more.
+    pub async fn release_images(&self, uid: &str) {
+        let Some(images) = &self.images else { return };
+        let (in_use, uid) = (Arc::clone(&images.in_use), uid.to_owned());
+        if let Err(error) = tokio::task::spawn_blocking(move || in_use.release(&uid)).await {
+            tracing::warn!(%error, "images of a Pod not released");
         }
     }
 

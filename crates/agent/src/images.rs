@@ -55,6 +55,8 @@ pub enum ImageUser {
     Root,
     /// Unprivileged user.
     Unprivileged(u32),
+    /// User of an image in the store, which the sandbox finds in the image.
+    InImage,
     /// The only user in the agent's user namespace, which has ID 0 there.
     OnlyMapped,
 }

@@ -21,6 +21,8 @@ pub(crate) struct Leftover {
     pub addresses: Vec<IpAddr>,
     /// User namespace of the Pod; its host IDs are reserved.
     pub users: Option<PodUsers>,
+    /// Set if the sandbox can start containers from images.
+    pub runs_images: bool,
 }
 
 /// Finds the Pods of earlier agents and reserves their addresses and host IDs.
@@ -52,6 +54,7 @@ pub(crate) async fn find(context: &Context) -> Result<Leftovers, StateError> {
             sandbox,
             addresses,
             users: record.users,
+            runs_images: record.runs_images,
         };
         reserve_ids(context, &record, &mut leftover).await;
         leftovers.insert(record.uid.clone(), (record, leftover));
@@ -88,6 +91,7 @@ pub(crate) async fn remove(context: &Context, record: &Record, leftover: Leftove
     }
     context.release(&leftover.addresses, leftover.users.map(|users| users.ids));
     context.remove_cgroups(&record.uid);
+    context.release_images(&record.uid).await;
     let disconnected = network::link_name(&record.uid).and_then(|link| network::disconnect(&link));
     if let Err(error) = disconnected {
         tracing::error!(uid = %record.uid, %error, "leftover link not deleted");

@@ -7,7 +7,8 @@
 //!   `pod_worker`).
 //! - A worker allocates addresses and connects the Pod ([`network`]), starts a sandbox ([`sandbox`], through
 //!   [`runtime`]), starts containers in it in the order of [`containers`], and writes the status ([`status`]).
-//! - An image table replaces a container registry ([`images`]).
+//! - An image table maps images to programs of the node ([`images`]). Other images come from the store of the node, into
+//!   which the agent pulls them.
 //! - Pods outlive the agent. The next agent adopts them from their records and checkpoints ([`state_directory`]).
 //!
 //! The binary must call [`internal_command`] first: sandboxes and the echo server are hidden subcommands of it.
@@ -36,7 +37,10 @@ mod context;
 pub mod echo;
 pub mod environment;
 pub mod events;
+mod hosts_file;
+mod image_puller;
 pub mod images;
+mod images_in_use;
 mod leftovers;
 pub mod logs;
 pub mod manifests;
@@ -47,6 +51,8 @@ mod node;
 pub mod object;
 mod pod_api;
 mod pod_worker;
+mod pull_credentials;
+mod pull_policy;
 pub mod quantity;
 mod registration;
 pub mod reports;
@@ -62,6 +68,7 @@ pub mod state_directory;
 mod static_pods;
 pub mod status;
 mod status_writer;
+mod stop_signal;
 mod sync_loop;
 pub mod user_namespaces;
 pub mod volumes;

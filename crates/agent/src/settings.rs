@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::images::ImageStore;
 use client::CertificateFiles;
 use ipnet::IpNet;
 use serde::Serialize;
@@ -41,6 +42,8 @@ pub struct Settings {
     pub hidden: Vec<PathBuf>,
     /// Image table.
     pub images: Images,
+    /// Image store; `None` for a node that runs programs of the image table only.
+    pub image_store: Option<NodeImageStore>,
     /// Cluster DNS.
     pub cluster_dns: ClusterDns,
     /// Path of the node's resolv.conf.
@@ -73,6 +76,7 @@ impl Settings {
             state_directory,
             hidden: Vec::new(),
             images: Images::default(),
+            image_store: None,
             cluster_dns: ClusterDns::default(),
             host_resolv_conf: PathBuf::from("/etc/resolv.conf"),
             server: None,
@@ -87,10 +91,20 @@ impl Settings {
 
     /// Absolute forms of all paths that Pods do not see.
     pub fn hidden_paths(&self) -> Vec<PathBuf> {
-        let all = self.hidden.iter().chain([&self.state_directory]);
+        let images = self.image_store.iter().map(|images| &images.directory);
+        let all = self.hidden.iter().chain([&self.state_directory]).chain(images);
         // A relative path without a current directory has no absolute form.
         all.filter_map(|path| std::path::absolute(path).ok()).collect()
     }
+}
+
+/// Image store of a node.
+#[derive(Clone, Debug)]
+pub struct NodeImageStore {
+    /// The store.
+    pub store: ImageStore,
+    /// Absolute path of its directory.
+    pub directory: PathBuf,
 }
 
 /// Taint of a Node, without a value.

@@ -1,5 +1,7 @@
 //! State directory of the agent: one directory for each Pod, named by its UID. A restarted agent finds its Pods there.
 
+mod removal;
+
 use std::fs;
 use std::io;
 use std::net::IpAddr;
@@ -59,6 +61,9 @@ pub struct Record {
     /// User namespace of the Pod; `None` for a Pod that shares the users of the host.
     #[serde(default)]
     pub users: Option<PodUsers>,
+    /// Set if the sandbox can start containers from images.
+    #[serde(default)]
+    pub runs_images: bool,
 }
 
 /// State directory.
@@ -251,6 +256,19 @@ impl PodDirectory {
         self.path.join("volumes")
     }
 
+    /// Creates an empty directory for the writable layer of a run and returns its path. Those of earlier runs are removed.
+    ///
+    /// # Errors
+    /// [`StateError::File`].
+    pub fn prepare_writable_layer(&self, container: &str, run: u32) -> Result<PathBuf, StateError> {
+        // As for logs, a slash must not lead to another directory.
+        let of_container = self.path.join("writable").join(container.replace('/', "_"));
+        removal::remove_tree(&of_container).map_err(|source| file_error(&of_container, source))?;
+        let path = of_container.join(run.to_string());
+        create_private(&path)?;
+        Ok(path)
+    }
+
     /// Creates an empty directory for sandboxes before 0.2.
     ///
     /// # Errors
@@ -267,10 +285,7 @@ impl PodDirectory {
     /// [`StateError::File`].
     pub fn remove(&self) -> Result<(), StateError> {
         tmpfs::unmount_all(&self.volumes());
-        match fs::remove_dir_all(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(file_error(&self.path, error)),
-            _ => Ok(()),
-        }
+        removal::remove_tree(&self.path).map_err(|source| file_error(&self.path, source))
     }
 
     fn record(&self) -> Option<Record> {

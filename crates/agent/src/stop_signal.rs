@@ -39,11 +39,6 @@ const NAMES: [(&str, Signal); 31] = [
     ("WINCH", Signal::WINCH),
     ("XCPU", Signal::XCPU),
 ];
-/// First real-time signal as the C library counts.
-const REALTIME_MIN: i32 = 34;
-/// Last real-time signal.
-const REALTIME_MAX: i32 = 64;
-
 /// Parses `SIGQUIT`, `QUIT`, `3`, `SIGRTMIN+3` or `SIGRTMAX-1`. Returns `None` for another text.
 pub(crate) fn parse(text: &str) -> Option<Signal> {
     let upper = text.trim().to_ascii_uppercase();
@@ -59,14 +54,15 @@ pub(crate) fn parse(text: &str) -> Option<Signal> {
         _ => rest.strip_prefix(sign)?.parse::<i32>().ok(),
     };
     if let Some(rest) = name.strip_prefix("RTMIN") {
-        return realtime(REALTIME_MIN.checked_add(distance(rest, '+')?)?);
+        return realtime(libc::SIGRTMIN().checked_add(distance(rest, '+')?)?);
     }
-    realtime(REALTIME_MAX.checked_sub(distance(name.strip_prefix("RTMAX")?, '-')?)?)
+    realtime(libc::SIGRTMAX().checked_sub(distance(name.strip_prefix("RTMAX")?, '-')?)?)
 }
 
 fn realtime(number: i32) -> Option<Signal> {
-    if !(REALTIME_MIN..=REALTIME_MAX).contains(&number) {
+    if !(libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&number) {
         return None;
     }
-    Signal::rt(number - libc::SIGRTMIN())
+    // SAFETY: the C library reserves the signals below SIGRTMIN, which are not in the range.
+    Some(unsafe { Signal::from_raw_unchecked(number) })
 }

@@ -1,7 +1,9 @@
 //! Status of the Node: addresses, capacity, conditions (kubelet's `pkg/kubelet/nodestatus`).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use ::images::ImageStore;
 use api::object::Node;
 use client::{Client, ClientError, STRATEGIC_PATCH};
 use http::Method;
@@ -11,6 +13,11 @@ use serde_json::{Value, json};
 use crate::environment::Capacity;
 use crate::rfc3339::whole_seconds;
 use crate::settings::Settings;
+
+/// Images in the status (upstream's `nodeStatusMaxImages`).
+const IMAGES_MAX: usize = 50;
+/// Names of one image in the status (upstream's `MaxNamesPerImageInNodeStatus`), with those by digest.
+const NAMES_MAX: usize = 5;
 
 /// Writes the status of the Node.
 ///
@@ -26,11 +33,42 @@ pub(super) async fn write_status(
         .get(&format!("/api/v1/nodes/{}", settings.node_name))
         .await?;
     let was_ready = node.is_ready();
-    let patch = json!({"status": status(settings, ips, was_ready, Timestamp::now())});
+    let mut status = status(settings, ips, was_ready, Timestamp::now());
+    if let Some(images) = &settings.image_store {
+        status["images"] = images_of(images.store.clone()).await;
+    }
+    let patch = json!({"status": status});
     client
         .request(Method::PATCH, &path, STRATEGIC_PATCH, Some(&patch))
         .await
         .map(drop)
+}
+
+/// Images of the node, the largest first. As upstream's, a store that cannot be read gives an empty list.
+async fn images_of(store: ImageStore) -> Value {
+    let listed = tokio::task::spawn_blocking(move || store.list()).await;
+    let summaries = match listed {
+        Ok(Ok(summaries)) => summaries,
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "images of the node not listed");
+            Vec::new()
+        }
+        Err(_) => Vec::new(),
+    };
+    let mut by_id = BTreeMap::<_, (u64, BTreeSet<String>)>::new();
+    for summary in summaries {
+        let (size_bytes, names) = by_id.entry(summary.id).or_default();
+        *size_bytes = summary.size_bytes;
+        if names.len() < NAMES_MAX {
+            names.insert(summary.reference.at_digest(summary.digest).to_string());
+            names.insert(summary.reference.to_string());
+        }
+    }
+    let mut images: Vec<_> = by_id.into_values().collect();
+    images.sort_by_key(|(size_bytes, _)| std::cmp::Reverse(*size_bytes));
+    images.truncate(IMAGES_MAX);
+    let images = images.into_iter();
+    images.map(|(size_bytes, names)| json!({"names": names, "sizeBytes": size_bytes})).collect()
 }
 
 /// Returns the status as a strategic merge patch. The transition times of a ready Node stay.

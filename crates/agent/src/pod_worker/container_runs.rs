@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rustix::process::Signal;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -15,6 +16,7 @@ use super::probe_worker::{self, ProbeWorker, RunEvent, RunMessage};
 use super::termination::{Termination, TerminationPlan};
 use crate::containers::{State, Terminated};
 use crate::sandbox::protocol::Exit;
+use crate::stop_signal;
 
 /// Messages of tasks that wait for the worker: one for each container is usual.
 const MESSAGES_MAX: usize = 16;
@@ -176,6 +178,7 @@ impl PodWorker {
         let Some(runner) = self.handler_runner(name) else {
             return;
         };
+        let signal = self.stop_signal(name);
         let Some(run) = self.runs.by_container.get_mut(name) else {
             return;
         };
@@ -187,10 +190,20 @@ impl PodWorker {
         events.normal("Killing", message.to_owned());
         run.termination = Some(Termination::start(TerminationPlan {
             runner,
+            signal,
             deadline,
             drain,
             events,
         }));
+    }
+
+    /// Stop signal of the container, or else of its image, or else SIGTERM.
+    fn stop_signal(&self, name: &str) -> Signal {
+        let lifecycle = self.context.container(name).and_then(|container| container.lifecycle.as_ref());
+        let own = lifecycle.and_then(|lifecycle| lifecycle.stop_signal.as_deref());
+        let image = self.containers.get(name).and_then(|container| container.image.as_ref());
+        let named = own.or_else(|| image?.stop_signal.as_deref());
+        named.and_then(stop_signal::parse).unwrap_or(Signal::TERM)
     }
 
     fn handler_runner(&self, name: &str) -> Option<HandlerRunner> {

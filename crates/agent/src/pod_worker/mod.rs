@@ -2,6 +2,8 @@
 
 mod container_runs;
 mod handler_runner;
+mod image;
+mod image_program;
 mod probe_worker;
 mod sandbox;
 mod start;
@@ -32,7 +34,8 @@ use crate::sandbox::protocol::ContainerState;
 use crate::state_directory::{PodDirectory, StateError};
 
 use container_runs::{ContainerRuns, terminated};
-use sandbox::PodSandbox;
+use image::ImageSearches;
+use sandbox::{AdoptedState, PodSandbox};
 use status::PodStatus;
 use volumes::PodVolumes;
 
@@ -65,6 +68,7 @@ struct PodWorker {
     sandbox: PodSandbox,
     volumes: PodVolumes,
     runs: ContainerRuns,
+    images: ImageSearches,
     status: PodStatus,
     /// Last checkpoint of the containers on disk.
     written_checkpoint: Checkpoint,
@@ -147,6 +151,7 @@ impl PodWorker {
             sandbox: PodSandbox::new(&context.pod.metadata.uid)?,
             volumes: PodVolumes::default(),
             runs: ContainerRuns::new(),
+            images: ImageSearches::default(),
             status: PodStatus::new(&context, mirror, now),
             written_checkpoint: Checkpoint::new(),
             context,
@@ -159,7 +164,12 @@ impl PodWorker {
         self.containers.restore(checkpoint.clone());
         self.written_checkpoint = checkpoint;
         let (sandbox, containers) = leftover.sandbox.unzip();
-        self.sandbox.adopt(sandbox, leftover.addresses, leftover.users);
+        let adopted = AdoptedState {
+            addresses: leftover.addresses,
+            users: leftover.users,
+            runs_images: leftover.runs_images,
+        };
+        self.sandbox.adopt(sandbox, adopted);
         let Some(containers) = containers else {
             tracing::info!(pod = %self.context.key, "Pod adopted, its processes are gone");
             return self.containers.mark_all_lost(Timestamp::now());
@@ -210,6 +220,7 @@ impl PodWorker {
                 }
                 event = self.sandbox.next_event() => self.handle_sandbox_event(event).await,
                 message = self.runs.next_message() => self.handle_run_message(message),
+                Some(found) = self.images.next() => self.handle_found_image(found),
                 () = sleep_until(due) => self.start_due().await,
             }
         }

@@ -1,10 +1,12 @@
 //! Sandbox of a Pod with its network: addresses, link, namespaces.
 
+use std::fs;
 use std::net::IpAddr;
 
 use netlink::route::{LinkName, NetworkNamespace, RouteError};
 
 use super::PodContext;
+use crate::hosts_file;
 use crate::network;
 use crate::network::addresses::AddressError;
 use crate::resolv_conf::{for_pod, kernel_hostname};
@@ -13,6 +15,16 @@ use crate::sandbox;
 use crate::state_directory::{Record, StateError};
 use crate::user_namespaces::owners::PodUsers;
 use crate::user_namespaces::{Holder, UserNamespaceError};
+
+/// Host names of the node, which Pods in the host network share.
+const HOSTS: &str = "/etc/hosts";
+
+/// State of a sandbox that an earlier agent started.
+pub(super) struct AdoptedState {
+    pub addresses: Vec<IpAddr>,
+    pub users: Option<PodUsers>,
+    pub runs_images: bool,
+}
 
 /// Reason why a Pod has no sandbox. The worker retries.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +56,8 @@ pub(super) struct PodSandbox {
     pub(super) addresses: Vec<IpAddr>,
     /// User namespace of the Pod, from the first start of its sandbox to its end.
     pub(super) users: Option<PodUsers>,
+    /// Set if the sandbox process can start containers from images.
+    pub(super) runs_images: bool,
     running: Option<Sandbox>,
 }
 
@@ -57,15 +71,17 @@ impl PodSandbox {
             link: network::link_name(uid)?,
             addresses: Vec::new(),
             users: None,
+            runs_images: false,
             running: None,
         })
     }
 
     /// Takes over the sandbox, addresses and host IDs of an earlier agent.
-    pub fn adopt(&mut self, sandbox: Option<Sandbox>, addresses: Vec<IpAddr>, users: Option<PodUsers>) {
+    pub fn adopt(&mut self, sandbox: Option<Sandbox>, leftover: AdoptedState) {
         self.running = sandbox;
-        self.addresses = addresses;
-        self.users = users;
+        self.addresses = leftover.addresses;
+        self.users = leftover.users;
+        self.runs_images = leftover.runs_images;
     }
 
     /// Returns true if the sandbox process runs.
@@ -110,6 +126,7 @@ impl PodSandbox {
             addresses: self.addresses.clone(),
             is_static: context.is_static,
             users: self.users,
+            runs_images: self.runs_images,
         }
     }
 
@@ -123,6 +140,8 @@ impl PodSandbox {
         if !pod.spec.host_network && self.addresses.is_empty() {
             self.addresses = agent.addresses().allocate()?;
         }
+        let images = agent.settings.image_store.as_ref().map(|images| images.directory.clone());
+        self.runs_images = images.is_some();
         context.directory.create(&self.record(context))?;
         let cluster_dns = &agent.settings.cluster_dns;
         let (resolv_conf, warnings) = for_pod(pod, cluster_dns, &agent.host_resolv_conf);
@@ -140,10 +159,28 @@ impl PodSandbox {
             resolv_conf: context.directory.write("resolv.conf", &resolv_conf.render())?,
             hidden: agent.settings.hidden_paths(),
             namespaces_of: holder.as_ref().map(Holder::pid),
+            images,
         };
+        self.write_files(context, settings.hostname.as_deref())?;
         let started = Sandbox::start(&context.directory, &settings, namespace.as_ref()).await?;
         self.running = Some(started);
         Ok(())
+    }
+
+    /// Writes the files of the Pod that containers from images see in `/etc`, beside resolv.conf.
+    fn write_files(&self, context: &PodContext, hostname: Option<&str>) -> Result<(), StateError> {
+        let (agent, pod) = (&context.agent, &context.pod);
+        let host_file = if pod.spec.host_network {
+            fs::read_to_string(HOSTS).unwrap_or_default()
+        } else {
+            String::new()
+        };
+        let hosts = hosts_file::for_pod(pod, &agent.settings.cluster_dns, &self.addresses, &host_file);
+        context.directory.write("hosts", &hosts)?;
+        let of_node = rustix::system::uname();
+        let of_node = of_node.nodename().to_string_lossy();
+        let hostname = hostname.unwrap_or(&of_node);
+        context.directory.write("hostname", &format!("{hostname}\n")).map(drop)
     }
 
     /// Creates the network namespace, unless the holder has one, and connects it with the node.

@@ -3,6 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::PodWorker;
+use super::image::ImageSource;
+use super::image_program::container_image;
 use super::sandbox::SandboxError;
 use super::start_container::{ContainerStart, ContainerStartError};
 use crate::volumes::{VolumeSetUpError, set_up_tmpfs};
@@ -43,9 +45,17 @@ impl PodWorker {
             return self.delay_start(&due, &message);
         }
         for name in due {
+            let Some(image) = self.image_source(&name) else {
+                continue;
+            };
             let events = self.context.events.for_container(&name);
-            match self.start_container(&name).await {
+            match self.start_container(&name, &image).await {
                 Ok(()) => {
+                    let image = match &image {
+                        ImageSource::Store(image) => Some(container_image(image)),
+                        ImageSource::Table(_) => None,
+                    };
+                    self.containers.set_image(&name, image);
                     events.normal("Created", format!("Created container: {name}"));
                     events.normal("Started", format!("Started container {name}"));
                     self.container_started(&name);
@@ -68,6 +78,10 @@ impl PodWorker {
             // An agent without user namespaces started this sandbox. Its containers were all rejected.
             self.sandbox.remove(context).await;
         }
+        if self.sandbox.is_running() && !self.sandbox.runs_images && self.needs_images() {
+            // Likewise for an agent without images. A container of the image table starts again.
+            self.sandbox.remove(context).await;
+        }
         if !self.sandbox.is_running() {
             // ENV-10: the environment needs all Services. Static Pods run without the API.
             if !context.is_static {
@@ -83,6 +97,13 @@ impl PodWorker {
         Ok(self.volumes.set_up(&self.context, facts, users).await?)
     }
 
+    /// Returns true if a container has an image of the store.
+    fn needs_images(&self) -> bool {
+        let settings = &self.context.agent.settings;
+        let mut all = self.context.pod.spec.all_containers();
+        settings.image_store.is_some() && all.any(|container| settings.images.entrypoint(&container.image).is_err())
+    }
+
     /// Delays containers for a reason outside of them.
     fn delay_start(&mut self, names: &[String], message: &str) {
         let now = Timestamp::now();
@@ -92,13 +113,16 @@ impl PodWorker {
         }
     }
 
-    async fn start_container(&self, name: &str) -> Result<(), ContainerStartError> {
+    async fn start_container(&self, name: &str, image: &ImageSource) -> Result<(), ContainerStartError> {
         let (Some(container), Some(sandbox)) = (self.context.container(name), self.sandbox.process()) else {
             return Err(ContainerStartError::Missing {
                 name: name.to_owned(),
             });
         };
+        let run = self.containers.next_restart_count(name);
         let start = ContainerStart {
+            image,
+            run,
             context: &self.context,
             container,
             facts: self.facts(),
@@ -107,7 +131,7 @@ impl PodWorker {
         };
         let program = start.program().await?;
         let directory = &self.context.directory;
-        let log = directory.prepare_log(name, self.containers.next_restart_count(name))?;
+        let log = directory.prepare_log(name, run)?;
         let started = sandbox.start_container(name, program, &log).await;
         started.map_err(|source| ContainerStartError::Runtime {
             name: name.to_owned(),

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use client::ClientError;
 
 use super::PodContext;
+use super::image::ImageSource;
 use crate::cgroups::{CgroupError, Limits};
-use crate::confinement::{ConfinementError, confinement};
+use crate::confinement::{ConfinementError, check_image_user, confinement};
 use crate::echo;
 use crate::environment::{
     EnvironmentError, PodFacts, SourceKind, Sources, Variables, container_variables, expand, referenced,
 };
-use crate::images::{Entrypoint, ImageUser, UnknownImage};
+use crate::images::{Entrypoint, ImageUser};
 use crate::object::Container;
 use crate::runtime::RuntimeError;
 use crate::sandbox::SELF_EXE;
@@ -27,8 +28,6 @@ pub(super) enum ContainerStartError {
     #[error("the Pod has no container {name} any more")]
     Missing { name: String },
     #[error(transparent)]
-    Image(#[from] UnknownImage),
-    #[error(transparent)]
     Environment(#[from] EnvironmentError),
     #[error(transparent)]
     Confinement(#[from] ConfinementError),
@@ -36,6 +35,8 @@ pub(super) enum ContainerStartError {
     State(#[from] StateError),
     #[error(transparent)]
     Cgroups(#[from] CgroupError),
+    #[error("this process is ending")]
+    Shutdown,
     #[error("failed to start container {name:?}: {source}")]
     Runtime { name: String, source: RuntimeError },
 }
@@ -44,9 +45,10 @@ impl ContainerStartError {
     /// Reason of the container's `waiting` state, as the kubelet writes it.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Image(_) => "ErrImagePull",
             Self::Environment(_) | Self::Confinement(_) => "CreateContainerConfigError",
-            Self::Missing { .. } | Self::State(_) | Self::Cgroups(_) => "CreateContainerError",
+            Self::Missing { .. } | Self::State(_) | Self::Cgroups(_) | Self::Shutdown => {
+                "CreateContainerError"
+            },
             Self::Runtime { .. } => "RunContainerError",
         }
     }
@@ -54,6 +56,9 @@ impl ContainerStartError {
 
 /// Inputs of a container's program.
 pub(super) struct ContainerStart<'a> {
+    pub image: &'a ImageSource,
+    /// Restart count of the run.
+    pub run: u32,
     pub context: &'a PodContext,
     pub container: &'a Container,
     pub facts: PodFacts,
@@ -69,13 +74,15 @@ impl ContainerStart<'_> {
     /// See [`ContainerStartError`].
     pub async fn program(&self) -> Result<Program, ContainerStartError> {
         let agent = &self.context.agent;
-        let entrypoint = agent.settings.images.entrypoint(&self.container.image)?;
         let environment = self.environment().await?;
-        // A `command` of the Pod replaces the program of the image.
-        let image_user = if self.container.command.is_empty() {
-            entrypoint.user(self.context.pod.spec.host_network)
-        } else {
-            ImageUser::Root
+        let image_user = match self.image {
+            ImageSource::Store(image) => {
+                check_image_user(&self.context.pod, self.container, &image.config.user)?;
+                ImageUser::InImage
+            }
+            // A `command` of the Pod replaces the program of the image.
+            ImageSource::Table(_) if !self.container.command.is_empty() => ImageUser::Root,
+            ImageSource::Table(entrypoint) => entrypoint.user(self.context.pod.spec.host_network),
         };
         let mut confinement = confinement(
             &self.context.pod,
@@ -88,8 +95,14 @@ impl ContainerStart<'_> {
         )?;
         confinement.staging = self.context.directory.staging()?;
         confinement.cgroups = self.create_cgroups()?;
+        let entrypoint = match self.image {
+            ImageSource::Store(image) => {
+                return self.image_program(image, environment, confinement).await;
+            }
+            ImageSource::Table(entrypoint) => entrypoint,
+        };
         Ok(Program {
-            closes_stdin_when_serving: entrypoint == Entrypoint::Echo && self.container.command.is_empty(),
+            closes_stdin_when_serving: *entrypoint == Entrypoint::Echo && self.container.command.is_empty(),
             command: self.command(entrypoint, &environment),
             environment,
             directory: self.container.working_dir.clone(),
@@ -116,19 +129,21 @@ impl ContainerStart<'_> {
     }
 
     /// `command` replaces the image's command, `args` are appended. Both have `$(VAR)` expanded.
-    fn command(&self, entrypoint: Entrypoint, environment: &Variables) -> Vec<String> {
-        let expand_all = |words: &[String]| -> Vec<String> {
-            let variable = |name: &str| environment.get(name).map(String::as_str);
-            words.iter().map(|word| expand(word, variable)).collect()
-        };
+    fn command(&self, entrypoint: &Entrypoint, environment: &Variables) -> Vec<String> {
         let mut command = match entrypoint {
-            _ if !self.container.command.is_empty() => expand_all(&self.container.command),
-            Entrypoint::Command(command) => command,
+            _ if !self.container.command.is_empty() => self.expand_all(&self.container.command, environment),
+            Entrypoint::Command(command) => command.clone(),
             // The echo server takes no arguments of the Pod.
             Entrypoint::Echo => return self.echo_command(),
         };
-        command.extend(expand_all(&self.container.args));
+        command.extend(self.expand_all(&self.container.args, environment));
         command
+    }
+
+    /// Expands `$(VAR)` in words of the Pod.
+    pub(super) fn expand_all(&self, words: &[String], environment: &Variables) -> Vec<String> {
+        let variable = |name: &str| environment.get(name).map(String::as_str);
+        words.iter().map(|word| expand(word, variable)).collect()
     }
 
     fn echo_command(&self) -> Vec<String> {

@@ -140,6 +140,7 @@ impl PodWorker {
     fn begin_termination(&mut self) {
         self.containers.begin_termination();
         self.runs.begin_termination();
+        self.images.clear();
     }
 
     /// Returns true if a Service sends clients to the Pod.
@@ -150,11 +151,13 @@ impl PodWorker {
     /// Releases everything except the directory, because the logs of a completed Pod stay readable.
     async fn release(&mut self) {
         self.runs.clear();
+        self.images.clear();
         self.volumes.stop_refresh();
         self.containers.mark_all_lost(Timestamp::now());
         self.sandbox.remove(&self.context).await;
         let agent = &self.context.agent;
         agent.remove_cgroups(&self.context.pod.metadata.uid);
+        agent.release_images(&self.context.pod.metadata.uid).await;
         let addresses = std::mem::take(&mut self.sandbox.addresses);
         let ids = self.sandbox.users.take().map(|users| users.ids);
         agent.release(&addresses, ids);

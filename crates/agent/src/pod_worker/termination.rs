@@ -1,4 +1,4 @@
-//! Termination of one container (kubelet's `killContainer`): `preStop` handler, SIGTERM, grace period, SIGKILL.
+//! Termination of one container (kubelet's `killContainer`): `preStop` handler, stop signal, grace period, SIGKILL.
 
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub(super) struct Termination {
 /// Parameters of a termination.
 pub(super) struct TerminationPlan {
     pub runner: HandlerRunner,
+    /// Signal that asks the container to end.
+    pub signal: Signal,
     /// Time of SIGKILL. The `preStop` handler counts towards it.
     pub deadline: Instant,
     /// Delay of SIGTERM, during which clients may still connect.
@@ -62,7 +64,7 @@ async fn terminate(plan: TerminationPlan, mut deadline: watch::Receiver<Instant>
             ((), ()) = async { tokio::join!(pre_stop(&plan, until), drained) } => {}
             changed = deadline.changed() => if changed.is_err() { return },
         }
-        signal(&plan, Signal::TERM).await;
+        signal(&plan, plan.signal).await;
         let earliest = Instant::now() + GRACE_MIN;
         loop {
             let until = (*deadline.borrow_and_update()).max(earliest);

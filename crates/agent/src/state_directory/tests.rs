@@ -8,6 +8,7 @@ fn record(uid: &str) -> Record {
         addresses: vec!["10.0.0.2".parse().unwrap()],
         is_static: false,
         users: None,
+        runs_images: false,
     }
 }
 

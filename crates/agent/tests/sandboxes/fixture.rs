@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agent::network::{self, addresses::AddressPool};
@@ -63,6 +63,7 @@ impl Pod {
             resolv_conf: directory.write("resolv.conf", "nameserver 10.96.0.10\n")?,
             hidden: vec![root.path().to_owned()],
             namespaces_of: holder.as_ref().map(Holder::pid),
+            images: Some(images_directory(root.path())?),
         };
         let sandbox = Sandbox::start(&directory, &settings, Some(&namespace)).await?;
         Ok(Self {
@@ -134,6 +135,13 @@ impl Pod {
         network::disconnect(&network::link_name(UID)?)?;
         Ok(())
     }
+}
+
+/// Directory of the image store of a Pod in a test directory.
+fn images_directory(root: &Path) -> std::io::Result<PathBuf> {
+    let images = root.join("images");
+    std::fs::create_dir_all(&images)?;
+    Ok(images)
 }
 
 /// Waits until a log contains a text.

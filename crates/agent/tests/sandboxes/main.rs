@@ -3,6 +3,8 @@
 
 mod confinement;
 mod fixture;
+mod hostile_images;
+mod image_roots;
 mod lifecycle;
 mod user_namespaces;
 
@@ -73,6 +75,20 @@ fn run_all() -> Outcome {
             confinement::working_directory_reaches_no_agent_file(),
             confinement::nested_mount_points_follow_no_symbolic_link(),
         );
+        match image_roots::shell() {
+            Ok(shell) => run!(
+                image_roots::root_is_the_image(&shell),
+                image_roots::writable_layer_is_fresh_in_each_run(&shell),
+                image_roots::read_only_root_has_writable_volumes(&shell),
+                image_roots::users_come_from_the_image(&shell),
+                image_roots::processes_of_other_containers_are_hidden(&shell),
+                image_roots::files_have_the_ids_of_the_pod(&shell),
+                hostile_images::links_lead_nowhere_outside(&shell),
+                hostile_images::rejects_roots_without_directories_for_the_kernel(&shell),
+                hostile_images::rejects_oversized_and_blocking_user_files(&shell),
+            ),
+            Err(cause) => println!("skipped: image_roots and hostile_images: {cause}"),
+        }
         match user_namespaces::allocate() {
             Some(range) => run!(
                 user_namespaces::root_is_unprivileged_on_the_node(range),

@@ -1,0 +1,84 @@
+//! Pulls of all Pods of the node: few at once, and one for each image.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ::images::{Image, ImageStore, PullError, Reference, RegistryCredential};
+use tokio::sync::{Semaphore, watch};
+
+/// Images that are pulled at once. Each has several connections.
+const PULLS_MAX: usize = 4;
+
+/// Failure of a pull, which several Pods can share.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum SharedPullError {
+    /// The pull failed.
+    #[error("{0}")]
+    Failed(Arc<PullError>),
+    /// The agent shuts down.
+    #[error("this process is ending")]
+    Shutdown,
+}
+
+type PullResult = Result<Image, SharedPullError>;
+
+/// Pull that is under way. Pods with other credentials do not share it.
+type PullKey = (Reference, Vec<[String; 3]>);
+
+/// Starter of pulls. A pull goes on if the Pod that requested it ends.
+pub(crate) struct ImagePuller {
+    store: ImageStore,
+    permits: Arc<Semaphore>,
+    running: Arc<Mutex<HashMap<PullKey, watch::Receiver<Option<PullResult>>>>>,
+}
+
+impl ImagePuller {
+    /// Returns a puller for a store.
+    pub fn new(store: ImageStore) -> Self {
+        Self {
+            store,
+            permits: Arc::new(Semaphore::new(PULLS_MAX)),
+            running: Arc::default(),
+        }
+    }
+
+    /// Pulls an image, or waits for the pull that is under way.
+    ///
+    /// # Errors
+    /// See [`SharedPullError`].
+    pub async fn pull(&self, reference: &Reference, credentials: Vec<RegistryCredential>) -> PullResult {
+        let mut result = self.start(reference, credentials);
+        let finished = result.wait_for(Option::is_some).await;
+        let finished = finished.map(|finished| finished.clone());
+        finished.ok().flatten().unwrap_or(Err(SharedPullError::Shutdown))
+    }
+
+    fn start(
+        &self,
+        reference: &Reference,
+        credentials: Vec<RegistryCredential>,
+    ) -> watch::Receiver<Option<PullResult>> {
+        let parts = credentials.iter().map(|credential| {
+            let RegistryCredential { registry, username, password } = credential;
+            [registry.clone(), username.clone(), password.clone()]
+        });
+        let key = (reference.clone(), parts.collect());
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(result) = running.get(&key) {
+            return result.clone();
+        }
+        let (sender, receiver) = watch::channel(None);
+        running.insert(key.clone(), receiver.clone());
+        let (store, permits) = (self.store.clone(), Arc::clone(&self.permits));
+        let (running, reference) = (Arc::clone(&self.running), reference.clone());
+        tokio::spawn(async move {
+            let permit = permits.acquire().await;
+            let progress = |progress| tracing::trace!(?progress, "image pull");
+            let result = store.pull(&reference, &credentials, &progress).await;
+            drop(permit);
+            running.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            sender.send_replace(Some(result.map_err(|error| SharedPullError::Failed(Arc::new(error)))));
+        });
+        receiver
+    }
+}

@@ -1,0 +1,97 @@
+//! Images that the containers of this node use. The store keeps them, even if the agent does not run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use ::images::{DiskThresholds, ImageId, ImageStore, StoreError};
+
+/// Name of the agent in the store.
+const HOLDER: &str = "agent";
+/// Interval between checks of the disk (upstream's `ImageGCPeriod`).
+const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(300);
+
+/// Images in use, by UID of the Pod and name of the container.
+pub(crate) struct ImagesInUse {
+    store: ImageStore,
+    held: Mutex<BTreeMap<(String, String), ImageId>>,
+}
+
+/// Reason why an image cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HoldError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the image was removed from the node meanwhile")]
+    Removed,
+}
+
+impl ImagesInUse {
+    /// Returns a set with the images of containers that an earlier agent started.
+    pub fn new(store: ImageStore, held: BTreeMap<(String, String), ImageId>) -> Self {
+        Self {
+            store,
+            held: Mutex::new(held),
+        }
+    }
+
+    /// Holds the image of a container in place of its earlier image. Blocks on the lock of the store.
+    ///
+    /// # Errors
+    /// See [`HoldError`].
+    pub fn hold(&self, uid: &str, container: &str, image: &ImageId) -> Result<(), HoldError> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_held = held.values().any(|other| other == image);
+        held.insert((uid.to_owned(), container.to_owned()), image.clone());
+        if is_held {
+            return Ok(());
+        }
+        let missing = self.store.protect(HOLDER, &held.values().cloned().collect())?;
+        if missing.contains(image) {
+            held.remove(&(uid.to_owned(), container.to_owned()));
+            return Err(HoldError::Removed);
+        }
+        Ok(())
+    }
+
+    /// Releases the images of a Pod. Blocks on the lock of the store.
+    pub fn release(&self, uid: &str) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = held.len();
+        held.retain(|(pod, _), _| pod != uid);
+        if held.len() == before {
+            return;
+        }
+        let images = held.values().cloned().collect();
+        if let Err(error) = self.store.protect(HOLDER, &images) {
+            tracing::warn!(%error, "images of a Pod not released");
+        }
+    }
+
+    fn all(&self) -> BTreeSet<ImageId> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.values().cloned().collect()
+    }
+
+    /// Removes unused images while the disk is full, as long as it is polled.
+    pub async fn collect_garbage(&self) {
+        loop {
+            tokio::time::sleep(DISK_CHECK_INTERVAL).await;
+            let (store, in_use) = (self.store.clone(), self.all());
+            let prune = move || store.prune_for_disk(&in_use, DiskThresholds::default());
+            match tokio::task::spawn_blocking(prune).await {
+                Ok(Ok(report)) if report.removed.is_empty() => {}
+                Ok(Ok(report)) => {
+                    tracing::info!(
+                        removed = report.removed.len(),
+                        freed_bytes = report.freed_bytes,
+                        disk_used_percent = report.disk_used_percent,
+                        "unused images removed; the disk was full"
+                    );
+                }
+                Ok(Err(error)) => tracing::warn!(%error, "unused images not removed"),
+                Err(error) => tracing::warn!(%error, "unused images not removed"),
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Decision about a pull (`imagePullPolicy`). Pure.
+
+use ::images::Reference;
+
+#[cfg(test)]
+mod tests;
+
+/// Time at which an image is pulled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PullPolicy {
+    /// Before each start of the container.
+    Always,
+    /// If the node does not have the image.
+    IfNotPresent,
+    /// Not at all.
+    Never,
+}
+
+impl PullPolicy {
+    /// Returns the policy of a container. Without one, an image without a digest and with the tag `latest` is pulled
+    /// always, as the API's default is.
+    pub fn of(policy: &str, reference: &Reference) -> Self {
+        match policy {
+            "Always" => Self::Always,
+            "Never" => Self::Never,
+            "IfNotPresent" => Self::IfNotPresent,
+            _ if reference.digest().is_none() && reference.tag() == Some("latest") => Self::Always,
+            _ => Self::IfNotPresent,
+        }
+    }
+}
