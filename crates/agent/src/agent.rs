@@ -218,10 +218,12 @@ fn node_images(store: &ImageStore, state: &StateDirectory) -> Result<NodeImages,
             }
         }
     }
+    let in_use = Arc::new(ImagesInUse::new(store.clone(), held));
+    in_use.record();
     Ok(NodeImages {
         store: store.clone(),
         puller: ImagePuller::new(store.clone()),
-        in_use: Arc::new(ImagesInUse::new(store.clone(), held)),
+        in_use,
     })
 }
 

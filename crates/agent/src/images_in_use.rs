@@ -1,10 +1,11 @@
 //! Images that the containers of this node use. The store keeps them, even if the agent does not run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use ::images::{DiskThresholds, ImageId, ImageStore, StoreError};
+use ::images::{DiskThresholds, ImageId, ImageStore, StoreError, StoreSettings};
 
 /// Name of the agent in the store.
 const HOLDER: &str = "agent";
@@ -24,6 +25,15 @@ pub(crate) enum HoldError {
     Store(#[from] StoreError),
     #[error("the image was removed from the node meanwhile")]
     Removed,
+}
+
+/// Releases the images of all Pods of a node on which no agent runs.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be opened or changed.
+pub fn release_images(store_directory: &Path) -> Result<(), StoreError> {
+    let store = ImageStore::open(store_directory, StoreSettings::default())?;
+    store.protect(HOLDER, &BTreeSet::new()).map(drop)
 }
 
 impl ImagesInUse {
@@ -59,12 +69,20 @@ impl ImagesInUse {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let before = held.len();
         held.retain(|(pod, _), _| pod != uid);
-        if held.len() == before {
-            return;
+        if held.len() != before {
+            self.write(&held);
         }
+    }
+
+    /// Records the images in place of those of an earlier agent. Blocks on the lock of the store.
+    pub fn record(&self) {
+        self.write(&self.held.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn write(&self, held: &BTreeMap<(String, String), ImageId>) {
         let images = held.values().cloned().collect();
         if let Err(error) = self.store.protect(HOLDER, &images) {
-            tracing::warn!(%error, "images of a Pod not released");
+            tracing::warn!(%error, "images in use not recorded");
         }
     }
 

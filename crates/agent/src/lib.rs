@@ -48,6 +48,7 @@ mod mirror_pod;
 mod mount_attributes;
 pub mod network;
 mod node;
+mod node_end;
 pub mod object;
 mod pod_api;
 mod pod_worker;
@@ -76,6 +77,8 @@ pub mod volumes;
 use std::process::ExitCode;
 
 pub use agent::{AgentError, run};
+pub use images_in_use::release_images;
+pub use node_end::{EndedPods, end_pods};
 pub use settings::{NodeTaint, PODS_MAX_DEFAULT, Settings, ShutdownPolicy, StaticPods};
 
 /// Runs a hidden subcommand if the arguments, without the name of the program, begin with one. Call this first in

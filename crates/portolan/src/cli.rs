@@ -74,6 +74,8 @@ pub enum Command {
     Join(Box<commands::join::Flags>),
     /// Drain this node and remove it from its cluster
     Leave(commands::leave::Flags),
+    /// End everything that `portolan up` or `portolan join` left on this host: Pods, rules, links and routes
+    Down(commands::down::Flags),
     /// Create, list and revoke the tokens with which nodes join
     #[command(subcommand)]
     Token(commands::token::Command),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::{self, Command};
 use crate::commands::{
-    agent, apiserver, backend, balancer, chart, completions, controllers, dns, doctor, env, explain, flows,
+    agent, apiserver, backend, balancer, chart, completions, controllers, dns, doctor, down, env, explain, flows,
     join, kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store, token, top,
     trace, up, version,
 };
@@ -20,6 +20,7 @@ pub fn run(command: Command) -> Result<ExitCode, CommandError> {
         Command::Up(flags) => up::run(*flags),
         Command::Join(flags) => join::run(*flags),
         Command::Leave(flags) => leave::run(&flags),
+        Command::Down(flags) => down::run(&flags),
         Command::Token(command) => token::run(&command),
         Command::Status(flags) => status::run(&flags),
         Command::Service(command) => service::run(&command),

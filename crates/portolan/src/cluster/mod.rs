@@ -6,7 +6,7 @@
 //! | [`node_components`], [`node_proxy`], [`load_balancing`] | proxy, DNS, agent, routes, announcer and edge of each node |
 //! | [`observation_report`], [`flows_report`] | observation and flows of the node, which the agent's endpoint serves |
 //! | [`chart`] | the map of the cluster, which `up` serves |
-//! | [`supervisor`], [`status_file`] | restarts of failed components; the file for `portolan status` |
+//! | [`supervisor`], [`status_file`], [`running_process`] | restarts of failed components; the file for `portolan status`; the end of a running process |
 //! | [`cluster_info`], [`network`] | settings that all nodes share; the ConfigMap that publishes them |
 //! | [`discovery`], [`join_token`] | verification of a server by the hash of its CA |
 //! | [`join_directory`], [`node_certificate`] | membership of a node, its certificates and their renewal |
@@ -32,6 +32,7 @@ pub mod node_components;
 pub mod node_proxy;
 pub mod observation_report;
 pub mod pod_cidrs;
+pub mod running_process;
 pub mod server_taint;
 pub mod status_file;
 pub mod supervisor;

@@ -125,6 +125,7 @@ impl NodeFlags {
         let mut agent = self.pods.settings(
             node_name.clone(),
             data_directory.join("agent"),
+            &data_directory.join("images"),
             &cluster.cluster_domain,
             cluster.node_lease_duration_seconds,
         )?;

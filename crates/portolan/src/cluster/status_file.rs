@@ -196,6 +196,11 @@ fn take_lock(lock: &mut File, path: &Path, directory: &Path) -> Result<(), Statu
     Ok(())
 }
 
+/// Returns true if a directory is a data directory of `up` or `join`.
+pub fn is_data_directory(directory: &Path) -> bool {
+    directory.join(LOCK).is_file()
+}
+
 /// Reads the status of the process that holds the lock of a data directory; `None` if there is no such process.
 ///
 /// # Errors

@@ -32,6 +32,9 @@ pub struct Flags {
     /// Directory of the state of Pods and of the logs of containers
     #[arg(long, default_value = "/var/lib/portolan/agent", value_name = "DIR")]
     state_dir: PathBuf,
+    /// Directory of the image store [default: the directory images beside that of the state]
+    #[arg(long, value_name = "DIR")]
+    image_dir: Option<PathBuf>,
     #[command(flatten)]
     pods: PodFlags,
     #[command(flatten)]
@@ -86,9 +89,11 @@ impl ServingFlags {
 /// An error if a flag is invalid or the agent fails.
 pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     let node_name = flags.node_name.unwrap_or_else(host_name);
+    let image_directory = flags.image_dir.unwrap_or_else(|| flags.state_dir.with_file_name("images"));
     let mut settings = flags.pods.settings(
         node_name,
         flags.state_dir,
+        &image_directory,
         "cluster.local",
         NODE_LEASE_DURATION_SECONDS,
     )?;

@@ -15,21 +15,18 @@ use client::{Client, ClientError, JSON, MERGE_PATCH};
 use controllers::node_lifecycle::LEASE_NAMESPACE;
 use http::Method;
 use proxy::LeftoverScope;
-use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::cluster::join_directory::{AGENT, JoinDirectory, JoinDirectoryError, Membership};
-use crate::cluster::status_file;
+use crate::cluster::{running_process, status_file};
 use crate::error::{CommandError, FileError};
 use crate::flags::values::{DATA_DIRECTORY, duration};
 use crate::{output, runtime};
 
-/// Time between two checks for the end of Pods or of the process.
+/// Time between two checks for the end of Pods.
 const POLL_PERIOD: Duration = Duration::from_millis(200);
-/// Time for `portolan join` to exit.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Annotation of the mirror Pods of static Pods, which end with their manifest only.
 const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
@@ -58,12 +55,6 @@ enum LeaveError {
     NotRunning(usize),
     #[error("Pods not terminated within {timeout:?}: {}", pods.join(", "))]
     PodsRemain { timeout: Duration, pods: Vec<String> },
-    #[error("portolan join has just started; try again")]
-    Starting,
-    #[error("signal to process {pid} not sent: {source}")]
-    Signal { pid: u32, source: rustix::io::Errno },
-    #[error("portolan join, process {0}, did not exit")]
-    NotExited(u32),
     #[error("{0}\nUse --force to leave nevertheless")]
     WithoutForce(CommandError),
 }
@@ -97,12 +88,12 @@ impl Departure<'_> {
         match client {
             Ok(client) => {
                 self.unless_forced(self.drain(&client).await)?;
-                self.stop_process().await?;
+                running_process::stop(&self.flags.data_dir).await?;
                 self.unless_forced(delete_node(&client, name).await.map_err(CommandError::from))?;
             }
             Err(error) => {
                 self.unless_forced(Err(error.into()))?;
-                self.stop_process().await?;
+                running_process::stop(&self.flags.data_dir).await?;
             }
         }
         // kube-proxy's rules belong to another cluster.
@@ -201,28 +192,6 @@ impl Departure<'_> {
             }
             tokio::time::sleep(POLL_PERIOD).await;
         }
-    }
-
-    /// Stops `portolan join` if it runs, and waits for its exit.
-    async fn stop_process(&self) -> Result<(), CommandError> {
-        let Some(status) = status_file::read(&self.flags.data_dir)? else {
-            return Ok(());
-        };
-        let process = i32::try_from(status.pid).ok().and_then(Pid::from_raw);
-        let process = process.ok_or(LeaveError::Starting)?;
-        kill_process(process, Signal::TERM).map_err(|source| LeaveError::Signal {
-            pid: status.pid,
-            source,
-        })?;
-        let deadline = Instant::now() + EXIT_TIMEOUT;
-        // A service manager may have started a new process, which has another ID.
-        while status_file::read(&self.flags.data_dir)?.is_some_and(|current| current.pid == status.pid) {
-            if Instant::now() > deadline {
-                return Err(LeaveError::NotExited(status.pid).into());
-            }
-            tokio::time::sleep(POLL_PERIOD).await;
-        }
-        Ok(())
     }
 }
 

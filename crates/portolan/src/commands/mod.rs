@@ -9,6 +9,7 @@ pub mod completions;
 pub mod controllers;
 pub mod dns;
 pub mod doctor;
+pub mod down;
 pub mod env;
 pub mod explain;
 pub mod flows;

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agent::images::Images;
+use agent::settings::NodeImageStore;
 use agent::{PODS_MAX_DEFAULT, Settings, ShutdownPolicy, StaticPods};
 use clap::Args;
+use images::{ImageStore, StoreSettings};
 use ipnet::IpNet;
 
 use super::values::{cidr, duration, label, one_per_family};
@@ -37,6 +39,9 @@ pub struct PodFlags {
     /// YAML file that maps images to programs of this host
     #[arg(long, value_name = "FILE")]
     pub image_table: Option<PathBuf>,
+    /// Directory with settings of registries: HOST/hosts.toml or HOST:PORT/hosts.toml, as containerd's certs.d
+    #[arg(long, value_name = "DIR")]
+    pub image_registry_config: Option<PathBuf>,
     /// Addresses of cluster DNS in the resolv.conf of Pods [default: 10.96.0.10; up: tenth of the cluster IPs; join: as in up]
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
     pub cluster_dns: Vec<IpAddr>,
@@ -58,15 +63,18 @@ pub struct PodFlags {
 }
 
 impl PodFlags {
-    /// Returns the settings of the agent. `lease_seconds` is the default duration of the Node's Lease.
+    /// Returns the settings of the agent. `image_directory` is the directory of the image store, `lease_seconds` is the
+    /// default duration of the Node's Lease.
     ///
     /// # Errors
     ///
-    /// [`crate::error::UsageError`] if there are two Pod CIDRs of a family, or an error about the image table.
+    /// [`crate::error::UsageError`] if there are two Pod CIDRs of a family, or an error about the image table or the
+    /// image store.
     pub fn settings(
         &self,
         node_name: String,
         state_directory: PathBuf,
+        image_directory: &Path,
         domain: &str,
         lease_seconds: u16,
     ) -> Result<Settings, CommandError> {
@@ -85,6 +93,9 @@ impl PodFlags {
         if let Some(path) = &self.image_table {
             settings.images = read_image_table(path)?;
         }
+        settings.image_store = Some(self.image_store(image_directory)?);
+        // The settings of registries can contain keys.
+        settings.hidden.extend(self.image_registry_config.clone());
         settings.pods_max = self.max_pods;
         settings.static_pods = self.pod_manifest_path.clone().map(|path| StaticPods {
             path,
@@ -98,6 +109,21 @@ impl PodFlags {
             };
         }
         Ok(settings)
+    }
+}
+
+impl PodFlags {
+    /// Opens the image store. Sandboxes have another working directory, so its path is absolute.
+    fn image_store(&self, directory: &Path) -> Result<NodeImageStore, CommandError> {
+        let directory = std::path::absolute(directory).map_err(FileError::at(directory))?;
+        let settings = StoreSettings {
+            hosts_directory: self.image_registry_config.clone(),
+            ..StoreSettings::default()
+        };
+        Ok(NodeImageStore {
+            store: ImageStore::open(&directory, settings)?,
+            directory,
+        })
     }
 }
 
