@@ -180,7 +180,10 @@ async fn prepare(
             server::Server::start(server_settings, state.clone(), &settings.node_name, reports).await?;
         background.spawn(server.serve());
     }
-    let node_images = settings.image_store.as_ref().map(|images| node_images(&images.store, &state));
+    let node_images = settings
+        .image_store
+        .as_ref()
+        .map(|images| node_images(&images.store, &state));
     let node_images = node_images.transpose()?;
     if let Some(images) = &node_images {
         let in_use = Arc::clone(&images.in_use);

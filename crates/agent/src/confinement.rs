@@ -182,7 +182,15 @@ pub fn check_image_user(pod: &Pod, container: &Container, user: &str) -> Result<
     if !must_not_be_root || own.run_as_user.or(of_pod.run_as_user).is_some() {
         return Ok(());
     }
-    let names = || (format!("{}_{}({})", pod.metadata.name, pod.metadata.namespace, pod.metadata.uid), container.name.clone());
+    let names = || {
+        (
+            format!(
+                "{}_{}({})",
+                pod.metadata.name, pod.metadata.namespace, pod.metadata.uid
+            ),
+            container.name.clone(),
+        )
+    };
     let user = user.split_once(':').map_or(user, |(user, _)| user);
     match user.parse::<u32>() {
         Ok(0) => {}
@@ -190,7 +198,11 @@ pub fn check_image_user(pod: &Pod, container: &Container, user: &str) -> Result<
         Err(_) if user.is_empty() => {}
         Err(_) => {
             let (pod, container) = names();
-            return Err(ConfinementError::ImageUser { user: user.to_owned(), pod, container });
+            return Err(ConfinementError::ImageUser {
+                user: user.to_owned(),
+                pod,
+                container,
+            });
         }
     }
     let (pod, container) = names();

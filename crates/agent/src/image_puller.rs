@@ -59,7 +59,11 @@ impl ImagePuller {
         credentials: Vec<RegistryCredential>,
     ) -> watch::Receiver<Option<PullResult>> {
         let parts = credentials.iter().map(|credential| {
-            let RegistryCredential { registry, username, password } = credential;
+            let RegistryCredential {
+                registry,
+                username,
+                password,
+            } = credential;
             [registry.clone(), username.clone(), password.clone()]
         });
         let key = (reference.clone(), parts.collect());
@@ -76,8 +80,13 @@ impl ImagePuller {
             let progress = |progress| tracing::trace!(?progress, "image pull");
             let result = store.pull(&reference, &credentials, &progress).await;
             drop(permit);
-            running.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-            sender.send_replace(Some(result.map_err(|error| SharedPullError::Failed(Arc::new(error)))));
+            running
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&key);
+            sender.send_replace(Some(
+                result.map_err(|error| SharedPullError::Failed(Arc::new(error))),
+            ));
         });
         receiver
     }

@@ -87,7 +87,9 @@ async fn end_containers(
     grace: Duration,
 ) {
     let deadline = Instant::now() + grace;
-    let running = containers.into_iter().filter(|(_, state)| matches!(state, ContainerState::Running { .. }));
+    let running = containers
+        .into_iter()
+        .filter(|(_, state)| matches!(state, ContainerState::Running { .. }));
     let mut running: Vec<String> = running.map(|(name, _)| name).collect();
     let executor = sandbox.executor();
     for name in &running {

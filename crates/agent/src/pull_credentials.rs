@@ -14,12 +14,18 @@ use crate::volumes::read_object;
 const KEYS: [&str; 2] = [".dockerconfigjson", ".dockercfg"];
 
 /// Reads the credentials of a Pod. As upstream's, a Secret that cannot be read is left out: the registry may need none.
-pub(crate) async fn of_pod(context: &Context, pod: &Pod, events: &PodEventRecorder) -> Vec<RegistryCredential> {
+pub(crate) async fn of_pod(
+    context: &Context,
+    pod: &Pod,
+    events: &PodEventRecorder,
+) -> Vec<RegistryCredential> {
     let mut credentials = Vec::new();
     for secret in &pod.spec.image_pull_secrets {
         let namespace = &pod.metadata.namespace;
         let read = read_object(&context.client, namespace, SourceKind::Secret, &secret.name).await;
-        let found = read.map_err(|error| error.to_string()).and_then(|data| parse(&data));
+        let found = read
+            .map_err(|error| error.to_string())
+            .and_then(|data| parse(&data));
         match found {
             Ok(found) => credentials.extend(found),
             Err(cause) => {
@@ -28,7 +34,12 @@ pub(crate) async fn of_pod(context: &Context, pod: &Pod, events: &PodEventRecord
                     secret.name
                 );
                 events.warning("FailedToRetrieveImagePullSecret", message);
-                tracing::info!(secret = secret.name, namespace, cause, "image pull secret not used");
+                tracing::info!(
+                    secret = secret.name,
+                    namespace,
+                    cause,
+                    "image pull secret not used"
+                );
             }
         }
     }

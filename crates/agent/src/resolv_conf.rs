@@ -117,7 +117,10 @@ pub(crate) fn fully_qualified(pod: &Pod, cluster: &ClusterDns) -> Option<String>
         return None;
     }
     let (hostname, subdomain, namespace) = (pod.hostname(), &pod.spec.subdomain, &pod.metadata.namespace);
-    Some(format!("{hostname}.{subdomain}.{namespace}.svc.{}", cluster.domain))
+    Some(format!(
+        "{hostname}.{subdomain}.{namespace}.svc.{}",
+        cluster.domain
+    ))
 }
 
 fn cluster_first(namespace: &str, cluster: &ClusterDns, host: &ResolvConf) -> ResolvConf {

@@ -15,7 +15,7 @@ const GLOBAL_FLAGS: &str = "Global flags";
 const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Run a cluster",
-        &["up", "join", "leave", "token", "service", "playground"],
+        &["up", "join", "leave", "down", "token", "service", "playground"],
     ),
     (
         "Run one component",

@@ -8,6 +8,8 @@
 //! - a **topology** inside ([`Topology`] → [`Cluster`]): further network namespaces on one bridge, held by
 //!   descriptors.
 //!
+//! [`ImageLayout`] writes a container image of a static shell.
+//!
 //! On the members, [`arp_client`] observes announcements, [`Backend`] serves connections, and [`request_tcp`] and
 //! [`exchange_udp`] send requests. No external program is needed: links and routes are set by rtnetlink, settings by
 //! `/proc/sys`.
@@ -29,6 +31,7 @@ mod cluster;
 mod control_group;
 mod enclosure;
 mod etcd;
+mod image_layout;
 mod namespaced_test;
 mod probe;
 mod running;
@@ -41,6 +44,7 @@ pub use cluster::{Cluster, ClusterError, Member, NETNS_DIRECTORY};
 pub use control_group::ControlGroup;
 pub use enclosure::{EnclosureError, Inside, RUN_DIRECTORY, cover_file, enclose, host_listener, settle};
 pub use etcd::EtcdServer;
+pub use image_layout::{ImageLayout, static_shell};
 pub use namespaced_test::{in_namespace, skip_inside};
 pub use probe::{ProbeError, exchange_udp, forward, request_tcp};
 pub use running::{EnterError, Running, enter};

@@ -3,7 +3,8 @@ use serde_json::json;
 use super::*;
 
 fn pod(spec: serde_json::Value) -> Pod {
-    serde_json::from_value(json!({"metadata": {"name": "web-0", "namespace": "shop"}, "spec": spec})).expect("a Pod")
+    serde_json::from_value(json!({"metadata": {"name": "web-0", "namespace": "shop"}, "spec": spec}))
+        .expect("a Pod")
 }
 
 fn cluster() -> ClusterDns {
@@ -15,12 +16,21 @@ fn cluster() -> ClusterDns {
 
 #[test]
 fn names_all_addresses_of_the_pod() {
-    let addresses = ["10.1.0.7".parse().expect("an address"), "fd00::7".parse().expect("an address")];
+    let addresses = [
+        "10.1.0.7".parse().expect("an address"),
+        "fd00::7".parse().expect("an address"),
+    ];
     let plain = for_pod(&pod(json!({})), &cluster(), &addresses, "");
-    assert!(plain.starts_with("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n"), "{plain}");
+    assert!(
+        plain.starts_with("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n"),
+        "{plain}"
+    );
     assert!(plain.ends_with("10.1.0.7\tweb-0\nfd00::7\tweb-0\n"), "{plain}");
     let named = for_pod(&pod(json!({"subdomain": "web"})), &cluster(), &addresses[..1], "");
-    assert!(named.ends_with("10.1.0.7\tweb-0.web.shop.svc.cluster.local\tweb-0\n"), "{named}");
+    assert!(
+        named.ends_with("10.1.0.7\tweb-0.web.shop.svc.cluster.local\tweb-0\n"),
+        "{named}"
+    );
 }
 
 #[test]

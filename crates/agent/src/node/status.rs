@@ -68,7 +68,9 @@ async fn images_of(store: ImageStore) -> Value {
     images.sort_by_key(|(size_bytes, _)| std::cmp::Reverse(*size_bytes));
     images.truncate(IMAGES_MAX);
     let images = images.into_iter();
-    images.map(|(size_bytes, names)| json!({"names": names, "sizeBytes": size_bytes})).collect()
+    images
+        .map(|(size_bytes, names)| json!({"names": names, "sizeBytes": size_bytes}))
+        .collect()
 }
 
 /// Returns the status as a strategic merge patch. The transition times of a ready Node stay.

@@ -117,14 +117,20 @@ impl PodWorker {
         if agent.images.is_none() {
             let message = unknown.to_string();
             self.report_image_failure(name, "ErrImagePull", &message);
-            self.containers.mark_start_failed(name, "ErrImagePull", message, now);
+            self.containers
+                .mark_start_failed(name, "ErrImagePull", message, now);
             return None;
         }
         if let Some(image) = self.images.found.remove(name) {
             return Some(ImageSource::Store(Box::new(image)));
         }
         if self.images.running.iter().any(|running| running == name) {
-            self.wait_for_image(name, "ContainerCreating", String::new(), later(now, PULL_CHECK_INTERVAL));
+            self.wait_for_image(
+                name,
+                "ContainerCreating",
+                String::new(),
+                later(now, PULL_CHECK_INTERVAL),
+            );
             return None;
         }
         if self.is_backing_off(name, now) {
@@ -138,13 +144,21 @@ impl PodWorker {
         };
         self.images.running.push(name.to_owned());
         self.images.tasks.spawn(search.run());
-        self.wait_for_image(name, "ContainerCreating", String::new(), later(now, PULL_CHECK_INTERVAL));
+        self.wait_for_image(
+            name,
+            "ContainerCreating",
+            String::new(),
+            later(now, PULL_CHECK_INTERVAL),
+        );
         None
     }
 
     /// Starts the container of a search at once, or delays it after a failure.
     pub(super) fn handle_found_image(&mut self, found: FoundImage) {
-        let FoundImage { container: name, result } = found;
+        let FoundImage {
+            container: name,
+            result,
+        } = found;
         let now = Timestamp::now();
         let error = match result {
             Ok(image) => {
@@ -158,7 +172,9 @@ impl PodWorker {
         tracing::info!(pod = %self.context.key, container = name, reason, message, "no image for a container");
         self.report_image_failure(&name, reason, &message);
         let last = self.images.back_offs.get(&name);
-        let delay = last.map_or(BACK_OFF_FIRST, |last| last.delay.saturating_mul(2).min(BACK_OFF_MAX));
+        let delay = last.map_or(BACK_OFF_FIRST, |last| {
+            last.delay.saturating_mul(2).min(BACK_OFF_MAX)
+        });
         let until = later(now, delay);
         let back_off = BackOff {
             delay,
@@ -201,7 +217,10 @@ impl PodWorker {
     }
 
     fn report_image_failure(&self, name: &str, reason: &'static str, message: &str) {
-        let image = self.context.container(name).map_or("", |container| &container.image);
+        let image = self
+            .context
+            .container(name)
+            .map_or("", |container| &container.image);
         let events = self.context.events.for_container(name);
         match reason {
             "InvalidImageName" => events.warning("InspectFailed", message.to_owned()),

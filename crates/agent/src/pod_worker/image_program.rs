@@ -89,7 +89,9 @@ impl ContainerStart<'_> {
             source: directory.join(name),
             target: PathBuf::from(target),
             is_read_only: confinement.has_read_only_root,
-            is_id_mapped: self.users.is_some_and(|users| users.volumes == VolumeOwners::IdMapped),
+            is_id_mapped: self
+                .users
+                .is_some_and(|users| users.volumes == VolumeOwners::IdMapped),
             ..Mount::default()
         };
         files.map(mount).collect()
@@ -111,7 +113,12 @@ impl ContainerStart<'_> {
 
 /// Command of a container. `command` of the Pod replaces entrypoint and command of the image, `args` replace the
 /// command of the image.
-fn command(command: &[String], args: &[String], entrypoint: &[String], image_command: &[String]) -> Vec<String> {
+fn command(
+    command: &[String],
+    args: &[String],
+    entrypoint: &[String],
+    image_command: &[String],
+) -> Vec<String> {
     match (command, args) {
         ([], []) => [entrypoint, image_command].concat(),
         ([], args) => [entrypoint, args].concat(),

@@ -140,7 +140,11 @@ impl PodSandbox {
         if !pod.spec.host_network && self.addresses.is_empty() {
             self.addresses = agent.addresses().allocate()?;
         }
-        let images = agent.settings.image_store.as_ref().map(|images| images.directory.clone());
+        let images = agent
+            .settings
+            .image_store
+            .as_ref()
+            .map(|images| images.directory.clone());
         self.runs_images = images.is_some();
         context.directory.create(&self.record(context))?;
         let cluster_dns = &agent.settings.cluster_dns;
@@ -180,7 +184,10 @@ impl PodSandbox {
         let of_node = rustix::system::uname();
         let of_node = of_node.nodename().to_string_lossy();
         let hostname = hostname.unwrap_or(&of_node);
-        context.directory.write("hostname", &format!("{hostname}\n")).map(drop)
+        context
+            .directory
+            .write("hostname", &format!("{hostname}\n"))
+            .map(drop)
     }
 
     /// Creates the network namespace, unless the holder has one, and connects it with the node.

@@ -101,7 +101,8 @@ impl PodWorker {
     fn needs_images(&self) -> bool {
         let settings = &self.context.agent.settings;
         let mut all = self.context.pod.spec.all_containers();
-        settings.image_store.is_some() && all.any(|container| settings.images.entrypoint(&container.image).is_err())
+        settings.image_store.is_some()
+            && all.any(|container| settings.images.entrypoint(&container.image).is_err())
     }
 
     /// Delays containers for a reason outside of them.

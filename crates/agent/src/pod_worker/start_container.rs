@@ -48,7 +48,7 @@ impl ContainerStartError {
             Self::Environment(_) | Self::Confinement(_) => "CreateContainerConfigError",
             Self::Missing { .. } | Self::State(_) | Self::Cgroups(_) | Self::Shutdown => {
                 "CreateContainerError"
-            },
+            }
             Self::Runtime { .. } => "RunContainerError",
         }
     }

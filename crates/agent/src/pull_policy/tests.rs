@@ -14,5 +14,8 @@ fn default_depends_on_tag_and_digest() {
 fn explicit_policy_precedes_the_default() {
     let reference = "nginx".parse().expect("a reference");
     assert_eq!(PullPolicy::of("Never", &reference), PullPolicy::Never);
-    assert_eq!(PullPolicy::of("IfNotPresent", &reference), PullPolicy::IfNotPresent);
+    assert_eq!(
+        PullPolicy::of("IfNotPresent", &reference),
+        PullPolicy::IfNotPresent
+    );
 }

@@ -112,7 +112,10 @@ fn resolve(root: &ImageRoot, confinement: &Confinement, passwd: &str, group: &st
     };
     let mut supplementary = confinement.groups.clone();
     // As runtimes do, an explicit group of the image excludes the memberships of the user.
-    if let Some(entry) = entry.as_ref().filter(|_| root.merges_groups && group_name.is_none()) {
+    if let Some(entry) = entry
+        .as_ref()
+        .filter(|_| root.merges_groups && group_name.is_none())
+    {
         let is_member = |group: &GroupEntry<'_>| group.members.split(',').any(|member| member == entry.name);
         for group in groups().filter(is_member) {
             if supplementary.len() < GROUPS_MAX && !supplementary.contains(&group.group) {
@@ -125,7 +128,10 @@ fn resolve(root: &ImageRoot, confinement: &Confinement, passwd: &str, group: &st
         user,
         group: confinement.group.or(of_image).unwrap_or(0),
         groups: supplementary,
-        home: home.filter(|home| home.starts_with('/')).unwrap_or(HOME_DEFAULT).to_owned(),
+        home: home
+            .filter(|home| home.starts_with('/'))
+            .unwrap_or(HOME_DEFAULT)
+            .to_owned(),
     })
 }
 
@@ -142,7 +148,12 @@ fn user_entry(line: &str) -> Option<UserEntry<'_>> {
     let user = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     let home = fields.nth(1).unwrap_or_default();
-    Some(UserEntry { name, user, group, home })
+    Some(UserEntry {
+        name,
+        user,
+        group,
+        home,
+    })
 }
 
 /// Parses `name:password:gid:members`. A malformed line is skipped.

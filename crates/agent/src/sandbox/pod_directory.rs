@@ -82,7 +82,9 @@ impl OpenPodDirectory {
     /// Path at which a path of the node is reachable: through the descriptor if it is in the Pod's directory.
     pub fn reachable_path(&self, path: &Path) -> PathBuf {
         match path.strip_prefix(&self.pod.path) {
-            Ok(below) => PathBuf::from(format!("/proc/self/fd/{}", self.pod.directory.as_raw_fd())).join(below),
+            Ok(below) => {
+                PathBuf::from(format!("/proc/self/fd/{}", self.pod.directory.as_raw_fd())).join(below)
+            }
             Err(_) => path.to_owned(),
         }
     }
@@ -108,7 +110,11 @@ impl OpenPodDirectory {
     pub fn inherit(inherited: &InheritedDirectory) -> io::Result<Self> {
         Ok(Self {
             pod: OpenDirectory::inherit(&inherited.pod)?,
-            images: inherited.images.as_ref().map(OpenDirectory::inherit).transpose()?,
+            images: inherited
+                .images
+                .as_ref()
+                .map(OpenDirectory::inherit)
+                .transpose()?,
         })
     }
 }

@@ -15,7 +15,10 @@ use rustix::io::Errno;
 #[cfg(test)]
 mod tests;
 
-const OPEN: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const OPEN: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 /// Removes a directory with everything below it. Succeeds if it is missing.
 ///

@@ -14,7 +14,18 @@ fn parses_names_and_numbers() {
 
 #[test]
 fn rejects_other_texts() {
-    for text in ["", "SIG", "SIGNONE", "0", "65", "-3", "SIGRTMIN+31", "SIGRTMIN-1", "SIGRTMAX+1", "RTMIN+99999999999"] {
+    for text in [
+        "",
+        "SIG",
+        "SIGNONE",
+        "0",
+        "65",
+        "-3",
+        "SIGRTMIN+31",
+        "SIGRTMIN-1",
+        "SIGRTMAX+1",
+        "RTMIN+99999999999",
+    ] {
         assert_eq!(parse(text), None, "{text}");
     }
 }

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::images::Images;
-use agent::settings::ServerSettings;
+use agent::settings::{NodeImageStore, ServerSettings};
 use agent::{Settings, StaticPods};
 use bytes::Bytes;
 use client::{CertificateFiles, Client, Config, JSON};
 use http::Method;
+use images::{ImageStore, StoreSettings};
 use serde_json::{Value, json};
 use store::{SqliteOptions, SqliteStore, Store};
 
@@ -22,6 +23,8 @@ use crate::Outcome;
 /// Hidden subcommand that runs the agent.
 pub const AGENT_SUBCOMMAND: &str = "run-agent";
 pub const NODE: &str = "node-1";
+/// Directory of the image store.
+pub const IMAGES: &str = "images";
 /// Address of the agent. The enclosure has no other listener there.
 pub const AGENT_ADDRESS: &str = "127.0.0.1:10250";
 /// Limit of processes in one container.
@@ -228,6 +231,11 @@ pub fn run_agent(arguments: &[String]) -> Outcome {
     settings.images = Images {
         images: [("shell".to_owned(), vec!["/bin/sh".to_owned(), "-c".to_owned()])].into(),
     };
+    let images = directory.join(IMAGES);
+    settings.image_store = Some(NodeImageStore {
+        store: ImageStore::open(&images, StoreSettings::default())?,
+        directory: images,
+    });
     settings.pids_max = PIDS_MAX;
     settings.static_pods = Some(StaticPods {
         path: directory.join("manifests"),

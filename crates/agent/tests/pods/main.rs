@@ -2,6 +2,8 @@
 //! binary is its own agent and sandbox program, so it has no test harness.
 
 mod cluster;
+mod image_pulls;
+mod images;
 mod limits;
 mod logs;
 mod probes;
@@ -96,6 +98,12 @@ fn run_all(filter: Option<&str>) -> Outcome {
             volumes::security_context_applies,
             volumes::memory_volume_has_its_size_limit,
             volumes::token_is_mounted_by_default,
+            images::pod_runs_an_image,
+            images::image_pod_survives_a_killed_agent,
+            images::image_users_obey_run_as_non_root,
+            images::hostile_pod_directory_is_removed,
+            image_pulls::failed_pulls_back_off,
+            image_pulls::absent_image_is_never_pulled,
             user_namespaces::pods_have_distinct_ids,
             user_namespaces::echo_image_runs_in_a_user_namespace,
             static_pods::overwritten_status_is_repaired,

@@ -20,9 +20,18 @@ pub async fn links_lead_nowhere_outside(shell: &Path) -> Outcome {
     let hostile = pod.root.path().join("images/layers/hostile");
     fs::create_dir_all(hostile.join("a"))?;
     symlink(target, hostile.join("absolute"))?;
-    symlink(format!("../../../../../..{}", target.display()), hostile.join("a/upwards"))?;
-    symlink(format!("/proc/1/root{}", target.display()), hostile.join("process"))?;
-    symlink(format!("/proc/self/fd/3/../../..{}", target.display()), hostile.join("descriptor"))?;
+    symlink(
+        format!("../../../../../..{}", target.display()),
+        hostile.join("a/upwards"),
+    )?;
+    symlink(
+        format!("/proc/1/root{}", target.display()),
+        hostile.join("process"),
+    )?;
+    symlink(
+        format!("/proc/self/fd/3/../../..{}", target.display()),
+        hostile.join("descriptor"),
+    )?;
     symlink("loop", hostile.join("loop"))?;
     let volume = pod.directory.path().join("volumes/data");
     fs::create_dir_all(&volume)?;
@@ -31,7 +40,12 @@ pub async fn links_lead_nowhere_outside(shell: &Path) -> Outcome {
         target: path.into(),
         ..Mount::default()
     };
-    let paths = ["/absolute/new", "/a/upwards/new", "/process/new", "/descriptor/new"];
+    let paths = [
+        "/absolute/new",
+        "/a/upwards/new",
+        "/process/new",
+        "/descriptor/new",
+    ];
     let mut image = root(&pod, &[&base, &hostile], 0)?;
     image.directories = vec!["/absolute/work/deep".into()];
     let confinement = Confinement {
@@ -40,7 +54,10 @@ pub async fn links_lead_nowhere_outside(shell: &Path) -> Outcome {
     };
     // Links through the processes of the Pod end at files that are no directories, or stay in the image.
     let started = pod.confined("main", SLEEP, confinement).await;
-    check(fs::read_dir(target)?.next().is_none(), "a mount point was created on the node")?;
+    check(
+        fs::read_dir(target)?.next().is_none(),
+        "a mount point was created on the node",
+    )?;
     if started.is_err() {
         let confinement = Confinement {
             mounts: paths[..2].iter().map(|path| mount(path)).collect(),
@@ -48,14 +65,21 @@ pub async fn links_lead_nowhere_outside(shell: &Path) -> Outcome {
         };
         pod.confined("main", SLEEP, confinement).await?;
     }
-    pod.check_success("main", &format!("ls -d {}/new", target.display())).await?;
-    check(fs::read_dir(target)?.next().is_none(), "a mount point was created on the node")?;
+    pod.check_success("main", &format!("ls -d {}/new", target.display()))
+        .await?;
+    check(
+        fs::read_dir(target)?.next().is_none(),
+        "a mount point was created on the node",
+    )?;
     let looping = Confinement {
         mounts: vec![mount("/loop/x")],
         ..in_root(root(&pod, &[&base, &hostile], 2)?)
     };
     let error = pod.confined("loop", SLEEP, looping).await.err();
-    check(error.is_some_and(|error| error.to_string().contains("/loop/x")), "a loop of links")?;
+    check(
+        error.is_some_and(|error| error.to_string().contains("/loop/x")),
+        "a loop of links",
+    )?;
     pod.end().await
 }
 
@@ -91,7 +115,10 @@ pub async fn rejects_oversized_and_blocking_user_files(shell: &Path) -> Outcome 
     };
     fs::write(&passwd, vec![b'x'; OVERSIZED_BYTES])?;
     let message = message_of(0).await?;
-    check(message.contains("/etc/passwd of the image: it is larger than"), message)?;
+    check(
+        message.contains("/etc/passwd of the image: it is larger than"),
+        message,
+    )?;
     fs::remove_file(&passwd)?;
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -101,7 +128,10 @@ pub async fn rejects_oversized_and_blocking_user_files(shell: &Path) -> Outcome 
         0,
     )?;
     let message = message_of(1).await?;
-    check(message.contains("/etc/passwd of the image: it is no regular file"), message)?;
+    check(
+        message.contains("/etc/passwd of the image: it is no regular file"),
+        message,
+    )?;
     fs::remove_file(&passwd)?;
     symlink("/proc/1/root/etc/passwd", &passwd)?;
     let message = message_of(2).await?;

@@ -10,26 +10,11 @@ use agent::user_namespaces::Holder;
 use crate::fixture::{self, Outcome, Pod, SLEEP, check, default_confinement};
 use crate::user_namespaces;
 
-/// Shell with tools, in Debian's package `busybox-static`.
-const SHELL: &str = "/bin/busybox";
 /// Tools of the shell that the tests use.
 const TOOLS: [&str; 19] = [
-    "sh", "cat", "ls", "id", "sleep", "stat", "touch", "mkdir", "echo", "head", "mount", "umount", "ps", "kill",
-    "mknod", "readlink", "hostname", "grep", "chown",
+    "sh", "cat", "ls", "id", "sleep", "stat", "touch", "mkdir", "echo", "head", "mount", "umount", "ps",
+    "kill", "mknod", "readlink", "hostname", "grep", "chown",
 ];
-
-/// Path of the shell, or the reason why there is none.
-pub fn shell() -> Result<PathBuf, String> {
-    let path = PathBuf::from(SHELL);
-    let content = fs::read(&path).map_err(|error| format!("{SHELL}: {error}; install busybox-static"))?;
-    // The program header of a dynamic executable names its loader.
-    let is_static = !content.windows(8).any(|window| window == b"/ld-linu");
-    if is_static {
-        Ok(path)
-    } else {
-        Err(format!("{SHELL} is not static; install busybox-static"))
-    }
-}
 
 /// Writes the lowest layer of an image into the store of a Pod and returns its path.
 pub fn write_layer(pod: &Pod, shell: &Path) -> std::io::Result<PathBuf> {
@@ -40,7 +25,10 @@ pub fn write_layer(pod: &Pod, shell: &Path) -> std::io::Result<PathBuf> {
         symlink("busybox", layer.join("bin").join(tool))?;
     }
     fs::create_dir(layer.join("etc"))?;
-    fs::write(layer.join("etc/passwd"), "root:x:0:0::/root:/bin/sh\nweb:x:101:102::/srv:/bin/sh\n")?;
+    fs::write(
+        layer.join("etc/passwd"),
+        "root:x:0:0::/root:/bin/sh\nweb:x:101:102::/srv:/bin/sh\n",
+    )?;
     fs::write(layer.join("etc/group"), "web:x:102:\nlogs:x:103:web\n")?;
     for (directory, mode) in [("tmp", 0o1777), ("root", 0o700), ("srv", 0o755)] {
         fs::create_dir(layer.join(directory))?;
@@ -88,10 +76,25 @@ pub async fn root_is_the_image(shell: &Path) -> Outcome {
     let names = pod.output("main", "ls /").await?;
     let expected = ["bin", "dev", "etc", "proc", "root", "srv", "sys", "tmp"];
     check(names.split_whitespace().eq(expected), names)?;
-    let output = pod.output("main", "cat /etc/motd /etc/hosts; hostname; echo $HOME; ls -d /srv/work").await?;
-    check(output == "upper layer\n127.0.0.1 localhost\nweb-0\n/root\n/srv/work\n", output)?;
-    pod.check_success("main", "touch /etc/new /bin/new && mkdir /opt && cat /dev/null && ls /dev/shm /dev/fd").await?;
-    check(!base.join("etc/new").exists() && !upper.join("etc/new").exists(), "a layer was written")?;
+    let output = pod
+        .output(
+            "main",
+            "cat /etc/motd /etc/hosts; hostname; echo $HOME; ls -d /srv/work",
+        )
+        .await?;
+    check(
+        output == "upper layer\n127.0.0.1 localhost\nweb-0\n/root\n/srv/work\n",
+        output,
+    )?;
+    pod.check_success(
+        "main",
+        "touch /etc/new /bin/new && mkdir /opt && cat /dev/null && ls /dev/shm /dev/fd",
+    )
+    .await?;
+    check(
+        !base.join("etc/new").exists() && !upper.join("etc/new").exists(),
+        "a layer was written",
+    )?;
     for (what, script) in [
         ("a setting of the kernel", "echo 1 >/proc/sys/vm/drop_caches"),
         ("/sys", "touch /sys/x || mkdir /sys/fs/cgroup/x"),
@@ -104,7 +107,12 @@ pub async fn root_is_the_image(shell: &Path) -> Outcome {
     let mounts = pod.output("main", "cat /proc/1/mountinfo").await?;
     let images = pod.root.path().to_string_lossy().into_owned();
     check(!mounts.contains(&images), "the mounts name the store of the node")?;
-    pod.check_failure("main", "a masked file", "cat /proc/keys /proc/timer_list 2>/dev/null | grep .").await?;
+    pod.check_failure(
+        "main",
+        "a masked file",
+        "cat /proc/keys /proc/timer_list 2>/dev/null | grep .",
+    )
+    .await?;
     pod.end().await
 }
 
@@ -155,8 +163,10 @@ pub async fn read_only_root_has_writable_volumes(shell: &Path) -> Outcome {
         ..in_root(root(&pod, &[&base], 0)?)
     };
     pod.confined("main", SLEEP, confinement).await?;
-    pod.check_success("main", "touch /srv/data/deep/a && ls /dev/shm/a").await?;
-    pod.check_failure("main", "the root", "touch /srv/b || touch /b").await?;
+    pod.check_success("main", "touch /srv/data/deep/a && ls /dev/shm/a")
+        .await?;
+    pod.check_failure("main", "the root", "touch /srv/b || touch /b")
+        .await?;
     check(volume.join("a").exists(), "the volume has no file")?;
     pod.end().await
 }
@@ -185,9 +195,13 @@ pub async fn processes_of_other_containers_are_hidden(shell: &Path) -> Outcome {
     let pod = Pod::start().await?;
     let base = write_layer(&pod, shell)?;
     pod.shell("other", "exec sleep 4321").await?;
-    pod.confined("main", SLEEP, in_root(root(&pod, &[&base], 0)?)).await?;
+    pod.confined("main", SLEEP, in_root(root(&pod, &[&base], 0)?))
+        .await?;
     let output = pod.output("main", "readlink /proc/1/exe; ps").await?;
-    check(output.starts_with("/bin/busybox\n") && !output.contains("4321"), output)?;
+    check(
+        output.starts_with("/bin/busybox\n") && !output.contains("4321"),
+        output,
+    )?;
     let shared = Confinement {
         has_own_processes: false,
         ..in_root(root(&pod, &[&base], 1)?)
@@ -212,10 +226,16 @@ pub async fn files_have_the_ids_of_the_pod(shell: &Path) -> Outcome {
         ..in_root(root(&pod, &[&base], 0)?)
     };
     pod.confined("main", SLEEP, confinement).await?;
-    let output = pod.output("main", "stat -c %u:%g / /bin/busybox /srv /srv/work /tmp; id -u").await?;
+    let output = pod
+        .output("main", "stat -c %u:%g / /bin/busybox /srv /srv/work /tmp; id -u")
+        .await?;
     check(output == "0:0\n0:0\n101:102\n0:0\n0:0\n0\n", output)?;
-    pod.check_success("main", "touch /root/a /srv/b && chown 101 /root/a").await?;
+    pod.check_success("main", "touch /root/a /srv/b && chown 101 /root/a")
+        .await?;
     let written = pod.directory.path().join("writable/main/0/upper/root/a");
-    check(Some(fs::metadata(written)?.uid()) == range.host_id(101), "owner on the node")?;
+    check(
+        Some(fs::metadata(written)?.uid()) == range.host_id(101),
+        "owner on the node",
+    )?;
     pod.end().await
 }

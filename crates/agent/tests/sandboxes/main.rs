@@ -75,7 +75,7 @@ fn run_all() -> Outcome {
             confinement::working_directory_reaches_no_agent_file(),
             confinement::nested_mount_points_follow_no_symbolic_link(),
         );
-        match image_roots::shell() {
+        match testbed::static_shell() {
             Ok(shell) => run!(
                 image_roots::root_is_the_image(&shell),
                 image_roots::writable_layer_is_fresh_in_each_run(&shell),

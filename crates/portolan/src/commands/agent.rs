@@ -89,7 +89,9 @@ impl ServingFlags {
 /// An error if a flag is invalid or the agent fails.
 pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     let node_name = flags.node_name.unwrap_or_else(host_name);
-    let image_directory = flags.image_dir.unwrap_or_else(|| flags.state_dir.with_file_name("images"));
+    let image_directory = flags
+        .image_dir
+        .unwrap_or_else(|| flags.state_dir.with_file_name("images"));
     let mut settings = flags.pods.settings(
         node_name,
         flags.state_dir,

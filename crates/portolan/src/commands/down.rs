@@ -135,7 +135,9 @@ impl Removal {
             self.fail(&failure);
         }
         match routes::remove_all() {
-            Ok(objects) => objects.iter().for_each(|object| self.record(object, Ok::<_, io::Error>(true))),
+            Ok(objects) => objects
+                .iter()
+                .for_each(|object| self.record(object, Ok::<_, io::Error>(true))),
             Err(error) => self.fail(&format!("routes to Pods: {error}")),
         }
         match Nftables::open() {

@@ -18,7 +18,12 @@ fn account(user: &str, confinement: &Confinement) -> io::Result<Account> {
 #[track_caller]
 fn assert_account(user: &str, confinement: &Confinement, expected: (u32, u32, &[u32], &str)) {
     let account = account(user, confinement).expect("an account");
-    let Account { user, group, groups, home } = &account;
+    let Account {
+        user,
+        group,
+        groups,
+        home,
+    } = &account;
     assert_eq!((*user, *group, groups.as_slice(), home.as_str()), expected);
 }
 
@@ -40,7 +45,11 @@ fn security_context_precedes_the_image() {
         groups: vec![2000],
         ..Confinement::default()
     };
-    assert_account("root:wheel", &confinement, (101, 102, &[2000, 103, 10], "/srv/web"));
+    assert_account(
+        "root:wheel",
+        &confinement,
+        (101, 102, &[2000, 103, 10], "/srv/web"),
+    );
     let grouped = Confinement {
         group: Some(3000),
         ..Confinement::default()
@@ -66,7 +75,12 @@ fn rejects_names_without_an_entry() {
         user,
         "unable to find user nobody: no matching entries in passwd file of the image"
     );
-    assert!(account("web:none", &none).unwrap_err().to_string().contains("group none"));
+    assert!(
+        account("web:none", &none)
+            .unwrap_err()
+            .to_string()
+            .contains("group none")
+    );
 }
 
 #[test]

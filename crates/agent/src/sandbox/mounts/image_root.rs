@@ -36,14 +36,17 @@ impl KernelFileSystems {
         let flags =
             OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
         let detach = |path: &str| {
-            open_tree(CWD, path, flags).map_err(|errno| with_context(&format!("detaching {path}"), &errno.into()))
+            open_tree(CWD, path, flags)
+                .map_err(|errno| with_context(&format!("detaching {path}"), &errno.into()))
         };
         let system = detach("/sys")?;
         if !confinement.is_privileged {
             set_read_only_below(system.as_fd())?;
         }
         Ok(Self {
-            processes: (!confinement.has_own_processes).then(|| detach("/proc")).transpose()?,
+            processes: (!confinement.has_own_processes)
+                .then(|| detach("/proc"))
+                .transpose()?,
             system,
             node_devices: confinement.is_privileged.then(|| detach("/dev")).transpose()?,
         })
@@ -83,7 +86,13 @@ pub(super) fn enter(
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;
     detach_from_node()?;
     let staging = Path::new(STAGING);
-    mount("portolan", staging, "tmpfs", MountFlags::empty(), Some(c"mode=0700,size=64k"))?;
+    mount(
+        "portolan",
+        staging,
+        "tmpfs",
+        MountFlags::empty(),
+        Some(c"mode=0700,size=64k"),
+    )?;
     // Without devices, a container cannot open device nodes that it creates.
     let flags = if confinement.is_privileged {
         MountFlags::empty()
@@ -91,9 +100,16 @@ pub(super) fn enter(
         MountFlags::NODEV
     };
     let path = layers.mount(staging, flags)?;
-    let opened = rustix::fs::open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let opened = rustix::fs::open(
+        &path,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    );
     let opened = opened?;
-    let root = Root { directory: &opened, owner };
+    let root = Root {
+        directory: &opened,
+        owner,
+    };
     for name in ["proc", "sys", "dev"] {
         root.ensure_plain_directory(name)?;
     }

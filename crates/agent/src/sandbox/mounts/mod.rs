@@ -71,7 +71,15 @@ pub(super) fn build(
         Some(image) => {
             let root = image_root::enter(image, confinement, directory, users, devices)?;
             let owner = users.map(UserNamespace::range);
-            attach_to_image(image, confinement, &volumes, &Root { directory: &root, owner })
+            attach_to_image(
+                image,
+                confinement,
+                &volumes,
+                &Root {
+                    directory: &root,
+                    owner,
+                },
+            )
         }
         None => build_on_node(confinement, &volumes, users, devices),
     }
@@ -254,7 +262,11 @@ fn attach(volume: &Volume<'_>, outer: Option<&Volume<'_>>, root: Option<&Root<'_
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     let Some(outer) = outer else {
         if let Some(root) = root {
-            let kind = if volume.is_directory { Kind::Directory } else { Kind::File };
+            let kind = if volume.is_directory {
+                Kind::Directory
+            } else {
+                Kind::File
+            };
             let mount_point = root.ensure(target, kind)?;
             return Ok(move_mount(&volume.tree, "", &mount_point, "", flags)?);
         }

@@ -50,10 +50,16 @@ impl<'a> Layers<'a> {
             )
         })?;
         if root.layers.is_empty() || root.layers.len() > LAYERS_MAX {
-            let message = format!("the image has {} layers; expected 1 to {LAYERS_MAX}", root.layers.len());
+            let message = format!(
+                "the image has {} layers; expected 1 to {LAYERS_MAX}",
+                root.layers.len()
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        let names = root.layers.iter().map(|layer| layer.strip_prefix(path).map(Path::to_owned));
+        let names = root
+            .layers
+            .iter()
+            .map(|layer| layer.strip_prefix(path).map(Path::to_owned));
         let names = names.collect::<Result<_, _>>().map_err(io::Error::other)?;
         let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let store = open_tree(store, "", clone | OpenTreeFlags::AT_EMPTY_PATH)?;
@@ -126,7 +132,13 @@ fn descriptor_path(descriptor: &OwnedFd) -> String {
 fn mount_overlay(root: &Path, flags: MountFlags, options: &str) -> io::Result<()> {
     let attempt = |options: String| {
         let options = CString::new(options)?;
-        Ok(mount("overlay", root, "overlay", flags, Some(options.as_c_str()))?)
+        Ok(mount(
+            "overlay",
+            root,
+            "overlay",
+            flags,
+            Some(options.as_c_str()),
+        )?)
     };
     let mounted = attempt(format!("{options},volatile"));
     let mounted = match mounted {
@@ -139,12 +151,19 @@ fn mount_overlay(root: &Path, flags: MountFlags, options: &str) -> io::Result<()
 /// Error of an overlay that the kernel refuses, with the usual causes.
 fn unsupported_overlay(error: &io::Error) -> io::Error {
     let cause = match Errno::from_io_error(error) {
-        Some(Errno::PERM | Errno::ACCESS) => "; an agent that is not root needs Linux 5.11 or newer for images",
+        Some(Errno::PERM | Errno::ACCESS) => {
+            "; an agent that is not root needs Linux 5.11 or newer for images"
+        }
         Some(Errno::NODEV) => "; load the kernel module overlay",
-        Some(Errno::INVAL) => "; the data directory must be on a file system that can be an upper layer, such as ext4 or xfs",
+        Some(Errno::INVAL) => {
+            "; the data directory must be on a file system that can be an upper layer, such as ext4 or xfs"
+        }
         _ => "",
     };
-    io::Error::new(error.kind(), format!("mounting the overlay of the image: {error}{cause}"))
+    io::Error::new(
+        error.kind(),
+        format!("mounting the overlay of the image: {error}{cause}"),
+    )
 }
 
 fn unsupported_id_map(error: &io::Error) -> io::Error {

@@ -95,7 +95,14 @@ impl Root<'_> {
     }
 
     fn open_or_create(&self, parent: &OwnedFd, name: &OsStr, kind: Kind) -> io::Result<OwnedFd> {
-        let open = || openat(parent, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+        let open = || {
+            openat(
+                parent,
+                name,
+                OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                Mode::empty(),
+            )
+        };
         match open() {
             Err(Errno::NOENT) => {}
             opened => return Ok(opened?),
@@ -103,7 +110,8 @@ impl Root<'_> {
         match kind {
             Kind::Directory => mkdirat(parent, name, Mode::from_raw_mode(MOUNT_POINT_MODE))?,
             Kind::File => {
-                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let flags =
+                    OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 drop(openat(parent.as_fd(), name, flags, Mode::from_raw_mode(0o644))?);
             }
         }
