@@ -20,7 +20,7 @@ use std::io::Write;
 
 use k8s_openapi::api::{
     apps::v1 as apps, authentication::v1 as authentication, authorization::v1 as authorization,
-    autoscaling::v1 as autoscaling, certificates::v1 as certificates, coordination::v1 as coordination, core::v1 as core,
+    autoscaling::v1 as autoscaling, batch::v1 as batch, certificates::v1 as certificates, coordination::v1 as coordination, core::v1 as core,
     discovery::v1 as discovery, events::v1 as events, networking::v1 as networking, rbac::v1 as rbac,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
@@ -73,8 +73,13 @@ fn collect() -> BTreeMap<String, Value> {
     served::<core::ConfigMap>(&mut generator, &mut kinds);
     served::<core::Secret>(&mut generator, &mut kinds);
     served::<core::ServiceAccount>(&mut generator, &mut kinds);
+    served::<core::ReplicationController>(&mut generator, &mut kinds);
+    served::<apps::ControllerRevision>(&mut generator, &mut kinds);
+    served::<apps::DaemonSet>(&mut generator, &mut kinds);
     served::<apps::Deployment>(&mut generator, &mut kinds);
     served::<apps::ReplicaSet>(&mut generator, &mut kinds);
+    served::<apps::StatefulSet>(&mut generator, &mut kinds);
+    served::<batch::Job>(&mut generator, &mut kinds);
     served::<certificates::CertificateSigningRequest>(&mut generator, &mut kinds);
     served::<coordination::Lease>(&mut generator, &mut kinds);
     served::<discovery::EndpointSlice>(&mut generator, &mut kinds);
