@@ -29,8 +29,8 @@ mod kinds;
 mod machinery;
 
 pub use kinds::{
-    address_pool, announcers, apps, bootstrap_token, certificates, configuration, edge_secret, endpoints,
-    event, kind, lease, multicluster, network, object, pod, pod_security, rbac, scale, service,
+    address_pool, announcers, apps, batch, bootstrap_token, certificates, configuration, edge_secret,
+    endpoints, event, kind, lease, multicluster, network, object, pod, pod_security, rbac, scale, service,
 };
 pub use machinery::{
     apply, decode, discovery, encode, field, ip, metadata, names, openapi, patch, protobuf, schema, selector,

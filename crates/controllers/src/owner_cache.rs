@@ -179,6 +179,20 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
         }
     }
 
+    /// Adds the owner with this UID to the queue.
+    pub(crate) fn enqueue_owner(&self, uid: &str, queue: &mut Queue<ObjectKey>, now: Instant) {
+        if let Some(key) = self.keys.get(uid) {
+            queue.add(key.clone(), now);
+        }
+    }
+
+    /// Adds all owners to the queue.
+    pub(crate) fn enqueue_all(&self, queue: &mut Queue<ObjectKey>, now: Instant) {
+        for key in self.keys.values() {
+            queue.add(key.clone(), now);
+        }
+    }
+
     /// Drops the state of an owner that is deleted.
     fn remove_if_deleted(&mut self, key: &ObjectKey) {
         if self.objects.get(key).is_none() {

@@ -28,6 +28,16 @@ pub enum Controller {
     Deployment,
     /// Pods of ReplicaSets.
     ReplicaSet,
+    /// Pods of StatefulSets.
+    StatefulSet,
+    /// Pods of DaemonSets.
+    DaemonSet,
+    /// Pods of Jobs.
+    Job,
+    /// Pods of ReplicationControllers.
+    ReplicationController,
+    /// Eviction of Pods from Nodes with NoExecute taints.
+    TaintEviction,
     /// Pod CIDRs of Nodes.
     NodeIpam,
     /// Approval of certificates for joining nodes.
@@ -44,7 +54,7 @@ pub enum Controller {
 
 impl Controller {
     /// All controllers.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 21] = [
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
@@ -55,6 +65,11 @@ impl Controller {
         Self::BackendHealth,
         Self::Deployment,
         Self::ReplicaSet,
+        Self::StatefulSet,
+        Self::DaemonSet,
+        Self::Job,
+        Self::ReplicationController,
+        Self::TaintEviction,
         Self::NodeIpam,
         Self::CertificateApproving,
         Self::CertificateSigning,
@@ -76,6 +91,11 @@ impl Controller {
             Self::BackendHealth => "backend-health-controller",
             Self::Deployment => "deployment-controller",
             Self::ReplicaSet => "replicaset-controller",
+            Self::StatefulSet => "statefulset-controller",
+            Self::DaemonSet => "daemonset-controller",
+            Self::Job => "job-controller",
+            Self::ReplicationController => "replicationcontroller-controller",
+            Self::TaintEviction => "taint-eviction-controller",
             Self::NodeIpam => "node-ipam-controller",
             Self::CertificateApproving => "certificatesigningrequest-approving-controller",
             Self::CertificateSigning => "certificatesigningrequest-signing-controller",
@@ -108,6 +128,11 @@ impl Controller {
             Self::BackendHealth => "backend_health",
             Self::Deployment => "deployment",
             Self::ReplicaSet => "replicaset",
+            Self::StatefulSet => "statefulset",
+            Self::DaemonSet => "daemonset",
+            Self::Job => "job",
+            Self::ReplicationController => "replicationmanager",
+            Self::TaintEviction => "noexec_taint_pod",
             Self::NodeIpam => "cidrallocator_node",
             // The three share one queue.
             Self::CertificateApproving | Self::CertificateSigning | Self::CertificateCleaner => "certificate",

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use api::object::{DaemonSet, Job, ReplicationController, StatefulSet};
 use client::election::Ending;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -10,9 +11,10 @@ use crate::environment::Environment;
 use crate::metrics::Phase;
 use crate::options::Options;
 use crate::selection::Controller;
+use crate::workload::{self, Workload};
 use crate::{
     backends, certificates, deployment, endpoint_controllers, garbage_collector, multicluster, node_ipam,
-    node_lifecycle, replicaset, scheduler, service_cidr, token_cleaner,
+    node_lifecycle, replicaset, scheduler, service_cidr, taint_eviction, token_cleaner,
 };
 
 /// Runs the selected controllers until `shutdown` resolves, then waits for writes in progress, with a timeout.
@@ -70,6 +72,23 @@ impl IndependentControllers {
         if is_selected(Controller::ReplicaSet) {
             let shutdown = self.shutdown();
             self.tasks.spawn(replicaset::run(environment.clone(), shutdown));
+        }
+        self.start_workload::<StatefulSet>(environment, options);
+        self.start_workload::<DaemonSet>(environment, options);
+        self.start_workload::<Job>(environment, options);
+        self.start_workload::<ReplicationController>(environment, options);
+        if is_selected(Controller::TaintEviction) {
+            let shutdown = self.shutdown();
+            self.tasks
+                .spawn(taint_eviction::run(environment.clone(), shutdown));
+        }
+    }
+
+    fn start_workload<W: Workload>(&mut self, environment: &Environment, options: &Options) {
+        if options.controllers.contains(W::CONTROLLER) {
+            let shutdown = self.shutdown();
+            self.tasks
+                .spawn(workload::run::<W>(environment.clone(), shutdown));
         }
     }
 

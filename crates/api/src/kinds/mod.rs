@@ -7,6 +7,7 @@
 pub mod address_pool;
 pub mod announcers;
 pub mod apps;
+pub mod batch;
 pub mod bootstrap_token;
 pub mod certificates;
 mod condition;

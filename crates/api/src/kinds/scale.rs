@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
 use crate::machinery::selector::LabelSelector;
-use crate::machinery::tree::{child, clear, number, object_mut, set, set_or_clear};
+use crate::machinery::tree::{child, clear, number, object_mut, set, set_or_clear, text};
 
 /// Returns the scale of an object.
 pub fn scale_of(object: &Value) -> Value {
@@ -24,7 +24,13 @@ pub fn scale_of(object: &Value) -> Value {
     }
     let mut scale_status = json!({"replicas": number(status, "replicas")});
     // Stored selectors are valid.
-    if let Ok(selector) = LabelSelector::from_object(&Path::new("selector"), child(spec, "selector"))
+    let selector = child(spec, "selector").clone();
+    // The selector of a ReplicationController is a map of labels.
+    let selector = match text(object, "kind") {
+        "ReplicationController" => json!({ "matchLabels": selector }),
+        _ => selector,
+    };
+    if let Ok(selector) = LabelSelector::from_object(&Path::new("selector"), &selector)
         && !selector.is_empty()
     {
         set(&mut scale_status, "selector", selector.to_string());

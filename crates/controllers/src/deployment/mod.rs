@@ -11,7 +11,7 @@
 
 mod bounds;
 mod controller;
-mod naming;
+pub(crate) mod naming;
 pub mod reconcile;
 mod revisions;
 mod rolling;

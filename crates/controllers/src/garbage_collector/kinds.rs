@@ -75,11 +75,16 @@ kinds! {
     Namespace "" "v1" "namespaces" false;
     Node "" "v1" "nodes" false;
     Pod "" "v1" "pods" true;
+    ReplicationController "" "v1" "replicationcontrollers" true;
     Secret "" "v1" "secrets" true;
     ServiceAccount "" "v1" "serviceaccounts" true;
     Service "" "v1" "services" true;
+    ControllerRevision "apps" "v1" "controllerrevisions" true;
+    DaemonSet "apps" "v1" "daemonsets" true;
     Deployment "apps" "v1" "deployments" true;
     ReplicaSet "apps" "v1" "replicasets" true;
+    StatefulSet "apps" "v1" "statefulsets" true;
+    Job "batch" "v1" "jobs" true;
     CertificateSigningRequest "certificates.k8s.io" "v1" "certificatesigningrequests" false;
     Lease "coordination.k8s.io" "v1" "leases" true;
     EndpointSlice "discovery.k8s.io" "v1" "endpointslices" true;

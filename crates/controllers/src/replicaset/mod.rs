@@ -7,7 +7,7 @@
 
 mod controller;
 mod pod;
-mod ranking;
+pub(crate) mod ranking;
 pub mod reconcile;
 mod run;
 mod status;
@@ -15,6 +15,7 @@ mod write;
 
 pub use pod::ReplicaPod;
 pub use run::run;
+pub(crate) use write::delete_pod;
 
 /// Upper bound of Pods that one job creates or deletes.
 const BURST: usize = 500;

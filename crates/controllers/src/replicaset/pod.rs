@@ -25,6 +25,8 @@ pub struct ReplicaPod {
 pub struct ReplicaPodSpec {
     /// Name of the Node; empty if the Pod has none.
     pub node_name: String,
+    /// Affinity, which names the Node of a DaemonSet's Pod.
+    pub affinity: Option<Box<serde_json::Value>>,
 }
 
 /// `status` of a Pod.
@@ -103,13 +105,22 @@ impl ReplicaPod {
     }
 
     /// Returns the restarts of the container that restarted most often.
-    pub(super) fn restarts_max(&self) -> i64 {
+    pub(crate) fn restarts_max(&self) -> i64 {
         let restarts = self.status.container_statuses.iter().map(|c| c.restart_count);
         restarts.max().unwrap_or(0)
     }
 
+    /// Returns the restarts of all containers.
+    pub(crate) fn restarts_total(&self) -> i64 {
+        self.status
+            .container_statuses
+            .iter()
+            .map(|c| c.restart_count)
+            .sum()
+    }
+
     /// Returns the creation time.
-    pub(super) fn created(&self) -> Option<Timestamp> {
+    pub(crate) fn created(&self) -> Option<Timestamp> {
         self.metadata.creation_timestamp.as_deref()?.parse().ok()
     }
 

@@ -9,7 +9,7 @@ use super::pod::ReplicaPod;
 
 /// Returns the `count` Pods to delete first. `siblings` counts the active Pods of ReplicaSets with the same
 /// owner by Node.
-pub(super) fn pods_to_delete<'a>(
+pub(crate) fn pods_to_delete<'a>(
     pods: &[&'a ReplicaPod],
     siblings: &HashMap<String, usize>,
     count: usize,

@@ -188,7 +188,10 @@ async fn delete(
 }
 
 /// Deletes a Pod; returns it if it has a grace period.
-async fn delete_pod(client: &Client, meta: &ObjectMeta) -> Result<Option<ReplicaPod>, ClientError> {
+pub(crate) async fn delete_pod(
+    client: &Client,
+    meta: &ObjectMeta,
+) -> Result<Option<ReplicaPod>, ClientError> {
     let preconditions = json!({"uid": meta.uid, "resourceVersion": meta.resource_version});
     let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions});
     let path = path_of::<ReplicaPod>(&meta.key());

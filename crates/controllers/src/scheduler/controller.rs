@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use api::object::{Labels, Node, ObjectKey, Taint};
+use api::object::{Labels, Namespace, Node, ObjectKey, Taint};
 use client::{Event, WallClock};
 use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
 
 use super::SCHEDULER_NAME;
+use super::affinity::Namespaces;
+use super::constraints::{Constraints, Occupied};
 use super::filter::{NodeUsage, summary};
 use super::pod::SchedulePod;
 use super::score::choose_node;
@@ -20,6 +22,7 @@ use crate::malformed_object::log_skipped;
 pub(super) enum Change {
     Node(Event<Node>),
     Pod(Event<SchedulePod>, u64),
+    Namespace(Event<Namespace>),
 }
 
 /// Assigns Nodes to pending Pods.
@@ -27,7 +30,9 @@ pub(super) struct Scheduler {
     clock: WallClock,
     are_nodes_synced: bool,
     are_pods_synced: bool,
+    are_namespaces_synced: bool,
     nodes: BTreeMap<String, Node>,
+    namespaces: Namespaces,
     pods: ObjectCache<SchedulePod>,
     /// Pods on each Node.
     on_node: BTreeMap<String, BTreeSet<ObjectKey>>,
@@ -43,7 +48,9 @@ impl Scheduler {
             clock,
             are_nodes_synced: false,
             are_pods_synced: false,
+            are_namespaces_synced: false,
             nodes: BTreeMap::new(),
+            namespaces: Namespaces::new(),
             pods: ObjectCache::default(),
             on_node: BTreeMap::new(),
             assumed: BTreeMap::new(),
@@ -69,6 +76,19 @@ impl Scheduler {
             }
             Event::Synced => self.are_nodes_synced = true,
             Event::Malformed { key, error } => log_skipped::<Node>(&key, &error),
+        }
+    }
+
+    fn apply_namespace_event(&mut self, event: Event<Namespace>, queue: &mut Queue<ObjectKey>, now: Instant) {
+        match event {
+            Event::Applied(namespace) => {
+                let labels = namespace.metadata.labels;
+                self.namespaces.insert(namespace.metadata.name, labels);
+                self.retry_dependent(queue, now);
+            }
+            Event::Deleted(key) => _ = self.namespaces.remove(&*key.name),
+            Event::Synced => self.are_namespaces_synced = true,
+            Event::Malformed { key, error } => log_skipped::<Namespace>(&key, &error),
         }
     }
 
@@ -117,6 +137,7 @@ impl Scheduler {
         let after = self.node_of(&key);
         if let Some(node) = &after {
             self.on_node.entry(node.clone()).or_default().insert(key.clone());
+            self.retry_dependent(queue, now);
         }
         if before != after {
             self.remove_from_node(&key, before, queue, now);
@@ -153,30 +174,49 @@ impl Scheduler {
         }
     }
 
+    /// Adds the Pods without a Node whose place depends on other Pods.
+    fn retry_dependent(&self, queue: &mut Queue<ObjectKey>, now: Instant) {
+        let depends = |key: &&ObjectKey| self.pods.get(key).is_some_and(SchedulePod::depends_on_pods);
+        for key in self.unschedulable.iter().filter(depends) {
+            queue.add(key.clone(), now);
+        }
+    }
+
     /// Returns the Node whose resources a Pod uses.
     fn node_of(&self, key: &ObjectKey) -> Option<String> {
         let pod = self.pods.get(key).filter(|pod| pod.uses_node())?;
         Some(pod.spec.node_name.clone())
     }
 
-    /// Returns all Nodes with the resources in use.
-    fn usage(&self, pod: &SchedulePod) -> Vec<(&Node, NodeUsage<'_>)> {
-        let nodes = self.nodes.iter().map(|(name, node)| {
-            let on_node = self.on_node.get(name).into_iter().flatten();
-            let assumed = self.assumed.iter().filter(|(_, node)| *node == name);
-            let keys: BTreeSet<&ObjectKey> = on_node.chain(assumed.map(|(key, _)| key)).collect();
-            let mut usage = NodeUsage::default();
-            for other in keys.into_iter().filter_map(|key| self.pods.get(key)) {
-                usage.pods += 1;
-                usage.resources = usage.resources + other.requests();
-                usage.ports.extend(other.host_ports());
-                let is_near = other.metadata.namespace == pod.metadata.namespace;
-                usage.similar_pods += i64::from(is_near && other.is_spread_with(pod));
-            }
-            (node, usage)
-        });
-        nodes.collect()
+    /// Returns the Pods that are on a Node or being bound to it.
+    fn pods_on(&self, name: &str) -> Vec<&SchedulePod> {
+        let on_node = self.on_node.get(name).into_iter().flatten();
+        let assumed = self.assumed.iter().filter(|(_, node)| *node == name);
+        let keys: BTreeSet<&ObjectKey> = on_node.chain(assumed.map(|(key, _)| key)).collect();
+        keys.into_iter().filter_map(|key| self.pods.get(key)).collect()
     }
+
+    /// Returns all Nodes with their Pods.
+    fn occupied(&self) -> Vec<Occupied<'_>> {
+        let nodes = self.nodes.iter();
+        nodes.map(|(name, node)| (node, self.pods_on(name))).collect()
+    }
+}
+
+/// Returns the Nodes with the resources in use.
+fn usage<'a>(pod: &SchedulePod, occupied: &[Occupied<'a>]) -> Vec<(&'a Node, NodeUsage<'a>)> {
+    let nodes = occupied.iter().map(|(node, pods)| {
+        let mut usage = NodeUsage::default();
+        for other in pods {
+            usage.pods += 1;
+            usage.resources = usage.resources + other.requests();
+            usage.ports.extend(other.host_ports());
+            let is_near = other.metadata.namespace == pod.metadata.namespace;
+            usage.similar_pods += i64::from(is_near && other.is_spread_with(pod));
+        }
+        (*node, usage)
+    });
+    nodes.collect()
 }
 
 /// Returns true if the Pod is pending and selects this scheduler.
@@ -205,12 +245,13 @@ impl Reconciler for Scheduler {
     fn apply_change(&mut self, change: Change, queue: &mut Queue<ObjectKey>, now: Instant) {
         match change {
             Change::Node(event) => self.apply_node_event(event, queue, now),
+            Change::Namespace(event) => self.apply_namespace_event(event, queue, now),
             Change::Pod(event, revision) => self.apply_pod_event(event, revision, queue, now),
         }
     }
 
     fn is_synced(&self) -> bool {
-        self.are_nodes_synced && self.are_pods_synced
+        self.are_nodes_synced && self.are_pods_synced && self.are_namespaces_synced
     }
 
     fn reconcile(&mut self, key: &ObjectKey, _: Instant) -> Action<Job> {
@@ -218,8 +259,10 @@ impl Reconciler for Scheduler {
         let Some(pod) = self.pods.get(key).filter(|pod| is_ours(pod)) else {
             return Action::Done;
         };
-        let nodes = self.usage(pod);
-        let placement = match choose_node(pod, &nodes) {
+        let occupied = self.occupied();
+        let nodes = usage(pod, &occupied);
+        let constraints = Constraints::of(pod, &occupied, &self.namespaces);
+        let placement = match choose_node(pod, &nodes, &constraints) {
             Ok(node) => Placement::Node(node.metadata.name.clone()),
             Err(refusals) => Placement::Unschedulable(summary(nodes.len(), &refusals)),
         };

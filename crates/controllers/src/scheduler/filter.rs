@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use api::object::{Node, Taint};
 
+use super::node_affinity::matches_node_affinity;
 use super::pod::{SchedulePod, SchedulePort};
 use super::resources::Resources;
 
@@ -30,6 +31,21 @@ pub enum Refusal {
     /// The labels do not match the Pod's node selector.
     #[error("node(s) didn't match Pod's node affinity/selector")]
     NodeSelectorMismatch,
+    /// A domain would have too many Pods.
+    #[error("node(s) didn't match pod topology spread constraints")]
+    Spread,
+    /// The Node has no label of a topology spread constraint.
+    #[error("node(s) didn't match pod topology spread constraints (missing required label)")]
+    SpreadLabelMissing,
+    /// No Pod of the domain matches the affinity.
+    #[error("node(s) didn't match pod affinity rules")]
+    Affinity,
+    /// A Pod of the domain matches the anti-affinity.
+    #[error("node(s) didn't match pod anti-affinity rules")]
+    AntiAffinity,
+    /// The anti-affinity of a Pod of the domain matches the Pod.
+    #[error("node(s) didn't satisfy existing pods anti-affinity rules")]
+    AntiAffinityOfOthers,
     /// A host port is in use.
     #[error("node(s) didn't have free ports for the requested pod ports")]
     PortTaken,
@@ -75,9 +91,7 @@ pub fn refusals(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) -> Vec<Re
     if !node.is_ready() {
         return vec![Refusal::NotReady];
     }
-    let labels = &node.metadata.labels;
-    let mut selector = pod.spec.node_selector.iter();
-    if selector.any(|(key, value)| labels.get(key) != Some(value)) {
+    if !matches_node_affinity(&pod.spec, node) {
         return vec![Refusal::NodeSelectorMismatch];
     }
     if pod

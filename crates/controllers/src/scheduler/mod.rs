@@ -2,16 +2,21 @@
 //!
 //! [`filter`] selects the Nodes that can run a Pod, and [`score`] the best of them: the one with the fewest
 //! Pods of the same owner, then the least loaded. The condition PodScheduled of a Pod that fits on no Node
-//! has the reasons. It is scheduled again when Nodes or Pods change. The scheduler does not preempt Pods.
+//! has the reasons. `constraints` evaluates affinity, anti-affinity and topology spread over all Nodes. A Pod is scheduled again when Nodes or Pods change. The scheduler does not preempt Pods.
 
+mod affinity;
+mod constraints;
 mod controller;
 pub mod filter;
-mod pod;
+mod node_affinity;
+pub(crate) mod pod;
 mod resources;
 mod run;
 mod score;
 mod write;
 
+pub(crate) use node_affinity::matches_node_affinity;
+pub(crate) use pod::{SchedulePod, SchedulePodSpec, Toleration};
 pub use run::run;
 
 /// Name of this scheduler; the API server's default for `spec.schedulerName`.

@@ -3,6 +3,7 @@
 use api::object::{Condition, Labels, ObjectMeta, Taint, is_final_phase};
 use serde::Deserialize;
 
+use super::affinity::{Affinity, SpreadConstraint};
 use super::resources::Resources;
 
 /// A view of a Pod.
@@ -35,6 +36,10 @@ pub struct SchedulePodSpec {
     pub init_containers: Vec<ScheduleContainer>,
     /// Resources beyond those of the containers.
     pub overhead: Labels,
+    /// Affinity to Nodes and Pods.
+    pub affinity: Affinity,
+    /// Topology spread constraints.
+    pub topology_spread_constraints: Vec<SpreadConstraint>,
     /// Scheduling gates; a Pod with any is not scheduled.
     pub scheduling_gates: Vec<serde_json::Value>,
 }
@@ -158,6 +163,18 @@ impl SchedulePod {
             .any(|toleration| toleration.tolerates(taint))
     }
 
+    /// Returns true if the place of the Pod depends on other Pods.
+    pub fn depends_on_pods(&self) -> bool {
+        let Affinity {
+            pod_affinity,
+            pod_anti_affinity,
+            ..
+        } = &self.spec.affinity;
+        !pod_affinity.required.is_empty()
+            || !pod_anti_affinity.required.is_empty()
+            || !self.spec.topology_spread_constraints.is_empty()
+    }
+
     /// Returns true if the two Pods are to be spread: they have the same owner, or no owner and equal labels.
     pub fn is_spread_with(&self, other: &Self) -> bool {
         match (self.metadata.controller(), other.metadata.controller()) {
@@ -177,7 +194,8 @@ impl ScheduleContainer {
 }
 
 impl Toleration {
-    fn tolerates(&self, taint: &Taint) -> bool {
+    /// Returns true if the toleration is about the taint.
+    pub fn tolerates(&self, taint: &Taint) -> bool {
         let is_effect = self.effect.is_empty() || self.effect == taint.effect;
         let is_key = self.key.is_empty() || self.key == taint.key;
         is_effect

@@ -19,6 +19,12 @@ pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
         sender.clone(),
         Change::Node,
     );
+    watches::forward(
+        &environment.client,
+        Query::default(),
+        sender.clone(),
+        Change::Namespace,
+    );
     watches::forward_with_revision(&environment.client, Query::default(), sender, Change::Pod);
     let scheduler = Scheduler::new(environment.clock.clone());
     let queue_metrics = environment

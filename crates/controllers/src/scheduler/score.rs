@@ -2,6 +2,7 @@
 
 use api::object::Node;
 
+use super::constraints::Constraints;
 use super::filter::{NodeUsage, Refusal, refusals};
 use super::pod::SchedulePod;
 use super::resources::Resources;
@@ -18,11 +19,15 @@ const PARTS: i64 = 1_000;
 pub fn choose_node<'a>(
     pod: &SchedulePod,
     nodes: &[(&'a Node, NodeUsage<'_>)],
+    constraints: &Constraints<'_>,
 ) -> Result<&'a Node, Vec<Refusal>> {
     let mut all_reasons = Vec::new();
     let mut best = None;
     for (node, usage) in nodes {
-        let reason = refusals(pod, node, usage);
+        let mut reason = refusals(pod, node, usage);
+        if reason.is_empty() {
+            reason.extend(constraints.refusal(node));
+        }
         if !reason.is_empty() {
             all_reasons.extend(reason);
             continue;

@@ -26,12 +26,15 @@ const CONTROLLER_NAMES: &str = "\
 Controllers:
   backend-health-controller                      certificatesigningrequest-approving-controller
   certificatesigningrequest-cleaner-controller   certificatesigningrequest-signing-controller
-  deployment-controller                          endpoints-controller
-  endpointslice-controller                       endpointslice-mirroring-controller
-  garbage-collector-controller                   multicluster-service-controller
+  daemonset-controller                           deployment-controller
+  endpoints-controller                           endpointslice-controller
+  endpointslice-mirroring-controller             garbage-collector-controller
+  job-controller                                 multicluster-service-controller
   node-ipam-controller                           node-lifecycle-controller
-  replicaset-controller                          scheduler (not with kube-scheduler)
-  service-cidr-controller                        token-cleaner-controller";
+  replicaset-controller                          replicationcontroller-controller
+  scheduler (not with kube-scheduler)            service-cidr-controller
+  statefulset-controller                         taint-eviction-controller
+  token-cleaner-controller";
 
 /// Flags of `portolan controllers`.
 #[derive(Debug, Args)]

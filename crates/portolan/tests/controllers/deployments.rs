@@ -18,13 +18,13 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 
 /// Thread that marks scheduled Pods as ready and deletes terminating ones, until the value is dropped.
-struct Agents {
+pub(crate) struct Agents {
     is_stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Agents {
-    fn start(cluster: &Arc<Driver>) -> Self {
+    pub(crate) fn start(cluster: &Arc<Driver>) -> Self {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let (cluster, should_stop) = (Arc::clone(cluster), Arc::clone(&is_stopped));
         let thread = std::thread::spawn(move || {
@@ -61,23 +61,23 @@ fn update_pod(cluster: &Driver, pod: &Value) {
     }
 }
 
-fn pods(cluster: &Driver) -> Vec<Value> {
+pub(crate) fn pods(cluster: &Driver) -> Vec<Value> {
     let list = cluster.get(PODS).expect("a list");
     list["items"].as_array().expect("items").clone()
 }
 
 /// kubectl with a kubeconfig.
-struct Kubectl(PathBuf);
+pub(crate) struct Kubectl(pub(crate) PathBuf);
 
 impl Kubectl {
     /// Runs a command that must succeed, and returns its output.
-    fn run(&self, arguments: &str) -> String {
+    pub(crate) fn run(&self, arguments: &str) -> String {
         let (succeeds, text) = self.outcome(arguments);
         assert!(succeeds, "kubectl {arguments}: {text}");
         text
     }
 
-    fn outcome(&self, arguments: &str) -> (bool, String) {
+    pub(crate) fn outcome(&self, arguments: &str) -> (bool, String) {
         let output = Command::new("kubectl")
             .arg(format!("--kubeconfig={}", self.0.display()))
             .args(arguments.split_whitespace())
@@ -90,7 +90,7 @@ impl Kubectl {
 }
 
 /// Starts a cluster of two Nodes.
-fn cluster() -> Arc<Driver> {
+pub(crate) fn cluster() -> Arc<Driver> {
     let cluster = Driver::start(&["--node-monitor-grace-period=1h", "--node-startup-grace-period=1h"]);
     for name in ["a", "b"] {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});

@@ -9,3 +9,4 @@ mod election;
 mod garbage;
 mod nodes;
 mod service_cidrs;
+mod workloads;

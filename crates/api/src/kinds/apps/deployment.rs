@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::int_or_percent::{self, IntOrPercent};
+use super::template::TemplateRules;
 use super::{
     begin_generation, complete, validate_not_negative, validate_proportions, validate_same_selector,
 };
@@ -129,7 +130,8 @@ pub fn validate_deployment_status_update(new: &Value, old: &Value) -> FieldError
 fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
     let path = Path::new("spec");
     validate_not_negative(errors, spec, &["replicas"], &path);
-    super::validate_selector_and_template(errors, spec, &path);
+    let rules = TemplateRules::of("ReplicaSet");
+    super::validate_selector_and_template(errors, spec, &path, &rules);
     validate_strategy(errors, child(spec, "strategy"), &path.child("strategy"));
     const DEADLINE: &str = "progressDeadlineSeconds";
     let fields = ["minReadySeconds", "revisionHistoryLimit", DEADLINE];

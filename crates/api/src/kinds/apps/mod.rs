@@ -1,9 +1,20 @@
-//! Rules of Deployments and ReplicaSets (`apps/v1`): defaults, preparation of writes, and validation, as upstream.
+//! Rules of the workloads of `apps/v1`, and of ReplicationControllers (`v1`): defaults, preparation of writes, and
+//! validation, as upstream.
 
+mod controller_revision;
+mod daemon_set;
 mod deployment;
 mod int_or_percent;
 mod replica_set;
-mod template;
+mod replication_controller;
+mod stateful_set;
+pub(crate) mod template;
+
+pub use controller_revision::{validate_controller_revision, validate_controller_revision_update};
+pub use daemon_set::{
+    default_daemon_set_on_write, prepare_daemon_set_create, prepare_daemon_set_update, validate_daemon_set,
+    validate_daemon_set_status_update, validate_daemon_set_update,
+};
 
 pub use deployment::{
     default_deployment_on_write, prepare_deployment_status_update, prepare_deployment_update,
@@ -14,19 +25,29 @@ pub use replica_set::{
     default_replica_set_on_write, prepare_replica_set_update, validate_replica_set,
     validate_replica_set_status_update, validate_replica_set_update,
 };
+pub use replication_controller::{
+    default_replication_controller_on_write, prepare_replication_controller_update,
+    validate_replication_controller, validate_replication_controller_status_update,
+    validate_replication_controller_update,
+};
+pub use stateful_set::{
+    default_stateful_set_on_write, prepare_stateful_set_update, validate_stateful_set,
+    validate_stateful_set_status_update, validate_stateful_set_update,
+};
 
 use serde_json::{Value, json};
+use template::TemplateRules;
 
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata;
 use crate::machinery::selector::LabelSelector;
 use crate::machinery::tree::{child, entries, is_set, items, number, object_mut, omit_null, omit_zero, set};
 
-/// API group of both kinds.
+/// API group of the kinds.
 pub const GROUP: &str = "apps";
 
 /// Message for a negative number.
-const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+pub(crate) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// Prepares a new object: its status is empty.
 pub fn prepare_create(object: &mut Value) {
@@ -35,7 +56,7 @@ pub fn prepare_create(object: &mut Value) {
 
 /// Drops `nullable` spec fields that are `null` and `zeroable` ones that are zero, and sets the defaults of the
 /// template.
-fn complete(object: &mut Value, nullable: &[&str], zeroable: &[&str]) {
+pub(crate) fn complete(object: &mut Value, nullable: &[&str], zeroable: &[&str]) {
     metadata::omit_empty(object);
     object_mut(object, "spec");
     object_mut(object, "status");
@@ -47,13 +68,13 @@ fn complete(object: &mut Value, nullable: &[&str], zeroable: &[&str]) {
 }
 
 /// Increments the generation.
-fn begin_generation(new: &mut Value, old: &Value) {
+pub(crate) fn begin_generation(new: &mut Value, old: &Value) {
     let generation = number(child(old, "metadata"), "generation");
     object_mut(new, "metadata").insert("generation".to_owned(), json!(generation + 1));
 }
 
 /// Reports negative numbers among the fields of `tree`.
-fn validate_not_negative(errors: &mut FieldErrors, tree: &Value, fields: &[&str], path: &Path) {
+pub(crate) fn validate_not_negative(errors: &mut FieldErrors, tree: &Value, fields: &[&str], path: &Path) {
     for field in fields {
         let value = number(tree, field);
         if value < 0 {
@@ -97,7 +118,12 @@ fn validate_at_most(
 }
 
 /// Validates `spec.selector` and the template, whose labels it must match.
-fn validate_selector_and_template(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+fn validate_selector_and_template(
+    errors: &mut FieldErrors,
+    spec: &Value,
+    path: &Path,
+    rules: &TemplateRules,
+) {
     let at = path.child("selector");
     let selector = child(spec, "selector");
     if !is_set(spec, "selector") {
@@ -105,7 +131,10 @@ fn validate_selector_and_template(errors: &mut FieldErrors, spec: &Value, path: 
     } else if entries(selector, "matchLabels").next().is_none()
         && items(selector, "matchExpressions").is_empty()
     {
-        let fault = "empty selector is invalid for deployment";
+        let kind = rules.kind.to_lowercase();
+        // Upstream has one message for Deployments and ReplicaSets.
+        let kind = if kind == "replicaset" { "deployment" } else { &kind };
+        let fault = format!("empty selector is invalid for {kind}");
         errors.push(FieldError::invalid(&at, selector.clone(), fault));
     }
     match LabelSelector::from_object(&at, selector) {
@@ -114,6 +143,7 @@ fn validate_selector_and_template(errors: &mut FieldErrors, spec: &Value, path: 
             child(spec, "template"),
             &selector,
             &path.child("template"),
+            rules,
         ),
         Err(faults) => {
             errors.extend(faults);
@@ -127,7 +157,7 @@ fn validate_selector_and_template(errors: &mut FieldErrors, spec: &Value, path: 
 }
 
 /// Reports a changed selector, which is immutable in `apps/v1`.
-fn validate_same_selector(errors: &mut FieldErrors, new: &Value, old: &Value) {
+pub(crate) fn validate_same_selector(errors: &mut FieldErrors, new: &Value, old: &Value) {
     let selector = |object| child(child(object, "spec"), "selector").clone();
     if selector(new) != selector(old) {
         let path = Path::new("spec").child("selector");

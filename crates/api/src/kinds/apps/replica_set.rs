@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::template::TemplateRules;
 use super::{
     begin_generation, complete, validate_not_negative, validate_proportions, validate_same_selector,
 };
@@ -62,5 +63,6 @@ pub fn validate_replica_set_status_update(new: &Value, old: &Value) -> FieldErro
 fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
     let path = Path::new("spec");
     validate_not_negative(errors, spec, &["replicas", "minReadySeconds"], &path);
-    super::validate_selector_and_template(errors, spec, &path);
+    let rules = TemplateRules::of("ReplicaSet");
+    super::validate_selector_and_template(errors, spec, &path, &rules);
 }

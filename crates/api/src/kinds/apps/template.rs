@@ -9,7 +9,7 @@ use crate::machinery::selector::LabelSelector;
 use crate::machinery::tree::{child, is_set, items, object_mut, text};
 
 /// Sets the defaults of the template in a spec.
-pub(super) fn default_on_write(spec: &mut Value) {
+pub(crate) fn default_on_write(spec: &mut Value) {
     object_mut(spec, "template");
     let Some(template) = spec.get_mut("template") else {
         return;
@@ -21,8 +21,35 @@ pub(super) fn default_on_write(spec: &mut Value) {
     }
 }
 
+/// Rules of a template that depend on the kind of its controller.
+pub(crate) struct TemplateRules {
+    /// Kind in messages.
+    pub(crate) kind: &'static str,
+    /// Restart policies of the Pods.
+    pub(crate) restart_policies: &'static [&'static str],
+    /// True if the Pods may have a deadline.
+    pub(crate) has_deadline: bool,
+}
+
+impl TemplateRules {
+    /// Returns the rules of a kind whose Pods run until they are deleted.
+    pub(super) fn of(kind: &'static str) -> Self {
+        Self {
+            kind,
+            restart_policies: &["Always"],
+            has_deadline: false,
+        }
+    }
+}
+
 /// Validates a Pod template, whose labels `selector` must match.
-pub(super) fn validate(errors: &mut FieldErrors, template: &Value, selector: &LabelSelector, path: &Path) {
+pub(crate) fn validate(
+    errors: &mut FieldErrors,
+    template: &Value,
+    selector: &LabelSelector,
+    path: &Path,
+    rules: &TemplateRules,
+) {
     let labels = child(child(template, "metadata"), "labels");
     if !selector.is_empty() && !selector.matches_object(template) {
         let at = path.child("metadata").child("labels");
@@ -37,15 +64,15 @@ pub(super) fn validate(errors: &mut FieldErrors, template: &Value, selector: &La
         errors.push(FieldError::forbidden(&path.child("ephemeralContainers"), detail));
     }
     let policy = text(spec, "restartPolicy");
-    if policy != "Always" {
+    if !rules.restart_policies.contains(&policy) {
         errors.push(FieldError::not_supported(
             &path.child("restartPolicy"),
             policy,
-            &["Always"],
+            rules.restart_policies,
         ));
     }
-    if is_set(spec, "activeDeadlineSeconds") {
-        let detail = "activeDeadlineSeconds in ReplicaSet is not Supported";
+    if is_set(spec, "activeDeadlineSeconds") && !rules.has_deadline {
+        let detail = format!("activeDeadlineSeconds in {} is not Supported", rules.kind);
         errors.push(FieldError::forbidden(
             &path.child("activeDeadlineSeconds"),
             detail,

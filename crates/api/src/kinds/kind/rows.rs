@@ -1,7 +1,7 @@
 //! The table of the served kinds.
 
 use super::{FLOWS, Kind, LOG, OBSERVATION, PORTOLAN_GROUP, PROXY, SCALE, Subresource};
-use crate::kinds::{certificates, event, multicluster};
+use crate::kinds::{batch, certificates, event, multicluster};
 
 /// Verbs of a stored kind, in the order of discovery.
 const ALL_VERBS: &[&str] = &[
@@ -124,7 +124,7 @@ pub static SCALE_KIND: Kind = Kind {
     ..CORE
 };
 
-/// Base of Deployments and ReplicaSets.
+/// Base of the workloads of `apps/v1`.
 const APPS: Kind = Kind {
     group: "apps",
     categories: &["all"],
@@ -244,6 +244,18 @@ pub(super) static KINDS: &[Kind] = &[
         ..CORE
     },
     Kind {
+        kind: "ReplicationController",
+        list_kind: "ReplicationControllerList",
+        plural: "replicationcontrollers",
+        singular: "replicationcontroller",
+        short_names: &["rc"],
+        categories: &["all"],
+        subresources: &[SCALE_OF_REPLICAS, STATUS],
+        definition: "io.k8s.api.core.v1.ReplicationController",
+        has_generation: true,
+        ..CORE
+    },
+    Kind {
         kind: "Secret",
         list_kind: "SecretList",
         plural: "secrets",
@@ -281,6 +293,27 @@ pub(super) static KINDS: &[Kind] = &[
         ..CORE
     },
     Kind {
+        kind: "ControllerRevision",
+        list_kind: "ControllerRevisionList",
+        plural: "controllerrevisions",
+        singular: "controllerrevision",
+        categories: &[],
+        subresources: &[],
+        definition: "io.k8s.api.apps.v1.ControllerRevision",
+        has_generation: false,
+        ..APPS
+    },
+    Kind {
+        kind: "DaemonSet",
+        list_kind: "DaemonSetList",
+        plural: "daemonsets",
+        singular: "daemonset",
+        short_names: &["ds"],
+        subresources: &[STATUS],
+        definition: "io.k8s.api.apps.v1.DaemonSet",
+        ..APPS
+    },
+    Kind {
         kind: "Deployment",
         list_kind: "DeploymentList",
         plural: "deployments",
@@ -296,6 +329,15 @@ pub(super) static KINDS: &[Kind] = &[
         singular: "replicaset",
         short_names: &["rs"],
         definition: "io.k8s.api.apps.v1.ReplicaSet",
+        ..APPS
+    },
+    Kind {
+        kind: "StatefulSet",
+        list_kind: "StatefulSetList",
+        plural: "statefulsets",
+        singular: "statefulset",
+        short_names: &["sts"],
+        definition: "io.k8s.api.apps.v1.StatefulSet",
         ..APPS
     },
     Kind {
@@ -346,6 +388,18 @@ pub(super) static KINDS: &[Kind] = &[
         singular: "subjectaccessreview",
         definition: "io.k8s.api.authorization.v1.SubjectAccessReview",
         ..QUESTION
+    },
+    Kind {
+        group: batch::GROUP,
+        kind: "Job",
+        list_kind: "JobList",
+        plural: "jobs",
+        singular: "job",
+        categories: &["all"],
+        subresources: &[STATUS],
+        definition: "io.k8s.api.batch.v1.Job",
+        has_generation: true,
+        ..CORE
     },
     Kind {
         group: certificates::GROUP,

@@ -14,6 +14,7 @@ mod network;
 mod node;
 mod pod;
 mod service;
+mod workload;
 
 pub use address_pool::{
     AddressPool, AddressPoolSpec, AddressPoolStatus, AddressPoolUsage, NodeAddressesSource,
@@ -45,4 +46,8 @@ pub use pod::{Container, ContainerPort, Pod, PodCondition, PodIp, PodSpec, PodSt
 pub use service::{
     ClientIpConfig, IngressPort, IntOrString, LoadBalancerIngress, LoadBalancerStatus, Protocol, Service,
     ServicePort, ServiceSpec, ServiceStatus, SessionAffinityConfig,
+};
+pub use workload::{
+    ControllerRevision, DaemonSet, DaemonSetSpec, Job, JobSpec, Ordinals, ReplicationController,
+    ReplicationControllerSpec, StatefulSet, StatefulSetSpec, UpdateSettings, UpdateStrategy,
 };

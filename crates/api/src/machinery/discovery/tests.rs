@@ -60,6 +60,7 @@ fn lists_groups_and_versions() {
             "apps",
             "authentication.k8s.io",
             "authorization.k8s.io",
+            "batch",
             "certificates.k8s.io",
             "coordination.k8s.io",
             "discovery.k8s.io",
@@ -85,7 +86,7 @@ fn aggregated_documents_contain_all_kinds() {
         }
     }
     assert_eq!(kinds, kind::all().len());
-    let networking = &aggregated_groups()["items"][8];
+    let networking = &aggregated_groups()["items"][9];
     assert_eq!(networking["metadata"]["name"], "networking.k8s.io");
     let cidr = &networking["versions"][0]["resources"][1];
     assert_eq!(cidr["scope"], "Cluster");

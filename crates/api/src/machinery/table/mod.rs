@@ -2,6 +2,7 @@
 
 mod age;
 mod apps;
+mod batch;
 mod certificates;
 mod cluster;
 mod multicluster;
@@ -83,22 +84,27 @@ fn layout(kind: &Kind) -> &'static Layout {
         "CertificateSigningRequest" => &certificates::REQUEST,
         "ClusterRole" | "Role" => &rbac::ROLE,
         "ClusterRoleBinding" | "RoleBinding" => &rbac::BINDING,
+        "ControllerRevision" => &apps::CONTROLLER_REVISION,
         "ConfigMap" => &cluster::CONFIG_MAP,
+        "DaemonSet" => &apps::DAEMON_SET,
         "Deployment" => &apps::DEPLOYMENT,
         "Endpoints" => &network::ENDPOINTS,
         "EndpointSlice" => &network::ENDPOINT_SLICE,
         "Event" => &cluster::EVENT,
         "IPAddress" => &network::IP_ADDRESS,
+        "Job" => &batch::JOB,
         "Lease" => &cluster::LEASE,
         "Namespace" => &cluster::NAMESPACE,
         "Node" => &cluster::NODE,
         "Pod" => &pod::POD,
-        "ReplicaSet" => &apps::REPLICA_SET,
+        // Both kinds have the same columns.
+        "ReplicaSet" | "ReplicationController" => &apps::REPLICA_SET,
         "Scale" => &apps::SCALE,
         "Secret" => &cluster::SECRET,
         "Service" => &network::SERVICE,
         "ServiceAccount" => &cluster::SERVICE_ACCOUNT,
         "ServiceCIDR" => &network::SERVICE_CIDR,
+        "StatefulSet" => &apps::STATEFUL_SET,
         "ServiceImport" => &multicluster::SERVICE_IMPORT,
         _ => &PLAIN,
     }

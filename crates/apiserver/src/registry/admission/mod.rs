@@ -7,6 +7,7 @@ mod announcer_record;
 mod assigned_addresses;
 mod certificates;
 mod configuration;
+mod default_tolerations;
 mod escalation;
 mod external_ips;
 mod node_restriction;
@@ -43,6 +44,8 @@ pub enum AdmissionPlugin {
     CertificateSigning,
     /// Client certificates cannot have the group `system:masters`.
     CertificateSubjectRestriction,
+    /// Pods tolerate a Node without heartbeats for a while.
+    DefaultTolerationSeconds,
     /// Services get no new external IPs.
     DenyServiceExternalIps,
     /// No objects are created in missing or terminating Namespaces. Always on.
@@ -56,10 +59,11 @@ pub enum AdmissionPlugin {
 }
 
 impl AdmissionPlugin {
-    const ALL: [AdmissionPlugin; 8] = [
+    const ALL: [AdmissionPlugin; 9] = [
         AdmissionPlugin::CertificateApproval,
         AdmissionPlugin::CertificateSigning,
         AdmissionPlugin::CertificateSubjectRestriction,
+        AdmissionPlugin::DefaultTolerationSeconds,
         AdmissionPlugin::DenyServiceExternalIps,
         AdmissionPlugin::NamespaceLifecycle,
         AdmissionPlugin::NodeRestriction,
@@ -72,6 +76,7 @@ impl AdmissionPlugin {
             AdmissionPlugin::CertificateApproval => "CertificateApproval",
             AdmissionPlugin::CertificateSigning => "CertificateSigning",
             AdmissionPlugin::CertificateSubjectRestriction => "CertificateSubjectRestriction",
+            AdmissionPlugin::DefaultTolerationSeconds => "DefaultTolerationSeconds",
             AdmissionPlugin::DenyServiceExternalIps => "DenyServiceExternalIPs",
             AdmissionPlugin::NamespaceLifecycle => "NamespaceLifecycle",
             AdmissionPlugin::NodeRestriction => "NodeRestriction",
@@ -184,8 +189,13 @@ impl Admission {
         object: &mut Value,
     ) -> Result<(), Failure> {
         match attempt.target.kind.kind {
-            "Pod" if attempt.stored.is_none() && self.has(AdmissionPlugin::ServiceAccount) => {
-                service_account::admit(index, attempt.target, object)?;
+            "Pod" if attempt.stored.is_none() => {
+                if self.has(AdmissionPlugin::ServiceAccount) {
+                    service_account::admit(index, attempt.target, object)?;
+                }
+                if self.has(AdmissionPlugin::DefaultTolerationSeconds) {
+                    default_tolerations::admit(object);
+                }
             }
             "Service" if attempt.is_main() && self.has(AdmissionPlugin::DenyServiceExternalIps) => {
                 external_ips::admit(&attempt, object)?;

@@ -2,6 +2,7 @@
 
 use api::address_pool;
 use api::apps;
+use api::batch;
 use api::certificates;
 use api::configuration;
 use api::endpoints;
@@ -77,6 +78,11 @@ impl Strategy {
             "Lease" => &LEASE,
             "Deployment" => &DEPLOYMENT,
             "ReplicaSet" => &REPLICA_SET,
+            "StatefulSet" => &STATEFUL_SET,
+            "DaemonSet" => &DAEMON_SET,
+            "ControllerRevision" => &CONTROLLER_REVISION,
+            "ReplicationController" => &REPLICATION_CONTROLLER,
+            "Job" => &JOB,
             "Role" => &ROLE,
             "ClusterRole" => &CLUSTER_ROLE,
             "RoleBinding" => &ROLE_BINDING,
@@ -281,6 +287,52 @@ static REPLICA_SET: Strategy = Strategy {
     validate: apps::validate_replica_set,
     validate_update: apps::validate_replica_set_update,
     validate_status_update: apps::validate_replica_set_status_update,
+    ..PLAIN
+};
+
+static STATEFUL_SET: Strategy = Strategy {
+    default_on_write: apps::default_stateful_set_on_write,
+    prepare_create: apps::prepare_create,
+    prepare_update: apps::prepare_stateful_set_update,
+    validate: apps::validate_stateful_set,
+    validate_update: apps::validate_stateful_set_update,
+    validate_status_update: apps::validate_stateful_set_status_update,
+    ..PLAIN
+};
+
+static DAEMON_SET: Strategy = Strategy {
+    default_on_write: apps::default_daemon_set_on_write,
+    prepare_create: apps::prepare_daemon_set_create,
+    prepare_update: apps::prepare_daemon_set_update,
+    validate: apps::validate_daemon_set,
+    validate_update: apps::validate_daemon_set_update,
+    validate_status_update: apps::validate_daemon_set_status_update,
+    ..PLAIN
+};
+
+static CONTROLLER_REVISION: Strategy = Strategy {
+    validate: apps::validate_controller_revision,
+    validate_update: apps::validate_controller_revision_update,
+    ..PLAIN
+};
+
+static REPLICATION_CONTROLLER: Strategy = Strategy {
+    default_on_write: apps::default_replication_controller_on_write,
+    prepare_create: apps::prepare_create,
+    prepare_update: apps::prepare_replication_controller_update,
+    validate: apps::validate_replication_controller,
+    validate_update: apps::validate_replication_controller_update,
+    validate_status_update: apps::validate_replication_controller_status_update,
+    ..PLAIN
+};
+
+static JOB: Strategy = Strategy {
+    default_on_write: batch::default_job_on_write,
+    prepare_create: batch::prepare_job_create,
+    prepare_update: batch::prepare_job_update,
+    validate: batch::validate_job,
+    validate_update: batch::validate_job_update,
+    validate_status_update: batch::validate_job_status_update,
     ..PLAIN
 };
 

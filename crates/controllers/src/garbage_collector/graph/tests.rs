@@ -89,7 +89,7 @@ fn owners_of_unknown_kinds_are_solid() {
     let mut graph = Graph::default();
     let unknown = OwnerReference {
         api_version: "apps/v1".to_owned(),
-        kind: "StatefulSet".to_owned(),
+        kind: "CronJob".to_owned(),
         ..owner("o", "1", true)
     };
     graph.apply(&service("d"), &meta("2", &[unknown]));

@@ -40,6 +40,6 @@ fn owners_are_in_the_namespace_of_their_dependent_or_cluster_scoped() {
     assert_eq!(slice.of_owner(&owner("v1", "Node")), Some(node.clone()));
     assert_eq!(cluster_scoped.of_owner(&owner("v1", "Node")), Some(node));
     assert_eq!(cluster_scoped.of_owner(&owner("v1", "Service")), None);
-    assert_eq!(slice.of_owner(&owner("apps/v1", "StatefulSet")), None);
+    assert_eq!(slice.of_owner(&owner("apps/v1", "CronJob")), None);
     assert_eq!(slice.of_owner(&owner("v2", "Service")), None);
 }

@@ -29,7 +29,12 @@ fn usage<'a>(similar_pods: i64, cpu_millis: i64, pods: i64) -> NodeUsage<'a> {
 
 fn chosen(a: (Value, NodeUsage<'_>), b: (Value, NodeUsage<'_>)) -> String {
     let (first, second) = (node("a", a.0), node("b", b.0));
-    let node = choose_node(&SchedulePod::default(), &[(&first, a.1), (&second, b.1)]).expect("a Node");
+    let node = choose_node(
+        &SchedulePod::default(),
+        &[(&first, a.1), (&second, b.1)],
+        &Constraints::default(),
+    )
+    .expect("a Node");
     node.metadata.name.clone()
 }
 
@@ -70,7 +75,7 @@ fn returns_all_reasons_if_no_node_fits() {
     );
     let nodes = [(&a, NodeUsage::default()), (&b, NodeUsage::default())];
     assert_eq!(
-        choose_node(&SchedulePod::default(), &nodes),
+        choose_node(&SchedulePod::default(), &nodes, &Constraints::default()),
         Err(vec![Refusal::Unschedulable, Refusal::Unschedulable])
     );
 }

@@ -44,7 +44,14 @@ const IGNORED_SUBRESOURCES: [&str; 8] = [
 const ENFORCED_POLICY: &str = "enforce-policy";
 
 /// Kinds whose Pod templates are checked.
-const CONTROLLERS: [&str; 2] = ["Deployment", "ReplicaSet"];
+const CONTROLLERS: [&str; 6] = [
+    "DaemonSet",
+    "Deployment",
+    "Job",
+    "ReplicaSet",
+    "ReplicationController",
+    "StatefulSet",
+];
 
 /// The admission plugin.
 #[derive(Default)]
@@ -72,7 +79,7 @@ impl PodSecurity {
         match (kind.group, kind.kind) {
             ("", "Namespace") if attempt.is_main() => self.validate_namespace(index, attempt, object),
             ("", "Pod") if !is_ignored(attempt) => self.validate_pod(index, attempt, object),
-            ("apps", kind) if CONTROLLERS.contains(&kind) && attempt.is_main() => {
+            ("" | "apps" | "batch", kind) if CONTROLLERS.contains(&kind) && attempt.is_main() => {
                 Ok(self.validate_controller(index, attempt, object))
             }
             _ => Ok(Vec::new()),

@@ -1,0 +1,234 @@
+//! Rules of Jobs (`batch/v1`): defaults, preparation of writes, and validation, as upstream.
+
+use serde_json::{Value, json};
+
+use crate::kinds::apps::template::{self, TemplateRules};
+use crate::kinds::apps::{begin_generation, complete, validate_not_negative};
+use crate::machinery::field::{FieldError, FieldErrors, Path};
+use crate::machinery::metadata::{self, NameForm};
+use crate::machinery::selector::LabelSelector;
+use crate::machinery::tree::{
+    child, flag_if_set, is_set, number, object_mut, omit_zero, set, set_or_clear, text,
+};
+
+/// API group of Jobs.
+pub const GROUP: &str = "batch";
+/// Label of Pods with the UID of their Job.
+pub const CONTROLLER_UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
+/// Label of Pods with the name of their Job.
+pub const JOB_NAME_LABEL: &str = "batch.kubernetes.io/job-name";
+/// Labels of earlier versions of Kubernetes, which are set as well.
+const FORMER_LABELS: [(&str, &str); 2] = [
+    ("controller-uid", CONTROLLER_UID_LABEL),
+    ("job-name", JOB_NAME_LABEL),
+];
+
+const BACKOFF_LIMIT_DEFAULT: i64 = 6;
+/// Upper bound of `parallelism` of an Indexed Job.
+const INDEXED_PARALLELISM_MAX: i64 = 100_000;
+/// Fields that no controller acts upon.
+const NOT_SERVED: [&str; 5] = [
+    "podFailurePolicy",
+    "successPolicy",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+    "managedBy",
+];
+
+const TEMPLATE_RULES: TemplateRules = TemplateRules {
+    kind: "Job",
+    restart_policies: &["OnFailure", "Never"],
+    has_deadline: true,
+};
+
+/// Sets defaults and drops empty fields.
+pub fn default_job_on_write(job: &mut Value) {
+    let nullable = [
+        "completions",
+        "parallelism",
+        "backoffLimit",
+        "activeDeadlineSeconds",
+        "ttlSecondsAfterFinished",
+        "completionMode",
+        "suspend",
+        "selector",
+        "manualSelector",
+        "podReplacementPolicy",
+    ];
+    complete(job, &nullable, &[]);
+    let fields = object_mut(job, "spec");
+    if !fields.contains_key("completions") && !fields.contains_key("parallelism") {
+        fields.insert("completions".to_owned(), json!(1));
+    }
+    for (field, default) in [
+        ("parallelism", json!(1)),
+        ("backoffLimit", json!(BACKOFF_LIMIT_DEFAULT)),
+        ("completionMode", json!("NonIndexed")),
+        ("suspend", json!(false)),
+        ("podReplacementPolicy", json!("TerminatingOrFailed")),
+        ("manualSelector", json!(false)),
+    ] {
+        fields.entry(field).or_insert(default);
+    }
+    let template = child(child(job, "spec"), "template");
+    let labels = child(template, "metadata").get("labels").cloned();
+    object_mut(job, "metadata");
+    if let Some(metadata) = job.get_mut("metadata") {
+        omit_zero(metadata, &["labels"]);
+        if !is_set(metadata, "labels") {
+            set_or_clear(metadata, "labels", labels);
+        }
+    }
+}
+
+/// Prepares a new Job: the status is empty, and the UID of the Job selects its Pods.
+pub fn prepare_job_create(job: &mut Value) {
+    set(job, "status", json!({}));
+    if flag_if_set(child(job, "spec"), "manualSelector") == Some(true) {
+        return;
+    }
+    let metadata = child(job, "metadata");
+    let (uid, name) = (
+        text(metadata, "uid").to_owned(),
+        text(metadata, "name").to_owned(),
+    );
+    object_mut(job, "spec");
+    let Some(spec) = job.get_mut("spec") else { return };
+    object_mut(spec, "template");
+    let Some(template) = spec.get_mut("template") else {
+        return;
+    };
+    object_mut(template, "metadata");
+    if let Some(metadata) = template.get_mut("metadata") {
+        let labels = object_mut(metadata, "labels");
+        labels.insert(CONTROLLER_UID_LABEL.to_owned(), json!(uid));
+        labels.insert(JOB_NAME_LABEL.to_owned(), json!(name));
+        for (former, label) in FORMER_LABELS {
+            let value = labels[label].clone();
+            labels.insert(former.to_owned(), value);
+        }
+    }
+    let selector = object_mut(spec, "selector");
+    let labels = selector.entry("matchLabels").or_insert(json!({}));
+    set(labels, CONTROLLER_UID_LABEL, uid);
+}
+
+/// Prepares an update: the status stays, and a changed spec increments the generation.
+pub fn prepare_job_update(new: &mut Value, old: &Value) {
+    set_or_clear(new, "status", old.get("status").cloned());
+    if child(new, "spec") != child(old, "spec") {
+        begin_generation(new, old);
+    }
+}
+
+/// Validates a new Job.
+pub fn validate_job(job: &Value) -> FieldErrors {
+    let mut errors = metadata::validate(job, NameForm::DnsSubdomain, true);
+    validate_spec(&mut errors, child(job, "spec"));
+    errors
+}
+
+/// Validates an update. Selector and completions are immutable; the template is unless the Job is suspended.
+pub fn validate_job_update(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = metadata::validate_update(new, old);
+    let (new_spec, old_spec) = (child(new, "spec"), child(old, "spec"));
+    validate_spec(&mut errors, new_spec);
+    let is_resizable = text(new_spec, "completionMode") == "Indexed"
+        && number(new_spec, "completions") == number(new_spec, "parallelism");
+    let is_startable =
+        flag_if_set(old_spec, "suspend") == Some(true) && !is_set(child(old, "status"), "startTime");
+    let path = Path::new("spec");
+    for (field, is_mutable) in [
+        ("completions", is_resizable),
+        ("selector", false),
+        ("template", is_startable),
+        ("completionMode", false),
+        ("podReplacementPolicy", false),
+    ] {
+        let (new, old) = (child(new_spec, field), child(old_spec, field));
+        if !is_mutable && new != old {
+            errors.push(FieldError::invalid(
+                &path.child(field),
+                new.clone(),
+                "field is immutable",
+            ));
+        }
+    }
+    errors
+}
+
+/// Validates a status: counts are not negative.
+pub fn validate_job_status_update(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = metadata::validate_update(new, old);
+    const COUNTS: [&str; 5] = ["active", "succeeded", "failed", "ready", "terminating"];
+    validate_not_negative(&mut errors, child(new, "status"), &COUNTS, &Path::new("status"));
+    errors
+}
+
+fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
+    let path = Path::new("spec");
+    let fields = [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+    ];
+    validate_not_negative(errors, spec, &fields, &path);
+    for field in NOT_SERVED {
+        if is_set(spec, field) {
+            errors.push(FieldError::forbidden(&path.child(field), "is not served"));
+        }
+    }
+    validate_mode(errors, spec, &path);
+    let policies = ["TerminatingOrFailed", "Failed"];
+    let policy = text(spec, "podReplacementPolicy");
+    if !policies.contains(&policy) {
+        let path = path.child("podReplacementPolicy");
+        errors.push(FieldError::not_supported(&path, policy, &policies));
+    }
+    let at = path.child("selector");
+    if !is_set(spec, "selector") {
+        errors.push(FieldError::required(&at, ""));
+    }
+    match LabelSelector::from_object(&at, child(spec, "selector")) {
+        Ok(selector) => template::validate(
+            errors,
+            child(spec, "template"),
+            &selector,
+            &path.child("template"),
+            &TEMPLATE_RULES,
+        ),
+        Err(faults) => errors.extend(faults),
+    }
+}
+
+fn validate_mode(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    let modes = ["NonIndexed", "Indexed"];
+    let mode = text(spec, "completionMode");
+    if !modes.contains(&mode) {
+        let path = path.child("completionMode");
+        errors.push(FieldError::not_supported(&path, mode, &modes));
+    }
+    if mode != "Indexed" {
+        return;
+    }
+    if !is_set(spec, "completions") {
+        let detail = "when completion mode is Indexed";
+        errors.push(FieldError::required(&path.child("completions"), detail));
+    }
+    let parallelism = number(spec, "parallelism");
+    if parallelism > INDEXED_PARALLELISM_MAX {
+        let fault = format!(
+            "must be less than or equal to {INDEXED_PARALLELISM_MAX} when completion mode is Indexed"
+        );
+        errors.push(FieldError::invalid(
+            &path.child("parallelism"),
+            parallelism,
+            fault,
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;

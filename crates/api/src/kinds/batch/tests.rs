@@ -1,0 +1,95 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn job(spec: Value) -> Value {
+    let mut job = json!({
+        "metadata": {"name": "count", "namespace": "default", "uid": "u1"},
+        "spec": {"template": {"spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "c", "image": "i"}],
+        }}},
+    });
+    for (field, value) in spec.as_object().expect("fields") {
+        job["spec"][field] = value.clone();
+    }
+    default_job_on_write(&mut job);
+    prepare_job_create(&mut job);
+    job
+}
+
+fn faults(job: &Value) -> Vec<String> {
+    validate_job(job).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn sets_defaults_and_selects_pods_by_uid() {
+    let job = job(json!({}));
+    let spec = &job["spec"];
+    assert_eq!(
+        (&spec["completions"], &spec["parallelism"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(spec["backoffLimit"], 6);
+    assert_eq!(spec["completionMode"], "NonIndexed");
+    assert_eq!(
+        spec["selector"],
+        json!({"matchLabels": {CONTROLLER_UID_LABEL: "u1"}})
+    );
+    let labels = &spec["template"]["metadata"]["labels"];
+    assert_eq!(
+        (&labels["job-name"], &labels[JOB_NAME_LABEL]),
+        (&json!("count"), &json!("count"))
+    );
+    assert_eq!(faults(&job), Vec::<String>::new());
+}
+
+#[test]
+fn parallelism_alone_makes_a_work_queue() {
+    let job = job(json!({"parallelism": 3}));
+    assert!(!is_set(&job["spec"], "completions"));
+}
+
+#[test]
+fn rejects_invalid_specs() {
+    let cases = [
+        (
+            json!({"completionMode": "Indexed", "parallelism": 2}),
+            "spec.completions: Required value: when completion mode is Indexed",
+        ),
+        (
+            json!({"backoffLimit": -1}),
+            "spec.backoffLimit: Invalid value: -1: must be greater than or equal to 0",
+        ),
+        (
+            json!({"managedBy": "a/b"}),
+            "spec.managedBy: Forbidden: is not served",
+        ),
+    ];
+    for (spec, expected) in cases {
+        assert_eq!(faults(&job(spec)), [expected]);
+    }
+    let mut always = job(json!({}));
+    always["spec"]["template"]["spec"]["restartPolicy"] = json!("Always");
+    assert_eq!(
+        faults(&always),
+        [
+            "spec.template.spec.restartPolicy: Unsupported value: \"Always\": supported values: \"OnFailure\", \"Never\""
+        ]
+    );
+}
+
+#[test]
+fn templates_change_only_while_suspended() {
+    let changed = |mut job: Value| {
+        job["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other");
+        job
+    };
+    let running = job(json!({}));
+    assert_eq!(validate_job_update(&changed(running.clone()), &running).len(), 1);
+    let suspended = job(json!({"suspend": true}));
+    assert_eq!(
+        validate_job_update(&changed(suspended.clone()), &suspended).len(),
+        0
+    );
+}

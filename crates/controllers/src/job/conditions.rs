@@ -1,0 +1,114 @@
+//! Conditions of a Job.
+
+use api::object::Job;
+use api::tree::{items, text};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::workload::timestamp;
+
+/// The end of a Job, with upstream's reasons.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The completions are reached.
+    Complete,
+    /// More Pods than `backoffLimit` have failed.
+    BackoffLimitExceeded,
+    /// The Job was active longer than `activeDeadlineSeconds`.
+    DeadlineExceeded,
+}
+
+impl End {
+    /// Type of the final condition.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Complete => "Complete",
+            _ => "Failed",
+        }
+    }
+
+    /// Type of the condition while Pods still run.
+    fn interim_kind(&self) -> &'static str {
+        match self {
+            Self::Complete => "SuccessCriteriaMet",
+            _ => "FailureTarget",
+        }
+    }
+
+    /// Reason of the condition and of the Event.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::Complete => "CompletionsReached",
+            Self::BackoffLimitExceeded => "BackoffLimitExceeded",
+            Self::DeadlineExceeded => "DeadlineExceeded",
+        }
+    }
+
+    /// Message of the condition.
+    pub(super) fn message(&self) -> &'static str {
+        match self {
+            Self::Complete => "Reached expected number of succeeded pods",
+            Self::BackoffLimitExceeded => "Job has reached the specified backoff limit",
+            Self::DeadlineExceeded => "Job was active longer than specified deadline",
+        }
+    }
+
+    /// Returns the end that the conditions record, final or interim.
+    pub(super) fn recorded(job: &Job) -> Option<Self> {
+        let conditions = items(&job.status, "conditions").iter();
+        let mut conditions = conditions.filter(|condition| text(condition, "status") == "True");
+        conditions.find_map(
+            |condition| match (text(condition, "type"), text(condition, "reason")) {
+                ("Complete" | "SuccessCriteriaMet", _) => Some(Self::Complete),
+                ("Failed" | "FailureTarget", "DeadlineExceeded") => Some(Self::DeadlineExceeded),
+                ("Failed" | "FailureTarget", _) => Some(Self::BackoffLimitExceeded),
+                _ => None,
+            },
+        )
+    }
+}
+
+/// Returns true if the condition is True.
+pub(super) fn has(conditions: &[Value], kind: &str) -> bool {
+    let mut conditions = conditions.iter();
+    conditions.any(|condition| text(condition, "type") == kind && text(condition, "status") == "True")
+}
+
+/// Returns the time of the final condition.
+pub(super) fn finished_at(job: &Job) -> Option<Timestamp> {
+    let mut conditions = items(&job.status, "conditions").iter();
+    let last = conditions.find(|condition| {
+        matches!(text(condition, "type"), "Complete" | "Failed") && text(condition, "status") == "True"
+    })?;
+    text(last, "lastTransitionTime").parse().ok()
+}
+
+/// Adds the condition of an end to `conditions`; `is_final` if no Pod runs any more.
+pub(super) fn record_end(conditions: &mut Vec<Value>, end: &End, is_final: bool, now: Timestamp) {
+    let kinds = [Some(end.interim_kind()), is_final.then_some(end.kind())];
+    for kind in kinds.into_iter().flatten() {
+        if !has(conditions, kind) {
+            conditions.push(condition(kind, "True", end.reason(), end.message(), now));
+        }
+    }
+}
+
+/// Sets the condition Suspended; a Job that was never suspended has none.
+pub(super) fn record_suspension(conditions: &mut Vec<Value>, is_suspended: bool, now: Timestamp) {
+    const SUSPENDED: &str = "Suspended";
+    if has(conditions, SUSPENDED) == is_suspended {
+        return;
+    }
+    conditions.retain(|condition| text(condition, "type") != SUSPENDED);
+    conditions.push(if is_suspended {
+        condition(SUSPENDED, "True", "JobSuspended", "Job suspended", now)
+    } else {
+        condition(SUSPENDED, "False", "JobResumed", "Job resumed", now)
+    });
+}
+
+fn condition(kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> Value {
+    let time = timestamp(now);
+    json!({"type": kind, "status": status, "reason": reason, "message": message,
+        "lastProbeTime": time, "lastTransitionTime": time})
+}

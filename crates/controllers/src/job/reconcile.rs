@@ -1,0 +1,295 @@
+//! The next step of a Job: a pure function of the Job and its Pods.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api::object::{Job, ObjectMeta};
+use api::tree::{items, text};
+use jiff::{SignedDuration, Timestamp};
+use reconcile::events::EventText;
+use serde_json::{Value, json};
+
+use super::conditions::{End, finished_at, has, record_end, record_suspension};
+use super::pods::{index_of, is_indexed, pod_of};
+use super::tally::Tally;
+use crate::replicaset::ReplicaPod;
+use crate::workload::pods::{owned, pod_claims};
+use crate::workload::{Decision, Inputs, PodChanges, Step, count, is_tracked, status_patch, timestamp};
+
+/// Upper bound of Pods that one job creates, as upstream.
+const BURST: usize = 500;
+/// Pause after the first failure; it doubles with each failure, as upstream.
+const BACK_OFF_FIRST: Duration = Duration::from_secs(10);
+/// Upper bound of the pause.
+const BACK_OFF_MAX: Duration = Duration::from_secs(600);
+
+/// Computes the next step of a Job.
+pub(super) fn reconcile(inputs: &Inputs<'_, Job>) -> Decision {
+    let job = inputs.workload;
+    let Some(claims) = pod_claims(inputs) else {
+        return Decision::default();
+    };
+    if !claims.is_empty() {
+        return Decision::step(Step::Claim(claims));
+    }
+    let pods = owned(inputs);
+    if job.metadata.deletion_timestamp.is_some() {
+        return release(
+            pods.iter()
+                .filter(|pod| is_tracked(pod))
+                .map(|pod| pod.metadata.clone())
+                .collect(),
+        );
+    }
+    if let Some(finished) = finished_at(job) {
+        let tracked = pods.iter().filter(|pod| is_tracked(pod));
+        let left: Vec<ObjectMeta> = tracked.map(|pod| pod.metadata.clone()).collect();
+        return if left.is_empty() {
+            expire(job, finished, inputs.now)
+        } else {
+            release(left)
+        };
+    }
+    Progress::of(inputs, &pods).next()
+}
+
+fn release(pods: Vec<ObjectMeta>) -> Decision {
+    if pods.is_empty() {
+        return Decision::default();
+    }
+    Decision::step(Step::ReleasePods(pods))
+}
+
+/// Deletes a finished Job after its time to live.
+fn expire(job: &Job, finished: Timestamp, now: Timestamp) -> Decision {
+    let Some(seconds) = job.spec.ttl_seconds_after_finished else {
+        return Decision::default();
+    };
+    match remaining(finished, seconds, now) {
+        Some(pause) => Decision::wait(Some(pause)),
+        None => Decision::step(Step::DeleteOwner),
+    }
+}
+
+/// Returns the time until `seconds` after `since`; `None` if it has passed.
+fn remaining(since: Timestamp, seconds: i64, now: Timestamp) -> Option<Duration> {
+    let left = SignedDuration::from_secs(seconds) - now.duration_since(since);
+    Duration::try_from(left).ok().filter(|left| !left.is_zero())
+}
+
+/// The state of a Job that has not ended.
+struct Progress<'a> {
+    inputs: &'a Inputs<'a, Job>,
+    pods: &'a [&'a ReplicaPod],
+    active: Vec<&'a ReplicaPod>,
+    terminating: usize,
+    end: Option<End>,
+    tally: Tally,
+}
+
+impl<'a> Progress<'a> {
+    fn of(inputs: &'a Inputs<'a, Job>, pods: &'a [&'a ReplicaPod]) -> Self {
+        let job = inputs.workload;
+        let active: Vec<&ReplicaPod> = pods.iter().copied().filter(|pod| pod.is_active()).collect();
+        let tally = Tally::of(job, pods, false);
+        let end = End::recorded(job).or_else(|| end_of(inputs, &tally, &active));
+        let ends_all = end.is_some();
+        Self {
+            inputs,
+            pods,
+            terminating: pods.iter().filter(|pod| pod.is_terminating()).count(),
+            active,
+            // Pods that the end of the Job deletes count as failed, unless the Job succeeded.
+            tally: match ends_all && end != Some(End::Complete) {
+                true => Tally::of(job, pods, true),
+                false => tally,
+            },
+            end,
+        }
+    }
+
+    fn next(&self) -> Decision {
+        let job = self.inputs.workload;
+        let (status, events) = self.status();
+        if let Some(patch) = status_patch(job, &job.status, &status) {
+            return Decision::step(Step::UpdateStatus(patch, events));
+        }
+        if !self.tally.to_release.is_empty() {
+            return release(self.tally.to_release.clone());
+        }
+        let (changes, pause) = self.pod_changes();
+        match changes.into_step() {
+            Some(step) => Decision::step(step),
+            None => Decision::wait(pause.into_iter().chain(self.deadline()).min()),
+        }
+    }
+
+    fn status(&self) -> (Value, Vec<EventText>) {
+        let (job, now) = (self.inputs.workload, self.inputs.now);
+        let mut conditions = items(&job.status, "conditions").to_vec();
+        let mut events = Vec::new();
+        let is_final = self.active.is_empty() && self.terminating == 0 && self.tally.is_complete();
+        if let Some(end) = &self.end {
+            record_end(&mut conditions, end, is_final, now);
+            if is_final {
+                events.push(match end {
+                    End::Complete => EventText::normal("Completed", "Job completed".to_owned()),
+                    end => EventText::warning(end.reason(), end.message().to_owned()),
+                });
+            }
+        } else {
+            let was_suspended = has(&conditions, "Suspended");
+            record_suspension(&mut conditions, job.spec.suspend, now);
+            match (was_suspended, job.spec.suspend) {
+                (false, true) => events.push(EventText::normal("Suspended", "Job suspended".to_owned())),
+                (true, false) => events.push(EventText::normal("Resumed", "Job resumed".to_owned())),
+                _ => {}
+            }
+        }
+        let start = match text(&job.status, "startTime") {
+            _ if job.spec.suspend && self.end.is_none() => Value::Null,
+            "" => json!(timestamp(now)),
+            time => json!(time),
+        };
+        let ready = self.active.iter().filter(|pod| pod.is_ready()).count();
+        let mut status = json!({
+            "active": count(self.active.len()),
+            "ready": ready,
+            "terminating": self.terminating,
+            "startTime": start,
+            "conditions": if conditions.is_empty() { Value::Null } else { json!(conditions) },
+        });
+        if is_final && self.end == Some(End::Complete) {
+            status["completionTime"] = json!(timestamp(now));
+        }
+        self.tally.write(job, &mut status);
+        (status, events)
+    }
+
+    /// Returns the Pods to create or delete, and the pause before a failed Pod is replaced.
+    fn pod_changes(&self) -> (PodChanges, Option<Duration>) {
+        let job = self.inputs.workload;
+        let mut changes = PodChanges::default();
+        if self.end.is_some() || job.spec.suspend {
+            changes.delete = self.active.iter().map(|pod| pod.metadata.clone()).collect();
+            return (changes, None);
+        }
+        let wanted = self.wanted();
+        if self.active.len() > wanted {
+            // The youngest Pods have done the least.
+            let mut ranked = self.active.clone();
+            ranked.sort_by_key(|pod| (pod.is_ready(), std::cmp::Reverse(pod.created())));
+            let excess = ranked.iter().take(self.active.len() - wanted);
+            changes.delete = excess.map(|pod| pod.metadata.clone()).collect();
+            return (changes, None);
+        }
+        let held = if job.spec.pod_replacement_policy == "Failed" {
+            self.terminating
+        } else {
+            0
+        };
+        let missing = wanted.saturating_sub(self.active.len() + held).min(BURST);
+        if missing == 0 {
+            return (changes, None);
+        }
+        if let Some(pause) = self.back_off() {
+            return (changes, Some(pause));
+        }
+        changes.create = if is_indexed(job) {
+            let indexes = self.free_indexes(missing);
+            indexes
+                .into_iter()
+                .map(|index| pod_of(job, Some(index)))
+                .collect()
+        } else {
+            vec![pod_of(job, None); missing]
+        };
+        (changes, None)
+    }
+
+    /// Returns the number of Pods that are to run now.
+    fn wanted(&self) -> usize {
+        let spec = &self.inputs.workload.spec;
+        let parallelism = usize::try_from(spec.parallelism).unwrap_or(0);
+        match spec.completions {
+            Some(completions) => {
+                let left = usize::try_from(completions)
+                    .unwrap_or(0)
+                    .saturating_sub(self.tally.total_succeeded);
+                parallelism.min(left)
+            }
+            // The first success of a work queue ends the creation of Pods.
+            None if self.tally.total_succeeded > 0 => self.active.len().min(parallelism),
+            None => parallelism,
+        }
+    }
+
+    fn free_indexes(&self, number: usize) -> Vec<i64> {
+        let completions = self.inputs.workload.spec.completions.unwrap_or(0);
+        let running: BTreeSet<i64> = self.active.iter().filter_map(|pod| index_of(pod)).collect();
+        let is_free = |index: &i64| !running.contains(index) && !self.tally.indexes.contains(index);
+        (0..completions).filter(is_free).take(number).collect()
+    }
+
+    /// Returns the pause before the next Pod is created; it grows with the failures since the last success.
+    fn back_off(&self) -> Option<Duration> {
+        let ended = |phase: &'static str| self.pods.iter().filter(move |pod| pod.status.phase == phase);
+        let last_success = ended("Succeeded").filter_map(|pod| end_time(pod)).max();
+        let failures: Vec<Timestamp> = ended("Failed")
+            .filter_map(|pod| end_time(pod))
+            .filter(|time| last_success.is_none_or(|success| *time > success))
+            .collect();
+        let last = *failures.iter().max()?;
+        let doublings = u32::try_from(failures.len() - 1)
+            .unwrap_or(u32::MAX)
+            .min(u32::from(u8::MAX));
+        let pause = BACK_OFF_FIRST
+            .saturating_mul(2_u32.saturating_pow(doublings))
+            .min(BACK_OFF_MAX);
+        remaining(
+            last,
+            i64::try_from(pause.as_secs()).unwrap_or(i64::MAX),
+            self.inputs.now,
+        )
+    }
+
+    /// Returns the time until the deadline of the Job.
+    fn deadline(&self) -> Option<Duration> {
+        let job = self.inputs.workload;
+        let seconds = job.spec.active_deadline_seconds.filter(|_| self.end.is_none())?;
+        let start = text(&job.status, "startTime").parse().ok()?;
+        remaining(start, seconds, self.inputs.now)
+    }
+}
+
+/// Returns the time at which a Pod ended: the last transition of its readiness, otherwise its creation.
+fn end_time(pod: &ReplicaPod) -> Option<Timestamp> {
+    let conditions = pod.status.conditions.iter();
+    let times = conditions.filter_map(|condition| condition.last_transition_time.as_deref()?.parse().ok());
+    times.max().or_else(|| pod.created())
+}
+
+/// Returns the reason that the Job ends now.
+fn end_of(inputs: &Inputs<'_, Job>, tally: &Tally, active: &[&ReplicaPod]) -> Option<End> {
+    let job = inputs.workload;
+    let restarts: i64 = match text(&job.spec.template["spec"], "restartPolicy") {
+        "OnFailure" => active.iter().map(|pod| pod.restarts_total()).sum(),
+        _ => 0,
+    };
+    let failures = i64::try_from(tally.total_failed).unwrap_or(i64::MAX);
+    let is_over = failures > job.spec.backoff_limit || (restarts > 0 && restarts >= job.spec.backoff_limit);
+    if is_over {
+        return Some(End::BackoffLimitExceeded);
+    }
+    let start = text(&job.status, "startTime").parse::<Timestamp>().ok();
+    if let (Some(seconds), Some(start), false) = (job.spec.active_deadline_seconds, start, job.spec.suspend)
+        && remaining(start, seconds, inputs.now).is_none()
+    {
+        return Some(End::DeadlineExceeded);
+    }
+    let is_complete = match job.spec.completions {
+        Some(completions) => i64::try_from(tally.total_succeeded).unwrap_or(i64::MAX) >= completions,
+        None => tally.total_succeeded > 0 && active.is_empty(),
+    };
+    is_complete.then_some(End::Complete)
+}

@@ -1,0 +1,255 @@
+use fastrand::Rng;
+use jiff::SignedDuration;
+use serde_json::json;
+
+use super::pods::{format_indexes, parse_indexes};
+use super::*;
+use crate::workload::model::Model;
+
+/// Number of random histories.
+const SEEDS: u64 = 300;
+
+fn model(change: Value) -> Model {
+    let mut spec = json!({
+        "parallelism": 1, "completions": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": false,
+        "podReplacementPolicy": "TerminatingOrFailed",
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {
+            "restartPolicy": "Never", "containers": [{"name": "c"}],
+        }},
+    });
+    for (field, value) in change.as_object().expect("fields") {
+        spec[field] = value.clone();
+    }
+    Model::new(spec)
+}
+
+fn active(model: &Model) -> Vec<String> {
+    let live = model.pods.iter().filter(|(_, pod)| {
+        matches!(pod["status"]["phase"].as_str(), Some("Pending" | "Running"))
+            && pod["metadata"]["deletionTimestamp"].is_null()
+    });
+    live.map(|(name, _)| name.clone()).collect()
+}
+
+fn end_all(model: &mut Model, phase: &str) {
+    for name in active(model) {
+        model.end(&name, phase);
+    }
+}
+
+fn conditions(model: &Model) -> Vec<String> {
+    let conditions = model.workload["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let text = |condition: &Value| {
+        let field = |name: &str| condition[name].as_str().unwrap_or_default().to_owned();
+        format!("{}={} {}", field("type"), field("status"), field("reason"))
+    };
+    conditions.iter().map(text).collect()
+}
+
+#[test]
+fn completes_after_its_completions() {
+    let mut model = model(json!({"completions": 5, "parallelism": 2}));
+    for expected in [2, 2, 1] {
+        model.settle::<Job>();
+        assert_eq!(active(&model).len(), expected);
+        end_all(&mut model, "Succeeded");
+    }
+    model.settle::<Job>();
+    assert_eq!(active(&model).len(), 0);
+    assert_eq!(model.counted("succeeded"), 5);
+    assert_eq!(
+        conditions(&model),
+        [
+            "SuccessCriteriaMet=True CompletionsReached",
+            "Complete=True CompletionsReached"
+        ]
+    );
+    assert!(model.workload["status"]["completionTime"].is_string());
+    assert!(
+        model
+            .pods
+            .values()
+            .all(|pod| pod["metadata"]["finalizers"] == json!([]))
+    );
+}
+
+#[test]
+fn failures_are_replaced_with_back_off_up_to_the_limit() {
+    let mut model = model(json!({"backoffLimit": 1}));
+    model.settle::<Job>();
+    end_all(&mut model, "Failed");
+    model.settle::<Job>();
+    assert_eq!(active(&model).len(), 0);
+    assert_eq!(
+        model.decision::<Job>().requeue_after,
+        Some(std::time::Duration::from_secs(10))
+    );
+    model.now += SignedDuration::from_secs(10);
+    model.settle::<Job>();
+    assert_eq!(active(&model).len(), 1);
+    end_all(&mut model, "Failed");
+    model.settle::<Job>();
+    assert_eq!(model.counted("failed"), 2);
+    assert_eq!(
+        conditions(&model),
+        [
+            "FailureTarget=True BackoffLimitExceeded",
+            "Failed=True BackoffLimitExceeded"
+        ]
+    );
+    assert!(
+        model.events.iter().any(|event| event.contains("backoff limit")),
+        "{:?}",
+        model.events
+    );
+}
+
+#[test]
+fn deadline_ends_running_pods() {
+    let mut model = model(json!({"activeDeadlineSeconds": 30}));
+    model.settle::<Job>();
+    model.run_agents(None);
+    model.settle::<Job>();
+    assert!(model.decision::<Job>().requeue_after.is_some());
+    model.now += SignedDuration::from_secs(30);
+    model.settle::<Job>();
+    assert_eq!(conditions(&model), ["FailureTarget=True DeadlineExceeded"]);
+    model.converge::<Job>();
+    assert!(model.pods.is_empty());
+    assert_eq!(conditions(&model)[1], "Failed=True DeadlineExceeded");
+    assert_eq!(model.counted("failed"), 1);
+}
+
+#[test]
+fn deleted_success_counts() {
+    let mut model = model(json!({"completions": 2, "parallelism": 1}));
+    model.settle::<Job>();
+    end_all(&mut model, "Succeeded");
+    let name = model.pods.keys().next().expect("a Pod").clone();
+    model.mark_deleted(&name);
+    model.settle::<Job>();
+    assert_eq!(model.counted("succeeded"), 1);
+}
+
+#[test]
+fn suspended_jobs_have_no_pods() {
+    let mut model = model(json!({"suspend": true}));
+    model.settle::<Job>();
+    assert!(model.pods.is_empty());
+    assert_eq!(conditions(&model), ["Suspended=True JobSuspended"]);
+    model.workload["spec"]["suspend"] = json!(false);
+    model.settle::<Job>();
+    assert_eq!(active(&model).len(), 1);
+    assert_eq!(conditions(&model), ["Suspended=False JobResumed"]);
+    model.workload["spec"]["suspend"] = json!(true);
+    model.settle::<Job>();
+    assert_eq!(active(&model).len(), 0);
+}
+
+#[test]
+fn indexed_jobs_run_each_index_once() {
+    let mut model = model(json!({"completions": 3, "parallelism": 2, "completionMode": "Indexed"}));
+    model.settle::<Job>();
+    let pod = model.pods.values().next().expect("a Pod");
+    assert_eq!(pod["spec"]["hostname"], "web-0");
+    assert_eq!(
+        pod["spec"]["containers"][0]["env"][0]["name"],
+        "JOB_COMPLETION_INDEX"
+    );
+    let second = active(&model)[1].clone();
+    model.end(&second, "Succeeded");
+    model.settle::<Job>();
+    assert_eq!(model.workload["status"]["completedIndexes"], "1");
+    let mut indexes: Vec<String> = active(&model).iter().map(|name| name[..6].to_owned()).collect();
+    indexes.sort();
+    assert_eq!(indexes, ["web-0-", "web-2-"]);
+    end_all(&mut model, "Succeeded");
+    model.settle::<Job>();
+    assert_eq!(model.workload["status"]["completedIndexes"], "0-2");
+}
+
+#[test]
+fn first_success_of_a_work_queue_ends_creation() {
+    let mut model = model(json!({"completions": null, "parallelism": 3}));
+    model.settle::<Job>();
+    let first = active(&model)[0].clone();
+    model.end(&first, "Succeeded");
+    model.settle::<Job>();
+    assert_eq!(active(&model).len(), 2);
+    assert_eq!(conditions(&model), Vec::<String>::new());
+    end_all(&mut model, "Succeeded");
+    model.settle::<Job>();
+    assert_eq!(model.counted("succeeded"), 3);
+    assert_eq!(conditions(&model).len(), 2);
+}
+
+#[test]
+fn finished_jobs_are_deleted_after_their_time_to_live() {
+    let mut model = model(json!({"ttlSecondsAfterFinished": 60}));
+    model.settle::<Job>();
+    end_all(&mut model, "Succeeded");
+    model.settle::<Job>();
+    assert_eq!(
+        model.decision::<Job>().requeue_after,
+        Some(std::time::Duration::from_secs(60))
+    );
+    model.now += SignedDuration::from_secs(60);
+    assert_eq!(
+        model.decision::<Job>().step,
+        Some(crate::workload::Step::DeleteOwner)
+    );
+}
+
+#[test]
+fn indexes_are_parsed_and_formatted() {
+    for text in ["", "0", "1,2", "1-3", "0,2,4-6"] {
+        assert_eq!(format_indexes(&parse_indexes(text, 10)), text);
+    }
+    assert_eq!(parse_indexes("0-99999999999", 3).len(), 3);
+    assert_eq!(parse_indexes("x,-1,2", 3).into_iter().collect::<Vec<_>>(), [2]);
+}
+
+/// Agents, users and lost writes at random: at the end each success is counted once.
+#[test]
+fn random_histories_count_each_pod_once() {
+    for seed in 0..SEEDS {
+        let mut random = Rng::with_seed(seed);
+        let completions = random.i64(1..6);
+        let mut model = model(json!({
+            "completions": completions, "parallelism": random.i64(1..4), "backoffLimit": 1_000,
+        }));
+        let mut succeeded = 0;
+        for _ in 0..2_000 {
+            match random.u8(0..10) {
+                0 | 1 => {
+                    let running = active(&model);
+                    if let Some(name) = random.choice(running) {
+                        let is_success = random.bool();
+                        succeeded += i64::from(is_success);
+                        model.end(&name, if is_success { "Succeeded" } else { "Failed" });
+                    }
+                }
+                2 => {
+                    if let Some(name) = model.any_pod(&mut random) {
+                        model.mark_deleted(&name);
+                    }
+                }
+                3 => _ = model.run_agents(Some(&mut random)),
+                4 => model.now += SignedDuration::from_secs(random.i64(0..600)),
+                _ => {
+                    if let Some(step) = model.decision::<Job>().step {
+                        model.apply(step, Some(&mut random));
+                    }
+                }
+            }
+        }
+        model.converge::<Job>();
+        assert_eq!(model.counted("succeeded"), succeeded, "seed {seed}");
+        assert!(succeeded >= completions, "seed {seed}");
+        assert_eq!(conditions(&model).len(), 2, "seed {seed}");
+    }
+}

@@ -1,0 +1,142 @@
+//! Affinity, anti-affinity and topology spread constraints of a Pod, as the API has them.
+
+use api::object::Labels;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::node_affinity::NodeTerm;
+use super::pod::SchedulePod;
+use crate::owned_objects::selects;
+
+/// `affinity` of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Affinity {
+    /// Affinity to Nodes.
+    pub node_affinity: NodeAffinity,
+    /// Pods in whose domain the Pod has to run.
+    pub pod_affinity: PodTerms,
+    /// Pods in whose domain the Pod must not run.
+    pub pod_anti_affinity: PodTerms,
+}
+
+/// `nodeAffinity` of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct NodeAffinity {
+    /// Required terms.
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub required: Option<NodeTerms>,
+}
+
+/// Terms of a node affinity, of which one has to match.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeTerms {
+    /// The terms.
+    pub node_selector_terms: Vec<NodeTerm>,
+}
+
+/// Required terms of an affinity or anti-affinity to Pods.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct PodTerms {
+    /// Required terms.
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub required: Vec<PodTerm>,
+}
+
+/// A term of an affinity to Pods.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodTerm {
+    /// Label of Nodes that defines a domain.
+    pub topology_key: String,
+    /// Selector of the Pods, a `LabelSelector`; absent selects none.
+    pub label_selector: Value,
+    /// Namespaces of the Pods; if absent together with the selector, the namespace of the Pod with the term.
+    pub namespaces: Vec<String>,
+    /// Selector of the namespaces of the Pods; empty selects all.
+    pub namespace_selector: Value,
+    /// Labels whose values the Pods share with the Pod that has the term.
+    pub match_label_keys: Vec<String>,
+    /// Labels whose values the Pods do not share with the Pod that has the term.
+    pub mismatch_label_keys: Vec<String>,
+}
+
+/// A topology spread constraint.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SpreadConstraint {
+    /// Largest difference of the numbers of Pods in two domains.
+    pub max_skew: i64,
+    /// Label of Nodes that defines a domain.
+    pub topology_key: String,
+    /// DoNotSchedule or ScheduleAnyway.
+    pub when_unsatisfiable: String,
+    /// Selector of the Pods, a `LabelSelector`; absent selects none.
+    pub label_selector: Value,
+    /// Labels whose values the Pods share with the Pod that has the constraint.
+    pub match_label_keys: Vec<String>,
+    /// With fewer domains, the smallest number of Pods counts as 0.
+    pub min_domains: Option<i64>,
+    /// Ignore to count Nodes that the node affinity excludes.
+    pub node_affinity_policy: String,
+    /// Honor to leave out Nodes with taints that the Pod does not tolerate.
+    pub node_taints_policy: String,
+}
+
+/// Labels of the namespaces by name.
+pub type Namespaces = std::collections::BTreeMap<String, Labels>;
+
+impl PodTerm {
+    /// Returns true if the term of `owner` selects `pod`.
+    pub fn selects(&self, owner: &SchedulePod, pod: &SchedulePod, namespaces: &Namespaces) -> bool {
+        let namespace = &pod.metadata.namespace;
+        let selects_namespace = if self.namespaces.is_empty() && self.namespace_selector.is_null() {
+            owner.metadata.namespace == *namespace
+        } else {
+            let labels = namespaces.get(namespace);
+            self.namespaces.contains(namespace)
+                || (!self.namespace_selector.is_null()
+                    && labels.is_some_and(|labels| matches(&self.namespace_selector, labels)))
+        };
+        let (own, other) = (&owner.metadata.labels, &pod.metadata.labels);
+        let is_shared = |key: &String| own.get(key).is_none_or(|value| other.get(key) == Some(value));
+        let is_different = |key: &String| own.get(key).is_none_or(|value| other.get(key) != Some(value));
+        selects_namespace
+            && matches(&self.label_selector, other)
+            && self.match_label_keys.iter().all(is_shared)
+            && self.mismatch_label_keys.iter().all(is_different)
+    }
+}
+
+impl SpreadConstraint {
+    /// Returns true if the constraint excludes Nodes.
+    pub fn is_required(&self) -> bool {
+        self.when_unsatisfiable == "DoNotSchedule"
+    }
+
+    /// Returns true if the constraint of `owner` counts `pod`.
+    pub fn counts(&self, owner: &SchedulePod, pod: &SchedulePod) -> bool {
+        let (own, other) = (&owner.metadata, &pod.metadata);
+        let is_shared = |key: &String| {
+            own.labels
+                .get(key)
+                .is_none_or(|value| other.labels.get(key) == Some(value))
+        };
+        own.namespace == other.namespace
+            && matches(&self.label_selector, &other.labels)
+            && self.match_label_keys.iter().all(is_shared)
+    }
+}
+
+/// Returns true if a selector matches labels. An absent or invalid selector matches nothing, an empty one everything.
+fn matches(selector: &Value, labels: &Labels) -> bool {
+    if selector.is_null() {
+        return false;
+    }
+    let path = api::field::Path::new("labelSelector");
+    let selector = api::selector::LabelSelector::from_object(&path, selector);
+    selector.is_ok_and(|selector| selects(&selector, labels))
+}

@@ -1,0 +1,192 @@
+//! Constraints that depend on the Pods of other Nodes: required affinity and anti-affinity to Pods, and topology
+//! spread.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::object::{Node, Taint};
+
+use super::affinity::{Namespaces, PodTerm, SpreadConstraint};
+use super::filter::Refusal;
+use super::node_affinity::matches_node_affinity;
+use super::pod::SchedulePod;
+
+/// A Node with its Pods.
+pub type Occupied<'a> = (&'a Node, Vec<&'a SchedulePod>);
+
+/// Domain: a label of Nodes and its value.
+type Domain<'a> = (&'a str, &'a str);
+
+/// The constraints of one Pod, evaluated over all Nodes.
+#[derive(Debug, Default)]
+pub struct Constraints<'a> {
+    spreads: Vec<Spread<'a>>,
+    /// For each required affinity term, its label and the domains with a selected Pod.
+    affinities: Vec<(&'a str, BTreeSet<&'a str>)>,
+    /// True if no Pod is selected by any term and the Pod selects itself, so that the first one finds a place.
+    is_first: bool,
+    /// Domains that the anti-affinity of the Pod excludes.
+    own_exclusions: BTreeSet<Domain<'a>>,
+    /// Labels that a Node has to have for the anti-affinity of other Pods to apply, with the excluded values.
+    other_exclusions: BTreeSet<Domain<'a>>,
+}
+
+/// A topology spread constraint with the Pods in each domain.
+#[derive(Debug)]
+struct Spread<'a> {
+    constraint: &'a SpreadConstraint,
+    pods: BTreeMap<&'a str, i64>,
+    counts_itself: bool,
+}
+
+impl<'a> Constraints<'a> {
+    /// Evaluates the constraints of a Pod and those of the Pods on the Nodes.
+    pub fn of(pod: &'a SchedulePod, nodes: &[Occupied<'a>], namespaces: &Namespaces) -> Self {
+        let affinity = &pod.spec.affinity;
+        let terms = &affinity.pod_affinity.required;
+        let domains = |term: &'a PodTerm| domains_with(term, pod, nodes, namespaces);
+        let affinities: Vec<_> = terms
+            .iter()
+            .map(|term| (&*term.topology_key, domains(term)))
+            .collect();
+        let own = affinity.pod_anti_affinity.required.iter();
+        let own = own.flat_map(|term| {
+            domains(term)
+                .into_iter()
+                .map(|value| (&*term.topology_key, value))
+        });
+        let constraints = pod.spec.topology_spread_constraints.iter();
+        let required: Vec<&SpreadConstraint> = constraints
+            .filter(|constraint| constraint.is_required())
+            .collect();
+        Self {
+            spreads: required
+                .iter()
+                .map(|constraint| Spread::of(constraint, &required, pod, nodes))
+                .collect(),
+            is_first: affinities.iter().all(|(_, domains)| domains.is_empty())
+                && terms.iter().all(|term| term.selects(pod, pod, namespaces)),
+            affinities,
+            own_exclusions: own.collect(),
+            other_exclusions: exclusions_of_others(pod, nodes, namespaces),
+        }
+    }
+
+    /// Returns the reason that the Node cannot run the Pod.
+    pub fn refusal(&self, node: &Node) -> Option<Refusal> {
+        let label = |key: &str| node.metadata.labels.get(key).map(String::as_str);
+        for spread in &self.spreads {
+            let Some(value) = label(&spread.constraint.topology_key) else {
+                return Some(Refusal::SpreadLabelMissing);
+            };
+            if spread.skew(value) > spread.constraint.max_skew {
+                return Some(Refusal::Spread);
+            }
+        }
+        let is_near = |(key, domains): &(&str, BTreeSet<&str>)| {
+            label(key).is_some_and(|value| self.is_first || domains.contains(value))
+        };
+        if !self.affinities.iter().all(is_near) {
+            return Some(Refusal::Affinity);
+        }
+        let is_in =
+            |domains: &BTreeSet<Domain<'_>>| domains.iter().any(|(key, value)| label(key) == Some(*value));
+        if is_in(&self.own_exclusions) {
+            return Some(Refusal::AntiAffinity);
+        }
+        is_in(&self.other_exclusions).then_some(Refusal::AntiAffinityOfOthers)
+    }
+}
+
+impl<'a> Spread<'a> {
+    fn of(
+        constraint: &'a SpreadConstraint,
+        all: &[&SpreadConstraint],
+        pod: &SchedulePod,
+        nodes: &[Occupied<'a>],
+    ) -> Self {
+        let mut pods = BTreeMap::new();
+        for (node, on_node) in nodes {
+            let labels = &node.metadata.labels;
+            let has_labels = all
+                .iter()
+                .all(|constraint| labels.contains_key(&constraint.topology_key));
+            if !has_labels || !is_counted(constraint, pod, node) {
+                continue;
+            }
+            let Some(value) = labels.get(&constraint.topology_key) else {
+                continue;
+            };
+            let live = on_node
+                .iter()
+                .filter(|other| other.metadata.deletion_timestamp.is_none());
+            let counted = live.filter(|other| constraint.counts(pod, other)).count();
+            *pods.entry(&**value).or_insert(0) += i64::try_from(counted).unwrap_or(i64::MAX);
+        }
+        Self {
+            constraint,
+            pods,
+            counts_itself: constraint.counts(pod, pod),
+        }
+    }
+
+    /// Returns the difference to the domain with the fewest Pods after the Pod is added to the domain `value`.
+    fn skew(&self, value: &str) -> i64 {
+        let domains = i64::try_from(self.pods.len()).unwrap_or(i64::MAX);
+        let has_enough = self.constraint.min_domains.is_none_or(|min| domains >= min);
+        let fewest = self
+            .pods
+            .values()
+            .min()
+            .copied()
+            .filter(|_| has_enough)
+            .unwrap_or(0);
+        let here = self.pods.get(value).copied().unwrap_or(0);
+        here + i64::from(self.counts_itself) - fewest
+    }
+}
+
+/// Returns true if the constraint counts the Pods of a Node.
+fn is_counted(constraint: &SpreadConstraint, pod: &SchedulePod, node: &Node) -> bool {
+    let is_tolerated =
+        |taint: &Taint| !matches!(&*taint.effect, "NoSchedule" | "NoExecute") || pod.tolerates(taint);
+    let fits = constraint.node_affinity_policy == "Ignore" || matches_node_affinity(&pod.spec, node);
+    let is_open = constraint.node_taints_policy != "Honor" || node.spec.taints.iter().all(is_tolerated);
+    fits && is_open
+}
+
+/// Returns the domains with a Pod that the term of `owner` selects.
+fn domains_with<'a>(
+    term: &PodTerm,
+    owner: &SchedulePod,
+    nodes: &[Occupied<'a>],
+    namespaces: &Namespaces,
+) -> BTreeSet<&'a str> {
+    let has_selected =
+        |(_, pods): &&Occupied<'a>| pods.iter().any(|pod| term.selects(owner, pod, namespaces));
+    let nodes = nodes.iter().filter(has_selected);
+    let values = nodes.filter_map(|(node, _)| node.metadata.labels.get(&term.topology_key));
+    values.map(String::as_str).collect()
+}
+
+/// Returns the domains that the anti-affinity of Pods on Nodes excludes for a Pod.
+fn exclusions_of_others<'a>(
+    pod: &SchedulePod,
+    nodes: &[Occupied<'a>],
+    namespaces: &Namespaces,
+) -> BTreeSet<Domain<'a>> {
+    let mut excluded = BTreeSet::new();
+    for (node, pods) in nodes {
+        for other in pods {
+            for term in &other.spec.affinity.pod_anti_affinity.required {
+                let value = node.metadata.labels.get(&term.topology_key);
+                if let Some(value) = value.filter(|_| term.selects(other, pod, namespaces)) {
+                    excluded.insert((&*term.topology_key, &**value));
+                }
+            }
+        }
+    }
+    excluded
+}
+
+#[cfg(test)]
+mod tests;

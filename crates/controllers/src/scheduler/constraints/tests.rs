@@ -1,0 +1,106 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn node(name: &str, zone: &str) -> Node {
+    let labels = json!({"host": name, "zone": zone});
+    serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).expect("a Node")
+}
+
+fn pod(app: &str, spec: Value) -> SchedulePod {
+    let metadata = json!({"name": "p", "namespace": "default", "labels": {"app": app}});
+    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("a Pod")
+}
+
+fn term(app: &str, key: &str) -> Value {
+    json!({"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}},
+    ]})
+}
+
+/// Returns the reasons of the Nodes a (z1), b (z1) and c (z2) with these Pods.
+fn refusals(pod: &SchedulePod, on: [Vec<&SchedulePod>; 3]) -> Vec<String> {
+    let nodes = [node("a", "z1"), node("b", "z1"), node("c", "z2")];
+    let occupied: Vec<Occupied<'_>> = nodes.iter().zip(on).collect();
+    let namespaces = Namespaces::from([("other".to_owned(), api::object::Labels::new())]);
+    let constraints = Constraints::of(pod, &occupied, &namespaces);
+    let reason = |node| constraints.refusal(node).map_or(String::new(), |r| r.to_string());
+    nodes.iter().map(reason).collect()
+}
+
+const ANTI: &str = "node(s) didn't match pod anti-affinity rules";
+const OTHERS: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
+const NEAR: &str = "node(s) didn't match pod affinity rules";
+const SPREAD: &str = "node(s) didn't match pod topology spread constraints";
+
+#[test]
+fn anti_affinity_excludes_the_domain_of_selected_pods() {
+    let web = pod(
+        "web",
+        json!({"affinity": {"podAntiAffinity": term("web", "zone")}}),
+    );
+    let plain = pod("web", json!({}));
+    assert_eq!(refusals(&web, [vec![], vec![], vec![]]), ["", "", ""]);
+    assert_eq!(refusals(&web, [vec![&plain], vec![], vec![]]), [ANTI, ANTI, ""]);
+    assert_eq!(
+        refusals(&plain, [vec![&web], vec![], vec![]]),
+        [OTHERS, OTHERS, ""]
+    );
+}
+
+#[test]
+fn affinity_requires_the_domain_of_selected_pods() {
+    let follower = pod(
+        "follower",
+        json!({"affinity": {"podAffinity": term("leader", "zone")}}),
+    );
+    let leader = pod("leader", json!({}));
+    assert_eq!(refusals(&follower, [vec![], vec![], vec![]]), [NEAR, NEAR, NEAR]);
+    assert_eq!(
+        refusals(&follower, [vec![&leader], vec![], vec![]]),
+        ["", "", NEAR]
+    );
+}
+
+#[test]
+fn first_pod_with_affinity_to_itself_finds_a_place() {
+    let group = pod(
+        "group",
+        json!({"affinity": {"podAffinity": term("group", "host")}}),
+    );
+    assert_eq!(refusals(&group, [vec![], vec![], vec![]]), ["", "", ""]);
+    assert_eq!(refusals(&group, [vec![&group], vec![], vec![]]), ["", NEAR, NEAR]);
+}
+
+#[test]
+fn terms_select_the_namespace_of_the_pod_unless_they_name_others() {
+    let mut other = pod("web", json!({}));
+    other.metadata.namespace = "other".to_owned();
+    let mut anti = term("web", "host");
+    let subject = |anti: &Value| pod("web", json!({"affinity": {"podAntiAffinity": anti}}));
+    assert_eq!(
+        refusals(&subject(&anti), [vec![&other], vec![], vec![]]),
+        ["", "", ""]
+    );
+    anti["requiredDuringSchedulingIgnoredDuringExecution"][0]["namespaceSelector"] = json!({});
+    assert_eq!(
+        refusals(&subject(&anti), [vec![&other], vec![], vec![]]),
+        [ANTI, "", ""]
+    );
+}
+
+#[test]
+fn spread_keeps_the_skew_of_domains() {
+    let constraint = |key: &str| {
+        json!({"topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+        }]})
+    };
+    let web = pod("web", constraint("zone"));
+    assert_eq!(refusals(&web, [vec![&web], vec![], vec![]]), [SPREAD, SPREAD, ""]);
+    assert_eq!(refusals(&web, [vec![&web], vec![], vec![&web]]), ["", "", ""]);
+    let racks = pod("web", constraint("rack"));
+    let missing = format!("{SPREAD} (missing required label)");
+    assert_eq!(refusals(&racks, [vec![], vec![], vec![]]), [&*missing; 3]);
+}

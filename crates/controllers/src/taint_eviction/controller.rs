@@ -1,0 +1,153 @@
+//! The controller: Nodes and Pods in; evictions out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use api::object::{Node, ObjectKey, ObjectMeta};
+use client::{Event, WallClock};
+use reconcile::queue::Queue;
+use reconcile::{Action, Reconciler};
+
+use super::decide::{SeenTaint, Stay, no_execute_taints, remaining};
+use crate::caches::ObjectCache;
+use crate::malformed_object::log_skipped;
+use crate::scheduler::SchedulePod;
+
+/// A change that a watch reports, with the revision of its list.
+pub(super) enum Change {
+    Node(Event<Node>),
+    Pod(Event<SchedulePod>, u64),
+}
+
+/// Evicts Pods from tainted Nodes.
+pub(super) struct TaintEviction {
+    clock: WallClock,
+    are_nodes_synced: bool,
+    are_pods_synced: bool,
+    /// NoExecute taints of the Nodes that have any.
+    taints: BTreeMap<String, Vec<SeenTaint>>,
+    pods: ObjectCache<SchedulePod>,
+    /// Pods by Node.
+    on_node: BTreeMap<String, BTreeSet<ObjectKey>>,
+}
+
+impl TaintEviction {
+    pub(super) fn new(clock: WallClock) -> Self {
+        Self {
+            clock,
+            are_nodes_synced: false,
+            are_pods_synced: false,
+            taints: BTreeMap::new(),
+            pods: ObjectCache::default(),
+            on_node: BTreeMap::new(),
+        }
+    }
+
+    fn apply_node_event(&mut self, event: Event<Node>, queue: &mut Queue<ObjectKey>, now: Instant) {
+        match event {
+            Event::Applied(node) => {
+                let name = node.metadata.name;
+                let seen = self.taints.remove(&name).unwrap_or_default();
+                let taints = no_execute_taints(&node.spec.taints, &seen, self.clock.now());
+                if taints != seen {
+                    for key in self.on_node.get(&name).into_iter().flatten() {
+                        queue.add(key.clone(), now);
+                    }
+                }
+                if !taints.is_empty() {
+                    self.taints.insert(name, taints);
+                }
+            }
+            Event::Deleted(key) => _ = self.taints.remove(&*key.name),
+            Event::Synced => self.are_nodes_synced = true,
+            Event::Malformed { key, error } => log_skipped::<Node>(&key, &error),
+        }
+    }
+
+    fn apply_pod_event(
+        &mut self,
+        event: Event<SchedulePod>,
+        revision: u64,
+        queue: &mut Queue<ObjectKey>,
+        now: Instant,
+    ) {
+        match event {
+            Event::Applied(pod) => {
+                let key = pod.metadata.key();
+                self.forget_node(&key);
+                self.pods.apply(pod);
+                self.note_node(&key);
+                queue.add(key, now);
+            }
+            Event::Deleted(key) => {
+                self.forget_node(&key);
+                self.pods.remove(&key);
+                self.note_node(&key);
+            }
+            Event::Synced => {
+                self.are_pods_synced = true;
+                for key in self.pods.list_completed(revision) {
+                    for pods in self.on_node.values_mut() {
+                        pods.remove(&key);
+                    }
+                }
+            }
+            Event::Malformed { key, error } => log_skipped::<SchedulePod>(&key, &error),
+        }
+    }
+
+    fn forget_node(&mut self, key: &ObjectKey) {
+        let Some(pod) = self.pods.get(key) else { return };
+        if let Some(pods) = self.on_node.get_mut(&pod.spec.node_name) {
+            pods.remove(key);
+            if pods.is_empty() {
+                self.on_node.remove(&pod.spec.node_name);
+            }
+        }
+    }
+
+    fn note_node(&mut self, key: &ObjectKey) {
+        let Some(pod) = self.pods.get(key) else { return };
+        if !pod.spec.node_name.is_empty() {
+            let node = self.on_node.entry(pod.spec.node_name.clone()).or_default();
+            node.insert(key.clone());
+        }
+    }
+}
+
+impl Reconciler for TaintEviction {
+    type Change = Change;
+    type Key = ObjectKey;
+    /// Metadata of the Pod to evict.
+    type Job = ObjectMeta;
+    type Output = ();
+    /// Upstream's number of workers.
+    const CONCURRENT_JOBS_MAX: usize = 8;
+
+    fn apply_change(&mut self, change: Change, queue: &mut Queue<ObjectKey>, now: Instant) {
+        match change {
+            Change::Node(event) => self.apply_node_event(event, queue, now),
+            Change::Pod(event, revision) => self.apply_pod_event(event, revision, queue, now),
+        }
+    }
+
+    fn is_synced(&self) -> bool {
+        self.are_nodes_synced && self.are_pods_synced
+    }
+
+    fn reconcile(&mut self, key: &ObjectKey, _: Instant) -> Action<ObjectMeta> {
+        let Some(pod) = self.pods.get(key) else {
+            return Action::Done;
+        };
+        let Some(taints) = self.taints.get(&pod.spec.node_name) else {
+            return Action::Done;
+        };
+        match remaining(pod, taints, self.clock.now()) {
+            Stay::Forever => Action::Done,
+            Stay::For(pause) => Action::RequeueAfter(pause),
+            Stay::Over => Action::Run(pod.metadata.clone()),
+        }
+    }
+
+    fn on_success(&mut self, _: &ObjectKey, (): (), _: &mut Queue<ObjectKey>, _: Instant) {}
+}

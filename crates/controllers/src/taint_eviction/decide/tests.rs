@@ -1,0 +1,64 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn time(second: i64) -> Timestamp {
+    Timestamp::from_second(1_000_000 + second).expect("a time")
+}
+
+fn pod(tolerations: Value) -> SchedulePod {
+    let metadata = json!({"name": "p", "creationTimestamp": time(0).to_string()});
+    serde_json::from_value(
+        json!({"metadata": metadata, "spec": {"nodeName": "a", "tolerations": tolerations}}),
+    )
+    .expect("a Pod")
+}
+
+fn taint(key: &str, effect: &str) -> Taint {
+    serde_json::from_value(json!({"key": key, "effect": effect})).expect("a taint")
+}
+
+fn stay(tolerations: Value, second: i64) -> Stay {
+    let taints = no_execute_taints(&[taint("k", "NoExecute")], &[], time(10));
+    remaining(&pod(tolerations), &taints, time(second))
+}
+
+#[test]
+fn untolerated_taint_evicts_at_once() {
+    assert_eq!(stay(json!([]), 10), Stay::Over);
+    let other = json!([{"key": "k", "operator": "Exists", "effect": "NoSchedule"}]);
+    assert_eq!(stay(other, 10), Stay::Over);
+}
+
+#[test]
+fn toleration_seconds_count_from_the_taint() {
+    let seconds = json!([{"key": "k", "operator": "Exists", "tolerationSeconds": 30}]);
+    assert_eq!(stay(seconds.clone(), 10), Stay::For(Duration::from_secs(30)));
+    assert_eq!(stay(seconds.clone(), 39), Stay::For(Duration::from_secs(1)));
+    assert_eq!(stay(seconds, 40), Stay::Over);
+    assert_eq!(stay(json!([{"operator": "Exists"}]), 1_000), Stay::Forever);
+    let negative = json!([{"operator": "Exists", "tolerationSeconds": -1}]);
+    assert_eq!(stay(negative, 10), Stay::Over);
+}
+
+#[test]
+fn only_no_execute_counts_and_keeps_its_time() {
+    let taints = [taint("a", "NoSchedule"), taint("b", "NoExecute")];
+    let first = no_execute_taints(&taints, &[], time(1));
+    assert_eq!(first.len(), 1);
+    assert_eq!(no_execute_taints(&taints, &first, time(9)), first);
+}
+
+#[test]
+fn mirror_and_ending_pods_stay() {
+    let taints = no_execute_taints(&[taint("k", "NoExecute")], &[], time(0));
+    let mut mirror = pod(json!([]));
+    mirror
+        .metadata
+        .annotations
+        .insert(MIRROR_ANNOTATION.to_owned(), "x".to_owned());
+    assert_eq!(remaining(&mirror, &taints, time(0)), Stay::Forever);
+    let mut ending = pod(json!([]));
+    ending.metadata.deletion_timestamp = Some(time(0).to_string());
+    assert_eq!(remaining(&ending, &taints, time(0)), Stay::Forever);
+}

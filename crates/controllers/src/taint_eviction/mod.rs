@@ -1,0 +1,11 @@
+//! Eviction of Pods from Nodes with taints of the effect NoExecute.
+//!
+//! [`decide::remaining()`] computes the time that a Pod may stay. A Pod that does not tolerate a taint is deleted at once,
+//! and one with `tolerationSeconds` after that time.
+
+mod controller;
+mod decide;
+mod run;
+mod write;
+
+pub use run::run;

@@ -1,0 +1,218 @@
+//! The controller of a workload: its objects, Pods, revisions and Nodes in; steps out.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use api::batch::JOB_NAME_LABEL;
+use api::object::{ControllerRevision, Labels, Node, ObjectKey, ObjectMeta, Taint};
+use client::{Event, WallClock};
+use reconcile::queue::Queue;
+use reconcile::{Action, Reconciler};
+
+use super::write::{Job, JobOutput};
+use super::{Inputs, Workload, is_tracked};
+use crate::malformed_object::log_skipped;
+use crate::owned_objects::OwnedObjects;
+use crate::owner_cache::OwnerCache;
+use crate::replicaset::ReplicaPod;
+
+/// A change that a watch reports, with the revision of its list.
+pub(super) enum Change<W> {
+    Workload(Event<W>, u64),
+    Pod(Event<ReplicaPod>, u64),
+    Revision(Event<ControllerRevision>, u64),
+    Node(Event<Node>),
+}
+
+/// Reconciles the objects of one kind with their Pods.
+pub(super) struct WorkloadController<W> {
+    clock: WallClock,
+    owners: OwnerCache<W, ReplicaPod>,
+    revisions: OwnedObjects<ControllerRevision>,
+    are_revisions_synced: bool,
+    nodes: BTreeMap<String, Node>,
+    are_nodes_synced: bool,
+}
+
+impl<W: Workload> WorkloadController<W> {
+    pub(super) fn new(clock: WallClock) -> Self {
+        Self {
+            clock,
+            owners: OwnerCache::new(W::selector),
+            revisions: OwnedObjects::default(),
+            are_revisions_synced: !W::HAS_REVISIONS,
+            nodes: BTreeMap::new(),
+            are_nodes_synced: !W::READS_NODES,
+        }
+    }
+
+    fn apply_revision_event(
+        &mut self,
+        event: Event<ControllerRevision>,
+        revision: u64,
+        queue: &mut Queue<ObjectKey>,
+        now: Instant,
+    ) {
+        let affected = match event {
+            Event::Applied(object) => vec![self.revisions.apply(object)],
+            Event::Deleted(key) => vec![self.revisions.remove(&key)],
+            Event::Synced => {
+                self.are_revisions_synced = true;
+                self.revisions.list_completed(revision)
+            }
+            Event::Malformed { key, error } => {
+                log_skipped::<ControllerRevision>(&key, &error);
+                return;
+            }
+        };
+        for owner in affected.iter().flat_map(|affected| &affected.owners) {
+            self.owners.enqueue_owner(owner, queue, now);
+        }
+    }
+
+    /// Returns the tracked Pods of an earlier object with this key.
+    fn orphans(&self, key: &ObjectKey) -> Vec<ObjectMeta> {
+        if !W::TRACKS_PODS {
+            return Vec::new();
+        }
+        let uid = self
+            .owners
+            .objects
+            .get(key)
+            .map(|workload| &*workload.metadata().uid);
+        let is_orphan = |pod: &&ReplicaPod| {
+            let is_former = pod
+                .metadata
+                .controller()
+                .map_or(uid.is_none(), |owner| Some(&*owner.uid) != uid);
+            is_tracked(pod) && is_former && owner_name::<W>(pod) == Some(&*key.name)
+        };
+        let pods = self.owners.owned.in_namespace(&key.namespace);
+        let orphans = pods.map(|(_, pod)| pod).filter(is_orphan);
+        orphans.map(|pod| pod.metadata.clone()).collect()
+    }
+
+    /// Adds the owner of a tracked Pod to the queue, also if it is not in the cache.
+    fn enqueue_owner_of(pod: &ReplicaPod, queue: &mut Queue<ObjectKey>, now: Instant) {
+        if let Some(name) = owner_name::<W>(pod).filter(|_| W::TRACKS_PODS && is_tracked(pod)) {
+            queue.add(ObjectKey::new(&pod.metadata.namespace, name), now);
+        }
+    }
+
+    fn apply_node_event(&mut self, event: Event<Node>, queue: &mut Queue<ObjectKey>, now: Instant) {
+        match event {
+            Event::Applied(node) => {
+                let name = node.metadata.name.clone();
+                let before = self.nodes.get(&name).map(placement_of);
+                let is_news = before != Some(placement_of(&node));
+                self.nodes.insert(name, node);
+                if !is_news {
+                    return;
+                }
+            }
+            Event::Deleted(key) => {
+                self.nodes.remove(&*key.name);
+            }
+            Event::Synced => self.are_nodes_synced = true,
+            Event::Malformed { key, error } => return log_skipped::<Node>(&key, &error),
+        }
+        self.owners.enqueue_all(queue, now);
+    }
+}
+
+/// Returns the name of the owner of a Pod; of an orphan, the name in its label.
+fn owner_name<W: Workload>(pod: &ReplicaPod) -> Option<&str> {
+    match pod.metadata.controller() {
+        Some(owner) => Some(&*owner.name).filter(|_| owner.kind == W::KIND),
+        None => pod.metadata.labels.get(JOB_NAME_LABEL).map(String::as_str),
+    }
+}
+
+/// Returns the fields of a Node that decide about its Pods.
+fn placement_of(node: &Node) -> (Labels, Vec<Taint>, bool) {
+    (
+        node.metadata.labels.clone(),
+        node.spec.taints.clone(),
+        node.spec.unschedulable,
+    )
+}
+
+impl<W: Workload> Reconciler for WorkloadController<W> {
+    type Change = Change<W>;
+    type Key = ObjectKey;
+    type Job = Job<W>;
+    type Output = JobOutput<W>;
+    /// Upstream's number of workers.
+    const CONCURRENT_JOBS_MAX: usize = 5;
+
+    fn apply_change(&mut self, change: Change<W>, queue: &mut Queue<ObjectKey>, now: Instant) {
+        match change {
+            Change::Workload(event, revision) => {
+                if let Event::Deleted(key) = &event {
+                    queue.add(key.clone(), now);
+                }
+                self.owners.apply_owner_event(event, revision, queue, now);
+            }
+            Change::Pod(event, revision) => {
+                if let Event::Applied(pod) = &event {
+                    Self::enqueue_owner_of(pod, queue, now);
+                }
+                self.owners.apply_owned_event(event, revision, queue, now);
+            }
+            Change::Revision(event, revision) => self.apply_revision_event(event, revision, queue, now),
+            Change::Node(event) => self.apply_node_event(event, queue, now),
+        }
+    }
+
+    fn is_synced(&self) -> bool {
+        self.owners.are_synced() && self.are_revisions_synced && self.are_nodes_synced
+    }
+
+    fn reconcile(&mut self, key: &ObjectKey, _: Instant) -> Action<Job<W>> {
+        let orphans = self.orphans(key);
+        if !orphans.is_empty() {
+            return Action::Run(Job::Release(key.clone(), orphans));
+        }
+        let Some(workload) = self.owners.objects.get(key) else {
+            return Action::Done;
+        };
+        if self.owners.needs_refresh(key) {
+            return Action::Run(Job::Read(Box::new(workload.clone())));
+        }
+        let pods = self.owners.owned_by(workload);
+        let revisions: Vec<_> = self.revisions.of(&workload.metadata().uid).collect();
+        let decision = W::reconcile(&Inputs {
+            workload,
+            pods: &pods,
+            revisions: &revisions,
+            nodes: &self.nodes,
+            now: self.clock.now(),
+        });
+        match (decision.step, decision.requeue_after) {
+            (None, Some(pause)) => Action::RequeueAfter(pause),
+            (None, None) => Action::Done,
+            (Some(step), _) => Action::Run(Job::Write(Box::new(workload.clone()), step)),
+        }
+    }
+
+    fn on_failure(&mut self, key: &ObjectKey) {
+        self.owners.mark_for_refresh(key);
+    }
+
+    fn on_success(
+        &mut self,
+        key: &ObjectKey,
+        output: JobOutput<W>,
+        queue: &mut Queue<ObjectKey>,
+        now: Instant,
+    ) {
+        self.owners.apply_response(key, output.state);
+        for revision in output.revisions {
+            self.revisions.apply_response(revision);
+        }
+        for meta in output.deleted_revisions {
+            self.revisions.confirm_deletion(&meta);
+        }
+        queue.add(key.clone(), now);
+    }
+}

@@ -1,0 +1,77 @@
+//! Pods of workloads.
+
+use std::time::Duration;
+
+use api::object::Resource;
+use api::tree::child;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::owned_objects::{Claim, claims, read_selector, reference_to};
+use crate::replicaset::ReplicaPod;
+
+use super::Inputs;
+use super::Workload;
+
+/// Returns the Pods that the workload owns.
+pub(crate) fn owned<'a, W: Workload>(inputs: &Inputs<'a, W>) -> Vec<&'a ReplicaPod> {
+    let uid = &inputs.workload.metadata().uid;
+    let is_own = |pod: &&&ReplicaPod| pod.metadata.controller().is_some_and(|owner| owner.uid == *uid);
+    inputs.pods.iter().filter(is_own).copied().collect()
+}
+
+/// Returns the adoptions and releases of Pods; `None` if the selector is invalid, which validation rejects.
+pub(crate) fn pod_claims<W: Workload>(inputs: &Inputs<'_, W>) -> Option<Vec<Claim>> {
+    let selector = read_selector(inputs.workload.selector())?;
+    let candidates = inputs.pods.iter().filter(|pod| pod.is_active());
+    Some(claims(
+        inputs.workload,
+        &selector,
+        candidates.map(|pod| &pod.metadata),
+    ))
+}
+
+/// Returns a Pod from a template, owned by the workload. It has the name, or the prefix of a generated name that ends
+/// with a hyphen.
+pub(crate) fn pod_from<W: Resource>(workload: &W, template: &Value, name: &str) -> Value {
+    let metadata = child(template, "metadata");
+    let field = if name.ends_with('-') {
+        "generateName"
+    } else {
+        "name"
+    };
+    let mut pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            field: name,
+            "namespace": workload.metadata().namespace,
+            "ownerReferences": [reference_to(workload)],
+        },
+        "spec": child(template, "spec"),
+    });
+    for field in ["labels", "annotations", "finalizers"] {
+        if let Some(value) = metadata.get(field) {
+            pod["metadata"][field] = value.clone();
+        }
+    }
+    pod
+}
+
+/// Returns true if the Pod is ready for `min_ready_seconds`.
+pub(crate) fn is_available(pod: &ReplicaPod, min_ready_seconds: i64, now: Timestamp) -> bool {
+    pod.available_in(min_ready_seconds, now)
+        .is_some_and(|left| left.is_zero())
+}
+
+/// Returns the delay until the next of the Pods becomes available.
+pub(crate) fn next_available<'a>(
+    pods: impl Iterator<Item = &'a ReplicaPod>,
+    min_ready_seconds: i64,
+    now: Timestamp,
+) -> Option<Duration> {
+    let waits = pods.filter(|pod| pod.is_active());
+    let waits = waits.filter_map(|pod| pod.available_in(min_ready_seconds, now));
+    let wait = waits.filter(SignedDuration::is_positive).min()?;
+    Duration::try_from(wait).ok()
+}
