@@ -1,0 +1,209 @@
+//! Bidirectional Forwarding Detection (RFC 5880), asynchronous mode: packets and the state machine of a session.
+//!
+//! Both speakers send packets at a fixed period. A session that misses [`Settings::detect_multiplier`] packets of the peer is
+//! down. There is no authentication, demand mode or echo function.
+
+mod packet;
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+pub use packet::{Diagnostic, Packet, State};
+
+use crate::Time;
+
+#[cfg(test)]
+mod tests;
+
+/// Minimum period of sent packets while the session is not up (RFC 5880, section 6.8.3).
+const SLOW_PERIOD: Duration = Duration::from_secs(1);
+
+/// Settings of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Minimum period of packets that this host receives.
+    pub receive_interval: Duration,
+    /// Minimum period of packets that this host sends.
+    pub transmit_interval: Duration,
+    /// Number of missed packets after which the session is down; not 0.
+    pub detect_multiplier: u8,
+    /// True to send nothing before the first packet of the peer.
+    pub is_passive: bool,
+}
+
+/// State machine of one session.
+#[derive(Debug)]
+pub struct Session {
+    settings: Settings,
+    random: Rng,
+    state: State,
+    diagnostic: Diagnostic,
+    discriminator: u32,
+    peer_discriminator: u32,
+    peer_multiplier: u8,
+    peer_transmit_interval: Duration,
+    peer_receive_interval: Duration,
+    has_heard: bool,
+    deadline: Option<Time>,
+    transmit_due: Option<Time>,
+    /// A parameter has changed since the peer last confirmed.
+    polls: bool,
+    /// The peer asks for a confirmation.
+    must_confirm: bool,
+}
+
+impl Session {
+    /// Creates a session that is down. `discriminator` is unique on this host and not 0.
+    pub fn new(settings: Settings, discriminator: u32, seed: u64, now: Time) -> Self {
+        Self {
+            settings,
+            random: Rng::with_seed(seed),
+            state: State::Down,
+            diagnostic: Diagnostic::None,
+            discriminator,
+            peer_discriminator: 0,
+            peer_multiplier: 1,
+            peer_transmit_interval: SLOW_PERIOD,
+            peer_receive_interval: Duration::from_micros(1),
+            has_heard: false,
+            deadline: None,
+            transmit_due: (!settings.is_passive).then_some(now),
+            polls: false,
+            must_confirm: false,
+        }
+    }
+
+    /// State of this side.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Discriminator of this side, which the peer repeats.
+    pub fn discriminator(&self) -> u32 {
+        self.discriminator
+    }
+
+    /// Processes a packet for this session (RFC 5880, section 6.8.6).
+    pub fn received(&mut self, now: Time, packet: &Packet) {
+        let is_for_other = packet.your_discriminator != 0 && packet.your_discriminator != self.discriminator;
+        let is_first_late =
+            packet.your_discriminator == 0 && !matches!(packet.state, State::Down | State::AdminDown);
+        if is_for_other || is_first_late {
+            return;
+        }
+        let is_first = !std::mem::replace(&mut self.has_heard, true);
+        self.peer_discriminator = packet.my_discriminator;
+        self.peer_multiplier = packet.detect_multiplier;
+        self.peer_transmit_interval = packet.desired_transmit;
+        self.peer_receive_interval = packet.required_receive;
+        if packet.is_final {
+            self.polls = false;
+        }
+        self.must_confirm |= packet.is_poll;
+        self.change_state(packet.state);
+        let interval = self.settings.receive_interval.max(self.peer_transmit_interval);
+        self.deadline = Some(now + interval * u32::from(self.peer_multiplier));
+        let next = now + self.period();
+        self.transmit_due = Some(match self.transmit_due {
+            // A confirmation is sent at once, and the first packet of a passive session.
+            _ if self.must_confirm || is_first => now,
+            Some(due) => due.min(next),
+            None => next,
+        });
+    }
+
+    fn change_state(&mut self, peer: State) {
+        let (state, diagnostic) = match (self.state, peer) {
+            (State::AdminDown, _) => return,
+            (State::Down, State::Down) => (State::Init, Diagnostic::None),
+            (State::Down, State::Init) | (State::Init, State::Init | State::Up) => {
+                (State::Up, Diagnostic::None)
+            }
+            (State::Init | State::Up, State::AdminDown) | (State::Up, State::Down) => {
+                (State::Down, Diagnostic::NeighborDown)
+            }
+            _ => return,
+        };
+        self.set_state(state, diagnostic);
+    }
+
+    fn set_state(&mut self, state: State, diagnostic: Diagnostic) {
+        // The period of sent packets changes between slow and the settings', which the peer has to confirm.
+        self.polls = (state == State::Up) || (self.polls && state != State::Down);
+        self.state = state;
+        self.diagnostic = diagnostic;
+    }
+
+    /// Processes expired timers, and returns the packet to send.
+    pub fn tick(&mut self, now: Time) -> Option<Packet> {
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            self.deadline = None;
+            self.peer_discriminator = 0;
+            self.has_heard = false;
+            if matches!(self.state, State::Init | State::Up) {
+                self.set_state(State::Down, Diagnostic::DetectionTimeExpired);
+            }
+            self.peer_receive_interval = Duration::from_micros(1);
+            if self.settings.is_passive {
+                self.transmit_due = None;
+            }
+        }
+        if self.transmit_due.is_none_or(|due| due > now) {
+            return None;
+        }
+        let is_final = std::mem::take(&mut self.must_confirm);
+        let packet = self.packet(is_final);
+        let jitter = if self.settings.detect_multiplier == 1 {
+            0.15
+        } else {
+            0.25
+        };
+        let period = self
+            .period()
+            .mul_f64(1.0 - 0.1_f64.min(jitter) - (jitter - 0.1) * self.random.f64());
+        self.transmit_due = (!self.peer_receive_interval.is_zero()).then(|| now + period);
+        Some(packet)
+    }
+
+    /// Ends the session; returns the packet that tells the peer.
+    pub fn shut_down(&mut self) -> Packet {
+        self.set_state(State::AdminDown, Diagnostic::AdministrativelyDown);
+        self.transmit_due = None;
+        self.deadline = None;
+        self.packet(false)
+    }
+
+    /// Returns the time of the next [`Session::tick`].
+    pub fn next_wake(&self) -> Option<Time> {
+        [self.deadline, self.transmit_due].into_iter().flatten().min()
+    }
+
+    fn packet(&self, is_final: bool) -> Packet {
+        Packet {
+            state: self.state,
+            diagnostic: self.diagnostic,
+            // A packet has one of both (RFC 5880, section 6.5).
+            is_poll: self.polls && !is_final,
+            is_final,
+            detect_multiplier: self.settings.detect_multiplier,
+            my_discriminator: self.discriminator,
+            your_discriminator: self.peer_discriminator,
+            desired_transmit: self.desired_transmit(),
+            required_receive: self.settings.receive_interval,
+        }
+    }
+
+    fn desired_transmit(&self) -> Duration {
+        if self.state == State::Up {
+            self.settings.transmit_interval
+        } else {
+            self.settings.transmit_interval.max(SLOW_PERIOD)
+        }
+    }
+
+    /// Period of sent packets, before its jitter.
+    fn period(&self) -> Duration {
+        self.desired_transmit().max(self.peer_receive_interval)
+    }
+}
