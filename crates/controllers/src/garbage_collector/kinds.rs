@@ -97,6 +97,10 @@ kinds! {
     Role "rbac.authorization.k8s.io" "v1" "roles" true;
     RoleBinding "rbac.authorization.k8s.io" "v1" "rolebindings" true;
     AddressPool "portolan.dev" "v1alpha1" "addresspools" false;
+    BFDProfile "portolan.dev" "v1alpha1" "bfdprofiles" false;
+    BGPAdvertisement "portolan.dev" "v1alpha1" "bgpadvertisements" false;
+    BGPPeer "portolan.dev" "v1alpha1" "bgppeers" false;
+    Community "portolan.dev" "v1alpha1" "communities" false;
 }
 
 /// A change of an object.

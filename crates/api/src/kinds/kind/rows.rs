@@ -145,6 +145,16 @@ const MULTICLUSTER: Kind = Kind {
 };
 
 /// Base of ServiceExports.
+/// Base of the kinds that configure announcing by BGP.
+const BGP: Kind = Kind {
+    group: PORTOLAN_GROUP,
+    version: "v1alpha1",
+    namespaced: false,
+    unconditional_update: false,
+    has_generation: true,
+    ..CORE
+};
+
 const SERVICE_EXPORT: Kind = Kind {
     kind: "ServiceExport",
     list_kind: "ServiceExportList",
@@ -498,6 +508,38 @@ pub(super) static KINDS: &[Kind] = &[
         unconditional_update: false,
         has_generation: true,
         ..CORE
+    },
+    Kind {
+        kind: "BFDProfile",
+        list_kind: "BFDProfileList",
+        plural: "bfdprofiles",
+        singular: "bfdprofile",
+        definition: "dev.portolan.v1alpha1.BFDProfile",
+        ..BGP
+    },
+    Kind {
+        kind: "BGPAdvertisement",
+        list_kind: "BGPAdvertisementList",
+        plural: "bgpadvertisements",
+        singular: "bgpadvertisement",
+        definition: "dev.portolan.v1alpha1.BGPAdvertisement",
+        ..BGP
+    },
+    Kind {
+        kind: "BGPPeer",
+        list_kind: "BGPPeerList",
+        plural: "bgppeers",
+        singular: "bgppeer",
+        definition: "dev.portolan.v1alpha1.BGPPeer",
+        ..BGP
+    },
+    Kind {
+        kind: "Community",
+        list_kind: "CommunityList",
+        plural: "communities",
+        singular: "community",
+        definition: "dev.portolan.v1alpha1.Community",
+        ..BGP
     },
     Kind {
         kind: "ClusterRoleBinding",

@@ -48,6 +48,10 @@ In addition to the roles below, the authorization mode `Node` grants:
   LoadBalancer, with addresses that Portolan assigned and the edge serves (`ipMode: Proxy`). The Secret must be in the
   namespace of the Service, or allow that namespace (`portolan.dev/allowed-namespaces`).
 - to the edge of a node: `get` of the Secret `kube-system/portolan-edge-cookies`.
+- to the announcer of a node: `get` of each Secret in the namespace `kube-system` that a BGPPeer references and that has the
+  type `kubernetes.io/basic-auth`. The announcers of all nodes may read these Secrets. The user
+  `system:portolan-load-balancer` and the ServiceAccounts `kube-system/portolan-announcer` and
+  `kube-system/portolan-load-balancer` have this right, too.
 
 The API server does not know which node serves a Service, so the edges of all nodes may read these Secrets. The user
 `system:portolan-load-balancer` and the ServiceAccounts `kube-system/portolan-edge` and

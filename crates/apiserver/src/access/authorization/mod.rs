@@ -5,6 +5,7 @@
 //! the roles. A change of a role or binding replaces the snapshot.
 
 mod attributes;
+mod bgp_passwords;
 mod default_roles;
 mod edge;
 mod edge_report;
@@ -157,7 +158,8 @@ impl Authorizer {
                         node::NodeDecision::Allowed => return AuthorizationDecision::Allowed(Arc::from("")),
                         node::NodeDecision::Denied(reason) => reasons.push(reason),
                         node::NodeDecision::NoOpinion
-                            if edge::is_allowed(attributes, index, &self.edge_secrets) =>
+                            if edge::is_allowed(attributes, index, &self.edge_secrets)
+                                || bgp_passwords::is_allowed(attributes, index) =>
                         {
                             return AuthorizationDecision::Allowed(Arc::from(""));
                         }

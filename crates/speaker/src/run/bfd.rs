@@ -1,0 +1,355 @@
+//! BFD over UDP (RFC 5881, RFC 5883), on a thread of its own: its periods are shorter than what other tasks may delay.
+//!
+//! The kernel drops packets with a low TTL by a socket filter, so hosts on other links cannot send valid ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bgp::bfd::{Packet, Session, Settings, State};
+use mio::net::UdpSocket;
+use mio::{Events, Interest, Poll, Token, Waker};
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use tokio::sync::watch;
+
+use crate::configuration::{BfdProfile, Name, Peer};
+
+/// Port of peers on the same link (RFC 5881).
+const LINK_PORT: u16 = 3784;
+/// Port of peers on other links (RFC 5883).
+const ROUTED_PORT: u16 = 4784;
+/// First source port (RFC 5881, section 4).
+const SOURCE_PORT_MIN: u16 = 49_152;
+/// TTL of sent packets, and of received ones from the same link.
+const TTL: u8 = 255;
+/// Number of datagrams that one pass reads from a socket.
+const READS_MAX: usize = 64;
+/// Longest sleep while no timer runs.
+const IDLE: Duration = Duration::from_secs(3_600);
+/// Maximum length of a datagram that is read; packets have 24 bytes.
+const DATAGRAM_BYTES: usize = 128;
+const WAKE: Token = Token(4);
+
+/// Settings of the session with one peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BfdSettings {
+    address: IpAddr,
+    source: Option<IpAddr>,
+    vrf: Option<String>,
+    is_routed: bool,
+    minimum_ttl: u8,
+    timers: Settings,
+}
+
+impl BfdSettings {
+    pub(super) fn of(peer: &Peer, profile: &BfdProfile) -> Self {
+        Self {
+            address: peer.address,
+            source: peer.source,
+            vrf: peer.vrf.clone(),
+            is_routed: peer.is_multi_hop,
+            minimum_ttl: profile.minimum_ttl,
+            timers: profile.settings,
+        }
+    }
+}
+
+type Wanted = BTreeMap<Name, BfdSettings>;
+/// Sessions that are up.
+type Up = BTreeSet<Name>;
+
+/// Handle of the thread.
+pub(super) struct Bfd {
+    wanted: Arc<Mutex<Wanted>>,
+    waker: Option<Waker>,
+    up: watch::Receiver<Up>,
+    up_sender: Option<watch::Sender<Up>>,
+    reported: Up,
+}
+
+impl Bfd {
+    /// Creates a handle; the thread starts with the first session.
+    pub(super) fn new() -> Self {
+        let (sender, up) = watch::channel(Up::new());
+        Self {
+            wanted: Arc::default(),
+            waker: None,
+            up,
+            up_sender: Some(sender),
+            reported: Up::new(),
+        }
+    }
+
+    /// Replaces the sessions.
+    pub(super) fn set(&mut self, wanted: Wanted) {
+        let mut present = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        if *present == wanted {
+            return;
+        }
+        *present = wanted;
+        drop(present);
+        if let Some(sender) = self.up_sender.take() {
+            match Worker::start(Arc::clone(&self.wanted), sender) {
+                Ok(waker) => self.waker = Some(waker),
+                Err(error) => tracing::error!(%error, "BFD not started; peers with a BFDProfile have no session of it"),
+            }
+        } else if let Some(waker) = &self.waker
+            && let Err(error) = waker.wake()
+        {
+            tracing::error!(%error, "sessions of BFD not changed");
+        }
+    }
+
+    /// Returns true if the session of a peer is up.
+    pub(super) fn is_up(&self, peer: &Name) -> bool {
+        self.up.borrow().contains(peer)
+    }
+
+    /// Waits for the next session that went up or down. Cancel safe.
+    pub(super) async fn changed(&mut self) -> (Name, bool) {
+        loop {
+            let changed = {
+                let up = self.up.borrow_and_update();
+                up.symmetric_difference(&self.reported).next().cloned()
+            };
+            if let Some(name) = changed {
+                let is_up = self.reported.insert(name.clone());
+                if !is_up {
+                    self.reported.remove(&name);
+                }
+                return (name, is_up);
+            }
+            if self.up.changed().await.is_err() {
+                std::future::pending().await
+            }
+        }
+    }
+}
+
+/// A session and its socket.
+struct Running {
+    settings: BfdSettings,
+    session: Session,
+    socket: std::net::UdpSocket,
+}
+
+/// State of the thread.
+struct Worker {
+    wanted: Arc<Mutex<Wanted>>,
+    up: watch::Sender<Up>,
+    poll: Poll,
+    start: Instant,
+    sessions: BTreeMap<Name, Running>,
+    /// Listening sockets: of IPv4 and IPv6, for the same link and routed.
+    listeners: Vec<UdpSocket>,
+    next_discriminator: u32,
+}
+
+impl Worker {
+    fn start(wanted: Arc<Mutex<Wanted>>, up: watch::Sender<Up>) -> io::Result<Waker> {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), WAKE)?;
+        let mut worker = Self {
+            wanted,
+            up,
+            poll,
+            start: Instant::now(),
+            sessions: BTreeMap::new(),
+            listeners: Vec::new(),
+            next_discriminator: fastrand::u32(1..u32::MAX / 2),
+        };
+        thread::Builder::new()
+            .name("bfd".to_owned())
+            .spawn(move || worker.run())?;
+        Ok(waker)
+    }
+
+    fn run(&mut self) {
+        let mut events = Events::with_capacity(16);
+        while !self.up.is_closed() {
+            self.synchronize();
+            self.transmit();
+            self.publish();
+            let now = self.start.elapsed();
+            let wakes = self.sessions.values().filter_map(|running| running.session.next_wake());
+            let pause = wakes.min().map_or(IDLE, |wake| wake.saturating_sub(now));
+            match self.poll.poll(&mut events, Some(pause)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    tracing::error!(%error, "BFD ended");
+                    return;
+                }
+            }
+            for index in 0..self.listeners.len() {
+                self.receive(index);
+            }
+        }
+    }
+
+    /// Starts and ends sessions as wanted.
+    fn synchronize(&mut self) {
+        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let gone = self
+            .sessions
+            .extract_if(.., |name, running| wanted.get(name) != Some(&running.settings));
+        for (_, mut running) in gone.collect::<Vec<_>>() {
+            let packet = running.session.shut_down();
+            running.send(&packet);
+        }
+        for (name, settings) in wanted {
+            if self.sessions.contains_key(&name) {
+                continue;
+            }
+            match self.start_session(settings) {
+                Ok(running) => {
+                    self.sessions.insert(name, running);
+                }
+                Err(error) => tracing::debug!(peer = name.1, %error, "session of BFD not started; retrying"),
+            }
+        }
+    }
+
+    fn start_session(&mut self, settings: BfdSettings) -> io::Result<Running> {
+        if self.listeners.is_empty() {
+            self.listen()?;
+        }
+        self.next_discriminator += 1;
+        let socket = sending_socket(&settings)?;
+        let now = self.start.elapsed();
+        let session = Session::new(settings.timers, self.next_discriminator, fastrand::u64(..), now);
+        Ok(Running {
+            settings,
+            session,
+            socket,
+        })
+    }
+
+    fn listen(&mut self) -> io::Result<()> {
+        let minimum = {
+            let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+            let routed = wanted.values().filter(|settings| settings.is_routed);
+            routed.map(|settings| settings.minimum_ttl).min().unwrap_or(TTL)
+        };
+        let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        for (port, ttl) in [(LINK_PORT, TTL), (ROUTED_PORT, minimum)] {
+            for address in any {
+                let listener = listening_socket(SocketAddr::new(address, port), ttl);
+                // A host may have one family only.
+                let mut listener = match listener {
+                    Err(error) if address.is_ipv6() => {
+                        tracing::debug!(%error, "no BFD by IPv6");
+                        continue;
+                    }
+                    listener => UdpSocket::from_std(listener?),
+                };
+                let token = Token(self.listeners.len());
+                self.poll.registry().register(&mut listener, token, Interest::READABLE)?;
+                self.listeners.push(listener);
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, listener: usize) {
+        let mut bytes = [0; DATAGRAM_BYTES];
+        for _ in 0..READS_MAX {
+            let Some((length, source)) = self.listeners.get(listener).and_then(|socket| socket.recv_from(&mut bytes).ok())
+            else {
+                return;
+            };
+            let packet = bytes.get(..length).and_then(Packet::decode);
+            let Some(packet) = packet else { continue };
+            let is_routed = self.listeners[listener].local_addr().is_ok_and(|local| local.port() == ROUTED_PORT);
+            let now = self.start.elapsed();
+            let running = self.sessions.values_mut().find(|running| {
+                let is_known = packet.your_discriminator == 0 || packet.your_discriminator == running.session.discriminator();
+                is_known && running.settings.address == source.ip() && running.settings.is_routed == is_routed
+            });
+            if let Some(running) = running {
+                running.session.received(now, &packet);
+            }
+        }
+    }
+
+    fn transmit(&mut self) {
+        let now = self.start.elapsed();
+        for running in self.sessions.values_mut() {
+            if let Some(packet) = running.session.tick(now) {
+                running.send(&packet);
+            }
+        }
+    }
+
+    fn publish(&self) {
+        let up = self.sessions.iter().filter(|(_, running)| running.session.state() == State::Up);
+        let up: Up = up.map(|(name, _)| name.clone()).collect();
+        self.up.send_if_modified(|present| {
+            let is_changed = *present != up;
+            if is_changed {
+                *present = up;
+            }
+            is_changed
+        });
+    }
+}
+
+impl Running {
+    /// Sends a packet. A failure counts as a lost packet.
+    fn send(&self, packet: &Packet) {
+        let port = if self.settings.is_routed { ROUTED_PORT } else { LINK_PORT };
+        if let Err(error) = self.socket.send_to(&packet.encode(), (self.settings.address, port)) {
+            tracing::trace!(peer = %self.settings.address, %error, "BFD packet not sent");
+        }
+    }
+}
+
+/// Opens a socket with a source port of BFD.
+fn sending_socket(settings: &BfdSettings) -> io::Result<std::net::UdpSocket> {
+    let source = settings.source.unwrap_or(match settings.address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    });
+    let domain = Domain::for_address(SocketAddr::new(source, 0));
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+    if let Some(vrf) = &settings.vrf {
+        socket.bind_device(Some(vrf.as_bytes()))?;
+    }
+    match source {
+        IpAddr::V4(_) => socket.set_ttl_v4(TTL.into())?,
+        IpAddr::V6(_) => socket.set_unicast_hops_v6(TTL.into())?,
+    }
+    socket.set_nonblocking(true)?;
+    let first = fastrand::u16(SOURCE_PORT_MIN..);
+    for port in (first..=u16::MAX).chain(SOURCE_PORT_MIN..first) {
+        match socket.bind(&SocketAddr::new(source, port).into()) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            result => return result.map(|()| socket.into()),
+        }
+    }
+    Err(io::ErrorKind::AddrInUse.into())
+}
+
+/// Opens a listening socket that drops packets with a lower TTL.
+fn listening_socket(address: SocketAddr, ttl: u8) -> io::Result<std::net::UdpSocket> {
+    // Loads the TTL from the IP header (`SKF_NET_OFF`), and accepts the packet if it is high enough.
+    let ttl_offset: u32 = if address.is_ipv4() { 8 } else { 7 };
+    let network_header = libc::SKF_NET_OFF.cast_unsigned();
+    let filter = [
+        SockFilter::new(0x30, 0, 0, network_header.wrapping_add(ttl_offset)),
+        SockFilter::new(0x35, 0, 1, ttl.into()),
+        SockFilter::new(0x06, 0, 0, u32::MAX),
+        SockFilter::new(0x06, 0, 0, 0),
+    ];
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.attach_filter(&filter)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}

@@ -1,0 +1,297 @@
+//! Session with one peer: a task around the state machine.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bgp::Time;
+use bgp::routes::Routes;
+use bgp::session::{Action, ConnectionId, Peer, PeerSettings, State, Stop};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::connection::{self, ConnectionEvent, MESSAGES_QUEUED_MAX, Outgoing, Reports};
+use super::sockets::{self, SocketOptions};
+use crate::report::SessionReport;
+
+/// Capacity of the queue of connection events; a peer that floods waits.
+const EVENTS_QUEUED_MAX: usize = 16;
+/// Capacity of the queue of accepted connections.
+const ACCEPTED_QUEUED_MAX: usize = 2;
+/// Space in the queue of messages that UPDATEs leave to other messages.
+const RESERVED_MESSAGES: usize = 16;
+/// Time for the connections of a stopped session to send their last messages.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest sleep while no timer runs.
+const IDLE: Duration = Duration::from_secs(3_600);
+
+/// Settings of a session task; a change needs a new session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SessionSettings {
+    pub(super) peer: PeerSettings,
+    pub(super) socket: SocketOptions,
+}
+
+/// Handle of a session task.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) settings: SessionSettings,
+    routes: watch::Sender<Arc<Routes>>,
+    accepted: mpsc::Sender<TcpStream>,
+    stop: watch::Sender<Option<Stop>>,
+    is_bfd_up: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Session {
+    /// Starts a session.
+    pub(super) fn start(settings: SessionSettings, start: Instant, report: Arc<SessionReport>) -> Self {
+        let (routes, desired) = watch::channel(Arc::default());
+        let (accepted, incoming) = mpsc::channel(ACCEPTED_QUEUED_MAX);
+        let (stop, stopped) = watch::channel(None);
+        let (is_bfd_up, bfd) = watch::channel(true);
+        let (events, received) = mpsc::channel(EVENTS_QUEUED_MAX);
+        let now = start.elapsed();
+        let task = Task {
+            start,
+            peer: Peer::new(settings.peer.clone(), fastrand::u64(..), now),
+            socket: settings.socket.clone(),
+            outgoing: HashMap::new(),
+            connections: JoinSet::new(),
+            events,
+            report,
+            state: State::Idle,
+        };
+        Self {
+            settings,
+            routes,
+            accepted,
+            stop,
+            is_bfd_up,
+            task: tokio::spawn(task.run(Inputs {
+                desired,
+                incoming,
+                stopped,
+                bfd,
+                received,
+            })),
+        }
+    }
+
+    /// Replaces the routes to announce.
+    pub(super) fn set_routes(&self, routes: &Routes) {
+        self.routes.send_if_modified(|present| {
+            let is_changed = **present != *routes;
+            if is_changed {
+                *present = Arc::new(routes.clone());
+            }
+            is_changed
+        });
+    }
+
+    /// Reports the state of BFD.
+    pub(super) fn set_bfd(&self, is_up: bool) {
+        self.is_bfd_up.send_if_modified(|present| std::mem::replace(present, is_up) != is_up);
+    }
+
+    /// Passes an accepted connection on. With a full queue the connection is closed.
+    pub(super) fn accept(&self, stream: TcpStream) {
+        if self.accepted.try_send(stream).is_err() {
+            tracing::debug!(peer = %self.settings.socket.remote, "connection closed; another one waits");
+        }
+    }
+
+    /// Address of the peer.
+    pub(super) fn remote(&self) -> IpAddr {
+        self.settings.socket.remote.ip()
+    }
+
+    /// Ends the session, and waits until its last messages are sent, up to a bound.
+    pub(super) async fn stop(self, reason: Stop) {
+        self.stop.send_replace(Some(reason));
+        if timeout(STOP_TIMEOUT, self.task).await.is_err() {
+            tracing::debug!("connections of the session not closed in time");
+        }
+    }
+}
+
+/// Inputs of a session task.
+struct Inputs {
+    desired: watch::Receiver<Arc<Routes>>,
+    incoming: mpsc::Receiver<TcpStream>,
+    stopped: watch::Receiver<Option<Stop>>,
+    bfd: watch::Receiver<bool>,
+    received: mpsc::Receiver<(ConnectionId, ConnectionEvent)>,
+}
+
+/// State of a session task.
+struct Task {
+    start: Instant,
+    peer: Peer,
+    socket: SocketOptions,
+    outgoing: HashMap<ConnectionId, Outgoing>,
+    connections: JoinSet<()>,
+    events: mpsc::Sender<(ConnectionId, ConnectionEvent)>,
+    report: Arc<SessionReport>,
+    state: State,
+}
+
+impl Task {
+    async fn run(mut self, mut inputs: Inputs) {
+        self.peer.start(self.now());
+        loop {
+            self.settle();
+            let wake = self.start + self.peer.next_wake().unwrap_or(self.now() + IDLE);
+            tokio::select! {
+                biased;
+                _ = inputs.stopped.changed() => break,
+                Some((id, event)) = inputs.received.recv() => self.process(id, event),
+                Ok(()) = inputs.desired.changed() => {
+                    let routes = Arc::clone(&inputs.desired.borrow_and_update());
+                    self.set_routes(&routes);
+                }
+                Some(stream) = inputs.incoming.recv() => self.accept(stream),
+                Ok(()) = inputs.bfd.changed() => {
+                    if !*inputs.bfd.borrow_and_update() {
+                        self.peer.bfd_down(self.now());
+                    }
+                }
+                () = sleep_until(wake) => {}
+                () = writable(&self.outgoing) => {}
+                Some(_) = self.connections.join_next() => {}
+            }
+            self.peer.tick(self.now());
+        }
+        let reason = inputs.stopped.borrow().clone();
+        self.peer.stop(&reason.unwrap_or(Stop::Restart));
+        self.settle();
+        drop(inputs);
+        self.outgoing.clear();
+        while self.connections.join_next().await.is_some() {}
+    }
+
+    fn now(&self) -> Time {
+        self.start.elapsed()
+    }
+
+    fn set_routes(&mut self, routes: &Routes) {
+        let excess = self.peer.set_routes(routes.clone());
+        if excess > 0 {
+            tracing::error!(peer = %self.socket.remote, excess, "routes left out; there are too many");
+        }
+    }
+
+    fn accept(&mut self, stream: TcpStream) {
+        let prepared = stream
+            .local_addr()
+            .and_then(|local| sockets::local_addresses(local.ip()))
+            .and_then(|local| sockets::prepare_accepted(&stream, &self.socket).map(|()| local));
+        let local = match prepared {
+            Ok(local) => local,
+            Err(error) => {
+                tracing::debug!(peer = %self.socket.remote, %error, "accepted connection closed");
+                return;
+            }
+        };
+        let now = self.now();
+        if let Some(id) = self.peer.accepted(now, local) {
+            let (outgoing, messages) = mpsc::channel(MESSAGES_QUEUED_MAX);
+            let reports = self.reports(id);
+            self.outgoing.insert(id, outgoing);
+            self.connections.spawn(connection::serve(stream, messages, reports));
+        }
+    }
+
+    fn reports(&self, id: ConnectionId) -> Reports {
+        Reports {
+            id,
+            events: self.events.clone(),
+        }
+    }
+
+    fn process(&mut self, id: ConnectionId, event: ConnectionEvent) {
+        let now = self.now();
+        match event {
+            ConnectionEvent::Connected(local) => self.peer.connected(now, id, local),
+            ConnectionEvent::Received(bytes) => self.peer.received(now, id, &bytes),
+            ConnectionEvent::Closed(reason) => self.peer.closed(now, id, &reason),
+        }
+    }
+
+    /// Performs the actions of the state machine, and sends UPDATEs while the queue has space.
+    fn settle(&mut self) {
+        self.perform_all();
+        self.send_updates();
+        // A connection whose peer does not read was closed.
+        self.perform_all();
+        let state = self.peer.state();
+        if std::mem::replace(&mut self.state, state) != state && (state == State::Established || self.was_lost(state)) {
+            let error = self.peer.last_error().map(ToString::to_string).unwrap_or_default();
+            tracing::info!(peer = %self.socket.remote, %state, error, "BGP session changed");
+        }
+        self.report.update(&self.peer, self.now());
+    }
+
+    fn perform_all(&mut self) {
+        for action in self.peer.take_actions() {
+            self.perform(action);
+        }
+    }
+
+    fn was_lost(&self, state: State) -> bool {
+        state < State::OpenSent && self.peer.last_error().is_some()
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Connect(id) => {
+                let (outgoing, messages) = mpsc::channel(MESSAGES_QUEUED_MAX);
+                let reports = self.reports(id);
+                self.outgoing.insert(id, outgoing);
+                self.connections
+                    .spawn(connection::connect(self.socket.clone(), messages, reports));
+            }
+            Action::Send(id, bytes) => {
+                let Some(outgoing) = self.outgoing.get(&id) else { return };
+                if outgoing.try_send(bytes).is_err() {
+                    let now = self.now();
+                    self.outgoing.remove(&id);
+                    self.peer.closed(now, id, "the peer does not read");
+                }
+            }
+            Action::Close(id) => {
+                self.outgoing.remove(&id);
+            }
+        }
+    }
+
+    /// Sends UPDATEs while the queue has space.
+    fn send_updates(&mut self) {
+        let now = self.now();
+        while self.has_space() {
+            let Some((id, bytes)) = self.peer.next_update(now) else { return };
+            self.perform(Action::Send(id, bytes));
+        }
+    }
+
+    fn has_space(&self) -> bool {
+        let mut queues = self.outgoing.values();
+        queues.all(|outgoing| outgoing.capacity() > RESERVED_MESSAGES)
+    }
+}
+
+/// Resolves when a full queue has space again; never without a full queue. Cancel safe.
+async fn writable(outgoing: &HashMap<ConnectionId, Outgoing>) {
+    let full = outgoing.values().find(|outgoing| outgoing.capacity() <= RESERVED_MESSAGES);
+    // An error means that the connection ends, which its task reports.
+    if let Some(outgoing) = full
+        && let Ok(permits) = outgoing.reserve_many(RESERVED_MESSAGES + 1).await
+    {
+        drop(permits);
+        return;
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,337 @@
+//! The speaker of a node: its sessions, listeners and reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::object::ObjectKey;
+use bgp::Family;
+use bgp::session::{PeerSettings, PeerSystem, Stop};
+use client::Client;
+use client::events::{EventQueue, EventRecorder, EventText, Notice, ObjectReference};
+use client::WallClock;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::bfd::{Bfd, BfdSettings};
+use super::inputs::Inputs;
+use super::listeners::Listeners;
+use super::passwords::Passwords;
+use super::session::{Session, SessionSettings};
+use super::sockets::{Key, SocketOptions, Ttl};
+use super::{Settings, SpeakError};
+use crate::configuration::{Configuration, Invalid, Name, Peer};
+use crate::report::{Metrics, Reported, ReportedPeer, SessionReport};
+use crate::routes::{Drain, NodeRoutes};
+
+/// Component of the Events.
+const COMPONENT: &str = "portolan-announcer";
+/// Time for which peers keep the routes after a restart: the default of other speakers.
+const RESTART_SECONDS: u16 = 120;
+
+/// The speaker of a node.
+pub(super) struct Speaker {
+    settings: Settings,
+    start: Instant,
+    inputs: Inputs,
+    listeners: Listeners,
+    passwords: Passwords,
+    bfd: Bfd,
+    configuration: Configuration,
+    sessions: BTreeMap<Name, Session>,
+    reports: BTreeMap<Name, Arc<SessionReport>>,
+    /// Sessions that end.
+    ending: JoinSet<()>,
+    cordoned_since: Option<Instant>,
+    events: EventQueue,
+    metrics: Arc<Metrics>,
+    /// Services whose announcement was reported.
+    announced: BTreeSet<ObjectKey>,
+    reported_faults: Vec<Invalid>,
+}
+
+impl Speaker {
+    pub(super) fn start(client: Client, settings: Settings, metrics: Arc<Metrics>) -> Result<Self, SpeakError> {
+        let listeners = Listeners::start(settings.port)?;
+        let (events, write_events) = EventQueue::new(EventRecorder::new(client.clone(), WallClock::system()));
+        tokio::spawn(write_events);
+        tracing::info!(node = settings.node_name, port = settings.port, "BGP speaker started");
+        Ok(Self {
+            inputs: Inputs::start(&client, &settings),
+            passwords: Passwords::new(client),
+            start: Instant::now(),
+            listeners,
+            bfd: Bfd::new(),
+            configuration: Configuration::default(),
+            sessions: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            ending: JoinSet::new(),
+            cordoned_since: None,
+            events,
+            metrics,
+            announced: BTreeSet::new(),
+            reported_faults: Vec::new(),
+            settings,
+        })
+    }
+
+    /// Waits for an input and applies it.
+    pub(super) async fn step(&mut self) {
+        let drain_end = self.cordoned_since.map(|since| since + Drain::DELAY);
+        tokio::select! {
+            () = self.inputs.next() => {}
+            (stream, peer) = self.listeners.accept() => {
+                let peer = peer.to_canonical();
+                // Connections of others are closed.
+                if let Some(session) = self.sessions.values().find(|session| session.remote() == peer) {
+                    session.accept(stream);
+                }
+                return;
+            }
+            () = self.passwords.changed() => {}
+            () = served_changed(&mut self.settings.served) => {}
+            (peer, is_up) = self.bfd.changed() => {
+                self.metrics.set_bfd(&display(&peer), is_up);
+                if let Some(session) = self.sessions.get(&peer) {
+                    session.set_bfd(is_up);
+                }
+                return;
+            }
+            () = wait_until(drain_end.filter(|end| *end > Instant::now())) => {}
+            Some(_) = self.ending.join_next() => return,
+        }
+        if self.inputs.are_synced() {
+            self.apply().await;
+        }
+    }
+
+    /// Ends all sessions for a successor process.
+    pub(super) async fn stop(&mut self) {
+        for session in std::mem::take(&mut self.sessions).into_values() {
+            self.ending.spawn(session.stop(Stop::Restart));
+        }
+        while self.ending.join_next().await.is_some() {}
+    }
+
+    /// Applies the current objects: sessions, routes and reports.
+    async fn apply(&mut self) {
+        if let Some(objects) = &self.inputs.objects {
+            let namespace = self.settings.metallb_namespace.as_deref().unwrap_or_default();
+            self.configuration = Configuration::of(objects, namespace);
+        }
+        self.passwords.set_referenced(&self.configuration);
+        let drain = self.drain();
+        let served = self.settings.served.as_ref().map(|served| Arc::clone(&served.borrow()));
+        let routes = NodeRoutes::decide(
+            &self.inputs.cluster,
+            &self.configuration,
+            &self.settings.node_name,
+            drain,
+            &served.unwrap_or_default(),
+        );
+        let mut faults = BTreeMap::new();
+        let wanted = self.wanted(&routes, &mut faults);
+        self.update_sessions(wanted).await;
+        for (name, session) in &self.sessions {
+            if let Some(routes) = routes.peers.get(name) {
+                session.set_routes(routes);
+            }
+        }
+        self.report(&routes, drain, &faults);
+    }
+
+    fn drain(&mut self) -> Drain {
+        let is_cordoned = self.inputs.cluster.is_cordoned(&self.settings.node_name);
+        if is_cordoned {
+            self.cordoned_since.get_or_insert_with(Instant::now);
+        } else {
+            self.cordoned_since = None;
+        }
+        let since = self.cordoned_since.map(|since| since.duration_since(self.start));
+        Drain::at(since, self.start.elapsed())
+    }
+
+    /// Settings of the sessions of this node, and the faults of peers without one.
+    fn wanted(
+        &self,
+        routes: &NodeRoutes,
+        faults: &mut BTreeMap<Name, String>,
+    ) -> BTreeMap<Name, (SessionSettings, Option<BfdSettings>)> {
+        let mut wanted = BTreeMap::new();
+        let mut remotes = BTreeSet::new();
+        for name in routes.peers.keys() {
+            let Some(peer) = self.configuration.peers.get(name) else { continue };
+            let key = match peer.password.as_ref().map(|password| self.passwords.key(password)).transpose() {
+                Ok(key) => key,
+                Err(fault) => {
+                    let fault = if fault.is_empty() { "the Secret was not read yet".to_owned() } else { fault };
+                    faults.insert(name.clone(), fault);
+                    continue;
+                }
+            };
+            if !remotes.insert((peer.address, peer.port, peer.vrf.clone())) {
+                faults.insert(name.clone(), "another BGPPeer has the same address and port".to_owned());
+                continue;
+            }
+            let settings = self.session_settings(peer, key);
+            let bfd = peer.bfd.map(|profile| BfdSettings::of(peer, &profile));
+            wanted.insert(name.clone(), (settings, bfd));
+        }
+        wanted
+    }
+
+    fn session_settings(&self, peer: &Peer, key: Option<Key>) -> SessionSettings {
+        let addresses = self.inputs.cluster.addresses_of(&self.settings.node_name);
+        let families = if peer.is_dual_stack {
+            Family::ALL.to_vec()
+        } else {
+            vec![Family::of_address(&peer.address)]
+        };
+        let is_internal = matches!(peer.peer_as, PeerSystem::Internal) || peer.peer_as == PeerSystem::Number(peer.local_as);
+        SessionSettings {
+            peer: PeerSettings {
+                local_as: peer.local_as,
+                peer_as: peer.peer_as,
+                router_id: peer.router_id.unwrap_or_else(|| router_id(&self.settings.node_name, &addresses)),
+                hold_seconds: peer.hold_seconds,
+                keepalive: peer.keepalive,
+                connect_retry: peer.connect_retry,
+                is_passive: peer.is_passive,
+                families,
+                restart_seconds: peer.has_graceful_restart.then_some(RESTART_SECONDS),
+            },
+            socket: SocketOptions {
+                remote: SocketAddr::new(peer.address, peer.port),
+                source: peer.source,
+                vrf: peer.vrf.clone(),
+                ttl: match (peer.has_ttl_security, is_internal || peer.is_multi_hop) {
+                    (true, _) => Ttl::Secured,
+                    (false, true) => Ttl::Routed,
+                    (false, false) => Ttl::Link,
+                },
+                key,
+            },
+        }
+    }
+
+    /// Starts, replaces and ends sessions.
+    async fn update_sessions(&mut self, wanted: BTreeMap<Name, (SessionSettings, Option<BfdSettings>)>) {
+        let keys = wanted.values().filter_map(|(settings, _)| {
+            let socket = &settings.socket;
+            Some((socket.remote.ip(), socket.key.clone()?)).filter(|_| socket.vrf.is_none())
+        });
+        self.listeners.set_keys(keys.collect());
+        let changed: Vec<Name> = self
+            .sessions
+            .iter()
+            .filter(|(name, session)| wanted.get(*name).is_none_or(|(settings, _)| *settings != session.settings))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in changed {
+            let reason = if wanted.contains_key(&name) { Stop::SettingsChanged } else { Stop::Deconfigured };
+            if let Some(session) = self.sessions.remove(&name) {
+                // A session to the same peer must not start before the end of this one.
+                session.stop(reason).await;
+            }
+        }
+        self.reports.retain(|name, _| wanted.contains_key(name));
+        let bfd = wanted.iter().filter_map(|(name, (_, bfd))| Some((name.clone(), bfd.clone()?)));
+        self.bfd.set(bfd.collect());
+        for (name, (settings, _)) in wanted {
+            if !self.sessions.contains_key(&name) {
+                let report = Arc::clone(self.reports.entry(name.clone()).or_default());
+                self.sessions.insert(name, Session::start(settings, self.start, report));
+            }
+        }
+    }
+
+    /// Updates metrics and status, and records Events about changes.
+    fn report(&mut self, routes: &NodeRoutes, drain: Drain, faults: &BTreeMap<Name, String>) {
+        let mut reported = Reported {
+            drain: match drain {
+                Drain::None => None,
+                Drain::Yielding => Some("cordoned; routes have the community GRACEFUL_SHUTDOWN".to_owned()),
+                Drain::Withdrawn => Some("cordoned; routes that other nodes announce are withdrawn".to_owned()),
+            },
+            faults: self.configuration.invalid.iter().map(ToString::to_string).collect(),
+            ..Reported::default()
+        };
+        if routes.excess_communities > 0 {
+            let fault = format!("{} times, a community is left out: a route has too many", routes.excess_communities);
+            reported.faults.push(fault);
+        }
+        for name in routes.peers.keys() {
+            let Some(peer) = self.configuration.peers.get(name) else { continue };
+            let session = self.reports.get(name).map(Arc::clone).unwrap_or_default();
+            let entry = ReportedPeer {
+                address: peer.address,
+                vrf: peer.vrf.clone(),
+                bfd: peer.bfd.is_some().then(|| self.bfd.is_up(name)),
+                fault: faults.get(name).cloned(),
+                session,
+            };
+            reported.peers.insert(display(name), entry);
+        }
+        for (key, (_, addresses)) in &routes.services {
+            reported.services.extend(addresses.keys().map(|address| (key.to_string(), *address)));
+        }
+        self.metrics.set(reported);
+        self.record_events(routes);
+    }
+
+    fn record_events(&mut self, routes: &NodeRoutes) {
+        for (key, (uid, _)) in &routes.services {
+            if self.announced.insert(key.clone()) {
+                let message = format!("announcing from node {:?} with protocol \"bgp\"", self.settings.node_name);
+                self.events.record(Notice {
+                    component: COMPONENT,
+                    regarding: ObjectReference::service(key.clone(), uid.clone()),
+                    events: vec![EventText::normal("nodeAssigned", message)],
+                });
+            }
+        }
+        self.announced.retain(|key| routes.services.contains_key(key));
+        for invalid in &self.configuration.invalid {
+            if !self.reported_faults.contains(invalid) {
+                tracing::error!(error = %invalid, "BGP object ignored");
+            }
+        }
+        self.reported_faults.clone_from(&self.configuration.invalid);
+    }
+}
+
+/// Name of a BGPPeer in reports.
+fn display((group, name): &Name) -> String {
+    format!("{group}/{name}")
+}
+
+/// Returns the BGP identifier of a node: its address of IPv4, or a number from its name.
+fn router_id(node: &str, addresses: &BTreeSet<IpAddr>) -> Ipv4Addr {
+    let ipv4 = addresses.iter().find_map(|address| match address {
+        IpAddr::V4(address) => Some(*address),
+        IpAddr::V6(_) => None,
+    });
+    // FNV-1a: the same for each start of a node, and seldom the same for two nodes.
+    let hash = node.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    ipv4.unwrap_or_else(|| Ipv4Addr::from(hash.max(1)))
+}
+
+/// Waits for the next change of the served addresses; never resolves without an edge.
+async fn served_changed(served: &mut Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>) {
+    if let Some(served) = served
+        && served.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
+}
+
+async fn wait_until(time: Option<Instant>) {
+    match time {
+        // A timer may fire slightly early.
+        Some(time) => sleep_until(time + Duration::from_millis(1)).await,
+        None => std::future::pending().await,
+    }
+}
