@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use crate::desired_announcements::DesiredAnnouncements;
 use crate::{NodeName, Settings};
 use balancer::metallb::objects::IpAddressPool;
-use balancer::metallb::{self, Configurations, Kinds};
+use balancer::metallb::{self, Configurations};
 
 /// Capacity of the queue of watch events per kind.
 const EVENTS_QUEUED_MAX: usize = 1_024;
@@ -73,7 +73,7 @@ impl Caches {
         let metallb = settings
             .metallb_namespace
             .as_deref()
-            .map(|namespace| metallb::watch(client, namespace, Kinds::Layer2));
+            .map(|namespace| metallb::watch(client, namespace));
         let kinds = [Service::KIND, EndpointSlice::KIND, Node::KIND, AddressPool::KIND];
         let metallb_kind = metallb.as_ref().map(|_| IpAddressPool::KIND);
         let mut pool_errors = JoinSet::new();

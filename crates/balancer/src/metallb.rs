@@ -7,7 +7,7 @@
 //!
 //! An IPAddressPool is used like an AddressPool. It is announced as L2Advertisements select: without any of
 //! them its addresses are assigned and not announced. An AddressPool takes the place of the IPAddressPool with
-//! the same name. Objects of BGP have no effect and are reported.
+//! the same name. The crate `speaker` reads the objects of BGP.
 
 pub mod objects;
 mod watch;
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use objects::{IpAddressPool, L2Advertisement, L2AdvertisementSpec};
 
-pub use watch::{Configurations, Kinds, changed, watch};
+pub use watch::{Configurations, changed, watch};
 
 /// Namespace of MetalLB's manifests.
 pub const NAMESPACE: &str = "metallb-system";
@@ -36,23 +36,6 @@ pub struct Configuration {
     pub pools: BTreeMap<String, IpAddressPool>,
     /// L2Advertisements by name.
     pub advertisements: BTreeMap<String, L2Advertisement>,
-    /// Objects of BGP, which have no effect.
-    pub bgp: BTreeSet<BgpObject>,
-}
-
-/// Object of BGP.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BgpObject {
-    /// Kind: BGPAdvertisement or BGPPeer.
-    pub kind: &'static str,
-    /// API version of the kind.
-    pub api_version: String,
-    /// Namespace of the object.
-    pub namespace: String,
-    /// Name of the object.
-    pub name: String,
-    /// UID of the object.
-    pub uid: String,
 }
 
 impl Configuration {

@@ -27,6 +27,8 @@ pub struct Endpoints {
     pub assigner: Option<Arc<balancer::Metrics>>,
     /// Announcer of addresses.
     pub announcer: Option<Arc<announcer::Metrics>>,
+    /// BGP speaker.
+    pub speaker: Option<Arc<speaker::Metrics>>,
     /// Edge of load-balancer addresses.
     pub edge: Option<Arc<serving::Metrics>>,
     /// Client whose requests are counted.
@@ -45,6 +47,9 @@ pub struct Status {
     pub assigner: Option<AssignerStatus>,
     /// Announcer, if this process announces addresses.
     pub announcer: Option<AnnouncerStatus>,
+    /// BGP sessions, if this process announces addresses by BGP.
+    #[serde(default)]
+    pub bgp: Option<speaker::Status>,
     /// Ports of the edge, if this process runs one.
     pub edge: Option<Vec<PortStatus>>,
 }
@@ -98,6 +103,7 @@ impl Endpoints {
         let components = [
             self.assigner.as_ref().map(|component| component.render()),
             self.announcer.as_ref().map(|component| component.render()),
+            self.speaker.as_ref().map(|component| component.render()),
             self.edge.as_ref().map(|component| component.render()),
         ];
         let mut text = MetricsText::default();
@@ -126,6 +132,7 @@ impl Endpoints {
             node: self.node_name.clone(),
             assigner: self.assigner.as_ref().map(assigner),
             announcer: self.announcer.as_ref().map(announcer),
+            bgp: self.speaker.as_ref().map(|metrics| metrics.status()),
             edge: self.edge.as_ref().map(|metrics| metrics.status()),
         }
     }

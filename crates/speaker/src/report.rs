@@ -1,4 +1,4 @@
-//! State of sessions for metrics and `portolan balancer status --bgp`.
+//! State of sessions for metrics (LBM-17) and `portolan balancer status --bgp`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -46,10 +46,14 @@ impl SessionReport {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Snapshot {
             state: Some(peer.state()),
             counters: *peer.counters(),
-            established_seconds: established.as_ref().map(|established| established.duration.as_secs()),
+            established_seconds: established
+                .as_ref()
+                .map(|established| established.duration.as_secs()),
             peer_as: established.as_ref().map(|established| established.peer_as),
             families: families.map(|family| format!("{family:?}")).collect(),
-            has_graceful_restart: established.as_ref().is_some_and(|established| established.has_graceful_restart),
+            has_graceful_restart: established
+                .as_ref()
+                .is_some_and(|established| established.has_graceful_restart),
             desired: peer.advertised().desired_count(),
             announced: peer.advertised().sent_routes().len(),
             pending: peer.advertised().pending_count(),
@@ -233,9 +237,12 @@ type Family = (&'static str, MetricType, &'static str, fn(&Snapshot) -> u64);
 
 /// Metrics of each session.
 const FAMILIES: &[Family] = &[
-    ("metallb_bgp_session_up", MetricType::Gauge, "BGP session state (1 is up, 0 is down)", |session| {
-        u64::from(session.state == Some(State::Established))
-    }),
+    (
+        "metallb_bgp_session_up",
+        MetricType::Gauge,
+        "BGP session state (1 is up, 0 is down)",
+        |session| u64::from(session.state == Some(State::Established)),
+    ),
     (
         "metallb_bgp_announced_prefixes_total",
         MetricType::Gauge,
@@ -248,24 +255,36 @@ const FAMILIES: &[Family] = &[
         "Number of prefixes that should be advertised on the BGP session",
         |session| number(session.pending),
     ),
-    ("metallb_bgp_updates_total", MetricType::Counter, "Number of BGP UPDATE messages sent", |session| {
-        session.counters.updates_sent
-    }),
+    (
+        "metallb_bgp_updates_total",
+        MetricType::Counter,
+        "Number of BGP UPDATE messages sent",
+        |session| session.counters.updates_sent,
+    ),
     (
         "metallb_bgp_updates_total_received",
         MetricType::Counter,
         "Number of BGP UPDATE messages received",
         |session| session.counters.updates_received,
     ),
-    ("metallb_bgp_opens_sent", MetricType::Counter, "Number of BGP open messages sent", |session| {
-        session.counters.opens_sent
-    }),
-    ("metallb_bgp_opens_received", MetricType::Counter, "Number of BGP open messages received", |session| {
-        session.counters.opens_received
-    }),
-    ("metallb_bgp_keepalives_sent", MetricType::Counter, "Number of BGP keepalive messages sent", |session| {
-        session.counters.keepalives_sent
-    }),
+    (
+        "metallb_bgp_opens_sent",
+        MetricType::Counter,
+        "Number of BGP open messages sent",
+        |session| session.counters.opens_sent,
+    ),
+    (
+        "metallb_bgp_opens_received",
+        MetricType::Counter,
+        "Number of BGP open messages received",
+        |session| session.counters.opens_received,
+    ),
+    (
+        "metallb_bgp_keepalives_sent",
+        MetricType::Counter,
+        "Number of BGP keepalive messages sent",
+        |session| session.counters.keepalives_sent,
+    ),
     (
         "metallb_bgp_keepalives_received",
         MetricType::Counter,

@@ -18,7 +18,7 @@ use super::status_writer::StatusWriter;
 use super::{Metrics, Options};
 use crate::cookie_secret;
 use crate::edge_report::{self, LEASE_DURATION, Report};
-use crate::metallb::{self, BgpObject, Configurations, Kinds};
+use crate::metallb::{self, Configurations};
 
 /// Capacity of the channel between a watch and the loop.
 const WATCH_EVENTS_MAX: usize = 1_024;
@@ -68,11 +68,10 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
         metallb: options
             .metallb_namespace
             .as_deref()
-            .map(|namespace| metallb::watch(&client, namespace, Kinds::All)),
+            .map(|namespace| metallb::watch(&client, namespace)),
         slices: None,
         client: client.clone(),
         is_metallb_synced: false,
-        reported_bgp: BTreeSet::new(),
         core: Core::new(options),
         queue: Queue::new(BACK_OFF),
         tasks: JoinSet::new(),
@@ -135,8 +134,6 @@ struct Controller {
     /// MetalLB's objects; `None` to ignore them.
     metallb: Option<Configurations>,
     is_metallb_synced: bool,
-    /// Objects of BGP that were reported.
-    reported_bgp: BTreeSet<BgpObject>,
     /// Number of watches whose initial list is incomplete.
     unsynced: usize,
     core: Core,
@@ -275,16 +272,6 @@ impl Controller {
         let Some(configuration) = present.flatten() else {
             return Vec::new();
         };
-        for object in configuration.bgp.difference(&self.reported_bgp) {
-            tracing::warn!(
-                kind = object.kind,
-                name = object.name,
-                "object of MetalLB without effect: addresses are announced with ARP and NDP only"
-            );
-            let (writer, object) = (self.writer.clone(), object.clone());
-            tokio::spawn(async move { writer.report_bgp(&object).await });
-        }
-        self.reported_bgp.clone_from(&configuration.bgp);
         let mut work = self.core.metallb_applied(configuration);
         if !std::mem::replace(&mut self.is_metallb_synced, true) {
             work.extend(self.end_initial_list());

@@ -12,7 +12,7 @@ use super::{
     NODE_ADDRESSES_REASON, PoolUpdate, ServiceUpdate, StatusChange,
 };
 use crate::metallb::objects::IpAddressPool;
-use crate::metallb::{BgpObject, POOL_ANNOTATION, POOL_ANNOTATION_BEFORE};
+use crate::metallb::{POOL_ANNOTATION, POOL_ANNOTATION_BEFORE};
 
 /// Component of Events: upstream's name (CCM-02).
 const COMPONENT: &str = "service-controller";
@@ -106,27 +106,6 @@ impl StatusWriter {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
         }
-    }
-
-    /// Reports an object of BGP, which has no effect.
-    pub(super) async fn report_bgp(&self, object: &BgpObject) {
-        let message = format!(
-            "{} {:?} has no effect: addresses are announced with ARP and NDP, as L2Advertisements select",
-            object.kind, object.name
-        );
-        let notice = Notice {
-            component: COMPONENT,
-            regarding: ObjectReference {
-                api_version: object.api_version.clone(),
-                kind: object.kind.to_owned(),
-                namespace: object.namespace.clone(),
-                name: object.name.clone(),
-                uid: object.uid.clone(),
-                ..ObjectReference::default()
-            },
-            events: vec![EventText::warning("BGPNotSupported", message)],
-        };
-        self.events.record_notice(notice).await;
     }
 
     async fn patch(

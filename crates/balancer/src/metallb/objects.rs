@@ -117,29 +117,3 @@ pub struct L2AdvertisementSpec {
     #[serde(deserialize_with = "null_as_default")]
     pub interfaces: Vec<String>,
 }
-
-/// A BGPAdvertisement; it has no effect.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct BgpAdvertisement {
-    /// Standard object metadata.
-    pub metadata: ObjectMeta,
-}
-
-api::resource!(
-    BgpAdvertisement,
-    "metallb.io",
-    "v1beta1",
-    "BGPAdvertisement",
-    "bgpadvertisements"
-);
-
-/// A BGPPeer; it has no effect.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct BgpPeer {
-    /// Standard object metadata.
-    pub metadata: ObjectMeta,
-}
-
-api::resource!(BgpPeer, "metallb.io", "v1beta2", "BGPPeer", "bgppeers");

@@ -1,50 +1,36 @@
 //! Watch of MetalLB's objects. The kinds may be missing and appear later.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::object::{ObjectKey, ObjectMeta, Resource};
+use api::object::{ObjectKey, Resource};
 use client::{Client, ClientError, Event, Query};
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval};
 
-use super::objects::{BgpAdvertisement, BgpPeer, IpAddressPool, L2Advertisement};
-use super::{BgpObject, Configuration};
+use super::Configuration;
+use super::objects::{IpAddressPool, L2Advertisement};
 
 /// Capacity of the channel between a list-watch and its consumer.
 const WATCH_EVENTS_MAX: usize = 256;
 /// Maximum number of events that lead to one configuration.
 const BATCH_MAX: usize = 1_024;
-/// Period of checks for the kinds while they are missing, and of lists of BGP's objects.
+/// Period of checks for the kinds while they are missing.
 const CHECK_PERIOD: Duration = Duration::from_secs(30);
 /// Delay after a check that failed for another reason.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
-/// Maximum number of objects of BGP that are reported.
-const BGP_OBJECTS_MAX: usize = 100;
-
-/// Kinds to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kinds {
-    /// IPAddressPools and L2Advertisements.
-    Layer2,
-    /// Also objects of BGP, to report that they have no effect.
-    All,
-}
 
 /// Configurations as they change. The value is `None` until the kinds were read or found to be missing.
 pub type Configurations = watch::Receiver<Option<Arc<Configuration>>>;
 
 /// Watches MetalLB's objects in a namespace until the receiver is dropped.
-pub fn watch(client: &Client, namespace: &str, kinds: Kinds) -> Configurations {
+pub fn watch(client: &Client, namespace: &str) -> Configurations {
     let (sender, receiver) = watch::channel(None);
     let (client, namespace) = (client.clone(), namespace.to_owned());
     tokio::spawn(async move {
         tokio::select! {
-            () = run(&client, &namespace, kinds, &sender) => {}
+            () = run(&client, &namespace, &sender) => {}
             () = sender.closed() => {}
         }
     });
@@ -63,7 +49,7 @@ pub async fn changed(configurations: &mut Option<Configurations>) {
 
 type Sender = watch::Sender<Option<Arc<Configuration>>>;
 
-async fn run(client: &Client, namespace: &str, kinds: Kinds, sender: &Sender) {
+async fn run(client: &Client, namespace: &str, sender: &Sender) {
     let mut is_denial_logged = false;
     loop {
         match check(client, namespace).await {
@@ -93,7 +79,7 @@ async fn run(client: &Client, namespace: &str, kinds: Kinds, sender: &Sender) {
         namespace,
         "MetalLB's IPAddressPools and L2Advertisements are read"
     );
-    Reader::start(client.clone(), namespace, kinds).run(sender).await;
+    Reader::start(client, namespace).run(sender).await;
 }
 
 /// Checks that both kinds can be listed.
@@ -110,9 +96,6 @@ async fn check(client: &Client, namespace: &str) -> Result<(), ClientError> {
 
 /// Reader of existing kinds.
 struct Reader {
-    client: Client,
-    namespace: String,
-    kinds: Kinds,
     pools: Receiver<Event<IpAddressPool>>,
     advertisements: Receiver<Event<L2Advertisement>>,
     configuration: Configuration,
@@ -121,17 +104,14 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(client: Client, namespace: &str, kinds: Kinds) -> Self {
+    fn start(client: &Client, namespace: &str) -> Self {
         let query = || Query {
             namespace: Some(namespace.to_owned()),
             ..Query::default()
         };
         Self {
-            pools: client::watch(&client, query()).into_channel(WATCH_EVENTS_MAX),
-            advertisements: client::watch(&client, query()).into_channel(WATCH_EVENTS_MAX),
-            namespace: namespace.to_owned(),
-            client,
-            kinds,
+            pools: client::watch(client, query()).into_channel(WATCH_EVENTS_MAX),
+            advertisements: client::watch(client, query()).into_channel(WATCH_EVENTS_MAX),
             configuration: Configuration::default(),
             are_pools_synced: false,
             are_advertisements_synced: false,
@@ -139,13 +119,10 @@ impl Reader {
     }
 
     async fn run(mut self, sender: &Sender) {
-        let mut bgp_checks = interval(CHECK_PERIOD);
-        bgp_checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 Some(event) = self.pools.recv() => self.apply_pool(event),
                 Some(event) = self.advertisements.recv() => self.apply_advertisement(event),
-                _ = bgp_checks.tick(), if self.kinds == Kinds::All => self.list_bgp().await,
                 else => return,
             }
             for _ in 0..BATCH_MAX {
@@ -197,45 +174,6 @@ impl Reader {
             Event::Malformed { key, error } => log_malformed(L2Advertisement::KIND, &key, &error),
         }
     }
-
-    /// Lists the objects of BGP. Failures matter little: the objects have no effect anyway.
-    async fn list_bgp(&mut self) {
-        let advertisements = self.list::<BgpAdvertisement>().await;
-        let peers = self.list::<BgpPeer>().await;
-        if let (Ok(mut found), Ok(peers)) = (advertisements, peers) {
-            found.extend(peers);
-            self.configuration.bgp = found;
-        }
-    }
-
-    async fn list<T: Resource>(&self) -> Result<BTreeSet<BgpObject>, ClientError> {
-        let collection = T::collection(Some(&self.namespace));
-        let path = format!("{collection}?limit={BGP_OBJECTS_MAX}");
-        let list: MetadataList = match self.client.get(&path).await {
-            Err(error) if matches!(error.code(), Some(403 | 404)) => MetadataList::default(),
-            listed => listed?,
-        };
-        let items = list.items.into_iter().map(|item| BgpObject {
-            kind: T::KIND,
-            api_version: format!("{}/{}", T::GROUP, T::VERSION),
-            namespace: item.metadata.namespace,
-            name: item.metadata.name,
-            uid: item.metadata.uid,
-        });
-        Ok(items.collect())
-    }
-}
-
-/// List of objects, of which only the metadata is read.
-#[derive(Debug, Default, Deserialize)]
-struct MetadataList {
-    #[serde(default)]
-    items: Vec<MetadataItem>,
-}
-
-#[derive(Debug, Deserialize)]
-struct MetadataItem {
-    metadata: ObjectMeta,
 }
 
 fn log_malformed(kind: &'static str, key: &ObjectKey, error: &str) {

@@ -34,6 +34,12 @@ pub struct LoadBalancingFlags {
     /// UDP port of the probes between announcers, the same on all nodes
     #[arg(long, default_value_t = 7947, value_name = "PORT")]
     load_balancer_probe_port: u16,
+    /// Announce addresses by BGP, to the routers of BGPPeers
+    #[arg(long)]
+    load_balancer_bgp: bool,
+    /// TCP port for connections of routers; 0 to accept none
+    #[arg(long, default_value_t = 179, value_name = "PORT")]
+    load_balancer_bgp_port: u16,
     /// Address of /metrics, /healthz and /status of load balancing; empty disables the server
     #[arg(long, default_value = balancer_endpoints::ADDRESS, value_name = "ADDRESS:PORT", value_parser = optional_address)]
     load_balancer_metrics_bind_address: OptionalAddress,
@@ -53,6 +59,8 @@ pub struct LoadBalancing {
     node_ip: IpAddr,
     links: LinkSelection,
     probe_port: u16,
+    /// Port of the BGP speaker, if this node runs one.
+    bgp_port: Option<u16>,
     shares: ShareFlags,
     log: AccessLogFlags,
 }
@@ -72,6 +80,7 @@ impl LoadBalancingFlags {
                 names: self.load_balancer_interfaces.clone(),
             },
             probe_port: self.load_balancer_probe_port,
+            bgp_port: self.load_balancer_bgp.then_some(self.load_balancer_bgp_port),
             shares: self.shares,
             log,
         }
@@ -104,6 +113,12 @@ impl LoadBalancing {
             let announcer = Arc::<Metrics>::default();
             let (served, served_addresses) = watch::channel(Arc::<Addresses>::default());
             let settings = self.announcer_settings(served_addresses);
+            if let Some(port) = self.bgp_port {
+                let metrics = Arc::<speaker::Metrics>::default();
+                let settings = self.speaker_settings(port, served.subscribe());
+                start_speaker(supervisor, clients.announcer.clone(), settings, &metrics);
+                endpoints.speaker = Some(metrics);
+            }
             start_announcer(supervisor, clients.announcer, settings, &announcer);
             let settings = self.edge_settings(&announcer, served);
             endpoints.edge = Some(Arc::clone(&settings.metrics));
@@ -113,6 +128,16 @@ impl LoadBalancing {
         let has_metrics = endpoints.assigner.is_some() || endpoints.announcer.is_some();
         if let Some(address) = address.filter(|_| has_metrics) {
             supervisor.spawn_unsupervised(endpoints.serve(address));
+        }
+    }
+
+    fn speaker_settings(&self, port: u16, served: watch::Receiver<Arc<Addresses>>) -> speaker::Settings {
+        speaker::Settings {
+            node_name: self.node_name.clone(),
+            port,
+            metallb_namespace: None,
+            ignores_exclude_label: false,
+            served: Some(served),
         }
     }
 
@@ -158,6 +183,20 @@ fn start_announcer(
         let (client, settings, metrics) = (client.clone(), settings.clone(), Arc::clone(&metrics));
         let shutdown = shutdown::requested(shutdown.clone());
         async move { Ok(announcer::run(client, settings, metrics, shutdown).await?) }
+    });
+}
+
+fn start_speaker(
+    supervisor: &mut Supervisor,
+    client: Client,
+    settings: speaker::Settings,
+    metrics: &Arc<speaker::Metrics>,
+) {
+    let (metrics, shutdown) = (Arc::clone(metrics), supervisor.shutdown());
+    supervisor.spawn("speaker", move || {
+        let (client, settings, metrics) = (client.clone(), settings.clone(), Arc::clone(&metrics));
+        let shutdown = shutdown::requested(shutdown.clone());
+        async move { Ok(speaker::run(client, settings, metrics, shutdown).await?) }
     });
 }
 

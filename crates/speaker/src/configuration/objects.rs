@@ -168,7 +168,14 @@ macro_rules! object {
 const METALLB: &str = "metallb.io";
 const PORTOLAN: &str = "portolan.dev";
 
-object!(MetalLbPeer, BgpPeerSpec, METALLB, "v1beta2", "BGPPeer", "bgppeers");
+object!(
+    MetalLbPeer,
+    BgpPeerSpec,
+    METALLB,
+    "v1beta2",
+    "BGPPeer",
+    "bgppeers"
+);
 object!(
     MetalLbAdvertisement,
     BgpAdvertisementSpec,
@@ -177,10 +184,38 @@ object!(
     "BGPAdvertisement",
     "bgpadvertisements"
 );
-object!(MetalLbCommunity, CommunitySpec, METALLB, "v1beta1", "Community", "communities");
-object!(MetalLbBfdProfile, BfdProfileSpec, METALLB, "v1beta1", "BFDProfile", "bfdprofiles");
-object!(MetalLbPool, IpAddressPoolSpec, METALLB, "v1beta1", "IPAddressPool", "ipaddresspools");
-object!(Pool, AddressPoolSpec, PORTOLAN, "v1alpha1", "AddressPool", "addresspools");
+object!(
+    MetalLbCommunity,
+    CommunitySpec,
+    METALLB,
+    "v1beta1",
+    "Community",
+    "communities"
+);
+object!(
+    MetalLbBfdProfile,
+    BfdProfileSpec,
+    METALLB,
+    "v1beta1",
+    "BFDProfile",
+    "bfdprofiles"
+);
+object!(
+    MetalLbPool,
+    IpAddressPoolSpec,
+    METALLB,
+    "v1beta1",
+    "IPAddressPool",
+    "ipaddresspools"
+);
+object!(
+    Pool,
+    AddressPoolSpec,
+    PORTOLAN,
+    "v1alpha1",
+    "AddressPool",
+    "addresspools"
+);
 object!(BgpPeer, BgpPeerSpec, PORTOLAN, "v1alpha1", "BGPPeer", "bgppeers");
 object!(
     BgpAdvertisement,
@@ -190,5 +225,19 @@ object!(
     "BGPAdvertisement",
     "bgpadvertisements"
 );
-object!(Community, CommunitySpec, PORTOLAN, "v1alpha1", "Community", "communities");
-object!(BfdProfile, BfdProfileSpec, PORTOLAN, "v1alpha1", "BFDProfile", "bfdprofiles");
+object!(
+    Community,
+    CommunitySpec,
+    PORTOLAN,
+    "v1alpha1",
+    "Community",
+    "communities"
+);
+object!(
+    BfdProfile,
+    BfdProfileSpec,
+    PORTOLAN,
+    "v1alpha1",
+    "BFDProfile",
+    "bfdprofiles"
+);

@@ -1,4 +1,4 @@
-//! Validation of BGPPeers and BGPAdvertisements, with MetalLB's defaults.
+//! Validation of BGPPeers (LBM-13), BGPAdvertisements (LBM-12) and BFDProfiles (LBM-14), with MetalLB's defaults.
 
 use std::time::Duration;
 
@@ -59,7 +59,11 @@ pub(super) fn peer(
     if spec.my_asn == 0 {
         return Err("spec.myASN must be between 1 and 4294967295".to_owned());
     }
-    let local_as = if spec.local_asn == 0 { spec.my_asn } else { spec.local_asn };
+    let local_as = if spec.local_asn == 0 {
+        spec.my_asn
+    } else {
+        spec.local_asn
+    };
     if spec.vrf.len() > LINK_NAME_BYTES_MAX {
         return Err(format!("spec.vrf {:?} is no name of a link", spec.vrf));
     }
@@ -77,7 +81,10 @@ pub(super) fn peer(
         source: optional_address("sourceAddress", &spec.source_address)?,
         router_id: match spec.router_id.as_str() {
             "" => None,
-            text => Some(text.parse().map_err(|_| format!("spec.routerID {text:?} is no IPv4 address"))?),
+            text => Some(
+                text.parse()
+                    .map_err(|_| format!("spec.routerID {text:?} is no IPv4 address"))?,
+            ),
         },
         hold_seconds,
         keepalive,
@@ -104,17 +111,22 @@ fn peer_as(spec: &BgpPeerSpec, local_as: u32) -> Result<PeerSystem, String> {
         (0, "") => Err("either spec.peerASN or spec.dynamicASN must be set".to_owned()),
         (number, "") => {
             if spec.ebgp_multi_hop && number == local_as {
-                return Err("spec.ebgpMultiHop must not be set for a peer of the same autonomous system".to_owned());
+                return Err(
+                    "spec.ebgpMultiHop must not be set for a peer of the same autonomous system".to_owned(),
+                );
             }
             Ok(PeerSystem::Number(number))
         }
-        (0, other) => Err(format!("spec.dynamicASN must be internal or external, not {other:?}")),
+        (0, other) => Err(format!(
+            "spec.dynamicASN must be internal or external, not {other:?}"
+        )),
         _ => Err("only one of spec.peerASN and spec.dynamicASN may be set".to_owned()),
     }
 }
 
 fn address(field: &str, text: &str) -> Result<std::net::IpAddr, String> {
-    text.parse().map_err(|_| format!("spec.{field} {text:?} is no IP address"))
+    text.parse()
+        .map_err(|_| format!("spec.{field} {text:?} is no IP address"))
 }
 
 fn optional_address(field: &str, text: &str) -> Result<Option<std::net::IpAddr>, String> {
@@ -147,7 +159,9 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
     while !rest.is_empty() {
         let end = rest.find(|character: char| !character.is_ascii_digit() && character != '.')?;
         let (number, after) = rest.split_at(end);
-        let unit_end = after.find(|character: char| character.is_ascii_digit()).unwrap_or(after.len());
+        let unit_end = after
+            .find(|character: char| character.is_ascii_digit())
+            .unwrap_or(after.len());
         let (unit, after) = after.split_at(unit_end);
         let seconds = match unit {
             "h" => 3_600.0,
@@ -177,7 +191,9 @@ fn password(group: Group, spec: &BgpPeerSpec, metallb_namespace: &str) -> Result
                 Group::MetalLb => metallb_namespace,
             };
             if !namespace.is_empty() && namespace != expected {
-                return Err(format!("spec.passwordSecret.namespace must be {expected}, not {namespace:?}"));
+                return Err(format!(
+                    "spec.passwordSecret.namespace must be {expected}, not {namespace:?}"
+                ));
             }
             Ok(Some(Password::Secret(ObjectKey::new(expected, name))))
         }
@@ -187,7 +203,9 @@ fn password(group: Group, spec: &BgpPeerSpec, metallb_namespace: &str) -> Result
 
 fn profile(group: Group, name: &str, objects: &Objects) -> Result<BfdProfile, String> {
     let object = objects.profiles.get(&(group, name.to_owned()));
-    let spec = &object.ok_or_else(|| format!("spec.bfdProfile: there is no BFDProfile {name:?}"))?.spec;
+    let spec = &object
+        .ok_or_else(|| format!("spec.bfdProfile: there is no BFDProfile {name:?}"))?
+        .spec;
     if spec.echo_mode {
         return Err(format!("BFDProfile {name:?}: spec.echoMode is not supported"));
     }
@@ -196,12 +214,16 @@ fn profile(group: Group, name: &str, objects: &Objects) -> Result<BfdProfile, St
         if BFD_MILLISECONDS_RANGE.contains(&milliseconds) {
             Ok(Duration::from_millis(u64::from(milliseconds)))
         } else {
-            Err(format!("BFDProfile {name:?}: spec.{field} must be between 10 and 60000, not {milliseconds}"))
+            Err(format!(
+                "BFDProfile {name:?}: spec.{field} must be between 10 and 60000, not {milliseconds}"
+            ))
         }
     };
     let detect_multiplier = spec.detect_multiplier.unwrap_or(DETECT_MULTIPLIER);
     if detect_multiplier < 2 {
-        return Err(format!("BFDProfile {name:?}: spec.detectMultiplier must be at least 2"));
+        return Err(format!(
+            "BFDProfile {name:?}: spec.detectMultiplier must be at least 2"
+        ));
     }
     Ok(BfdProfile {
         settings: bfd::Settings {
@@ -220,10 +242,15 @@ pub(super) fn advertisement(
     objects: &Objects,
 ) -> Result<Advertisement, String> {
     let length = |field: &str, value: Option<u8>, longest: u8| match value {
-        Some(length) if length > longest => Err(format!("spec.{field} must be at most {longest}, not {length}")),
+        Some(length) if length > longest => {
+            Err(format!("spec.{field} must be at most {longest}, not {length}"))
+        }
         length => Ok(length.unwrap_or(longest)),
     };
-    let communities = spec.communities.iter().map(|text| community(group, text, objects));
+    let communities = spec
+        .communities
+        .iter()
+        .map(|text| community(group, text, objects));
     Ok(Advertisement {
         length4: length("aggregationLength", spec.aggregation_length, 32)?,
         length6: length("aggregationLengthV6", spec.aggregation_length_v6, 128)?,
@@ -243,7 +270,9 @@ fn community(group: Group, text: &str, objects: &Objects) -> Result<AnyCommunity
     let mut aliases = communities.flat_map(|(_, object)| &object.spec.communities);
     let alias = aliases.find(|alias| alias.name == text);
     let value = alias.map_or(text, |alias| &alias.value);
-    value.parse().map_err(|error| format!("spec.communities: {error}; no Community has an alias of that name"))
+    value
+        .parse()
+        .map_err(|error| format!("spec.communities: {error}; no Community has an alias of that name"))
 }
 
 fn selectors(field: &str, values: &[Value]) -> Result<Vec<LabelSelector>, String> {

@@ -1,4 +1,4 @@
-//! Objects as MetalLB's documentation has them, and invalid ones.
+//! Objects as MetalLB's documentation has them, and invalid ones (LBM-12, LBM-13, LBM-14).
 
 use std::time::Duration;
 
@@ -24,7 +24,10 @@ fn object<S: serde::de::DeserializeOwned>(spec: Value) -> Object<S> {
 fn with_peer(spec: Value) -> Configuration {
     let mut objects = Objects::default();
     objects.peers.insert(name("p"), object(spec));
-    objects.profiles.insert(name("fast"), object(json!({"receiveInterval": 50, "transmitInterval": 50})));
+    objects.profiles.insert(
+        name("fast"),
+        object(json!({"receiveInterval": 50, "transmitInterval": 50})),
+    );
     Configuration::of(&objects, "metallb-system")
 }
 
@@ -32,7 +35,10 @@ fn with_peer(spec: Value) -> Configuration {
 fn reads_peers_with_defaults() {
     let configuration = with_peer(json!({"myASN": 64500, "peerASN": 64501, "peerAddress": "10.0.0.1"}));
     let peer = &configuration.peers[&name("p")];
-    assert_eq!((peer.local_as, peer.peer_as, peer.port), (64_500, PeerSystem::Number(64_501), 179));
+    assert_eq!(
+        (peer.local_as, peer.peer_as, peer.port),
+        (64_500, PeerSystem::Number(64_501), 179)
+    );
     assert_eq!((peer.hold_seconds, peer.keepalive), (90, None));
     assert_eq!(peer.connect_retry, Duration::from_secs(120));
     assert!(peer.password.is_none() && !peer.has_graceful_restart);
@@ -49,10 +55,21 @@ fn reads_all_fields_of_peers() {
     }));
     assert_eq!(configuration.invalid, []);
     let peer = &configuration.peers[&name("p")];
-    assert_eq!((peer.local_as, peer.peer_as, peer.port), (4_200_000_000, PeerSystem::External, 1_179));
-    assert_eq!((peer.hold_seconds, peer.keepalive), (90, Some(Duration::from_secs(10))));
-    assert_eq!(peer.bfd.expect("BFD").settings.receive_interval, Duration::from_millis(50));
-    assert!(matches!(&peer.password, Some(Password::Secret(key)) if key.to_string() == "metallb-system/secret"));
+    assert_eq!(
+        (peer.local_as, peer.peer_as, peer.port),
+        (4_200_000_000, PeerSystem::External, 1_179)
+    );
+    assert_eq!(
+        (peer.hold_seconds, peer.keepalive),
+        (90, Some(Duration::from_secs(10)))
+    );
+    assert_eq!(
+        peer.bfd.expect("BFD").settings.receive_interval,
+        Duration::from_millis(50)
+    );
+    assert!(
+        matches!(&peer.password, Some(Password::Secret(key)) if key.to_string() == "metallb-system/secret")
+    );
     assert!(peer.is_multi_hop && peer.has_graceful_restart && peer.is_dual_stack);
     assert_eq!(peer.vrf.as_deref(), Some("red"));
 }
@@ -98,23 +115,43 @@ fn reads_advertisements_with_aliases() {
     );
     objects.advertisements.insert(
         name("local"),
-        object(json!({"ipAddressPools": ["bgp-pool"], "aggregationLength": 24, "localPref": 100,
-                      "communities": ["vpn-only", "65535:65281", "large:1:2:3"], "peers": ["p"]})),
+        object(
+            json!({"ipAddressPools": ["bgp-pool"], "aggregationLength": 24, "localPref": 100,
+                      "communities": ["vpn-only", "65535:65281", "large:1:2:3"], "peers": ["p"]}),
+        ),
     );
-    objects.advertisements.insert(name("invalid"), object(json!({"communities": ["other"]})));
-    objects.advertisements.insert(name("longer"), object(json!({"aggregationLength": 33})));
+    objects
+        .advertisements
+        .insert(name("invalid"), object(json!({"communities": ["other"]})));
+    objects
+        .advertisements
+        .insert(name("longer"), object(json!({"aggregationLength": 33})));
     let configuration = Configuration::of(&objects, "metallb-system");
     let advertisement = &configuration.advertisements[&name("local")];
     assert_eq!((advertisement.length4, advertisement.length6), (24, 128));
-    let expected: Vec<AnyCommunity> = ["1234:1", "no-export", "large:1:2:3"].map(|text| text.parse().expect("one")).into();
+    let expected: Vec<AnyCommunity> = ["1234:1", "no-export", "large:1:2:3"]
+        .map(|text| text.parse().expect("one"))
+        .into();
     assert_eq!(advertisement.communities, expected);
     assert_eq!(configuration.invalid.len(), 2);
 }
 
 #[test]
 fn parses_durations_of_go() {
-    for (text, milliseconds) in [("90s", 90_000), ("1m30s", 90_000), ("1.5s", 1_500), ("0", 0), ("0s", 0), ("250ms", 250), ("1h", 3_600_000)] {
-        assert_eq!(duration(text), Some(Duration::from_millis(milliseconds)), "{text}");
+    for (text, milliseconds) in [
+        ("90s", 90_000),
+        ("1m30s", 90_000),
+        ("1.5s", 1_500),
+        ("0", 0),
+        ("0s", 0),
+        ("250ms", 250),
+        ("1h", 3_600_000),
+    ] {
+        assert_eq!(
+            duration(text),
+            Some(Duration::from_millis(milliseconds)),
+            "{text}"
+        );
     }
     for text in ["", "s", "90", "1d", "-1s", "1s1", "999999999999999999999h"] {
         assert_eq!(duration(text), None, "{text}");

@@ -12,8 +12,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::objects::{
-    BfdProfile, BfdProfileSpec, BgpAdvertisement, BgpAdvertisementSpec, BgpPeer, BgpPeerSpec, Community, CommunitySpec,
-    MetalLbAdvertisement, MetalLbBfdProfile, MetalLbCommunity, MetalLbPeer, MetalLbPool, Pool,
+    BfdProfile, BfdProfileSpec, BgpAdvertisement, BgpAdvertisementSpec, BgpPeer, BgpPeerSpec, Community,
+    CommunitySpec, MetalLbAdvertisement, MetalLbBfdProfile, MetalLbCommunity, MetalLbPeer, MetalLbPool, Pool,
 };
 use super::{Group, Name, Object, Objects};
 
@@ -125,7 +125,11 @@ fn set<S>(objects: &mut BTreeMap<Name, Object<S>>, name: Name, object: Option<Ob
         return;
     };
     if objects.len() >= OBJECTS_MAX && !objects.contains_key(&name) {
-        tracing::error!(name = name.1, maximum = OBJECTS_MAX, "object ignored; there are too many of its kind");
+        tracing::error!(
+            name = name.1,
+            maximum = OBJECTS_MAX,
+            "object ignored; there are too many of its kind"
+        );
         return;
     }
     objects.insert(name, object);
@@ -140,8 +144,11 @@ struct Source {
 }
 
 impl Source {
-    fn start<T, S>(&self, change: fn(Name, Option<Object<S>>) -> Change, unsynced: &mut BTreeSet<(Group, &'static str)>)
-    where
+    fn start<T, S>(
+        &self,
+        change: fn(Name, Option<Object<S>>) -> Change,
+        unsynced: &mut BTreeSet<(Group, &'static str)>,
+    ) where
         T: Resource + Into<(ObjectMeta, S)>,
         S: Send + 'static,
     {
@@ -217,5 +224,8 @@ async fn forward<T, S>(
 /// Checks that a kind can be listed.
 async fn check<T: Resource>(client: &Client, namespace: Option<&str>) -> Result<(), ClientError> {
     let collection = T::collection(namespace);
-    client.get::<Value>(&format!("{collection}?limit=1")).await.map(|_| ())
+    client
+        .get::<Value>(&format!("{collection}?limit=1"))
+        .await
+        .map(|_| ())
 }

@@ -30,5 +30,8 @@ fn reports_peers_with_faults() {
     }
     let status = metrics.status();
     assert_eq!(status.sessions[0].state, "Faulty");
-    assert_eq!(status.sessions[0].last_error.as_deref(), Some("there is no Secret"));
+    assert_eq!(
+        status.sessions[0].last_error.as_deref(),
+        Some("there is no Secret")
+    );
 }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::object::{AddressPool, ObjectMeta, Condition, EndpointSlice, Labels, Node, ObjectKey, SERVICE_NAME_LABEL, Service};
+use api::object::{
+    AddressPool, Condition, EndpointSlice, Labels, Node, ObjectKey, ObjectMeta, SERVICE_NAME_LABEL, Service,
+};
 use balancer::annotations;
 use balancer::assigner::pools::Placement;
 use balancer::assigner::{ASSIGNED_CONDITION, IngressMode, NODE_ADDRESSES_REASON, takes_traffic};
@@ -104,7 +106,9 @@ impl Cluster {
     pub(crate) fn slice_applied(&mut self, slice: &EndpointSlice) {
         let key = slice.metadata.key();
         self.slice_deleted(&key);
-        let Some(name) = slice.metadata.labels.get(SERVICE_NAME_LABEL) else { return };
+        let Some(name) = slice.metadata.labels.get(SERVICE_NAME_LABEL) else {
+            return;
+        };
         let owner = ObjectKey::new(&slice.metadata.namespace, name);
         let mut nodes = EndpointNodes::default();
         for endpoint in &slice.endpoints {
@@ -122,7 +126,9 @@ impl Cluster {
     }
 
     pub(crate) fn slice_deleted(&mut self, key: &ObjectKey) {
-        let Some(owner) = self.slice_owners.remove(key) else { return };
+        let Some(owner) = self.slice_owners.remove(key) else {
+            return;
+        };
         if let Some(slices) = self.slices.get_mut(&owner) {
             slices.remove(key);
             if slices.is_empty() {
@@ -143,7 +149,9 @@ impl Cluster {
             labels: node.metadata.labels.clone(),
             is_cordoned: node.spec.unschedulable,
             is_eligible: takes_traffic(node, self.ignores_exclude_label) && !is_failed,
-            addresses: addresses.filter_map(|address| address.address.parse().ok()).collect(),
+            addresses: addresses
+                .filter_map(|address| address.address.parse().ok())
+                .collect(),
         };
         self.nodes.insert(node.metadata.name.as_str().into(), known);
     }
@@ -191,10 +199,13 @@ impl Cluster {
 
     /// Pools of a group. An AddressPool takes the place of the IPAddressPool with its name.
     pub(super) fn pools(&self, group: Group) -> impl Iterator<Item = &Pool> {
-        let is_replaced =
-            move |name: &str| group == Group::MetalLb && self.pools.contains_key(&(Group::Portolan, name.to_owned()));
+        let is_replaced = move |name: &str| {
+            group == Group::MetalLb && self.pools.contains_key(&(Group::Portolan, name.to_owned()))
+        };
         let of_group = self.pools.iter().filter(move |((of, _), _)| *of == group);
-        of_group.map(|(_, pool)| pool).filter(move |pool| !is_replaced(&pool.name))
+        of_group
+            .map(|(_, pool)| pool)
+            .filter(move |pool| !is_replaced(&pool.name))
     }
 
     /// Returns true if a Node reports the address as its own.
@@ -214,7 +225,10 @@ impl Cluster {
 
     /// Addresses of a Node.
     pub(crate) fn addresses_of(&self, node: &str) -> BTreeSet<IpAddr> {
-        self.nodes.get(node).map(|node| node.addresses.clone()).unwrap_or_default()
+        self.nodes
+            .get(node)
+            .map(|node| node.addresses.clone())
+            .unwrap_or_default()
     }
 
     /// Returns true if a Node is cordoned.

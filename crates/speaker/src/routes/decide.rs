@@ -29,7 +29,7 @@ pub(crate) enum Drain {
 
 impl Drain {
     /// Time for routers to move to the routes of other nodes before they are withdrawn.
-    pub(crate) const DELAY: Duration = Duration::from_secs(10);
+    pub(crate) const DELAY: Duration = Duration::from_secs(5);
 
     /// Returns the phase of a node that is cordoned since `since`.
     pub(crate) fn at(since: Option<Time>, now: Time) -> Self {
@@ -62,7 +62,9 @@ impl NodeRoutes {
         served: &BTreeSet<IpAddr>,
     ) -> Self {
         let mut routes = Self::default();
-        let Some(known) = cluster.nodes.get(node) else { return routes };
+        let Some(known) = cluster.nodes.get(node) else {
+            return routes;
+        };
         for (name, peer) in &configuration.peers {
             if matches_any(&peer.nodes, &known.labels) {
                 routes.peers.insert(name.clone(), Routes::new());
@@ -101,7 +103,13 @@ struct Decision<'c> {
 
 impl Decision<'_> {
     /// Adds the routes of an address.
-    fn announce(&self, routes: &mut NodeRoutes, key: &ObjectKey, service: &AnnouncedService, address: IpAddr) {
+    fn announce(
+        &self,
+        routes: &mut NodeRoutes,
+        key: &ObjectKey,
+        service: &AnnouncedService,
+        address: IpAddr,
+    ) {
         for ((group, _), advertisement) in &self.configuration.advertisements {
             if !self.selects(*group, advertisement, service, address)
                 || !self.may_announce(self.node, self.known, advertisement, key, service)
@@ -112,7 +120,9 @@ impl Decision<'_> {
             if self.drain == Drain::Withdrawn && has_other {
                 continue;
             }
-            let Some(prefix) = prefix(address, advertisement) else { continue };
+            let Some(prefix) = prefix(address, advertisement) else {
+                continue;
+            };
             for (name, peer_routes) in &mut routes.peers {
                 let is_selected = advertisement.peers.is_empty() || advertisement.peers.contains(&name.1);
                 if name.0 != *group || !is_selected {
@@ -129,11 +139,18 @@ impl Decision<'_> {
         }
     }
 
-    fn selects(&self, group: Group, advertisement: &Advertisement, service: &AnnouncedService, address: IpAddr) -> bool {
+    fn selects(
+        &self,
+        group: Group,
+        advertisement: &Advertisement,
+        service: &AnnouncedService,
+        address: IpAddr,
+    ) -> bool {
         let is_for_all = advertisement.pool_names.is_empty() && advertisement.pools.is_empty();
         let mut pools = self.cluster.pools(group).filter(|pool| pool.contains(address));
         pools.any(|pool| {
-            let is_selected = || !advertisement.pools.is_empty() && matches_any(&advertisement.pools, &pool.labels);
+            let is_selected =
+                || !advertisement.pools.is_empty() && matches_any(&advertisement.pools, &pool.labels);
             is_for_all || advertisement.pool_names.contains(&pool.name) || is_selected()
         }) && matches_any(&advertisement.services, &service.labels)
     }
@@ -154,7 +171,8 @@ impl Decision<'_> {
             // The edge answers clients without a backend itself.
             !endpoints.is_empty() || service.needs_edge
         };
-        let matches = |selector: &LabelSelector| selector.matches(|key| node.labels.get(key).map(String::as_str));
+        let matches =
+            |selector: &LabelSelector| selector.matches(|key| node.labels.get(key).map(String::as_str));
         has_endpoints
             && node.is_eligible
             && matches_any(&advertisement.nodes, &node.labels)
@@ -178,7 +196,10 @@ fn extend(route: &mut RouteAttributes, advertisement: &Advertisement, drain: Dra
     let shutdown = AnyCommunity::Standard(Community::GRACEFUL_SHUTDOWN);
     let shutdown = (drain != Drain::None).then_some(shutdown);
     let mut is_complete = true;
-    for community in shutdown.into_iter().chain(advertisement.communities.iter().copied()) {
+    for community in shutdown
+        .into_iter()
+        .chain(advertisement.communities.iter().copied())
+    {
         is_complete &= route.add(community);
     }
     is_complete

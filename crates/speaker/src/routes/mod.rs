@@ -1,4 +1,4 @@
-//! Routes that this node announces to each peer, from the objects of the cluster; no clock, no I/O.
+//! Routes that this node announces to each peer (LBM-11), from the objects of the cluster; no clock, no I/O.
 //!
 //! An address is announced if the assigner has recorded it, a BGPAdvertisement selects its pool, and no Node reports it as
 //! its own. With `externalTrafficPolicy: Local`, nodes with ready endpoints announce; with `Cluster`, all nodes do while

@@ -1,4 +1,4 @@
-//! Decisions about routes of a small cluster.
+//! Decisions about routes of a small cluster (LBM-11, LBM-12).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -60,10 +60,12 @@ struct World {
 impl World {
     fn new() -> Self {
         let mut objects = Objects::default();
-        let pool: Object<AddressPoolSpec> = object(json!({"addresses": ["192.0.2.0/24", "fd00::/64", "10.0.0.0/24"]}));
+        let pool: Object<AddressPoolSpec> =
+            object(json!({"addresses": ["192.0.2.0/24", "fd00::/64", "10.0.0.0/24"]}));
         objects.pools.insert(name("p"), pool);
         for peer in ["r1", "r2"] {
-            let spec = json!({"myASN": 64512, "peerASN": 64513, "peerAddress": format!("10.0.1.{}", &peer[1..])});
+            let spec =
+                json!({"myASN": 64512, "peerASN": 64513, "peerAddress": format!("10.0.1.{}", &peer[1..])});
             objects.peers.insert(name(peer), object(spec));
         }
         objects.advertisements.insert(name("all"), object(json!({})));
@@ -75,7 +77,10 @@ impl World {
         cluster.service_applied(&service("a", "192.0.2.1", "Cluster"));
         cluster.service_applied(&service("b", "192.0.2.2", "Local"));
         for service in ["a", "b"] {
-            cluster.slice_applied(&slice(service, json!([{"nodeName": "n1", "conditions": {"ready": true}}])));
+            cluster.slice_applied(&slice(
+                service,
+                json!([{"nodeName": "n1", "conditions": {"ready": true}}]),
+            ));
         }
         Self { cluster, objects }
     }
@@ -93,7 +98,10 @@ impl World {
     /// Prefixes that a node announces to a peer.
     fn prefixes(&self, node: &str, peer: &str) -> Vec<String> {
         let routes = self.decide(node, Drain::None);
-        routes.peers[&name(peer)].keys().map(ToString::to_string).collect()
+        routes.peers[&name(peer)]
+            .keys()
+            .map(ToString::to_string)
+            .collect()
     }
 }
 
@@ -103,12 +111,16 @@ fn local_services_are_announced_by_nodes_with_endpoints() {
     assert_eq!(world.prefixes("n1", "r1"), ["192.0.2.1/32", "192.0.2.2/32"]);
     assert_eq!(world.prefixes("n2", "r2"), ["192.0.2.1/32"]);
     // Terminating endpoints count while they serve and none is ready.
-    let terminating = json!([{"nodeName": "n2", "conditions": {"ready": false, "serving": true, "terminating": true}}]);
+    let terminating =
+        json!([{"nodeName": "n2", "conditions": {"ready": false, "serving": true, "terminating": true}}]);
     world.cluster.slice_applied(&slice("b", terminating));
     assert_eq!(world.prefixes("n2", "r1"), ["192.0.2.1/32", "192.0.2.2/32"]);
     // Without endpoints nobody announces.
     world.cluster.slice_applied(&slice("a", json!([])));
-    world.cluster.slice_applied(&slice("b", json!([{"nodeName": "n1", "conditions": {"ready": false}}])));
+    world.cluster.slice_applied(&slice(
+        "b",
+        json!([{"nodeName": "n1", "conditions": {"ready": false}}]),
+    ));
     assert!(world.prefixes("n1", "r1").is_empty());
 }
 
@@ -132,11 +144,20 @@ fn advertisements_select_pools_peers_nodes_and_services() {
     let cases = [
         (json!({"ipAddressPools": ["p"]}), 2),
         (json!({"ipAddressPools": ["q"]}), 0),
-        (json!({"ipAddressPoolSelectors": [{"matchLabels": {"tier": "outer"}}]}), 2),
-        (json!({"ipAddressPoolSelectors": [{"matchLabels": {"tier": "inner"}}]}), 0),
+        (
+            json!({"ipAddressPoolSelectors": [{"matchLabels": {"tier": "outer"}}]}),
+            2,
+        ),
+        (
+            json!({"ipAddressPoolSelectors": [{"matchLabels": {"tier": "inner"}}]}),
+            0,
+        ),
         (json!({"peers": ["r1"]}), 2),
         (json!({"peers": ["r2"]}), 0),
-        (json!({"nodeSelectors": [{"matchLabels": {"kubernetes.io/hostname": "n2"}}]}), 0),
+        (
+            json!({"nodeSelectors": [{"matchLabels": {"kubernetes.io/hostname": "n2"}}]}),
+            0,
+        ),
         (json!({"serviceSelectors": [{"matchLabels": {"app": "b"}}]}), 1),
         (json!({"aggregationLength": 24}), 1),
     ];
@@ -152,11 +173,17 @@ fn advertisements_select_pools_peers_nodes_and_services() {
 fn attributes_of_advertisements_join() {
     let mut world = World::new();
     world.advertise(json!({"communities": ["1:1"], "localPref": 50}));
-    world.objects.advertisements.insert(name("more"), object(json!({"communities": ["1:2"], "localPref": 70})));
+    world.objects.advertisements.insert(
+        name("more"),
+        object(json!({"communities": ["1:2"], "localPref": 70})),
+    );
     let routes = world.decide("n1", Drain::None);
     let route = routes.peers[&name("r1")].values().next().expect("a route");
     assert_eq!(route.local_preference, Some(70));
-    assert_eq!(route.communities().collect::<Vec<_>>(), [Community(0x1_0001), Community(0x1_0002)]);
+    assert_eq!(
+        route.communities().collect::<Vec<_>>(),
+        [Community(0x1_0001), Community(0x1_0002)]
+    );
 }
 
 #[test]
@@ -167,28 +194,44 @@ fn peers_select_nodes_and_addresses_of_nodes_stay_theirs() {
     world.objects.peers.insert(name("r1"), peer);
     let routes = world.decide("n1", Drain::None);
     assert_eq!(routes.peers.keys().collect::<Vec<_>>(), [&name("r2")]);
-    world.cluster.service_applied(&service("a", "10.0.0.2", "Cluster"));
+    world
+        .cluster
+        .service_applied(&service("a", "10.0.0.2", "Cluster"));
     assert_eq!(world.prefixes("n1", "r2"), ["192.0.2.2/32"]);
 }
 
 #[test]
 fn cordoned_node_gives_way_to_others_only() {
     let mut world = World::new();
-    world.cluster.node_applied(&node("n1", json!({"spec": {"unschedulable": true}})));
+    world
+        .cluster
+        .node_applied(&node("n1", json!({"spec": {"unschedulable": true}})));
     let communities = |routes: &NodeRoutes| -> Vec<usize> {
         let routes = routes.peers[&name("r1")].values();
-        routes.map(|route| route.communities().filter(|community| *community == Community::GRACEFUL_SHUTDOWN).count()).collect()
+        routes
+            .map(|route| {
+                route
+                    .communities()
+                    .filter(|community| *community == Community::GRACEFUL_SHUTDOWN)
+                    .count()
+            })
+            .collect()
     };
     let routes = world.decide("n1", Drain::Yielding);
     assert_eq!(communities(&routes), [1, 1]);
     // The endpoint of b is on n1 only.
     let routes = world.decide("n1", Drain::Withdrawn);
-    let prefixes: Vec<String> = routes.peers[&name("r1")].keys().map(ToString::to_string).collect();
+    let prefixes: Vec<String> = routes.peers[&name("r1")]
+        .keys()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(prefixes, ["192.0.2.2/32"]);
     let both = json!([{"nodeName": "n1", "conditions": {}}, {"nodeName": "n2", "conditions": {}}]);
     world.cluster.slice_applied(&slice("b", both));
     assert!(world.decide("n1", Drain::Withdrawn).peers[&name("r1")].is_empty());
-    world.cluster.node_applied(&node("n2", json!({"spec": {"unschedulable": true}})));
+    world
+        .cluster
+        .node_applied(&node("n2", json!({"spec": {"unschedulable": true}})));
     assert_eq!(world.decide("n1", Drain::Withdrawn).peers[&name("r1")].len(), 2);
 }
 
@@ -196,5 +239,8 @@ fn cordoned_node_gives_way_to_others_only() {
 fn drain_has_phases() {
     let at = |seconds: u64| Drain::at(Some(Duration::from_secs(5)), Duration::from_secs(seconds));
     assert_eq!(Drain::at(None, Duration::from_secs(5)), Drain::None);
-    assert_eq!([at(5), at(14), at(15)], [Drain::Yielding, Drain::Yielding, Drain::Withdrawn]);
+    assert_eq!(
+        [at(5), at(9), at(10)],
+        [Drain::Yielding, Drain::Yielding, Drain::Withdrawn]
+    );
 }

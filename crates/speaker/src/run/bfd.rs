@@ -94,7 +94,9 @@ impl Bfd {
         if let Some(sender) = self.up_sender.take() {
             match Worker::start(Arc::clone(&self.wanted), sender) {
                 Ok(waker) => self.waker = Some(waker),
-                Err(error) => tracing::error!(%error, "BFD not started; peers with a BFDProfile have no session of it"),
+                Err(error) => {
+                    tracing::error!(%error, "BFD not started; peers with a BFDProfile have no session of it")
+                }
             }
         } else if let Some(waker) = &self.waker
             && let Err(error) = waker.wake()
@@ -174,7 +176,10 @@ impl Worker {
             self.transmit();
             self.publish();
             let now = self.start.elapsed();
-            let wakes = self.sessions.values().filter_map(|running| running.session.next_wake());
+            let wakes = self
+                .sessions
+                .values()
+                .filter_map(|running| running.session.next_wake());
             let pause = wakes.min().map_or(IDLE, |wake| wake.saturating_sub(now));
             match self.poll.poll(&mut events, Some(pause)) {
                 Ok(()) => {}
@@ -247,7 +252,9 @@ impl Worker {
                     listener => UdpSocket::from_std(listener?),
                 };
                 let token = Token(self.listeners.len());
-                self.poll.registry().register(&mut listener, token, Interest::READABLE)?;
+                self.poll
+                    .registry()
+                    .register(&mut listener, token, Interest::READABLE)?;
                 self.listeners.push(listener);
             }
         }
@@ -257,16 +264,22 @@ impl Worker {
     fn receive(&mut self, listener: usize) {
         let mut bytes = [0; DATAGRAM_BYTES];
         for _ in 0..READS_MAX {
-            let Some((length, source)) = self.listeners.get(listener).and_then(|socket| socket.recv_from(&mut bytes).ok())
+            let Some((length, source)) = self
+                .listeners
+                .get(listener)
+                .and_then(|socket| socket.recv_from(&mut bytes).ok())
             else {
                 return;
             };
             let packet = bytes.get(..length).and_then(Packet::decode);
             let Some(packet) = packet else { continue };
-            let is_routed = self.listeners[listener].local_addr().is_ok_and(|local| local.port() == ROUTED_PORT);
+            let is_routed = self.listeners[listener]
+                .local_addr()
+                .is_ok_and(|local| local.port() == ROUTED_PORT);
             let now = self.start.elapsed();
             let running = self.sessions.values_mut().find(|running| {
-                let is_known = packet.your_discriminator == 0 || packet.your_discriminator == running.session.discriminator();
+                let is_known = packet.your_discriminator == 0
+                    || packet.your_discriminator == running.session.discriminator();
                 is_known && running.settings.address == source.ip() && running.settings.is_routed == is_routed
             });
             if let Some(running) = running {
@@ -285,7 +298,10 @@ impl Worker {
     }
 
     fn publish(&self) {
-        let up = self.sessions.iter().filter(|(_, running)| running.session.state() == State::Up);
+        let up = self
+            .sessions
+            .iter()
+            .filter(|(_, running)| running.session.state() == State::Up);
         let up: Up = up.map(|(name, _)| name.clone()).collect();
         self.up.send_if_modified(|present| {
             let is_changed = *present != up;
@@ -300,8 +316,15 @@ impl Worker {
 impl Running {
     /// Sends a packet. A failure counts as a lost packet.
     fn send(&self, packet: &Packet) {
-        let port = if self.settings.is_routed { ROUTED_PORT } else { LINK_PORT };
-        if let Err(error) = self.socket.send_to(&packet.encode(), (self.settings.address, port)) {
+        let port = if self.settings.is_routed {
+            ROUTED_PORT
+        } else {
+            LINK_PORT
+        };
+        if let Err(error) = self
+            .socket
+            .send_to(&packet.encode(), (self.settings.address, port))
+        {
             tracing::trace!(peer = %self.settings.address, %error, "BFD packet not sent");
         }
     }

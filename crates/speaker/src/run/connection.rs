@@ -95,7 +95,11 @@ async fn read(mut reader: OwnedReadHalf, reports: &Reports) -> Option<String> {
 /// Writes messages until the session closes the connection or the peer does not read them.
 async fn write(mut writer: OwnedWriteHalf, mut outgoing: mpsc::Receiver<Vec<u8>>) -> Option<String> {
     while let Some(message) = outgoing.recv().await {
-        let limit = if outgoing.is_closed() { LAST_MESSAGES_TIMEOUT } else { SEND_TIMEOUT };
+        let limit = if outgoing.is_closed() {
+            LAST_MESSAGES_TIMEOUT
+        } else {
+            SEND_TIMEOUT
+        };
         match timeout(limit, writer.write_all(&message)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Some(error.to_string()),

@@ -47,7 +47,10 @@ impl Passwords {
 
     /// Keeps the Secrets that peers reference.
     pub(super) fn set_referenced(&mut self, configuration: &Configuration) {
-        let passwords = configuration.peers.values().filter_map(|peer| peer.password.as_ref());
+        let passwords = configuration
+            .peers
+            .values()
+            .filter_map(|peer| peer.password.as_ref());
         let referenced: BTreeSet<&ObjectKey> = passwords
             .filter_map(|password| match password {
                 Password::Secret(key) => Some(key),
@@ -70,12 +73,13 @@ impl Passwords {
     /// A description of the fault; the empty text while the Secret was not read yet.
     pub(super) fn key(&self, password: &Password) -> Result<Key, String> {
         match password {
-            Password::Given(text) => {
-                Key::new(text.as_bytes().to_vec()).ok_or_else(|| "spec.password must have 1 to 80 bytes".to_owned())
-            }
+            Password::Given(text) => Key::new(text.as_bytes().to_vec())
+                .ok_or_else(|| "spec.password must have 1 to 80 bytes".to_owned()),
             Password::Secret(secret) => {
                 let entry = self.secrets.get(secret);
-                entry.and_then(|entry| entry.key.clone()).unwrap_or_else(|| Err(String::new()))
+                entry
+                    .and_then(|entry| entry.key.clone())
+                    .unwrap_or_else(|| Err(String::new()))
             }
         }
     }
@@ -121,7 +125,9 @@ impl Passwords {
 
     /// Applies the result of a read. Returns true if the key has changed. A known key stays while the API is away.
     fn finish(&mut self, secret: &ObjectKey, result: Result<Secret, ClientError>) -> bool {
-        let Some(entry) = self.secrets.get_mut(secret) else { return false };
+        let Some(entry) = self.secrets.get_mut(secret) else {
+            return false;
+        };
         entry.is_reading = false;
         let key = match result {
             Ok(found) => key_of(secret, &found),
@@ -138,8 +144,13 @@ impl Passwords {
 
 fn key_of(name: &ObjectKey, secret: &Secret) -> Result<Key, String> {
     if secret.kind != SECRET_TYPE {
-        return Err(format!("Secret {name} is of type {:?}, expected {SECRET_TYPE}", secret.kind));
+        return Err(format!(
+            "Secret {name} is of type {:?}, expected {SECRET_TYPE}",
+            secret.kind
+        ));
     }
-    let bytes = secret.bytes(ENTRY).ok_or_else(|| format!("Secret {name} lacks {ENTRY:?}"))?;
+    let bytes = secret
+        .bytes(ENTRY)
+        .ok_or_else(|| format!("Secret {name} lacks {ENTRY:?}"))?;
     Key::new(bytes).ok_or_else(|| format!("Secret {name}: {ENTRY:?} must have 1 to 80 bytes"))
 }

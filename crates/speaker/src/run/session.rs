@@ -94,7 +94,8 @@ impl Session {
 
     /// Reports the state of BFD.
     pub(super) fn set_bfd(&self, is_up: bool) {
-        self.is_bfd_up.send_if_modified(|present| std::mem::replace(present, is_up) != is_up);
+        self.is_bfd_up
+            .send_if_modified(|present| std::mem::replace(present, is_up) != is_up);
     }
 
     /// Passes an accepted connection on. With a full queue the connection is closed.
@@ -201,7 +202,8 @@ impl Task {
             let (outgoing, messages) = mpsc::channel(MESSAGES_QUEUED_MAX);
             let reports = self.reports(id);
             self.outgoing.insert(id, outgoing);
-            self.connections.spawn(connection::serve(stream, messages, reports));
+            self.connections
+                .spawn(connection::serve(stream, messages, reports));
         }
     }
 
@@ -228,8 +230,14 @@ impl Task {
         // A connection whose peer does not read was closed.
         self.perform_all();
         let state = self.peer.state();
-        if std::mem::replace(&mut self.state, state) != state && (state == State::Established || self.was_lost(state)) {
-            let error = self.peer.last_error().map(ToString::to_string).unwrap_or_default();
+        if std::mem::replace(&mut self.state, state) != state
+            && (state == State::Established || self.was_lost(state))
+        {
+            let error = self
+                .peer
+                .last_error()
+                .map(ToString::to_string)
+                .unwrap_or_default();
             tracing::info!(peer = %self.socket.remote, %state, error, "BGP session changed");
         }
         self.report.update(&self.peer, self.now());
@@ -255,7 +263,9 @@ impl Task {
                     .spawn(connection::connect(self.socket.clone(), messages, reports));
             }
             Action::Send(id, bytes) => {
-                let Some(outgoing) = self.outgoing.get(&id) else { return };
+                let Some(outgoing) = self.outgoing.get(&id) else {
+                    return;
+                };
                 if outgoing.try_send(bytes).is_err() {
                     let now = self.now();
                     self.outgoing.remove(&id);
@@ -272,7 +282,9 @@ impl Task {
     fn send_updates(&mut self) {
         let now = self.now();
         while self.has_space() {
-            let Some((id, bytes)) = self.peer.next_update(now) else { return };
+            let Some((id, bytes)) = self.peer.next_update(now) else {
+                return;
+            };
             self.perform(Action::Send(id, bytes));
         }
     }
@@ -285,7 +297,9 @@ impl Task {
 
 /// Resolves when a full queue has space again; never without a full queue. Cancel safe.
 async fn writable(outgoing: &HashMap<ConnectionId, Outgoing>) {
-    let full = outgoing.values().find(|outgoing| outgoing.capacity() <= RESERVED_MESSAGES);
+    let full = outgoing
+        .values()
+        .find(|outgoing| outgoing.capacity() <= RESERVED_MESSAGES);
     // An error means that the connection ends, which its task reports.
     if let Some(outgoing) = full
         && let Ok(permits) = outgoing.reserve_many(RESERVED_MESSAGES + 1).await

@@ -131,7 +131,12 @@ fn set_ttl(socket: &SockRef<'_>, address: IpAddr, ttl: Ttl) -> io::Result<()> {
         }
         IpAddr::V6(_) => {
             socket.set_unicast_hops_v6(hops.into())?;
-            set_option(socket.as_raw_fd(), libc::IPPROTO_IPV6, libc::IPV6_MINHOPCOUNT, &minimum)
+            set_option(
+                socket.as_raw_fd(),
+                libc::IPPROTO_IPV6,
+                libc::IPV6_MINHOPCOUNT,
+                &minimum,
+            )
         }
     }
 }
@@ -168,7 +173,12 @@ fn set_key(socket: &impl AsRawFd, peer: IpAddr, key: &[u8]) -> io::Result<()> {
         interface: 0,
         key: padded,
     };
-    match set_option(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_MD5SIG, &signature) {
+    match set_option(
+        socket.as_raw_fd(),
+        libc::IPPROTO_TCP,
+        libc::TCP_MD5SIG,
+        &signature,
+    ) {
         // The peer had no key.
         Err(error) if key.is_empty() && error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
         result => result,
@@ -181,7 +191,11 @@ fn set_option<T>(socket: libc::c_int, level: libc::c_int, name: libc::c_int, val
     // SAFETY: `value` is valid for `length` bytes for the time of the call, and the kernel only reads it. The caller
     // holds the socket open.
     let result = unsafe { libc::setsockopt(socket, level, name, std::ptr::from_ref(value).cast(), length) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Returns the addresses of the link of a connection, for next hops. The address of the connection comes first.

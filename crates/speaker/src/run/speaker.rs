@@ -9,8 +9,8 @@ use api::object::ObjectKey;
 use bgp::Family;
 use bgp::session::{PeerSettings, PeerSystem, Stop};
 use client::Client;
-use client::events::{EventQueue, EventRecorder, EventText, Notice, ObjectReference};
 use client::WallClock;
+use client::events::{EventQueue, EventRecorder, EventText, Notice, ObjectReference};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -53,11 +53,19 @@ pub(super) struct Speaker {
 }
 
 impl Speaker {
-    pub(super) fn start(client: Client, settings: Settings, metrics: Arc<Metrics>) -> Result<Self, SpeakError> {
+    pub(super) fn start(
+        client: Client,
+        settings: Settings,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, SpeakError> {
         let listeners = Listeners::start(settings.port)?;
         let (events, write_events) = EventQueue::new(EventRecorder::new(client.clone(), WallClock::system()));
         tokio::spawn(write_events);
-        tracing::info!(node = settings.node_name, port = settings.port, "BGP speaker started");
+        tracing::info!(
+            node = settings.node_name,
+            port = settings.port,
+            "BGP speaker started"
+        );
         Ok(Self {
             inputs: Inputs::start(&client, &settings),
             passwords: Passwords::new(client),
@@ -123,7 +131,11 @@ impl Speaker {
         }
         self.passwords.set_referenced(&self.configuration);
         let drain = self.drain();
-        let served = self.settings.served.as_ref().map(|served| Arc::clone(&served.borrow()));
+        let served = self
+            .settings
+            .served
+            .as_ref()
+            .map(|served| Arc::clone(&served.borrow()));
         let routes = NodeRoutes::decide(
             &self.inputs.cluster,
             &self.configuration,
@@ -162,17 +174,31 @@ impl Speaker {
         let mut wanted = BTreeMap::new();
         let mut remotes = BTreeSet::new();
         for name in routes.peers.keys() {
-            let Some(peer) = self.configuration.peers.get(name) else { continue };
-            let key = match peer.password.as_ref().map(|password| self.passwords.key(password)).transpose() {
+            let Some(peer) = self.configuration.peers.get(name) else {
+                continue;
+            };
+            let key = match peer
+                .password
+                .as_ref()
+                .map(|password| self.passwords.key(password))
+                .transpose()
+            {
                 Ok(key) => key,
                 Err(fault) => {
-                    let fault = if fault.is_empty() { "the Secret was not read yet".to_owned() } else { fault };
+                    let fault = if fault.is_empty() {
+                        "the Secret was not read yet".to_owned()
+                    } else {
+                        fault
+                    };
                     faults.insert(name.clone(), fault);
                     continue;
                 }
             };
             if !remotes.insert((peer.address, peer.port, peer.vrf.clone())) {
-                faults.insert(name.clone(), "another BGPPeer has the same address and port".to_owned());
+                faults.insert(
+                    name.clone(),
+                    "another BGPPeer has the same address and port".to_owned(),
+                );
                 continue;
             }
             let settings = self.session_settings(peer, key);
@@ -189,12 +215,15 @@ impl Speaker {
         } else {
             vec![Family::of_address(&peer.address)]
         };
-        let is_internal = matches!(peer.peer_as, PeerSystem::Internal) || peer.peer_as == PeerSystem::Number(peer.local_as);
+        let is_internal =
+            matches!(peer.peer_as, PeerSystem::Internal) || peer.peer_as == PeerSystem::Number(peer.local_as);
         SessionSettings {
             peer: PeerSettings {
                 local_as: peer.local_as,
                 peer_as: peer.peer_as,
-                router_id: peer.router_id.unwrap_or_else(|| router_id(&self.settings.node_name, &addresses)),
+                router_id: peer
+                    .router_id
+                    .unwrap_or_else(|| router_id(&self.settings.node_name, &addresses)),
                 hold_seconds: peer.hold_seconds,
                 keepalive: peer.keepalive,
                 connect_retry: peer.connect_retry,
@@ -226,23 +255,34 @@ impl Speaker {
         let changed: Vec<Name> = self
             .sessions
             .iter()
-            .filter(|(name, session)| wanted.get(*name).is_none_or(|(settings, _)| *settings != session.settings))
+            .filter(|(name, session)| {
+                wanted
+                    .get(*name)
+                    .is_none_or(|(settings, _)| *settings != session.settings)
+            })
             .map(|(name, _)| name.clone())
             .collect();
         for name in changed {
-            let reason = if wanted.contains_key(&name) { Stop::SettingsChanged } else { Stop::Deconfigured };
+            let reason = if wanted.contains_key(&name) {
+                Stop::SettingsChanged
+            } else {
+                Stop::Deconfigured
+            };
             if let Some(session) = self.sessions.remove(&name) {
                 // A session to the same peer must not start before the end of this one.
                 session.stop(reason).await;
             }
         }
         self.reports.retain(|name, _| wanted.contains_key(name));
-        let bfd = wanted.iter().filter_map(|(name, (_, bfd))| Some((name.clone(), bfd.clone()?)));
+        let bfd = wanted
+            .iter()
+            .filter_map(|(name, (_, bfd))| Some((name.clone(), bfd.clone()?)));
         self.bfd.set(bfd.collect());
         for (name, (settings, _)) in wanted {
             if !self.sessions.contains_key(&name) {
                 let report = Arc::clone(self.reports.entry(name.clone()).or_default());
-                self.sessions.insert(name, Session::start(settings, self.start, report));
+                self.sessions
+                    .insert(name, Session::start(settings, self.start, report));
             }
         }
     }
@@ -253,17 +293,29 @@ impl Speaker {
             drain: match drain {
                 Drain::None => None,
                 Drain::Yielding => Some("cordoned; routes have the community GRACEFUL_SHUTDOWN".to_owned()),
-                Drain::Withdrawn => Some("cordoned; routes that other nodes announce are withdrawn".to_owned()),
+                Drain::Withdrawn => {
+                    Some("cordoned; routes that other nodes announce are withdrawn".to_owned())
+                }
             },
-            faults: self.configuration.invalid.iter().map(ToString::to_string).collect(),
+            faults: self
+                .configuration
+                .invalid
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             ..Reported::default()
         };
         if routes.excess_communities > 0 {
-            let fault = format!("{} times, a community is left out: a route has too many", routes.excess_communities);
+            let fault = format!(
+                "{} times, a community is left out: a route has too many",
+                routes.excess_communities
+            );
             reported.faults.push(fault);
         }
         for name in routes.peers.keys() {
-            let Some(peer) = self.configuration.peers.get(name) else { continue };
+            let Some(peer) = self.configuration.peers.get(name) else {
+                continue;
+            };
             let session = self.reports.get(name).map(Arc::clone).unwrap_or_default();
             let entry = ReportedPeer {
                 address: peer.address,
@@ -275,7 +327,9 @@ impl Speaker {
             reported.peers.insert(display(name), entry);
         }
         for (key, (_, addresses)) in &routes.services {
-            reported.services.extend(addresses.keys().map(|address| (key.to_string(), *address)));
+            reported
+                .services
+                .extend(addresses.keys().map(|address| (key.to_string(), *address)));
         }
         self.metrics.set(reported);
         self.record_events(routes);
@@ -284,7 +338,10 @@ impl Speaker {
     fn record_events(&mut self, routes: &NodeRoutes) {
         for (key, (uid, _)) in &routes.services {
             if self.announced.insert(key.clone()) {
-                let message = format!("announcing from node {:?} with protocol \"bgp\"", self.settings.node_name);
+                let message = format!(
+                    "announcing from node {:?} with protocol \"bgp\"",
+                    self.settings.node_name
+                );
                 self.events.record(Notice {
                     component: COMPONENT,
                     regarding: ObjectReference::service(key.clone(), uid.clone()),
@@ -314,7 +371,9 @@ fn router_id(node: &str, addresses: &BTreeSet<IpAddr>) -> Ipv4Addr {
         IpAddr::V6(_) => None,
     });
     // FNV-1a: the same for each start of a node, and seldom the same for two nodes.
-    let hash = node.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash = node.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
     ipv4.unwrap_or_else(|| Ipv4Addr::from(hash.max(1)))
 }
 

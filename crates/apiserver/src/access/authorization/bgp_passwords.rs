@@ -60,7 +60,10 @@ fn is_referenced(index: &Index, name: &str) -> bool {
         return false;
     };
     match index.list(&peers.store_prefix(None), None, None, Some(PEERS_MAX)) {
-        Ok(listing) => listing.entries.iter().any(|entry| secret_of(&entry.value).as_deref() == Some(name)),
+        Ok(listing) => listing
+            .entries
+            .iter()
+            .any(|entry| secret_of(&entry.value).as_deref() == Some(name)),
         Err(error) => {
             tracing::error!(%error, "BGPPeers not read; announcers may read no Secrets");
             false

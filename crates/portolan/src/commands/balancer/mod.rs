@@ -1,5 +1,6 @@
-//! `portolan balancer`: assigner, announcer and edge, each alone or together in one process.
+//! `portolan balancer`: assigner, announcer, BGP speaker and edge, each alone or together in one process.
 
+mod bgp;
 mod edge;
 mod status;
 
@@ -18,6 +19,7 @@ use client::election::Settings;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use self::bgp::BgpFlags;
 use self::edge::{EdgeAddresses, EdgeFlags};
 use crate::balancer_endpoints::{self, Endpoints};
 use crate::error::CommandError;
@@ -46,7 +48,7 @@ pub struct Flags {
     #[arg(long, alias = "announce-metrics-bind-address", default_value = balancer_endpoints::ADDRESS,
           value_name = "ADDRESS:PORT", value_parser = optional_address)]
     metrics_bind_address: OptionalAddress,
-    /// Namespace of MetalLB's IPAddressPools and L2Advertisements; empty to ignore them
+    /// Namespace of MetalLB's IPAddressPools, L2Advertisements and objects of BGP; empty to ignore them
     #[arg(long, default_value = balancer::metallb::NAMESPACE, value_name = "NAMESPACE")]
     metallb_namespace: String,
     /// Use nodes with the label node.kubernetes.io/exclude-from-external-load-balancers, too
@@ -56,6 +58,8 @@ pub struct Flags {
     assigner: AssignerFlags,
     #[command(flatten)]
     announcer: AnnouncerFlags,
+    #[command(flatten)]
+    bgp: BgpFlags,
     #[command(flatten)]
     edge: EdgeFlags,
     #[command(flatten)]
@@ -151,8 +155,8 @@ impl Flags {
         if self.assigner.lb_class.iter().any(String::is_empty) {
             return Err("--lb-class needs names of classes, such as example.com/balancer".into());
         }
-        if !assigns && !announces && !self.edge.edge {
-            return Err("--assign=false needs --announce or --edge".into());
+        if !assigns && !announces && !self.bgp.bgp && !self.edge.edge {
+            return Err("--assign=false needs --announce, --bgp or --edge".into());
         }
         if self.edge.edge && !announces && self.edge.edge_addresses == EdgeAddresses::Announced {
             return Err(
@@ -221,6 +225,18 @@ impl Flags {
                 self.edge.edge && self.edge.has_handover(),
                 shutdown.clone(),
             ));
+        }
+        if self.bgp.bgp {
+            let settings = self.bgp.settings(
+                node_name.clone(),
+                self.metallb_namespace(),
+                self.ignore_exclude_lb,
+                self.edge.edge.then(|| served.subscribe()),
+            );
+            let metrics = Arc::<speaker::Metrics>::default();
+            endpoints.speaker = Some(Arc::clone(&metrics));
+            let (client, shutdown) = (client.clone(), shutdown::requested(shutdown.clone()));
+            components.spawn(async move { Ok(speaker::run(client, settings, metrics, shutdown).await?) });
         }
         if self.edge.edge {
             let settings = self.edge.settings(node_name, &announcer, served)?;

@@ -9,7 +9,10 @@ fn references_secrets_of_kube_system_only() {
         secret_of(peer.to_string().as_bytes())
     };
     assert_eq!(secret(json!({"name": "a"})).as_deref(), Some("a"));
-    assert_eq!(secret(json!({"name": "a", "namespace": "kube-system"})).as_deref(), Some("a"));
+    assert_eq!(
+        secret(json!({"name": "a", "namespace": "kube-system"})).as_deref(),
+        Some("a")
+    );
     assert_eq!(secret(json!({"name": "a", "namespace": "default"})), None);
     assert_eq!(secret(json!({})), None);
     assert_eq!(secret_of(b"no JSON"), None);
@@ -22,7 +25,10 @@ fn announcers_are_recognized_and_others_are_not() {
         groups: groups.iter().map(|group| (*group).to_owned()).collect(),
         ..Identity::default()
     };
-    assert!(is_announcer(&user("system:portolan-announcer:n", &["system:portolan:announcers"])));
+    assert!(is_announcer(&user(
+        "system:portolan-announcer:n",
+        &["system:portolan:announcers"]
+    )));
     assert!(is_announcer(&user("system:portolan-load-balancer", &[])));
     for (name, groups) in [
         ("system:portolan-edge:n", &["system:portolan:edges"][..]),

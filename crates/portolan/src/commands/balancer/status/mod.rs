@@ -31,6 +31,9 @@ pub struct Flags {
     /// Address of the local process, as in its --[load-balancer-]metrics-bind-address; empty to read only the API
     #[arg(long, default_value = balancer_endpoints::ADDRESS, value_name = "ADDRESS:PORT", value_parser = optional_address)]
     address: OptionalAddress,
+    /// Show the BGP sessions of this node only
+    #[arg(long)]
+    bgp: bool,
     #[command(flatten)]
     administrator: AdministratorFlags,
     /// Output format
@@ -67,8 +70,28 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     }
     let report = Report::new(local, api, Timestamp::now());
     let json = serde_json::to_value(&report)?;
+    if flags.bgp {
+        return print_bgp(flags, &report);
+    }
     flags.output.print(&json, || text::render(&report));
     Ok(if report.problems.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Prints the BGP sessions of this node. The exit code is 1 without a speaker, or if a session is not established.
+fn print_bgp(flags: &Flags, report: &Report) -> Result<ExitCode, CommandError> {
+    let Some(bgp) = &report.bgp else {
+        return Err("no BGP sessions: load balancing does not run on this node, or without --bgp".into());
+    };
+    let json = serde_json::to_value(bgp)?;
+    flags.output.print(&json, || {
+        let faults = bgp.faults.iter().map(|fault| format!("{fault}\n"));
+        faults.chain([text::sessions(Some(bgp))]).collect()
+    });
+    Ok(if report::bgp_problems(bgp).is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

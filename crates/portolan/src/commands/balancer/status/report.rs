@@ -23,6 +23,9 @@ use crate::output::age;
 /// Age of the announcer's status from which it counts as hung. It reports every second.
 const STATUS_AGE_SECONDS_MAX: u64 = 10;
 
+/// State of a BGP session that exchanges routes.
+const ESTABLISHED: &str = "Established";
+
 /// Report about load balancing.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -48,8 +51,24 @@ pub struct Report {
     pub services: Vec<ServiceReport>,
     /// Pools, by priority.
     pub pools: Vec<PoolReport>,
+    /// BGP sessions of this node; `None` if it announces nothing by BGP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bgp: Option<speaker::Status>,
     /// Ports of the edge of this node.
     pub edge: Vec<PortStatus>,
+}
+
+/// Returns the problems of the BGP sessions of a node.
+pub fn bgp_problems(bgp: &speaker::Status) -> Vec<String> {
+    let mut problems = bgp.faults.clone();
+    for session in bgp.sessions.iter().filter(|session| session.state != ESTABLISHED) {
+        let error = session.last_error.as_deref().unwrap_or("no error yet");
+        problems.push(format!(
+            "the BGP session with {} ({}) is not established: state {}, {error}",
+            session.peer, session.address, session.state
+        ));
+    }
+    problems
 }
 
 /// Report about a Service of type LoadBalancer.
@@ -122,9 +141,12 @@ impl Report {
         }
         report.pools = pools.into_iter().map(PoolReport::of).collect();
         if let Some(local) = local {
+            report.bgp = local.bgp;
             report.edge = local.edge.unwrap_or_default();
             report.node = Some(local.node);
         }
+        let problems = report.bgp.as_ref().map(bgp_problems);
+        report.problems.extend(problems.unwrap_or_default());
         report.add_edge_problems();
         report
     }

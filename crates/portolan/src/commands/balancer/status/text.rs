@@ -51,6 +51,7 @@ pub fn render(report: &Report) -> String {
         line(&mut text, if number == 0 { "Pools in use" } else { "" }, &pool);
     }
     text.push_str(&services(&report.services));
+    text.push_str(&sessions(report.bgp.as_ref()));
     text.push_str(&ports(&report.edge));
     text
 }
@@ -109,6 +110,30 @@ fn services(services: &[ServiceReport]) -> String {
         if let Some(remarks) = &service.remarks {
             text.push_str(&format!("{}: {remarks}\n", service.service));
         }
+    }
+    text
+}
+
+/// Renders the BGP sessions of this node.
+pub fn sessions(bgp: Option<&speaker::Status>) -> String {
+    let Some(bgp) = bgp else { return String::new() };
+    let rows = bgp.sessions.iter().map(|session| {
+        let optional = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        [
+            session.peer.clone(),
+            session.address.to_string(),
+            optional(session.peer_as.map(|number| number.to_string())),
+            session.state.clone(),
+            optional(session.established_seconds.map(age)),
+            format!("{} of {}", session.announced_routes, session.desired_routes),
+            optional(session.bfd.clone()),
+        ]
+    });
+    let rows: Vec<[String; 7]> = rows.collect();
+    let titles = ["BGP PEER", "ADDRESS", "AS", "STATE", "SINCE", "ROUTES", "BFD"];
+    let mut text = table(titles, &rows);
+    if let Some(drain) = &bgp.drain {
+        text.push_str(&format!("{drain}\n"));
     }
     text
 }

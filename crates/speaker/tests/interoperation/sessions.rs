@@ -1,0 +1,164 @@
+//! Sessions and routes as BIRD sees them.
+
+use serde_json::json;
+
+use crate::bird::Bird;
+use crate::fixture::{ADDRESSES, Fixture};
+
+const SHOW_ROUTES: &str = "show route all";
+const GRACEFUL_SHUTDOWN: &str = "(65535,0)";
+
+/// Skips the test in a namespace without BIRD.
+fn require_bird() {
+    if !Bird::is_installed() {
+        testbed::skip_inside("BIRD is not installed");
+    }
+}
+
+fn has_both(routes: &str) -> bool {
+    ADDRESSES.iter().all(|address| routes.contains(address))
+}
+
+fn has_none(routes: &str) -> bool {
+    ADDRESSES.iter().all(|address| !routes.contains(address))
+}
+
+#[test]
+fn bird_learns_both_families_over_one_session_with_md5_and_keeps_them_over_a_restart() {
+    testbed::in_namespace(|| {
+        require_bird();
+        let fixture = Fixture::start();
+        let bird = Bird::start(
+            &fixture.cluster,
+            fixture.directory.path(),
+            "protocol bgp node1 {
+                local as 64513; neighbor 172.30.0.11 as 64512; password \"of both\"; passive;
+                ipv4 { import all; export none; }; ipv6 { import all; export none; };
+            }",
+        );
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/basic-auth",
+            "metadata": {"name": "router"}, "stringData": {"password": "of both"},
+        });
+        fixture.create("/api/v1/namespaces/kube-system/secrets", &secret);
+        fixture.create_peer(
+            "router",
+            json!({"passwordSecret": {"name": "router"}, "dualStackAddressFamily": true, "enableGracefulRestart": true}),
+        );
+        let communities = json!({"communities": [{"name": "ours", "value": "64512:7"}]});
+        fixture.create_own("communities", "Community", "c", communities);
+        let advertisement = json!({"communities": ["ours", "large:64512:1:2"]});
+        fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", advertisement);
+        fixture.create_service();
+        let speaker = fixture.start_speaker();
+        bird.wait_established("node1");
+        let routes = bird.wait(SHOW_ROUTES, has_both);
+        for expected in [
+            "192.0.2.10/32",
+            "fd00:192::10/128",
+            "BGP.as_path: 64512",
+            "BGP.next_hop: 172.30.0.11",
+            "BGP.next_hop: fd00:30::11",
+            "(64512,7)",
+            "(64512, 1, 2)",
+        ] {
+            assert!(routes.contains(expected), "{expected} in {routes}");
+        }
+        let status = speaker.metrics.status();
+        assert!(status.sessions[0].has_graceful_restart, "{status:?}");
+
+        // Shutdown and crash: BIRD keeps the routes until a successor announces them.
+        speaker.shut_down();
+        assert!(has_both(&bird.query(SHOW_ROUTES)), "routes stay after a shutdown");
+        let speaker = fixture.start_speaker();
+        bird.wait_established("node1");
+        speaker.kill();
+        assert!(has_both(&bird.query(SHOW_ROUTES)), "routes stay after a crash");
+        let speaker = fixture.start_speaker();
+        bird.wait_established("node1");
+
+        // A cordoned node yields, and withdraws its routes later: another node announces them.
+        fixture.patch("/api/v1/nodes/node-1", &json!({"spec": {"unschedulable": true}}));
+        let routes = bird.wait(SHOW_ROUTES, |routes| routes.contains(GRACEFUL_SHUTDOWN));
+        assert!(has_both(&routes));
+        bird.wait(SHOW_ROUTES, has_none);
+        fixture.patch("/api/v1/nodes/node-1", &json!({"spec": {"unschedulable": null}}));
+        bird.wait(SHOW_ROUTES, has_both);
+        fixture.delete("/api/v1/namespaces/default/services/web");
+        bird.wait(SHOW_ROUTES, has_none);
+        speaker.shut_down();
+    });
+}
+
+#[test]
+fn bird_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate() {
+    testbed::in_namespace(|| {
+        require_bird();
+        let fixture = Fixture::start();
+        let bird = Bird::start(
+            &fixture.cluster,
+            fixture.directory.path(),
+            "protocol bfd { interface \"*\" { interval 50 ms; multiplier 3; }; }
+             protocol bgp node1 {
+                local as 64512; neighbor 172.30.0.11 as 64512; connect delay time 1; connect retry time 1; bfd on;
+                ipv4 { import all; export none; };
+             }",
+        );
+        let profile = json!({"receiveInterval": 50, "transmitInterval": 50, "detectMultiplier": 3});
+        fixture.create_own("bfdprofiles", "BFDProfile", "fast", profile);
+        fixture.create_peer(
+            "router",
+            json!({"peerASN": 64512, "passive": true, "bfdProfile": "fast"}),
+        );
+        let advertisement = json!({"aggregationLength": 24, "localPref": 200});
+        fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", advertisement);
+        fixture.create_service();
+        let speaker = fixture.start_speaker();
+        bird.wait_established("node1");
+        let routes = bird.wait(SHOW_ROUTES, |routes| routes.contains("192.0.2.0/24"));
+        assert!(
+            routes.contains("BGP.local_pref: 200") && !routes.contains("192.0.2.10/32"),
+            "{routes}"
+        );
+        bird.wait("show bfd sessions", |sessions| sessions.contains(" Up "));
+        testbed::until("BFD is up", std::time::Duration::from_secs(20), || {
+            let status = speaker.metrics.status();
+            (status.sessions[0].bfd.as_deref() == Some("up")).then_some(())
+        });
+        // A peer that is not configured any more loses its session.
+        fixture.delete("/apis/portolan.dev/v1alpha1/bgppeers/router");
+        bird.wait(SHOW_ROUTES, |routes| !routes.contains("192.0.2.0/24"));
+        speaker.shut_down();
+    });
+}
+
+#[test]
+fn bird_learns_routes_of_a_multihop_session_by_ipv6() {
+    testbed::in_namespace(|| {
+        require_bird();
+        let fixture = Fixture::start();
+        let router = fixture.cluster.topology.outside.address.ipv6;
+        let bird = Bird::start(
+            &fixture.cluster,
+            fixture.directory.path(),
+            "protocol bgp node1 {
+                local as 4200000001; neighbor fd00:30::11 as 4200000000; multihop 3; passive;
+                ipv4 { import all; export none; extended next hop on; gateway recursive; };
+                ipv6 { import all; export none; };
+             }
+             protocol direct { ipv6; }",
+        );
+        fixture.create_peer(
+            "router",
+            json!({"myASN": 4_200_000_000_u32, "peerASN": 4_200_000_001_u32, "peerAddress": router.to_string(),
+                   "ebgpMultiHop": true, "dualStackAddressFamily": true}),
+        );
+        fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", json!({}));
+        fixture.create_service();
+        let speaker = fixture.start_speaker();
+        bird.wait_established("node1");
+        let routes = bird.wait(SHOW_ROUTES, has_both);
+        assert!(routes.contains("BGP.as_path: 4200000000"), "{routes}");
+        speaker.shut_down();
+    });
+}
