@@ -1,6 +1,7 @@
 //! Process runtime: Pods as sandboxes (see [`crate::sandbox`]), containers as processes in them.
 
 mod connection;
+pub(crate) mod session;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -4,7 +4,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -17,13 +17,15 @@ use serde::{Deserialize, Serialize};
 
 use super::context::with_context;
 use super::credentials::Credentials;
+use super::descriptors::{self, receive};
 use super::image_user;
 use super::pid_namespace::PidNamespace;
 use super::pod_directory::{InheritedDirectory, OpenPodDirectory};
 use super::protocol::{Confinement, Program};
+use super::session::Input;
 use super::user_namespace::UserNamespace;
 
-use super::{SELF_EXE, mounts};
+use super::{SELF_EXE, mounts, terminal};
 
 /// Hidden subcommand of that process.
 pub const SUBCOMMAND: &str = "internal-container";
@@ -31,6 +33,9 @@ pub const SUBCOMMAND: &str = "internal-container";
 const OPEN_FILES_MAX: u64 = 65_536;
 /// Longest time until the program is executed: some mounts on a busy host.
 const EXEC_TIMEOUT: Duration = Duration::from_secs(9);
+
+/// Byte that comes with the descriptor of the standard input.
+const PASSED: u8 = 0;
 
 /// Input of the process on its standard input.
 #[derive(Serialize, Deserialize)]
@@ -40,6 +45,23 @@ struct Launch {
     mounts_of: Option<i32>,
     /// Directory of the Pod.
     directory: InheritedDirectory,
+    /// Standard input. The process passes the other end of a pipe or terminal back.
+    #[serde(default)]
+    input: Input,
+}
+
+/// Standard streams of a program.
+pub(super) struct Streams {
+    pub input: Input,
+    pub output: Stdio,
+    pub error: Stdio,
+}
+
+/// Started program.
+pub(super) struct Launched {
+    pub pid: i32,
+    /// Other end of the standard input or of the terminal, if any.
+    pub input: Option<OwnedFd>,
 }
 
 /// Starts a program with its output in `output`. Returns its PID.
@@ -52,6 +74,24 @@ pub(super) fn launch(
     directory: &OpenPodDirectory,
     output: io::PipeWriter,
 ) -> io::Result<i32> {
+    let streams = Streams {
+        input: Input::Null,
+        output: output.try_clone()?.into(),
+        error: output.into(),
+    };
+    launch_with_streams(program, mounts_of, directory, streams).map(|launched| launched.pid)
+}
+
+/// Starts a program with standard streams.
+///
+/// # Errors
+/// Errors as of [`launch`].
+pub(super) fn launch_with_streams(
+    program: &Program,
+    mounts_of: Option<i32>,
+    directory: &OpenPodDirectory,
+    streams: Streams,
+) -> io::Result<Launched> {
     if program.command.is_empty() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -62,6 +102,7 @@ pub(super) fn launch(
         program: program.clone(),
         mounts_of,
         directory: directory.for_child(),
+        input: streams.input,
     };
     let (mut socket, child_socket) = UnixStream::pair()?;
     socket.set_read_timeout(Some(EXEC_TIMEOUT))?;
@@ -71,8 +112,8 @@ pub(super) fn launch(
         .arg0("portolan-container")
         .arg(SUBCOMMAND)
         .stdin(OwnedFd::from(child_socket))
-        .stdout(output.try_clone()?)
-        .stderr(output);
+        .stdout(streams.output)
+        .stderr(streams.error);
     let namespace = match mounts_of {
         _ if !program.confinement.has_own_processes => PidNamespace::OfPod,
         Some(process) => PidNamespace::Of(process),
@@ -81,15 +122,20 @@ pub(super) fn launch(
     let pid = namespace.spawn(&mut command)?.id().cast_signed();
     // Closes the other ends of pipe and socket, which the command holds.
     drop(command);
-    let mut child_error = String::new();
     let outcome = serde_json::to_vec(&launch)
         .map_err(io::Error::from)
         .and_then(|json| socket.write_all(&json))
         .and_then(|()| socket.shutdown(Shutdown::Write))
-        .and_then(|()| socket.read_to_string(&mut child_error));
+        .and_then(|()| receive(&socket));
     match outcome {
-        Ok(_) if child_error.is_empty() => Ok(pid),
-        Ok(_) => Err(io::Error::other(child_error)),
+        Ok((message, mut descriptors)) if message.iter().all(|byte| *byte == PASSED) => Ok(Launched {
+            pid,
+            input: descriptors.pop(),
+        }),
+        Ok((message, _)) => {
+            let text = String::from_utf8_lossy(&message);
+            Err(io::Error::other(text.trim_matches(char::from(PASSED)).to_owned()))
+        }
         Err(error) => {
             // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock that we hold.
             unsafe { libc::kill(pid, libc::SIGKILL) };
@@ -154,6 +200,7 @@ fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::conv
         Some(root) => {
             let account = image_user::of_container(root, confinement)?;
             environment.entry("HOME".to_owned()).or_insert(account.home);
+            open_input(launch.input, Some(account.user), socket)?;
             credentials.apply(&Confinement {
                 user: Some(account.user),
                 group: Some(account.group),
@@ -161,7 +208,10 @@ fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::conv
                 ..confinement.clone()
             })?;
         }
-        None => credentials.apply(confinement)?,
+        None => {
+            open_input(launch.input, confinement.user, socket)?;
+            credentials.apply(confinement)?;
+        }
     }
     let directory = if program.directory.is_empty() {
         "/"
@@ -187,6 +237,20 @@ fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::conv
         .stdin(stdin);
     let error = command.exec();
     Err(with_context(&format!("exec: {first:?}"), &error))
+}
+
+/// Opens the standard input, and passes the other end to the sandbox.
+fn open_input(input: Input, user: Option<u32>, socket: &UnixStream) -> io::Result<()> {
+    let other_end: OwnedFd = match input {
+        Input::Null => return Ok(()),
+        Input::Pipe => {
+            let (reading, writing) = io::pipe()?;
+            terminal::replace(&reading, libc::STDIN_FILENO)?;
+            writing.into()
+        }
+        Input::Terminal => terminal::adopt(user)?,
+    };
+    descriptors::send(socket, &[PASSED], &[other_end.as_fd()])
 }
 
 /// Limits open files, so that a program cannot exhaust those of the node.

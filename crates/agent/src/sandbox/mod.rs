@@ -6,6 +6,7 @@
 
 mod context;
 mod credentials;
+pub(crate) mod descriptors;
 mod error_log;
 mod exec_output;
 mod executable;
@@ -19,6 +20,8 @@ mod pod_mounts;
 mod processes;
 pub mod protocol;
 mod server;
+pub mod session;
+mod terminal;
 mod user_namespace;
 
 use std::fs::File;
@@ -132,12 +135,16 @@ fn init(settings: &str) -> io::Result<()> {
     let pod_directory = OpenPodDirectory::open(directory, settings.images.as_deref())?;
     remove_stale_socket(&settings.socket)?;
     let listener = UnixListener::bind(&settings.socket)?;
+    let session_socket = session::socket_path(&settings.socket);
+    remove_stale_socket(&session_socket)?;
+    let session_listener = UnixListener::bind(&session_socket)?;
     pod_mounts::prepare(&settings)?;
     if let Some(hostname) = &settings.hostname {
         rustix::system::sethostname(hostname.as_bytes())?;
     }
     let processes = processes::Processes::new(pod_directory);
     server::start(listener, processes.clone())?;
+    session::start(session_listener, processes.clone())?;
     let mut stdout = io::stdout();
     writeln!(stdout, "{READY_LINE}")?;
     stdout.flush()?;

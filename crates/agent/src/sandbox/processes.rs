@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -12,13 +14,16 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::error_log::log_error;
-use super::launch::launch;
+use super::launch::{Streams, launch, launch_with_streams};
 use super::pod_directory::OpenPodDirectory;
 use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
+use super::session::{Input, SessionMessage, borrowed};
 use super::{exec_output, log};
 
 /// Added to the number of the signal that killed a process, as in shells.
 const SIGNAL_BASE: i32 = 128;
+/// Type of the terminals of commands, unless the container sets one.
+const TERMINAL_TYPE: &str = "xterm";
 /// Concurrent executions of commands: one probe for each container, with a margin.
 const EXECUTIONS_MAX: usize = 64;
 
@@ -37,6 +42,8 @@ struct ProcessTable {
     programs: BTreeMap<String, Program>,
     /// Processes that will be reaped, by PID.
     processes: HashMap<i32, Process>,
+    /// Sessions that were begun.
+    sessions: u64,
     /// Connection to the agent, if any.
     agent: Option<UnixStream>,
 }
@@ -49,6 +56,7 @@ struct Process {
 enum Role {
     Container(String),
     Execution(SyncSender<Exit>),
+    Session { id: u64, agent: UnixStream },
 }
 
 /// Blocks SIGCHLD, which `reap_forever` waits for. Call this before any thread starts. Children start with an empty
@@ -176,6 +184,71 @@ impl Processes {
         Ok(Outcome::TimedOut { output })
     }
 
+    /// Executes a command in a running container. Sends the ends of its streams to `agent`, and its exit later. Returns the
+    /// number of the session.
+    ///
+    /// # Errors
+    /// Errors of the command's start. The container must run.
+    pub fn begin_session(
+        &self,
+        container: &str,
+        command: Vec<String>,
+        input: Input,
+        agent: &UnixStream,
+    ) -> io::Result<u64> {
+        let mut shared = self.lock();
+        let mut program = shared.program_of(container, command)?;
+        let (mut ends, streams) = if input == Input::Terminal {
+            let term = ("TERM".to_owned(), TERMINAL_TYPE.to_owned());
+            program.environment.entry(term.0).or_insert(term.1);
+            let (output, error) = (Stdio::null(), Stdio::null());
+            (Vec::new(), Streams { input, output, error })
+        } else {
+            let (output, output_of_child) = io::pipe()?;
+            let (error, error_of_child) = io::pipe()?;
+            let (output_of_child, error_of_child) = (output_of_child.into(), error_of_child.into());
+            let streams = Streams {
+                input,
+                output: output_of_child,
+                error: error_of_child,
+            };
+            (vec![OwnedFd::from(output), OwnedFd::from(error)], streams)
+        };
+        let agent_of_role = agent.try_clone()?;
+        let launched = launch_with_streams(&program, shared.pid_of(container), &self.directory, streams)?;
+        if let Some(input) = launched.input {
+            ends.insert(0, input);
+        }
+        shared.sessions += 1;
+        let id = shared.sessions;
+        let process = Process {
+            role: Role::Session {
+                id,
+                agent: agent_of_role,
+            },
+            started_at: Timestamp::now(),
+        };
+        shared.processes.insert(launched.pid, process);
+        // With the lock: the exit must not be sent first.
+        let sent = SessionMessage::Started.send(agent, &borrowed(&ends));
+        if let Err(error) = sent {
+            log_error(format_args!("session: {error}"));
+        }
+        Ok(id)
+    }
+
+    /// Kills the process group of a session's command, unless it has exited.
+    pub fn kill_session(&self, session: u64) {
+        let shared = self.lock();
+        let is_of_session =
+            |process: &Process| matches!(process.role, Role::Session { id, .. } if id == session);
+        let found = shared.processes.iter().find(|(_, process)| is_of_session(process));
+        if let Some((pid, _)) = found {
+            // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock.
+            unsafe { libc::kill(-pid, libc::SIGKILL) };
+        }
+    }
+
     /// Reaps children and orphans as long as the sandbox lives.
     ///
     /// # Errors
@@ -248,6 +321,12 @@ impl ProcessTable {
             }
             // The client may have timed out.
             Role::Execution(waiting) => drop(waiting.try_send(exit)),
+            Role::Session { agent, .. } => {
+                // The buffer of the socket holds the two messages of a session.
+                if let Err(error) = (SessionMessage::Exited { code: exit.code }).send(&agent, &[]) {
+                    log_error(format_args!("exit of a session: {error}"));
+                }
+            }
         }
     }
 

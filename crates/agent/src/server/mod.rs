@@ -1,9 +1,10 @@
-//! HTTPS endpoint of the agent for the API server (kubelet's `pkg/kubelet/server`): logs of containers, and reports about
-//! the node.
+//! HTTPS endpoint of the agent for the API server (kubelet's `pkg/kubelet/server`): logs of containers,
+//! streams to Pods, and reports about the node.
 //!
 //! Clients must present the API server's client certificate, signed by the cluster CA. Others get 403.
 
 mod connection_permits;
+mod streaming;
 mod tls;
 
 use std::collections::HashMap;
@@ -28,6 +29,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use connection_permits::{ConnectionPermit, ConnectionPermits};
+use streaming::{StreamError, Streaming};
 
 use crate::logs::{self, ClientGone, LogError, Options};
 use crate::reports::{ReportError, ReportKind, ReportRequest, Reports};
@@ -97,6 +99,8 @@ struct Content {
     node_name: String,
     /// Reports about the node.
     reports: Reports,
+    /// Streams to Pods.
+    streaming: Streaming,
 }
 
 type ServerResponse = Response<BoxBody<Bytes, Infallible>>;
@@ -121,6 +125,7 @@ impl Server {
             listener,
             acceptor,
             content: Arc::new(Content {
+                streaming: Streaming::new(state.clone()),
                 state,
                 node_name: node_name.to_owned(),
                 reports,
@@ -183,7 +188,7 @@ impl Connection {
             let content = Arc::clone(&content);
             async move {
                 Ok::<_, Infallible>(if is_api_server {
-                    content.respond(&request).await
+                    content.respond(request).await
                 } else {
                     text(
                         StatusCode::FORBIDDEN,
@@ -196,18 +201,33 @@ impl Connection {
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
             .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades()
             .await?;
         Ok(())
     }
 }
 
 impl Content {
-    async fn respond(&self, request: &Request<Incoming>) -> ServerResponse {
-        if request.method() != Method::GET {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "expected GET");
+    async fn respond(&self, request: Request<Incoming>) -> ServerResponse {
+        let uri = request.uri().clone();
+        let query = uri.query().unwrap_or_default();
+        let parts: Vec<&str> = uri.path().split('/').skip(1).collect();
+        // Clients upgrade to WebSocket by GET and to SPDY by POST.
+        match (&request.method().clone(), parts.as_slice()) {
+            (&Method::GET | &Method::POST, ["exec", namespace, pod, container]) => {
+                let executed = self.streaming.execute(request, namespace, pod, container);
+                return upgraded(executed);
+            }
+            (&Method::GET | &Method::POST, ["attach", namespace, pod, container]) => {
+                let attached = self.streaming.attach(request, namespace, pod, container);
+                return upgraded(attached);
+            }
+            (&Method::GET | &Method::POST, ["portForward", namespace, pod]) => {
+                return upgraded(self.streaming.forward(request, namespace, pod).await);
+            }
+            (&Method::GET, _) => {}
+            _ => return text(StatusCode::METHOD_NOT_ALLOWED, "expected GET"),
         }
-        let query = request.uri().query().unwrap_or_default();
-        let parts: Vec<&str> = request.uri().path().split('/').skip(1).collect();
         match parts.as_slice() {
             ["containerLogs", namespace, pod, container] => self.log(namespace, pod, container, query),
             ["nodeReports", node, report] => match ReportKind::of_subresource(report) {
@@ -249,6 +269,14 @@ impl Content {
                 text(status, &error.to_string())
             }
         }
+    }
+}
+
+/// Response to a request for streams.
+fn upgraded(result: Result<Response<()>, StreamError>) -> ServerResponse {
+    match result {
+        Ok(response) => response.map(|()| Full::new(Bytes::new()).boxed()),
+        Err(error) => text(error.status(), &error.to_string()),
     }
 }
 

@@ -9,6 +9,7 @@ mod logs;
 mod probes;
 mod restarts;
 mod static_pods;
+mod streams;
 mod termination;
 mod user_namespaces;
 mod volumes;
@@ -93,6 +94,13 @@ fn run_all(filter: Option<&str>) -> Outcome {
             logs::api_server_returns_logs,
             logs::following_ends_with_the_container,
             logs::rejects_clients_without_certificate,
+            streams::commands_have_streams_and_exit_codes,
+            streams::input_passes_through_to_its_end,
+            streams::terminals_have_size_and_name,
+            streams::commands_end_with_their_client,
+            streams::attached_clients_receive_output,
+            streams::ports_are_forwarded,
+            streams::streams_need_the_right_to_create,
             volumes::volumes_are_filled_shared_and_refreshed,
             volumes::pod_waits_for_missing_source,
             volumes::security_context_applies,

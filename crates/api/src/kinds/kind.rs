@@ -18,6 +18,15 @@ pub const SCALE: &str = "scale";
 /// Subresource with the log of a Pod, which the node's agent answers.
 pub const LOG: &str = "log";
 
+/// Subresource with the standard streams of a running container, which the node's agent serves.
+pub const ATTACH: &str = "attach";
+
+/// Subresource that executes a command in a container, which the node's agent serves.
+pub const EXEC: &str = "exec";
+
+/// Subresource that forwards connections to ports of a Pod, which the node's agent serves.
+pub const PORT_FORWARD: &str = "portforward";
+
 /// Subresource with the observation of a Node, which the node's agent answers.
 pub const OBSERVATION: &str = "observation";
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use api::kind;
 use http::HeaderMap;
 
 use crate::access::audit::{AuditContext, attempted_authentication};
@@ -12,6 +13,7 @@ use crate::access::flow_control::{Flow, FlowControl, Subject};
 use crate::failure::Failure;
 use crate::request::request_info::RequestInfo;
 use crate::request::route::Route;
+use crate::request::verb::Verb;
 use crate::transport::connection::source::Source;
 
 /// Admits or refuses requests.
@@ -101,7 +103,22 @@ impl AccessFilter {
         self.allows_anonymous && !self.authorizer.allows_everything()
     }
 
+    /// Authorizes the verb of a request. Streams to Pods need `create` besides, even if the method is GET: a WebSocket
+    /// connection can do as much as a POST (upstream's `AuthorizePodWebsocketUpgradeCreatePermission`).
     fn authorize(&self, request: &AccessRequest<'_>, requester: &Identity) -> Result<(), Failure> {
+        let is_get = request.info.verb == Some(Verb::Get);
+        if let Some(target) = request.info.target()
+            && matches!(
+                target.subresource,
+                Some(kind::ATTACH | kind::EXEC | kind::PORT_FORWARD)
+            )
+            && is_get
+        {
+            let attributes = Attributes::of_target(requester, target, Verb::Create.name(), None);
+            if let AuthorizationDecision::Denied(reason) = self.authorizer.decide(&attributes) {
+                return Err(attributes.refusal(&reason));
+            }
+        }
         with_attributes(request.info, requester, |attributes| {
             let decision = self.authorizer.decide(attributes);
             if let Some(audit_context) = request.audit_context {

@@ -31,7 +31,7 @@ use crate::verbs::call::Call;
 use crate::verbs::discovery;
 use crate::verbs::health;
 use crate::verbs::proxy::reports::NodeReports;
-use crate::verbs::proxy::{AgentClient, PodProxy, logs};
+use crate::verbs::proxy::{AgentClient, PodProxy, logs, streams};
 use crate::verbs::resource::Resources;
 use crate::verbs::reviews::{Reviews, is_review};
 
@@ -303,6 +303,10 @@ impl Handler {
                 let encoded_query = request.uri().query().unwrap_or_default();
                 logs::read(&self.agents, resources, target, query, encoded_query, lifetime).await
             }
+            Some(kind::ATTACH | kind::EXEC | kind::PORT_FORWARD) => {
+                let lifetime = self.begin_long_running(flow, LongRunning::Proxy, revocation)?;
+                streams::connect(&self.agents, resources, target, query, request, lifetime).await
+            }
             Some(kind::OBSERVATION | kind::FLOWS) => {
                 let lifetime = self.begin_long_running(flow, LongRunning::Proxy, revocation)?;
                 let reading = self
@@ -394,16 +398,19 @@ impl Handler {
 fn is_forwarded(target: &Target) -> bool {
     let by_agent = matches!(
         target.subresource,
-        Some(kind::LOG | kind::OBSERVATION | kind::FLOWS)
+        Some(
+            kind::ATTACH | kind::EXEC | kind::LOG | kind::OBSERVATION | kind::FLOWS | kind::PORT_FORWARD
+        )
     );
     target.proxy_path.is_some() || by_agent
 }
 
 /// Label of the request metrics.
 fn label(target: &Target, verb: Verb, query: &Query) -> Label {
-    let verb = match target.proxy_path {
-        Some(_) => "CONNECT",
-        None => verb.metrics_label(),
+    let is_connection = matches!(target.subresource, Some(kind::ATTACH | kind::EXEC | kind::PORT_FORWARD));
+    let verb = match target.proxy_path.is_some() || is_connection {
+        true => "CONNECT",
+        false => verb.metrics_label(),
     };
     Label::new(target, verb, query.has("dryRun"))
 }

@@ -1,6 +1,8 @@
 //! The table of the served kinds.
 
-use super::{FLOWS, Kind, LOG, OBSERVATION, PORTOLAN_GROUP, PROXY, SCALE, Subresource};
+use super::{
+    ATTACH, EXEC, FLOWS, Kind, LOG, OBSERVATION, PORT_FORWARD, PORTOLAN_GROUP, PROXY, SCALE, Subresource,
+};
 use crate::kinds::{batch, certificates, event, multicluster};
 
 /// Verbs of a stored kind, in the order of discovery.
@@ -53,6 +55,16 @@ const LOG_OF_POD: Subresource = Subresource {
     kind: Some("Pod"),
     body_kind: None,
 };
+
+/// Streams to a Pod: a GET upgrades the connection to WebSocket, a POST to SPDY.
+const fn streams(name: &'static str, kind: &'static str) -> Subresource {
+    Subresource {
+        name,
+        verbs: &["create", "get"],
+        kind: Some(kind),
+        body_kind: None,
+    }
+}
 
 /// Report about a node. Upstream has no schema for it.
 const fn report(name: &'static str, kind: &'static str) -> Subresource {
@@ -247,7 +259,14 @@ pub(super) static KINDS: &[Kind] = &[
         singular: "pod",
         short_names: &["po"],
         categories: &["all"],
-        subresources: &[LOG_OF_POD, proxy("PodProxyOptions"), STATUS],
+        subresources: &[
+            streams(ATTACH, "PodAttachOptions"),
+            streams(EXEC, "PodExecOptions"),
+            LOG_OF_POD,
+            streams(PORT_FORWARD, "PodPortForwardOptions"),
+            proxy("PodProxyOptions"),
+            STATUS,
+        ],
         definition: "io.k8s.api.core.v1.Pod",
         has_generation: true,
         delete_returns_object: true,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use api::kind;
 use api::tree::{child, items, number, text};
 use bytes::Bytes;
-use http::{Request, Response, Uri};
+use http::header::{CONNECTION, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -74,16 +75,44 @@ impl AgentClient {
         node_name: &str,
         path_and_query: &str,
     ) -> Result<Response<Incoming>, Failure> {
+        let headers = HeaderMap::new();
+        self.send(resources, node_name, Method::GET, path_and_query, headers)
+            .await
+    }
+
+    /// Sends a request that upgrades the connection to the agent of a node.
+    pub(super) async fn connect(
+        &self,
+        resources: &Resources,
+        node_name: &str,
+        method: Method,
+        path_and_query: &str,
+        mut headers: HeaderMap,
+    ) -> Result<Response<Incoming>, Failure> {
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        self.send(resources, node_name, method, path_and_query, headers).await
+    }
+
+    async fn send(
+        &self,
+        resources: &Resources,
+        node_name: &str,
+        method: Method,
+        path_and_query: &str,
+        headers: HeaderMap,
+    ) -> Result<Response<Incoming>, Failure> {
+        let invalid =
+            |error: http::Error| Failure::bad_request(format!("invalid request to an agent: {error}"));
         let node = node(resources, node_name).await?;
         let uri = Uri::builder()
             .scheme("https")
             .authority(agent_of(&node, node_name)?)
             .path_and_query(path_and_query)
             .build()
-            .map_err(|error| Failure::bad_request(format!("invalid request to an agent: {error}")))?;
-        let request = Request::get(uri)
-            .body(Empty::new())
-            .map_err(|error| Failure::bad_request(format!("invalid request to an agent: {error}")))?;
+            .map_err(invalid)?;
+        let request = Request::builder().method(method).uri(uri);
+        let mut request = request.body(Empty::new()).map_err(invalid)?;
+        *request.headers_mut() = headers;
         timeout(RESPONSE_HEAD_TIMEOUT, self.client.request(request))
             .await
             .map_err(|_| response_timeout())?

@@ -1,5 +1,5 @@
 //! The `proxy` subresource of Pods and Services (API-03). The agents of nodes answer the `log` subresource of Pods
-//! ([`logs`]), and `observation` and `flows` of Nodes ([`reports`]).
+//! ([`logs`]), `exec` and `portforward` ([`streams`]), and `observation` and `flows` of Nodes ([`reports`]).
 //!
 //! Requests are forwarded to Pods only, never to an arbitrary address in Endpoints: the server can reach addresses
 //! that its clients must not reach.
@@ -10,6 +10,7 @@ mod headers;
 pub(crate) mod logs;
 pub(crate) mod reports;
 mod response_head;
+pub(crate) mod streams;
 mod tunnel;
 
 use std::sync::Arc;

@@ -293,17 +293,6 @@ async fn editor_cannot_use_privileged_subresources() {
         ),
         (
             Method::POST,
-            format!("{NAMESPACE}/pods/own/exec?command=sh"),
-            &Value::Null,
-        ),
-        (Method::POST, format!("{NAMESPACE}/pods/own/attach"), &Value::Null),
-        (
-            Method::POST,
-            format!("{NAMESPACE}/pods/own/portforward"),
-            &Value::Null,
-        ),
-        (
-            Method::POST,
             format!("{NAMESPACE}/pods/own/eviction"),
             &Value::Null,
         ),

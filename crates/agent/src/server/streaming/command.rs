@@ -1,0 +1,203 @@
+//! Command in a container, between its processes and the streams of a client.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use streams::protocol::{Stream, TerminalSize};
+use streams::status::CommandResult;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::attach::attach;
+use super::parameters::CommandOptions;
+use super::{Outgoing, READ_BYTES_MAX};
+use crate::logs::ContainerLog;
+use crate::runtime::session::{Session, SessionStreams, Terminal};
+use crate::sandbox::session::SessionRequest;
+
+/// Time without output after which the output of a command that has exited is complete, though another process holds it
+/// open.
+const REST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Operation on a running container.
+pub(super) struct Command {
+    pub options: CommandOptions,
+    pub operation: Operation,
+}
+
+/// Source of the streams.
+pub(super) enum Operation {
+    /// A command is executed.
+    Execute {
+        /// Socket of the sandbox for sessions.
+        socket: PathBuf,
+        container: String,
+    },
+    /// The output of the container is followed.
+    Attach(ContainerLog),
+}
+
+/// Streams of a client.
+pub(super) struct ClientStreams {
+    /// Standard input, which ends with the channel.
+    pub input: Option<mpsc::Receiver<Bytes>>,
+    /// Latest size of the terminal.
+    pub sizes: watch::Receiver<Option<TerminalSize>>,
+    /// Output to the client.
+    pub output: mpsc::Sender<Outgoing>,
+    /// Resolves when the client is gone.
+    pub gone: oneshot::Receiver<()>,
+}
+
+impl Command {
+    /// Runs until the command or the container exits, or the client is gone. The latter kills a command.
+    pub async fn run(self, streams: ClientStreams) -> CommandResult {
+        let (socket, container) = match self.operation {
+            Operation::Attach(log) => return attach(log, streams).await,
+            Operation::Execute { socket, container } => (socket, container),
+        };
+        let request = SessionRequest::Execute {
+            container,
+            command: self.options.command.clone(),
+            has_input: self.options.has_input,
+            has_terminal: self.options.has_terminal,
+        };
+        match Session::execute(socket, request).await {
+            Ok((session, ends)) => copy(session, ends, streams).await,
+            Err(error) => CommandResult::Failed(format!("error executing command in container: {error}")),
+        }
+    }
+}
+
+/// Copies until the command has exited and its output is sent.
+async fn copy(mut session: Session, ends: SessionStreams, streams: ClientStreams) -> CommandResult {
+    let ClientStreams {
+        input,
+        sizes,
+        output,
+        mut gone,
+    } = streams;
+    let (exited, has_exited) = watch::channel(false);
+    let mut outputs = JoinSet::new();
+    // Ends with this function: a command need not read its input.
+    let mut inputs = JoinSet::new();
+    match ends {
+        SessionStreams::Pipes {
+            input: pipe,
+            output: standard,
+            error,
+        } => {
+            if let (Some(input), Some(pipe)) = (input, pipe) {
+                inputs.spawn(write_pipe(input, pipe));
+            }
+            for (stream, mut pipe) in [(Stream::Output, standard), (Stream::Error, error)] {
+                let (output, has_exited) = (output.clone(), has_exited.clone());
+                outputs.spawn(async move {
+                    let mut buffer = vec![0; READ_BYTES_MAX];
+                    while let Some(length) = next(pipe.read(&mut buffer), &has_exited).await {
+                        let bytes = Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default());
+                        if output.send((stream, bytes)).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        }
+        SessionStreams::Terminal(terminal) => {
+            let terminal = Arc::new(terminal);
+            inputs.spawn(resize(sizes, Arc::clone(&terminal)));
+            if let Some(input) = input {
+                inputs.spawn(write_terminal(input, Arc::clone(&terminal)));
+            }
+            outputs.spawn(read_terminal(terminal, output.clone(), has_exited));
+        }
+    }
+    let finished = async {
+        let exit = session.exit().await;
+        exited.send_replace(true);
+        while outputs.join_next().await.is_some() {}
+        exit
+    };
+    tokio::select! {
+        exit = finished => match exit {
+            Ok(code) => CommandResult::Exited(code),
+            Err(error) => CommandResult::Failed(format!("the sandbox of the container ended: {error}")),
+        },
+        _ = &mut gone => CommandResult::Failed("the client is gone".to_owned()),
+        () = output.closed() => CommandResult::Failed("the client is gone".to_owned()),
+    }
+}
+
+/// Length of the next read; `None` at the end, or if nothing comes after the exit of the command.
+async fn next(
+    read: impl Future<Output = io::Result<usize>>,
+    has_exited: &watch::Receiver<bool>,
+) -> Option<usize> {
+    let mut has_exited = has_exited.clone();
+    let rest = async {
+        // An error means that the command has exited as well.
+        has_exited.wait_for(|exited| *exited).await.ok();
+        tokio::time::sleep(REST_TIMEOUT).await;
+    };
+    tokio::select! {
+        biased;
+        read = read => read.ok().filter(|length| *length > 0),
+        () = rest => None,
+    }
+}
+
+async fn write_pipe(mut input: mpsc::Receiver<Bytes>, mut pipe: pipe::Sender) {
+    while let Some(bytes) = input.recv().await {
+        // The command may close its input; the client is not told, as in upstream.
+        if pipe.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn write_terminal(mut input: mpsc::Receiver<Bytes>, terminal: Arc<Terminal>) {
+    while let Some(bytes) = input.recv().await {
+        if terminal.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_terminal(
+    terminal: Arc<Terminal>,
+    output: mpsc::Sender<Outgoing>,
+    has_exited: watch::Receiver<bool>,
+) {
+    let mut buffer = vec![0; READ_BYTES_MAX];
+    while let Some(length) = next(terminal.read(&mut buffer), &has_exited).await {
+        let bytes = Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default());
+        if output.send((Stream::Output, bytes)).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn resize(mut sizes: watch::Receiver<Option<TerminalSize>>, terminal: Arc<Terminal>) {
+    loop {
+        let size = *sizes.borrow_and_update();
+        if let Some(Err(error)) = size.map(|size| terminal.resize(size)) {
+            tracing::debug!(%error, "size of a terminal not set");
+        }
+        if sizes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Waits for the end of a task, for a bounded time.
+pub(super) async fn finish_within<T>(limit: Duration, task: impl Future<Output = T>) {
+    if timeout(limit, task).await.is_err() {
+        tracing::debug!("client did not close its streams in time");
+    }
+}

@@ -1,0 +1,295 @@
+//! Streams over SPDY, and commands over them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use streams::protocol::{CommandProtocol, Stream, TerminalSize};
+use streams::spdy::{Connection, Event, Headers, Role};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::command::{ClientStreams, Command, finish_within};
+use super::{MESSAGES_WAITING_MAX, READ_BYTES_MAX};
+
+/// Time in which the client opens the streams of a command (upstream's `DefaultStreamCreationTimeout`).
+const STREAMS_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time in which the client closes the connection after the server.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Writes that wait.
+const WRITES_WAITING_MAX: usize = 4;
+
+/// Stream that the client opened.
+pub(super) struct SpdyStream {
+    /// Headers of the stream.
+    pub headers: Headers,
+    /// Received data; ends when the client sends no more.
+    pub received: mpsc::Receiver<Bytes>,
+    /// Sender of data.
+    pub sender: StreamSender,
+}
+
+/// Sender of one stream. The stream ends in both directions when it is dropped without an end.
+pub(super) struct StreamSender {
+    stream: u32,
+    state: Arc<Mutex<Connection>>,
+    writes: mpsc::Sender<Bytes>,
+}
+
+impl StreamSender {
+    /// Sends data, and ends this direction if `is_last`.
+    ///
+    /// # Errors
+    /// `BrokenPipe` if the connection has ended.
+    pub async fn send(&self, bytes: &[u8], is_last: bool) -> io::Result<()> {
+        let output = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.send(self.stream, bytes, is_last);
+            state.take_output()
+        };
+        let sent = self.writes.send(output).await;
+        sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// Connection with its tasks.
+pub(super) struct Server {
+    /// Streams that the client opens.
+    pub opened: mpsc::Receiver<SpdyStream>,
+    reading: JoinHandle<()>,
+    writing: JoinHandle<()>,
+}
+
+impl Server {
+    /// Starts the tasks. `present` is dropped when the client is gone.
+    pub fn start<S>(io: S, present: oneshot::Sender<()>) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let (read, write) = tokio::io::split(io);
+        let (writes, pending) = mpsc::channel(WRITES_WAITING_MAX);
+        let (streams, opened) = mpsc::channel(MESSAGES_WAITING_MAX);
+        let reader = Reader {
+            state: Arc::new(Mutex::new(Connection::new(Role::Server))),
+            writes: Some(writes),
+            streams: Some(streams),
+            received: HashMap::new(),
+        };
+        let reading = tokio::spawn(async move {
+            let _present = present;
+            if let Err(error) = reader.run(read).await {
+                tracing::debug!(%error, "SPDY connection ended");
+            }
+        });
+        let writing = tokio::spawn(write_all(write, pending));
+        Self {
+            opened,
+            reading,
+            writing,
+        }
+    }
+
+    /// Opens no more streams, sends all data, and waits until the client closes the connection.
+    pub async fn finish(self) {
+        let Self {
+            opened,
+            reading,
+            writing,
+        } = self;
+        drop(opened);
+        finish_within(CLOSE_TIMEOUT, writing).await;
+        let abort = reading.abort_handle();
+        finish_within(CLOSE_TIMEOUT, reading).await;
+        abort.abort();
+    }
+}
+
+struct Reader {
+    state: Arc<Mutex<Connection>>,
+    /// `None` when no more streams are accepted: the writer ends with the last sender.
+    writes: Option<mpsc::Sender<Bytes>>,
+    /// `None` when no more streams are accepted.
+    streams: Option<mpsc::Sender<SpdyStream>>,
+    received: HashMap<u32, mpsc::Sender<Bytes>>,
+}
+
+impl Reader {
+    async fn run(mut self, mut read: impl AsyncRead + Unpin) -> io::Result<()> {
+        let mut buffer = vec![0; READ_BYTES_MAX];
+        loop {
+            let closed = async {
+                match &self.streams {
+                    Some(streams) => streams.closed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let length = tokio::select! {
+                length = read.read(&mut buffer) => length?,
+                () = closed => {
+                    (self.streams, self.writes) = (None, None);
+                    continue;
+                }
+            };
+            if length == 0 {
+                return Ok(());
+            }
+            let bytes = buffer.get(..length).unwrap_or_default();
+            self.receive(bytes).await?;
+        }
+    }
+
+    async fn receive(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let (events, output) = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let events = state.receive(bytes).map_err(io::Error::other)?;
+            for event in &events {
+                if let Event::Opened { stream, .. } = event {
+                    state.accept(*stream).map_err(io::Error::other)?;
+                }
+            }
+            (events, state.take_output())
+        };
+        let writes = self.writes.clone();
+        if let Some(writes) = &writes
+            && !output.is_empty()
+        {
+            let sent = writes.send(output).await;
+            sent.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        }
+        for event in events {
+            match event {
+                Event::Opened { stream, headers } => {
+                    if let (Some(streams), Some(writes)) = (&self.streams, &writes) {
+                        let (sender, received) = mpsc::channel(MESSAGES_WAITING_MAX);
+                        self.received.insert(stream, sender);
+                        let opened = SpdyStream {
+                            headers,
+                            received,
+                            sender: StreamSender {
+                                stream,
+                                state: Arc::clone(&self.state),
+                                writes: writes.clone(),
+                            },
+                        };
+                        // An error means that the session ends; the loop notices it.
+                        streams.send(opened).await.ok();
+                    }
+                }
+                Event::Data { stream, bytes } => {
+                    let Some(sender) = self.received.get(&stream) else { continue };
+                    if sender.send(bytes).await.is_err() {
+                        self.received.remove(&stream);
+                    }
+                }
+                Event::Finished { stream } | Event::Reset { stream } => {
+                    self.received.remove(&stream);
+                }
+                Event::Accepted { .. } | Event::GoAway => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn write_all(mut write: impl AsyncWrite + Unpin, mut pending: mpsc::Receiver<Bytes>) {
+    while let Some(bytes) = pending.recv().await {
+        let written = write.write_all(&bytes).await;
+        if let Err(error) = written {
+            tracing::debug!(%error, "SPDY frames not sent");
+            return;
+        }
+        if pending.is_empty()
+            && let Err(error) = write.flush().await
+        {
+            tracing::debug!(%error, "SPDY frames not sent");
+            return;
+        }
+    }
+    if let Err(error) = write.shutdown().await {
+        tracing::debug!(%error, "SPDY connection not closed");
+    }
+}
+
+/// Serves a command.
+pub(super) async fn serve_command<S>(io: S, protocol: CommandProtocol, command: Command)
+where
+    S: AsyncRead + AsyncWrite + Send + 'static,
+{
+    let (present, gone) = oneshot::channel();
+    let mut server = Server::start(io, present);
+    let opened = timeout(STREAMS_TIMEOUT, open_streams(&mut server, protocol, &command)).await;
+    let Ok(Some(mut opened)) = opened else {
+        tracing::debug!("client did not open the streams of its command in time");
+        return server.finish().await;
+    };
+    let (sizes, sizes_of_command) = watch::channel(None);
+    if let Some(resizes) = opened.remove(&Stream::Resize) {
+        tokio::spawn(receive_sizes(resizes, sizes));
+    }
+    let (output, mut pending) = mpsc::channel(MESSAGES_WAITING_MAX);
+    let streams = ClientStreams {
+        input: opened.remove(&Stream::Input).map(|stream| stream.received),
+        sizes: sizes_of_command,
+        output,
+        gone,
+    };
+    let sending = async {
+        while let Some((stream, bytes)) = pending.recv().await {
+            if let Some(stream) = opened.get(&stream)
+                && stream.sender.send(&bytes, false).await.is_err()
+            {
+                return opened;
+            }
+        }
+        opened
+    };
+    let (result, opened) = tokio::join!(command.run(streams), sending);
+    let status = match protocol.has_status {
+        true => result.status(),
+        false => result.text(),
+    };
+    for (kind, stream) in &opened {
+        let last = if *kind == Stream::Status { status.as_slice() } else { &[] };
+        if let Err(error) = stream.sender.send(last, true).await {
+            tracing::debug!(%error, "end of a stream not sent");
+        }
+    }
+    drop(opened);
+    server.finish().await;
+}
+
+/// Waits for the streams of a command. Returns `None` if the client is gone.
+async fn open_streams(
+    server: &mut Server,
+    protocol: CommandProtocol,
+    command: &Command,
+) -> Option<BTreeMap<Stream, SpdyStream>> {
+    let has_sizes = command.options.has_terminal && protocol.has_resize;
+    let others = [Stream::Status]
+        .into_iter()
+        .chain(has_sizes.then_some(Stream::Resize));
+    let expected: Vec<Stream> = command.options.streams().chain(others).collect();
+    let mut opened = BTreeMap::new();
+    while expected.iter().any(|stream| !opened.contains_key(stream)) {
+        let stream = server.opened.recv().await?;
+        let name = stream.headers.get("streamtype").map(String::as_str);
+        if let Some(kind) = name.and_then(Stream::of_type) {
+            opened.insert(kind, stream);
+        }
+    }
+    Some(opened)
+}
+
+async fn receive_sizes(mut resizes: SpdyStream, sizes: watch::Sender<Option<TerminalSize>>) {
+    // Each size is one JSON value. They may arrive in one frame, or end with a newline.
+    while let Some(message) = resizes.received.recv().await {
+        let last = message.split(|byte| *byte == b'\n').rev().find_map(TerminalSize::parse);
+        if last.is_some() {
+            sizes.send_replace(last);
+        }
+    }
+}

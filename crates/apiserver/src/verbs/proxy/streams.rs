@@ -1,0 +1,146 @@
+//! The subresources `attach`, `exec` and `portforward` of Pods: the upgraded connection leads to the agent of the Pod's node.
+
+use std::fmt::Write;
+
+use api::kind;
+use api::tree::{child, text};
+use http::header::{
+    HeaderName, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
+    UPGRADE,
+};
+use http::{HeaderMap, Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::agent::{AgentClient, error_text};
+use super::destination::find;
+use super::{headers, logs, tunnel};
+use crate::failure::Failure;
+use crate::request::query::Query;
+use crate::request::route::Target;
+use crate::transport::long_running::RequestLifetime;
+use crate::transport::response::{self, ApiResponse};
+use crate::verbs::resource::Resources;
+
+/// Header in which SPDY clients list protocols.
+const STREAM_PROTOCOL: HeaderName = HeaderName::from_static("x-stream-protocol-version");
+/// Headers of an upgrade that the agent receives. Compression of WebSocket messages is not offered.
+const FORWARDED: [HeaderName; 5] = [
+    UPGRADE,
+    SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_VERSION,
+    STREAM_PROTOCOL,
+];
+/// Parameters of a command, with the names of the kubelet.
+const STREAMS: [(&str, &str); 4] = [
+    ("stdin", "input"),
+    ("stdout", "output"),
+    ("stderr", "error"),
+    ("tty", "tty"),
+];
+
+/// Connects a client with the agent of the Pod's node. The connection ends with `lifetime`.
+pub(crate) async fn connect(
+    agents: &AgentClient,
+    resources: &Resources,
+    target: &Target,
+    query: &Query,
+    mut request: Request<Incoming>,
+    mut lifetime: RequestLifetime,
+) -> Result<ApiResponse, Failure> {
+    let pod = find(resources, target, "pods", target.name()).await?;
+    let path = path(&pod, target, query)?;
+    let node_name = text(child(&pod, "spec"), "nodeName");
+    if node_name.is_empty() {
+        return Err(Failure::bad_request(format!(
+            "pod {} does not have a host assigned",
+            target.name()
+        )));
+    }
+    if !headers::is_upgrade(request.headers()) {
+        return Err(Failure::bad_request("Upgrade request required"));
+    }
+    let method = request.method().clone();
+    let upgrade = forwarded_headers(request.headers());
+    let client = hyper::upgrade::on(&mut request);
+    let connecting = agents.connect(resources, node_name, method, &path, upgrade);
+    let mut response = lifetime.during(connecting).await?;
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Err(failure(response, node_name).await);
+    }
+    response.headers_mut().remove(SEC_WEBSOCKET_EXTENSIONS);
+    let agent = hyper::upgrade::on(&mut response);
+    tokio::spawn(tunnel::run(client, agent, resources.shutdown.clone(), lifetime));
+    Ok(response::proxied(response))
+}
+
+/// Path and query of the agent for a request.
+fn path(pod: &serde_json::Value, target: &Target, query: &Query) -> Result<String, Failure> {
+    let (namespace, name) = (target.namespace(), target.name());
+    if target.subresource == Some(kind::PORT_FORWARD) {
+        return Ok(format!("/portForward/{namespace}/{name}"));
+    }
+    let container = logs::container(pod, name, query.text("container"))?;
+    if STREAMS[..3].iter().all(|(parameter, _)| query.flag(parameter) != Some(true)) {
+        return Err(Failure::bad_request(
+            "you must specify at least 1 of stdin, stdout, stderr",
+        ));
+    }
+    let operation = match target.subresource {
+        Some(kind::ATTACH) => "attach",
+        _ => "exec",
+    };
+    let mut path = format!("/{operation}/{namespace}/{name}/{container}?");
+    for (parameter, of_agent) in STREAMS {
+        if query.flag(parameter) == Some(true) {
+            path.push_str(of_agent);
+            path.push_str("=1&");
+        }
+    }
+    for word in query.all("command") {
+        path.push_str("command=");
+        encode(word, &mut path);
+        path.push('&');
+    }
+    path.truncate(path.len() - 1);
+    Ok(path)
+}
+
+/// Appends a text with percent-encoding.
+fn encode(text: &str, to: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => to.push(char::from(byte)),
+            // Writing to a string does not fail.
+            _ => write!(to, "%{byte:02X}").unwrap_or_default(),
+        }
+    }
+}
+
+fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
+    let mut forwarded = HeaderMap::new();
+    for name in FORWARDED {
+        for value in headers.get_all(&name) {
+            forwarded.append(name.clone(), value.clone());
+        }
+    }
+    forwarded
+}
+
+/// Converts an agent's error response to a failure.
+async fn failure(response: Response<Incoming>, node_name: &str) -> Failure {
+    let status = response.status();
+    let message = error_text(response).await;
+    match status {
+        StatusCode::BAD_REQUEST => Failure::bad_request(message),
+        StatusCode::FORBIDDEN => Failure::new(StatusCode::FORBIDDEN, "Forbidden", message),
+        StatusCode::NOT_FOUND => Failure::new(StatusCode::NOT_FOUND, "NotFound", message),
+        StatusCode::TOO_MANY_REQUESTS => Failure::busy(message),
+        _ => Failure::unavailable(format!(
+            "the agent of node {node_name:?} answered {status}: {message}"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

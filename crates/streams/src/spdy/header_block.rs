@@ -1,0 +1,139 @@
+//! Compressed header blocks. Compression has a context for each direction of a connection.
+
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+
+use super::dictionary::dictionary;
+use super::{Headers, ProtocolError};
+
+/// Longest header block after decompression. Streams to containers have about 100 bytes.
+pub const HEADER_BYTES_MAX: usize = 16 << 10;
+/// Headers of one block.
+const HEADERS_MAX: usize = 64;
+/// Space that one call of the compressor gets.
+const CHUNK_BYTES: usize = 1 << 10;
+/// Window of the compressor: the dictionary and some headers fit.
+const LEVEL: u32 = 6;
+
+/// Decompressor of one direction.
+pub(super) struct HeaderDecoder {
+    stream: Decompress,
+}
+
+/// Compressor of one direction.
+pub(super) struct HeaderEncoder {
+    stream: Compress,
+}
+
+impl HeaderDecoder {
+    pub fn new() -> Self {
+        Self {
+            stream: Decompress::new(true),
+        }
+    }
+
+    /// Decompresses and parses a block.
+    pub fn decode(&mut self, block: &[u8]) -> Result<Headers, ProtocolError> {
+        parse(&self.inflate(block)?)
+    }
+
+    fn inflate(&mut self, block: &[u8]) -> Result<Vec<u8>, ProtocolError> {
+        let mut plain = Vec::new();
+        let mut rest = block;
+        let mut chunk = [0; CHUNK_BYTES];
+        loop {
+            let (read_before, written_before) = (self.stream.total_in(), self.stream.total_out());
+            let result = self.stream.decompress(rest, &mut chunk, FlushDecompress::Sync);
+            let read = length(self.stream.total_in() - read_before);
+            let written = length(self.stream.total_out() - written_before);
+            rest = rest.get(read..).unwrap_or_default();
+            plain.extend(chunk.iter().take(written));
+            if plain.len() > HEADER_BYTES_MAX {
+                return Err(ProtocolError::HeadersTooLarge);
+            }
+            match result {
+                Ok(Status::StreamEnd) => return Err(ProtocolError::Compression),
+                Ok(_) if rest.is_empty() && written < CHUNK_BYTES => return Ok(plain),
+                Ok(_) if read == 0 && written == 0 => return Err(ProtocolError::Compression),
+                Ok(_) => {}
+                Err(error) if error.needs_dictionary().is_some() => {
+                    let set = self.stream.set_dictionary(&dictionary());
+                    set.map_err(|_| ProtocolError::Compression)?;
+                }
+                Err(_) => return Err(ProtocolError::Compression),
+            }
+        }
+    }
+}
+
+impl HeaderEncoder {
+    pub fn new() -> Self {
+        let mut stream = Compress::new(Compression::new(LEVEL), true);
+        // A new compressor accepts a dictionary; without it the peer reads the same headers.
+        stream.set_dictionary(&dictionary()).ok();
+        Self { stream }
+    }
+
+    /// Encodes and compresses headers.
+    pub fn encode(&mut self, headers: &Headers) -> Result<Vec<u8>, ProtocolError> {
+        let mut plain = Vec::new();
+        plain.extend(count(headers.len())?);
+        for (name, value) in headers {
+            for text in [name, value] {
+                plain.extend(count(text.len())?);
+                plain.extend(text.as_bytes());
+            }
+        }
+        let mut block = Vec::new();
+        let mut rest = plain.as_slice();
+        loop {
+            block.reserve(CHUNK_BYTES);
+            let before = self.stream.total_in();
+            let result = self.stream.compress_vec(rest, &mut block, FlushCompress::Sync);
+            result.map_err(|_| ProtocolError::Compression)?;
+            let read = length(self.stream.total_in() - before);
+            rest = rest.get(read..).unwrap_or_default();
+            if rest.is_empty() && block.len() < block.capacity() {
+                return Ok(block);
+            }
+        }
+    }
+}
+
+fn length(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+fn count(length: usize) -> Result<[u8; 4], ProtocolError> {
+    let length = u32::try_from(length).map_err(|_| ProtocolError::HeadersTooLarge)?;
+    Ok(length.to_be_bytes())
+}
+
+fn parse(plain: &[u8]) -> Result<Headers, ProtocolError> {
+    let (pairs, mut rest) = number(plain)?;
+    if pairs > HEADERS_MAX {
+        return Err(ProtocolError::HeadersTooLarge);
+    }
+    let mut headers = Headers::new();
+    for _ in 0..pairs {
+        let (name, after) = string(rest)?;
+        let (value, after) = string(after)?;
+        rest = after;
+        if headers.insert(name.to_ascii_lowercase(), value).is_some() {
+            return Err(ProtocolError::Headers);
+        }
+    }
+    Ok(headers)
+}
+
+fn number(bytes: &[u8]) -> Result<(usize, &[u8]), ProtocolError> {
+    let (number, rest) = bytes.split_first_chunk::<4>().ok_or(ProtocolError::Headers)?;
+    let number = usize::try_from(u32::from_be_bytes(*number)).map_err(|_| ProtocolError::Headers)?;
+    Ok((number, rest))
+}
+
+fn string(bytes: &[u8]) -> Result<(String, &[u8]), ProtocolError> {
+    let (length, rest) = number(bytes)?;
+    let (text, rest) = rest.split_at_checked(length).ok_or(ProtocolError::Headers)?;
+    let text = String::from_utf8(text.to_vec()).map_err(|_| ProtocolError::Headers)?;
+    Ok((text, rest))
+}
