@@ -102,6 +102,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         node.enter(|| rates(flags, direct, service, &proxy))??;
         node.enter(|| streams(flags, direct, service, &proxy))??;
         node.enter(|| memory(flags, service, &mut proxy))??;
+        drop(proxy);
+        if group.is_some() {
+            ControlGroup::remove_all(&process())?;
+        }
         Ok(())
     })
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -90,7 +90,6 @@ impl Maps {
     }
 
     fn descriptors(&self) -> MapDescriptors {
-        use std::os::fd::AsRawFd;
         MapDescriptors {
             frontends: self.frontends.as_raw_fd(),
             endpoints: self.endpoints.as_raw_fd(),
@@ -124,9 +123,10 @@ impl Objects {
             .metadata()
             .map(|found| found.ino())
             .map_err(|source| ControlGroupError::Read { source })?;
-        let only_namespace = match options.serves_pods {
-            true => None,
-            false => Some(namespace_cookie().map_err(EbpfError::Namespace)?),
+        let only_namespace = if options.serves_pods {
+            None
+        } else {
+            Some(namespace_cookie().map_err(EbpfError::Namespace)?)
         };
         let pins = pin_directory(&options.pins)
             .inspect_err(|error| {
