@@ -1,6 +1,6 @@
 //! Event loop of the assigner: watch events in, writes in tasks, at most one per object.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Writes of Services, AddressPools and Events.
 
 use api::object::{AddressPool, IngressPort, Resource, Service};
-use client::events::{EventRecorder, EventText, Notice, ObjectReference};
+use client::events::{EventRecorder, EventText};
 use client::{Client, ClientError, MERGE_PATCH, STRATEGIC_PATCH, WallClock};
 use http::Method;
 use jiff::Timestamp;

@@ -100,7 +100,7 @@ fn bird_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate()
             fixture.directory.path(),
             "protocol bfd { interface \"*\" { interval 50 ms; multiplier 3; }; }
              protocol bgp node1 {
-                local as 64512; neighbor 172.30.0.11 as 64512; connect delay time 1; connect retry time 1; bfd on;
+                local as 64512; neighbor 172.30.0.11 as 64512; connect delay time 1; connect retry time 1; direct; bfd on;
                 ipv4 { import all; export none; };
              }",
         );
