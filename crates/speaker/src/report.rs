@@ -82,7 +82,6 @@ pub(crate) struct ReportedPeer {
 #[derive(Debug, Default)]
 pub(crate) struct Reported {
     pub(crate) peers: BTreeMap<String, ReportedPeer>,
-    pub(crate) services: Vec<(String, IpAddr)>,
     pub(crate) faults: Vec<String>,
     pub(crate) drain: Option<String>,
 }
@@ -90,7 +89,6 @@ pub(crate) struct Reported {
 /// Metrics and status of a speaker.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    node_name: Mutex<String>,
     reported: Mutex<Reported>,
 }
 
@@ -142,10 +140,6 @@ pub struct SessionStatus {
 }
 
 impl Metrics {
-    pub(crate) fn set_node_name(&self, name: &str) {
-        name.clone_into(&mut self.node_name.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
     pub(crate) fn set(&self, reported: Reported) {
         *self.reported.lock().unwrap_or_else(PoisonError::into_inner) = reported;
     }
@@ -223,12 +217,6 @@ impl Metrics {
         );
         drop(reported);
         text.finish()
-    }
-
-    /// Addresses that this node announces by BGP, each with its Service.
-    pub fn announced(&self) -> Vec<(String, IpAddr)> {
-        let reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        reported.services.clone()
     }
 }
 

@@ -16,6 +16,7 @@ fn reports_components_of_this_process_only() {
         node_name: "node-1".to_owned(),
         assigner: Some(Arc::default()),
         announcer: Some(Arc::default()),
+        speaker: Some(Arc::default()),
         edge: Some(Arc::default()),
         client: Some(client.expect("a client")),
         election: Some(("lock".to_owned(), watch::Sender::new(true).subscribe())),
@@ -26,6 +27,7 @@ fn reports_components_of_this_process_only() {
         "service_controller_loadbalancer_sync_total 0",
         "portolan_announcer_probes_sent_total 0",
         "leader_election_master_status{name=\"lock\"} 1",
+        "portolan_bgp_faults 0",
         "# TYPE rest_client_requests_total counter",
     ] {
         assert!(text.contains(name), "{text}");

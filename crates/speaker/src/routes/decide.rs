@@ -46,8 +46,8 @@ impl Drain {
 pub(crate) struct NodeRoutes {
     /// Routes by peer. Peers that do not select this node are missing.
     pub(crate) peers: BTreeMap<Name, Routes>,
-    /// Services with announced addresses: UID, and for each address its peers.
-    pub(crate) services: BTreeMap<ObjectKey, (String, BTreeMap<IpAddr, BTreeSet<Name>>)>,
+    /// UIDs of the Services with announced addresses.
+    pub(crate) services: BTreeMap<ObjectKey, String>,
     /// Routes with too many communities, which were left out.
     pub(crate) excess_communities: usize,
 }
@@ -130,11 +130,7 @@ impl Decision<'_> {
                 }
                 let route = Arc::make_mut(peer_routes.entry(prefix).or_default());
                 routes.excess_communities += usize::from(!extend(route, advertisement, self.drain));
-                let (_, addresses) = routes
-                    .services
-                    .entry(key.clone())
-                    .or_insert_with(|| (service.uid.clone(), BTreeMap::new()));
-                addresses.entry(address).or_default().insert(name.clone());
+                routes.services.insert(key.clone(), service.uid.clone());
             }
         }
     }

@@ -63,7 +63,6 @@ pub async fn run(
     metrics: Arc<Metrics>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), SpeakError> {
-    metrics.set_node_name(&settings.node_name);
     let mut speaker = Speaker::start(client, settings, metrics)?;
     let steps = async {
         loop {

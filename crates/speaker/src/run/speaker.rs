@@ -326,17 +326,12 @@ impl Speaker {
             };
             reported.peers.insert(display(name), entry);
         }
-        for (key, (_, addresses)) in &routes.services {
-            reported
-                .services
-                .extend(addresses.keys().map(|address| (key.to_string(), *address)));
-        }
         self.metrics.set(reported);
         self.record_events(routes);
     }
 
     fn record_events(&mut self, routes: &NodeRoutes) {
-        for (key, (uid, _)) in &routes.services {
+        for (key, uid) in &routes.services {
             if self.announced.insert(key.clone()) {
                 let message = format!(
                     "announcing from node {:?} with protocol \"bgp\"",
