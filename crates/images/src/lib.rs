@@ -29,6 +29,8 @@ mod reference;
 mod registry;
 mod settings;
 mod store;
+#[cfg(test)]
+mod test_images;
 
 pub use config::{ConfigError, ImageConfig};
 pub use digest::{Algorithm, Digest, DigestError};

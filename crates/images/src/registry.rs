@@ -15,6 +15,8 @@ mod session;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod toy;
 
 use crate::digest::Digest;
 

@@ -231,6 +231,7 @@ fn entry(header: &Header, preceding: Preceding, size: u64) -> Result<Entry, Entr
         return Err(EntryError::PathBytes);
     }
     let kind = entry_kind(header, &path)?;
+    let fields = header.as_old();
     let id = |extended: Option<u64>, own: io::Result<u64>, name| {
         let id = extended.or(own.ok()).and_then(|id| u32::try_from(id).ok());
         // The highest value means "unchanged" to the kernel.
@@ -246,9 +247,9 @@ fn entry(header: &Header, preceding: Preceding, size: u64) -> Result<Entry, Entr
     });
     Ok(Entry {
         kind,
-        mode: header.mode().map_err(|_| EntryError::Number("mode"))? & 0o7777,
-        user: id(extended.user, header.uid(), "user ID")?,
-        group: id(extended.group, header.gid(), "group ID")?,
+        mode: number(&fields.mode, header.mode()).map_err(|_| EntryError::Number("mode"))? & 0o7777,
+        user: id(extended.user, number(&fields.uid, header.uid()), "user ID")?,
+        group: id(extended.group, number(&fields.gid, header.gid()), "group ID")?,
         modified,
         size,
         attributes: extended.attributes,
@@ -280,6 +281,14 @@ fn entry_kind(header: &Header, path: &[u8]) -> Result<EntryKind, EntryError> {
         EntryType::GNUSparse => return Err(EntryError::Sparse),
         other => return Err(EntryError::Kind(char::from(other.as_byte()))),
     })
+}
+
+/// Value of a numeric field. A field without digits counts as zero, as GNU tar and Go read it.
+fn number<N: Default>(field: &[u8], value: io::Result<N>) -> io::Result<N> {
+    if field.iter().all(|byte| matches!(byte, 0 | b' ')) {
+        return Ok(N::default());
+    }
+    value
 }
 
 fn until_zero(mut text: Vec<u8>) -> Vec<u8> {

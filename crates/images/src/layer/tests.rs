@@ -1,5 +1,4 @@
 use std::fs;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
@@ -9,6 +8,7 @@ use tar::{Builder, EntryType, Header};
 use tempfile::TempDir;
 
 use super::*;
+use crate::test_images::{gzip, zstd};
 
 mod hostile;
 mod model;
@@ -121,16 +121,6 @@ impl Destination {
 
 fn is_root_user() -> bool {
     rustix::process::geteuid().is_root()
-}
-
-fn gzip(content: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(content).expect("compressed");
-    encoder.finish().expect("compressed")
-}
-
-fn zstd(content: &[u8]) -> Vec<u8> {
-    ruzstd::encoding::compress_to_vec(content, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
 #[test]
