@@ -21,7 +21,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Run one component",
         &["apiserver", "controllers", "balancer", "proxy", "dns", "agent"],
     ),
-    ("Administer", &["manifests", "backend", "store", "kubeconfig"]),
+    (
+        "Administer",
+        &["manifests", "backend", "image", "store", "kubeconfig"],
+    ),
     (
         "Inspect",
         &[
@@ -101,6 +104,9 @@ pub enum Command {
     /// Add, list and remove non-Pod backends of a Service, with health checks
     #[command(subcommand)]
     Backend(commands::backend::Command),
+    /// Pull, load, list and remove the container images of this host
+    #[command(subcommand)]
+    Image(commands::image::Command),
     /// Copy, snapshot, restore, verify and re-encrypt the data of the API server
     Store(commands::store::Flags),
     /// Print the kubeconfig of a component or user, or edit the kubeconfig of kubectl

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cli::{self, Command};
 use crate::commands::{
     agent, apiserver, backend, balancer, chart, completions, controllers, dns, doctor, down, env, explain,
-    flows, join, kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store, token,
+    flows, image, join, kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store, token,
     top, trace, up, version,
 };
 use crate::error::CommandError;
@@ -32,6 +32,7 @@ pub fn run(command: Command) -> Result<ExitCode, CommandError> {
         Command::Dns(flags) => dns::run(*flags),
         Command::Agent(flags) => agent::run(flags),
         Command::Backend(command) => backend::run(&command),
+        Command::Image(command) => image::run(&command),
         Command::Store(flags) => store::run(flags),
         Command::Kubeconfig(flags) => kubeconfig::run(&flags),
         Command::Doctor(flags) => doctor::run(&flags),

@@ -13,6 +13,7 @@ pub mod down;
 pub mod env;
 pub mod explain;
 pub mod flows;
+pub mod image;
 pub mod join;
 pub mod kubeconfig;
 pub mod leave;
