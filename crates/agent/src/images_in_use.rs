@@ -52,16 +52,18 @@ impl ImagesInUse {
     pub fn hold(&self, uid: &str, container: &str, image: &ImageId) -> Result<(), HoldError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let is_held = held.values().any(|other| other == image);
-        held.insert((uid.to_owned(), container.to_owned()), image.clone());
+        let key = (uid.to_owned(), container.to_owned());
+        held.insert(key.clone(), image.clone());
         if is_held {
             return Ok(());
         }
-        let missing = self.store.protect(HOLDER, &held.values().cloned().collect())?;
-        if missing.contains(image) {
-            held.remove(&(uid.to_owned(), container.to_owned()));
-            return Err(HoldError::Removed);
-        }
-        Ok(())
+        let result = match self.store.protect(HOLDER, &held.values().cloned().collect()) {
+            Ok(missing) if missing.contains(image) => Err(HoldError::Removed),
+            Ok(_) => return Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        held.remove(&key);
+        result
     }
 
     /// Releases the images of a Pod. Blocks on the lock of the store.

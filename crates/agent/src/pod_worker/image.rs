@@ -107,13 +107,17 @@ impl PodWorker {
     /// Returns the source of a container's program. Without one, the container waits: for the end of a search, or for
     /// the next attempt.
     pub(super) fn image_source(&mut self, name: &str) -> Option<ImageSource> {
-        let container = self.context.container(name)?.clone();
+        let now = Timestamp::now();
+        let Some(container) = self.context.container(name).cloned() else {
+            let message = format!("the Pod has no container {name} any more");
+            self.wait_for_image(name, "CreateContainerError", message, later(now, BACK_OFF_FIRST));
+            return None;
+        };
         let agent = Arc::clone(&self.context.agent);
         let unknown = match agent.settings.images.entrypoint(&container.image) {
             Ok(entrypoint) => return Some(ImageSource::Table(entrypoint)),
             Err(unknown) => unknown,
         };
-        let now = Timestamp::now();
         if agent.images.is_none() {
             let message = unknown.to_string();
             self.report_image_failure(name, "ErrImagePull", &message);
@@ -123,6 +127,10 @@ impl PodWorker {
         }
         if let Some(image) = self.images.found.remove(name) {
             return Some(ImageSource::Store(Box::new(image)));
+        }
+        if self.images.tasks.is_empty() {
+            // A search that panicked reports no end.
+            self.images.running.clear();
         }
         if self.images.running.iter().any(|running| running == name) {
             self.wait_for_image(

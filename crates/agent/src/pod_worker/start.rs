@@ -80,7 +80,9 @@ impl PodWorker {
         }
         if self.sandbox.is_running() && !self.sandbox.runs_images && self.needs_images() {
             // Likewise for an agent without images. A container of the image table starts again.
-            self.sandbox.remove(context).await;
+            self.sandbox.remove(&self.context).await;
+            self.containers.mark_all_lost(Timestamp::now());
+            self.runs.clear();
         }
         if !self.sandbox.is_running() {
             // ENV-10: the environment needs all Services. Static Pods run without the API.
