@@ -104,7 +104,12 @@ impl TerminalSize {
     /// Parses a message of the resize stream.
     pub fn parse(message: &[u8]) -> Option<Self> {
         let value: Value = serde_json::from_slice(message).ok()?;
-        let field = |name: &str| value.get(name)?.as_u64().and_then(|number| u16::try_from(number).ok());
+        let field = |name: &str| {
+            value
+                .get(name)?
+                .as_u64()
+                .and_then(|number| u16::try_from(number).ok())
+        };
         Some(Self {
             width: field("Width")?,
             height: field("Height")?,

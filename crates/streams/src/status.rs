@@ -39,7 +39,9 @@ impl CommandResult {
     pub fn text(&self) -> Vec<u8> {
         match self {
             Self::Exited(0) => Vec::new(),
-            Self::Exited(code) => format!("error executing remote command: {}", exit_message(*code)).into_bytes(),
+            Self::Exited(code) => {
+                format!("error executing remote command: {}", exit_message(*code)).into_bytes()
+            }
             Self::Failed(message) => message.clone().into_bytes(),
         }
     }

@@ -172,7 +172,8 @@ impl Terminal {
     pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut guard = self.0.readable().await?;
-            let read = guard.try_io(|inner| rustix::io::read(inner.get_ref(), &mut *buffer).map_err(io::Error::from));
+            let read = guard
+                .try_io(|inner| rustix::io::read(inner.get_ref(), &mut *buffer).map_err(io::Error::from));
             match read {
                 // The terminal is closed.
                 Ok(Err(error)) if error.raw_os_error() == Some(libc::EIO) => return Ok(0),

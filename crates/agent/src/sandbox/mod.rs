@@ -21,6 +21,7 @@ mod processes;
 pub mod protocol;
 mod server;
 pub mod session;
+mod session_server;
 mod terminal;
 mod user_namespace;
 
@@ -144,7 +145,7 @@ fn init(settings: &str) -> io::Result<()> {
     }
     let processes = processes::Processes::new(pod_directory);
     server::start(listener, processes.clone())?;
-    session::start(session_listener, processes.clone())?;
+    session_server::start(session_listener, processes.clone())?;
     let mut stdout = io::stdout();
     writeln!(stdout, "{READY_LINE}")?;
     stdout.flush()?;

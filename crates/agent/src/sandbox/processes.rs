@@ -242,7 +242,10 @@ impl Processes {
         let shared = self.lock();
         let is_of_session =
             |process: &Process| matches!(process.role, Role::Session { id, .. } if id == session);
-        let found = shared.processes.iter().find(|(_, process)| is_of_session(process));
+        let found = shared
+            .processes
+            .iter()
+            .find(|(_, process)| is_of_session(process));
         if let Some((pid, _)) = found {
             // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock.
             unsafe { libc::kill(-pid, libc::SIGKILL) };

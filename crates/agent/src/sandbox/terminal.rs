@@ -23,10 +23,7 @@ pub(super) fn adopt(user: Option<u32>) -> io::Result<OwnedFd> {
         opened.map_err(|error| with_context("opening a terminal of the container", &error))?;
     // SAFETY: the descriptor is open; the argument is a number.
     if unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSCTTY, 0) } < 0 {
-        return Err(with_context(
-            "taking the terminal",
-            &io::Error::last_os_error(),
-        ));
+        return Err(with_context("taking the terminal", &io::Error::last_os_error()));
     }
     for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
         replace(&terminal, stream)?;

@@ -107,11 +107,15 @@ pub async fn commands_have_streams_and_exit_codes(cluster: &mut Cluster) -> Outc
         check(output.status.code() == Some(3), &shown)?;
         check(output.stdout == b"out\n", &shown)?;
         check(text(&output.stderr).contains("é & streams"), &shown)?;
-        let output = transport.run(cluster, &["exec", POD, "-c", "a", "--", "no-such-program"]).await?;
+        let output = transport
+            .run(cluster, &["exec", POD, "-c", "a", "--", "no-such-program"])
+            .await?;
         let message = text(&output.stderr);
         check(!output.status.success(), &message)?;
         check(message.contains("error executing command in container"), &message)?;
-        let output = transport.run(cluster, &["exec", POD, "-c", "other", "--", "true"]).await?;
+        let output = transport
+            .run(cluster, &["exec", POD, "-c", "other", "--", "true"])
+            .await?;
         let message = text(&output.stderr);
         check(message.contains("container other is not"), &message)?;
     }
@@ -127,22 +131,36 @@ pub async fn input_passes_through_to_its_end(cluster: &mut Cluster) -> Outcome {
     let file = cluster.path("bulk");
     fs::write(&file, &content)?;
     for transport in Transport::ALL {
-        let mut command = transport.kubectl(cluster, &["exec", "-i", POD, "-c", "a", "--", "sh", "-c", "cat; exit 7"]);
+        let mut command = transport.kubectl(
+            cluster,
+            &["exec", "-i", POD, "-c", "a", "--", "sh", "-c", "cat; exit 7"],
+        );
         command.stdin(File::open(&file)?);
         let output = tokio::task::spawn_blocking(move || command.output()).await??;
-        let shown = format!("{transport:?}: {} bytes, {}", output.stdout.len(), text(&output.stderr));
+        let shown = format!(
+            "{transport:?}: {} bytes, {}",
+            output.stdout.len(),
+            text(&output.stderr)
+        );
         check(output.stdout == content, &shown)?;
         check(output.status.code() == Some(7), &shown)?;
         // A command that does not read its input ends nevertheless.
-        let mut command = transport.kubectl(cluster, &["exec", "-i", POD, "-c", "a", "--", "head", "-c", "3"]);
+        let mut command =
+            transport.kubectl(cluster, &["exec", "-i", POD, "-c", "a", "--", "head", "-c", "3"]);
         command.stdin(File::open(&file)?);
         let output = tokio::task::spawn_blocking(move || command.output()).await??;
-        check(output.stdout == content[..3], format!("{transport:?}: {output:?}"))?;
+        check(
+            output.stdout == content[..3],
+            format!("{transport:?}: {output:?}"),
+        )?;
         let (from, to) = (file.display().to_string(), format!("{POD}:/tmp/bulk"));
         let output = transport.run(cluster, &["cp", "-c", "a", &from, &to]).await?;
         check(output.status.success(), text(&output.stderr))?;
         let output = transport.script(cluster, "cat /tmp/bulk; rm /tmp/bulk").await?;
-        check(output.stdout == content, format!("{transport:?}: {} bytes copied", output.stdout.len()))?;
+        check(
+            output.stdout == content,
+            format!("{transport:?}: {} bytes copied", output.stdout.len()),
+        )?;
     }
     Ok(())
 }
@@ -184,7 +202,10 @@ pub async fn terminals_have_size_and_name(cluster: &mut Cluster) -> Outcome {
         drop(stdin);
         check(shown.contains("/dev/pts/") && shown.contains("xterm"), &shown)?;
         check(shown.contains("got hello"), &shown)?;
-        check(code == Some(5), format!("{transport:?}: exit code {code:?}: {shown}"))?;
+        check(
+            code == Some(5),
+            format!("{transport:?}: exit code {code:?}: {shown}"),
+        )?;
     }
     Ok(())
 }
@@ -235,12 +256,16 @@ pub async fn ports_are_forwarded(cluster: &mut Cluster) -> Outcome {
     prepare(cluster).await?;
     let echo = json!({"name": "echo", "image": "portolan.dev/echo", "ports": [{"containerPort": 8080}]});
     cluster
-        .create_pod("forwarded", json!({"terminationGracePeriodSeconds": 1, "containers": [echo]}))
+        .create_pod(
+            "forwarded",
+            json!({"terminationGracePeriodSeconds": 1, "containers": [echo]}),
+        )
         .await?;
     cluster.wait_for_pod("forwarded", is_ready).await?;
     for (transport, port) in Transport::ALL.into_iter().zip([18081, 18082]) {
         let ports = [format!("{port}:8080"), format!("{}:9", port + 10)];
-        let mut command = transport.kubectl(cluster, &["port-forward", "pod/forwarded", &ports[0], &ports[1]]);
+        let mut command =
+            transport.kubectl(cluster, &["port-forward", "pod/forwarded", &ports[0], &ports[1]]);
         let mut running = Running(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
         let mut all = Vec::new();
         while all.len() < 4 {
@@ -264,7 +289,10 @@ pub async fn ports_are_forwarded(cluster: &mut Cluster) -> Outcome {
         })
         .await??;
         for response in responses {
-            check(response.contains("\"pod\":\"forwarded\""), format!("{transport:?}: {response}"))?;
+            check(
+                response.contains("\"pod\":\"forwarded\""),
+                format!("{transport:?}: {response}"),
+            )?;
         }
         let mut refused = TcpStream::connect(("127.0.0.1", port + 10))?;
         let ended = tokio::task::spawn_blocking(move || refused.read(&mut [0])).await?;
@@ -273,7 +301,10 @@ pub async fn ports_are_forwarded(cluster: &mut Cluster) -> Outcome {
         drop(running);
         let mut message = String::new();
         stderr.read_to_string(&mut message)?;
-        check(message.contains("error forwarding port 9 to pod forwarded"), &message)?;
+        check(
+            message.contains("error forwarding port 9 to pod forwarded"),
+            &message,
+        )?;
     }
     cluster.delete_pod("forwarded").await?;
     cluster.wait_until_gone("forwarded").await

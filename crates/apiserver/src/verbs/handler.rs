@@ -398,16 +398,17 @@ impl Handler {
 fn is_forwarded(target: &Target) -> bool {
     let by_agent = matches!(
         target.subresource,
-        Some(
-            kind::ATTACH | kind::EXEC | kind::LOG | kind::OBSERVATION | kind::FLOWS | kind::PORT_FORWARD
-        )
+        Some(kind::ATTACH | kind::EXEC | kind::LOG | kind::OBSERVATION | kind::FLOWS | kind::PORT_FORWARD)
     );
     target.proxy_path.is_some() || by_agent
 }
 
 /// Label of the request metrics.
 fn label(target: &Target, verb: Verb, query: &Query) -> Label {
-    let is_connection = matches!(target.subresource, Some(kind::ATTACH | kind::EXEC | kind::PORT_FORWARD));
+    let is_connection = matches!(
+        target.subresource,
+        Some(kind::ATTACH | kind::EXEC | kind::PORT_FORWARD)
+    );
     let verb = match target.proxy_path.is_some() || is_connection {
         true => "CONNECT",
         false => verb.metrics_label(),

@@ -35,7 +35,12 @@ fn parses_sizes_and_ignores_invalid_ones() {
             height: 40
         })
     );
-    for invalid in ["", "{}", r#"{"Width":70000,"Height":1}"#, r#"{"Width":-1,"Height":1}"#] {
+    for invalid in [
+        "",
+        "{}",
+        r#"{"Width":70000,"Height":1}"#,
+        r#"{"Width":-1,"Height":1}"#,
+    ] {
         assert_eq!(TerminalSize::parse(invalid.as_bytes()), None, "{invalid}");
     }
 }

@@ -55,7 +55,11 @@ pub(super) fn take(buffer: &mut BytesMut) -> Result<Option<Frame>, ProtocolError
         Frame::Control { kind, flags, payload }
     } else {
         let stream = u32::from_be_bytes([a, b, c, d]);
-        Frame::Data { stream, flags, payload }
+        Frame::Data {
+            stream,
+            flags,
+            payload,
+        }
     }))
 }
 

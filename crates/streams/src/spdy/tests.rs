@@ -17,7 +17,9 @@ fn headers(pairs: &[(&str, &str)]) -> Headers {
 /// A connection with its first stream open.
 fn pair() -> (Connection, Connection, u32) {
     let (mut client, mut server) = (Connection::new(Role::Client), Connection::new(Role::Server));
-    let stream = client.open(&headers(&[("streamtype", "stdin")])).expect("headers");
+    let stream = client
+        .open(&headers(&[("streamtype", "stdin")]))
+        .expect("headers");
     let events = server.receive(&client.take_output()).expect("frames");
     let expected = headers(&[("streamtype", "stdin")]);
     assert_eq!(
@@ -47,7 +49,10 @@ fn streams_close_by_halves() {
     client.send(stream, b"more", false);
     let events = server.receive(&client.take_output()).expect("frames");
     let bytes = Bytes::from_static(b"in");
-    assert_eq!(events, [Event::Data { stream, bytes }, Event::Finished { stream }]);
+    assert_eq!(
+        events,
+        [Event::Data { stream, bytes }, Event::Finished { stream }]
+    );
     server.send(stream, b"out", true);
     let events = client.receive(&server.take_output()).expect("frames");
     assert_eq!(events.last(), Some(&Event::Finished { stream }));

@@ -11,7 +11,7 @@ use streams::protocol::Stream;
 use streams::status::CommandResult;
 use tokio::sync::mpsc;
 
-use super::command::ClientStreams;
+use super::client_streams::ClientStreams;
 use crate::logs::{self, ClientGone, ContainerLog, Options};
 
 /// Copies the output of a container until it exits or the client is gone.
@@ -33,14 +33,16 @@ pub(super) async fn attach(log: ContainerLog, streams: ClientStreams) -> Command
         let sink = |line: Vec<u8>| {
             let is_open = !checked.load(Ordering::Relaxed) && !output.is_closed();
             // An empty line checks if the client still reads.
-            if !is_open || (!line.is_empty() && output.blocking_send((Stream::Output, line.into())).is_err()) {
+            if !is_open || (!line.is_empty() && output.blocking_send((Stream::Output, line.into())).is_err())
+            {
                 return Err(ClientGone);
             }
             Ok(())
         };
         logs::read(&log, &options, sink)
     });
-    let failed = |error: &dyn Display| CommandResult::Failed(format!("error attaching to container: {error}"));
+    let failed =
+        |error: &dyn Display| CommandResult::Failed(format!("error attaching to container: {error}"));
     let result = tokio::select! {
         read = reading => match read {
             Ok(Ok(_)) => CommandResult::Exited(0),

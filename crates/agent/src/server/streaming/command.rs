@@ -10,13 +10,14 @@ use streams::protocol::{Stream, TerminalSize};
 use streams::status::CommandResult;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
+use super::READ_BYTES_MAX;
 use super::attach::attach;
+use super::client_streams::ClientStreams;
+use super::client_streams::Outgoing;
 use super::parameters::CommandOptions;
-use super::{Outgoing, READ_BYTES_MAX};
 use crate::logs::ContainerLog;
 use crate::runtime::session::{Session, SessionStreams, Terminal};
 use crate::sandbox::session::SessionRequest;
@@ -41,18 +42,6 @@ pub(super) enum Operation {
     },
     /// The output of the container is followed.
     Attach(ContainerLog),
-}
-
-/// Streams of a client.
-pub(super) struct ClientStreams {
-    /// Standard input, which ends with the channel.
-    pub input: Option<mpsc::Receiver<Bytes>>,
-    /// Latest size of the terminal.
-    pub sizes: watch::Receiver<Option<TerminalSize>>,
-    /// Output to the client.
-    pub output: mpsc::Sender<Outgoing>,
-    /// Resolves when the client is gone.
-    pub gone: oneshot::Receiver<()>,
 }
 
 impl Command {
@@ -192,12 +181,5 @@ async fn resize(mut sizes: watch::Receiver<Option<TerminalSize>>, terminal: Arc<
         if sizes.changed().await.is_err() {
             return;
         }
-    }
-}
-
-/// Waits for the end of a task, for a bounded time.
-pub(super) async fn finish_within<T>(limit: Duration, task: impl Future<Output = T>) {
-    if timeout(limit, task).await.is_err() {
-        tracing::debug!("client did not close its streams in time");
     }
 }

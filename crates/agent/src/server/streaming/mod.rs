@@ -4,6 +4,7 @@
 //! [`Streaming::respond`] checks a request and upgrades its connection. A task then serves the streams.
 
 mod attach;
+mod client_streams;
 mod command;
 mod idle;
 mod parameters;
@@ -13,7 +14,6 @@ mod spdy;
 mod upgrade;
 mod websocket;
 
-use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -64,7 +64,9 @@ impl StreamError {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Pod | Self::Container(_) => StatusCode::NOT_FOUND,
-            Self::NoStream | Self::NoCommand | Self::Upgrade(UpgradeError::NotRequested) => StatusCode::BAD_REQUEST,
+            Self::NoStream | Self::NoCommand | Self::Upgrade(UpgradeError::NotRequested) => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Upgrade(UpgradeError::Protocol { .. }) => StatusCode::FORBIDDEN,
             Self::Limit => StatusCode::TOO_MANY_REQUESTS,
             Self::Sandbox(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -110,7 +112,13 @@ impl Streaming {
             socket: socket_path(&directory.socket()),
             container: container.to_owned(),
         };
-        serve_container(request, &directory, container, permit, Command { options, operation })
+        serve_container(
+            request,
+            &directory,
+            container,
+            permit,
+            Command { options, operation },
+        )
     }
 
     /// Attaches to the output of a container.
@@ -129,7 +137,13 @@ impl Streaming {
         let log = logs::find(&self.state, namespace, pod, container, false);
         let log = log.map_err(|_| StreamError::Container(container.to_owned()))?;
         let operation = Operation::Attach(log);
-        serve_container(request, &directory, container, permit, Command { options, operation })
+        serve_container(
+            request,
+            &directory,
+            container,
+            permit,
+            Command { options, operation },
+        )
     }
 
     /// Forwards connections to ports of a Pod.
@@ -218,6 +232,3 @@ where
 const MESSAGES_WAITING_MAX: usize = 1;
 /// Bytes that are read at once.
 const READ_BYTES_MAX: usize = 32 << 10;
-
-/// Message of a stream to the client.
-type Outgoing = (streams::protocol::Stream, Bytes);

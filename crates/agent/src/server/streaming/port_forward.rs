@@ -50,7 +50,11 @@ where
         let now = Instant::now();
         waiting.retain(|_, half| half.deadline > now);
         let Some((id, port, is_data)) = parse(&stream) else {
-            refuse(&stream.sender, "expected the headers streamType, port and requestID").await;
+            refuse(
+                &stream.sender,
+                "expected the headers streamType, port and requestID",
+            )
+            .await;
             continue;
         };
         match waiting.remove(&id) {
@@ -150,9 +154,8 @@ async fn copy(connection: TcpStream, data: SpdyStream) {
 async fn dial(network: Arc<NetworkNamespace>, port: u16) -> io::Result<TcpStream> {
     let dialed = tokio::task::spawn_blocking(move || {
         let entered = network.enter(|| {
-            let connect = |ip: IpAddr| {
-                std::net::TcpStream::connect_timeout(&SocketAddr::new(ip, port), DIAL_TIMEOUT)
-            };
+            let connect =
+                |ip: IpAddr| std::net::TcpStream::connect_timeout(&SocketAddr::new(ip, port), DIAL_TIMEOUT);
             connect(Ipv4Addr::LOCALHOST.into()).or_else(|first| {
                 connect(Ipv6Addr::LOCALHOST.into()).map_err(|second| {
                     io::Error::other(format!(

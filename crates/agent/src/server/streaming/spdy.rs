@@ -13,7 +13,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::command::{ClientStreams, Command, finish_within};
+use super::client_streams::{ClientStreams, finish_within};
+use super::command::Command;
 use super::{MESSAGES_WAITING_MAX, READ_BYTES_MAX};
 
 /// Time in which the client opens the streams of a command (upstream's `DefaultStreamCreationTimeout`).
@@ -180,7 +181,9 @@ impl Reader {
                     }
                 }
                 Event::Data { stream, bytes } => {
-                    let Some(sender) = self.received.get(&stream) else { continue };
+                    let Some(sender) = self.received.get(&stream) else {
+                        continue;
+                    };
                     if sender.send(bytes).await.is_err() {
                         self.received.remove(&stream);
                     }
@@ -242,6 +245,8 @@ where
             if let Some(stream) = opened.get(&stream)
                 && stream.sender.send(&bytes, false).await.is_err()
             {
+                // The command is killed, as its output leads nowhere.
+                pending.close();
                 return opened;
             }
         }
@@ -253,7 +258,11 @@ where
         false => result.text(),
     };
     for (kind, stream) in &opened {
-        let last = if *kind == Stream::Status { status.as_slice() } else { &[] };
+        let last = if *kind == Stream::Status {
+            status.as_slice()
+        } else {
+            &[]
+        };
         if let Err(error) = stream.sender.send(last, true).await {
             tracing::debug!(%error, "end of a stream not sent");
         }
@@ -287,7 +296,10 @@ async fn open_streams(
 async fn receive_sizes(mut resizes: SpdyStream, sizes: watch::Sender<Option<TerminalSize>>) {
     // Each size is one JSON value. They may arrive in one frame, or end with a newline.
     while let Some(message) = resizes.received.recv().await {
-        let last = message.split(|byte| *byte == b'\n').rev().find_map(TerminalSize::parse);
+        let last = message
+            .split(|byte| *byte == b'\n')
+            .rev()
+            .find_map(TerminalSize::parse);
         if last.is_some() {
             sizes.send_replace(last);
         }

@@ -1,7 +1,8 @@
 //! Upgrade of a request to SPDY or WebSocket, and negotiation of the protocol.
 
 use http::header::{
-    CONNECTION, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
+    CONNECTION, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+    UPGRADE,
 };
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -75,7 +76,10 @@ impl Upgrade {
         let names: Vec<&str> = client.iter().map(String::as_str).collect();
         let protocol = match client.is_empty() {
             // A client before the negotiation was introduced has the first version.
-            true => server.iter().find(|name| name.starts_with("channel.") || server.len() == 1).copied(),
+            true => server
+                .iter()
+                .find(|name| name.starts_with("channel.") || server.len() == 1)
+                .copied(),
             false => negotiate(&names, server),
         };
         let protocol = protocol.ok_or(UpgradeError::Protocol {
@@ -112,7 +116,10 @@ impl Upgrade {
 
 /// Values of a header, which may be several and have commas.
 fn listed(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
-    let texts = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    let texts = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     let names = texts.flat_map(|text| text.split(',')).map(str::trim);
     names
         .filter(|name| !name.is_empty())

@@ -14,8 +14,9 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use super::command::{ClientStreams, Command, finish_within};
-use super::{MESSAGES_WAITING_MAX, Outgoing, READ_BYTES_MAX};
+use super::client_streams::{ClientStreams, Outgoing, finish_within};
+use super::command::Command;
+use super::{MESSAGES_WAITING_MAX, READ_BYTES_MAX};
 
 /// Longest message and frame of a client.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;

@@ -90,7 +90,8 @@ impl AgentClient {
         mut headers: HeaderMap,
     ) -> Result<Response<Incoming>, Failure> {
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        self.send(resources, node_name, method, path_and_query, headers).await
+        self.send(resources, node_name, method, path_and_query, headers)
+            .await
     }
 
     async fn send(

@@ -1,7 +1,5 @@
 //! The subresources `attach`, `exec` and `portforward` of Pods: the upgraded connection leads to the agent of the Pod's node.
 
-use std::fmt::Write;
-
 use api::kind;
 use api::tree::{child, text};
 use http::header::{
@@ -10,6 +8,7 @@ use http::header::{
 };
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use serde_json::Value;
 
 use super::agent::{AgentClient, error_text};
 use super::destination::find;
@@ -49,7 +48,8 @@ pub(crate) async fn connect(
     mut lifetime: RequestLifetime,
 ) -> Result<ApiResponse, Failure> {
     let pod = find(resources, target, "pods", target.name()).await?;
-    let path = path(&pod, target, query)?;
+    let encoded_query = request.uri().query().unwrap_or_default();
+    let path = path(&pod, target, query.text("container"), encoded_query)?;
     let node_name = text(child(&pod, "spec"), "nodeName");
     if node_name.is_empty() {
         return Err(Failure::bad_request(format!(
@@ -75,46 +75,39 @@ pub(crate) async fn connect(
 }
 
 /// Path and query of the agent for a request.
-fn path(pod: &serde_json::Value, target: &Target, query: &Query) -> Result<String, Failure> {
+fn path(pod: &Value, target: &Target, container: &str, encoded_query: &str) -> Result<String, Failure> {
     let (namespace, name) = (target.namespace(), target.name());
-    if target.subresource == Some(kind::PORT_FORWARD) {
-        return Ok(format!("/portForward/{namespace}/{name}"));
-    }
-    let container = logs::container(pod, name, query.text("container"))?;
-    if STREAMS[..3].iter().all(|(parameter, _)| query.flag(parameter) != Some(true)) {
+    let operation = match target.subresource {
+        Some(kind::PORT_FORWARD) => return Ok(format!("/portForward/{namespace}/{name}")),
+        Some(kind::ATTACH) => "attach",
+        _ => "exec",
+    };
+    let container = logs::container(pod, name, container)?;
+    let pairs = || {
+        let pairs = encoded_query.split('&');
+        pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+    };
+    let is_set = |parameter: &str| {
+        let value = pairs().find(|(name, _)| *name == parameter);
+        value.is_some_and(|(_, value)| !matches!(value, "0" | "f" | "false"))
+    };
+    let mut parameters: Vec<String> = STREAMS
+        .into_iter()
+        .filter(|(parameter, _)| is_set(parameter))
+        .map(|(_, of_agent)| format!("{of_agent}=1"))
+        .collect();
+    if parameters.iter().all(|parameter| parameter == "tty=1") {
         return Err(Failure::bad_request(
             "you must specify at least 1 of stdin, stdout, stderr",
         ));
     }
-    let operation = match target.subresource {
-        Some(kind::ATTACH) => "attach",
-        _ => "exec",
-    };
-    let mut path = format!("/{operation}/{namespace}/{name}/{container}?");
-    for (parameter, of_agent) in STREAMS {
-        if query.flag(parameter) == Some(true) {
-            path.push_str(of_agent);
-            path.push_str("=1&");
-        }
-    }
-    for word in query.all("command") {
-        path.push_str("command=");
-        encode(word, &mut path);
-        path.push('&');
-    }
-    path.truncate(path.len() - 1);
-    Ok(path)
-}
-
-/// Appends a text with percent-encoding.
-fn encode(text: &str, to: &mut String) {
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => to.push(char::from(byte)),
-            // Writing to a string does not fail.
-            _ => write!(to, "%{byte:02X}").unwrap_or_default(),
-        }
-    }
+    // The agent decodes percent-encoding only.
+    let words = pairs().filter(|(name, _)| *name == "command");
+    parameters.extend(words.map(|(_, word)| format!("command={}", word.replace('+', "%20"))));
+    Ok(format!(
+        "/{operation}/{namespace}/{name}/{container}?{}",
+        parameters.join("&")
+    ))
 }
 
 fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {

@@ -3,7 +3,9 @@ use super::*;
 #[test]
 fn pods_have_a_limit_and_get_permits_back() {
     let permits = SessionPermits::default();
-    let mut held: Vec<_> = (0..PER_POD_MAX).filter_map(|_| permits.acquire("shop/web")).collect();
+    let mut held: Vec<_> = (0..PER_POD_MAX)
+        .filter_map(|_| permits.acquire("shop/web"))
+        .collect();
     assert_eq!(held.len(), PER_POD_MAX);
     assert!(permits.acquire("shop/web").is_none());
     assert!(permits.acquire("shop/db").is_some());

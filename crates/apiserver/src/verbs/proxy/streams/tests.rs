@@ -1,22 +1,26 @@
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 
-fn exec(pod: &Value, query: &str) -> Result<String, String> {
+fn exec(pod: &Value, container: &str, query: &str) -> Result<String, String> {
     let kind = kind::find("", "v1", "pods").expect("a served kind");
     let target = Target::object(kind, "shop", "web").with_subresource(kind::EXEC);
-    path(pod, &target, &Query::parse(query)).map_err(|failure| failure.message().to_owned())
+    path(pod, &target, container, query).map_err(|failure| failure.message().to_owned())
 }
 
 #[test]
 fn commands_reach_the_agent_with_escapes() {
     let pod = json!({"spec": {"containers": [{"name": "app"}]}});
     assert_eq!(
-        exec(&pod, "command=sh&command=-c&command=echo+%22a%26b%22&stdin=true&stdout=true&tty=false"),
+        exec(
+            &pod,
+            "",
+            "command=sh&command=-c&command=echo+%22a%26b%22&stdin=true&stdout=true&tty=false"
+        ),
         Ok("/exec/shop/web/app?input=1&output=1&command=sh&command=-c&command=echo%20%22a%26b%22".to_owned())
     );
     assert_eq!(
-        exec(&pod, "command=sh"),
+        exec(&pod, "", "command=sh"),
         Err("you must specify at least 1 of stdin, stdout, stderr".to_owned())
     );
 }
@@ -25,11 +29,11 @@ fn commands_reach_the_agent_with_escapes() {
 fn containers_are_named_as_upstream() {
     let pod = json!({"spec": {"containers": [{"name": "app"}, {"name": "log"}]}});
     assert_eq!(
-        exec(&pod, "command=sh&stdout=1"),
+        exec(&pod, "", "command=sh&stdout=1"),
         Err("a container name must be specified for pod web, choose one of: [app log]".to_owned())
     );
     assert_eq!(
-        exec(&pod, "command=sh&stdout=1&container=other"),
+        exec(&pod, "other", "command=sh&stdout=1"),
         Err("container other is not valid for pod web".to_owned())
     );
 }
