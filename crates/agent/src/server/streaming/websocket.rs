@@ -11,8 +11,9 @@ use streams::protocol::{CommandProtocol, Stream, TerminalSize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::client_streams::{ClientStreams, Outgoing, finish_within};
 use super::command::Command;
@@ -71,6 +72,14 @@ where
     }
     drop(output);
     finish_within(CLOSE_TIMEOUT, async { tokio::join!(writing, reading) }).await;
+}
+
+/// Close frame of a complete session. kubectl reports other ends as errors.
+fn normal_closure() -> Message {
+    Message::Close(Some(CloseFrame {
+        code: CloseCode::Normal,
+        reason: Utf8Bytes::default(),
+    }))
 }
 
 async fn accept<S>(io: S) -> (Sink<S>, Source<S>)
@@ -143,7 +152,7 @@ async fn send_all<S: AsyncRead + AsyncWrite + Unpin>(
             return;
         }
     }
-    if let Err(error) = sink.close().await {
+    if let Err(error) = sink.send(normal_closure()).await {
         tracing::debug!(%error, "WebSocket connection not closed");
     }
 }
@@ -190,7 +199,7 @@ async fn send_tunnel<S: AsyncRead + AsyncWrite + Unpin>(
         let length = reading.read(&mut buffer).await?;
         let bytes = buffer.get(..length).unwrap_or_default();
         if bytes.is_empty() {
-            return sink.close().await.map_err(io::Error::other);
+            return sink.send(normal_closure()).await.map_err(io::Error::other);
         }
         let message = Message::Binary(Bytes::copy_from_slice(bytes));
         sink.send(message).await.map_err(io::Error::other)?;
