@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use crate::cli::{self, Command};
 use crate::commands::{
     agent, apiserver, backend, balancer, chart, completions, controllers, dns, doctor, down, env, explain,
-    flows, image, join, kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store, token,
-    top, trace, up, version,
+    flows, image, join, kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store,
+    token, top, trace, up, version,
 };
 use crate::error::CommandError;
 
