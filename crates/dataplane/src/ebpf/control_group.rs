@@ -59,7 +59,7 @@ pub fn open_control_group(named: Option<&Path>) -> Result<File, ControlGroupErro
     })?;
     let read_error = |source: io::Error| ControlGroupError::Read { source };
     let file_system = rustix::fs::fstatfs(&directory).map_err(|error| read_error(error.into()))?;
-    if file_system.f_type as i64 != MAGIC {
+    if file_system.f_type != MAGIC {
         return Err(ControlGroupError::NotControlGroup { path });
     }
     let inode = directory.metadata().map_err(read_error)?.ino();

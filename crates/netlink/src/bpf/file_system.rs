@@ -17,7 +17,7 @@ const MAGIC: i64 = 0xcafe_4a11;
 
 /// Returns true if a path is in a bpf file system.
 pub fn is_file_system(path: &Path) -> bool {
-    rustix::fs::statfs(path).is_ok_and(|found| found.f_type as i64 == MAGIC)
+    rustix::fs::statfs(path).is_ok_and(|found| found.f_type == MAGIC)
 }
 
 /// Mounts a bpf file system on a directory, for root only.
