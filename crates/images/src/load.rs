@@ -3,6 +3,7 @@
 mod content;
 mod docker_archive;
 mod layout;
+mod name;
 
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ mod download;
 mod error;
 mod hosts;
 mod pull;
+mod response;
 mod session;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::content::Content;
-use super::layout::parse_name;
+use super::name::parse_name;
 use super::{FoundImage, LoadError};
 use crate::config::ParsedConfig;
 use crate::digest::Digest;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::content::{Content, blob_name};
 use super::docker_archive;
+use super::name::parse_name;
 use super::{FoundImage, LoadError};
 use crate::config::ParsedConfig;
 use crate::digest::Digest;
@@ -11,7 +12,6 @@ use crate::manifest::{
     CONFIG_BYTES_MAX, Descriptor, Document, MANIFEST_BYTES_MAX, Manifest, ManifestError, choose,
 };
 use crate::platform::Platform;
-use crate::reference::Reference;
 
 const INDEX: &str = "index.json";
 /// Annotation with the whole name, of containerd and Docker.
@@ -64,13 +64,6 @@ pub(super) fn images(content: &Content, platform: &Platform) -> Result<Option<Ve
         image.names.dedup();
     }
     Ok(Some(found))
-}
-
-pub(super) fn parse_name(name: &str) -> Result<Reference, LoadError> {
-    name.parse().map_err(|source| LoadError::Name {
-        name: name.to_owned(),
-        source,
-    })
 }
 
 /// Name of an entry. A tag alone is not a name.

@@ -11,7 +11,7 @@ use super::challenge::Challenge;
 use super::credentials::RegistryCredential;
 use super::error::{PullError, printable};
 use super::hosts::{Host, authority};
-use super::session::bounded_body;
+use super::response::bounded_body;
 
 /// Bytes of the response of a token server.
 const TOKEN_BYTES_MAX: u64 = 1 << 20;

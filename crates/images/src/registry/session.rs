@@ -13,6 +13,7 @@ use super::challenge::Challenge;
 use super::credentials::RegistryCredential;
 use super::error::{PullError, printable};
 use super::hosts::{Host, authority};
+use super::response::bounded_body;
 use crate::manifest::ACCEPTED_MEDIA_TYPES;
 use crate::reference::Reference;
 
@@ -259,28 +260,6 @@ impl Session {
     async fn body(&self, response: Response, bytes_max: u64) -> Result<Vec<u8>, PullError> {
         bounded_body(response, bytes_max, &self.host.authority, self.stall_timeout).await
     }
-}
-
-/// Reads a body of at most `bytes_max`.
-pub(super) async fn bounded_body(
-    mut response: Response,
-    bytes_max: u64,
-    host: &str,
-    stall_timeout: Duration,
-) -> Result<Vec<u8>, PullError> {
-    let too_long = || PullError::protocol(host, format!("response of more than {bytes_max} bytes"));
-    if response.content_length().is_some_and(|length| length > bytes_max) {
-        return Err(too_long());
-    }
-    let mut body = Vec::new();
-    let broken = |error| PullError::of_request(host, error, stall_timeout);
-    while let Some(chunk) = response.chunk().await.map_err(broken)? {
-        if (body.len() + chunk.len()) as u64 > bytes_max {
-            return Err(too_long());
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
 }
 
 /// Challenge of a response. Tokens are preferred to passwords.
