@@ -10,7 +10,7 @@ use crate::images::ImageUser;
 use crate::object::{
     Capabilities, Container, Pod, PodSecurityContext, SeccompProfile, SecurityContext, VolumeMount,
 };
-use crate::sandbox::protocol::{Confinement, Mount};
+use crate::sandbox::protocol::{Confinement, ID_MAX, Mount};
 use crate::seccomp::{Profile, Seccomp};
 use crate::user_namespaces::owners::{PodUsers, VolumeOwners};
 use crate::user_namespaces::ranges::IDS_PER_POD;
@@ -73,6 +73,14 @@ pub enum ConfinementError {
     /// The Pod has its own user namespace, but its sandbox has none.
     #[error("hostUsers: false: the sandbox of the Pod has no user namespace")]
     HostUsers,
+    /// A user or group is too high.
+    #[error("securityContext {field}: expected an ID from 0 to {ID_MAX}, got {id}")]
+    HighId {
+        /// Name of the field.
+        field: &'static str,
+        /// Value of the field.
+        id: u32,
+    },
     /// A user or group is outside of the Pod's user namespace.
     #[error("securityContext {field}: expected an ID from 0 to 65535 because hostUsers is false, got {id}")]
     Id {
@@ -146,8 +154,14 @@ pub fn confinement(
     match users {
         None if pod.spec.host_users == Some(false) => return Err(ConfinementError::HostUsers),
         None if is_proc_unmasked && !is_privileged => return Err(ConfinementError::ProcMount),
-        None => {}
-        Some(_) => check_ids(of_pod, own)?,
+        None => check_ids(of_pod, own, ID_MAX, |field, id| ConfinementError::HighId {
+            field,
+            id,
+        })?,
+        Some(_) => {
+            let last = IDS_PER_POD - 1;
+            check_ids(of_pod, own, last, |field, id| ConfinementError::Id { field, id })?;
+        }
     }
     let profile = own.seccomp_profile.as_ref();
     let profile = profile.or(of_pod.seccomp_profile.as_ref());
@@ -194,9 +208,9 @@ pub fn check_image_user(pod: &Pod, container: &Container, user: &str) -> Result<
     let user = user.split_once(':').map_or(user, |(user, _)| user);
     match user.parse::<u32>() {
         Ok(0) => {}
-        Ok(_) => return Ok(()),
+        Ok(id) if id <= ID_MAX => return Ok(()),
         Err(_) if user.is_empty() => {}
-        Err(_) => {
+        Ok(_) | Err(_) => {
             let (pod, container) = names();
             return Err(ConfinementError::ImageUser {
                 user: user.to_owned(),
@@ -233,8 +247,13 @@ fn user_and_group(
     Ok((user, group))
 }
 
-/// Checks that the user namespace has all users and groups.
-fn check_ids(of_pod: &PodSecurityContext, own: &SecurityContext) -> Result<(), ConfinementError> {
+/// Checks that no user or group is above `last`. `too_high` returns the error for a field and its value.
+fn check_ids(
+    of_pod: &PodSecurityContext,
+    own: &SecurityContext,
+    last: u32,
+    too_high: fn(&'static str, u32) -> ConfinementError,
+) -> Result<(), ConfinementError> {
     let single = [
         ("runAsUser", own.run_as_user.or(of_pod.run_as_user)),
         ("runAsGroup", own.run_as_group.or(of_pod.run_as_group)),
@@ -243,8 +262,8 @@ fn check_ids(of_pod: &PodSecurityContext, own: &SecurityContext) -> Result<(), C
     let single = single.into_iter().filter_map(|(field, id)| Some((field, id?)));
     let further = of_pod.supplemental_groups.iter();
     let mut all = single.chain(further.map(|id| ("supplementalGroups", *id)));
-    match all.find(|(_, id)| *id >= IDS_PER_POD) {
-        Some((field, id)) => Err(ConfinementError::Id { field, id }),
+    match all.find(|(_, id)| *id > last) {
+        Some((field, id)) => Err(too_high(field, id)),
         None => Ok(()),
     }
 }

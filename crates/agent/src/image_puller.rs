@@ -1,10 +1,13 @@
 //! Pulls of all Pods of the node: few at once, and one for each image.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use ::images::{Image, ImageStore, PullError, Reference, RegistryCredential};
 use tokio::sync::{Semaphore, watch};
+
+#[cfg(test)]
+mod tests;
 
 /// Images that are pulled at once. Each has several connections.
 const PULLS_MAX: usize = 4;
@@ -25,11 +28,14 @@ type PullResult = Result<Image, SharedPullError>;
 /// Pull that is under way. Pods with other credentials do not share it.
 type PullKey = (Reference, Vec<[String; 3]>);
 
-/// Starter of pulls. A pull goes on if the Pod that requested it ends.
+/// Channel for the result of a pull. The task of the pull holds it.
+type PullSender = watch::Sender<Option<PullResult>>;
+
+/// Starter of pulls. A pull goes on as long as a Pod waits for it.
 pub(crate) struct ImagePuller {
     store: ImageStore,
     permits: Arc<Semaphore>,
-    running: Arc<Mutex<HashMap<PullKey, watch::Receiver<Option<PullResult>>>>>,
+    running: Arc<Mutex<HashMap<PullKey, Weak<PullSender>>>>,
 }
 
 impl ImagePuller {
@@ -68,18 +74,34 @@ impl ImagePuller {
         });
         let key = (reference.clone(), parts.collect());
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(result) = running.get(&key) {
-            return result.clone();
+        if let Some(sender) = running.get(&key).and_then(Weak::upgrade) {
+            return sender.subscribe();
         }
         let (sender, receiver) = watch::channel(None);
-        running.insert(key.clone(), receiver.clone());
+        let sender = Arc::new(sender);
+        running.insert(key.clone(), Arc::downgrade(&sender));
         let (store, permits) = (self.store.clone(), Arc::clone(&self.permits));
         let (running, reference) = (Arc::clone(&self.running), reference.clone());
         tokio::spawn(async move {
-            let permit = permits.acquire().await;
-            let progress = |progress| tracing::trace!(?progress, "image pull");
-            let result = store.pull(&reference, &credentials, &progress).await;
-            drop(permit);
+            let pull = async {
+                let _permit = permits.acquire().await;
+                let progress = |progress| tracing::trace!(?progress, "image pull");
+                store.pull(&reference, &credentials, &progress).await
+            };
+            let mut pull = std::pin::pin!(pull);
+            let result = loop {
+                tokio::select! {
+                    result = &mut pull => break result,
+                    () = sender.closed() => {
+                        let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
+                        // Another Pod may have joined meanwhile.
+                        if sender.receiver_count() == 0 {
+                            running.remove(&key);
+                            return;
+                        }
+                    }
+                }
+            };
             running
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)

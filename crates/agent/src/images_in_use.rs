@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub(crate) enum HoldError {
     Store(#[from] StoreError),
     #[error("the image was removed from the node meanwhile")]
     Removed,
+    #[error("the Pod has ended")]
+    Ended,
 }
 
 /// Releases the images of all Pods of a node on which no agent runs.
@@ -45,12 +48,22 @@ impl ImagesInUse {
         }
     }
 
-    /// Holds the image of a container in place of its earlier image. Blocks on the lock of the store.
+    /// Holds the image of a container in place of its earlier image, unless its Pod has ended. The Pod sets `is_ended`
+    /// before it releases its images. Blocks on the lock of the store.
     ///
     /// # Errors
     /// See [`HoldError`].
-    pub fn hold(&self, uid: &str, container: &str, image: &ImageId) -> Result<(), HoldError> {
+    pub fn hold(
+        &self,
+        uid: &str,
+        container: &str,
+        image: &ImageId,
+        is_ended: &AtomicBool,
+    ) -> Result<(), HoldError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_ended.load(Ordering::Acquire) {
+            return Err(HoldError::Ended);
+        }
         let is_held = held.values().any(|other| other == image);
         let key = (uid.to_owned(), container.to_owned());
         held.insert(key.clone(), image.clone());

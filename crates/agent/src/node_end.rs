@@ -1,17 +1,19 @@
 //! End of all Pods of a node on which no agent runs: their processes, control groups, links and directories.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use netlink::route::RouteError;
+use rustix::io::Errno;
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cgroups::Cgroups;
 use crate::containers::Checkpoint;
-use crate::runtime::{Sandbox, SandboxEvent};
+use crate::runtime::{RuntimeError, Sandbox, SandboxEvent};
 use crate::sandbox::protocol::ContainerState;
 use crate::state_directory::{PodDirectory, Record, StateDirectory, StateError};
 use crate::{network, stop_signal};
@@ -37,22 +39,29 @@ pub async fn end_pods(state_directory: &Path, grace: Duration) -> Result<EndedPo
     if state_directory.exists() {
         let state = StateDirectory::open(state_directory)?;
         let (records, unreadable) = state.records()?;
-        let mut directories = unreadable;
-        let mut ends = Vec::new();
+        let mut pods = Vec::new();
         for record in &records {
-            let directory = state.pod(&record.uid)?;
-            ends.push(end_sandbox(record, directory.clone(), grace));
-            directories.push(directory);
+            pods.push((Some(record), state.pod(&record.uid)?));
         }
-        ended.failures.extend(join_all(ends).await.into_iter().flatten());
+        pods.extend(unreadable.into_iter().map(|directory| (None, directory)));
+        let mut ends = Vec::new();
+        for (record, directory) in &pods {
+            ends.push(end_sandbox(*record, directory, grace));
+        }
+        let failures = join_all(ends).await;
         let cgroups = Cgroups::open().ok();
-        for record in records {
-            if let Some(cgroups) = &cgroups {
-                cgroups.remove_pod(&record.uid);
+        for ((record, directory), failure) in pods.iter().zip(failures) {
+            // The next call needs the directory of a sandbox that stays.
+            if let Some(failure) = failure {
+                ended.failures.push(failure);
+                continue;
             }
-            ended.pods.push(format!("{}/{}", record.namespace, record.name));
-        }
-        for directory in directories {
+            if let Some(record) = record {
+                if let Some(cgroups) = &cgroups {
+                    cgroups.remove_pod(&record.uid);
+                }
+                ended.pods.push(name_of(record));
+            }
             if let Err(error) = directory.remove() {
                 ended.failures.push(format!("directory of a Pod: {error}"));
             }
@@ -69,14 +78,32 @@ fn delete_links() -> Result<Vec<String>, RouteError> {
     network::delete_orphaned_links(&[])
 }
 
+fn name_of(record: &Record) -> String {
+    format!("{}/{}", record.namespace, record.name)
+}
+
 /// Ends the containers of a sandbox and the sandbox. Returns the reason if it stays.
-async fn end_sandbox(record: &Record, directory: PodDirectory, grace: Duration) -> Option<String> {
-    // Without a socket there is no sandbox.
-    let (mut sandbox, containers) = Sandbox::connect(&directory).await.ok()?;
+async fn end_sandbox(record: Option<&Record>, directory: &PodDirectory, grace: Duration) -> Option<String> {
+    let failed = |error: RuntimeError| {
+        let name = record.map_or_else(|| "without a readable record".to_owned(), name_of);
+        Some(format!("Pod {name}: {error}"))
+    };
+    let (mut sandbox, containers) = match Sandbox::connect(directory).await {
+        Ok(connected) => connected,
+        Err(RuntimeError::Disconnected { source }) if is_without_listener(&source) => return None,
+        Err(error) => return failed(error),
+    };
     let checkpoint = directory.read_checkpoint().unwrap_or_default();
     end_containers(&mut sandbox, containers, &checkpoint, grace).await;
-    let killed = sandbox.kill().await.err()?;
-    Some(format!("Pod {}/{}: {killed}", record.namespace, record.name))
+    sandbox.kill().await.err().and_then(failed)
+}
+
+/// Returns true if no process listens at a socket: there is no sandbox. Any other error says nothing about one.
+fn is_without_listener(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::NOENT | Errno::NOTDIR | Errno::CONNREFUSED)
+    )
 }
 
 /// Signals the containers and waits until they have exited, for `grace` at most.

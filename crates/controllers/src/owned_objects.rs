@@ -199,6 +199,8 @@ pub struct Claim {
     pub meta: ObjectMeta,
     /// The new owner references.
     pub owners: Vec<OwnerReference>,
+    /// The new finalizers; `None` if they stay.
+    pub finalizers: Option<Vec<String>>,
     /// True for an adoption, which requires that the owner exists; false for a release.
     pub is_adoption: bool,
 }
@@ -233,6 +235,7 @@ pub(crate) fn claims<'a, O: Resource>(
             Some(Claim {
                 meta: meta.clone(),
                 owners,
+                finalizers: None,
                 is_adoption: !is_mine,
             })
         })

@@ -163,7 +163,13 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
         }
     }
 
-    fn enqueue_affected(&self, affected: &AffectedOwners, queue: &mut Queue<ObjectKey>, now: Instant) {
+    /// Adds the owners that a change affects to the queue, and those that may adopt the changed object.
+    pub(crate) fn enqueue_affected(
+        &self,
+        affected: &AffectedOwners,
+        queue: &mut Queue<ObjectKey>,
+        now: Instant,
+    ) {
         let keys = affected.owners.iter().filter_map(|owner| self.keys.get(owner));
         for key in keys {
             queue.add(key.clone(), now);
@@ -176,13 +182,6 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
             if selector.is_some_and(|selector| selects(&selector, labels)) {
                 queue.add(key.clone(), now);
             }
-        }
-    }
-
-    /// Adds the owner with this UID to the queue.
-    pub(crate) fn enqueue_owner(&self, uid: &str, queue: &mut Queue<ObjectKey>, now: Instant) {
-        if let Some(key) = self.keys.get(uid) {
-            queue.add(key.clone(), now);
         }
     }
 

@@ -175,7 +175,7 @@ fn only_clients_of_own_namespace_are_served() {
 }
 
 #[test]
-fn missing_control_group_leads_to_nftables() {
+fn nftables_serves_without_a_control_group() {
     testbed::in_namespace(|| {
         let options = Options {
             control_group: Some("/does/not/exist".into()),
@@ -186,7 +186,7 @@ fn missing_control_group_leads_to_nftables() {
 }
 
 #[test]
-fn rejected_program_leads_to_nftables() {
+fn nftables_serves_after_a_rejected_program() {
     testbed::in_namespace(|| {
         let options = Options {
             load: |hook: Hook, instructions: &[Instruction]| {
@@ -199,7 +199,7 @@ fn rejected_program_leads_to_nftables() {
 }
 
 #[test]
-fn full_map_leads_to_nftables() {
+fn nftables_serves_with_a_full_map() {
     testbed::in_namespace(|| {
         let options = Options {
             limits: Limits {

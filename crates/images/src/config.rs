@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::digest::Digest;
 use crate::manifest::CONFIG_BYTES_MAX;
 use crate::platform::Platform;
+use crate::text::printable;
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,7 @@ mod tests;
 pub enum ConfigError {
     /// The content is not JSON of the expected form.
     #[error("the configuration of the image has an invalid form: {0}")]
-    Form(#[source] serde_json::Error),
+    Form(String),
     /// The configuration is longer than [`CONFIG_BYTES_MAX`].
     #[error("the configuration of the image has more than {CONFIG_BYTES_MAX} bytes")]
     TooLong,
@@ -25,9 +26,9 @@ pub enum ConfigError {
     #[error("the image is for {actual}, not for {wanted}")]
     Platform {
         /// Platform of the image.
-        actual: Platform,
+        actual: Box<Platform>,
         /// Platform that is required.
-        wanted: Platform,
+        wanted: Box<Platform>,
     },
     /// The root file system does not consist of layers.
     #[error("the root file system of the image has the type {0:?}; expected \"layers\"")]
@@ -111,9 +112,10 @@ impl ParsedConfig {
         if content.len() as u64 > CONFIG_BYTES_MAX {
             return Err(ConfigError::TooLong);
         }
-        let document: Document = serde_json::from_slice(content).map_err(ConfigError::Form)?;
+        let document: Document = serde_json::from_slice(content)
+            .map_err(|error| ConfigError::Form(printable(&error.to_string())))?;
         if !matches!(document.rootfs.kind.as_str(), "layers" | "") {
-            return Err(ConfigError::RootFileSystem(document.rootfs.kind));
+            return Err(ConfigError::RootFileSystem(printable(&document.rootfs.kind)));
         }
         let defaults = document.config.unwrap_or_default().into_image_config();
         check_zero_bytes(&defaults)?;
@@ -129,8 +131,8 @@ impl ParsedConfig {
         let states_platform = !self.platform.os.is_empty() && !self.platform.architecture.is_empty();
         if states_platform && wanted.preference_of(&self.platform).is_none() {
             return Err(ConfigError::Platform {
-                actual: self.platform.clone(),
-                wanted: wanted.clone(),
+                actual: Box::new(self.platform.printable()),
+                wanted: Box::new(wanted.clone()),
             });
         }
         if self.diff_ids.len() != manifest_layers {

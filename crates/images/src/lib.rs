@@ -31,6 +31,7 @@ mod settings;
 mod store;
 #[cfg(test)]
 mod test_images;
+mod text;
 
 pub use config::{ConfigError, ImageConfig};
 pub use digest::{Algorithm, Digest, DigestError};

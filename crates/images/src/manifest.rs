@@ -3,7 +3,9 @@
 use serde::Deserialize;
 
 use crate::digest::Digest;
+use crate::layer::limits::ARCHIVE_BYTES_MAX;
 use crate::platform::Platform;
+use crate::text::printable;
 
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,10 @@ pub const CONFIG_BYTES_MAX: u64 = 4 << 20;
 pub const LAYERS_MAX: usize = 127;
 /// Manifests in an index: some 20 platforms, each with an attestation, in a few versions.
 const INDEX_ENTRIES_MAX: usize = 1_024;
+/// Compressed bytes of all layers. Images with machine-learning libraries and models have some 20 GiB.
+const IMAGE_BYTES_MAX: u64 = 64 << 30;
+/// Platforms in a message, at most.
+const LISTED_PLATFORMS_MAX: usize = 16;
 
 /// Media types that a client of a registry accepts as manifest or index.
 pub(crate) const ACCEPTED_MEDIA_TYPES: [&str; 4] = [
@@ -37,7 +43,7 @@ const SCHEMA_1_PREFIX: &str = "application/vnd.docker.distribution.manifest.v1+"
 pub enum ManifestError {
     /// The content is not JSON of the expected form.
     #[error("the manifest has an invalid form: {0}")]
-    Form(#[source] serde_json::Error),
+    Form(String),
     /// The manifest is longer than [`MANIFEST_BYTES_MAX`].
     #[error("the manifest has more than {MANIFEST_BYTES_MAX} bytes")]
     TooLong,
@@ -66,6 +72,17 @@ pub enum ManifestError {
     /// There are more layers than [`LAYERS_MAX`].
     #[error("the image has {0} layers; the limit is {LAYERS_MAX}")]
     Layers(usize),
+    /// A layer is longer than an archive may be, even without compression.
+    #[error("layer {digest} has {bytes} bytes; the limit is {ARCHIVE_BYTES_MAX}")]
+    LayerBytes {
+        /// Digest of the layer.
+        digest: Digest,
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// The layers are too long together.
+    #[error("the layers of the image have {0} bytes; the limit is {IMAGE_BYTES_MAX}")]
+    ImageBytes(u64),
     /// There are too many manifests in the index.
     #[error("the index has {0} manifests; the limit is {INDEX_ENTRIES_MAX}")]
     IndexEntries(usize),
@@ -73,8 +90,8 @@ pub enum ManifestError {
     #[error("no image for {wanted}; the index has {}", list(offered))]
     Platform {
         /// Platform that is required.
-        wanted: Platform,
-        /// Platforms in the index.
+        wanted: Box<Platform>,
+        /// First platforms in the index.
         offered: Vec<Platform>,
     },
     /// The index leads to another index.
@@ -139,7 +156,8 @@ impl Document {
         if content.len() as u64 > MANIFEST_BYTES_MAX {
             return Err(ManifestError::TooLong);
         }
-        let document: AnyDocument = serde_json::from_slice(content).map_err(ManifestError::Form)?;
+        let document: AnyDocument = serde_json::from_slice(content)
+            .map_err(|error| ManifestError::Form(printable(&error.to_string())))?;
         if document.schema_version == 1 || document.media_type.starts_with(SCHEMA_1_PREFIX) {
             return Err(ManifestError::Schema1);
         }
@@ -165,17 +183,27 @@ impl Document {
 impl Manifest {
     fn check(&self) -> Result<(), ManifestError> {
         if !CONFIG_MEDIA_TYPES.contains(&self.config.media_type.as_str()) {
-            return Err(ManifestError::NotAnImage(self.config.media_type.clone()));
+            return Err(ManifestError::NotAnImage(printable(&self.config.media_type)));
         }
         if self.layers.len() > LAYERS_MAX {
             return Err(ManifestError::Layers(self.layers.len()));
         }
-        match self.layers.iter().find(|layer| !is_layer(&layer.media_type)) {
-            Some(layer) => Err(ManifestError::LayerMediaType {
+        if let Some(layer) = self.layers.iter().find(|layer| !is_layer(&layer.media_type)) {
+            return Err(ManifestError::LayerMediaType {
                 digest: layer.digest.clone(),
-                media_type: layer.media_type.clone(),
-            }),
-            None => Ok(()),
+                media_type: printable(&layer.media_type),
+            });
+        }
+        if let Some(layer) = self.layers.iter().find(|layer| layer.size > ARCHIVE_BYTES_MAX) {
+            return Err(ManifestError::LayerBytes {
+                digest: layer.digest.clone(),
+                bytes: layer.size,
+            });
+        }
+        let sizes = self.layers.iter().map(|layer| layer.size);
+        match sizes.fold(0, u64::saturating_add) {
+            bytes if bytes > IMAGE_BYTES_MAX => Err(ManifestError::ImageBytes(bytes)),
+            _ => Ok(()),
         }
     }
 }
@@ -208,23 +236,18 @@ pub(crate) fn choose<'a>(
     match candidates.min_by_key(|(preference, _)| *preference) {
         Some((_, entry)) => Ok(entry),
         None => Err(ManifestError::Platform {
-            wanted: platform.clone(),
+            wanted: Box::new(platform.clone()),
             offered: entries
                 .iter()
-                .filter_map(|entry| entry.platform.clone())
+                .filter_map(|entry| Some(entry.platform.as_ref()?.printable()))
+                .take(LISTED_PLATFORMS_MAX)
                 .collect(),
         }),
     }
 }
 
 fn list(platforms: &[Platform]) -> String {
-    /// Platforms in a message, at most.
-    const LISTED_MAX: usize = 16;
-    let names: Vec<String> = platforms
-        .iter()
-        .take(LISTED_MAX)
-        .map(Platform::to_string)
-        .collect();
+    let names: Vec<String> = platforms.iter().map(Platform::to_string).collect();
     if names.is_empty() {
         return "none".to_owned();
     }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use crate::text::printable;
+
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +38,15 @@ impl Platform {
             os: "linux".to_owned(),
             architecture: architecture.to_owned(),
             variant: variant.to_owned(),
+        }
+    }
+
+    /// Platform with printable parts, for messages.
+    pub(crate) fn printable(&self) -> Self {
+        Self {
+            os: printable(&self.os),
+            architecture: printable(&self.architecture),
+            variant: printable(&self.variant),
         }
     }
 

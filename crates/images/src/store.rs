@@ -295,9 +295,11 @@ impl ImageStore {
         self.path("downloads")
     }
 
-    /// File for the download of a compressed layer.
-    pub(crate) fn download_path(&self, digest: &Digest) -> PathBuf {
-        self.path_of("downloads", digest)
+    /// File for the download of a compressed layer. A repository does not touch the downloads of others: it could delay
+    /// them, or give them a wrong start.
+    pub(crate) fn download_path(&self, reference: &Reference, digest: &Digest) -> PathBuf {
+        let source = format!("{}/{}@{digest}", reference.registry(), reference.repository());
+        self.path_of("downloads", &Digest::sha256(source.as_bytes()))
     }
 
     fn path(&self, directory: &str) -> PathBuf {

@@ -37,6 +37,16 @@ fn container_overrides_pod() {
 }
 
 #[test]
+fn rejects_ids_that_the_kernel_takes_as_no_change() {
+    let error = confined(json!({"runAsNonRoot": true, "runAsUser": u32::MAX}), json!({}));
+    let (field, id) = ("runAsUser", u32::MAX);
+    assert_eq!(error, Err(ConfinementError::HighId { field, id }));
+    let error = confined(json!({"supplementalGroups": [u32::MAX]}), json!({}));
+    let field = "supplementalGroups";
+    assert_eq!(error, Err(ConfinementError::HighId { field, id }));
+}
+
+#[test]
 fn unprivileged_container_has_default_privileges() {
     let default = confined(json!(null), json!({})).unwrap();
     assert_eq!(default.capabilities, Some(0xa804_25fb));

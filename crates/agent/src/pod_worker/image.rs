@@ -1,7 +1,9 @@
 //! Image of a container before its start: image table, store of the node, registry (kubelet's `image_manager.go`).
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use ::images::{Image, Reference, ReferenceError, StoreError};
@@ -23,6 +25,9 @@ use crate::pull_policy::PullPolicy;
 const BACK_OFF_FIRST: SignedDuration = SignedDuration::from_secs(10);
 /// Interval at which a container looks for its pull, which reports its end itself. It must be below [`BACK_OFF_MAX`].
 const PULL_CHECK_INTERVAL: SignedDuration = SignedDuration::from_mins(4);
+
+/// Characters of a message about an image, as in Events. A registry writes a part of it.
+const MESSAGE_CHARACTERS_MAX: usize = 1024;
 
 /// Source of a container's program.
 #[derive(Debug)]
@@ -85,6 +90,8 @@ pub(super) struct ImageSearches {
     /// Images of the next starts.
     found: BTreeMap<String, Image>,
     back_offs: BTreeMap<String, BackOff>,
+    /// Set when the searches end. A blocking task outlives its search and must not hold an image after that.
+    is_ended: Arc<AtomicBool>,
 }
 
 impl ImageSearches {
@@ -99,6 +106,7 @@ impl ImageSearches {
 
     /// Ends all searches.
     pub fn clear(&mut self) {
+        self.is_ended.store(true, Ordering::Release);
         *self = Self::default();
     }
 }
@@ -119,7 +127,7 @@ impl PodWorker {
             Err(unknown) => unknown,
         };
         if agent.images.is_none() {
-            let message = unknown.to_string();
+            let message = message_of(&unknown);
             self.report_image_failure(name, "ErrImagePull", &message);
             self.containers
                 .mark_start_failed(name, "ErrImagePull", message, now);
@@ -149,6 +157,7 @@ impl PodWorker {
             pod: Arc::clone(&self.context.pod),
             container,
             events: self.context.events.for_container(name),
+            is_ended: Arc::clone(&self.images.is_ended),
         };
         self.images.running.push(name.to_owned());
         self.images.tasks.spawn(search.run());
@@ -176,7 +185,7 @@ impl PodWorker {
             }
             Err(error) => error,
         };
-        let (reason, message) = (error.reason(), error.to_string());
+        let (reason, message) = (error.reason(), message_of(&error));
         tracing::info!(pod = %self.context.key, container = name, reason, message, "no image for a container");
         self.report_image_failure(&name, reason, &message);
         let last = self.images.back_offs.get(&name);
@@ -245,6 +254,7 @@ struct ImageSearch {
     pod: Arc<Pod>,
     container: Container,
     events: PodEventRecorder,
+    is_ended: Arc<AtomicBool>,
 }
 
 impl ImageSearch {
@@ -287,7 +297,8 @@ impl ImageSearch {
         };
         let (in_use, id) = (Arc::clone(&images.in_use), image.id.clone());
         let (uid, container) = (self.pod.metadata.uid.clone(), self.container.name.clone());
-        let held = spawn_blocking(move || in_use.hold(&uid, &container, &id)).await;
+        let is_ended = Arc::clone(&self.is_ended);
+        let held = spawn_blocking(move || in_use.hold(&uid, &container, &id, &is_ended)).await;
         held.map_err(|_| ImageError::Shutdown)??;
         Ok(image)
     }
@@ -306,6 +317,11 @@ impl ImageSearch {
         self.events.normal("Pulled", message);
         Ok(image)
     }
+}
+
+/// Message of an error for status and Events.
+fn message_of(error: &impl Display) -> String {
+    error.to_string().chars().take(MESSAGE_CHARACTERS_MAX).collect()
 }
 
 /// Time after `start`. Beyond the range of timestamps, `start` itself.

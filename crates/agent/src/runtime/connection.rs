@@ -131,10 +131,17 @@ impl Task {
     async fn send(&mut self, (action, response): PendingRequest) -> io::Result<()> {
         self.last_id += 1;
         let id = self.last_id;
-        self.waiting.retain(|_, waiting| !waiting.is_closed());
-        self.waiting.insert(id, response);
         let mut line = serde_json::to_vec(&Request { id, action })?;
         line.push(b'\n');
+        // The sandbox ends the connection, and the Pod with it, at a longer line.
+        if line.len() > LINE_BYTES_MAX {
+            let message = format!("command and environment are larger than {LINE_BYTES_MAX} bytes");
+            // The client may have timed out meanwhile.
+            drop(response.send(Outcome::Failed { message }));
+            return Ok(());
+        }
+        self.waiting.retain(|_, waiting| !waiting.is_closed());
+        self.waiting.insert(id, response);
         self.write.write_all(&line).await
     }
 

@@ -4,8 +4,8 @@ use std::io;
 
 use rustix::io::Errno;
 use rustix::thread::{
-    CapabilitySet, Gid, Uid, remove_capability_from_bounding_set, set_no_new_privs, set_thread_groups,
-    set_thread_res_gid, set_thread_res_uid,
+    CapabilitySet, CapabilitySets, Gid, Uid, capabilities, remove_capability_from_bounding_set,
+    set_capabilities, set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
 use seccompiler::BpfProgram;
@@ -14,6 +14,9 @@ use super::context::with_context;
 use super::protocol::Confinement;
 use crate::capabilities::CapabilityBits;
 use crate::seccomp;
+
+/// ID that setresuid(2) and setresgid(2) take as "no change": the program would run as root.
+const ID_UNCHANGED: u32 = u32::MAX;
 
 /// Credentials of a container's program, prepared while the process still has all privileges.
 pub(super) struct Credentials {
@@ -49,6 +52,10 @@ impl Credentials {
             self.install()?;
         }
         change_user(confinement)?;
+        if let Some(bits) = confinement.capabilities {
+            limit_to(CapabilitySet::from_bits_retain(bits))
+                .map_err(|errno| field_error("capabilities", None, errno))?;
+        }
         if confinement.has_no_new_privileges {
             set_no_new_privs(true)?;
             self.install()?;
@@ -62,6 +69,12 @@ impl Credentials {
 }
 
 fn change_user(confinement: &Confinement) -> io::Result<()> {
+    let of_program = confinement.user.iter().chain(&confinement.group);
+    let mut ids = of_program.chain(&confinement.groups);
+    if ids.any(|id| *id == ID_UNCHANGED) {
+        let message = format!("securityContext: {ID_UNCHANGED} is no user or group");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
     let changes_group = confinement.group.is_some() || confinement.user.is_some();
     if changes_group || !confinement.groups.is_empty() {
         let groups: Vec<Gid> = confinement
@@ -102,6 +115,25 @@ fn drop_others(retained: CapabilitySet) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Limits the capabilities of this process, which root keeps until the next `execve`: the kernel resolves the working
+/// directory and the program with them, and a link of `/proc` must not lead to the files of a process with more.
+fn limit_to(retained: CapabilitySet) -> Result<(), Errno> {
+    let present = capabilities(None)?;
+    let kept = present.permitted.intersection(retained);
+    // A profile of the administrator may reject capset(2), and another user than root has no capabilities here.
+    if present.permitted == kept && present.inheritable.is_empty() {
+        return Ok(());
+    }
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: kept,
+            permitted: kept,
+            inheritable: CapabilitySet::empty(),
+        },
+    )
 }
 
 /// Error of a field of the security context. The usual cause is an agent that is not root.

@@ -7,27 +7,40 @@ use std::io::{self, Read};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::context::with_context;
-use super::protocol::{Confinement, ImageRoot};
+use super::protocol::{Confinement, ID_MAX, ImageRoot, Program};
 
 #[cfg(test)]
 mod tests;
 
 /// Bytes of each file: 16 000 users at 64 bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Supplementary groups of one process (`NGROUPS_MAX` of the kernel).
-const GROUPS_MAX: usize = 65_536;
+/// Supplementary groups of one account. With its home it fits one message to the sandbox.
+const GROUPS_MAX: usize = 4096;
+/// Bytes of a home directory (`PATH_MAX` of the kernel).
+const HOME_BYTES_MAX: usize = 4096;
 /// Home directory of a user without an entry.
 const HOME_DEFAULT: &str = "/";
 
 /// User of a container with its groups.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Account {
     pub user: u32,
     pub group: u32,
     pub groups: Vec<u32>,
     pub home: String,
+}
+
+impl Account {
+    /// Gives a program this account. A home directory in its environment takes precedence.
+    pub fn apply_to(self, program: &mut Program) {
+        program.confinement.user = Some(self.user);
+        program.confinement.group = Some(self.group);
+        program.confinement.groups = self.groups;
+        program.environment.entry("HOME".to_owned()).or_insert(self.home);
+    }
 }
 
 /// Entry of `/etc/passwd`.
@@ -48,7 +61,7 @@ struct GroupEntry<'a> {
 /// Returns the account of a container in the root of this process.
 ///
 /// # Errors
-/// `InvalidInput` if a name has no entry, `InvalidData` for a file that is too large.
+/// `InvalidInput` if a name has no entry or a number is too high, `InvalidData` for a file that is too large.
 pub(super) fn of_container(root: &ImageRoot, confinement: &Confinement) -> io::Result<Account> {
     let passwd = read("/etc/passwd")?;
     let group = read("/etc/group")?;
@@ -90,7 +103,7 @@ fn resolve(root: &ImageRoot, confinement: &Confinement, passwd: &str, group: &st
         (None, None) => (root.user.as_str(), None),
     };
     let user_name = if user_name.is_empty() { "0" } else { user_name };
-    let id = user_name.parse::<u32>().ok();
+    let id = number_of("user", user_name)?;
     let mut users = passwd.lines().filter_map(user_entry);
     let entry = users.find(|entry| match id {
         Some(id) => entry.user == id,
@@ -103,10 +116,13 @@ fn resolve(root: &ImageRoot, confinement: &Confinement, passwd: &str, group: &st
     };
     let groups = || group.lines().filter_map(group_entry);
     let of_image = match group_name {
-        Some(name) => match (name.parse::<u32>(), groups().find(|entry| entry.name == name)) {
-            (Ok(id), _) => Some(id),
-            (_, Some(entry)) => Some(entry.group),
-            (Err(_), None) => return Err(missing("group", name, "group")),
+        Some(name) => match (
+            number_of("group", name)?,
+            groups().find(|entry| entry.name == name),
+        ) {
+            (Some(id), _) => Some(id),
+            (None, Some(entry)) => Some(entry.group),
+            (None, None) => return Err(missing("group", name, "group")),
         },
         None => entry.as_ref().map(|entry| entry.group),
     };
@@ -129,10 +145,29 @@ fn resolve(root: &ImageRoot, confinement: &Confinement, passwd: &str, group: &st
         group: confinement.group.or(of_image).unwrap_or(0),
         groups: supplementary,
         home: home
-            .filter(|home| home.starts_with('/'))
+            .filter(|home| home.starts_with('/') && home.len() <= HOME_BYTES_MAX)
             .unwrap_or(HOME_DEFAULT)
             .to_owned(),
     })
+}
+
+/// Parses a number in place of a name; `None` for a name.
+///
+/// # Errors
+/// `InvalidInput` for a number above [`ID_MAX`].
+fn number_of(kind: &str, name: &str) -> io::Result<Option<u32>> {
+    match parse_id(name) {
+        None if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) => {
+            let message = format!("{kind} {name} must be between 0 and {ID_MAX}");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+        }
+        id => Ok(id),
+    }
+}
+
+/// Parses a user or group; `None` for another text or a number above [`ID_MAX`].
+fn parse_id(text: &str) -> Option<u32> {
+    text.parse::<u32>().ok().filter(|id| *id <= ID_MAX)
 }
 
 fn missing(kind: &str, name: &str, file: &str) -> io::Error {
@@ -145,8 +180,8 @@ fn user_entry(line: &str) -> Option<UserEntry<'_>> {
     let mut fields = line.split(':');
     let name = fields.next()?;
     let mut fields = fields.skip(1);
-    let user = fields.next()?.parse().ok()?;
-    let group = fields.next()?.parse().ok()?;
+    let user = parse_id(fields.next()?)?;
+    let group = parse_id(fields.next()?)?;
     let home = fields.nth(1).unwrap_or_default();
     Some(UserEntry {
         name,
@@ -160,7 +195,7 @@ fn user_entry(line: &str) -> Option<UserEntry<'_>> {
 fn group_entry(line: &str) -> Option<GroupEntry<'_>> {
     let mut fields = line.split(':');
     let name = fields.next()?;
-    let group = fields.nth(1)?.parse().ok()?;
+    let group = parse_id(fields.nth(1)?)?;
     let members = fields.next().unwrap_or_default();
     Some(GroupEntry { name, group, members })
 }

@@ -11,6 +11,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::LinkNameSpaceType;
 use serde::{Deserialize, Serialize};
@@ -18,10 +20,10 @@ use serde::{Deserialize, Serialize};
 use super::context::with_context;
 use super::credentials::Credentials;
 use super::descriptors::{self, receive};
-use super::image_user;
+use super::image_user::{self, Account};
 use super::pid_namespace::PidNamespace;
 use super::pod_directory::{InheritedDirectory, OpenPodDirectory};
-use super::protocol::{Confinement, Program};
+use super::protocol::Program;
 use super::session::Input;
 use super::user_namespace::UserNamespace;
 
@@ -36,6 +38,8 @@ const EXEC_TIMEOUT: Duration = Duration::from_secs(9);
 
 /// Byte that comes with the descriptor of the standard input.
 const PASSED: u8 = 0;
+/// Byte around the account of a container, which JSON escapes.
+const ACCOUNT: u8 = 1;
 
 /// Input of the process on its standard input.
 #[derive(Serialize, Deserialize)]
@@ -50,6 +54,39 @@ struct Launch {
     input: Input,
 }
 
+impl Launch {
+    /// Returns true if the process finds its account in the image: the first process of a container.
+    fn finds_account(&self) -> bool {
+        self.program.confinement.root.is_some() && self.mounts_of.is_none()
+    }
+}
+
+/// Report of the process before it executes the program.
+struct Report {
+    account: Option<Account>,
+    /// Reason why the program is not executed; "" if it is.
+    error: String,
+}
+
+impl Report {
+    fn parse(message: &[u8]) -> io::Result<Self> {
+        let (account, rest) = match message.strip_prefix(&[ACCOUNT]) {
+            None => (None, message),
+            Some(rest) => {
+                let mut parts = rest.splitn(2, |byte| *byte == ACCOUNT);
+                let json = parts.next().unwrap_or_default();
+                let rest = parts.next().ok_or(io::ErrorKind::UnexpectedEof)?;
+                (Some(serde_json::from_slice(json)?), rest)
+            }
+        };
+        let error = String::from_utf8_lossy(rest);
+        Ok(Self {
+            account,
+            error: error.trim_matches(char::from(PASSED)).to_owned(),
+        })
+    }
+}
+
 /// Standard streams of a program.
 pub(super) struct Streams {
     pub input: Input,
@@ -62,9 +99,12 @@ pub(super) struct Launched {
     pub pid: i32,
     /// Other end of the standard input or of the terminal, if any.
     pub input: Option<OwnedFd>,
+    /// Account from the image of a started container. Later processes in the container have it, too: the container may
+    /// change its `/etc/passwd`, and must not give more rights to a command that is executed in it.
+    pub account: Option<Account>,
 }
 
-/// Starts a program with its output in `output`. Returns its PID.
+/// Starts a program with its output in `output`.
 ///
 /// # Errors
 /// The error of the process before it executes the program, for example a missing program.
@@ -73,13 +113,13 @@ pub(super) fn launch(
     mounts_of: Option<i32>,
     directory: &OpenPodDirectory,
     output: io::PipeWriter,
-) -> io::Result<i32> {
+) -> io::Result<Launched> {
     let streams = Streams {
         input: Input::Null,
         output: output.try_clone()?.into(),
         error: output.into(),
     };
-    launch_with_streams(program, mounts_of, directory, streams).map(|launched| launched.pid)
+    launch_with_streams(program, mounts_of, directory, streams)
 }
 
 /// Starts a program with standard streams.
@@ -126,16 +166,18 @@ pub(super) fn launch_with_streams(
         .map_err(io::Error::from)
         .and_then(|json| socket.write_all(&json))
         .and_then(|()| socket.shutdown(Shutdown::Write))
-        .and_then(|()| receive(&socket));
+        .and_then(|()| receive(&socket))
+        .and_then(|(message, descriptors)| Ok((Report::parse(&message)?, descriptors)));
     match outcome {
-        Ok((message, mut descriptors)) if message.iter().all(|byte| *byte == PASSED) => Ok(Launched {
+        Ok((Report { error, .. }, _)) if !error.is_empty() => Err(io::Error::other(error)),
+        Ok((Report { account: None, .. }, _)) if launch.finds_account() => {
+            Err(io::Error::other("the process ended before its program started"))
+        }
+        Ok((Report { account, .. }, mut descriptors)) => Ok(Launched {
             pid,
             input: descriptors.pop(),
+            account,
         }),
-        Ok((message, _)) => {
-            let text = String::from_utf8_lossy(&message);
-            Err(io::Error::other(text.trim_matches(char::from(PASSED)).to_owned()))
-        }
         Err(error) => {
             // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock that we hold.
             unsafe { libc::kill(pid, libc::SIGKILL) };
@@ -195,30 +237,20 @@ fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::conv
     if let Some(users) = users {
         users.enter(launch.mounts_of.is_none())?;
     }
-    let mut environment = program.environment.clone();
-    match &confinement.root {
-        Some(root) => {
-            let account = image_user::of_container(root, confinement)?;
-            environment.entry("HOME".to_owned()).or_insert(account.home);
-            open_input(launch.input, Some(account.user), socket)?;
-            credentials.apply(&Confinement {
-                user: Some(account.user),
-                group: Some(account.group),
-                groups: account.groups,
-                ..confinement.clone()
-            })?;
-        }
-        None => {
-            open_input(launch.input, confinement.user, socket)?;
-            credentials.apply(confinement)?;
-        }
+    let mut program = program.clone();
+    if let Some(root) = confinement.root.as_ref().filter(|_| launch.finds_account()) {
+        let account = image_user::of_container(root, confinement)?;
+        report_account(&account, socket)?;
+        account.apply_to(&mut program);
     }
+    open_input(launch.input, program.confinement.user, socket)?;
+    credentials.apply(&program.confinement)?;
     let directory = if program.directory.is_empty() {
         "/"
     } else {
         &program.directory
     };
-    std::env::set_current_dir(Path::new(directory))
+    enter_directory(Path::new(directory))
         .map_err(|error| with_context(&format!("working directory {directory:?}"), &error))?;
     let (first, arguments) = program.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(first);
@@ -233,10 +265,18 @@ fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::conv
     command
         .args(arguments)
         .env_clear()
-        .envs(&environment)
+        .envs(&program.environment)
         .stdin(stdin);
     let error = command.exec();
     Err(with_context(&format!("exec: {first:?}"), &error))
+}
+
+/// Reports the account to the sandbox.
+fn report_account(account: &Account, mut socket: &UnixStream) -> io::Result<()> {
+    let mut message = vec![ACCOUNT];
+    serde_json::to_writer(&mut message, account)?;
+    message.push(ACCOUNT);
+    socket.write_all(&message)
 }
 
 /// Opens the standard input, and passes the other end to the sandbox.
@@ -251,6 +291,17 @@ fn open_input(input: Input, user: Option<u32>, socket: &UnixStream) -> io::Resul
         Input::Terminal => terminal::adopt(user)?,
     };
     descriptors::send(socket, &[PASSED], &[other_end.as_fd()])
+}
+
+/// Sets the working directory. It may be any path in the container, but no link of `/proc` to the files of a process.
+fn enter_directory(directory: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_MAGICLINKS;
+    match openat2(CWD, directory, flags, Mode::empty(), resolve) {
+        // A seccomp profile of the administrator may reject openat2(2). The process has the container's capabilities.
+        Err(Errno::NOSYS | Errno::PERM) => std::env::set_current_dir(directory),
+        opened => Ok(rustix::process::fchdir(opened?)?),
+    }
 }
 
 /// Limits open files, so that a program cannot exhaust those of the node.

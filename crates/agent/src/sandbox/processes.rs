@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::error_log::log_error;
-use super::launch::{Streams, launch, launch_with_streams};
+use super::launch::{Launched, Streams, launch, launch_with_streams};
 use super::pod_directory::OpenPodDirectory;
 use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
 use super::session::{Input, SessionMessage, borrowed};
@@ -38,7 +38,8 @@ pub(super) struct Processes {
 struct ProcessTable {
     /// Containers by name.
     containers: BTreeMap<String, ContainerState>,
-    /// Programs of the containers. Commands that are executed in them have the same environment and confinement.
+    /// Programs of the containers with their accounts. Commands that are executed in them have the same environment
+    /// and confinement.
     programs: BTreeMap<String, Program>,
     /// Processes that will be reaped, by PID.
     processes: HashMap<i32, Process>,
@@ -117,14 +118,18 @@ impl Processes {
             return Err(io::Error::other(format!("container {name} is running")));
         }
         let (output, input) = io::pipe()?;
-        let pid = launch(program, None, &self.directory, input)?;
+        let Launched { pid, account, .. } = launch(program, None, &self.directory, input)?;
         let started_at = Timestamp::now();
         let role = Role::Container(name.to_owned());
         shared.processes.insert(pid, Process { role, started_at });
         shared
             .containers
             .insert(name.to_owned(), ContainerState::Running { started_at });
-        shared.programs.insert(name.to_owned(), program.clone());
+        let mut program = program.clone();
+        if let Some(account) = account {
+            account.apply_to(&mut program);
+        }
+        shared.programs.insert(name.to_owned(), program);
         let path = self.directory.reachable_path(log_file);
         thread::Builder::new()
             .name("log".to_owned())
@@ -167,7 +172,7 @@ impl Processes {
             return Err(io::Error::other("too many programs are being executed"));
         }
         let (reading, writing) = io::pipe()?;
-        let pid = launch(&program, shared.pid_of(container), &self.directory, writing)?;
+        let pid = launch(&program, shared.pid_of(container), &self.directory, writing)?.pid;
         let role = Role::Execution(ended);
         let started_at = Timestamp::now();
         shared.processes.insert(pid, Process { role, started_at });

@@ -15,6 +15,10 @@ use crate::user_namespaces::ranges::IdRange;
 /// Longest line: environment and command of a container at the limits of the kernel.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
 
+/// Highest user and group of a container, as in the Pod API. The kernel takes `u32::MAX` as "no change", so that the
+/// program would run as root.
+pub const ID_MAX: u32 = 0x7fff_ffff;
+
 /// Program of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {

@@ -23,7 +23,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use jiff::Timestamp;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, TryAcquireError, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, mpsc};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -46,6 +46,8 @@ const UNAUTHENTICATED_PER_ADDRESS_MAX: usize = 32;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Lines that wait to be sent. A slow client delays only the reading of its own log.
 const LINES_WAITING_MAX: usize = 64;
+/// Threads that read logs. A follower holds one as long as it reads; the runtime has 512 for all blocking work.
+const LOG_READERS_MAX: usize = 128;
 /// Delay after a failed accept, usually for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -101,6 +103,8 @@ struct Content {
     reports: Reports,
     /// Streams to Pods.
     streaming: Streaming,
+    /// Permits of threads that read logs.
+    log_readers: Arc<Semaphore>,
 }
 
 type ServerResponse = Response<BoxBody<Bytes, Infallible>>;
@@ -121,11 +125,13 @@ impl Server {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| ServerError::Listen { address, source })?;
+        let log_readers = Arc::new(Semaphore::new(LOG_READERS_MAX));
         Ok(Self {
             listener,
             acceptor,
             content: Arc::new(Content {
-                streaming: Streaming::new(state.clone()),
+                streaming: Streaming::new(state.clone(), Arc::clone(&log_readers)),
+                log_readers,
                 state,
                 node_name: node_name.to_owned(),
                 reports,
@@ -245,7 +251,13 @@ impl Content {
             Ok((options, log))
         });
         match log {
-            Ok((options, log)) => stream(log, options),
+            Ok((options, log)) => match Arc::clone(&self.log_readers).try_acquire_owned() {
+                Ok(reader) => stream(log, options, reader),
+                Err(_) => text(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    &StreamError::LogReaders.to_string(),
+                ),
+            },
             Err(error @ LogError::Pod { .. }) => text(StatusCode::NOT_FOUND, &error.to_string()),
             Err(error) => text(StatusCode::BAD_REQUEST, &error.to_string()),
         }
@@ -284,10 +296,11 @@ fn not_found() -> ServerResponse {
     text(StatusCode::NOT_FOUND, "404 page not found")
 }
 
-/// Response with a log, which a thread reads: file I/O blocks.
-fn stream(log: logs::ContainerLog, options: Options) -> ServerResponse {
+/// Response with a log, which a thread reads: file I/O blocks. `reader` is the permit of the thread.
+fn stream(log: logs::ContainerLog, options: Options, reader: OwnedSemaphorePermit) -> ServerResponse {
     let (lines, mut waiting) = mpsc::channel::<Vec<u8>>(LINES_WAITING_MAX);
     tokio::task::spawn_blocking(move || {
+        let _reader = reader;
         let sink = |line: Vec<u8>| match line.is_empty() {
             // An empty line checks if the client still reads.
             true if lines.is_closed() => Err(ClientGone),

@@ -205,21 +205,27 @@ pub async fn nested_mount_points_follow_no_symbolic_link() -> Outcome {
 }
 
 /// A working directory may be any path in the container, and `/proc/self/fd` has descriptors of the starting process.
+/// `/proc/1` is the sandbox, which has the files of the node.
 pub async fn working_directory_reaches_no_agent_file() -> Outcome {
     let pod = Pod::start().await?;
     fs::write(pod.root.path().join("pods/secret"), "another Pod's secret")?;
-    for descriptor in 0..32 {
+    let own = (0..32).map(|descriptor| format!("/proc/self/fd/{descriptor}"));
+    let of_sandbox = ["/proc/1/root", "/proc/1/cwd", "/proc/1/fd/3"].map(str::to_owned);
+    for (number, directory) in own.chain(of_sandbox).enumerate() {
         let program = Program {
-            directory: format!("/proc/self/fd/{descriptor}"),
+            directory: directory.clone(),
             confinement: default_confinement(),
             ..shell("cat ../secret")
         };
-        let name = format!("fd-{descriptor}");
-        let started = pod.start_container(&name, program).await;
-        check(
-            started.is_err(),
-            format!("descriptor {descriptor} is a directory"),
-        )?;
+        let started = pod.start_container(&format!("in-{number}"), program).await;
+        check(started.is_err(), format!("a program starts in {directory}"))?;
     }
+    let program = Program {
+        command: vec!["/proc/1/root/bin/true".to_owned()],
+        confinement: default_confinement(),
+        ..shell("true")
+    };
+    let started = pod.start_container("program", program).await;
+    check(started.is_err(), "a program of the sandbox starts")?;
     pod.end().await
 }

@@ -12,7 +12,7 @@ use crate::image_roots::{in_root, root, write_layer};
 /// Bytes of a user file that no image needs.
 const OVERSIZED_BYTES: usize = 2 << 20;
 
-pub async fn links_lead_nowhere_outside(shell: &Path) -> Outcome {
+pub async fn links_stay_inside_the_root(shell: &Path) -> Outcome {
     let pod = Pod::start().await?;
     let base = write_layer(&pod, shell)?;
     let outside = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;

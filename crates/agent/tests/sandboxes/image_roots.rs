@@ -188,6 +188,16 @@ pub async fn users_come_from_the_image(shell: &Path) -> Outcome {
     let failure = pod.confined("other", SLEEP, in_root(unknown)).await;
     let message = failure.err().map(|error| error.to_string()).unwrap_or_default();
     check(message.contains("unable to find user none"), message)?;
+    // A container that changes its users does not change those of later commands.
+    let by_name = ImageRoot {
+        user: "root".to_owned(),
+        ..root(&pod, &[&base], 2)?
+    };
+    pod.confined("changed", SLEEP, in_root(by_name)).await?;
+    pod.check_success("changed", "echo root:x:101:102::/srv:/bin/sh >/etc/passwd")
+        .await?;
+    let output = pod.output("changed", "id -u; echo $HOME").await?;
+    check(output == "0\n/root\n", output)?;
     pod.end().await
 }
 

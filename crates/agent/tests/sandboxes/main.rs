@@ -83,7 +83,7 @@ fn run_all() -> Outcome {
                 image_roots::users_come_from_the_image(&shell),
                 image_roots::processes_of_other_containers_are_hidden(&shell),
                 image_roots::files_have_the_ids_of_the_pod(&shell),
-                hostile_images::links_lead_nowhere_outside(&shell),
+                hostile_images::links_stay_inside_the_root(&shell),
                 hostile_images::rejects_roots_without_directories_for_the_kernel(&shell),
                 hostile_images::rejects_oversized_and_blocking_user_files(&shell),
             ),

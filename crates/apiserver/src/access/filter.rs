@@ -115,8 +115,12 @@ impl AccessFilter {
             && is_get
         {
             let attributes = Attributes::of_target(requester, target, Verb::Create.name(), None);
-            if let AuthorizationDecision::Denied(reason) = self.authorizer.decide(&attributes) {
-                return Err(attributes.refusal(&reason));
+            let decision = self.authorizer.decide(&attributes);
+            if let AuthorizationDecision::Denied(reason) = &decision {
+                if let Some(audit_context) = request.audit_context {
+                    audit_context.record_authorization(&decision);
+                }
+                return Err(attributes.refusal(reason));
             }
         }
         with_attributes(request.info, requester, |attributes| {

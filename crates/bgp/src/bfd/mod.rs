@@ -51,6 +51,8 @@ pub struct Session {
     polls: bool,
     /// The peer asks for a confirmation.
     must_confirm: bool,
+    /// The session was up and lost the peer.
+    has_lost: bool,
 }
 
 impl Session {
@@ -71,7 +73,14 @@ impl Session {
             transmit_due: (!settings.is_passive).then_some(now),
             polls: false,
             must_confirm: false,
+            has_lost: false,
         }
+    }
+
+    /// Returns true if the session has lost the peer since the last call: it was up, and the peer was silent or reported
+    /// a failure. The end of the session by an administrator of either side is no loss (RFC 5882).
+    pub fn take_loss(&mut self) -> bool {
+        std::mem::take(&mut self.has_lost)
     }
 
     /// State of this side.
@@ -114,6 +123,7 @@ impl Session {
     }
 
     fn change_state(&mut self, peer: State) {
+        self.has_lost |= self.state == State::Up && peer == State::Down;
         let (state, diagnostic) = match (self.state, peer) {
             (State::AdminDown, _) => return,
             (State::Down, State::Down) => (State::Init, Diagnostic::None),
@@ -141,6 +151,7 @@ impl Session {
             self.deadline = None;
             self.peer_discriminator = 0;
             self.has_heard = false;
+            self.has_lost |= self.state == State::Up;
             if matches!(self.state, State::Init | State::Up) {
                 self.set_state(State::Down, Diagnostic::DetectionTimeExpired);
             }

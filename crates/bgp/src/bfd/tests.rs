@@ -98,7 +98,19 @@ fn shut_down_takes_the_peer_down() {
     let packet = sessions[0].shut_down();
     sessions[1].received(now, &packet);
     assert_eq!(sessions[1].state(), State::Down);
+    assert!(!sessions[1].take_loss());
     assert_eq!(sessions[0].next_wake(), None);
+}
+
+#[test]
+fn silence_is_a_loss() {
+    let (mut sessions, mut now) = (pair(false), Time::ZERO);
+    run(&mut sessions, &mut now, Duration::from_secs(4), || true);
+    assert!(!sessions.iter_mut().any(Session::take_loss));
+    let end = now + Duration::from_secs(4);
+    run(&mut sessions, &mut now, end, || false);
+    assert!(sessions.iter_mut().all(Session::take_loss));
+    assert!(!sessions.iter_mut().any(Session::take_loss));
 }
 
 #[test]

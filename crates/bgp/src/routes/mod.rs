@@ -93,6 +93,8 @@ pub struct Advertised {
     sent: Routes,
     /// Prefixes whose sent route may differ from the desired one.
     changed: BTreeSet<IpNet>,
+    /// Families to send again after their changed prefixes, so that many requests of a peer cost as much as one.
+    refreshes: BTreeSet<Family>,
 }
 
 impl Advertised {
@@ -111,20 +113,36 @@ impl Advertised {
         self.changed.extend(differing.map(|(prefix, _)| *prefix));
         self.changed
             .retain(|prefix| self.desired.get(prefix) != self.sent.get(prefix));
+        self.start_refreshes();
         excess
     }
 
     /// Forgets the routes that the peer has, after a new session.
     pub fn reset(&mut self) {
         self.sent.clear();
+        self.refreshes.clear();
         self.changed = self.desired.keys().copied().collect();
     }
 
-    /// Sends all routes of a family again.
+    /// Sends all routes of a family again, after the prefixes of the family that wait.
     pub fn refresh(&mut self, family: Family) {
-        self.sent.retain(|prefix, _| Family::of(prefix) != family);
-        let again = self.desired.keys().filter(|prefix| Family::of(prefix) == family);
-        self.changed.extend(again);
+        if self.refreshes.insert(family) {
+            self.start_refreshes();
+        }
+    }
+
+    /// Starts the refreshes of families without changed prefixes: a withdrawal that waits depends on `sent`.
+    fn start_refreshes(&mut self) {
+        let (sent, changed) = (&mut self.sent, &mut self.changed);
+        self.refreshes.retain(|family| {
+            let is_of_family = |prefix: &&IpNet| Family::of(prefix) == *family;
+            if changed.iter().any(|prefix| is_of_family(&prefix)) {
+                return true;
+            }
+            sent.retain(|prefix, _| !is_of_family(&prefix));
+            changed.extend(self.desired.keys().filter(is_of_family).copied());
+            false
+        });
     }
 
     /// Returns the next prefixes to send, of the families in `is_sendable`; `None` if the peer has all routes.
@@ -160,6 +178,7 @@ impl Advertised {
             }
             self.changed.remove(prefix);
         }
+        self.start_refreshes();
     }
 
     /// Number of desired routes.

@@ -59,6 +59,31 @@ fn refresh_sends_one_family_again() {
 }
 
 #[test]
+fn refresh_keeps_pending_withdrawals() {
+    let mut advertised = Advertised::default();
+    advertised.set(Routes::from([
+        (prefix(1), attributes(1)),
+        (prefix(2), attributes(1)),
+    ]));
+    send_all(&mut advertised, 10);
+    advertised.set(Routes::from([(prefix(1), attributes(1))]));
+    advertised.refresh(Family::Ipv4);
+    advertised.refresh(Family::Ipv4);
+    let batch = advertised.next_batch(|_| true).expect("a withdrawal");
+    assert_eq!(
+        (batch.attributes.clone(), &*batch.prefixes),
+        (None, &[prefix(2)][..])
+    );
+    advertised.sent(&batch, 1);
+    // Both requests lead to one repetition.
+    assert_eq!(send_all(&mut advertised, 10), 1);
+    assert_eq!(
+        advertised.sent_routes(),
+        &Routes::from([(prefix(1), attributes(1))])
+    );
+}
+
+#[test]
 fn bounds_routes_and_communities() {
     let mut advertised = Advertised::default();
     let shared = attributes(1);

@@ -11,6 +11,9 @@ use crate::{AutonomousSystem, Family, Time};
 /// Time to wait for the OPEN of the peer (RFC 4271, section 8.2.2).
 pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(240);
 
+/// Minimum period of KEEPALIVEs (RFC 4271, section 4.4).
+const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
+
 /// Number of a connection, unique for its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub(super) u64);
@@ -161,7 +164,7 @@ pub(super) fn negotiate(settings: &PeerSettings, peer: Open) -> Result<Negotiate
     let keepalive = hold.map(|hold| {
         settings
             .keepalive
-            .map_or(hold / 3, |keepalive| keepalive.min(hold / 3))
+            .map_or(hold / 3, |keepalive| keepalive.max(KEEPALIVE_MIN).min(hold / 3))
     });
     let restart = capabilities.graceful_restart.as_ref();
     let has_graceful_restart = settings.restart_seconds.is_some() && restart.is_some();

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::connection::negotiate;
 use super::{
     Action, ConnectionId, LocalAddresses, Peer, PeerSettings, PeerSystem, SessionError, State, Stop,
 };
@@ -146,6 +147,18 @@ fn opens_with_capabilities_and_announces() {
     assert_eq!(ends, [Family::Ipv4]);
     peer.received(Time::ZERO, id, &encode::route_refresh(Family::Ipv4));
     assert!(peer.next_update(Time::ZERO).is_some());
+}
+
+#[test]
+fn keepalives_have_a_minimum_period() {
+    for (keepalive, expected) in [(0, 1_000), (5_000, 5_000), (60_000, 10_000)] {
+        let settings = PeerSettings {
+            keepalive: Some(Duration::from_millis(keepalive)),
+            ..settings()
+        };
+        let negotiated = negotiate(&settings, peer_open(2)).expect("a peer of ours");
+        assert_eq!(negotiated.keepalive, Some(Duration::from_millis(expected)));
+    }
 }
 
 #[test]

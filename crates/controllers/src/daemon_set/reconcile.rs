@@ -117,7 +117,7 @@ impl<'a> Daemons<'a> {
                 Fitness::Refuses => changes.delete.extend(live(pods)),
             }
         }
-        // Pods whose Node is deleted before they ran. Others remain to be collected with their Node.
+        // Pods whose Node is deleted before they ran. Others stay: they may still run.
         let is_gone = |node: &&&str| !self.nodes.contains_key(**node);
         for node in self.pods.keys().filter(is_gone) {
             let pods = self.on(node).iter().copied();

@@ -1,5 +1,6 @@
 //! The next step of a Job: a pure function of the Job and its Pods.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -118,7 +119,13 @@ impl<'a> Progress<'a> {
             return release(self.tally.to_release.clone());
         }
         let (changes, pause) = self.pod_changes();
-        match changes.into_step() {
+        // Pods that a Job deletes before its end do not count as failed.
+        let step = if self.end.is_none() && !changes.delete.is_empty() {
+            Some(Step::WithdrawPods(changes.delete))
+        } else {
+            changes.into_step()
+        };
+        match step {
             Some(step) => Decision::step(step),
             None => Decision::wait(pause.into_iter().chain(self.deadline()).min()),
         }
@@ -175,11 +182,20 @@ impl<'a> Progress<'a> {
             return (changes, None);
         }
         let wanted = self.wanted();
-        if self.active.len() > wanted {
-            // The youngest Pods have done the least.
+        let misplaced = self.misplaced();
+        let excess = self.active.len().saturating_sub(wanted).max(misplaced.len());
+        if excess > 0 {
+            // Pods without the finalizer are withdrawn already. The youngest Pods have done the least.
             let mut ranked = self.active.clone();
-            ranked.sort_by_key(|pod| (pod.is_ready(), std::cmp::Reverse(pod.created())));
-            let excess = ranked.iter().take(self.active.len() - wanted);
+            ranked.sort_by_key(|pod| {
+                (
+                    !misplaced.contains(&*pod.metadata.uid),
+                    is_tracked(pod),
+                    pod.is_ready(),
+                    Reverse(pod.created()),
+                )
+            });
+            let excess = ranked.iter().take(excess);
             changes.delete = excess.map(|pod| pod.metadata.clone()).collect();
             return (changes, None);
         }
@@ -224,9 +240,31 @@ impl<'a> Progress<'a> {
         }
     }
 
+    /// Returns the UIDs of the active Pods of an Indexed Job that have no index of the Job, or that of another Pod.
+    fn misplaced(&self) -> BTreeSet<&'a str> {
+        let job = self.inputs.workload;
+        if !is_indexed(job) {
+            return BTreeSet::new();
+        }
+        let completions = job.spec.completions.unwrap_or(0);
+        let mut pods = self.active.clone();
+        // The first Pod of an index stays: the one that has done the most.
+        pods.sort_by_key(|pod| (!is_tracked(pod), !pod.is_ready(), pod.created()));
+        let mut indexes = BTreeSet::new();
+        pods.retain(|pod| {
+            let is_placed = index_of(pod).is_some_and(|index| index < completions && indexes.insert(index));
+            !is_placed
+        });
+        pods.into_iter().map(|pod| &*pod.metadata.uid).collect()
+    }
+
     fn free_indexes(&self, number: usize) -> Vec<i64> {
-        let completions = self.inputs.workload.spec.completions.unwrap_or(0);
-        let running: BTreeSet<i64> = self.active.iter().filter_map(|pod| index_of(pod)).collect();
+        let job = self.inputs.workload;
+        let completions = job.spec.completions.unwrap_or(0);
+        let waits_for_end = job.spec.pod_replacement_policy == "Failed";
+        let is_running = |pod: &&&ReplicaPod| pod.is_active() || (waits_for_end && pod.is_terminating());
+        let running = self.pods.iter().filter(is_running);
+        let running: BTreeSet<i64> = running.filter_map(|pod| index_of(pod)).collect();
         let is_free = |index: &i64| !running.contains(index) && !self.tally.indexes.contains(index);
         (0..completions).filter(is_free).take(number).collect()
     }

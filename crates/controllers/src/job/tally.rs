@@ -1,7 +1,8 @@
 //! Counts of a Job's finished Pods.
 //!
 //! A finished Pod is counted once, in three writes: its UID is added to `status.uncountedTerminatedPods`, its finalizer
-//! is removed, and its UID moves to the count. Each write can be repeated after a failure.
+//! is removed, and its UID moves to the count. Each write can be repeated after a failure. An index of an Indexed Job
+//! identifies its success, so the status lists the index at once instead of the UID.
 
 use std::collections::BTreeSet;
 
@@ -69,15 +70,18 @@ impl Tally {
             let is_success =
                 succeeded.contains(&**uid) || (pod.status.phase == "Succeeded" && !failed.contains(&**uid));
             let is_full = this.uncounted_succeeded.len() + this.uncounted_failed.len() >= UNCOUNTED_MAX;
-            if is_success {
-                let is_new = !is_indexed(job)
-                    || is_listed
-                    || index_of(pod).is_some_and(|index| index < completions && this.indexes.insert(index));
-                match (is_new, is_full) {
-                    // A second success of an index is not counted.
-                    (false, _) => this.to_release.push(pod.metadata.clone()),
-                    (true, true) => more_succeeded += 1,
-                    (true, false) => _ = this.uncounted_succeeded.insert(uid.clone()),
+            if is_success && is_indexed(job) {
+                let is_new =
+                    index_of(pod).is_some_and(|index| index < completions && this.indexes.insert(index));
+                // The stored status has the index already, or the Job does not have it.
+                if !is_new && !is_listed {
+                    this.to_release.push(pod.metadata.clone());
+                }
+            } else if is_success {
+                if is_full {
+                    more_succeeded += 1;
+                } else {
+                    this.uncounted_succeeded.insert(uid.clone());
                 }
             } else if is_listed || has_failed(job, pod) || ends_all {
                 if is_full {
@@ -86,6 +90,10 @@ impl Tally {
                     this.uncounted_failed.insert(uid.clone());
                 }
             }
+        }
+        if is_indexed(job) {
+            // The completions of an elastic Job, and with them the indexes that count, may have changed.
+            this.succeeded = this.indexes.len();
         }
         this.total_succeeded = this.succeeded + this.uncounted_succeeded.len() + more_succeeded;
         this.total_failed = this.failed + this.uncounted_failed.len() + more_failed;

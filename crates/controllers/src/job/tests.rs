@@ -151,6 +151,70 @@ fn suspended_jobs_have_no_pods() {
 }
 
 #[test]
+fn withdrawn_pods_do_not_count() {
+    let mut model = model(json!({"parallelism": 10, "completions": 10}));
+    model.settle::<Job>();
+    assert_eq!(active(&model).len(), 10);
+    model.workload["spec"]["parallelism"] = json!(7);
+    model.settle::<Job>();
+    assert_eq!(active(&model).len(), 7);
+    model.workload["spec"]["suspend"] = json!(true);
+    model.settle::<Job>();
+    assert_eq!(active(&model).len(), 0);
+    assert_eq!(model.counted("failed"), 0);
+    assert_eq!(conditions(&model), ["Suspended=True JobSuspended"]);
+}
+
+#[test]
+fn claims_move_the_finalizer() {
+    let mut model = model(json!({}));
+    model.settle::<Job>();
+    let name = active(&model)[0].clone();
+    let finalizers = |model: &Model| model.pods[&name]["metadata"]["finalizers"].clone();
+    let change_label = |model: &mut Model, value: &str| {
+        model.pods.get_mut(&name).expect("a Pod")["metadata"]["labels"]["app"] = json!(value);
+        if let Some(step) = model.decision::<Job>().step {
+            model.apply(step, None);
+        }
+    };
+    change_label(&mut model, "other");
+    assert_eq!(finalizers(&model), json!([]));
+    change_label(&mut model, "web");
+    assert_eq!(finalizers(&model), json!([FINALIZER]));
+}
+
+#[test]
+fn elastic_jobs_keep_the_pods_of_their_indexes() {
+    let mut model = model(json!({"completions": 4, "parallelism": 4, "completionMode": "Indexed"}));
+    model.settle::<Job>();
+    let last = active(&model)[3].clone();
+    assert!(last.starts_with("web-3-"), "{last}");
+    model.end(&last, "Succeeded");
+    model.settle::<Job>();
+    assert_eq!(model.counted("succeeded"), 1);
+    model.workload["spec"]["completions"] = json!(2);
+    model.workload["spec"]["parallelism"] = json!(2);
+    model.settle::<Job>();
+    let indexes: Vec<String> = active(&model).iter().map(|name| name[..6].to_owned()).collect();
+    assert_eq!(indexes, ["web-0-", "web-1-"]);
+    assert_eq!((model.counted("succeeded"), model.counted("failed")), (0, 0));
+}
+
+#[test]
+fn index_waits_for_the_end_of_its_pod() {
+    let mut model = model(json!({
+        "completions": 2, "parallelism": 1, "completionMode": "Indexed", "podReplacementPolicy": "Failed",
+    }));
+    model.settle::<Job>();
+    let name = active(&model)[0].clone();
+    model.mark_deleted(&name);
+    model.workload["spec"]["parallelism"] = json!(2);
+    model.settle::<Job>();
+    let indexes: Vec<String> = active(&model).iter().map(|name| name[..6].to_owned()).collect();
+    assert_eq!(indexes, ["web-1-"]);
+}
+
+#[test]
 fn indexed_jobs_run_each_index_once() {
     let mut model = model(json!({"completions": 3, "parallelism": 2, "completionMode": "Indexed"}));
     model.settle::<Job>();

@@ -81,18 +81,31 @@ pub(crate) async fn write_claims<O: Resource, T: Resource>(
 
 /// Writes a claim; returns the object after the write, `None` if it is deleted.
 async fn write_claim<T: Resource>(client: &Client, claim: &Claim) -> Result<Option<T>, ClientError> {
-    let Claim { meta, owners, .. } = claim;
+    let Claim {
+        meta,
+        owners,
+        finalizers,
+        ..
+    } = claim;
     let path = path_of::<T>(&meta.key());
     let owners = if owners.is_empty() {
         Value::Null
     } else {
         json!(owners)
     };
-    let patch = json!({"metadata": {
+    let mut patch = json!({"metadata": {
         "uid": meta.uid,
         "resourceVersion": meta.resource_version,
         "ownerReferences": owners,
     }});
+    if let Some(finalizers) = finalizers {
+        // A merge patch removes the field with null.
+        patch["metadata"]["finalizers"] = if finalizers.is_empty() {
+            Value::Null
+        } else {
+            json!(finalizers)
+        };
+    }
     match client
         .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
         .await

@@ -20,9 +20,9 @@ type Domain<'a> = (&'a str, &'a str);
 #[derive(Debug, Default)]
 pub struct Constraints<'a> {
     spreads: Vec<Spread<'a>>,
-    /// For each required affinity term, its label and the domains with a selected Pod.
+    /// For each required affinity term, its label and the domains with a Pod that all terms select.
     affinities: Vec<(&'a str, BTreeSet<&'a str>)>,
-    /// True if no Pod is selected by any term and the Pod selects itself, so that the first one finds a place.
+    /// True if no Pod is selected by all terms and the Pod selects itself, so that the first one finds a place.
     is_first: bool,
     /// Domains that the anti-affinity of the Pod excludes.
     own_exclusions: BTreeSet<Domain<'a>>,
@@ -43,16 +43,22 @@ impl<'a> Constraints<'a> {
     pub fn of(pod: &'a SchedulePod, nodes: &[Occupied<'a>], namespaces: &Namespaces) -> Self {
         let affinity = &pod.spec.affinity;
         let terms = &affinity.pod_affinity.required;
-        let domains = |term: &'a PodTerm| domains_with(term, pod, nodes, namespaces);
+        // As upstream, a Pod counts for an affinity only if all terms select it.
+        let is_selected = |other: &SchedulePod| terms.iter().all(|term| term.selects(pod, other, namespaces));
         let affinities: Vec<_> = terms
             .iter()
-            .map(|term| (&*term.topology_key, domains(term)))
+            .map(|term| {
+                (
+                    &*term.topology_key,
+                    domains_with(&term.topology_key, nodes, is_selected),
+                )
+            })
             .collect();
         let own = affinity.pod_anti_affinity.required.iter();
-        let own = own.flat_map(|term| {
-            domains(term)
-                .into_iter()
-                .map(|value| (&*term.topology_key, value))
+        let own = own.flat_map(|term: &'a PodTerm| {
+            let selects = |other: &SchedulePod| term.selects(pod, other, namespaces);
+            let domains = domains_with(&term.topology_key, nodes, selects);
+            domains.into_iter().map(|value| (&*term.topology_key, value))
         });
         let constraints = pod.spec.topology_spread_constraints.iter();
         let required: Vec<&SpreadConstraint> = constraints
@@ -154,17 +160,15 @@ fn is_counted(constraint: &SpreadConstraint, pod: &SchedulePod, node: &Node) -> 
     fits && is_open
 }
 
-/// Returns the domains with a Pod that the term of `owner` selects.
+/// Returns the domains of a label with a selected Pod.
 fn domains_with<'a>(
-    term: &PodTerm,
-    owner: &SchedulePod,
+    topology_key: &str,
     nodes: &[Occupied<'a>],
-    namespaces: &Namespaces,
+    is_selected: impl Fn(&SchedulePod) -> bool,
 ) -> BTreeSet<&'a str> {
-    let has_selected =
-        |(_, pods): &&Occupied<'a>| pods.iter().any(|pod| term.selects(owner, pod, namespaces));
+    let has_selected = |(_, pods): &&Occupied<'a>| pods.iter().any(|pod| is_selected(pod));
     let nodes = nodes.iter().filter(has_selected);
-    let values = nodes.filter_map(|(node, _)| node.metadata.labels.get(&term.topology_key));
+    let values = nodes.filter_map(|(node, _)| node.metadata.labels.get(topology_key));
     values.map(String::as_str).collect()
 }
 

@@ -121,7 +121,7 @@ impl Rollout<'_> {
                 Some(_) => {}
             }
         }
-        false
+        self.is_ordered() && !(changes.create.is_empty() && changes.delete.is_empty())
     }
 
     /// Deletes Pods that are no longer desired, in descending order. Returns true if an ordered StatefulSet has to
@@ -156,9 +156,7 @@ impl Rollout<'_> {
             return None;
         }
         let first = first_ordinal(set);
-        // As upstream: ordinals below the partition stay.
-        let partition = set.spec.update_strategy.rolling_update.partition;
-        let targets = first.max(partition)..first.saturating_add(set.spec.replicas);
+        let targets = self.first_updated()..first.saturating_add(set.spec.replicas);
         if targets.is_empty() {
             return None;
         }
@@ -179,6 +177,12 @@ impl Rollout<'_> {
         None
     }
 
+    /// Returns the lowest ordinal that a rolling update replaces: as upstream, the partition counts from the first one.
+    fn first_updated(&self) -> i64 {
+        let set = self.inputs.workload;
+        first_ordinal(set).saturating_add(set.spec.update_strategy.rolling_update.partition)
+    }
+
     fn is_ordered(&self) -> bool {
         self.inputs.workload.spec.pod_management_policy != "Parallel"
     }
@@ -194,7 +198,7 @@ impl Rollout<'_> {
     /// Returns the revision for a new Pod: below the partition the one before the roll-out.
     fn revision_for(&self, ordinal: i64) -> &ControllerRevision {
         let strategy = &self.inputs.workload.spec.update_strategy;
-        if strategy.kind == "RollingUpdate" && ordinal < strategy.rolling_update.partition {
+        if strategy.kind == "RollingUpdate" && ordinal < self.first_updated() {
             self.current
         } else {
             self.update

@@ -94,6 +94,16 @@ fn ordinals_begin_at_the_start() {
 }
 
 #[test]
+fn partition_counts_from_the_first_ordinal() {
+    let mut model = model(2, "Parallel", 1);
+    model.workload["spec"]["ordinals"] = json!({"start": 5});
+    model.converge::<StatefulSet>();
+    model.set_image(2);
+    model.converge::<StatefulSet>();
+    assert_eq!(images(&model), [1, 2]);
+}
+
+#[test]
 fn rolling_update_goes_down_to_the_partition() {
     let mut model = model(4, "OrderedReady", 2);
     model.converge::<StatefulSet>();
@@ -141,6 +151,22 @@ fn earlier_template_gets_a_new_number_and_history_is_limited() {
         .values()
         .filter_map(|revision| revision["revision"].as_i64());
     assert_eq!(latest["revision"].as_i64(), numbers.max());
+}
+
+#[test]
+fn revision_avoids_a_name_in_use() {
+    let mut first = model(1, "OrderedReady", 0);
+    first.settle::<StatefulSet>();
+    let mut second = model(1, "OrderedReady", 0);
+    second.other_revisions = first.revisions.keys().cloned().collect();
+    second.settle::<StatefulSet>();
+    assert_eq!(second.revisions.len(), 1);
+    assert!(
+        second
+            .revisions
+            .keys()
+            .all(|name| !second.other_revisions.contains(name))
+    );
 }
 
 #[test]

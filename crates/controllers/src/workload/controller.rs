@@ -1,6 +1,6 @@
 //! The controller of a workload: its objects, Pods, revisions and Nodes in; steps out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use api::batch::JOB_NAME_LABEL;
@@ -10,9 +10,9 @@ use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
 
 use super::write::{Job, JobOutput};
-use super::{Inputs, Workload, is_tracked};
+use super::{Inputs, Step, Workload, is_tracked};
 use crate::malformed_object::log_skipped;
-use crate::owned_objects::OwnedObjects;
+use crate::owned_objects::{Claim, OwnedObjects, claims, read_selector, selects};
 use crate::owner_cache::OwnerCache;
 use crate::replicaset::ReplicaPod;
 
@@ -65,27 +65,31 @@ impl<W: Workload> WorkloadController<W> {
                 return;
             }
         };
-        for owner in affected.iter().flat_map(|affected| &affected.owners) {
-            self.owners.enqueue_owner(owner, queue, now);
+        for affected in affected {
+            self.owners.enqueue_affected(&affected, queue, now);
         }
     }
 
-    /// Returns the tracked Pods of an earlier object with this key.
+    /// Returns the adoptions of matching revisions without owner, for example those of an earlier object of this name
+    /// that was deleted with `--cascade=orphan`.
+    fn revision_adoptions(&self, workload: &W) -> Vec<Claim> {
+        let Some(selector) = read_selector(workload.selector()) else {
+            return Vec::new();
+        };
+        let orphans = self.revisions.orphans(&workload.metadata().namespace, &selector);
+        let orphans = orphans.into_iter().map(|revision| &revision.metadata);
+        claims(workload, &selector, orphans)
+    }
+
+    /// Returns the tracked Pods of an earlier object with this key, and those that the object released.
     fn orphans(&self, key: &ObjectKey) -> Vec<ObjectMeta> {
         if !W::TRACKS_PODS {
             return Vec::new();
         }
-        let uid = self
-            .owners
-            .objects
-            .get(key)
-            .map(|workload| &*workload.metadata().uid);
+        let workload = self.owners.objects.get(key);
         let is_orphan = |pod: &&ReplicaPod| {
-            let is_former = pod
-                .metadata
-                .controller()
-                .map_or(uid.is_none(), |owner| Some(&*owner.uid) != uid);
-            is_tracked(pod) && is_former && owner_name::<W>(pod) == Some(&*key.name)
+            let is_of_key = owner_name::<W>(pod) == Some(&*key.name);
+            is_tracked(pod) && is_of_key && is_foreign(workload, &pod.metadata)
         };
         let pods = self.owners.owned.in_namespace(&key.namespace);
         let orphans = pods.map(|(_, pod)| pod).filter(is_orphan);
@@ -117,6 +121,17 @@ impl<W: Workload> WorkloadController<W> {
             Event::Malformed { key, error } => return log_skipped::<Node>(&key, &error),
         }
         self.owners.enqueue_all(queue, now);
+    }
+}
+
+/// Returns true if the object, which may be absent, neither owns the Pod nor may adopt it.
+pub(super) fn is_foreign<W: Workload>(workload: Option<&W>, pod: &ObjectMeta) -> bool {
+    let Some(workload) = workload else {
+        return true;
+    };
+    match pod.controller() {
+        Some(owner) => owner.uid != workload.metadata().uid,
+        None => read_selector(workload.selector()).is_none_or(|selector| !selects(&selector, &pod.labels)),
     }
 }
 
@@ -179,12 +194,20 @@ impl<W: Workload> Reconciler for WorkloadController<W> {
         if self.owners.needs_refresh(key) {
             return Action::Run(Job::Read(Box::new(workload.clone())));
         }
+        let adoptions = self.revision_adoptions(workload);
+        if !adoptions.is_empty() {
+            let step = Step::ClaimRevisions(adoptions);
+            return Action::Run(Job::Write(Box::new(workload.clone()), step));
+        }
         let pods = self.owners.owned_by(workload);
         let revisions: Vec<_> = self.revisions.of(&workload.metadata().uid).collect();
+        let in_namespace = self.revisions.in_namespace(&key.namespace);
+        let revision_names: BTreeSet<&str> = in_namespace.map(|(key, _)| &*key.name).collect();
         let decision = W::reconcile(&Inputs {
             workload,
             pods: &pods,
             revisions: &revisions,
+            revision_names: &revision_names,
             nodes: &self.nodes,
             now: self.clock.now(),
         });

@@ -14,7 +14,7 @@ mod run;
 mod status;
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -72,6 +72,8 @@ pub(crate) struct Inputs<'a, W> {
     pub(crate) pods: &'a [&'a ReplicaPod],
     /// Its ControllerRevisions.
     pub(crate) revisions: &'a [&'a ControllerRevision],
+    /// Names of all ControllerRevisions of its namespace.
+    pub(crate) revision_names: &'a BTreeSet<&'a str>,
     /// All Nodes by name.
     pub(crate) nodes: &'a BTreeMap<String, Node>,
     /// The time of day.
@@ -83,6 +85,8 @@ pub(crate) struct Inputs<'a, W> {
 pub(crate) enum Step {
     /// Adopt or release Pods.
     Claim(Vec<Claim>),
+    /// Adopt ControllerRevisions.
+    ClaimRevisions(Vec<Claim>),
     /// Create a ControllerRevision.
     CreateRevision(Box<ControllerRevision>),
     /// Make an earlier ControllerRevision the current one by this number.
@@ -93,6 +97,8 @@ pub(crate) enum Step {
     Pods(PodChanges),
     /// Remove the finalizer of Jobs from Pods.
     ReleasePods(Vec<ObjectMeta>),
+    /// Remove the finalizer of Jobs from Pods, so that they do not count, and delete them.
+    WithdrawPods(Vec<ObjectMeta>),
     /// Patch the status and record Events.
     UpdateStatus(Value, Vec<EventText>),
     /// Delete the object itself.

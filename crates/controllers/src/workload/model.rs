@@ -1,7 +1,7 @@
 //! A model of the API server and of agents for the tests of workloads: it applies steps, loses some of them, and runs
 //! Pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::object::{ControllerRevision, Node, ObjectMeta};
 use fastrand::Rng;
@@ -21,6 +21,8 @@ pub(crate) struct Model {
     pub(crate) workload: Value,
     pub(crate) pods: BTreeMap<String, Value>,
     pub(crate) revisions: BTreeMap<String, Value>,
+    /// Names of revisions of other workloads.
+    pub(crate) other_revisions: BTreeSet<String>,
     pub(crate) nodes: BTreeMap<String, Node>,
     pub(crate) now: Timestamp,
     pub(crate) events: Vec<String>,
@@ -36,6 +38,7 @@ impl Model {
             workload: json!({"metadata": metadata, "spec": spec, "status": {}}),
             pods: BTreeMap::new(),
             revisions: BTreeMap::new(),
+            other_revisions: BTreeSet::new(),
             nodes: BTreeMap::new(),
             now: NOW.parse().expect("a time"),
             events: Vec::new(),
@@ -64,10 +67,16 @@ impl Model {
         let workload: W = read(&self.workload);
         let pods: Vec<ReplicaPod> = self.pods.values().map(read).collect();
         let revisions: Vec<ControllerRevision> = self.revisions.values().map(read).collect();
+        let own_names = self.revisions.keys();
+        let revision_names: BTreeSet<&str> = own_names
+            .chain(&self.other_revisions)
+            .map(String::as_str)
+            .collect();
         W::reconcile(&Inputs {
             workload: &workload,
             pods: &pods.iter().collect::<Vec<_>>(),
             revisions: &revisions.iter().collect::<Vec<_>>(),
+            revision_names: &revision_names,
             nodes: &self.nodes,
             now: self.now,
         })
@@ -105,6 +114,9 @@ impl Model {
                 for claim in claims {
                     if let Some(pod) = self.pods.get_mut(&claim.meta.name) {
                         pod["metadata"]["ownerReferences"] = json!(claim.owners);
+                        if let Some(finalizers) = claim.finalizers {
+                            pod["metadata"]["finalizers"] = json!(finalizers);
+                        }
                     }
                 }
             }
@@ -131,6 +143,13 @@ impl Model {
                 .iter()
                 .filter(|_| !is_lost())
                 .for_each(|meta| self.release(meta)),
+            // The loss of only the deletion would leave a Pod that runs and does not count.
+            Step::WithdrawPods(pods) => {
+                for meta in pods.iter().filter(|_| !is_lost()) {
+                    self.release(meta);
+                    self.mark_deleted(&meta.name);
+                }
+            }
             Step::UpdateStatus(patch, events) if !is_lost() => {
                 for (field, value) in patch["status"].as_object().expect("a status") {
                     let status = &mut self.workload["status"];

@@ -7,6 +7,7 @@ use api::tree::child;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use crate::job::FINALIZER;
 use crate::owned_objects::{Claim, claims, read_selector, reference_to};
 use crate::replicaset::ReplicaPod;
 
@@ -24,11 +25,22 @@ pub(crate) fn owned<'a, W: Workload>(inputs: &Inputs<'a, W>) -> Vec<&'a ReplicaP
 pub(crate) fn pod_claims<W: Workload>(inputs: &Inputs<'_, W>) -> Option<Vec<Claim>> {
     let selector = read_selector(inputs.workload.selector())?;
     let candidates = inputs.pods.iter().filter(|pod| pod.is_active());
-    Some(claims(
-        inputs.workload,
-        &selector,
-        candidates.map(|pod| &pod.metadata),
-    ))
+    let mut claims = claims(inputs.workload, &selector, candidates.map(|pod| &pod.metadata));
+    if W::TRACKS_PODS {
+        claims.iter_mut().for_each(track);
+    }
+    Some(claims)
+}
+
+/// Adds the finalizer of Jobs to a claim that adopts a Pod, so that the Pod counts, and removes it from one that
+/// releases a Pod, so that the Pod can end.
+fn track(claim: &mut Claim) {
+    let mut finalizers = claim.meta.finalizers.clone();
+    finalizers.retain(|finalizer| finalizer != FINALIZER);
+    if claim.is_adoption {
+        finalizers.push(FINALIZER.to_owned());
+    }
+    claim.finalizers = Some(finalizers);
 }
 
 /// Returns a Pod from a template, owned by the workload. It has the name, or the prefix of a generated name that ends

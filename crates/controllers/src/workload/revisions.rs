@@ -1,7 +1,5 @@
 //! ControllerRevisions: the templates that a StatefulSet or DaemonSet has or had.
 
-use std::collections::BTreeSet;
-
 use api::object::{ControllerRevision, Labels, ObjectMeta};
 use api::tree::{child, entries};
 use serde_json::{Value, json};
@@ -35,11 +33,10 @@ pub(crate) fn update_revision<'a, W: Workload>(
         return Err(Step::RenumberRevision(revision.metadata.clone(), latest + 1));
     }
     let owner = inputs.workload.metadata();
-    let names: BTreeSet<&str> = revisions().map(|revision| &*revision.metadata.name).collect();
     let hashes = (0..NAMES_TRIED_MAX).map(|attempt| template_hash(template, attempt));
     let hash = hashes
         .into_iter()
-        .find(|hash| !names.contains(&*format!("{}-{hash}", owner.name)))
+        .find(|hash| !inputs.revision_names.contains(&*format!("{}-{hash}", owner.name)))
         .unwrap_or_default();
     let mut labels: Labels = entries(child(template, "metadata"), "labels")
         .map(|(key, value)| (key.to_owned(), value.to_owned()))

@@ -7,6 +7,7 @@ use reconcile::events::EventText;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use super::controller::is_foreign;
 use super::{PodChanges, Step, Workload};
 use crate::environment::Environment;
 use crate::job::FINALIZER;
@@ -21,7 +22,7 @@ pub(super) enum Job<W> {
     Write(Box<W>, Step),
     /// Read an object and its Pods, because the effect of an earlier job is unknown.
     Read(Box<W>),
-    /// Release Pods whose owner has this key and is not in the cache.
+    /// Release Pods that name the object with this key, but are not its Pods.
     Release(ObjectKey, Vec<ObjectMeta>),
 }
 
@@ -63,11 +64,7 @@ pub(super) async fn execute<W: Workload>(
         },
         Job::Release(key, mut pods) => {
             let owner = crate::write::read::<W>(client, &key).await?;
-            let uid = owner.as_ref().map(|owner| &*owner.metadata().uid);
-            pods.retain(|meta| {
-                meta.controller()
-                    .map_or(uid.is_none(), |owner| Some(&*owner.uid) != uid)
-            });
+            pods.retain(|meta| is_foreign(owner.as_ref(), meta));
             release_pods(client, pods, &mut output.state).await?;
             output.state.owner = owner.map(Box::new);
         }
@@ -85,6 +82,13 @@ async fn write<W: Workload>(
     let client = &environment.client;
     match step {
         Step::Claim(claims) => output.state = write_claims(client, workload, claims).await?,
+        Step::ClaimRevisions(claims) => {
+            let written = write_claims::<W, ControllerRevision>(client, workload, claims).await?;
+            output.state.owner = written.owner;
+            output.state.is_deleted = written.is_deleted;
+            output.revisions = written.objects;
+            output.deleted_revisions = written.deleted;
+        }
         Step::CreateRevision(revision) => output.revisions.push(create(client, &*revision).await?),
         Step::RenumberRevision(meta, number) => {
             let patch = json!({"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
@@ -99,6 +103,7 @@ async fn write<W: Workload>(
         }
         Step::Pods(changes) => change_pods(environment, workload, changes, &mut output.state).await?,
         Step::ReleasePods(pods) => release_pods(client, pods, &mut output.state).await?,
+        Step::WithdrawPods(pods) => withdraw_pods(environment, workload, pods, &mut output.state).await?,
         Step::UpdateStatus(patch, events) => {
             let updated = crate::write::patch_status(client, workload, &patch).await?;
             output.state.owner = Some(Box::new(updated));
@@ -246,6 +251,25 @@ async fn release_pods<W>(
         }
     }
     Ok(())
+}
+
+/// Removes the finalizer of Jobs from Pods and deletes them. A Pod without the finalizer does not count, so its
+/// deletion is not a failure of the Job.
+async fn withdraw_pods<W: Workload>(
+    environment: &Environment,
+    workload: &W,
+    pods: Vec<ObjectMeta>,
+    state: &mut ServerState<W, ReplicaPod>,
+) -> Result<(), ClientError> {
+    let mut released = ServerState::default();
+    release_pods::<W>(&environment.client, pods, &mut released).await?;
+    state.deleted = released.deleted;
+    let delete = released.objects.into_iter().map(|pod| pod.metadata).collect();
+    let changes = PodChanges {
+        delete,
+        ..PodChanges::default()
+    };
+    change_pods(environment, workload, changes, state).await
 }
 
 /// Deletes an object; its Pods are deleted first.

@@ -34,8 +34,10 @@ pub fn groups(plan: &Plan, service: &ObjectKey) -> Vec<Group> {
     for port in plan.ports_of(service).filter(|port| is_served(port)) {
         let detects_pods = plan.settings().pods.covers(port.key.family);
         for frontend in &port.frontends {
-            let (Some(address), Some(set)) = (frontend.address, local_treatment(frontend, detects_pods))
-            else {
+            let (Some(address), Some(set)) = (
+                frontend.address,
+                endpoints_for_local_clients(frontend, detects_pods),
+            ) else {
                 continue;
             };
             let at = SocketAddr::new(address, frontend.port);
@@ -76,7 +78,7 @@ fn is_served(port: &ServicePortPlan) -> bool {
 
 /// Returns the endpoint set for all clients of this node, with `None` for refusal; no result if clients differ, if packets
 /// are dropped, or if the address of Pods has to be masqueraded.
-fn local_treatment(frontend: &Frontend, detects_pods: bool) -> Option<Option<Set>> {
+fn endpoints_for_local_clients(frontend: &Frontend, detects_pods: bool) -> Option<Option<Set>> {
     if frontend.kind == FrontendKind::NodePort || !frontend.source_ranges.is_empty() {
         return None;
     }

@@ -23,7 +23,7 @@ pub const ENDPOINTS_MAX: usize = (1 << COUNT_BITS) - 1;
 /// Size of a counter: accepted and refused connections.
 pub const COUNTER_BYTES: usize = 16;
 
-/// Maximum numbers of elements. They bound the kernel's memory: about 24 MB for empty maps, and 100 to 150 bytes for each
+/// Maximum numbers of elements. They bound the kernel's memory: about 50 MB for empty maps, and 100 to 150 bytes for each
 /// element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -31,7 +31,7 @@ pub struct Limits {
     pub frontends: u32,
     /// Endpoints of all groups.
     pub endpoints: u32,
-    /// Open connections.
+    /// Open connections. Beyond them, `getpeername()` of seldom used ones returns the endpoint.
     pub connections: u32,
 }
 
@@ -74,7 +74,8 @@ impl Shapes {
         Self {
             frontends: shape("frontends", MapKind::Hash, socket, frontend, limits.frontends),
             endpoints: shape("endpoints", MapKind::Hash, 8, socket, limits.endpoints),
-            connections: shape("connections", MapKind::Hash, 8, 2 * socket, limits.connections),
+            // Sockets of the kernel itself end without the program that forgets them, so old elements make room.
+            connections: shape("connections", MapKind::LruHash, 8, 2 * socket, limits.connections),
             counters: shape("counters", MapKind::PerCpuHash, 4, counter, limits.frontends),
         }
     }

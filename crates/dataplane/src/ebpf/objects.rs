@@ -32,6 +32,13 @@ pub enum EbpfError {
         "--ebpf-pods=false needs the number of this network namespace (SO_NETNS_COOKIE, Linux 5.14): {0}"
     )]
     Namespace(#[source] io::Error),
+    /// This process is in a network namespace of its own, and the root of the control groups has the processes of the whole
+    /// host. A retry does not help.
+    #[error(
+        "this process is in a network namespace other than that of the host, whose clients it must not serve; name the \
+         control group of its own clients with --ebpf-cgroup"
+    )]
+    OtherNamespace,
     /// A former pin cannot be replaced. A retry helps after it was removed.
     #[error("cannot replace {path}: {source}")]
     Pin {
@@ -118,6 +125,9 @@ pub struct Objects {
 impl Objects {
     /// Opens the pinned maps or creates new ones, and loads the programs. Nothing is attached yet.
     pub fn open(options: &Options) -> Result<Self, EbpfError> {
+        if options.serves_pods && options.control_group.is_none() && is_in_other_namespace() {
+            return Err(EbpfError::OtherNamespace);
+        }
         let control_group = open_control_group(options.control_group.as_deref())?;
         let control_group_inode = control_group
             .metadata()
@@ -256,6 +266,9 @@ impl Objects {
             };
             self.attachments.push((hook, attachment));
         }
+        if let Some(pins) = &self.pins {
+            remove_other_versions(pins);
+        }
         Ok(())
     }
 
@@ -314,6 +327,30 @@ fn pin_directory(base: &Path) -> io::Result<PathBuf> {
 fn own_directory(base: &Path) -> io::Result<PathBuf> {
     let inode = std::fs::metadata("/proc/thread-self/ns/net")?.ino();
     Ok(base.join(format!("net-{inode}")))
+}
+
+/// Returns true if the first process is known to be in another network namespace.
+fn is_in_other_namespace() -> bool {
+    let inode = |path| std::fs::metadata(path).map(|found| found.ino());
+    match (inode("/proc/thread-self/ns/net"), inode("/proc/1/ns/net")) {
+        (Ok(own), Ok(first)) => own != first,
+        _ => false,
+    }
+}
+
+/// Removes the pins of versions with other layouts, whose programs would serve beside these. A failure leaves some of them.
+fn remove_other_versions(pins: &Path) {
+    let entries = pins.parent().and_then(|parent| std::fs::read_dir(parent).ok());
+    for entry in entries.into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_version = entry.file_name().as_encoded_bytes().starts_with(b"v");
+        if is_version
+            && path != pins
+            && let Err(error) = std::fs::remove_dir_all(&path)
+        {
+            tracing::warn!(%error, path = %path.display(), "eBPF objects of another version not removed");
+        }
+    }
 }
 
 /// Removes the pins of this network namespace, which ends the attachments. Returns true if there were some.

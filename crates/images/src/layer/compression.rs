@@ -20,6 +20,9 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Frames with other data, which layers of `zstd:chunked` have (RFC 8878, section 3.1.2). The first byte varies.
 const ZSTD_SKIPPABLE_MAGIC: [u8; 3] = [0x2a, 0x4d, 0x18];
+/// Header of a frame with the smallest window. The decoder limits the window (100 MiB) of each frame but its first one,
+/// and holds as many bytes in memory, so this header comes before those of the content.
+const ZSTD_FIRST_HEADER: [u8; 6] = [0x28, 0xb5, 0x2f, 0xfd, 0, 0];
 
 /// Reader of the uncompressed archive.
 pub(crate) struct Decompressed<'a> {
@@ -93,7 +96,7 @@ impl<'a> Decompressed<'a> {
         let compression = Compression::of(start);
         let reader: Box<dyn Read + 'a> = match compression {
             Compression::Gzip => Box::new(MultiGzDecoder::new(source)),
-            Compression::Zstd => Box::new(ZstdFrames::new(source)),
+            Compression::Zstd => Box::new(ZstdFrames::new(source)?),
             Compression::None => Box::new(source),
         };
         let bounded = Bounded {
@@ -184,12 +187,15 @@ struct ZstdFrames<R> {
 }
 
 impl<R: BufRead> ZstdFrames<R> {
-    fn new(source: R) -> Self {
-        Self {
+    fn new(source: R) -> io::Result<Self> {
+        let mut decoder = FrameDecoder::new();
+        let initialized = decoder.init(ZSTD_FIRST_HEADER.as_slice());
+        initialized.map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(Self {
             source,
-            decoder: FrameDecoder::new(),
+            decoder,
             is_in_frame: false,
-        }
+        })
     }
 
     /// Reads the header of the next frame. Returns `false` at the end of the source.

@@ -179,6 +179,17 @@ fn compression_is_recognised_by_content() {
 }
 
 #[test]
+fn zstd_frames_with_large_windows_are_refused() {
+    // Window descriptor 0xf0: a window of 1 TiB. The only block is raw, the last one, and empty.
+    let frame = [0x28, 0xb5, 0x2f, 0xfd, 0, 0xf0, 1, 0, 0];
+    let second = [zstd(b"first").as_slice(), &frame].concat();
+    for frames in [frame.to_vec(), second] {
+        let error = Destination::new().unpack(&frames).expect_err("a large window");
+        assert!(matches!(error, LayerError::Read(_)), "{error}");
+    }
+}
+
+#[test]
 fn digests_of_both_sides_are_verified() {
     let layer = LayerBuilder::new().file("a", "content").finish();
     let compressed = gzip(&layer);

@@ -82,6 +82,29 @@ fn rejects_more_than_the_limits() {
 }
 
 #[test]
+fn long_layers_are_refused() {
+    let mut long_layer = image(1);
+    long_layer["layers"][0]["size"] = json!(ARCHIVE_BYTES_MAX + 1);
+    let error = parse(&long_layer).expect_err("a long layer");
+    assert!(matches!(error, ManifestError::LayerBytes { .. }), "{error}");
+    let mut long_image = image(3);
+    for layer in 0..3 {
+        long_image["layers"][layer]["size"] = json!(IMAGE_BYTES_MAX / 2);
+    }
+    let error = parse(&long_image).expect_err("a long image");
+    assert!(matches!(error, ManifestError::ImageBytes(_)), "{error}");
+}
+
+#[test]
+fn texts_of_a_manifest_are_shortened_in_errors() {
+    let mut chart = image(1);
+    chart["config"]["mediaType"] = json!(format!("\u{1b}{}", "x".repeat(10_000)));
+    let error = parse(&chart).expect_err("another media type").to_string();
+    assert!(error.len() < 400, "{} bytes", error.len());
+    assert!(!error.contains("\\u{1b}"), "{error}");
+}
+
+#[test]
 fn index_choice_takes_the_platform_and_names_the_others() {
     let platform = |architecture: &str| json!({"os": "linux", "architecture": architecture});
     let mut entries = vec![

@@ -1,6 +1,8 @@
 //! Authorization for a repository: basic, or a token of the server that the registry names (distribution project, "Token
 //! Authentication Specification").
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
@@ -9,9 +11,10 @@ use serde::Deserialize;
 
 use super::challenge::Challenge;
 use super::credentials::RegistryCredential;
-use super::error::{PullError, printable};
+use super::error::PullError;
 use super::hosts::{Host, authority};
 use super::response::bounded_body;
+use crate::text::printable;
 
 /// Bytes of the response of a token server.
 const TOKEN_BYTES_MAX: u64 = 1 << 20;
@@ -33,12 +36,23 @@ pub(super) async fn authorize(
     repository: &str,
     challenge: &Challenge,
     credential: Option<&RegistryCredential>,
+    stall_timeout: Duration,
 ) -> Result<Option<HeaderValue>, PullError> {
     match (challenge, credential) {
         (Challenge::Basic, None) => Ok(None),
         (Challenge::Basic, Some(credential)) => basic(host, credential).map(Some),
         (Challenge::Bearer { realm, service }, credential) => {
-            let token = token(client, host, repository, realm, service.as_deref(), credential).await?;
+            let service = service.as_deref();
+            let token = token(
+                client,
+                host,
+                repository,
+                realm,
+                service,
+                credential,
+                stall_timeout,
+            );
+            let token = token.await?;
             sensitive(host, &format!("Bearer {token}")).map(Some)
         }
     }
@@ -51,12 +65,12 @@ async fn token(
     realm: &str,
     service: Option<&str>,
     credential: Option<&RegistryCredential>,
+    stall_timeout: Duration,
 ) -> Result<String, PullError> {
     let invalid = |reason: String| PullError::protocol(&host.authority, reason);
     let mut url = Url::parse(realm).map_err(|_| invalid(format!("invalid realm {:?}", printable(realm))))?;
-    // A registry without TLS may have a token server without TLS, as both are on one host then.
-    let is_same_host = url.host_str() == host.base.host_str() && host.base.scheme() == "http";
-    if url.scheme() != "https" && !(url.scheme() == "http" && is_same_host) {
+    // A registry without TLS may be its own token server. Other servers without TLS could be any service of this host.
+    if url.scheme() != "https" && url.origin() != host.base.origin() {
         return Err(invalid(format!(
             "the token server {} has no TLS",
             authority(&url)
@@ -89,7 +103,6 @@ async fn token(
         }
     };
     let server = authority(&url);
-    let stall_timeout = std::time::Duration::ZERO;
     let failed = |error| PullError::of_request(&server, error, stall_timeout);
     let response = request.send().await.map_err(failed)?;
     let status = response.status();

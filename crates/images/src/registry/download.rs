@@ -1,7 +1,7 @@
 //! Downloads of layers into files, resumed after broken connections, and verified.
 
 use std::io::{self, Read as _, Seek, SeekFrom};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
 use reqwest::header::CONTENT_RANGE;
@@ -21,6 +21,11 @@ const FRUITLESS_ATTEMPTS_MAX: u32 = 5;
 const ATTEMPTS_MAX: u32 = 50;
 /// Delay before the second attempt in a row without a new byte. It doubles with each one.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
+/// Time in which a download must get [`RATE_BYTES_MIN`]. A download that trickles would hold its place until the deadline
+/// of the pull.
+pub(super) const RATE_PERIOD: Duration = Duration::from_secs(300);
+/// Bytes that count as progress: 3.5 KiB a second, which the slowest links reach.
+pub(super) const RATE_BYTES_MIN: u64 = 1 << 20;
 /// Bytes of the buffer to read an interrupted download.
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -31,6 +36,29 @@ pub(super) struct PartialLayer<'a> {
     file: File,
     hasher: Hasher,
     bytes: u64,
+}
+
+/// Rate of a download, over its requests.
+pub(super) struct Rate {
+    begun: Instant,
+    bytes: u64,
+}
+
+impl Rate {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { begun: now, bytes: 0 }
+    }
+
+    /// Counts bytes. Returns `false` if a period has passed with too few of them.
+    pub(super) fn add(&mut self, bytes: u64, now: Instant) -> bool {
+        self.bytes += bytes;
+        if now.duration_since(self.begun) < RATE_PERIOD {
+            return true;
+        }
+        let is_sufficient = self.bytes >= RATE_BYTES_MIN;
+        *self = Self::new(now);
+        is_sufficient
+    }
 }
 
 impl<'a> PartialLayer<'a> {
@@ -62,12 +90,29 @@ impl<'a> PartialLayer<'a> {
         session: &Session,
         progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Result<(), PullError> {
+        let has_earlier_part = self.bytes > 0;
+        match self.complete_once_from(session, progress).await {
+            // The wrong part can be of an earlier pull or another host, so this host gets the chance to send the whole.
+            Err(PullError::Digest { .. }) if has_earlier_part => {
+                self.complete_once_from(session, progress).await
+            }
+            completed => completed,
+        }
+    }
+
+    /// Downloads what is missing from a host, and verifies the whole. Content with another digest is dropped.
+    async fn complete_once_from(
+        &mut self,
+        session: &Session,
+        progress: &(dyn Fn(Progress) + Send + Sync),
+    ) -> Result<(), PullError> {
+        let mut rate = Rate::new(Instant::now());
         let mut fruitless_attempts = 0;
         let mut attempts = 0;
         while self.bytes < self.layer.size {
             let before = self.bytes;
             attempts += 1;
-            if let Err(error) = self.append_from(session, progress).await {
+            if let Err(error) = self.append_from(session, &mut rate, progress).await {
                 if self.bytes > before {
                     fruitless_attempts = 0;
                 } else {
@@ -97,6 +142,7 @@ impl<'a> PartialLayer<'a> {
     async fn append_from(
         &mut self,
         session: &Session,
+        rate: &mut Rate,
         progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Result<(), PullError> {
         let digest = self.layer.digest.to_string();
@@ -137,6 +183,13 @@ impl<'a> PartialLayer<'a> {
                 .await
                 .map_err(StoreError::at(&self.path))?;
             self.bytes += chunk.len() as u64;
+            if !rate.add(chunk.len() as u64, Instant::now()) {
+                return Err(PullError::Slow {
+                    host: host.clone(),
+                    bytes_min: RATE_BYTES_MIN,
+                    after: RATE_PERIOD,
+                });
+            }
             progress(Progress::Layer {
                 digest: self.layer.digest.clone(),
                 downloaded_bytes: self.bytes,

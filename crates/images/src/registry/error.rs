@@ -9,9 +9,6 @@ use crate::digest::Digest;
 use crate::manifest::ManifestError;
 use crate::store::StoreError;
 
-/// Characters of a registry's message in an error.
-const MESSAGE_LENGTH_MAX: usize = 256;
-
 /// Reason why a pull fails.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
@@ -82,6 +79,16 @@ pub enum PullError {
         /// Time without data.
         after: Duration,
     },
+    /// The registry sends a layer too slowly.
+    #[error("{host}: less than {bytes_min} bytes of a layer in {} s", after.as_secs())]
+    Slow {
+        /// Host of the registry.
+        host: String,
+        /// Bytes that count as progress.
+        bytes_min: u64,
+        /// Time for these bytes.
+        after: Duration,
+    },
     /// The pull takes too long.
     #[error("the pull was not complete after {} s", .0.as_secs_f32())]
     Timeout(Duration),
@@ -148,12 +155,4 @@ impl PullError {
     pub(super) fn is_of_host(&self) -> bool {
         !matches!(self, Self::Store(_) | Self::Timeout(_) | Self::Thread(_))
     }
-}
-
-/// Text of a registry, without control characters, and shortened.
-pub(super) fn printable(text: &str) -> String {
-    let printable = |character: char| {
-        if character.is_control() { ' ' } else { character }
-    };
-    text.chars().take(MESSAGE_LENGTH_MAX).map(printable).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -55,8 +56,8 @@ struct RemoteImage {
 impl ImageStore {
     /// Pulls an image from its registry or a mirror. Layers that the store has are not downloaded.
     ///
-    /// Credentials are tried for the registries that they name. Several pulls of one layer share its download, also those
-    /// of other processes. A pull that is dropped keeps what it has downloaded for a day.
+    /// Credentials are tried for the registries that they name. Several pulls from one repository share the download
+    /// of a layer, also those of other processes. A pull that is dropped keeps what it has downloaded for a day.
     ///
     /// # Errors
     /// [`PullError`]
@@ -99,9 +100,10 @@ impl ImageStore {
             for (diff_id, layer) in remote.parts.layers.iter().zip(&remote.layers) {
                 wanted.entry(diff_id).or_insert(layer);
             }
-            let fetches = wanted
-                .into_iter()
-                .map(|(diff_id, layer)| self.fetch_layer(layer, diff_id, &sessions, &cancelled.0, progress));
+            let fetches = wanted.into_iter().map(|(diff_id, layer)| {
+                let path = self.download_path(reference, &layer.digest);
+                self.fetch_layer(layer, diff_id, path, &sessions, &cancelled.0, progress)
+            });
             let fetches: Vec<_> = fetches.collect();
             stream::iter(fetches)
                 .buffer_unordered(LAYERS_AT_ONCE)
@@ -179,12 +181,13 @@ impl ImageStore {
         &self,
         layer: &Descriptor,
         diff_id: &Digest,
+        path: PathBuf,
         sessions: &[Session],
         cancelled: &Arc<AtomicBool>,
         progress: ProgressCallback<'_>,
     ) -> Result<(), PullError> {
         if !self.has_layer(diff_id)? {
-            let locked = self.lock_download(&layer.digest).await?;
+            let locked = lock_download(&path).await?;
             // Another pull may have unpacked it while this one waited for the lock.
             if !self.has_layer(diff_id)? {
                 let mut partial = PartialLayer::open(layer, &locked).await?;
@@ -203,9 +206,7 @@ impl ImageStore {
                 }
                 return Err(one_or_all(errors, "pull"));
             }
-            locked
-                .delete()
-                .map_err(StoreError::at(self.download_path(&layer.digest)))?;
+            locked.delete().map_err(StoreError::at(&path))?;
         }
         progress(Progress::LayerReady {
             digest: layer.digest.clone(),
@@ -241,15 +242,14 @@ impl ImageStore {
         });
         Ok(())
     }
+}
 
-    /// Waits until no other pull downloads the layer. The deadline of the pull bounds the wait.
-    async fn lock_download(&self, digest: &Digest) -> Result<LockedFile, PullError> {
-        let path = self.download_path(digest);
-        loop {
-            match LockedFile::try_lock(&path).map_err(StoreError::at(&path))? {
-                Some(locked) => return Ok(locked),
-                None => tokio::time::sleep(LOCK_POLL_INTERVAL).await,
-            }
+/// Waits until no other pull downloads the layer. The deadline of the pull bounds the wait.
+async fn lock_download(path: &Path) -> Result<LockedFile, PullError> {
+    loop {
+        match LockedFile::try_lock(path).map_err(StoreError::at(path))? {
+            Some(locked) => return Ok(locked),
+            None => tokio::time::sleep(LOCK_POLL_INTERVAL).await,
         }
     }
 }

@@ -6,8 +6,27 @@ use reqwest::Response;
 
 use super::error::PullError;
 
-/// Reads a body of at most `bytes_max`.
+/// Time for a body. Manifests and configurations have some 10 KiB. A body that trickles would hold the place of a pull
+/// until its deadline.
+const BODY_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Reads a body of at most `bytes_max`, in at most [`BODY_TIMEOUT`].
 pub(super) async fn bounded_body(
+    response: Response,
+    bytes_max: u64,
+    host: &str,
+    stall_timeout: Duration,
+) -> Result<Vec<u8>, PullError> {
+    let body = body(response, bytes_max, host, stall_timeout);
+    let body = tokio::time::timeout(BODY_TIMEOUT, body).await;
+    body.unwrap_or_else(|_| {
+        let seconds = BODY_TIMEOUT.as_secs();
+        let reason = format!("response that was not complete after {seconds} s");
+        Err(PullError::protocol(host, reason))
+    })
+}
+
+async fn body(
     mut response: Response,
     bytes_max: u64,
     host: &str,

@@ -11,11 +11,12 @@ use serde::Deserialize;
 use super::authentication::authorize;
 use super::challenge::Challenge;
 use super::credentials::RegistryCredential;
-use super::error::{PullError, printable};
+use super::error::PullError;
 use super::hosts::{Host, authority};
 use super::response::bounded_body;
 use crate::manifest::ACCEPTED_MEDIA_TYPES;
 use crate::reference::Reference;
+use crate::text::printable;
 
 /// Redirects of one request. Registries redirect once, to a store of objects.
 const REDIRECTS_MAX: usize = 5;
@@ -146,14 +147,23 @@ impl Session {
         if response.status() != StatusCode::UNAUTHORIZED {
             return self.check(response, path).await;
         }
-        let Some(challenge) = challenge(&response) else {
+        // The target of a redirect could name a token server of its own, which would get the credentials.
+        let is_of_host = response.url().origin() == self.host.base.origin();
+        let Some(challenge) = challenge(&response).filter(|_| is_of_host) else {
             return self.check(response, path).await;
         };
         let mut refusal = Ok(response);
         // Without credentials, a registry gives tokens for public repositories.
         let anonymous = self.credentials.is_empty().then_some(None);
         for credential in self.credentials.iter().map(Some).chain(anonymous) {
-            let authorized = authorize(&self.client, &self.host, &self.repository, &challenge, credential);
+            let authorized = authorize(
+                &self.client,
+                &self.host,
+                &self.repository,
+                &challenge,
+                credential,
+                self.stall_timeout,
+            );
             let authorization = match authorized.await {
                 Ok(Some(authorization)) => authorization,
                 Ok(None) => continue,
@@ -211,9 +221,10 @@ impl Session {
             let target = location.and_then(|location| url.join(location).ok());
             let target =
                 target.ok_or_else(|| PullError::protocol(&self.host.authority, "redirect without URL"))?;
-            let is_safe = target.scheme() == "https" || (target.scheme() == "http" && url.scheme() == "http");
+            // A registry on a loopback address must not lead to services without TLS in the networks of this host.
+            let is_safe = target.scheme() == "https" || target.origin() == url.origin();
             if !is_safe {
-                let reason = format!("redirect from https to another scheme, to {}", authority(&target));
+                let reason = format!("redirect to {}, which has no TLS", authority(&target));
                 return Err(PullError::protocol(&self.host.authority, reason));
             }
             url = target;

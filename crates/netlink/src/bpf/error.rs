@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::assembler::AssemblyError;
+use super::assembly_error::AssemblyError;
 
 /// Failure of an eBPF operation.
 #[derive(Debug, thiserror::Error)]

@@ -24,6 +24,8 @@ pub enum MapKind {
     Array = 2,
     /// Elements by key, each with one value for each CPU.
     PerCpuHash = 5,
+    /// Elements by key, which all have memory from the start. A full map replaces elements that were seldom used.
+    LruHash = 9,
 }
 
 /// Form of a map.
@@ -45,7 +47,7 @@ impl MapShape {
     fn flags(&self) -> u32 {
         match self.kind {
             MapKind::Hash | MapKind::PerCpuHash => NO_PREALLOCATION,
-            MapKind::Array => 0,
+            MapKind::Array | MapKind::LruHash => 0,
         }
     }
 }
@@ -276,7 +278,7 @@ impl Map {
     fn element_bytes(&self) -> (usize, usize) {
         let cpus = match self.shape.kind {
             MapKind::PerCpuHash => possible_cpus(),
-            MapKind::Hash | MapKind::Array => 1,
+            MapKind::Hash | MapKind::Array | MapKind::LruHash => 1,
         };
         let value_bytes = self.shape.value_bytes as usize * cpus;
         (self.shape.key_bytes as usize, value_bytes)

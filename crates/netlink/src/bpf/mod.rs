@@ -19,6 +19,7 @@
 //! ```
 
 mod assembler;
+mod assembly_error;
 mod attachment;
 mod error;
 mod file_system;
@@ -27,9 +28,10 @@ mod program;
 mod system_call;
 
 pub use assembler::{
-    Assembler, AssemblyError, Condition, Helper, Instruction, Label, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10,
-    Register, Width,
+    Assembler, Condition, Helper, Instruction, Label, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Register,
+    Width,
 };
+pub use assembly_error::AssemblyError;
 pub use attachment::Attachment;
 pub use error::BpfError;
 pub use file_system::{FILE_SYSTEM, is_file_system, mount_file_system};

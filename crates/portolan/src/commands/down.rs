@@ -2,6 +2,7 @@
 //!
 //! `portolan leave` removes the Node from its cluster as well; this command changes this machine only.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ use crate::error::{CommandError, FileError};
 use crate::flags::values::{DATA_DIRECTORY, duration};
 use crate::{output, runtime};
 
+/// Lock file of a data directory, which a running portolan has open.
+const LOCK: &str = "up.lock";
 /// Tables of nftables besides those of the proxy's modes and of the routes.
 const TABLES: [(TableFamily, &str); 5] = [
     (TableFamily::Inet, "portolan-agent"),
@@ -51,8 +54,15 @@ enum DownError {
         "portolan runs with --data-dir {}, as process {pid}; stop it first, or use --force to stop it", directory.display()
     )]
     Running { directory: PathBuf, pid: u32 },
+    #[error(
+        "portolan runs with --data-dir {}, as process {pid}, in this network; use that directory, or --force to \
+         remove its rules, links and routes", directory.display()
+    )]
+    OtherRunning { directory: PathBuf, pid: u32 },
     #[error("--purge: {} is no data directory of portolan: it has no file up.lock", .0.display())]
     NoDataDirectory(PathBuf),
+    #[error("{} is no data directory of portolan: it has no file up.lock; use --force to ignore this", .0.display())]
+    OtherDirectory(PathBuf),
     #[error("{0} objects not removed; run the command again")]
     Incomplete(usize),
 }
@@ -61,18 +71,23 @@ enum DownError {
 ///
 /// # Errors
 ///
-/// An error if portolan runs and `--force` is not given, or if something cannot be removed.
+/// An error if portolan runs or the directory is none of portolan and `--force` is not given, or if something cannot
+/// be removed.
 pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     if flags.purge && flags.data_dir.exists() {
         check_data_directory(&flags.data_dir)?;
     }
     runtime::multi_thread(1)?.block_on(async {
         stop_process(flags).await?;
+        if !flags.force {
+            check_network_unused(&flags.data_dir)?;
+        }
         let mut removal = Removal::default();
         removal.remove_pods(flags).await?;
         removal.remove_network();
         removal.release_images(&flags.data_dir);
-        if flags.purge {
+        // A Pod that stays needs its directory, by which the next run finds it.
+        if flags.purge && removal.failures == 0 {
             removal.record_file(&flags.data_dir, fs::remove_dir_all(&flags.data_dir));
         }
         removal.finish()
@@ -101,6 +116,36 @@ fn check_data_directory(directory: &Path) -> Result<(), DownError> {
     } else {
         Err(DownError::NoDataDirectory(directory.to_owned()))
     }
+}
+
+/// Refuses a directory of other data, and one beside that of a running portolan: its rules, links and routes belong to
+/// the network of this process, and no data directory has a part of them.
+fn check_network_unused(directory: &Path) -> Result<(), DownError> {
+    if directory.exists() && !status_file::is_data_directory(directory) {
+        return Err(DownError::OtherDirectory(directory.to_owned()));
+    }
+    let network = |process: &Path| fs::read_link(process.join("ns/net")).ok();
+    let own = network(Path::new("/proc/self"));
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for process in processes.map(|entry| entry.path()) {
+        let name = process.file_name().and_then(OsStr::to_str);
+        let pid: Option<u32> = name.and_then(|name| name.parse().ok());
+        let Some(pid) = pid.filter(|_| own.is_some() && network(&process) == own) else {
+            continue;
+        };
+        if let Some(directory) = locked_directory(&process) {
+            return Err(DownError::OtherRunning { directory, pid });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the data directory whose lock file a process has open.
+fn locked_directory(process: &Path) -> Option<PathBuf> {
+    let descriptors = fs::read_dir(process.join("fd")).ok()?.flatten();
+    let mut files = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
+    let lock = files.find(|file| file.is_absolute() && file.file_name() == Some(OsStr::new(LOCK)))?;
+    lock.parent().map(Path::to_owned)
 }
 
 /// Printer and counter of removed objects.

@@ -17,6 +17,8 @@ use super::{Advertisement, BfdProfile, Group, Name, Objects, Password, Peer};
 const PORT: u16 = 179;
 /// Hold time of peers without one.
 const HOLD_SECONDS: u16 = 90;
+/// Minimum period of KEEPALIVEs (RFC 4271, section 4.4).
+const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
 /// Maximum delay between two attempts to connect, for peers without one.
 const CONNECT_RETRY: Duration = Duration::from_secs(120);
 /// Periods of BFD, for profiles without them.
@@ -71,6 +73,9 @@ pub(super) fn peer(
     let keepalive = optional_duration("keepaliveTime", spec.keepalive_time.as_deref())?;
     if keepalive.is_some_and(|keepalive| keepalive > Duration::from_secs(hold_seconds.into())) {
         return Err("spec.keepaliveTime must not exceed spec.holdTime".to_owned());
+    }
+    if hold_seconds != 0 && keepalive.is_some_and(|keepalive| keepalive < KEEPALIVE_MIN) {
+        return Err("spec.keepaliveTime must be at least 1s".to_owned());
     }
     let connect_retry = optional_duration("connectTime", spec.connect_time.as_deref())?;
     Ok(Peer {

@@ -85,6 +85,8 @@ fn rejects_invalid_peers_alone() {
         json!({"peerAddress": "", "interface": "eth0"}),
         json!({"holdTime": "2s"}),
         json!({"keepaliveTime": "91s"}),
+        json!({"keepaliveTime": "0s"}),
+        json!({"keepaliveTime": "1ms"}),
         json!({"connectTime": "soon"}),
         json!({"routerID": "fd00::1"}),
         json!({"password": "a", "passwordSecret": {"name": "b"}}),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bgp::bfd::{Packet, Session, Settings, State};
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token, Waker};
-use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use tokio::sync::watch;
 
 use crate::configuration::{BfdProfile, Name, Peer};
@@ -29,6 +29,8 @@ const TTL: u8 = 255;
 const READS_MAX: usize = 64;
 /// Longest sleep while no timer runs.
 const IDLE: Duration = Duration::from_secs(3_600);
+/// Time between two attempts to start sessions or to change the minimum TTL.
+const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// Maximum length of a datagram that is read; packets have 24 bytes.
 const DATAGRAM_BYTES: usize = 128;
 const WAKE: Token = Token(4);
@@ -58,28 +60,44 @@ impl BfdSettings {
 }
 
 type Wanted = BTreeMap<Name, BfdSettings>;
-/// Sessions that are up.
-type Up = BTreeSet<Name>;
+
+/// States of the sessions as the thread publishes them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct States {
+    /// Sessions that are up.
+    up: BTreeSet<Name>,
+    /// Numbers of the last losses. A session that ended because of other settings has none.
+    losses: BTreeMap<Name, u64>,
+}
+
+/// Change of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BfdChange {
+    pub(super) peer: Name,
+    pub(super) is_up: bool,
+    /// The session lost the peer.
+    pub(super) is_lost: bool,
+}
 
 /// Handle of the thread.
 pub(super) struct Bfd {
     wanted: Arc<Mutex<Wanted>>,
     waker: Option<Waker>,
-    up: watch::Receiver<Up>,
-    up_sender: Option<watch::Sender<Up>>,
-    reported: Up,
+    states: watch::Receiver<States>,
+    sender: Option<watch::Sender<States>>,
+    reported: States,
 }
 
 impl Bfd {
     /// Creates a handle; the thread starts with the first session.
     pub(super) fn new() -> Self {
-        let (sender, up) = watch::channel(Up::new());
+        let (sender, states) = watch::channel(States::default());
         Self {
             wanted: Arc::default(),
             waker: None,
-            up,
-            up_sender: Some(sender),
-            reported: Up::new(),
+            states,
+            sender: Some(sender),
+            reported: States::default(),
         }
     }
 
@@ -91,7 +109,7 @@ impl Bfd {
         }
         *present = wanted;
         drop(present);
-        if let Some(sender) = self.up_sender.take() {
+        if let Some(sender) = self.sender.take() {
             match Worker::start(Arc::clone(&self.wanted), sender) {
                 Ok(waker) => self.waker = Some(waker),
                 Err(error) => {
@@ -107,27 +125,45 @@ impl Bfd {
 
     /// Returns true if the session of a peer is up.
     pub(super) fn is_up(&self, peer: &Name) -> bool {
-        self.up.borrow().contains(peer)
+        self.states.borrow().up.contains(peer)
     }
 
-    /// Waits for the next session that went up or down. Cancel safe.
-    pub(super) async fn changed(&mut self) -> (Name, bool) {
+    /// Waits for the next session that went up or down, or lost its peer. Cancel safe.
+    pub(super) async fn changed(&mut self) -> BfdChange {
         loop {
-            let changed = {
-                let up = self.up.borrow_and_update();
-                up.symmetric_difference(&self.reported).next().cloned()
-            };
-            if let Some(name) = changed {
-                let is_up = self.reported.insert(name.clone());
-                if !is_up {
-                    self.reported.remove(&name);
-                }
-                return (name, is_up);
+            let change = self.reported.next_change(&self.states.borrow_and_update());
+            if let Some(change) = change {
+                return change;
             }
-            if self.up.changed().await.is_err() {
+            if self.states.changed().await.is_err() {
                 std::future::pending().await
             }
         }
+    }
+}
+
+impl States {
+    /// Returns a difference to later states, and takes it over.
+    fn next_change(&mut self, later: &Self) -> Option<BfdChange> {
+        self.losses.retain(|name, _| later.losses.contains_key(name));
+        let lost = later
+            .losses
+            .iter()
+            .find(|(name, loss)| self.losses.get(*name) != Some(*loss))
+            .map(|(name, loss)| (name.clone(), *loss));
+        let peer = match &lost {
+            Some((name, _)) => name.clone(),
+            None => self.up.symmetric_difference(&later.up).next()?.clone(),
+        };
+        let is_lost = lost.is_some();
+        self.losses.extend(lost);
+        let is_up = later.up.contains(&peer);
+        if is_up {
+            self.up.insert(peer.clone());
+        } else {
+            self.up.remove(&peer);
+        }
+        Some(BfdChange { peer, is_up, is_lost })
     }
 }
 
@@ -141,26 +177,34 @@ struct Running {
 /// State of the thread.
 struct Worker {
     wanted: Arc<Mutex<Wanted>>,
-    up: watch::Sender<Up>,
+    states: watch::Sender<States>,
     poll: Poll,
     start: Instant,
     sessions: BTreeMap<Name, Running>,
     /// Listening sockets: of IPv4 and IPv6, for the same link and routed.
     listeners: Vec<UdpSocket>,
+    /// Minimum TTL of the listening sockets for packets from other links.
+    minimum_ttl: u8,
+    losses: BTreeMap<Name, u64>,
+    /// Number of all losses.
+    loss_count: u64,
     next_discriminator: u32,
 }
 
 impl Worker {
-    fn start(wanted: Arc<Mutex<Wanted>>, up: watch::Sender<Up>) -> io::Result<Waker> {
+    fn start(wanted: Arc<Mutex<Wanted>>, states: watch::Sender<States>) -> io::Result<Waker> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKE)?;
         let mut worker = Self {
             wanted,
-            up,
+            states,
             poll,
             start: Instant::now(),
             sessions: BTreeMap::new(),
             listeners: Vec::new(),
+            minimum_ttl: TTL,
+            losses: BTreeMap::new(),
+            loss_count: 0,
             next_discriminator: fastrand::u32(1..u32::MAX / 2),
         };
         thread::Builder::new()
@@ -171,8 +215,8 @@ impl Worker {
 
     fn run(&mut self) {
         let mut events = Events::with_capacity(16);
-        while !self.up.is_closed() {
-            self.synchronize();
+        while !self.states.is_closed() {
+            let longest = if self.synchronize() { IDLE } else { RETRY_PERIOD };
             self.transmit();
             self.publish();
             let now = self.start.elapsed();
@@ -180,7 +224,9 @@ impl Worker {
                 .sessions
                 .values()
                 .filter_map(|running| running.session.next_wake());
-            let pause = wakes.min().map_or(IDLE, |wake| wake.saturating_sub(now));
+            let pause = wakes
+                .min()
+                .map_or(longest, |wake| wake.saturating_sub(now).min(longest));
             match self.poll.poll(&mut events, Some(pause)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -195,9 +241,12 @@ impl Worker {
         }
     }
 
-    /// Starts and ends sessions as wanted.
-    fn synchronize(&mut self) {
+    /// Starts and ends sessions as wanted. Returns false if an attempt failed.
+    fn synchronize(&mut self) -> bool {
         let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let count = wanted.len();
+        let has_minimum = self.set_minimum_ttl(&wanted);
+        self.losses.retain(|name, _| wanted.contains_key(name));
         let gone = self
             .sessions
             .extract_if(.., |name, running| wanted.get(name) != Some(&running.settings));
@@ -216,6 +265,31 @@ impl Worker {
                 Err(error) => tracing::debug!(peer = name.1, %error, "session of BFD not started; retrying"),
             }
         }
+        has_minimum && self.sessions.len() == count
+    }
+
+    /// Applies the lowest minimum TTL of the peers on other links. Returns false after a failure.
+    fn set_minimum_ttl(&mut self, wanted: &Wanted) -> bool {
+        let routed = wanted.values().filter(|settings| settings.is_routed);
+        let minimum = routed.map(|settings| settings.minimum_ttl).min().unwrap_or(TTL);
+        if minimum == self.minimum_ttl {
+            return true;
+        }
+        for listener in &self.listeners {
+            let changed = listener.local_addr().and_then(|local| {
+                if local.port() == ROUTED_PORT {
+                    SockRef::from(listener).attach_filter(&ttl_filter(local, minimum))
+                } else {
+                    Ok(())
+                }
+            });
+            if let Err(error) = changed {
+                tracing::debug!(%error, "minimum TTL of BFD not changed; retrying");
+                return false;
+            }
+        }
+        self.minimum_ttl = minimum;
+        true
     }
 
     fn start_session(&mut self, settings: BfdSettings) -> io::Result<Running> {
@@ -234,13 +308,10 @@ impl Worker {
     }
 
     fn listen(&mut self) -> io::Result<()> {
-        let minimum = {
-            let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-            let routed = wanted.values().filter(|settings| settings.is_routed);
-            routed.map(|settings| settings.minimum_ttl).min().unwrap_or(TTL)
-        };
+        // A failure leaves no listeners, so the next attempt opens all of them.
+        let mut listeners = Vec::new();
         let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
-        for (port, ttl) in [(LINK_PORT, TTL), (ROUTED_PORT, minimum)] {
+        for (port, ttl) in [(LINK_PORT, TTL), (ROUTED_PORT, self.minimum_ttl)] {
             for address in any {
                 let listener = listening_socket(SocketAddr::new(address, port), ttl);
                 // A host may have one family only.
@@ -251,13 +322,14 @@ impl Worker {
                     }
                     listener => UdpSocket::from_std(listener?),
                 };
-                let token = Token(self.listeners.len());
+                let token = Token(listeners.len());
                 self.poll
                     .registry()
                     .register(&mut listener, token, Interest::READABLE)?;
-                self.listeners.push(listener);
+                listeners.push(listener);
             }
         }
+        self.listeners = listeners;
         Ok(())
     }
 
@@ -297,16 +369,25 @@ impl Worker {
         }
     }
 
-    fn publish(&self) {
+    fn publish(&mut self) {
+        for (name, running) in &mut self.sessions {
+            if running.session.take_loss() {
+                self.loss_count += 1;
+                self.losses.insert(name.clone(), self.loss_count);
+            }
+        }
         let up = self
             .sessions
             .iter()
             .filter(|(_, running)| running.session.state() == State::Up);
-        let up: Up = up.map(|(name, _)| name.clone()).collect();
-        self.up.send_if_modified(|present| {
-            let is_changed = *present != up;
+        let states = States {
+            up: up.map(|(name, _)| name.clone()).collect(),
+            losses: self.losses.clone(),
+        };
+        self.states.send_if_modified(|present| {
+            let is_changed = *present != states;
             if is_changed {
-                *present = up;
+                *present = states;
             }
             is_changed
         });
@@ -356,22 +437,26 @@ fn sending_socket(settings: &BfdSettings) -> io::Result<std::net::UdpSocket> {
     Err(io::ErrorKind::AddrInUse.into())
 }
 
-/// Opens a listening socket that drops packets with a lower TTL.
-fn listening_socket(address: SocketAddr, ttl: u8) -> io::Result<std::net::UdpSocket> {
+/// Returns the filter of a socket that drops packets with a lower TTL.
+fn ttl_filter(address: SocketAddr, ttl: u8) -> [SockFilter; 4] {
     // Loads the TTL from the IP header (`SKF_NET_OFF`), and accepts the packet if it is high enough.
     let ttl_offset: u32 = if address.is_ipv4() { 8 } else { 7 };
     let network_header = libc::SKF_NET_OFF.cast_unsigned();
-    let filter = [
+    [
         SockFilter::new(0x30, 0, 0, network_header.wrapping_add(ttl_offset)),
         SockFilter::new(0x35, 0, 1, ttl.into()),
         SockFilter::new(0x06, 0, 0, u32::MAX),
         SockFilter::new(0x06, 0, 0, 0),
-    ];
+    ]
+}
+
+/// Opens a listening socket that drops packets with a lower TTL.
+fn listening_socket(address: SocketAddr, ttl: u8) -> io::Result<std::net::UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    socket.attach_filter(&filter)?;
+    socket.attach_filter(&ttl_filter(address, ttl))?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     Ok(socket.into())

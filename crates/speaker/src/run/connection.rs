@@ -49,13 +49,18 @@ impl Reports {
 }
 
 /// Opens a connection and serves it until its end.
-pub(super) async fn connect(options: SocketOptions, outgoing: mpsc::Receiver<Vec<u8>>, reports: Reports) {
+pub(super) async fn connect(options: SocketOptions, mut outgoing: mpsc::Receiver<Vec<u8>>, reports: Reports) {
     let opened = async {
         let stream = sockets::connect(&options).await?;
         let local = sockets::local_addresses(stream.local_addr()?.ip())?;
         io::Result::Ok((stream, local))
     };
-    match opened.await {
+    let opened = tokio::select! {
+        opened = opened => opened,
+        // The session has given the attempt up. It sends nothing before the connection is open.
+        None = outgoing.recv() => return,
+    };
+    match opened {
         Ok((stream, local)) => {
             if reports.send(ConnectionEvent::Connected(local)).await {
                 serve(stream, outgoing, reports).await;

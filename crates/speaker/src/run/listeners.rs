@@ -59,27 +59,31 @@ impl Listeners {
         }
     }
 
-    /// Sets the keys of peers, and removes those of others.
+    /// Sets the keys of peers, and removes those of others. The next call tries again what fails.
     pub(super) fn set_keys(&mut self, keys: BTreeMap<IpAddr, Key>) {
-        let gone = self.keys.keys().filter(|peer| !keys.contains_key(peer));
-        for peer in gone {
-            self.set_key(*peer, None);
-        }
-        for (peer, key) in &keys {
-            if self.keys.get(peer) != Some(key) {
-                self.set_key(*peer, Some(key));
+        let present = std::mem::take(&mut self.keys);
+        for (peer, former) in &present {
+            if !keys.contains_key(peer) && !self.set_key(*peer, None) {
+                self.keys.insert(*peer, former.clone());
             }
         }
-        self.keys = keys;
+        for (peer, key) in keys {
+            if present.get(&peer) == Some(&key) || self.set_key(peer, Some(&key)) {
+                self.keys.insert(peer, key);
+            }
+        }
     }
 
-    fn set_key(&self, peer: IpAddr, key: Option<&Key>) {
+    /// Sets or removes a key. Returns false after a failure.
+    fn set_key(&self, peer: IpAddr, key: Option<&Key>) -> bool {
         let listener = if peer.is_ipv4() { &self.ipv4 } else { &self.ipv6 };
         if let Some(listener) = listener
             && let Err(error) = sockets::set_listener_key(listener, peer, key)
         {
             tracing::error!(%peer, %error, "TCP MD5 not set; connections of the peer fail");
+            return false;
         }
+        true
     }
 }
 

@@ -123,7 +123,8 @@ impl Passwords {
         }
     }
 
-    /// Applies the result of a read. Returns true if the key has changed. A known key stays while the API is away.
+    /// Applies the result of a read. Returns true if the key has changed. A known key stays until the Secret is deleted or
+    /// replaced: other errors, as of an overloaded API server, say nothing about it.
     fn finish(&mut self, secret: &ObjectKey, result: Result<Secret, ClientError>) -> bool {
         let Some(entry) = self.secrets.get_mut(secret) else {
             return false;
@@ -131,7 +132,8 @@ impl Passwords {
         entry.is_reading = false;
         let key = match result {
             Ok(found) => key_of(secret, &found),
-            Err(error) if error.code().is_none() && entry.key.is_some() => {
+            Err(error) if !error.is_not_found() && matches!(entry.key, Some(Ok(_))) => {
+                tracing::debug!(%secret, %error, "Secret not read; the known password stays");
                 entry.due = Instant::now() + RETRY_PERIOD;
                 return false;
             }

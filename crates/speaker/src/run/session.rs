@@ -25,6 +25,8 @@ const ACCEPTED_QUEUED_MAX: usize = 2;
 const RESERVED_MESSAGES: usize = 16;
 /// Time for the connections of a stopped session to send their last messages.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for the last routes of a session that ends for a successor.
+const LAST_ROUTES_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest sleep while no timer runs.
 const IDLE: Duration = Duration::from_secs(3_600);
 
@@ -42,7 +44,7 @@ pub(super) struct Session {
     routes: watch::Sender<Arc<Routes>>,
     accepted: mpsc::Sender<TcpStream>,
     stop: watch::Sender<Option<Stop>>,
-    is_bfd_up: watch::Sender<bool>,
+    bfd_losses: watch::Sender<u64>,
     task: JoinHandle<()>,
 }
 
@@ -52,7 +54,7 @@ impl Session {
         let (routes, desired) = watch::channel(Arc::default());
         let (accepted, incoming) = mpsc::channel(ACCEPTED_QUEUED_MAX);
         let (stop, stopped) = watch::channel(None);
-        let (is_bfd_up, bfd) = watch::channel(true);
+        let (bfd_losses, bfd) = watch::channel(0);
         let (events, received) = mpsc::channel(EVENTS_QUEUED_MAX);
         let now = start.elapsed();
         let task = Task {
@@ -70,7 +72,7 @@ impl Session {
             routes,
             accepted,
             stop,
-            is_bfd_up,
+            bfd_losses,
             task: tokio::spawn(task.run(Inputs {
                 desired,
                 incoming,
@@ -92,10 +94,9 @@ impl Session {
         });
     }
 
-    /// Reports the state of BFD.
-    pub(super) fn set_bfd(&self, is_up: bool) {
-        self.is_bfd_up
-            .send_if_modified(|present| std::mem::replace(present, is_up) != is_up);
+    /// Ends the connection, because BFD lost the peer.
+    pub(super) fn bfd_lost(&self) {
+        self.bfd_losses.send_modify(|count| *count += 1);
     }
 
     /// Passes an accepted connection on. With a full queue the connection is closed.
@@ -105,15 +106,19 @@ impl Session {
         }
     }
 
-    /// Address of the peer.
-    pub(super) fn remote(&self) -> IpAddr {
-        self.settings.socket.remote.ip()
+    /// Returns true if a connection of this address may be one of the peer. `device` is the link or VRF to which the kernel
+    /// bound the connection; the same address in another VRF is another peer.
+    pub(super) fn is_of(&self, address: IpAddr, device: Option<&str>) -> bool {
+        let socket = &self.settings.socket;
+        let is_in_vrf = socket.vrf.as_deref().is_none_or(|vrf| device == Some(vrf));
+        is_in_vrf && socket.remote.ip() == address
     }
 
     /// Ends the session, and waits until its last messages are sent, up to a bound.
-    pub(super) async fn stop(self, reason: Stop) {
+    pub(super) async fn stop(mut self, reason: Stop) {
         self.stop.send_replace(Some(reason));
-        if timeout(STOP_TIMEOUT, self.task).await.is_err() {
+        if timeout(STOP_TIMEOUT, &mut self.task).await.is_err() {
+            self.task.abort();
             tracing::debug!("connections of the session not closed in time");
         }
     }
@@ -124,7 +129,7 @@ struct Inputs {
     desired: watch::Receiver<Arc<Routes>>,
     incoming: mpsc::Receiver<TcpStream>,
     stopped: watch::Receiver<Option<Stop>>,
-    bfd: watch::Receiver<bool>,
+    bfd: watch::Receiver<u64>,
     received: mpsc::Receiver<(ConnectionId, ConnectionEvent)>,
 }
 
@@ -156,9 +161,7 @@ impl Task {
                 }
                 Some(stream) = inputs.incoming.recv() => self.accept(stream),
                 Ok(()) = inputs.bfd.changed() => {
-                    if !*inputs.bfd.borrow_and_update() {
-                        self.peer.bfd_down(self.now());
-                    }
+                    self.peer.bfd_down(self.now());
                 }
                 () = sleep_until(wake) => {}
                 () = writable(&self.outgoing) => {}
@@ -166,8 +169,12 @@ impl Task {
             }
             self.peer.tick(self.now());
         }
-        let reason = inputs.stopped.borrow().clone();
-        self.peer.stop(&reason.unwrap_or(Stop::Restart));
+        let reason = inputs.stopped.borrow().clone().unwrap_or(Stop::Restart);
+        if reason == Stop::Restart {
+            let routes = Arc::clone(&inputs.desired.borrow_and_update());
+            self.send_last_routes(&routes).await;
+        }
+        self.peer.stop(&reason);
         self.settle();
         drop(inputs);
         self.outgoing.clear();
@@ -286,6 +293,21 @@ impl Task {
                 return;
             };
             self.perform(Action::Send(id, bytes));
+        }
+    }
+
+    /// Sends the last change of the routes, up to a bound: the peer keeps what it has until the successor connects.
+    async fn send_last_routes(&mut self, routes: &Routes) {
+        self.set_routes(routes);
+        self.settle();
+        let sent = async {
+            while !self.has_space() {
+                writable(&self.outgoing).await;
+                self.settle();
+            }
+        };
+        if timeout(LAST_ROUTES_TIMEOUT, sent).await.is_err() {
+            tracing::warn!(peer = %self.socket.remote, "last routes not sent in time");
         }
     }
 

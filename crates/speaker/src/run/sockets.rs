@@ -89,7 +89,20 @@ pub(crate) async fn connect(options: &SocketOptions) -> io::Result<TcpStream> {
 /// The kernel denies an option.
 pub(crate) fn prepare_accepted(stream: &TcpStream, options: &SocketOptions) -> io::Result<()> {
     set_ttl(&SockRef::from(stream), options.remote.ip(), options.ttl)?;
+    if let Some(key) = &options.key {
+        // The listener had no key if the connection is older than the key, or if the kernel refused it.
+        set_key(stream, options.remote.ip(), &key.0)?;
+    }
     stream.set_nodelay(true)
+}
+
+/// Returns the link or VRF to which the kernel bound a connection.
+///
+/// # Errors
+/// The kernel does not report it.
+pub(crate) fn device(stream: &TcpStream) -> io::Result<Option<String>> {
+    let name = SockRef::from(stream).device()?;
+    Ok(name.map(|name| String::from_utf8_lossy(&name).into_owned()))
 }
 
 /// Listens on all addresses of a family.

@@ -11,6 +11,7 @@ use bgp::session::{PeerSettings, PeerSystem, Stop};
 use client::Client;
 use client::WallClock;
 use client::events::{EventQueue, EventRecorder, EventText, Notice, ObjectReference};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -20,7 +21,7 @@ use super::inputs::Inputs;
 use super::listeners::Listeners;
 use super::passwords::Passwords;
 use super::session::{Session, SessionSettings};
-use super::sockets::{Key, SocketOptions, Ttl};
+use super::sockets::{self, Key, SocketOptions, Ttl};
 use super::{Settings, SpeakError};
 use crate::configuration::{Configuration, Invalid, Name, Peer};
 use crate::report::{Metrics, Reported, ReportedPeer, SessionReport};
@@ -92,18 +93,15 @@ impl Speaker {
             () = self.inputs.next() => {}
             (stream, peer) = self.listeners.accept() => {
                 let peer = peer.to_canonical();
-                // Connections of others are closed.
-                if let Some(session) = self.sessions.values().find(|session| session.remote() == peer) {
-                    session.accept(stream);
-                }
+                self.accept(stream, peer);
                 return;
             }
             () = self.passwords.changed() => {}
             () = served_changed(&mut self.settings.served) => {}
-            (peer, is_up) = self.bfd.changed() => {
-                self.metrics.set_bfd(&display(&peer), is_up);
-                if let Some(session) = self.sessions.get(&peer) {
-                    session.set_bfd(is_up);
+            change = self.bfd.changed() => {
+                self.metrics.set_bfd(&display(&change.peer), change.is_up);
+                if let Some(session) = self.sessions.get(&change.peer).filter(|_| change.is_lost) {
+                    session.bfd_lost();
                 }
                 return;
             }
@@ -115,8 +113,30 @@ impl Speaker {
         }
     }
 
-    /// Ends all sessions for a successor process.
+    /// Passes a connection to the session of its peer. Connections of others are closed.
+    fn accept(&self, stream: TcpStream, peer: IpAddr) {
+        let device = match sockets::device(&stream) {
+            Ok(device) => device,
+            Err(error) => {
+                tracing::debug!(%peer, %error, "accepted connection closed");
+                return;
+            }
+        };
+        let sessions = self.sessions.values();
+        let possible = sessions.filter(|session| session.is_of(peer, device.as_deref()));
+        // A peer in the VRF of the connection precedes one without a VRF.
+        if let Some(session) = possible.max_by_key(|session| session.settings.socket.vrf.is_some()) {
+            session.accept(stream);
+        }
+    }
+
+    /// Ends all sessions for a successor process. Peers with graceful restart keep the routes, so those of the edge, which
+    /// ends with this process, are withdrawn before.
     pub(super) async fn stop(&mut self) {
+        if self.settings.served.is_some() {
+            let drain = self.drain();
+            self.set_routes(&self.decide(drain, &BTreeSet::new()));
+        }
         for session in std::mem::take(&mut self.sessions).into_values() {
             self.ending.spawn(session.stop(Stop::Restart));
         }
@@ -136,22 +156,31 @@ impl Speaker {
             .served
             .as_ref()
             .map(|served| Arc::clone(&served.borrow()));
-        let routes = NodeRoutes::decide(
-            &self.inputs.cluster,
-            &self.configuration,
-            &self.settings.node_name,
-            drain,
-            &served.unwrap_or_default(),
-        );
+        let routes = self.decide(drain, &served.unwrap_or_default());
         let mut faults = BTreeMap::new();
         let wanted = self.wanted(&routes, &mut faults);
         self.update_sessions(wanted).await;
+        self.set_routes(&routes);
+        self.report(&routes, drain, &faults);
+    }
+
+    fn set_routes(&self, routes: &NodeRoutes) {
         for (name, session) in &self.sessions {
             if let Some(routes) = routes.peers.get(name) {
                 session.set_routes(routes);
             }
         }
-        self.report(&routes, drain, &faults);
+    }
+
+    /// Decides about the routes of this node, whose edge serves the addresses.
+    fn decide(&self, drain: Drain, served: &BTreeSet<IpAddr>) -> NodeRoutes {
+        NodeRoutes::decide(
+            &self.inputs.cluster,
+            &self.configuration,
+            &self.settings.node_name,
+            drain,
+            served,
+        )
     }
 
     fn drain(&mut self) -> Drain {
@@ -194,11 +223,9 @@ impl Speaker {
                     continue;
                 }
             };
-            if !remotes.insert((peer.address, peer.port, peer.vrf.clone())) {
-                faults.insert(
-                    name.clone(),
-                    "another BGPPeer has the same address and port".to_owned(),
-                );
+            // An incoming connection and a key of TCP MD5 belong to an address, whatever the port.
+            if !remotes.insert((peer.address, peer.vrf.clone())) {
+                faults.insert(name.clone(), "another BGPPeer has the same address".to_owned());
                 continue;
             }
             let settings = self.session_settings(peer, key);
@@ -269,10 +296,11 @@ impl Speaker {
                 Stop::Deconfigured
             };
             if let Some(session) = self.sessions.remove(&name) {
-                // A session to the same peer must not start before the end of this one.
-                session.stop(reason).await;
+                self.ending.spawn(session.stop(reason));
             }
         }
+        // A session to the same peer must not start before the end of the former one.
+        while self.ending.join_next().await.is_some() {}
         self.reports.retain(|name, _| wanted.contains_key(name));
         let bfd = wanted
             .iter()

@@ -80,6 +80,7 @@ pub struct Connection {
     streams: BTreeMap<u32, Halves>,
     last_of_peer: u32,
     last_own: u32,
+    last_ping: u32,
 }
 
 impl Connection {
@@ -94,6 +95,7 @@ impl Connection {
             streams: BTreeMap::new(),
             last_of_peer: 0,
             last_own: 0,
+            last_ping: 0,
         }
     }
 
@@ -172,6 +174,14 @@ impl Connection {
         if self.streams.remove(&stream).is_some() {
             self.put_reset(stream, INVALID_STREAM);
         }
+    }
+
+    /// Sends a ping, which the peer answers. An ended connection fails at the next write.
+    pub fn ping(&mut self) {
+        self.last_ping = self.last_ping.wrapping_add(2);
+        // The parity of an ID is that of the side's streams.
+        let id = self.last_ping.wrapping_sub(u32::from(self.role == Role::Client));
+        frame::put_control(&mut self.output, frame::PING, 0, &id.to_be_bytes());
     }
 
     fn receive_data(&mut self, stream: u32, flags: u8, payload: Bytes, events: &mut Vec<Event>) {

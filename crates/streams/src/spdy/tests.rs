@@ -70,6 +70,24 @@ fn pings_of_the_peer_are_answered() {
 }
 
 #[test]
+fn pings_of_both_sides_return() {
+    let (mut client, mut server) = (Connection::new(Role::Client), Connection::new(Role::Server));
+    for _ in 0..2 {
+        server.ping();
+        let ping = server.take_output();
+        assert_eq!(client.receive(&ping), Ok(Vec::new()));
+        let answer = client.take_output();
+        assert_eq!(answer, ping);
+        assert_eq!(server.receive(&answer), Ok(Vec::new()));
+        assert!(server.take_output().is_empty(), "the answer is not answered");
+    }
+    client.ping();
+    let ping = client.take_output();
+    assert_eq!(server.receive(&ping), Ok(Vec::new()));
+    assert_eq!(server.take_output(), ping);
+}
+
+#[test]
 fn streams_beyond_the_limit_are_refused() {
     let (mut client, mut server) = (Connection::new(Role::Client), Connection::new(Role::Server));
     for _ in 0..=STREAMS_MAX {

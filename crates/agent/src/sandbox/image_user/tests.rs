@@ -84,6 +84,17 @@ fn rejects_names_without_an_entry() {
 }
 
 #[test]
+fn rejects_numbers_that_the_kernel_takes_as_no_change() {
+    let none = Confinement::default();
+    for user in ["4294967295", "2147483648", "5000:4294967295"] {
+        let error = account(user, &none).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{user}");
+    }
+    let passwd = "high:x:4294967295:4294967295::/:/bin/sh\n";
+    assert!(resolve(&root("high"), &none, passwd, "").is_err());
+}
+
+#[test]
 fn relative_home_becomes_the_root_directory() {
     let passwd = "a:x:1:1::../etc:/bin/sh\n";
     let account = resolve(&root("a"), &Confinement::default(), passwd, "").expect("an account");

@@ -9,13 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use streams::protocol::Stream;
 use streams::status::CommandResult;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::client_streams::ClientStreams;
 use crate::logs::{self, ClientGone, ContainerLog, Options};
 
-/// Copies the output of a container until it exits or the client is gone.
-pub(super) async fn attach(log: ContainerLog, streams: ClientStreams) -> CommandResult {
+/// Copies the output of a container until it exits or the client is gone. `reader` is the permit of the thread.
+pub(super) async fn attach(
+    log: ContainerLog,
+    reader: OwnedSemaphorePermit,
+    streams: ClientStreams,
+) -> CommandResult {
     let ClientStreams {
         input,
         output,
@@ -30,6 +34,7 @@ pub(super) async fn attach(log: ContainerLog, streams: ClientStreams) -> Command
     let is_gone = Arc::new(AtomicBool::new(false));
     let checked = Arc::clone(&is_gone);
     let reading = tokio::task::spawn_blocking(move || {
+        let _reader = reader;
         let sink = |line: Vec<u8>| {
             let is_open = !checked.load(Ordering::Relaxed) && !output.is_closed();
             // An empty line checks if the client still reads.

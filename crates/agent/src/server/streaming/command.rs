@@ -10,7 +10,7 @@ use streams::protocol::{Stream, TerminalSize};
 use streams::status::CommandResult;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::READ_BYTES_MAX;
@@ -40,15 +40,15 @@ pub(super) enum Operation {
         socket: PathBuf,
         container: String,
     },
-    /// The output of the container is followed.
-    Attach(ContainerLog),
+    /// The output of the container is followed, with the permit of the thread that reads it.
+    Attach(ContainerLog, OwnedSemaphorePermit),
 }
 
 impl Command {
     /// Runs until the command or the container exits, or the client is gone. The latter kills a command.
     pub async fn run(self, streams: ClientStreams) -> CommandResult {
         let (socket, container) = match self.operation {
-            Operation::Attach(log) => return attach(log, streams).await,
+            Operation::Attach(log, reader) => return attach(log, reader, streams).await,
             Operation::Execute { socket, container } => (socket, container),
         };
         let request = SessionRequest::Execute {

@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep};
 /// Idle time after which a connection fails (kubelet's `streamingConnectionIdleTimeout`).
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 
-/// Connection whose reads fail when it was idle for four hours.
+/// Connection whose reads fail when it was idle for four hours. Pings are traffic, so a client is idle if it accepts none.
 pub(super) struct IdleTimeout<S> {
     stream: S,
     deadline: Pin<Box<Sleep>>,

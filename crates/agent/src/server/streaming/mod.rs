@@ -14,6 +14,9 @@ mod spdy;
 mod upgrade;
 mod websocket;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -21,7 +24,9 @@ use netlink::route::NetworkNamespace;
 use streams::protocol::{
     CommandProtocol, PORT_FORWARD_SPDY, PORT_FORWARD_WEBSOCKET, REMOTE_COMMAND_SPDY, REMOTE_COMMAND_WEBSOCKET,
 };
+use tokio::sync::Semaphore;
 
+use super::LOG_READERS_MAX;
 use crate::logs;
 use crate::runtime::RuntimeError;
 use crate::runtime::session::network_namespace;
@@ -54,6 +59,9 @@ pub(super) enum StreamError {
     /// A limit is reached.
     #[error("too many streams to the pod; the limits are {per_pod} for one pod and {total} for the node", per_pod = permits::PER_POD_MAX, total = permits::TOTAL_MAX)]
     Limit,
+    /// Too many logs are read.
+    #[error("too many logs are read; the limit is {LOG_READERS_MAX}")]
+    LogReaders,
     /// The sandbox does not respond.
     #[error(transparent)]
     Sandbox(#[from] RuntimeError),
@@ -68,7 +76,7 @@ impl StreamError {
                 StatusCode::BAD_REQUEST
             }
             Self::Upgrade(UpgradeError::Protocol { .. }) => StatusCode::FORBIDDEN,
-            Self::Limit => StatusCode::TOO_MANY_REQUESTS,
+            Self::Limit | Self::LogReaders => StatusCode::TOO_MANY_REQUESTS,
             Self::Sandbox(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -78,6 +86,8 @@ impl StreamError {
 pub(super) struct Streaming {
     state: StateDirectory,
     permits: SessionPermits,
+    /// Permits of threads that read logs; the endpoint for logs has the same.
+    log_readers: Arc<Semaphore>,
 }
 
 /// Connection after its upgrade.
@@ -85,10 +95,11 @@ type Upgraded = IdleTimeout<TokioIo<hyper::upgrade::Upgraded>>;
 
 impl Streaming {
     /// Returns a server without sessions.
-    pub fn new(state: StateDirectory) -> Self {
+    pub fn new(state: StateDirectory, log_readers: Arc<Semaphore>) -> Self {
         Self {
             state,
             permits: SessionPermits::default(),
+            log_readers,
         }
     }
 
@@ -136,7 +147,9 @@ impl Streaming {
         let (directory, permit) = self.begin(namespace, pod)?;
         let log = logs::find(&self.state, namespace, pod, container, false);
         let log = log.map_err(|_| StreamError::Container(container.to_owned()))?;
-        let operation = Operation::Attach(log);
+        let reader = Arc::clone(&self.log_readers).try_acquire_owned();
+        let reader = reader.map_err(|_| StreamError::LogReaders)?;
+        let operation = Operation::Attach(log, reader);
         serve_container(
             request,
             &directory,
@@ -230,5 +243,8 @@ where
 
 /// Bytes of a stream that wait, as messages: one is read while another is written.
 const MESSAGES_WAITING_MAX: usize = 1;
+/// Time between pings to a client. A reader that waits for a command does not notice the end of its client; a failed ping
+/// does.
+const PING_PERIOD: Duration = Duration::from_secs(30);
 /// Bytes that are read at once.
 const READ_BYTES_MAX: usize = 32 << 10;

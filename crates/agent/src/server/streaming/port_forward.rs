@@ -3,30 +3,53 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use netlink::route::NetworkNamespace;
+use streams::spdy::{Headers, STREAMS_MAX};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::READ_BYTES_MAX;
-use super::spdy::{Server, SpdyStream, StreamSender};
+use super::spdy::{Server, StreamSender};
 
 /// Time in which the second stream of a connection must be opened (upstream's `DefaultStreamCreationTimeout`).
 const PAIR_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest dial of a port in the Pod.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// First stream of a connection.
+/// Connections at once, together with those whose second stream is not open yet. The limit of streams alone does not
+/// bound them, since the client may end its streams before the connection has ended.
+const CONNECTIONS_MAX: usize = STREAMS_MAX / 2;
+/// Longest request ID. Clients send small numbers.
+const REQUEST_ID_BYTES_MAX: usize = 64;
+
+/// One of the two streams of a connection.
 struct Half {
-    stream: SpdyStream,
-    is_data: bool,
+    kind: HalfKind,
+    received: mpsc::Receiver<Bytes>,
+    reset: oneshot::Receiver<()>,
+    sender: StreamSender,
     deadline: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HalfKind {
+    Data,
+    Error,
+}
+
+/// Parsed headers of a stream.
+struct HalfHeaders {
+    request_id: String,
+    port: u16,
+    kind: HalfKind,
 }
 
 /// Forwards connections until the client is gone.
@@ -38,7 +61,7 @@ where
     let mut server = Server::start(io, present);
     let (network, pod) = (Arc::new(network), Arc::<str>::from(pod));
     let mut waiting: HashMap<String, Half> = HashMap::new();
-    // Dropped with this function, which ends the connections. Streams have a limit, so connections have one.
+    // Dropped with this function, which ends the connections.
     let mut connections = JoinSet::new();
     loop {
         let stream = tokio::select! {
@@ -49,7 +72,12 @@ where
         let Some(stream) = stream else { break };
         let now = Instant::now();
         waiting.retain(|_, half| half.deadline > now);
-        let Some((id, port, is_data)) = parse(&stream) else {
+        let Some(HalfHeaders {
+            request_id,
+            port,
+            kind,
+        }) = parse(&stream.headers)
+        else {
             refuse(
                 &stream.sender,
                 "expected the headers streamType, port and requestID",
@@ -57,22 +85,31 @@ where
             .await;
             continue;
         };
-        match waiting.remove(&id) {
-            Some(other) if other.is_data != is_data => {
-                let (data, error) = match is_data {
-                    true => (stream, other.stream),
-                    false => (other.stream, stream),
+        let half = Half {
+            kind,
+            received: stream.received,
+            reset: stream.reset,
+            sender: stream.sender,
+            deadline: now + PAIR_TIMEOUT,
+        };
+        match waiting.remove(&request_id) {
+            Some(other) if other.kind != kind => {
+                let (data, error) = match kind {
+                    HalfKind::Data => (half, other.sender),
+                    HalfKind::Error => (other, half.sender),
                 };
                 connections.spawn(forward(Arc::clone(&network), Arc::clone(&pod), port, data, error));
             }
-            _ => {
-                let deadline = now + PAIR_TIMEOUT;
-                let half = Half {
-                    stream,
-                    is_data,
-                    deadline,
+            _ if waiting.len() + connections.len() >= CONNECTIONS_MAX => {
+                // Bytes of a data stream would reach the program that connected.
+                let message = match kind {
+                    HalfKind::Data => "",
+                    HalfKind::Error => "too many forwarded connections",
                 };
-                waiting.insert(id, half);
+                refuse(&half.sender, message).await;
+            }
+            _ => {
+                waiting.insert(request_id, half);
             }
         }
     }
@@ -81,18 +118,21 @@ where
     server.finish().await;
 }
 
-/// Request ID, port and type of a stream.
-fn parse(stream: &SpdyStream) -> Option<(String, u16, bool)> {
-    let headers = &stream.headers;
+/// Parses the headers of a stream.
+fn parse(headers: &Headers) -> Option<HalfHeaders> {
     let port = headers.get("port")?.parse().ok().filter(|port| *port > 0)?;
-    let is_data = match headers.get("streamtype")?.as_str() {
-        "data" => true,
-        "error" => false,
+    let kind = match headers.get("streamtype")?.as_str() {
+        "data" => HalfKind::Data,
+        "error" => HalfKind::Error,
         _ => return None,
     };
     // Old clients send no ID; their streams belong to the connection before it.
-    let id = headers.get("requestid").cloned().unwrap_or_default();
-    Some((id, port, is_data))
+    let request_id = headers.get("requestid").cloned().unwrap_or_default();
+    (request_id.len() <= REQUEST_ID_BYTES_MAX).then_some(HalfHeaders {
+        request_id,
+        port,
+        kind,
+    })
 }
 
 async fn refuse(sender: &StreamSender, message: &str) {
@@ -101,32 +141,35 @@ async fn refuse(sender: &StreamSender, message: &str) {
     }
 }
 
-/// Forwards one connection.
-async fn forward(
-    network: Arc<NetworkNamespace>,
-    pod: Arc<str>,
-    port: u16,
-    data: SpdyStream,
-    error: SpdyStream,
-) {
-    let message = match dial(network, port).await {
-        Ok(connection) => {
-            copy(connection, data).await;
-            String::new()
-        }
+/// Forwards one connection, until both directions have ended or the client resets the stream of data.
+async fn forward(network: Arc<NetworkNamespace>, pod: Arc<str>, port: u16, data: Half, error: StreamSender) {
+    let Half {
+        received,
+        reset,
+        sender,
+        ..
+    } = data;
+    let copied = async {
+        let connection = dial(&network, port).await?;
+        copy(connection, received, &sender).await;
+        Ok::<_, io::Error>(())
+    };
+    let result = tokio::select! {
+        result = copied => result,
+        _ = reset => Ok(()),
+    };
+    let message = match result {
+        Ok(()) => String::new(),
         Err(cause) => {
-            refuse(&data.sender, "").await;
+            refuse(&sender, "").await;
             format!("error forwarding port {port} to pod {pod}: {cause}")
         }
     };
-    refuse(&error.sender, &message).await;
+    refuse(&error, &message).await;
 }
 
 /// Copies both directions until both have ended.
-async fn copy(connection: TcpStream, data: SpdyStream) {
-    let SpdyStream {
-        mut received, sender, ..
-    } = data;
+async fn copy(connection: TcpStream, mut received: mpsc::Receiver<Bytes>, sender: &StreamSender) {
     let (mut read, mut write) = connection.into_split();
     let to_pod = async {
         while let Some(bytes) = received.recv().await {
@@ -151,23 +194,35 @@ async fn copy(connection: TcpStream, data: SpdyStream) {
 }
 
 /// Connects to a port of the loopback link in the Pod, with IPv4 first.
-async fn dial(network: Arc<NetworkNamespace>, port: u16) -> io::Result<TcpStream> {
-    let dialed = tokio::task::spawn_blocking(move || {
-        let entered = network.enter(|| {
-            let connect =
-                |ip: IpAddr| std::net::TcpStream::connect_timeout(&SocketAddr::new(ip, port), DIAL_TIMEOUT);
-            connect(Ipv4Addr::LOCALHOST.into()).or_else(|first| {
-                connect(Ipv6Addr::LOCALHOST.into()).map_err(|second| {
-                    io::Error::other(format!(
-                        "failed to connect to localhost:{port} inside the pod, IPv4: {first}, IPv6: {second}"
-                    ))
-                })
-            })
-        });
-        entered.map_err(io::Error::other)?
-    });
-    let connection = dialed.await.map_err(io::Error::other)??;
-    connection.set_nonblocking(true)?;
-    connection.set_nodelay(true)?;
-    TcpStream::from_std(connection)
+async fn dial(network: &Arc<NetworkNamespace>, port: u16) -> io::Result<TcpStream> {
+    let first = match connect(network, (Ipv4Addr::LOCALHOST, port).into()).await {
+        Ok(connection) => return Ok(connection),
+        Err(error) => error,
+    };
+    let second = connect(network, (Ipv6Addr::LOCALHOST, port).into()).await;
+    second.map_err(|second| {
+        io::Error::other(format!(
+            "failed to connect to localhost:{port} inside the pod, IPv4: {first}, IPv6: {second}"
+        ))
+    })
 }
+
+/// Connects from the namespace. Only the creation of the socket needs a thread, since a socket stays in the namespace that
+/// created it; a Pod that does not answer therefore holds no thread.
+async fn connect(network: &Arc<NetworkNamespace>, address: SocketAddr) -> io::Result<TcpStream> {
+    let network = Arc::clone(network);
+    let creating = tokio::task::spawn_blocking(move || {
+        network.enter(|| match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        })
+    });
+    let entered = creating.await.map_err(io::Error::other)?;
+    let socket = entered.map_err(io::Error::other)??;
+    let connection = timeout(DIAL_TIMEOUT, socket.connect(address)).await??;
+    connection.set_nodelay(true)?;
+    Ok(connection)
+}
+
+#[cfg(test)]
+mod tests;

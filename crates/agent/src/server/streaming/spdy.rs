@@ -1,6 +1,7 @@
 //! Streams over SPDY, and commands over them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,18 +10,20 @@ use bytes::Bytes;
 use streams::protocol::{CommandProtocol, Stream, TerminalSize};
 use streams::spdy::{Connection, Event, Headers, Role};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use super::client_streams::{ClientStreams, finish_within};
 use super::command::Command;
-use super::{MESSAGES_WAITING_MAX, READ_BYTES_MAX};
+use super::{MESSAGES_WAITING_MAX, PING_PERIOD, READ_BYTES_MAX};
 
 /// Time in which the client opens the streams of a command (upstream's `DefaultStreamCreationTimeout`).
 const STREAMS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time in which the client closes the connection after the server.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Received bytes of all streams that wait for their readers. The connection is not read beyond; a frame always fits.
+const RECEIVED_BYTES_MAX: usize = 1 << 20;
 /// Writes that wait.
 const WRITES_WAITING_MAX: usize = 4;
 
@@ -30,11 +33,13 @@ pub(super) struct SpdyStream {
     pub headers: Headers,
     /// Received data; ends when the client sends no more.
     pub received: mpsc::Receiver<Bytes>,
+    /// Resolves when the client ends the stream in both directions, or is gone.
+    pub reset: oneshot::Receiver<()>,
     /// Sender of data.
     pub sender: StreamSender,
 }
 
-/// Sender of one stream. The stream ends in both directions when it is dropped without an end.
+/// Sender of one stream.
 pub(super) struct StreamSender {
     stream: u32,
     state: Arc<Mutex<Connection>>,
@@ -74,19 +79,32 @@ impl Server {
         let (read, write) = tokio::io::split(io);
         let (writes, pending) = mpsc::channel(WRITES_WAITING_MAX);
         let (streams, opened) = mpsc::channel(MESSAGES_WAITING_MAX);
+        let state = Arc::new(Mutex::new(Connection::new(Role::Server)));
         let reader = Reader {
-            state: Arc::new(Mutex::new(Connection::new(Role::Server))),
+            state: Arc::clone(&state),
             writes: Some(writes),
             streams: Some(streams),
             received: HashMap::new(),
+            budget: Arc::new(Semaphore::new(RECEIVED_BYTES_MAX)),
         };
+        let (failed, write_failed) = oneshot::channel();
         let reading = tokio::spawn(async move {
             let _present = present;
-            if let Err(error) = reader.run(read).await {
-                tracing::debug!(%error, "SPDY connection ended");
+            tokio::select! {
+                result = reader.run(read) => if let Err(error) = result {
+                    tracing::debug!(%error, "SPDY connection ended");
+                },
+                // A reader that waits for a full stream does not notice the end of the client.
+                Ok(()) = write_failed => {}
             }
         });
-        let writing = tokio::spawn(write_all(write, pending));
+        let writing = tokio::spawn(async move {
+            if let Err(error) = write_all(write, pending, &state).await {
+                tracing::debug!(%error, "SPDY frames not sent");
+                // The reader may have ended already.
+                failed.send(()).ok();
+            }
+        });
         Self {
             opened,
             reading,
@@ -102,10 +120,13 @@ impl Server {
             writing,
         } = self;
         drop(opened);
+        // Tasks do not outlive the permit of the session.
+        let tasks = [writing.abort_handle(), reading.abort_handle()];
         finish_within(CLOSE_TIMEOUT, writing).await;
-        let abort = reading.abort_handle();
         finish_within(CLOSE_TIMEOUT, reading).await;
-        abort.abort();
+        for task in tasks {
+            task.abort();
+        }
     }
 }
 
@@ -115,7 +136,47 @@ struct Reader {
     writes: Option<mpsc::Sender<Bytes>>,
     /// `None` when no more streams are accepted.
     streams: Option<mpsc::Sender<SpdyStream>>,
-    received: HashMap<u32, mpsc::Sender<Bytes>>,
+    received: HashMap<u32, Incoming>,
+    /// Permits for bytes that wait for their readers.
+    budget: Arc<Semaphore>,
+}
+
+/// Received bytes with their part of the budget.
+struct Budgeted {
+    bytes: Vec<u8>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Budgeted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Budgeted {
+    /// Waits for a part of the budget. The bytes are copied, since a slice would keep its whole buffer in memory.
+    async fn wait(budget: &Arc<Semaphore>, bytes: &[u8]) -> io::Result<Bytes> {
+        let count = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+        let permit = Arc::clone(budget).acquire_many_owned(count).await;
+        Ok(Bytes::from_owner(Self {
+            bytes: bytes.to_vec(),
+            _permit: permit.map_err(io::Error::other)?,
+        }))
+    }
+}
+
+/// Receiving side of a stream.
+struct Incoming {
+    /// `None` when the client sends no more, or the stream is read no more.
+    data: Option<mpsc::Sender<Bytes>>,
+    /// Dropped when the client ends the stream in both directions.
+    reset: oneshot::Sender<()>,
+}
+
+impl Incoming {
+    fn is_unused(&self) -> bool {
+        self.reset.is_closed() && self.data.as_ref().is_none_or(mpsc::Sender::is_closed)
+    }
 }
 
 impl Reader {
@@ -165,11 +226,15 @@ impl Reader {
             match event {
                 Event::Opened { stream, headers } => {
                     if let (Some(streams), Some(writes)) = (&self.streams, &writes) {
-                        let (sender, received) = mpsc::channel(MESSAGES_WAITING_MAX);
-                        self.received.insert(stream, sender);
+                        let (data, received) = mpsc::channel(MESSAGES_WAITING_MAX);
+                        let (reset, is_reset) = oneshot::channel();
+                        self.received.retain(|_, incoming| !incoming.is_unused());
+                        let data = Some(data);
+                        self.received.insert(stream, Incoming { data, reset });
                         let opened = SpdyStream {
                             headers,
                             received,
+                            reset: is_reset,
                             sender: StreamSender {
                                 stream,
                                 state: Arc::clone(&self.state),
@@ -181,14 +246,23 @@ impl Reader {
                     }
                 }
                 Event::Data { stream, bytes } => {
-                    let Some(sender) = self.received.get(&stream) else {
+                    let Some(incoming) = self.received.get_mut(&stream) else {
                         continue;
                     };
-                    if sender.send(bytes).await.is_err() {
-                        self.received.remove(&stream);
+                    let Some(data) = &incoming.data else {
+                        continue;
+                    };
+                    let bytes = Budgeted::wait(&self.budget, &bytes).await?;
+                    if data.send(bytes).await.is_err() {
+                        incoming.data = None;
                     }
                 }
-                Event::Finished { stream } | Event::Reset { stream } => {
+                Event::Finished { stream } => {
+                    if let Some(incoming) = self.received.get_mut(&stream) {
+                        incoming.data = None;
+                    }
+                }
+                Event::Reset { stream } => {
                     self.received.remove(&stream);
                 }
                 Event::Accepted { .. } | Event::GoAway => {}
@@ -198,23 +272,31 @@ impl Reader {
     }
 }
 
-async fn write_all(mut write: impl AsyncWrite + Unpin, mut pending: mpsc::Receiver<Bytes>) {
-    while let Some(bytes) = pending.recv().await {
-        let written = write.write_all(&bytes).await;
-        if let Err(error) = written {
-            tracing::debug!(%error, "SPDY frames not sent");
-            return;
-        }
-        if pending.is_empty()
-            && let Err(error) = write.flush().await
-        {
-            tracing::debug!(%error, "SPDY frames not sent");
-            return;
+async fn write_all(
+    mut write: impl AsyncWrite + Unpin,
+    mut pending: mpsc::Receiver<Bytes>,
+    state: &Mutex<Connection>,
+) -> io::Result<()> {
+    let mut pings = interval_at(Instant::now() + PING_PERIOD, PING_PERIOD);
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let bytes = tokio::select! {
+            bytes = pending.recv() => bytes,
+            _ = pings.tick() => Some(ping(state)),
+        };
+        let Some(bytes) = bytes else { break };
+        write.write_all(&bytes).await?;
+        if pending.is_empty() {
+            write.flush().await?;
         }
     }
-    if let Err(error) = write.shutdown().await {
-        tracing::debug!(%error, "SPDY connection not closed");
-    }
+    write.shutdown().await
+}
+
+fn ping(state: &Mutex<Connection>) -> Bytes {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    state.ping();
+    state.take_output()
 }
 
 /// Serves a command.
@@ -252,7 +334,15 @@ where
         }
         opened
     };
-    let (result, opened) = tokio::join!(command.run(streams), sending);
+    // Streams beyond the expected ones are dropped: the reader waits until the server takes them.
+    let extra = async {
+        while server.opened.recv().await.is_some() {}
+        std::future::pending::<Infallible>().await
+    };
+    let (result, opened) = tokio::select! {
+        finished = async { tokio::join!(command.run(streams), sending) } => finished,
+        never = extra => match never {},
+    };
     let status = match protocol.has_status {
         true => result.status(),
         false => result.text(),
@@ -305,3 +395,6 @@ async fn receive_sizes(mut resizes: SpdyStream, sizes: watch::Sender<Option<Term
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use streams::channels::{self, Encoding};
 use streams::protocol::{CommandProtocol, Stream, TerminalSize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
@@ -17,7 +18,7 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::client_streams::{ClientStreams, Outgoing, finish_within};
 use super::command::Command;
-use super::{MESSAGES_WAITING_MAX, READ_BYTES_MAX};
+use super::{MESSAGES_WAITING_MAX, PING_PERIOD, READ_BYTES_MAX};
 
 /// Longest message and frame of a client.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
@@ -71,7 +72,12 @@ where
         }
     }
     drop(output);
+    // Tasks do not outlive the permit of the session.
+    let tasks = [writing.abort_handle(), reading.abort_handle()];
     finish_within(CLOSE_TIMEOUT, async { tokio::join!(writing, reading) }).await;
+    for task in tasks {
+        task.abort();
+    }
 }
 
 /// Close frame of a complete session. kubectl reports other ends as errors.
@@ -138,14 +144,18 @@ async fn send_all<S: AsyncRead + AsyncWrite + Unpin>(
     sent: Vec<Stream>,
     mut output: mpsc::Receiver<Outgoing>,
 ) {
-    while let Some((stream, bytes)) = output.recv().await {
-        if !sent.contains(&stream) {
-            continue;
-        }
-        let content = encoding.encode(stream, &bytes);
-        let message = match (encoding, std::str::from_utf8(&content)) {
-            (Encoding::Base64, Ok(text)) => Message::text(text),
-            _ => Message::Binary(content),
+    let mut pings = interval_at(Instant::now() + PING_PERIOD, PING_PERIOD);
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let outgoing = tokio::select! {
+            outgoing = output.recv() => outgoing.map(Some),
+            _ = pings.tick() => Some(None),
+        };
+        let message = match outgoing {
+            None => break,
+            Some(None) => Message::Ping(Bytes::new()),
+            Some(Some((stream, _))) if !sent.contains(&stream) => continue,
+            Some(Some((stream, bytes))) => encoded(encoding, stream, &bytes),
         };
         if let Err(error) = sink.send(message).await {
             tracing::debug!(%error, "output of a command not sent");
@@ -154,6 +164,14 @@ async fn send_all<S: AsyncRead + AsyncWrite + Unpin>(
     }
     if let Err(error) = sink.send(normal_closure()).await {
         tracing::debug!(%error, "WebSocket connection not closed");
+    }
+}
+
+fn encoded(encoding: Encoding, stream: Stream, bytes: &[u8]) -> Message {
+    let content = encoding.encode(stream, bytes);
+    match (encoding, std::str::from_utf8(&content)) {
+        (Encoding::Base64, Ok(text)) => Message::text(text),
+        _ => Message::Binary(content),
     }
 }
 

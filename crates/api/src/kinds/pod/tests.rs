@@ -109,6 +109,31 @@ fn unmasked_proc_needs_a_user_namespace() {
 }
 
 #[test]
+fn users_and_groups_have_31_bits() {
+    let main = |user: i64| json!({"name": "c", "image": "x", "securityContext": {"runAsUser": user}});
+    let spec = |groups: Value, user: i64| {
+        let of_pod = json!({"runAsUser": user, "supplementalGroups": groups});
+        let errors = validate_pod(&pod(
+            json!({"securityContext": of_pod, "containers": [main(user)]}),
+        ));
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        spec(json!([0, 2_147_483_647]), 2_147_483_647),
+        Vec::<String>::new()
+    );
+    let fault = "Invalid value: 4294967295: must be between 0 and 2147483647, inclusive";
+    assert_eq!(
+        spec(json!([1, 4_294_967_295_i64]), 4_294_967_295),
+        [
+            format!("spec.securityContext.runAsUser: {fault}"),
+            format!("spec.securityContext.supplementalGroups[1]: {fault}"),
+            format!("spec.containers[0].securityContext.runAsUser: {fault}"),
+        ]
+    );
+}
+
+#[test]
 fn requires_containers_with_unique_names() {
     assert_eq!(causes_of(json!({})), ["FieldValueRequired spec.containers"]);
     let faults = causes_of(json!({"initContainers": [{"name": "a", "image": "x"}],

@@ -49,6 +49,7 @@ async fn failure(response: Response<Incoming>, node_name: &str) -> Failure {
     let message = error_text(response).await;
     match status {
         StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => Failure::bad_request(message),
+        StatusCode::TOO_MANY_REQUESTS => Failure::busy(message),
         _ => Failure::unavailable(format!(
             "the agent of node {node_name:?} answered {status}: {message}"
         )),

@@ -3,8 +3,8 @@
 use api::kind;
 use api::tree::{child, text};
 use http::header::{
-    HeaderName, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
-    UPGRADE,
+    CONNECTION, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -28,6 +28,14 @@ const FORWARDED: [HeaderName; 5] = [
     SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_PROTOCOL,
     SEC_WEBSOCKET_VERSION,
+    STREAM_PROTOCOL,
+];
+/// Headers of an upgrade that the client receives. The agent is not trusted with others, such as cookies.
+const RETURNED: [HeaderName; 5] = [
+    CONNECTION,
+    UPGRADE,
+    SEC_WEBSOCKET_ACCEPT,
+    SEC_WEBSOCKET_PROTOCOL,
     STREAM_PROTOCOL,
 ];
 /// Parameters of a command, with the names of the kubelet.
@@ -61,14 +69,14 @@ pub(crate) async fn connect(
         return Err(Failure::bad_request("Upgrade request required"));
     }
     let method = request.method().clone();
-    let upgrade = forwarded_headers(request.headers());
+    let upgrade = selected_headers(request.headers(), FORWARDED);
     let client = hyper::upgrade::on(&mut request);
     let connecting = agents.connect(resources, node_name, method, &path, upgrade);
     let mut response = lifetime.during(connecting).await?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         return Err(failure(response, node_name).await);
     }
-    response.headers_mut().remove(SEC_WEBSOCKET_EXTENSIONS);
+    *response.headers_mut() = selected_headers(response.headers(), RETURNED);
     let agent = hyper::upgrade::on(&mut response);
     tokio::spawn(tunnel::run(client, agent, resources.shutdown.clone(), lifetime));
     Ok(response::proxied(response))
@@ -110,14 +118,14 @@ fn path(pod: &Value, target: &Target, container: &str, encoded_query: &str) -> R
     ))
 }
 
-fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
-    let mut forwarded = HeaderMap::new();
-    for name in FORWARDED {
+fn selected_headers(headers: &HeaderMap, names: [HeaderName; 5]) -> HeaderMap {
+    let mut selected = HeaderMap::new();
+    for name in names {
         for value in headers.get_all(&name) {
-            forwarded.append(name.clone(), value.clone());
+            selected.append(name.clone(), value.clone());
         }
     }
-    forwarded
+    selected
 }
 
 /// Converts an agent's error response to a failure.

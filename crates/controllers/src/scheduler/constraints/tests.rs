@@ -63,6 +63,19 @@ fn affinity_requires_the_domain_of_selected_pods() {
 }
 
 #[test]
+fn affinity_counts_pods_that_all_terms_select() {
+    const TERMS: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    let mut both = term("leader", "zone");
+    both[TERMS] = json!([both[TERMS][0], term("cache", "zone")[TERMS][0]]);
+    let follower = pod("follower", json!({"affinity": {"podAffinity": both}}));
+    let (leader, cache) = (pod("leader", json!({})), pod("cache", json!({})));
+    assert_eq!(
+        refusals(&follower, [vec![&leader, &cache], vec![], vec![]]),
+        [NEAR, NEAR, NEAR]
+    );
+}
+
+#[test]
 fn first_pod_with_affinity_to_itself_finds_a_place() {
     let group = pod(
         "group",

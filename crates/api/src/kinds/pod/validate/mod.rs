@@ -2,6 +2,7 @@
 
 mod container;
 mod host_users;
+mod ids;
 
 use std::collections::HashSet;
 
@@ -35,6 +36,7 @@ pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path)
     }
     validate_choices(errors, spec, path);
     host_users::validate(errors, spec, path);
+    ids::validate(errors, spec, path);
     validate_names(errors, spec, path);
     validate_dns_config(errors, spec, &path.child("dnsConfig"));
     validate_host_aliases(errors, spec, &path.child("hostAliases"));

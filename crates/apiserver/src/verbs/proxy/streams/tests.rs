@@ -44,7 +44,7 @@ fn only_headers_of_the_upgrade_are_forwarded() {
     for name in ["authorization", "cookie", "upgrade", "x-stream-protocol-version"] {
         headers.append(name, http::HeaderValue::from_static("x"));
     }
-    let forwarded = forwarded_headers(&headers);
+    let forwarded = selected_headers(&headers, FORWARDED);
     let mut names: Vec<_> = forwarded.keys().map(HeaderName::as_str).collect();
     names.sort_unstable();
     assert_eq!(names, ["upgrade", "x-stream-protocol-version"]);

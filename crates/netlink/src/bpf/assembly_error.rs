@@ -1,0 +1,19 @@
+//! Errors of the assembler.
+
+/// Maximum of instructions that the kernel accepts from a process without CAP_BPF, and far more than a program here
+/// needs.
+pub(super) const INSTRUCTIONS_MAX: usize = 4_096;
+
+/// Failure to assemble a program, which is a defect of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AssemblyError {
+    /// A jump leads to a label without a place.
+    #[error("label {0} of an eBPF program has no place")]
+    Unbound(usize),
+    /// A jump is longer than 32,767 instructions, or leads backwards: loops need no verifier before Linux 5.3.
+    #[error("the jump at instruction {0} of an eBPF program leads backwards or too far")]
+    Jump(usize),
+    /// The program has too many instructions.
+    #[error("an eBPF program has {0} instructions; {INSTRUCTIONS_MAX} are allowed")]
+    Long(usize),
+}
