@@ -46,7 +46,7 @@ pub(super) fn replace(descriptor: &impl AsRawFd, stream: i32) -> io::Result<()> 
 fn open_pair(user: Option<u32>) -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let controller = open(MULTIPLEXER, flags, Mode::empty())?;
-    if i64::from(fstatfs(&controller)?.f_type) != DEVPTS_MAGIC {
+    if fstatfs(&controller)?.f_type != DEVPTS_MAGIC {
         return Err(io::Error::other(format!(
             "{MULTIPLEXER} is not in a file system for terminals"
         )));

@@ -339,7 +339,6 @@ fn metallb(advertisements: &[(&str, Value)]) -> Arc<Configuration> {
     Arc::new(Configuration {
         pools: BTreeMap::from([("public".to_owned(), serde_json::from_value(pool).unwrap())]),
         advertisements: advertisements.collect(),
-        ..Configuration::default()
     })
 }
 

@@ -409,9 +409,10 @@ fn label(target: &Target, verb: Verb, query: &Query) -> Label {
         target.subresource,
         Some(kind::ATTACH | kind::EXEC | kind::PORT_FORWARD)
     );
-    let verb = match target.proxy_path.is_some() || is_connection {
-        true => "CONNECT",
-        false => verb.metrics_label(),
+    let verb = if target.proxy_path.is_some() || is_connection {
+        "CONNECT"
+    } else {
+        verb.metrics_label()
     };
     Label::new(target, verb, query.has("dryRun"))
 }

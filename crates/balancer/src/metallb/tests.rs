@@ -22,7 +22,6 @@ fn configuration(pools: &[IpAddressPool], advertisements: &[(&str, Value)]) -> C
     Configuration {
         pools: pools.map(|pool| (pool.metadata.name.clone(), pool)).collect(),
         advertisements: advertisements.collect(),
-        ..Configuration::default()
     }
 }
 

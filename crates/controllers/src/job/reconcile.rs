@@ -101,9 +101,10 @@ impl<'a> Progress<'a> {
             terminating: pods.iter().filter(|pod| pod.is_terminating()).count(),
             active,
             // Pods that the end of the Job deletes count as failed, unless the Job succeeded.
-            tally: match ends_all && end != Some(End::Complete) {
-                true => Tally::of(job, pods, true),
-                false => tally,
+            tally: if ends_all && end != Some(End::Complete) {
+                Tally::of(job, pods, true)
+            } else {
+                tally
             },
             end,
         }

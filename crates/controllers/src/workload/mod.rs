@@ -90,7 +90,7 @@ pub(crate) enum Step {
     /// Create a ControllerRevision.
     CreateRevision(Box<ControllerRevision>),
     /// Make an earlier ControllerRevision the current one by this number.
-    RenumberRevision(ObjectMeta, i64),
+    RenumberRevision(Box<ObjectMeta>, i64),
     /// Delete ControllerRevisions.
     DeleteRevisions(Vec<ObjectMeta>),
     /// Create and delete Pods.

@@ -30,7 +30,10 @@ pub(crate) fn update_revision<'a, W: Workload>(
         if revision.revision == latest {
             return Ok(revision);
         }
-        return Err(Step::RenumberRevision(revision.metadata.clone(), latest + 1));
+        return Err(Step::RenumberRevision(
+            Box::new(revision.metadata.clone()),
+            latest + 1,
+        ));
     }
     let owner = inputs.workload.metadata();
     let hashes = (0..NAMES_TRIED_MAX).map(|attempt| template_hash(template, attempt));
@@ -62,7 +65,7 @@ pub(crate) fn excess_revisions<W: Workload>(
     in_use: impl Fn(&ControllerRevision) -> bool,
     limit: Option<i64>,
 ) -> Option<Step> {
-    let mut unused: Vec<&ControllerRevision> = inputs.revisions.iter().copied().collect();
+    let mut unused: Vec<&ControllerRevision> = inputs.revisions.to_vec();
     unused.retain(|revision| !in_use(revision) && revision.metadata.deletion_timestamp.is_none());
     unused.sort_by_key(|revision| revision.revision);
     let kept = usize::try_from(limit?).unwrap_or(0);

@@ -102,7 +102,7 @@ async fn token_and_basic_authentication_use_the_credentials() {
         };
         let wrong = credential(&registry.authority, user, "wrong");
         let error = Host::new()
-            .pull(&name, &[wrong.clone()])
+            .pull(&name, std::slice::from_ref(&wrong))
             .await
             .expect_err("another password");
         assert!(matches!(error, PullError::Denied { .. }), "{error}");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, FileTimes};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -116,12 +116,12 @@ impl ImageStore {
         touch().map_err(StoreError::at(&path))
     }
 
-    fn read_name(&self, path: &PathBuf) -> Result<Option<NameRecord>, StoreError> {
+    fn read_name(&self, path: &Path) -> Result<Option<NameRecord>, StoreError> {
         let Some(content) = read_bounded(path, RECORD_BYTES_MAX)? else {
             return Ok(None);
         };
         let record = serde_json::from_slice(&content).map_err(|error| StoreError::Damaged {
-            path: path.clone(),
+            path: path.to_path_buf(),
             reason: error.to_string(),
         })?;
         Ok(Some(record))

@@ -78,7 +78,7 @@ fn protected_images_survive_removal_and_moved_tags() {
     let newer = load(&store, "web", &["two"]);
     store.protect("agent", &ids([&image])).expect("protected");
     let report = store.prune(&BTreeSet::new()).expect("pruned");
-    assert_eq!(report.removed, [newer.reference.clone()]);
+    assert_eq!(report.removed, std::slice::from_ref(&newer.reference));
     assert!(image.layers[0].exists() && !newer.layers[0].exists());
     store.protect("agent", &BTreeSet::new()).expect("released");
     store.prune(&BTreeSet::new()).expect("pruned");

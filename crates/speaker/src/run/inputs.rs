@@ -17,6 +17,10 @@ const EVENTS_QUEUED_MAX: usize = 1_024;
 const BATCH_EVENTS_MAX: usize = 4_096;
 
 /// Event of a watch.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "each value is applied at once and never stored"
+)]
 enum Input {
     Service(Event<Service>),
     Slice(Event<EndpointSlice>),

@@ -343,9 +343,10 @@ where
         finished = async { tokio::join!(command.run(streams), sending) } => finished,
         never = extra => match never {},
     };
-    let status = match protocol.has_status {
-        true => result.status(),
-        false => result.text(),
+    let status = if protocol.has_status {
+        result.status()
+    } else {
+        result.text()
     };
     for (kind, stream) in &opened {
         let last = if *kind == Stream::Status {

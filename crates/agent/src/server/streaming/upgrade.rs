@@ -74,13 +74,14 @@ impl Upgrade {
         };
         let client = listed(headers, &header);
         let names: Vec<&str> = client.iter().map(String::as_str).collect();
-        let protocol = match client.is_empty() {
+        let protocol = if client.is_empty() {
             // A client before the negotiation was introduced has the first version.
-            true => server
+            server
                 .iter()
                 .find(|name| name.starts_with("channel.") || server.len() == 1)
-                .copied(),
-            false => negotiate(&names, server),
+                .copied()
+        } else {
+            negotiate(&names, server)
         };
         let protocol = protocol.ok_or(UpgradeError::Protocol {
             client: client.clone(),

@@ -63,9 +63,10 @@ where
     };
     if output.send(greeting).await.is_ok() {
         let result = command.run(streams).await;
-        let status = match protocol.has_status {
-            true => result.status(),
-            false => result.text(),
+        let status = if protocol.has_status {
+            result.status()
+        } else {
+            result.text()
         };
         if !status.is_empty() && output.send((Stream::Status, status.into())).await.is_err() {
             tracing::debug!("client gone before the status of its command");

@@ -17,7 +17,6 @@ fn configuration(pools: &[(&str, Value)], advertisements: &[(&str, Value)]) -> A
     Arc::new(Configuration {
         pools: pools.collect(),
         advertisements: advertisements.collect(),
-        ..Configuration::default()
     })
 }
 
