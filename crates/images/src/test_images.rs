@@ -113,7 +113,7 @@ pub(crate) fn archive_of(files: &[(String, Vec<u8>)]) -> Vec<u8> {
 
 pub(crate) fn gzip(content: &[u8]) -> Vec<u8> {
     use std::io::Write as _;
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(content).expect("compressed");
     encoder.finish().expect("compressed")
 }

@@ -69,7 +69,7 @@ fn files_have_keys_and_items() {
     assert!(
         missing(json!({"items": out}))
             .unwrap_err()
-            .contains("no path within a volume")
+            .contains("expected a relative path without ..")
     );
 }
 

@@ -185,12 +185,18 @@ async fn serves_tables_discovery_and_protobuf() {
     assert_eq!(
         names,
         [
+            "controllerrevisions",
+            "daemonsets",
+            "daemonsets/status",
             "deployments",
             "deployments/scale",
             "deployments/status",
             "replicasets",
             "replicasets/scale",
             "replicasets/status",
+            "statefulsets",
+            "statefulsets/scale",
+            "statefulsets/status",
         ]
     );
     let binary = [("accept", "application/vnd.kubernetes.protobuf")];
