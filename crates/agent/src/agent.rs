@@ -123,8 +123,12 @@ fn create_token_directory() {
     }
 }
 
-/// Checks the capabilities that every Pod needs.
-fn check_capabilities() -> Result<(), AgentError> {
+/// Checks the capabilities that every Pod needs. [`run`] does so, too.
+///
+/// # Errors
+///
+/// [`AgentError::NotPermitted`] if one is missing, [`AgentError::Capabilities`] if they cannot be read.
+pub fn check_capabilities() -> Result<(), AgentError> {
     let effective = rustix::thread::capabilities(None)
         .map_err(|error| AgentError::Capabilities(error.into()))?
         .effective;

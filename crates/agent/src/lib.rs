@@ -76,7 +76,7 @@ pub mod volumes;
 
 use std::process::ExitCode;
 
-pub use agent::{AgentError, run};
+pub use agent::{AgentError, check_capabilities, run};
 pub use images_in_use::release_images;
 pub use node_end::{EndedPods, end_pods};
 pub use settings::{NodeTaint, PODS_MAX_DEFAULT, Settings, ShutdownPolicy, StaticPods};

@@ -229,12 +229,29 @@ fn failure_ends_programs_of_former_process() {
     });
 }
 
+/// Waits until connections have the frontend as their peer. The kernel detaches programs in the background, those of
+/// `connect()` and of `getpeername()` one after the other.
+fn wait_for_detachment() {
+    const CONNECTIONS: usize = 50;
+    let frontend: SocketAddr = FRONTEND.parse().unwrap();
+    let has_peer = || {
+        TcpStream::connect(frontend)
+            .and_then(|stream| stream.peer_addr())
+            .ok()
+            == Some(frontend)
+    };
+    testbed::until("the detachment", Duration::from_secs(10), || {
+        (0..CONNECTIONS).all(|_| has_peer()).then_some(())
+    });
+}
+
 fn assert_falls_back(options: Options, reason: &str) {
     let mut plan = plan(&["10.244.0.3", "10.244.0.1"]);
     let dataplane = applied(options, &mut plan);
     let fault = dataplane.fault().expect("a fault");
     assert!(fault.contains(reason), "{fault}");
     assert!(!dataplane.counts().connect.unwrap().is_attached);
+    wait_for_detachment();
     assert_served();
     assert_ne!(ask(FRONTEND).unwrap(), "10.244.0.2");
     ControlGroup::remove_all(&process()).unwrap();

@@ -3,12 +3,18 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// One creation at a time: a control group is for threads only after its second step.
 static CREATION: Mutex<()> = Mutex::new(());
 /// Prefix of the directories.
 const PREFIX: &str = "portolan-test-";
+/// Start of this process in nanoseconds. A killed test leaves its control groups, and another one must not enter them.
+static STARTED: LazyLock<u128> = LazyLock::new(|| {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_epoch.map_or(0, |duration| duration.as_nanos())
+});
 
 /// A control group for threads of this process. It is removed with the last guard of its process.
 #[derive(Debug)]
@@ -25,7 +31,7 @@ impl ControlGroup {
     /// The error of the file system, if cgroup2 is not mounted or this user may not change it.
     pub fn create(process: &str, name: &str) -> io::Result<Self> {
         let _creation = CREATION.lock().unwrap_or_else(PoisonError::into_inner);
-        let parent = mount_point()?.join(format!("{PREFIX}{process}"));
+        let parent = mount_point()?.join(directory_name(process));
         if create_directory(&parent)? {
             fs::write(parent.join("cgroup.procs"), "0")?;
         }
@@ -57,7 +63,7 @@ impl ControlGroup {
     /// The error of the file system.
     pub fn remove_all(process: &str) -> io::Result<()> {
         let root = mount_point()?;
-        let parent = root.join(format!("{PREFIX}{process}"));
+        let parent = root.join(directory_name(process));
         fs::write(root.join("cgroup.procs"), "0")?;
         for entry in fs::read_dir(&parent)? {
             let entry = entry?;
@@ -67,6 +73,11 @@ impl ControlGroup {
         }
         fs::remove_dir(parent)
     }
+}
+
+/// Returns the name of the parent of this process's control groups.
+fn directory_name(process: &str) -> String {
+    format!("{PREFIX}{process}-{}", *STARTED)
 }
 
 /// Returns true if the directory is new.

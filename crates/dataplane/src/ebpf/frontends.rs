@@ -88,16 +88,19 @@ fn endpoints_for_local_clients(frontend: &Frontend, detects_pods: bool) -> Optio
     } else {
         Origin::Outside
     });
-    match (of_pods, frontend.target(Origin::Node)) {
-        (Target::Reject, Target::Reject) => Some(None),
-        (
-            Target::Balance {
-                set,
-                masquerade: false,
-            },
+    // A client on this node that detection misses counts as one from outside.
+    let others = [frontend.target(Origin::Node), frontend.target(Origin::Outside)];
+    match of_pods {
+        Target::Reject if others.iter().all(|other| matches!(other, Target::Reject)) => Some(None),
+        Target::Balance {
+            set,
+            masquerade: false,
+        } => {
             // Connections of the node have one of its addresses in any case.
-            Target::Balance { set: of_node, .. },
-        ) if set == of_node => Some(Some(set)),
+            let is_same =
+                |other: &Target| matches!(other, Target::Balance { set: of_other, .. } if *of_other == set);
+            others.iter().all(is_same).then_some(Some(set))
+        }
         _ => None,
     }
 }

@@ -47,7 +47,9 @@ pub fn open_ebpf() -> Opened {
 fn own() -> Option<PathBuf> {
     let groups = std::fs::read_to_string("/proc/thread-self/cgroup").unwrap();
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let (_, name) = path.split_once(&format!("{}/", process()))?;
+    // The name of the parent has the start of the process after it.
+    let (_, rest) = path.split_once(&format!("{}-", process()))?;
+    let (_, name) = rest.split_once('/')?;
     Some(ControlGroup::create(&process(), name).unwrap().path().to_owned())
 }
 

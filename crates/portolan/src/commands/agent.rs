@@ -88,6 +88,8 @@ impl ServingFlags {
 ///
 /// An error if a flag is invalid or the agent fails.
 pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
+    // Reported before the first file of root.
+    agent::check_capabilities()?;
     let node_name = flags.node_name.unwrap_or_else(host_name);
     let image_directory = flags
         .image_dir
