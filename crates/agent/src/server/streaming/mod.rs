@@ -1,7 +1,7 @@
 //! Streams to Pods: commands in containers and forwarded ports (kubelet's `pkg/kubelet/server`, `getExec` and
 //! `getPortForward`), over SPDY or WebSocket.
 //!
-//! [`Streaming::respond`] checks a request and upgrades its connection. A task then serves the streams.
+//! [`Streaming`] checks a request and upgrades its connection. A task then serves the streams.
 
 mod attach;
 mod client_streams;
