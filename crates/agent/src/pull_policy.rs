@@ -10,9 +10,9 @@ mod tests;
 pub(crate) enum PullPolicy {
     /// Before each start of the container.
     Always,
-    /// If the node does not have the image.
+    /// Pull if the node does not have the image.
     IfNotPresent,
-    /// Not at all.
+    /// Never pull.
     Never,
 }
 

@@ -12,11 +12,11 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 /// PID namespace of a new process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PidNamespace {
-    /// That of the sandbox.
+    /// PID namespace of the sandbox.
     OfPod,
     /// A new one, in which the process has the PID 1. Its end ends all processes of the namespace.
     New,
-    /// That of a process.
+    /// PID namespace of a process.
     Of(i32),
 }
 

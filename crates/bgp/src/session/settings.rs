@@ -9,11 +9,11 @@ use crate::{AutonomousSystem, Family};
 /// Autonomous system that a peer has to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerSystem {
-    /// This one.
+    /// The given number.
     Number(AutonomousSystem),
-    /// That of this speaker.
+    /// Number of this speaker.
     Internal,
-    /// Any other.
+    /// Any number but that of this speaker.
     External,
 }
 

@@ -61,7 +61,7 @@ impl Variation {
     }
 }
 
-/// What arrives at an end of a connection.
+/// Arrival at an end of a connection.
 #[derive(Clone, Debug)]
 enum Delivery {
     Bytes(Vec<u8>),

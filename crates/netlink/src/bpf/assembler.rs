@@ -56,7 +56,7 @@ impl Width {
 pub enum Condition {
     /// Both are equal.
     Equal,
-    /// They differ.
+    /// The operands differ.
     NotEqual,
 }
 

@@ -38,7 +38,12 @@ pub struct LoadBalancingFlags {
     #[arg(long)]
     load_balancer_bgp: bool,
     /// TCP port for connections of routers; 0 to accept none
-    #[arg(long, default_value_t = 179, value_name = "PORT")]
+    #[arg(
+        long,
+        requires = "load_balancer_bgp",
+        default_value_t = 179,
+        value_name = "PORT"
+    )]
     load_balancer_bgp_port: u16,
     /// Address of /metrics, /healthz and /status of load balancing; empty disables the server
     #[arg(long, default_value = balancer_endpoints::ADDRESS, value_name = "ADDRESS:PORT", value_parser = optional_address)]

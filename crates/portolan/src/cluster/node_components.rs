@@ -136,6 +136,7 @@ impl NodeFlags {
         let user_directory = default_file().and_then(|file| Some(file.parent()?.to_owned()));
         agent.hidden.extend(user_directory);
         agent.cluster_dns.servers.clone_from(&cluster.cluster_dns);
+        self.proxy.warn_of_unused_flags(mode);
         Ok(NodeComponents {
             proxy: NodeProxy {
                 mode,

@@ -89,6 +89,16 @@ impl NodeProxyFlags {
         Mode::from_name(&self.proxy_mode).unwrap_or_default()
     }
 
+    /// Logs a warning for flags of eBPF mode if another mode runs.
+    pub fn warn_of_unused_flags(&self, mode: Mode) {
+        if mode != Mode::Ebpf && (self.ebpf_cgroup.is_some() || !self.ebpf_pods) {
+            tracing::warn!(
+                mode = mode.name(),
+                "--ebpf-cgroup and --ebpf-pods without effect; they need --proxy-mode=ebpf"
+            );
+        }
+    }
+
     /// Returns the options of eBPF mode.
     pub fn ebpf(&self) -> dataplane::ebpf::Options {
         dataplane::ebpf::Options {

@@ -35,7 +35,7 @@ pub(super) struct AnnouncedService {
 pub(super) struct KnownNode {
     pub(super) labels: Labels,
     pub(super) is_cordoned: bool,
-    /// It may announce: it accepts external traffic, and reports no failure.
+    /// True if the Node accepts external traffic and reports no failure.
     pub(super) is_eligible: bool,
     pub(super) addresses: BTreeSet<IpAddr>,
 }

@@ -23,11 +23,11 @@ const LAST_MESSAGES_TIMEOUT: Duration = Duration::from_secs(1);
 /// Event of a connection.
 #[derive(Debug)]
 pub(super) enum ConnectionEvent {
-    /// It is open.
+    /// The connection is open.
     Connected(LocalAddresses),
     /// Bytes of the peer.
     Received(Vec<u8>),
-    /// It is closed, or was not opened.
+    /// The connection is closed, or was not opened.
     Closed(String),
 }
 

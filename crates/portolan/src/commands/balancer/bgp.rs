@@ -15,7 +15,7 @@ pub struct BgpFlags {
     #[arg(long)]
     pub bgp: bool,
     /// TCP port for connections of routers; 0 to accept none
-    #[arg(long, default_value_t = 179, value_name = "PORT")]
+    #[arg(long, requires = "bgp", default_value_t = 179, value_name = "PORT")]
     bgp_port: u16,
 }
 

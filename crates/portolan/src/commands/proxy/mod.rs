@@ -126,6 +126,7 @@ pub fn run(flags: Flags, command: clap::Command) -> Result<ExitCode, CommandErro
     if flags.proxy.init_only {
         return Ok(ExitCode::SUCCESS);
     }
+    flags.node.warn_of_unused_flags(mode);
     match mode {
         Mode::Nftables => {
             let options = nftables::Options::default();
