@@ -40,12 +40,20 @@ fn main() -> ExitCode {
     match testbed::enclose(None) {
         Ok(Some(status)) if status.success() => ExitCode::SUCCESS,
         Ok(Some(_)) => ExitCode::FAILURE,
-        Ok(None) => finish(run_all(arguments.first().map(String::as_str))),
+        Ok(None) => finish(run_all(name_filter(&arguments))),
         Err(error) => {
             eprintln!("skipped: pods: {error}");
             ExitCode::SUCCESS
         }
     }
+}
+
+/// Returns the first argument that is no flag. Flags of the test harness, such as `--show-output`, have no effect here.
+fn name_filter(arguments: &[String]) -> Option<&str> {
+    arguments
+        .iter()
+        .map(String::as_str)
+        .find(|argument| !argument.starts_with('-'))
 }
 
 fn finish(outcome: Outcome) -> ExitCode {

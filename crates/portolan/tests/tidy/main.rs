@@ -6,6 +6,7 @@ mod circles;
 mod dependencies;
 mod edges;
 mod features;
+mod module_roots;
 mod pages;
 mod paths;
 mod sizes;

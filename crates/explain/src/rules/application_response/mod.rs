@@ -13,7 +13,7 @@ use crate::views::{Pod, list, text};
 
 pub const RULE: Rule = Rule {
     code: CODE,
-    documentation: include_str!("application_response.md"),
+    documentation: include_str!("../application_response.md"),
     explained_by: &[
         Code(2),
         Code(4),

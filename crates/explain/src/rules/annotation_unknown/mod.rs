@@ -13,7 +13,7 @@ use crate::subject::Subject;
 
 pub const RULE: Rule = Rule {
     code: CODE,
-    documentation: include_str!("annotation_unknown.md"),
+    documentation: include_str!("../annotation_unknown.md"),
     explained_by: &[Code(21)],
     service: Some(check),
     cluster: None,
