@@ -11,6 +11,7 @@ mod restarts;
 mod static_pods;
 mod streams;
 mod termination;
+mod usage;
 mod user_namespaces;
 mod volumes;
 
@@ -99,6 +100,7 @@ fn run_all(filter: Option<&str>) -> Outcome {
             restarts::pods_restart_after_a_reboot,
             limits::exceeding_memory_kills_the_container,
             limits::fork_bomb_is_contained,
+            usage::containers_and_nodes_are_measured,
             logs::api_server_returns_logs,
             logs::following_ends_with_the_container,
             logs::rejects_clients_without_certificate,
