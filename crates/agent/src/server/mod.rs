@@ -278,7 +278,7 @@ impl Content {
             return of_another_node();
         }
         match self.node.reports.create(kind, ReportRequest::parse(query)).await {
-            Ok(report) => json(report.into()),
+            Ok(report) => json(report),
             Err(error) => {
                 let status = match &error {
                     ReportError::Parameter { .. } => StatusCode::BAD_REQUEST,
@@ -361,8 +361,8 @@ fn text(status: StatusCode, text: &str) -> ServerResponse {
     response
 }
 
-fn json(body: Bytes) -> ServerResponse {
-    let mut response = Response::new(Full::new(body).boxed());
+fn json(body: Vec<u8>) -> ServerResponse {
+    let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
     response.headers_mut().insert(
         http::header::CONTENT_TYPE,
         http::HeaderValue::from_static("application/json"),

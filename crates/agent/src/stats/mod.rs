@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::time::MissedTickBehavior;
 
@@ -27,7 +26,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// The latest report. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Stats {
-    report: Arc<RwLock<Option<Bytes>>>,
+    report: Arc<RwLock<Option<Vec<u8>>>>,
 }
 
 /// Reader of the counters.
@@ -39,7 +38,7 @@ struct Reader {
 
 impl Stats {
     /// Returns the latest report as JSON; `None` before the second reading.
-    pub fn report(&self) -> Option<Bytes> {
+    pub fn report(&self) -> Option<Vec<u8>> {
         self.report.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -77,7 +76,7 @@ impl Stats {
     fn publish(&self, earlier: &Sample, later: &Sample, records: &[Record]) {
         match serde_json::to_vec(&report(earlier, later, records)) {
             Ok(json) => {
-                *self.report.write().unwrap_or_else(PoisonError::into_inner) = Some(json.into());
+                *self.report.write().unwrap_or_else(PoisonError::into_inner) = Some(json);
             }
             Err(error) => tracing::warn!(%error, "usage of the node not encoded"),
         }
