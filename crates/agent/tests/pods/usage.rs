@@ -65,11 +65,12 @@ async fn containers_are_measured(cluster: &Cluster) -> Outcome {
 
 async fn kubectl_shows_usage(cluster: &Cluster) -> Outcome {
     fs::create_dir_all(cluster.path("home"))?;
-    for (arguments, expected) in [
-        (&["top", "pod", POD, "--containers"][..], "idle"),
+    let commands: [(&[&str], &str); 3] = [
+        (&["top", "pod", POD, "--containers"], "idle"),
         (&["top", "pod", "-l", "app=busy"], POD),
         (&["top", "node"], NODE),
-    ] {
+    ];
+    for (arguments, expected) in commands {
         let mut command = Command::new("kubectl");
         command
             .env("KUBECONFIG", cluster.path("admin.conf"))
