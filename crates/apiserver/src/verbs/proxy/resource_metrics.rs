@@ -210,3 +210,6 @@ async fn report_of(agents: &AgentClient, resources: &Resources, node_name: &str)
         .map_err(|error| format!("the report is not complete: {error}"))?;
     serde_json::from_slice(&body.to_bytes()).map_err(|error| format!("the report is not valid: {error}"))
 }
+
+#[cfg(test)]
+mod tests;
