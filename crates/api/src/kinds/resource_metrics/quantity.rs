@@ -35,7 +35,9 @@ pub(crate) fn sum_of<'t>(texts: impl Iterator<Item = &'t str>) -> String {
 
 /// Formats a value in the largest unit of which it is a multiple.
 fn text_in(units: &[(&str, u128)], value: u128) -> String {
-    let fitting = units.iter().find(|(_, size)| value != 0 && value % size == 0);
+    let fitting = units
+        .iter()
+        .find(|(_, size)| value != 0 && value.is_multiple_of(*size));
     match fitting {
         Some((suffix, size)) => format!("{}{suffix}", value / size),
         None => "0".to_owned(),
