@@ -13,6 +13,7 @@ mod edge;
 mod environment;
 mod fixtures;
 mod flows;
+mod image_archive;
 mod lists;
 mod percentiles;
 mod process;
@@ -64,6 +65,10 @@ enum Benchmark {
     Up(standalone::UpFlags),
     /// Start many Pods with `portolan up`: time until all are ready, memory, CPU
     Pods(standalone::PodsFlags),
+    /// Start Pods from an image: time from tar and from the store, commands, memory
+    Images(standalone::ImagesFlags),
+    /// Download through `kubectl port-forward`: throughput, also of a real cluster
+    PortForward(standalone::PortForwardFlags),
     /// Replace the Pods of a Deployment under load: failed requests, latency
     Rollout(standalone::RolloutFlags),
     /// Compare the edge with haproxy: streams, connections, TLS handshakes, memory of idle connections
@@ -99,6 +104,8 @@ fn main() -> ExitCode {
         Benchmark::Flows(flags) => flows::run(&flags),
         Benchmark::Up(flags) => standalone::up(&flags),
         Benchmark::Pods(flags) => standalone::pods(&flags),
+        Benchmark::Images(flags) => standalone::images(&flags),
+        Benchmark::PortForward(flags) => standalone::port_forward(&flags),
         Benchmark::Rollout(flags) => standalone::rollout(&flags),
         Benchmark::Edge(flags) => edge::run(&flags),
         Benchmark::EdgeUnderTest(flags) => edge::under_test(&flags),

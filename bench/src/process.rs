@@ -99,6 +99,14 @@ pub fn own_cpu() -> Result<Duration, Failure> {
     cpu_of("self")
 }
 
+/// Proportional memory (Pss) of the process with that directory in `/proc`, in MiB. 0 if it is gone.
+pub fn proportional_mib(process: &std::path::Path) -> f64 {
+    let rollup = fs::read_to_string(process.join("smaps_rollup")).unwrap_or_default();
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    kib.unwrap_or(0.0) / 1024.0
+}
+
 fn cpu_of(process: &str) -> Result<Duration, Failure> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
     let fields = stat.rsplit(')').next().ok_or("malformed /proc/PID/stat")?;

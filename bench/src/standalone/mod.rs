@@ -1,6 +1,8 @@
-//! `portolan up` on one node: start time, Pods, rollouts under load.
+//! `portolan up` on one node: start time, Pods, images, forwarded ports, rollouts under load.
 
+mod images;
 mod pods;
+mod port_forward;
 mod rollout;
 mod up;
 
@@ -19,7 +21,9 @@ use crate::Failure;
 use crate::environment::{TIMEOUT, run_enclosed_in_directory, run_in};
 use crate::process::{Measured, portolan, with_log};
 
+pub use images::Flags as ImagesFlags;
 pub use pods::Flags as PodsFlags;
+pub use port_forward::Flags as PortForwardFlags;
 pub use rollout::Flags as RolloutFlags;
 pub use up::Flags as UpFlags;
 
@@ -38,6 +42,19 @@ pub fn up(flags: &UpFlags) -> Result<ExitCode, Failure> {
 /// Measures the start of many Pods.
 pub fn pods(flags: &PodsFlags) -> Result<ExitCode, Failure> {
     run_enclosed(|standalone| pods::run(flags, standalone))
+}
+
+/// Measures Pods from images.
+pub fn images(flags: &ImagesFlags) -> Result<ExitCode, Failure> {
+    run_enclosed(|standalone| images::run(flags, standalone))
+}
+
+/// Measures forwarded ports.
+pub fn port_forward(flags: &PortForwardFlags) -> Result<ExitCode, Failure> {
+    match flags.script() {
+        Some(script) => port_forward::compare(flags, script),
+        None => run_enclosed(|standalone| port_forward::run(flags, standalone)),
+    }
 }
 
 /// Measures a rollout under load.

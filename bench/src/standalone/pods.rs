@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{PODS, StandaloneNode, create, echo_pod_spec, has_condition};
 use crate::Failure;
+use crate::process::proportional_mib;
 
 /// Interval between reads of the Pods.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -85,17 +86,14 @@ async fn wait_until_ready(
 
 /// Proportional memory of all sandboxes and echo servers, in MiB.
 fn pods_mib() -> Result<f64, Failure> {
-    let mut kib = 0.0;
+    let mut mib = 0.0;
     for entry in fs::read_dir("/proc")?.flatten() {
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let text = String::from_utf8_lossy(&command);
         if !text.contains("internal-echo") && !text.starts_with("portolan-sandbox") {
             continue;
         }
-        let rollup = fs::read_to_string(entry.path().join("smaps_rollup")).unwrap_or_default();
-        let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
-        let number = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-        kib += number.unwrap_or(0.0);
+        mib += proportional_mib(&entry.path());
     }
-    Ok(kib / 1024.0)
+    Ok(mib)
 }

@@ -80,6 +80,12 @@ impl RealCluster {
         self.script(&arguments, Some(manifest)).map(|_| ())
     }
 
+    /// Loads an image from an archive on every node.
+    pub fn load_image(&self, archive: &Path) -> Result<(), Failure> {
+        let archive = archive.to_str().ok_or("the path of the archive is not UTF-8")?;
+        self.script(&["image", archive], None).map(|_| ())
+    }
+
     /// Runs a command in the network namespace of a node.
     pub fn on_node(&self, node: usize, command: &[&str]) -> Result<String, Failure> {
         let node = node.to_string();

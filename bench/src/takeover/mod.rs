@@ -2,7 +2,7 @@
 //! parts replace Portolan, with Pods of the backends replaced meanwhile.
 
 mod backends;
-mod cluster;
+pub(crate) mod cluster;
 mod load;
 mod parts;
 mod request;

@@ -23,6 +23,7 @@ use crate::resolv_conf::ResolvConf;
 use crate::services::Services;
 use crate::settings::Settings;
 use crate::state_directory::{StateDirectory, StateError};
+use crate::stats::Stats;
 use crate::sync_loop::SyncLoop;
 use crate::user_namespaces::IdMaps;
 use crate::user_namespaces::ranges::RangePool;
@@ -178,10 +179,20 @@ async fn prepare(
     let recorder = EventRecorder::new(client.clone(), WallClock::system());
     let (events, write_events) = EventQueue::new(recorder);
     background.spawn(write_events);
+    let cgroups = Cgroups::open();
     if let Some(server_settings) = &settings.server {
-        let reports = settings.reports.clone();
-        let server =
-            server::Server::start(server_settings, state.clone(), &settings.node_name, reports).await?;
+        let stats = Stats::default();
+        background.spawn(
+            stats
+                .clone()
+                .measure(state.clone(), cgroups.as_ref().ok().cloned()),
+        );
+        let reports = server::NodeReports {
+            node_name: settings.node_name.clone(),
+            reports: settings.reports.clone(),
+            stats,
+        };
+        let server = server::Server::start(server_settings, state.clone(), reports).await?;
         background.spawn(server.serve());
     }
     let node_images = settings
@@ -204,7 +215,7 @@ async fn prepare(
         state,
         events,
         capacity: node::capacity(),
-        cgroups: Cgroups::open(),
+        cgroups,
         probe_tls: Arc::new(trust::client_config_without_verification()?),
         images: node_images,
     };

@@ -67,6 +67,7 @@ mod services;
 pub mod settings;
 pub mod state_directory;
 mod static_pods;
+mod stats;
 pub mod status;
 mod status_writer;
 mod stop_signal;

@@ -65,7 +65,10 @@ impl ImageLayout<'_> {
         let kind = "application/vnd.oci.image.manifest.v1+json";
         let manifest = json!({"schemaVersion": 2, "mediaType": kind, "config": config, "layers": [layer]});
         let mut manifest = write_blob(&blobs, kind, &serde_json::to_vec(&manifest)?)?;
-        manifest["annotations"] = json!({"org.opencontainers.image.ref.name": self.name});
+        manifest["annotations"] = json!({
+            "io.containerd.image.name": self.name,
+            "org.opencontainers.image.ref.name": self.name,
+        });
         let index = json!({"schemaVersion": 2, "manifests": [manifest]});
         fs::write(directory.join("index.json"), serde_json::to_vec(&index)?)?;
         fs::write(

@@ -52,6 +52,9 @@ pub(super) fn open() -> Result<Cgroups, CgroupError> {
     Ok(Cgroups::V1 {
         memory: group_of("memory")?,
         cpu: group_of("cpu")?,
+        cpuacct: group_of("cpuacct")
+            .inspect_err(|error| tracing::warn!(%error, "CPU time of containers not measured"))
+            .ok(),
         pids: group_of("pids")?,
     })
 }

@@ -3,6 +3,7 @@
 //! The groups of Pods are below the group of the agent, so that limits of the agent apply to its Pods, too.
 
 mod discovery;
+mod usage;
 
 use std::fs;
 use std::io;
@@ -14,6 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::object::Container;
 use crate::quantity::Quantity;
+
+pub use usage::Counters;
 
 #[cfg(test)]
 mod tests;
@@ -73,6 +76,8 @@ pub enum Cgroups {
         memory: PathBuf,
         /// Group of all Pods for processors.
         cpu: PathBuf,
+        /// Group of all Pods for CPU time; `None` if the host does not count it. It can be the same as `cpu`.
+        cpuacct: Option<PathBuf>,
         /// Group of all Pods for processes.
         pids: PathBuf,
     },
@@ -146,9 +151,16 @@ impl Cgroups {
                 write(&group, "pids.max", &limits.pids_max.to_string())?;
                 Ok(vec![group])
             }
-            Self::V1 { memory, cpu, pids } => {
+            Self::V1 {
+                memory,
+                cpu,
+                cpuacct,
+                pids,
+            } => {
+                let accounting = cpuacct.as_ref().filter(|cpuacct| *cpuacct != cpu);
+                let accounting = accounting.map(|pods| pods.join(uid).join(container));
                 let [memory, cpu, pids] = [memory, cpu, pids].map(|pods| pods.join(uid).join(container));
-                for group in [&memory, &cpu, &pids] {
+                for group in [&memory, &cpu, &pids].into_iter().chain(&accounting) {
                     create(group)?;
                 }
                 let limit = |limit: Option<u64>| limit.map_or("-1".to_owned(), |limit| limit.to_string());
@@ -157,7 +169,7 @@ impl Cgroups {
                 write(&cpu, "cpu.cfs_quota_us", &limit(limits.quota_us()))?;
                 write(&cpu, "cpu.shares", &limits.shares().unwrap_or(1024).to_string())?;
                 write(&pids, "pids.max", &limits.pids_max.to_string())?;
-                Ok(vec![memory, cpu, pids])
+                Ok([memory, cpu, pids].into_iter().chain(accounting).collect())
             }
         }
     }
@@ -193,7 +205,15 @@ impl Cgroups {
     fn all(&self) -> Vec<&PathBuf> {
         match self {
             Self::V2 { pods } => vec![pods],
-            Self::V1 { memory, cpu, pids } => vec![memory, cpu, pids],
+            Self::V1 {
+                memory,
+                cpu,
+                cpuacct,
+                pids,
+            } => {
+                let accounting = cpuacct.iter().filter(|cpuacct| *cpuacct != cpu);
+                [memory, cpu, pids].into_iter().chain(accounting).collect()
+            }
         }
     }
 }

@@ -63,7 +63,12 @@ fn writes_limits_for_version_2() {
 fn writes_limits_for_version_1() {
     let root = tempfile::tempdir().unwrap();
     let [memory, cpu, pids] = ["memory", "cpu", "pids"].map(|name| root.path().join(name));
-    let cgroups = Cgroups::V1 { memory, cpu, pids };
+    let cgroups = Cgroups::V1 {
+        memory,
+        cpu,
+        cpuacct: Some(root.path().join("cpuacct")),
+        pids,
+    };
     let some = limits(json!({"limits": {"memory": "64Mi", "cpu": "5m"}}));
     assert_eq!(
         pairs(&written(&cgroups, &some)),
@@ -75,6 +80,7 @@ fn writes_limits_for_version_1() {
             ("pids.max", "64")
         ]
     );
+    assert!(root.path().join("cpuacct/u1/a").is_dir());
     fs::write(
         root.path().join("memory/u1/a/memory.oom_control"),
         "under_oom 0\noom_kill 2\n",

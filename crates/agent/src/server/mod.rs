@@ -35,6 +35,7 @@ use crate::logs::{self, ClientGone, LogError, Options};
 use crate::reports::{ReportError, ReportKind, ReportRequest, Reports};
 use crate::settings::ServerSettings;
 use crate::state_directory::StateDirectory;
+use crate::stats::Stats;
 
 /// Concurrent connections of API servers. Each may follow several logs.
 const CONNECTIONS_MAX: usize = 256;
@@ -86,8 +87,18 @@ enum ConnectionError {
     Http(#[from] hyper::Error),
 }
 
+/// Reports about the node.
+pub(crate) struct NodeReports {
+    /// Name of the Node.
+    pub node_name: String,
+    /// Reports that the binary provides.
+    pub reports: Reports,
+    /// CPU time and memory of the node and its containers.
+    pub stats: Stats,
+}
+
 /// Listening endpoint.
-pub struct Server {
+pub(crate) struct Server {
     listener: TcpListener,
     acceptor: TlsAcceptor,
     content: Arc<Content>,
@@ -97,10 +108,8 @@ pub struct Server {
 struct Content {
     /// Records of Pods, for their logs.
     state: StateDirectory,
-    /// Name of the Node.
-    node_name: String,
     /// Reports about the node.
-    reports: Reports,
+    node: NodeReports,
     /// Streams to Pods.
     streaming: Streaming,
     /// Permits of threads that read logs.
@@ -117,8 +126,7 @@ impl Server {
     pub async fn start(
         settings: &ServerSettings,
         state: StateDirectory,
-        node_name: &str,
-        reports: Reports,
+        node: NodeReports,
     ) -> Result<Self, ServerError> {
         let address = settings.listen;
         let acceptor = TlsAcceptor::from(Arc::new(tls::config(settings)?));
@@ -133,8 +141,7 @@ impl Server {
                 streaming: Streaming::new(state.clone(), Arc::clone(&log_readers)),
                 log_readers,
                 state,
-                node_name: node_name.to_owned(),
-                reports,
+                node,
             }),
         })
     }
@@ -240,6 +247,7 @@ impl Content {
                 Some(kind) => self.report(node, kind, query).await,
                 None => not_found(),
             },
+            ["nodeUsage", node] => self.usage(node),
             _ => not_found(),
         }
     }
@@ -266,10 +274,10 @@ impl Content {
     /// Responds with a report. A request for another Node is refused: a Node object with the address of this host must not
     /// give its readers the reports of this one.
     async fn report(&self, node: &str, kind: ReportKind, query: &str) -> ServerResponse {
-        if node != self.node_name {
-            return text(StatusCode::FORBIDDEN, "this is the agent of another node");
+        if node != self.node.node_name {
+            return of_another_node();
         }
-        match self.reports.create(kind, ReportRequest::parse(query)).await {
+        match self.node.reports.create(kind, ReportRequest::parse(query)).await {
             Ok(report) => json(report),
             Err(error) => {
                 let status = match &error {
@@ -282,6 +290,21 @@ impl Content {
             }
         }
     }
+
+    /// Responds with the CPU time and memory of the node and its containers.
+    fn usage(&self, node: &str) -> ServerResponse {
+        if node != self.node.node_name {
+            return of_another_node();
+        }
+        match self.node.stats.report() {
+            Some(report) => json(report),
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "not measured yet, try again"),
+        }
+    }
+}
+
+fn of_another_node() -> ServerResponse {
+    text(StatusCode::FORBIDDEN, "this is the agent of another node")
 }
 
 /// Response to a request for streams.

@@ -1,6 +1,7 @@
 //! Pods through the API: an API server in this process, and an agent in another process, which tests can kill. The
 //! binary is its own agent and sandbox program, so it has no test harness.
 
+mod client_libraries;
 mod cluster;
 mod image_pulls;
 mod images;
@@ -11,6 +12,7 @@ mod restarts;
 mod static_pods;
 mod streams;
 mod termination;
+mod usage;
 mod user_namespaces;
 mod volumes;
 
@@ -99,6 +101,7 @@ fn run_all(filter: Option<&str>) -> Outcome {
             restarts::pods_restart_after_a_reboot,
             limits::exceeding_memory_kills_the_container,
             limits::fork_bomb_is_contained,
+            usage::containers_and_nodes_are_measured,
             logs::api_server_returns_logs,
             logs::following_ends_with_the_container,
             logs::rejects_clients_without_certificate,
@@ -109,6 +112,9 @@ fn run_all(filter: Option<&str>) -> Outcome {
             streams::attached_clients_receive_output,
             streams::ports_are_forwarded,
             streams::streams_need_the_right_to_create,
+            client_libraries::python_has_streams,
+            client_libraries::kube_executes_and_attaches,
+            client_libraries::kube_forwards_ports,
             volumes::volumes_are_filled_shared_and_refreshed,
             volumes::pod_waits_for_missing_source,
             volumes::security_context_applies,

@@ -24,5 +24,6 @@ pub mod pod;
 pub mod pod_security;
 mod ports;
 pub mod rbac;
+pub mod resource_metrics;
 pub mod scale;
 pub mod service;

@@ -15,7 +15,7 @@ pub const AGGREGATED_CONTENT_TYPE: &str =
 /// Returns the groups except the core group, with their versions, in table order.
 pub fn groups() -> Vec<(&'static str, Vec<&'static str>)> {
     let mut groups: Vec<(&'static str, Vec<&'static str>)> = Vec::new();
-    for kind in kind::all().iter().filter(|kind| !kind.group.is_empty()) {
+    for kind in kind::served().filter(|kind| !kind.group.is_empty()) {
         match groups.iter_mut().find(|(group, _)| *group == kind.group) {
             Some((_, versions)) if versions.contains(&kind.version) => {}
             Some((_, versions)) => versions.push(kind.version),
@@ -92,8 +92,7 @@ pub fn aggregated_groups() -> Value {
 }
 
 fn kinds_of(group: &str, version: &str) -> Vec<&'static Kind> {
-    kind::all()
-        .iter()
+    kind::served()
         .filter(|kind| kind.group == group && kind.version == version)
         .collect()
 }
@@ -113,8 +112,10 @@ fn resource(kind: &Kind) -> Value {
         "namespaced": kind.namespaced,
         "kind": kind.kind,
         "verbs": kind.verbs,
-        "storageVersionHash": storage_version_hash(kind),
     });
+    if !kind.is_measured() {
+        resource["storageVersionHash"] = storage_version_hash(kind).into();
+    }
     add_aliases(&mut resource, kind);
     resource
 }

@@ -36,6 +36,7 @@ use crate::transport::request_body::BodyMemory;
 use crate::transport::tls::{self, ServingCertificate, TlsError};
 use crate::verbs::handler::Handler;
 use crate::verbs::proxy::reports::NodeReports;
+use crate::verbs::proxy::resource_metrics::ResourceMetrics;
 use crate::verbs::proxy::{AgentClient, PodProxy};
 use crate::verbs::resource::Resources;
 use certificates::{ServerCertificates, renew};
@@ -236,6 +237,7 @@ fn handler(
         bodies: Arc::new(BodyMemory::new()),
         pod_proxy: PodProxy::new().map_err(TlsError::from)?,
         reports: NodeReports::new(),
+        resource_metrics: ResourceMetrics::new(),
         agents: AgentClient::new(&certificates.kubelet_client()?, &pki.kubelet_serving_authority)?,
         audit,
     }))

@@ -14,6 +14,7 @@ use crate::request::verb::Verb;
 use crate::transport::request_body::RequestBody;
 use crate::transport::response::{self, ApiResponse};
 use crate::verbs::printing::{self, IncludeObject};
+use crate::verbs::proxy::resource_metrics::{self, UsageReports};
 use crate::verbs::resource::{Outcome, Resources, scale_response};
 
 /// Verb with its target, options and body. The values are owned, because a write outlives its connection.
@@ -67,6 +68,27 @@ impl Call {
                 Ok(response::object(StatusCode::OK, bytes, form.encoding))
             }
         }
+    }
+
+    /// Executes a read of measurements.
+    ///
+    /// # Errors
+    /// Invalid selectors, an object that is absent or not measured, or a failure of the store.
+    pub(crate) async fn read_measured(
+        &self,
+        resources: &Resources,
+        reports: &UsageReports,
+    ) -> Result<ApiResponse, Failure> {
+        let kind = self.target.kind;
+        let form = self.form(kind)?;
+        if self.verb == Verb::List {
+            let page = resource_metrics::list(resources, &self.target, &self.query, reports).await?;
+            let pieces = printing::page(kind, page, form, self.include())?;
+            return Ok(response::pieces(pieces, form.encoding));
+        }
+        let bytes = resource_metrics::get(resources, &self.target, reports).await?;
+        let bytes = printing::object(kind, bytes, form, self.include())?;
+        Ok(response::object(StatusCode::OK, bytes, form.encoding))
     }
 
     /// Executes a write.

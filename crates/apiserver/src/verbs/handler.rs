@@ -31,6 +31,7 @@ use crate::verbs::call::Call;
 use crate::verbs::discovery;
 use crate::verbs::health;
 use crate::verbs::proxy::reports::NodeReports;
+use crate::verbs::proxy::resource_metrics::ResourceMetrics;
 use crate::verbs::proxy::{AgentClient, PodProxy, logs, streams};
 use crate::verbs::resource::Resources;
 use crate::verbs::reviews::{Reviews, is_review};
@@ -49,6 +50,7 @@ pub(crate) struct Handler {
     pub(crate) pod_proxy: PodProxy,
     pub(crate) agents: AgentClient,
     pub(crate) reports: NodeReports,
+    pub(crate) resource_metrics: ResourceMetrics,
     /// Audit log; `None` if it is disabled.
     pub(crate) audit: Option<Arc<Audit>>,
 }
@@ -250,6 +252,19 @@ impl Handler {
         if is_forwarded(&target) {
             return self.forward(&target, &query, request, flow, revocation).await;
         }
+        if target.kind.is_measured() {
+            let call = Call {
+                target,
+                verb,
+                headers: request.headers().clone(),
+                query,
+                accept,
+                body: RequestBody::none(),
+                requester,
+                audit_context: request.extensions().get::<Arc<AuditContext>>().cloned(),
+            };
+            return self.measured(call, flow, revocation).await;
+        }
         let (parts, body) = request.into_parts();
         let (body, class) = if verb.is_read() {
             (RequestBody::none(), RequestClass::Read)
@@ -319,6 +334,30 @@ impl Handler {
                 self.pod_proxy.forward(resources, target, request, lifetime).await
             }
         }
+    }
+
+    /// Answers a read of measurements. While the agents answer, it takes no seat, and is counted among the requests of its
+    /// user. Then it encodes as a list does, in a task of its own.
+    async fn measured(
+        &self,
+        call: Call,
+        flow: Flow,
+        revocation: Option<Revocation>,
+    ) -> Result<ApiResponse, Failure> {
+        let mut lifetime = self.begin_long_running(flow, LongRunning::Proxy, revocation)?;
+        let collecting = self.resource_metrics.collect(&self.agents, &self.resources);
+        let reports = lifetime.during(collecting).await?;
+        drop(lifetime);
+        let seat = self.acquire_seat(flow, RequestClass::Read).await?;
+        let _in_flight = self.metrics.begin(true);
+        let resources = self.resources.clone();
+        let mut reading = JoinSet::new();
+        reading.spawn(async move {
+            let _seat = seat;
+            call.read_measured(&resources, &reports).await
+        });
+        let ended = reading.join_next().await;
+        ended.map_or_else(|| Err(unexpected()), finished)
     }
 
     /// Answers a review or a token request, which are not stored.

@@ -14,6 +14,7 @@ mod namespaces;
 mod pod_security;
 mod proxy;
 mod repairs;
+mod resource_metrics;
 mod robustness;
 mod server_side_apply;
 mod service_accounts;

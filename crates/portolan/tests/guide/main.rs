@@ -8,6 +8,7 @@ mod page;
 mod real_cluster;
 
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use machine::Machine;
@@ -16,10 +17,29 @@ use testbed::{Cluster, Topology, in_namespace};
 
 /// User without privileges on every Linux.
 const NOBODY: u32 = 65_534;
+/// Directory of the sources, where the guide for the guestbook works.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+/// Programs of the images of the guestbook, each with the names under which packages install it.
+const GUESTBOOK_PROGRAMS: [(&str, &[&str]); 3] = [
+    ("nginx", &["nginx"]),
+    ("redis", &["redis-server", "redis-check-rdb"]),
+    ("busybox", &["busybox"]),
+];
+/// Directories of programs in the images of the guestbook.
+const PROGRAM_DIRECTORIES: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
 /// Directory of the pages.
 const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 /// Page of the guides for hosts without Kubernetes.
 const STANDALONE: &str = "standalone/tutorials.md";
+/// Page of the guide for an application of several images.
+const GUESTBOOK: &str = "standalone/guestbook.md";
 /// Page of the guide for load-balancer addresses.
 const LOAD_BALANCER: &str = "load-balancer/tutorial.md";
 /// Page of the guide for port ranges and ping.
@@ -64,6 +84,24 @@ fn application_tutorial_works() {
 }
 
 #[test]
+fn guestbook_works() {
+    let test = "guestbook_works";
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: {test}: the users of its containers need root");
+    }
+    let is_installed = |name: &str| {
+        let mut directories = PROGRAM_DIRECTORIES.iter();
+        directories.any(|directory| Path::new(directory).join(name).exists())
+    };
+    for (program, names) in GUESTBOOK_PROGRAMS {
+        if !names.iter().any(|name| is_installed(name)) {
+            return println!("skipped: {test}: {program} is not installed");
+        }
+    }
+    in_namespace(|| follow_from(Some(SOURCES), GUESTBOOK, "guestbook", 1));
+}
+
+#[test]
 fn load_balancer_tutorial_works() {
     in_namespace(|| follow(LOAD_BALANCER, "load-balancer", 1));
 }
@@ -85,12 +123,22 @@ fn debugging_guide_works() {
 
 /// Runs a guide of a page on new hosts.
 fn follow(page: &str, guide: &str, machines: usize) {
+    follow_from(None, page, guide, machines);
+}
+
+/// Runs a guide of a page on new hosts in a directory; `None` for an empty one.
+fn follow_from(directory: Option<&str>, page: &str, guide: &str, machines: usize) {
     machine::need_programs();
     let text = std::fs::read_to_string(format!("{PAGES}/{page}")).expect("a page of docs/");
     let blocks = blocks(&text, guide);
     assert!(!blocks.is_empty(), "docs/{page} has no guide {guide}");
     let cluster = Cluster::start(Topology::with_nodes(machines).expect("a topology")).expect("a cluster");
     let mut hosts = Machine::all(&cluster);
+    if let Some(directory) = directory {
+        for machine in &mut hosts {
+            machine.must(&format!("cd '{directory}'"));
+        }
+    }
     for block in &blocks {
         let Some(machine) = hosts.get_mut(block.machine) else {
             panic!("line {}: the guide has no host {}", block.line, block.machine + 1);

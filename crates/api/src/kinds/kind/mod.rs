@@ -4,8 +4,8 @@ mod rows;
 
 use serde_json::Value;
 
-use crate::kinds::{event, multicluster};
-use rows::KINDS;
+use crate::kinds::{event, multicluster, resource_metrics};
+use rows::{KINDS, MEASURED};
 
 pub use rows::{SCALE_KIND, TOKEN_REQUEST};
 
@@ -92,16 +92,19 @@ pub struct Subresource {
     pub body_kind: Option<&'static Kind>,
 }
 
-/// All kinds, ordered by group, then by plural.
+/// All kinds with a schema, ordered by group, then by plural.
 pub fn all() -> &'static [Kind] {
     KINDS
 }
 
+/// The kinds of [`all`], then those of `metrics.k8s.io`, which are measured and have no schema.
+pub fn served() -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter().chain(MEASURED)
+}
+
 /// Finds the kind at `/apis/{group}/{version}/…/{plural}`, or at `/api/{version}/…` for the group "".
 pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
-    KINDS
-        .iter()
-        .find(|k| k.plural == plural && k.group == group && k.version == version)
+    served().find(|k| k.plural == plural && k.group == group && k.version == version)
 }
 
 /// Finds the kind of an object by its `apiVersion` and `kind`.
@@ -153,10 +156,15 @@ impl Kind {
         !self.list_kind.is_empty()
     }
 
-    /// Returns true if the kind has a protobuf encoding. Portolan's own kinds and those that upstream defines as custom
-    /// resources have none.
+    /// Returns true if objects of the kind are measurements of nodes, which the server builds for each request.
+    pub fn is_measured(&self) -> bool {
+        self.group == resource_metrics::GROUP
+    }
+
+    /// Returns true if the kind has a protobuf encoding. Portolan's own kinds, measurements, and kinds that upstream
+    /// defines as custom resources have none.
     pub fn has_protobuf(&self) -> bool {
-        ![PORTOLAN_GROUP, multicluster::GROUP].contains(&self.group)
+        ![PORTOLAN_GROUP, multicluster::GROUP, resource_metrics::GROUP].contains(&self.group)
     }
 
     /// Returns true if the kind has a `status` subresource.

@@ -3,7 +3,7 @@
 use super::{
     ATTACH, EXEC, FLOWS, Kind, LOG, OBSERVATION, PORT_FORWARD, PORTOLAN_GROUP, PROXY, SCALE, Subresource,
 };
-use crate::kinds::{batch, certificates, event, multicluster};
+use crate::kinds::{batch, certificates, event, multicluster, resource_metrics};
 
 /// Verbs of a stored kind, in the order of discovery.
 const ALL_VERBS: &[&str] = &[
@@ -593,5 +593,30 @@ pub(super) static KINDS: &[Kind] = &[
         singular: "role",
         definition: "io.k8s.api.rbac.v1.Role",
         ..RBAC
+    },
+];
+
+/// Base of the measured kinds. Upstream's have no singular names.
+const MEASUREMENT: Kind = Kind {
+    group: resource_metrics::GROUP,
+    version: resource_metrics::VERSION,
+    verbs: &["get", "list"],
+    ..CORE
+};
+
+/// The kinds of `metrics.k8s.io`, which have no schema here.
+pub(super) static MEASURED: &[Kind] = &[
+    Kind {
+        kind: "NodeMetrics",
+        list_kind: "NodeMetricsList",
+        plural: "nodes",
+        namespaced: false,
+        ..MEASUREMENT
+    },
+    Kind {
+        kind: "PodMetrics",
+        list_kind: "PodMetricsList",
+        plural: "pods",
+        ..MEASUREMENT
     },
 ];

@@ -54,3 +54,12 @@ fn rows_are_complete() {
         ));
     }
 }
+
+#[test]
+fn measured_kinds_are_served_beside_those_with_a_schema() {
+    let pods = find("metrics.k8s.io", "v1beta1", "pods").expect("served");
+    assert_eq!((pods.kind, pods.list_kind), ("PodMetrics", "PodMetricsList"));
+    assert!(pods.is_measured() && pods.is_stored_form() && !pods.has_protobuf());
+    assert!(all().iter().all(|kind| !kind.is_measured()));
+    assert!(!find("", "v1", "pods").expect("served").is_measured());
+}

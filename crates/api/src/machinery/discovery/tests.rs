@@ -68,7 +68,8 @@ fn lists_groups_and_versions() {
             "multicluster.x-k8s.io",
             "networking.k8s.io",
             "portolan.dev",
-            "rbac.authorization.k8s.io"
+            "rbac.authorization.k8s.io",
+            "metrics.k8s.io"
         ]
     );
     assert_eq!(group_list()["groups"].as_array().map(Vec::len), Some(names.len()));
@@ -85,7 +86,7 @@ fn aggregated_documents_contain_all_kinds() {
             }
         }
     }
-    assert_eq!(kinds, kind::all().len());
+    assert_eq!(kinds, kind::served().count());
     let networking = &aggregated_groups()["items"][9];
     assert_eq!(networking["metadata"]["name"], "networking.k8s.io");
     let cidr = &networking["versions"][0]["resources"][1];
@@ -95,4 +96,14 @@ fn aggregated_documents_contain_all_kinds() {
         cidr["responseKind"],
         json!({"group": "networking.k8s.io", "version": "v1", "kind": "ServiceCIDR"})
     );
+}
+
+#[test]
+fn measured_kinds_are_read_only_and_not_stored() {
+    let list = resource_list("metrics.k8s.io", "v1beta1").expect("served group");
+    let nodes = json!({"name": "nodes", "singularName": "", "namespaced": false, "kind": "NodeMetrics",
+                       "verbs": ["get", "list"]});
+    let pods = json!({"name": "pods", "singularName": "", "namespaced": true, "kind": "PodMetrics",
+                      "verbs": ["get", "list"]});
+    assert_eq!(list["resources"], json!([nodes, pods]));
 }

@@ -9,6 +9,7 @@ mod multicluster;
 mod network;
 mod pod;
 mod rbac;
+mod resource_metrics;
 
 pub use age::human_duration;
 
@@ -96,7 +97,9 @@ fn layout(kind: &Kind) -> &'static Layout {
         "Lease" => &cluster::LEASE,
         "Namespace" => &cluster::NAMESPACE,
         "Node" => &cluster::NODE,
+        "NodeMetrics" => &resource_metrics::NODE,
         "Pod" => &pod::POD,
+        "PodMetrics" => &resource_metrics::POD,
         // Both kinds have the same columns.
         "ReplicaSet" | "ReplicationController" => &apps::REPLICA_SET,
         "Scale" => &apps::SCALE,

@@ -142,7 +142,7 @@ pub(crate) fn route(path: &str) -> Route {
 }
 
 fn is_group(group: &str) -> bool {
-    kind::all().iter().any(|kind| kind.group == group)
+    kind::served().any(|kind| kind.group == group)
 }
 
 /// Parses the segments behind group and version. `path` is the whole path, `trimmed` without slashes at its end.

@@ -24,6 +24,8 @@ fn parses_objects_and_collections() {
     assert_eq!((slice.kind.kind, slice.name()), ("EndpointSlice", "x-y"));
     let address = target("/apis/networking.k8s.io/v1/ipaddresses/fd00::1");
     assert_eq!(address.name(), "fd00::1");
+    let usage = target("/apis/metrics.k8s.io/v1beta1/namespaces/a/pods/b");
+    assert_eq!((usage.kind.kind, usage.name()), ("PodMetrics", "b"));
 }
 
 #[test]

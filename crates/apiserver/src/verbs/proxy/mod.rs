@@ -1,5 +1,6 @@
 //! The `proxy` subresource of Pods and Services (API-03). The agents of nodes answer the `log` subresource of Pods
 //! ([`logs`]), `exec` and `portforward` ([`streams`]), and `observation` and `flows` of Nodes ([`reports`]).
+//! They also measure the objects of `metrics.k8s.io` ([`resource_metrics`]).
 //!
 //! Requests are forwarded to Pods only, never to an arbitrary address in Endpoints: the server can reach addresses
 //! that its clients must not reach.
@@ -9,6 +10,7 @@ mod destination;
 mod headers;
 pub(crate) mod logs;
 pub(crate) mod reports;
+pub(crate) mod resource_metrics;
 mod response_head;
 pub(crate) mod streams;
 mod tunnel;
