@@ -7,7 +7,7 @@ mod attach;
 mod client_streams;
 mod command;
 mod idle;
-mod parameters;
+pub(super) mod parameters;
 mod permits;
 mod port_forward;
 mod spdy;

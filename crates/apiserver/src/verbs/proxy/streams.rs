@@ -129,7 +129,7 @@ fn selected_headers(headers: &HeaderMap, names: [HeaderName; 5]) -> HeaderMap {
 }
 
 /// Converts an agent's error response to a failure.
-async fn failure(response: Response<Incoming>, node_name: &str) -> Failure {
+pub(super) async fn failure(response: Response<Incoming>, node_name: &str) -> Failure {
     let status = response.status();
     let message = error_text(response).await;
     match status {
