@@ -3,7 +3,7 @@
 use super::links::Links;
 
 /// Elements and their attributes with links, as upstream's `atomsToAttrs`.
-const LINK_ATTRIBUTES: [(&str, &[&str]); 27] = [
+const LINK_ATTRIBUTES: [(&str, &[&str]); 25] = [
     ("a", &["href"]),
     ("applet", &["codebase"]),
     ("area", &["href"]),
@@ -28,8 +28,6 @@ const LINK_ATTRIBUTES: [(&str, &[&str]); 27] = [
     ("q", &["cite"]),
     ("script", &["src"]),
     ("source", &["src"]),
-    ("track", &["src"]),
-    ("use", &["href"]),
     ("video", &["poster", "src"]),
 ];
 

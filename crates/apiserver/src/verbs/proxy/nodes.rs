@@ -29,7 +29,7 @@ pub(crate) async fn read(
     let node = find(resources, target, "nodes", name.name).await?;
     let endpoints = child(child(&node, "status"), "daemonEndpoints");
     let port = number(child(endpoints, "kubeletEndpoint"), "Port");
-    if !name.port.is_empty() && name.port.parse() != Ok(port) {
+    if !name.port.is_empty() && name.port.parse::<i64>() != Ok(port) {
         return Err(Failure::bad_request(format!(
             "expected port {port}, that of the agent of node {:?}, found {}",
             name.name, name.port
