@@ -207,6 +207,7 @@ async fn prepare(
     let context = Context {
         host_resolv_conf: read_resolv_conf(&settings),
         addresses: Mutex::new(AddressPool::new(pod_cidrs)?),
+        host_ports: Arc::default(),
         id_ranges: Mutex::new(RangePool::new(settings.pods_max, &IdMaps::own())),
         client,
         settings,

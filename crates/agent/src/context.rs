@@ -12,6 +12,7 @@ use crate::environment::Capacity;
 use crate::image_puller::ImagePuller;
 use crate::images_in_use::ImagesInUse;
 use crate::network::addresses::AddressPool;
+use crate::network::host_ports::{HostPort, HostPortError, HostPorts};
 use crate::resolv_conf::ResolvConf;
 use crate::services::Services;
 use crate::settings::Settings;
@@ -30,6 +31,8 @@ pub(crate) struct Context {
     pub host_resolv_conf: ResolvConf,
     /// Addresses of Pods.
     pub addresses: Mutex<AddressPool>,
+    /// Host ports of Pods.
+    pub host_ports: Arc<HostPorts>,
     /// Host IDs of Pods with user namespaces.
     pub id_ranges: Mutex<RangePool>,
     /// Services of the cluster.
@@ -74,6 +77,23 @@ impl Context {
         self.addresses().release(addresses);
         if let Some(ids) = ids {
             self.id_ranges().release(ids);
+        }
+    }
+
+    /// Adds the host ports of a Pod. `None` if the agent shuts down.
+    pub async fn add_host_ports(&self, uid: &str, ports: Vec<HostPort>) -> Option<Result<(), HostPortError>> {
+        let (all, uid) = (Arc::clone(&self.host_ports), uid.to_owned());
+        let added = tokio::task::spawn_blocking(move || all.add(&uid, ports)).await;
+        added.ok()
+    }
+
+    /// Removes the host ports of a Pod. The next change of host ports removes those that remain after a failure.
+    pub async fn remove_host_ports(&self, uid: &str) {
+        let (all, uid) = (Arc::clone(&self.host_ports), uid.to_owned());
+        match tokio::task::spawn_blocking(move || all.remove(&uid)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "host ports of a Pod not removed"),
+            Err(error) => tracing::error!(%error, "host ports of a Pod not removed"),
         }
     }
 

@@ -59,7 +59,17 @@ pub(crate) async fn find(context: &Context) -> Result<Leftovers, StateError> {
         reserve_ids(context, &record, &mut leftover).await;
         leftovers.insert(record.uid.clone(), (record, leftover));
     }
+    restore_host_ports(context, &leftovers);
     Ok(leftovers)
+}
+
+/// Restores the host ports of the Pods, and removes others that remain.
+fn restore_host_ports(context: &Context, leftovers: &Leftovers) {
+    let records = leftovers.values().map(|(record, _)| record);
+    let ports = records.map(|record| (record.uid.clone(), record.host_ports.clone()));
+    if let Err(error) = context.host_ports.restore(ports) {
+        tracing::warn!(%error, "host ports of earlier Pods not restored");
+    }
 }
 
 /// Reserves the host IDs of a Pod. A Pod whose record names the IDs of another Pod restarts with new ones.
@@ -90,6 +100,7 @@ pub(crate) async fn remove(context: &Context, record: &Record, leftover: Leftove
         tracing::error!(uid = %record.uid, %error, "leftover sandbox not killed");
     }
     context.release(&leftover.addresses, leftover.users.map(|users| users.ids));
+    context.remove_host_ports(&record.uid).await;
     context.remove_cgroups(&record.uid);
     context.release_images(&record.uid).await;
     let disconnected = network::link_name(&record.uid).and_then(|link| network::disconnect(&link));

@@ -51,15 +51,8 @@ impl Stream {
 impl Encoding {
     /// Decodes a message. Invalid messages are ignored, as upstream does.
     pub fn decode(self, message: &Bytes) -> Message {
-        let Some((first, rest)) = message.split_first() else {
+        let Some((channel, content)) = self.decode_channel(message) else {
             return Message::Ignored;
-        };
-        let (channel, content) = match self {
-            Self::Binary => (*first, message.slice(1..)),
-            Self::Base64 => match STANDARD.decode(rest) {
-                Ok(content) => (first.wrapping_sub(b'0'), Bytes::from(content)),
-                Err(_) => return Message::Ignored,
-            },
         };
         if channel == CLOSE {
             let closed = content.first().and_then(|number| Stream::of_channel(*number));
@@ -71,16 +64,30 @@ impl Encoding {
         }
     }
 
+    /// Decodes the number of the channel and the bytes of a message; `None` if it is invalid.
+    pub fn decode_channel(self, message: &Bytes) -> Option<(u8, Bytes)> {
+        let (first, rest) = message.split_first()?;
+        Some(match self {
+            Self::Binary => (*first, message.slice(1..)),
+            Self::Base64 => (first.wrapping_sub(b'0'), STANDARD.decode(rest).ok()?.into()),
+        })
+    }
+
     /// Encodes bytes of a stream.
     pub fn encode(self, stream: Stream, content: &[u8]) -> Bytes {
+        self.encode_channel(stream.channel(), content)
+    }
+
+    /// Encodes bytes of a channel. In base64 the numbers continue after the digits.
+    pub fn encode_channel(self, channel: u8, content: &[u8]) -> Bytes {
         let mut message = BytesMut::with_capacity(1 + content.len());
         match self {
             Self::Binary => {
-                message.put_u8(stream.channel());
+                message.put_u8(channel);
                 message.put_slice(content);
             }
             Self::Base64 => {
-                message.put_u8(b'0' + stream.channel());
+                message.put_u8(b'0'.wrapping_add(channel));
                 message.put_slice(STANDARD.encode(content).as_bytes());
             }
         }

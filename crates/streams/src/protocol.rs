@@ -25,8 +25,14 @@ pub const REMOTE_COMMAND_WEBSOCKET: [&str; 7] = [
 ];
 /// Protocol of forwarded ports over SPDY.
 pub const PORT_FORWARD_SPDY: [&str; 1] = ["portforward.k8s.io"];
-/// Protocol of forwarded ports over WebSocket: its binary messages carry a SPDY connection.
-pub const PORT_FORWARD_WEBSOCKET: [&str; 1] = ["SPDY/3.1+portforward.k8s.io"];
+/// Protocol of forwarded ports over WebSocket whose binary messages carry a SPDY connection.
+pub const PORT_FORWARD_TUNNEL: &str = "SPDY/3.1+portforward.k8s.io";
+/// Protocols of forwarded ports over WebSocket: the tunnel, and channels for the ports of the request.
+pub const PORT_FORWARD_WEBSOCKET: [&str; 3] = [
+    PORT_FORWARD_TUNNEL,
+    "v4.base64.channel.k8s.io",
+    "v4.channel.k8s.io",
+];
 
 /// Stream of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,6 +5,7 @@
 //! link, default route through the gateway. Likewise for IPv6.
 
 pub mod addresses;
+pub mod host_ports;
 pub mod source_validation;
 
 use std::net::IpAddr;
@@ -127,6 +128,12 @@ pub fn connect_namespace(
         return Err(error);
     }
     Ok(())
+}
+
+/// Lets the node reach a Pod from its loopback addresses, for host ports. [`source_validation`] drops packets of
+/// the Pod to such addresses.
+pub fn route_loopback(link: &LinkName) {
+    write_sysctl(&format!("net/ipv4/conf/{link}/route_localnet"), "1");
 }
 
 /// Deletes the link of a Pod, and with it its addresses and routes. Succeeds if it is gone.

@@ -10,7 +10,7 @@
 
 use netlink::nftables::{
     BaseChain, Batch, Chain, ChainKind, Change, CommitError, Comparison, Expression, FibAddress, Hook,
-    MetaKey, Nftables, Register, Rule, Table, TableFamily, Verdict,
+    MetaKey, Nftables, PayloadBase, Register, Rule, Table, TableFamily, Verdict,
 };
 
 /// Name of the table.
@@ -20,6 +20,10 @@ pub const LINK_GROUP: u32 = 0x0070_6f64;
 /// Priority `raw` of `netfilter_ipv4.h`: before connection tracking.
 const PRIORITY: i32 = -300;
 const FIRST: Register = Register::at(0);
+/// `NFPROTO_IPV4`: packets of IPv4.
+const NFPROTO_IPV4: u8 = 2;
+/// Offset of the destination address in an IPv4 header.
+const IPV4_DESTINATION_OFFSET: u32 = 16;
 
 /// Error of installing or removing the table.
 #[derive(Debug, thiserror::Error)]
@@ -88,13 +92,46 @@ fn table() -> Batch {
         comment: "a source that is not the Pod's".to_owned(),
     };
     batch.rule(&chain.name, &rule, 0);
+    batch.rule(&chain.name, &protect_loopback(), 0);
     batch
 }
 
+/// Drops packets of Pods to 127.0.0.0/8. The links of Pods with host ports route these addresses, so that the node
+/// reaches the ports at them.
+fn protect_loopback() -> Rule {
+    let load = |key| Expression::Meta { key, into: FIRST };
+    Rule {
+        expressions: vec![
+            load(MetaKey::Family),
+            equal_bytes(&[NFPROTO_IPV4]),
+            load(MetaKey::InputGroup),
+            equal(LINK_GROUP),
+            Expression::Payload {
+                base: PayloadBase::Network,
+                offset: IPV4_DESTINATION_OFFSET,
+                bytes: 4,
+                into: FIRST,
+            },
+            Expression::Mask {
+                from: FIRST,
+                into: FIRST,
+                mask: vec![255, 0, 0, 0],
+            },
+            equal_bytes(&[127, 0, 0, 0]),
+            Expression::Verdict(Verdict::Drop),
+        ],
+        comment: "a Pod to a loopback address of the node".to_owned(),
+    }
+}
+
 fn equal(number: u32) -> Expression {
+    equal_bytes(&number.to_ne_bytes())
+}
+
+fn equal_bytes(value: &[u8]) -> Expression {
     Expression::Compare {
         register: FIRST,
         comparison: Comparison::Equal,
-        value: number.to_ne_bytes().to_vec(),
+        value: value.to_vec(),
     }
 }

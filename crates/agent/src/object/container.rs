@@ -1,11 +1,12 @@
 //! Containers and their environment in the Pod API.
 
-use api::object::{ContainerPort, null_as_default};
+use api::object::null_as_default;
 use probe::Probes;
 use probe::definition::Probe;
 use serde::Deserialize;
 
 use super::handler::Lifecycle;
+use super::port::ContainerPort;
 use super::{ResourceFieldRef, Resources, RestartPolicy, SecurityContext, VolumeMount};
 
 /// A container.

@@ -4,6 +4,7 @@
 
 mod container;
 mod handler;
+mod port;
 mod security;
 mod volume;
 
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 pub use container::{Container, EnvFrom, EnvSource, EnvVar, FieldRef, KeyRef};
 pub use handler::{Lifecycle, LifecycleHandler, Sleep};
+pub use port::ContainerPort;
 pub use security::{
     Capabilities, PodSecurityContext, ResourceFieldRef, Resources, SeccompProfile, SecurityContext,
 };

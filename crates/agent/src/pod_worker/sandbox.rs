@@ -9,6 +9,7 @@ use super::PodContext;
 use crate::hosts_file;
 use crate::network;
 use crate::network::addresses::AddressError;
+use crate::network::host_ports::{HostPort, HostPortError};
 use crate::resolv_conf::{for_pod, kernel_hostname};
 use crate::runtime::{Executor, RuntimeError, Sandbox, SandboxEvent};
 use crate::sandbox;
@@ -38,6 +39,9 @@ pub(super) enum SandboxError {
     /// The kernel rejects the link, an address or a route.
     #[error("network: {0}")]
     Network(#[from] RouteError),
+    /// A host port is taken, or the kernel rejects its rules.
+    #[error(transparent)]
+    HostPorts(#[from] HostPortError),
     /// The sandbox process does not start.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
@@ -58,6 +62,8 @@ pub(super) struct PodSandbox {
     pub(super) users: Option<PodUsers>,
     /// Set if the sandbox process can start containers from images.
     pub(super) runs_images: bool,
+    /// Ports of the node that lead to the Pod.
+    host_ports: Vec<HostPort>,
     running: Option<Sandbox>,
 }
 
@@ -72,6 +78,7 @@ impl PodSandbox {
             addresses: Vec::new(),
             users: None,
             runs_images: false,
+            host_ports: Vec::new(),
             running: None,
         })
     }
@@ -127,6 +134,7 @@ impl PodSandbox {
             is_static: context.is_static,
             users: self.users,
             runs_images: self.runs_images,
+            host_ports: self.host_ports.clone(),
         }
     }
 
@@ -139,6 +147,9 @@ impl PodSandbox {
         let (agent, pod) = (&context.agent, &context.pod);
         if !pod.spec.host_network && self.addresses.is_empty() {
             self.addresses = agent.addresses().allocate()?;
+        }
+        if !pod.spec.host_network {
+            self.host_ports = HostPort::of_pod(pod, &self.addresses);
         }
         let images = agent
             .settings
@@ -157,6 +168,7 @@ impl PodSandbox {
         } else {
             Some(self.create_network(context, holder.as_ref()).await?)
         };
+        self.open_host_ports(context).await?;
         let settings = sandbox::Settings {
             socket: context.directory.socket(),
             hostname: (!pod.spec.host_network).then(|| kernel_hostname(pod, cluster_dns)),
@@ -207,6 +219,16 @@ impl PodSandbox {
         Ok(connected.map_err(|_| SandboxError::Shutdown)??)
     }
 
+    async fn open_host_ports(&self, context: &PodContext) -> Result<(), SandboxError> {
+        if self.host_ports.is_empty() {
+            return Ok(());
+        }
+        network::route_loopback(&self.link);
+        let uid = &context.pod.metadata.uid;
+        let added = context.agent.add_host_ports(uid, self.host_ports.clone()).await;
+        Ok(added.ok_or(SandboxError::Shutdown)??)
+    }
+
     /// Kills the sandbox process, if it runs, and deletes the network. The Pod keeps its addresses.
     pub async fn remove(&mut self, context: &PodContext) {
         if let Some(sandbox) = self.running.take()
@@ -214,6 +236,7 @@ impl PodSandbox {
         {
             tracing::error!(pod = %context.key, %error, "sandbox not killed");
         }
+        context.agent.remove_host_ports(&context.pod.metadata.uid).await;
         let link = self.link.clone();
         match tokio::task::spawn_blocking(move || network::disconnect(&link)).await {
             Ok(Ok(())) => {}

@@ -4,13 +4,16 @@
 //! Clients must present the API server's client certificate, signed by the cluster CA. Others get 403.
 
 mod connection_permits;
+mod node_logs;
 mod streaming;
 mod tls;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +32,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use connection_permits::{ConnectionPermit, ConnectionPermits};
+use node_logs::NodeLog;
+use streaming::parameters::decode;
 use streaming::{StreamError, Streaming};
 
 use crate::logs::{self, ClientGone, LogError, Options};
@@ -47,6 +52,8 @@ const UNAUTHENTICATED_PER_ADDRESS_MAX: usize = 32;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Lines that wait to be sent. A slow client delays only the reading of its own log.
 const LINES_WAITING_MAX: usize = 64;
+/// Chunks of a file that wait to be sent, of 64 KiB each.
+const CHUNKS_WAITING_MAX: usize = 4;
 /// Threads that read logs. A follower holds one as long as it reads; the runtime has 512 for all blocking work.
 const LOG_READERS_MAX: usize = 128;
 /// Delay after a failed accept, usually for lack of file descriptors.
@@ -243,6 +250,7 @@ impl Content {
         }
         match parts.as_slice() {
             ["containerLogs", namespace, pod, container] => self.log(namespace, pod, container, query),
+            ["logs", path @ ..] => self.node_log(&path.join("/")).await,
             ["nodeReports", node, report] => match ReportKind::of_subresource(report) {
                 Some(kind) => self.report(node, kind, query).await,
                 None => not_found(),
@@ -260,7 +268,7 @@ impl Content {
         });
         match log {
             Ok((options, log)) => match Arc::clone(&self.log_readers).try_acquire_owned() {
-                Ok(reader) => stream(log, options, reader),
+                Ok(reader) => container_log(log, options, reader),
                 Err(_) => text(
                     StatusCode::TOO_MANY_REQUESTS,
                     &StreamError::LogReaders.to_string(),
@@ -268,6 +276,28 @@ impl Content {
             },
             Err(error @ LogError::Pod { .. }) => text(StatusCode::NOT_FOUND, &error.to_string()),
             Err(error) => text(StatusCode::BAD_REQUEST, &error.to_string()),
+        }
+    }
+
+    /// Responds with a file or a listing of the node's log directory.
+    async fn node_log(&self, encoded_path: &str) -> ServerResponse {
+        let Ok(reader) = Arc::clone(&self.log_readers).try_acquire_owned() else {
+            return text(
+                StatusCode::TOO_MANY_REQUESTS,
+                &StreamError::LogReaders.to_string(),
+            );
+        };
+        let path = decode(encoded_path);
+        let opened =
+            tokio::task::spawn_blocking(move || node_logs::open(Path::new(node_logs::DIRECTORY), &path));
+        match opened.await {
+            Ok(Ok(NodeLog::Listing(page))) => document("text/html; charset=utf-8", page.into_bytes()),
+            Ok(Ok(NodeLog::File(file, size))) => node_log_file(file, size, reader),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+                text(StatusCode::FORBIDDEN, &error.to_string())
+            }
+            Ok(Err(_)) => not_found(),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         }
     }
 
@@ -319,9 +349,9 @@ fn not_found() -> ServerResponse {
     text(StatusCode::NOT_FOUND, "404 page not found")
 }
 
-/// Response with a log, which a thread reads: file I/O blocks. `reader` is the permit of the thread.
-fn stream(log: logs::ContainerLog, options: Options, reader: OwnedSemaphorePermit) -> ServerResponse {
-    let (lines, mut waiting) = mpsc::channel::<Vec<u8>>(LINES_WAITING_MAX);
+/// Response with the log of a container.
+fn container_log(log: logs::ContainerLog, options: Options, reader: OwnedSemaphorePermit) -> ServerResponse {
+    let (lines, waiting) = mpsc::channel::<Vec<u8>>(LINES_WAITING_MAX);
     tokio::task::spawn_blocking(move || {
         let _reader = reader;
         let sink = |line: Vec<u8>| match line.is_empty() {
@@ -334,6 +364,23 @@ fn stream(log: logs::ContainerLog, options: Options, reader: OwnedSemaphorePermi
             tracing::warn!(path = %log.path.display(), %error, "log not read");
         }
     });
+    plain_stream(waiting)
+}
+
+/// Response with a file of the node's log directory.
+fn node_log_file(file: File, size: u64, reader: OwnedSemaphorePermit) -> ServerResponse {
+    let (chunks, waiting) = mpsc::channel::<Vec<u8>>(CHUNKS_WAITING_MAX);
+    tokio::task::spawn_blocking(move || {
+        let _reader = reader;
+        if let Err(error) = node_logs::read(file, size, |chunk| chunks.blocking_send(chunk).is_ok()) {
+            tracing::warn!(%error, "log of the node not read");
+        }
+    });
+    plain_stream(waiting)
+}
+
+/// Response with text that a thread reads: file I/O blocks.
+fn plain_stream(mut waiting: mpsc::Receiver<Vec<u8>>) -> ServerResponse {
     let frames = futures_util::stream::poll_fn(move |context| {
         waiting
             .poll_recv(context)
@@ -362,10 +409,14 @@ fn text(status: StatusCode, text: &str) -> ServerResponse {
 }
 
 fn json(body: Vec<u8>) -> ServerResponse {
+    document("application/json", body)
+}
+
+fn document(content_type: &'static str, body: Vec<u8>) -> ServerResponse {
     let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
     response.headers_mut().insert(
         http::header::CONTENT_TYPE,
-        http::HeaderValue::from_static("application/json"),
+        http::HeaderValue::from_static(content_type),
     );
     response
 }

@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::containers::Checkpoint;
+use crate::network::host_ports::HostPort;
 use crate::user_namespaces::owners::PodUsers;
 use crate::volumes::tmpfs;
 
@@ -64,6 +65,9 @@ pub struct Record {
     /// Set if the sandbox can start containers from images.
     #[serde(default)]
     pub runs_images: bool,
+    /// Ports of the node that lead to the Pod.
+    #[serde(default)]
+    pub host_ports: Vec<HostPort>,
 }
 
 /// State directory.

@@ -9,6 +9,7 @@ fn record(uid: &str) -> Record {
         is_static: false,
         users: None,
         runs_images: false,
+        host_ports: Vec::new(),
     }
 }
 

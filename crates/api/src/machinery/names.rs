@@ -14,6 +14,9 @@ const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case 
 const SUBDOMAIN_FORM: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
      '-' or '.', and must start and end with an alphanumeric character";
+const UNDERSCORE_FORM: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
+const UNDERSCORE_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
+     '_', '-' or '.', and must start and end with an alphanumeric character";
 const LABEL_1035_FORM: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const LABEL_1035_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
      with an alphabetic character, and end with an alphanumeric character";
@@ -42,6 +45,19 @@ pub fn dns_subdomain(value: &str) -> Vec<String> {
     let mut faults = length_at_most(value, SUBDOMAIN_BYTES_MAX);
     if !is_subdomain(value) {
         faults.push(form(SUBDOMAIN_RULE, SUBDOMAIN_FORM, &["example.com"]));
+    }
+    faults
+}
+
+/// Checks a search path of DNS: an RFC 1123 subdomain whose labels may contain underscores, as those of SRV records.
+pub fn dns_subdomain_with_underscores(value: &str) -> Vec<String> {
+    let mut faults = length_at_most(value, SUBDOMAIN_BYTES_MAX);
+    let is_label_with_underscores = |label: &str| {
+        let label = label.strip_prefix('_').unwrap_or(label);
+        !label.starts_with('_') && is_label(&label.replace('_', "-"))
+    };
+    if !value.split('.').all(is_label_with_underscores) {
+        faults.push(form(UNDERSCORE_RULE, UNDERSCORE_FORM, &["example.com"]));
     }
     faults
 }

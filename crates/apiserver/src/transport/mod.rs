@@ -4,6 +4,7 @@
 pub(crate) mod compression;
 pub(crate) mod connection;
 pub(crate) mod forwarded_body;
+pub(crate) mod html;
 pub(crate) mod listener;
 pub(crate) mod long_running;
 pub(crate) mod request_body;

@@ -31,8 +31,12 @@ use crate::verbs::call::Call;
 use crate::verbs::discovery;
 use crate::verbs::health;
 use crate::verbs::proxy::reports::NodeReports;
+<<<<<<< HEAD
 use crate::verbs::proxy::resource_metrics::ResourceMetrics;
 use crate::verbs::proxy::{AgentClient, PodProxy, logs, streams};
+=======
+use crate::verbs::proxy::{AgentClient, PodProxy, logs, nodes, streams};
+>>>>>>> a052f0b31b763924084efdadd7b537220e914f0e
 use crate::verbs::resource::Resources;
 use crate::verbs::reviews::{Reviews, is_review};
 
@@ -328,6 +332,11 @@ impl Handler {
                     .reports
                     .read(&self.agents, resources, target, query, flow, lifetime);
                 reading.await
+            }
+            _ if target.kind.kind == "Node" => {
+                let lifetime = self.begin_long_running(flow, LongRunning::Proxy, revocation)?;
+                let encoded_query = request.uri().query().unwrap_or_default();
+                nodes::read(&self.agents, resources, target, encoded_query, lifetime).await
             }
             _ => {
                 let lifetime = self.begin_long_running(flow, LongRunning::Proxy, revocation)?;

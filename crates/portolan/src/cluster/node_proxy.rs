@@ -49,6 +49,7 @@ impl NodeProxy {
     /// Starts the proxy. It publishes its plan to `plan`.
     pub fn start(self, supervisor: &mut Supervisor, client: Client, plan: PlanReader) {
         let shutdown = supervisor.shutdown();
+        proxy::set_up_host(&self.config);
         if self.mode == Mode::Userspace {
             rlimit::raise_open_files();
         }

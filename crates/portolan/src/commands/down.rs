@@ -22,8 +22,9 @@ use crate::{output, runtime};
 /// Lock file of a data directory, which a running portolan has open.
 const LOCK: &str = "up.lock";
 /// Tables of nftables besides those of the proxy's modes and of the routes.
-const TABLES: [(TableFamily, &str); 5] = [
+const TABLES: [(TableFamily, &str); 6] = [
     (TableFamily::Inet, "portolan-agent"),
+    (TableFamily::Inet, agent::network::host_ports::TABLE),
     (TableFamily::Inet, "portolan-resets"),
     (TableFamily::Inet, "portolan-dns"),
     (TableFamily::Ipv4, "portolan-announcer"),

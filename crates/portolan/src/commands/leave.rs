@@ -113,6 +113,9 @@ impl Departure<'_> {
                 agent::network::source_validation::TABLE
             ));
         }
+        if agent::network::host_ports::remove_table()? {
+            output::print(&format!("removed: table {}\n", agent::network::host_ports::TABLE));
+        }
         remove_files(&self.flags.data_dir)?;
         output::print(&format!(
             "Node {name} has left its cluster. A unit of `portolan service install` is removed with `portolan service \

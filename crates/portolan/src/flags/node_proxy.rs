@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use ipnet::IpNet;
 use proxy::LeftoverScope;
 use proxy::configuration::{
-    FeatureGates, HEALTHZ_ADDRESS, KubeProxyConfiguration, ListenAddressError, METRICS_ADDRESS,
+    FeatureGates, GoDuration, HEALTHZ_ADDRESS, KubeProxyConfiguration, ListenAddressError, METRICS_ADDRESS,
     METRICS_ADDRESS_IPV6, Mode, node_name, parse_listen_address, validate,
 };
 
@@ -58,6 +58,22 @@ pub struct NodeProxyFlags {
         hide_default_value = true
     )]
     pub feature_gates: FeatureGates,
+    /// Conntrack timeout of idle TCP connections; 0 keeps the kernel's value
+    #[arg(
+        long,
+        help_heading = "Connection tracking",
+        default_value = "24h0m0s",
+        value_name = "DURATION"
+    )]
+    pub conntrack_tcp_timeout_established: GoDuration,
+    /// Conntrack timeout of TCP connections in CLOSE_WAIT; 0 keeps the kernel's value
+    #[arg(
+        long,
+        help_heading = "Connection tracking",
+        default_value = "1h0m0s",
+        value_name = "DURATION"
+    )]
+    pub conntrack_tcp_timeout_close_wait: GoDuration,
 }
 
 impl NodeProxyFlags {
@@ -120,7 +136,12 @@ impl NodeProxyFlags {
         let (mode, config) = validated(&configuration)?;
         warn_of_gates(&self.feature_gates.without_effect_on_hosts());
         let config = proxy::Config {
-            conntrack: proxy::ConntrackSettings::default(),
+            // The limit of connections stays that of the kernel: other programs of the host share it.
+            conntrack: proxy::ConntrackSettings {
+                tcp_timeout_established: config.conntrack.tcp_timeout_established,
+                tcp_timeout_close_wait: config.conntrack.tcp_timeout_close_wait,
+                ..proxy::ConntrackSettings::default()
+            },
             oom_score_adj: None,
             answers_ping: self.answer_ping,
             // kube-proxy, if it runs here, serves another cluster.
@@ -151,6 +172,8 @@ impl NodeProxyFlags {
         configuration
             .metrics_bind_address
             .clone_from(&self.metrics_bind_address);
+        configuration.conntrack.tcp_established_timeout = self.conntrack_tcp_timeout_established;
+        configuration.conntrack.tcp_close_wait_timeout = self.conntrack_tcp_timeout_close_wait;
         if self.bind_address.is_ipv6() && self.metrics_bind_address == METRICS_ADDRESS {
             configuration.metrics_bind_address = METRICS_ADDRESS_IPV6.to_owned();
         }

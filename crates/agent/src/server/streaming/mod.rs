@@ -7,8 +7,9 @@ mod attach;
 mod client_streams;
 mod command;
 mod idle;
-mod parameters;
+pub(super) mod parameters;
 mod permits;
+mod port_channels;
 mod port_forward;
 mod spdy;
 mod upgrade;
@@ -22,7 +23,8 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use netlink::route::NetworkNamespace;
 use streams::protocol::{
-    CommandProtocol, PORT_FORWARD_SPDY, PORT_FORWARD_WEBSOCKET, REMOTE_COMMAND_SPDY, REMOTE_COMMAND_WEBSOCKET,
+    CommandProtocol, PORT_FORWARD_SPDY, PORT_FORWARD_TUNNEL, PORT_FORWARD_WEBSOCKET, REMOTE_COMMAND_SPDY,
+    REMOTE_COMMAND_WEBSOCKET,
 };
 use tokio::sync::Semaphore;
 
@@ -50,6 +52,9 @@ pub(super) enum StreamError {
     /// The request has no stream.
     #[error("you must specify at least 1 of stdin, stdout, stderr")]
     NoStream,
+    /// The request has no valid port.
+    #[error("expected 1 to {max} ports from 1 to 65535 in the query, as port=NUMBER", max = port_channels::PORTS_MAX)]
+    NoPort,
     /// The request has no command.
     #[error("you must specify at least one word of a command")]
     NoCommand,
@@ -72,7 +77,7 @@ impl StreamError {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Pod | Self::Container(_) => StatusCode::NOT_FOUND,
-            Self::NoStream | Self::NoCommand | Self::Upgrade(UpgradeError::NotRequested) => {
+            Self::NoStream | Self::NoPort | Self::NoCommand | Self::Upgrade(UpgradeError::NotRequested) => {
                 StatusCode::BAD_REQUEST
             }
             Self::Upgrade(UpgradeError::Protocol { .. }) => StatusCode::FORBIDDEN,
@@ -171,8 +176,16 @@ impl Streaming {
     ) -> Result<Response<()>, StreamError> {
         let (directory, permit) = self.begin(namespace, pod)?;
         let network: NetworkNamespace = network_namespace(socket_path(&directory.socket())).await?;
+        let ports = port_channels::ports(request.uri().query().unwrap_or_default());
         let upgrade = Upgrade::negotiate(request, &PORT_FORWARD_SPDY, &PORT_FORWARD_WEBSOCKET)?;
         let pod = pod.to_owned();
+        if upgrade.transport == Transport::WebSocket && upgrade.protocol != PORT_FORWARD_TUNNEL {
+            let ports = ports.ok_or(StreamError::NoPort)?;
+            let encoding = CommandProtocol::of(upgrade.protocol).encoding;
+            return Ok(serve(upgrade, permit, move |_, io| {
+                port_channels::serve(io, encoding, network, pod, ports)
+            }));
+        }
         Ok(serve(upgrade, permit, move |transport, io| async move {
             match transport {
                 Transport::Spdy => port_forward::serve(io, network, pod).await,

@@ -54,7 +54,7 @@ impl CommandOptions {
 }
 
 /// Decodes percent-encoding. Invalid escapes stay as they are.
-fn decode(text: &str) -> String {
+pub(in crate::server) fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {

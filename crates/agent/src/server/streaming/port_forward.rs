@@ -194,7 +194,7 @@ async fn copy(connection: TcpStream, mut received: mpsc::Receiver<Bytes>, sender
 }
 
 /// Connects to a port of the loopback link in the Pod, with IPv4 first.
-async fn dial(network: &Arc<NetworkNamespace>, port: u16) -> io::Result<TcpStream> {
+pub(super) async fn dial(network: &Arc<NetworkNamespace>, port: u16) -> io::Result<TcpStream> {
     let first = match connect(network, (Ipv4Addr::LOCALHOST, port).into()).await {
         Ok(connection) => return Ok(connection),
         Err(error) => error,

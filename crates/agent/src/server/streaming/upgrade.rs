@@ -75,11 +75,9 @@ impl Upgrade {
         let client = listed(headers, &header);
         let names: Vec<&str> = client.iter().map(String::as_str).collect();
         let protocol = if client.is_empty() {
-            // A client before the negotiation was introduced has the first version.
-            server
-                .iter()
-                .find(|name| name.starts_with("channel.") || server.len() == 1)
-                .copied()
+            // A client before the negotiation was introduced has the first version, the last one of forwarded ports.
+            let first = server.iter().find(|name| name.starts_with("channel."));
+            first.or(server.last()).copied()
         } else {
             negotiate(&names, server)
         };

@@ -27,8 +27,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a tunnel that wait for each direction.
 const TUNNEL_BYTES_MAX: usize = 64 << 10;
 
-type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
-type Source<S> = SplitStream<WebSocketStream<S>>;
+pub(super) type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
+pub(super) type Source<S> = SplitStream<WebSocketStream<S>>;
 
 /// Serves a command.
 pub(super) async fn serve_command<S>(io: S, protocol: CommandProtocol, command: Command)
@@ -82,14 +82,14 @@ where
 }
 
 /// Close frame of a complete session. kubectl reports other ends as errors.
-fn normal_closure() -> Message {
+pub(super) fn normal_closure() -> Message {
     Message::Close(Some(CloseFrame {
         code: CloseCode::Normal,
         reason: Utf8Bytes::default(),
     }))
 }
 
-async fn accept<S>(io: S) -> (Sink<S>, Source<S>)
+pub(super) async fn accept<S>(io: S) -> (Sink<S>, Source<S>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -156,7 +156,7 @@ async fn send_all<S: AsyncRead + AsyncWrite + Unpin>(
             None => break,
             Some(None) => Message::Ping(Bytes::new()),
             Some(Some((stream, _))) if !sent.contains(&stream) => continue,
-            Some(Some((stream, bytes))) => encoded(encoding, stream, &bytes),
+            Some(Some((stream, bytes))) => encoded(encoding, stream.channel(), &bytes),
         };
         if let Err(error) = sink.send(message).await {
             tracing::debug!(%error, "output of a command not sent");
@@ -168,8 +168,9 @@ async fn send_all<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-fn encoded(encoding: Encoding, stream: Stream, bytes: &[u8]) -> Message {
-    let content = encoding.encode(stream, bytes);
+/// Message with bytes of a channel.
+pub(super) fn encoded(encoding: Encoding, channel: u8, bytes: &[u8]) -> Message {
+    let content = encoding.encode_channel(channel, bytes);
     match (encoding, std::str::from_utf8(&content)) {
         (Encoding::Base64, Ok(text)) => Message::text(text),
         _ => Message::Binary(content),

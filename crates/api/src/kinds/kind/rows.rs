@@ -247,6 +247,11 @@ pub(super) static KINDS: &[Kind] = &[
         subresources: &[
             report(FLOWS, "NodeFlows"),
             report(OBSERVATION, "NodeObservation"),
+            // The agents of nodes serve reads only.
+            Subresource {
+                verbs: &["get"],
+                ..proxy("NodeProxyOptions")
+            },
             STATUS,
         ],
         definition: "io.k8s.api.core.v1.Node",

@@ -23,6 +23,16 @@ fn checks_labels() {
 }
 
 #[test]
+fn search_paths_may_contain_underscores() {
+    for good in ["a", "_sip._tcp.abc_d.example.com", "a_-b.c"] {
+        assert!(dns_subdomain_with_underscores(good).is_empty(), "{good}");
+    }
+    for bad in ["", "_", "a_", "__a", "a._", "-a", "_-a", "A.b"] {
+        assert_eq!(dns_subdomain_with_underscores(bad).len(), 1, "{bad}");
+    }
+}
+
+#[test]
 fn checks_subdomains() {
     for good in ["a", "a.b", "10.0.0.1", "x-y.z"] {
         assert!(dns_subdomain(good).is_empty(), "{good}");

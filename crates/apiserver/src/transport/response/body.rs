@@ -10,6 +10,7 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 
 use crate::access::audit::AuditContext;
 use crate::transport::compression::Compressed;
+use crate::transport::html::HtmlBody;
 use crate::transport::long_running::RequestLifetime;
 
 /// Size to which small pieces are joined: a few HTTP/2 frames, four TLS records.
@@ -31,6 +32,11 @@ pub(crate) enum Body {
     /// Response of a Pod or node agent; its duration is not bounded.
     Proxied {
         body: Incoming,
+        lifetime: Option<RequestLifetime>,
+    },
+    /// Page of a Pod, whose links are rewritten while it is sent.
+    Html {
+        page: Box<HtmlBody>,
         lifetime: Option<RequestLifetime>,
     },
     /// Events of a watch.
@@ -57,7 +63,10 @@ impl Body {
 
     /// Returns true if the duration of the response is not bounded.
     pub(crate) fn is_long_running(&self) -> bool {
-        matches!(self, Body::Stream { .. } | Body::Proxied { .. })
+        matches!(
+            self,
+            Body::Stream { .. } | Body::Proxied { .. } | Body::Html { .. }
+        )
     }
 
     /// Content of the body; `None` if it is compressed or a stream.
@@ -116,6 +125,13 @@ impl HttpBody for Body {
                     Pin::new(body).poll_frame(context)
                 };
             }
+            Body::Html { page, lifetime } => {
+                return if has_ended(lifetime, context) {
+                    Poll::Ready(None)
+                } else {
+                    page.poll_next(context)
+                };
+            }
             Body::Stream { stream, lifetime } => {
                 if has_ended(lifetime, context) {
                     None
@@ -136,7 +152,7 @@ impl HttpBody for Body {
             Body::Pieces { left_bytes, .. } => *left_bytes == 0,
             Body::Proxied { body, .. } => body.is_end_stream(),
             Body::Recorded { body, .. } => body.is_end_stream(),
-            Body::Compressed(_) | Body::Stream { .. } => false,
+            Body::Compressed(_) | Body::Html { .. } | Body::Stream { .. } => false,
         }
     }
 
@@ -146,7 +162,7 @@ impl HttpBody for Body {
             Body::Pieces { left_bytes, .. } => SizeHint::with_exact(*left_bytes),
             Body::Proxied { body, .. } => body.size_hint(),
             Body::Recorded { body, .. } => body.size_hint(),
-            Body::Compressed(_) | Body::Stream { .. } => SizeHint::default(),
+            Body::Compressed(_) | Body::Html { .. } | Body::Stream { .. } => SizeHint::default(),
         }
     }
 }

@@ -7,13 +7,16 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_util::Stream;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+};
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::request::negotiation::Encoding;
+use crate::transport::html::{self, HtmlBody, Links};
 use crate::transport::long_running::RequestLifetime;
 use crate::verbs::printing::{self, STATUS_DEFINITION};
 pub(crate) use body::{Body, FRAME_BYTES};
@@ -75,9 +78,26 @@ pub(crate) fn proxied(response: Response<Incoming>) -> ApiResponse {
     response.map(|body| Body::Proxied { body, lifetime: None })
 }
 
+/// Response of a Pod with rewritten links, if it is a page; otherwise forwarded as it arrives.
+pub(crate) fn proxied_page(response: Response<Incoming>, links: &Links) -> ApiResponse {
+    if !html::is_rewritable(response.status(), response.headers()) {
+        return proxied(response);
+    }
+    let (mut parts, body) = response.into_parts();
+    let page = HtmlBody::new(body, &parts.headers, links.clone());
+    parts.headers.remove(CONTENT_LENGTH);
+    let body = Body::Html {
+        page: Box::new(page),
+        lifetime: None,
+    };
+    Response::from_parts(parts, body)
+}
+
 /// Ends a long-running response together with the lifetime of its request.
 pub(crate) fn with_lifetime(mut response: ApiResponse, request: RequestLifetime) -> ApiResponse {
-    if let Body::Proxied { lifetime, .. } | Body::Stream { lifetime, .. } = response.body_mut() {
+    if let Body::Proxied { lifetime, .. } | Body::Html { lifetime, .. } | Body::Stream { lifetime, .. } =
+        response.body_mut()
+    {
         *lifetime = Some(request);
     }
     response

@@ -20,10 +20,10 @@ pub(super) struct Destination {
 
 /// A name in the path: `name`, `name:port` or `scheme:name:port`.
 #[derive(Debug, PartialEq, Eq)]
-struct Name<'n> {
+pub(super) struct Name<'n> {
     scheme: &'static str,
-    name: &'n str,
-    port: &'n str,
+    pub(super) name: &'n str,
+    pub(super) port: &'n str,
 }
 
 impl Destination {
@@ -52,7 +52,7 @@ pub(super) async fn resolve(resources: &Resources, target: &Target) -> Result<De
 }
 
 impl Name<'_> {
-    fn parse(text: &str) -> Option<Name<'_>> {
+    pub(super) fn parse(text: &str) -> Option<Name<'_>> {
         let parts: Vec<&str> = text.split(':').collect();
         let (scheme, name, port) = match parts.as_slice() {
             [name] => ("", *name, ""),

@@ -9,8 +9,8 @@ use http::header::{
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 
-use super::destination::Destination;
 use crate::failure::Failure;
+use crate::transport::html::Links;
 
 /// Hop-by-hop headers (RFC 9110, section 7.6.1).
 const HOP_BY_HOP: [HeaderName; 9] = [
@@ -77,12 +77,7 @@ pub(super) fn prepare_request(
 }
 
 /// Removes hop-by-hop and CORS headers from a response, and rewrites redirects to paths of this server.
-pub(super) fn clean_response(
-    response: &mut Response<Incoming>,
-    destination: &Destination,
-    prefix: &str,
-    host: &str,
-) -> Result<(), Failure> {
+pub(super) fn clean_response(response: &mut Response<Incoming>, links: &Links) -> Result<(), Failure> {
     let upgrade = is_upgrade(response.headers()).then(|| response.headers().get(UPGRADE).cloned());
     let headers = response.headers_mut();
     remove_hop_by_hop(headers);
@@ -95,30 +90,10 @@ pub(super) fn clean_response(
     }
     let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
     if let Some(location) = location {
-        let rewritten = value(&rewritten(location, &destination.authority, host, prefix))?;
+        let rewritten = value(&links.rewritten(location))?;
         headers.insert(LOCATION, rewritten);
     }
     Ok(())
-}
-
-/// Rewrites a location on the Pod to a path of this server; other locations are unchanged.
-fn rewritten(location: &str, authority: &str, host: &str, prefix: &str) -> String {
-    let (origin, path) = match location.split_once("//") {
-        Some((scheme, rest)) if scheme.is_empty() || scheme.ends_with(':') => {
-            let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-            let (origin, path) = rest.split_at(end);
-            (origin, path)
-        }
-        _ => ("", location),
-    };
-    let is_elsewhere = !origin.is_empty() && origin != authority && origin != host;
-    if is_elsewhere || !path.starts_with('/') {
-        return location.to_owned();
-    }
-    if path == prefix || path.starts_with(&format!("{prefix}/")) {
-        return path.to_owned();
-    }
-    format!("{prefix}{path}")
 }
 
 fn remove_hop_by_hop(headers: &mut HeaderMap) {

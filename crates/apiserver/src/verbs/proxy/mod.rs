@@ -1,6 +1,10 @@
 //! The `proxy` subresource of Pods and Services (API-03). The agents of nodes answer the `log` subresource of Pods
+<<<<<<< HEAD
 //! ([`logs`]), `exec` and `portforward` ([`streams`]), and `observation` and `flows` of Nodes ([`reports`]).
 //! They also measure the objects of `metrics.k8s.io` ([`resource_metrics`]).
+=======
+//! ([`logs`]), `exec` and `portforward` ([`streams`]), the `proxy` subresource of Nodes ([`nodes`]), and `observation` and `flows` of Nodes ([`reports`]).
+>>>>>>> a052f0b31b763924084efdadd7b537220e914f0e
 //!
 //! Requests are forwarded to Pods only, never to an arbitrary address in Endpoints: the server can reach addresses
 //! that its clients must not reach.
@@ -9,6 +13,7 @@ mod agent;
 mod destination;
 mod headers;
 pub(crate) mod logs;
+pub(crate) mod nodes;
 pub(crate) mod reports;
 pub(crate) mod resource_metrics;
 mod response_head;
@@ -28,6 +33,7 @@ use rustls::ClientConfig;
 
 use crate::failure::Failure;
 use crate::request::route::Target;
+use crate::transport::html::Links;
 use crate::transport::long_running::RequestLifetime;
 use crate::transport::response::{self, ApiResponse};
 use crate::verbs::resource::Resources;
@@ -84,11 +90,15 @@ impl PodProxy {
             return Ok(redirect_to_root(request.uri()));
         }
         let prefix = outer_path.strip_suffix(path).unwrap_or(&outer_path).to_owned();
-        let host = headers::host(&request);
+        let links = Links {
+            authority: destination.authority.clone(),
+            host: headers::host(&request),
+            prefix: prefix.clone(),
+        };
         let client_upgrade = headers::is_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
         let request = rewrite_request(request, &destination, path, &prefix)?;
         let mut response = lifetime.during(send(&self.client, request)).await?;
-        headers::clean_response(&mut response, &destination, &prefix, &host)?;
+        headers::clean_response(&mut response, &links)?;
         match client_upgrade {
             Some(client_upgrade) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
                 let pod_upgrade = hyper::upgrade::on(&mut response);
@@ -108,7 +118,10 @@ impl PodProxy {
                 );
                 Err(Failure::internal(message))
             }
-            _ => Ok(response::with_lifetime(response::proxied(response), lifetime)),
+            _ => Ok(response::with_lifetime(
+                response::proxied_page(response, &links),
+                lifetime,
+            )),
         }
     }
 }

@@ -86,7 +86,10 @@ pub(crate) async fn connect(
 fn path(pod: &Value, target: &Target, container: &str, encoded_query: &str) -> Result<String, Failure> {
     let (namespace, name) = (target.namespace(), target.name());
     let operation = match target.subresource {
-        Some(kind::PORT_FORWARD) => return Ok(format!("/portForward/{namespace}/{name}")),
+        Some(kind::PORT_FORWARD) => {
+            let query = forwarded_ports(encoded_query)?;
+            return Ok(format!("/portForward/{namespace}/{name}{query}"));
+        }
         Some(kind::ATTACH) => "attach",
         _ => "exec",
     };
@@ -118,6 +121,24 @@ fn path(pod: &Value, target: &Target, container: &str, encoded_query: &str) -> R
     ))
 }
 
+/// Ports of a request over WebSocket channels, with the kubelet's name of the parameter.
+fn forwarded_ports(encoded_query: &str) -> Result<String, Failure> {
+    let pairs = encoded_query.split('&').filter_map(|pair| pair.split_once('='));
+    let mut parameters = Vec::new();
+    for (_, value) in pairs.filter(|(name, _)| *name == "ports") {
+        let port: u16 = value.parse().map_err(|_| {
+            Failure::bad_request(format!(
+                "invalid parameter ports: expected a number, found {value:?}"
+            ))
+        })?;
+        parameters.push(format!("port={port}"));
+    }
+    Ok(match parameters.as_slice() {
+        [] => String::new(),
+        all => format!("?{}", all.join("&")),
+    })
+}
+
 fn selected_headers(headers: &HeaderMap, names: [HeaderName; 5]) -> HeaderMap {
     let mut selected = HeaderMap::new();
     for name in names {
@@ -129,7 +150,7 @@ fn selected_headers(headers: &HeaderMap, names: [HeaderName; 5]) -> HeaderMap {
 }
 
 /// Converts an agent's error response to a failure.
-async fn failure(response: Response<Incoming>, node_name: &str) -> Failure {
+pub(super) async fn failure(response: Response<Incoming>, node_name: &str) -> Failure {
     let status = response.status();
     let message = error_text(response).await;
     match status {

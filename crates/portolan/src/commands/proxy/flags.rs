@@ -80,22 +80,6 @@ pub struct ProxyFlags {
         value_name = "COUNT"
     )]
     conntrack_min: i32,
-    /// Conntrack timeout of idle TCP connections; 0 keeps the kernel's value
-    #[arg(
-        long,
-        help_heading = "Connection tracking",
-        default_value = "24h0m0s",
-        value_name = "DURATION"
-    )]
-    conntrack_tcp_timeout_established: GoDuration,
-    /// Conntrack timeout of TCP connections in CLOSE_WAIT; 0 keeps the kernel's value
-    #[arg(
-        long,
-        help_heading = "Connection tracking",
-        default_value = "1h0m0s",
-        value_name = "DURATION"
-    )]
-    conntrack_tcp_timeout_close_wait: GoDuration,
     /// Accept out-of-window TCP segments in connection tracking
     #[arg(long, help_heading = "Connection tracking", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     conntrack_tcp_be_liberal: bool,
@@ -230,8 +214,6 @@ impl ProxyFlags {
         let conntrack = &mut configuration.conntrack;
         conntrack.max_per_core = self.conntrack_max_per_core;
         conntrack.min = self.conntrack_min;
-        conntrack.tcp_established_timeout = self.conntrack_tcp_timeout_established;
-        conntrack.tcp_close_wait_timeout = self.conntrack_tcp_timeout_close_wait;
         conntrack.tcp_be_liberal = self.conntrack_tcp_be_liberal;
         conntrack.udp_timeout = self.conntrack_udp_timeout;
         conntrack.udp_stream_timeout = self.conntrack_udp_timeout_stream;

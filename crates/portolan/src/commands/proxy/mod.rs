@@ -9,6 +9,7 @@ mod status;
 use std::path::Path;
 use std::process::ExitCode;
 
+use agent::network::host_ports::{self, HostPortError};
 use clap::{Args, Subcommand};
 use dataplane::ebpf::EbpfDataplane;
 use dataplane::iptables::{self, IptablesDataplane};
@@ -170,12 +171,21 @@ fn serve<D: Dataplane + Send + 'static>(
     })
 }
 
-/// Removes the rules of all modes, Portolan's and kube-proxy's.
+/// Removes the rules of all modes, Portolan's and kube-proxy's, and those of host ports.
 fn cleanup() -> Result<ExitCode, CommandError> {
     require_privileges()?;
     let runtime = runtime::multi_thread(1)?;
     let _guard = runtime.block_on(InstanceGuard::acquire())?;
-    let removal = proxy::remove_leftovers(None, LeftoverScope::KubeProxyToo);
+    let mut removal = proxy::remove_leftovers(None, LeftoverScope::KubeProxyToo);
+    match host_ports::remove_table() {
+        Ok(false) => {}
+        Ok(true) => removal
+            .removed
+            .push(format!("nftables table inet {}", host_ports::TABLE)),
+        // A kernel without nftables has no such table.
+        Err(HostPortError::Open(error)) => tracing::debug!(%error, "nftables not usable"),
+        Err(error) => removal.failures.push(error.to_string()),
+    }
     if !removal.removed.is_empty() {
         tracing::info!(removed = removal.removed.join(", "), "rules removed");
     } else if removal.failures.is_empty() {

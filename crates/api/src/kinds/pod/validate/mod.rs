@@ -179,12 +179,12 @@ fn validate_dns_config(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     }
     for (index, search) in searches.into_iter().enumerate() {
         let name = search.strip_suffix('.').unwrap_or(search);
-        if !name.is_empty() {
+        if search != "." {
             push_faults(
                 errors,
                 &path.child("searches").index(index),
                 search,
-                names::dns_subdomain(name),
+                names::dns_subdomain_with_underscores(name),
             );
         }
     }

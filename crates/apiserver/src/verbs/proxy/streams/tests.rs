@@ -26,6 +26,15 @@ fn commands_reach_the_agent_with_escapes() {
 }
 
 #[test]
+fn ports_reach_the_agent() {
+    let ports = |query| forwarded_ports(query).map_err(|failure| failure.message().to_owned());
+    assert_eq!(ports(""), Ok(String::new()));
+    assert_eq!(ports("ports=80&x=1&ports=81"), Ok("?port=80&port=81".to_owned()));
+    let message = "invalid parameter ports: expected a number, found \"x%26\"";
+    assert_eq!(ports("ports=x%26"), Err(message.to_owned()));
+}
+
+#[test]
 fn containers_are_named_as_upstream() {
     let pod = json!({"spec": {"containers": [{"name": "app"}, {"name": "log"}]}});
     assert_eq!(

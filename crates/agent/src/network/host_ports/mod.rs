@@ -1,0 +1,221 @@
+//! Host ports: ports of the node that lead to ports of its Pods (`hostPort` and `hostIP` of containers).
+//!
+//! The rules are in an nftables table of their own. They stay when the agent exits, and the records of the Pods name
+//! them for the next agent.
+
+mod table;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use api::object::Protocol;
+use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow};
+use netlink::nftables::CommitError;
+use serde::{Deserialize, Serialize};
+
+use crate::object::{ContainerPort, Pod};
+
+pub use table::{TABLE, remove_table};
+
+#[cfg(test)]
+mod tests;
+
+/// Host ports of one Pod at most, in both families. The rules of all Pods fit into one transaction.
+const HOST_PORTS_MAX: usize = 1024;
+
+/// Port of the node that leads to a Pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostPort {
+    /// Address of the node; `None` for all addresses of the family.
+    pub host_ip: Option<IpAddr>,
+    /// Port of the node.
+    pub host_port: u16,
+    /// Transport protocol.
+    pub protocol: Protocol,
+    /// Address and port of the Pod.
+    pub target: SocketAddr,
+}
+
+/// Reason why host ports are not available.
+#[derive(Debug, thiserror::Error)]
+pub enum HostPortError {
+    /// Another Pod of the node uses the port. It is free when that Pod has ended.
+    #[error("host port {protocol} {port} is in use by the Pod with UID {uid}", protocol = protocol.as_str())]
+    Taken {
+        /// Port of the node.
+        port: u16,
+        /// Transport protocol.
+        protocol: Protocol,
+        /// UID of the other Pod.
+        uid: String,
+    },
+    /// The Pod has too many host ports. A retry does not help.
+    #[error("expected at most {HOST_PORTS_MAX} host ports of all families, found {found}; remove some")]
+    TooMany {
+        /// Number of the Pod's host ports.
+        found: usize,
+    },
+    /// The kernel has no nftables.
+    #[error("host ports: cannot use nftables: {0}")]
+    Open(std::io::Error),
+    /// The kernel rejects the rules.
+    #[error("host ports: {0}")]
+    Commit(#[from] CommitError),
+}
+
+impl HostPort {
+    /// Returns the host ports of a Pod with these addresses. A host IP limits a port to its family.
+    pub fn of_pod(pod: &Pod, addresses: &[IpAddr]) -> Vec<Self> {
+        let sidecars = pod.spec.init_containers.iter();
+        let sidecars = sidecars.filter(|container| container.is_restartable());
+        let containers = sidecars.chain(&pod.spec.containers);
+        let ports = containers.flat_map(|container| &container.ports);
+        let ports = ports.filter(|port| port.host_port != 0);
+        ports.flat_map(|port| Self::of_port(port, addresses)).collect()
+    }
+
+    fn of_port(port: &ContainerPort, addresses: &[IpAddr]) -> Vec<Self> {
+        let named: Option<IpAddr> = port.host_ip.parse().ok();
+        if named.is_none() && !port.host_ip.is_empty() {
+            return Vec::new();
+        }
+        let is_served = |address: &&IpAddr| named.is_none_or(|named| named.is_ipv4() == address.is_ipv4());
+        let served = addresses.iter().filter(is_served);
+        served
+            .map(|address| Self {
+                host_ip: named.filter(|named| !named.is_unspecified()),
+                host_port: port.host_port,
+                protocol: port.protocol,
+                target: SocketAddr::new(*address, port.container_port),
+            })
+            .collect()
+    }
+
+    fn collides(&self, other: &Self) -> bool {
+        let is_any = self.host_ip.is_none() || other.host_ip.is_none();
+        self.host_port == other.host_port
+            && self.protocol == other.protocol
+            && self.target.is_ipv4() == other.target.is_ipv4()
+            && (is_any || self.host_ip == other.host_ip)
+    }
+
+    /// Returns true for a flow to this port that the rules did not translate and that nobody answered.
+    fn is_lost(&self, flow: &Flow) -> bool {
+        let destination = flow.original.destination;
+        destination.port() == self.host_port
+            && self.host_ip.is_none_or(|ip| ip == destination.ip())
+            && flow.reply.source == destination
+            && !flow.is_replied
+    }
+
+    /// Returns true for a flow that the rules of this port translated.
+    fn is_served(&self, flow: &Flow) -> bool {
+        flow.original.destination.port() == self.host_port && flow.reply.source == self.target
+    }
+}
+
+/// Host ports of all Pods of the node.
+#[derive(Debug, Default)]
+pub struct HostPorts {
+    /// Ports by UID of the Pod.
+    pods: Mutex<BTreeMap<String, Vec<HostPort>>>,
+}
+
+impl HostPorts {
+    /// Replaces all host ports with those of the Pods that an earlier agent left.
+    ///
+    /// # Errors
+    /// See [`HostPortError`].
+    pub fn restore(
+        &self,
+        left: impl IntoIterator<Item = (String, Vec<HostPort>)>,
+    ) -> Result<(), HostPortError> {
+        let mut pods = self.lock();
+        *pods = left.into_iter().filter(|(_, ports)| !ports.is_empty()).collect();
+        table::write(&pods)
+    }
+
+    /// Adds the host ports of a Pod, in place of its earlier ones. On failure the Pod has none.
+    ///
+    /// # Errors
+    /// See [`HostPortError`].
+    pub fn add(&self, uid: &str, ports: Vec<HostPort>) -> Result<(), HostPortError> {
+        if ports.len() > HOST_PORTS_MAX {
+            return Err(HostPortError::TooMany { found: ports.len() });
+        }
+        self.remove(uid)?;
+        if ports.is_empty() {
+            return Ok(());
+        }
+        let mut pods = self.lock();
+        check_free(&pods, &ports)?;
+        pods.insert(uid.to_owned(), ports.clone());
+        if let Err(error) = table::write(&pods) {
+            pods.remove(uid);
+            return Err(error);
+        }
+        delete_flows(&ports, HostPort::is_lost);
+        Ok(())
+    }
+
+    /// Removes the host ports of a Pod, if it has any.
+    ///
+    /// # Errors
+    /// See [`HostPortError`].
+    pub fn remove(&self, uid: &str) -> Result<(), HostPortError> {
+        let mut pods = self.lock();
+        let Some(ports) = pods.remove(uid) else {
+            return Ok(());
+        };
+        table::write(&pods)?;
+        delete_flows(&ports, HostPort::is_served);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<HostPort>>> {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn check_free(pods: &BTreeMap<String, Vec<HostPort>>, ports: &[HostPort]) -> Result<(), HostPortError> {
+    for (uid, taken) in pods {
+        let collision = ports
+            .iter()
+            .find(|port| taken.iter().any(|other| port.collides(other)));
+        if let Some(port) = collision {
+            return Err(HostPortError::Taken {
+                port: port.host_port,
+                protocol: port.protocol,
+                uid: uid.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the conntrack entries of UDP flows that a change made stale. TCP clients connect again.
+fn delete_flows(ports: &[HostPort], is_stale: fn(&HostPort, &Flow) -> bool) {
+    let ports: Vec<&HostPort> = ports
+        .iter()
+        .filter(|port| port.protocol == Protocol::Udp)
+        .collect();
+    if ports.is_empty() {
+        return;
+    }
+    let delete = || -> Result<(), ConntrackError> {
+        let mut conntrack = Conntrack::open()?;
+        for family in [Family::V4, Family::V6] {
+            let stale = conntrack.flows(family, Protocol::Udp.number(), |flow| {
+                ports.iter().any(|port| is_stale(port, flow))
+            })?;
+            for flow in stale {
+                conntrack.delete(&flow)?;
+            }
+        }
+        Ok(())
+    };
+    if let Err(error) = delete() {
+        tracing::warn!(%error, "conntrack entries of host ports not deleted");
+    }
+}
