@@ -31,12 +31,8 @@ use crate::verbs::call::Call;
 use crate::verbs::discovery;
 use crate::verbs::health;
 use crate::verbs::proxy::reports::NodeReports;
-<<<<<<< HEAD
 use crate::verbs::proxy::resource_metrics::ResourceMetrics;
-use crate::verbs::proxy::{AgentClient, PodProxy, logs, streams};
-=======
 use crate::verbs::proxy::{AgentClient, PodProxy, logs, nodes, streams};
->>>>>>> a052f0b31b763924084efdadd7b537220e914f0e
 use crate::verbs::resource::Resources;
 use crate::verbs::reviews::{Reviews, is_review};
 

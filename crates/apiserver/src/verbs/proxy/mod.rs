@@ -1,10 +1,6 @@
 //! The `proxy` subresource of Pods and Services (API-03). The agents of nodes answer the `log` subresource of Pods
-<<<<<<< HEAD
-//! ([`logs`]), `exec` and `portforward` ([`streams`]), and `observation` and `flows` of Nodes ([`reports`]).
-//! They also measure the objects of `metrics.k8s.io` ([`resource_metrics`]).
-=======
-//! ([`logs`]), `exec` and `portforward` ([`streams`]), the `proxy` subresource of Nodes ([`nodes`]), and `observation` and `flows` of Nodes ([`reports`]).
->>>>>>> a052f0b31b763924084efdadd7b537220e914f0e
+//! ([`logs`]), `exec` and `portforward` ([`streams`]), the `proxy` subresource of Nodes ([`nodes`]), and `observation` and
+//! `flows` of Nodes ([`reports`]). They also measure the objects of `metrics.k8s.io` ([`resource_metrics`]).
 //!
 //! Requests are forwarded to Pods only, never to an arbitrary address in Endpoints: the server can reach addresses
 //! that its clients must not reach.

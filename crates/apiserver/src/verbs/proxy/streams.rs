@@ -121,11 +121,16 @@ fn path(pod: &Value, target: &Target, container: &str, encoded_query: &str) -> R
     ))
 }
 
-/// Ports of a request over WebSocket channels, with the kubelet's name of the parameter.
+/// Ports of a request over WebSocket channels, with the kubelet's name of the parameter. A value may list several ports,
+/// separated by commas.
 fn forwarded_ports(encoded_query: &str) -> Result<String, Failure> {
     let pairs = encoded_query.split('&').filter_map(|pair| pair.split_once('='));
     let mut parameters = Vec::new();
-    for (_, value) in pairs.filter(|(name, _)| *name == "ports") {
+    let values = pairs
+        .filter(|(name, _)| *name == "ports")
+        .map(|(_, value)| value.replace("%2C", ",").replace("%2c", ","))
+        .collect::<Vec<_>>();
+    for value in values.iter().flat_map(|value| value.split(',')) {
         let port: u16 = value.parse().map_err(|_| {
             Failure::bad_request(format!(
                 "invalid parameter ports: expected a number, found {value:?}"
