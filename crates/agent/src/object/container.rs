@@ -39,6 +39,9 @@ pub struct Container {
     pub resources: Resources,
     /// Set to `Always` for sidecars among the init containers.
     pub restart_policy: Option<RestartPolicy>,
+    pub stdin: bool,
+    pub stdin_once: bool,
+    pub tty: bool,
 }
 
 impl Container {

@@ -55,6 +55,7 @@ impl ContainerStart<'_> {
             directory: directory.to_owned(),
             confinement,
             closes_stdin_when_serving: false,
+            streams: self.streams(),
         })
     }
 

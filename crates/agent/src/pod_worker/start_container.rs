@@ -17,7 +17,7 @@ use crate::images::{Entrypoint, ImageUser};
 use crate::object::Container;
 use crate::runtime::RuntimeError;
 use crate::sandbox::SELF_EXE;
-use crate::sandbox::protocol::Program;
+use crate::sandbox::protocol::{Program, StandardStreams};
 use crate::state_directory::StateError;
 use crate::user_namespaces::owners::PodUsers;
 use crate::volumes::read_object;
@@ -107,7 +107,17 @@ impl ContainerStart<'_> {
             environment,
             directory: self.container.working_dir.clone(),
             confinement,
+            streams: self.streams(),
         })
+    }
+
+    /// Standard streams of the container.
+    pub(super) fn streams(&self) -> StandardStreams {
+        StandardStreams {
+            has_input: self.container.stdin,
+            is_input_for_one: self.container.stdin_once,
+            has_terminal: self.container.tty,
+        }
     }
 
     /// Creates the control groups of the container. On a node without control groups, an Event reports that limits are

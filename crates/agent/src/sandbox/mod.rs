@@ -4,6 +4,7 @@
 //! restarted agent connects to its socket and receives the state of the containers. The agent starts it as a hidden
 //! subcommand of the same binary in two steps, because only child processes enter a new PID namespace.
 
+mod attachments;
 mod context;
 mod credentials;
 pub(crate) mod descriptors;

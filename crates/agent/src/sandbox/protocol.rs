@@ -34,6 +34,20 @@ pub struct Program {
     /// Set if the program closes its standard input when it serves. It has started then, otherwise on `execve`.
     #[serde(default)]
     pub closes_stdin_when_serving: bool,
+    /// Standard streams of a container. A command that is executed in it has others.
+    #[serde(default)]
+    pub streams: StandardStreams,
+}
+
+/// Standard streams of a container.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StandardStreams {
+    /// Set if sessions may write to the standard input. It is empty otherwise.
+    pub has_input: bool,
+    /// Set if the standard input ends with the first session that writes to it.
+    pub is_input_for_one: bool,
+    /// Set if the streams are a terminal.
+    pub has_terminal: bool,
 }
 
 /// Confinement of a container's program.

@@ -89,6 +89,7 @@ fn default_container(container: &mut Value, uses_host_network: bool) {
             "env",
             "volumeMounts",
             "stdin",
+            "stdinOnce",
             "tty",
         ],
     );
