@@ -42,6 +42,8 @@ pub struct Container {
     pub stdin: bool,
     pub stdin_once: bool,
     pub tty: bool,
+    /// Container whose processes an ephemeral container sees, or "".
+    pub target_container_name: String,
 }
 
 impl Container {

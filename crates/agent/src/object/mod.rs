@@ -99,6 +99,8 @@ pub struct PodSpec {
     #[serde(deserialize_with = "null_as_default")]
     pub init_containers: Vec<Container>,
     #[serde(deserialize_with = "null_as_default")]
+    pub ephemeral_containers: Vec<Container>,
+    #[serde(deserialize_with = "null_as_default")]
     pub readiness_gates: Vec<ReadinessGate>,
     #[serde(deserialize_with = "null_as_default")]
     pub host_aliases: Vec<HostAlias>,
@@ -144,9 +146,10 @@ impl PodOs {
 }
 
 impl PodSpec {
-    /// All containers, init containers first.
+    /// All containers, init containers first, ephemeral containers last.
     pub fn all_containers(&self) -> impl Iterator<Item = &Container> {
-        self.init_containers.iter().chain(&self.containers)
+        let own = self.init_containers.iter().chain(&self.containers);
+        own.chain(&self.ephemeral_containers)
     }
 
     /// Grace period of the spec, which applies unless the Pod is being deleted.

@@ -146,7 +146,7 @@ impl PodWorker {
             agent,
             pod,
         };
-        Ok(Self {
+        let mut worker = Self {
             containers: track_containers(&context.pod, now),
             sandbox: PodSandbox::new(&context.pod.metadata.uid)?,
             volumes: PodVolumes::default(),
@@ -155,7 +155,9 @@ impl PodWorker {
             status: PodStatus::new(&context, mirror, now),
             written_checkpoint: Checkpoint::new(),
             context,
-        })
+        };
+        worker.track_ephemeral();
+        Ok(worker)
     }
 
     /// Continues with the sandbox and the containers that an earlier agent started.
@@ -213,6 +215,7 @@ impl PodWorker {
                         (Ok(()), DesiredState::Present(pod)) => {
                             self.status.repair(&pod, &self.context.key);
                             self.context.pod = pod;
+                            self.track_ephemeral();
                         }
                         (Ok(()), DesiredState::Removed) => return EndReason::Removal,
                         (Ok(()), DesiredState::AgentShutdown) | (Err(_), _) => return EndReason::AgentShutdown,
@@ -223,6 +226,14 @@ impl PodWorker {
                 Some(found) = self.images.next() => self.handle_found_image(found),
                 () = sleep_until(due) => self.start_due().await,
             }
+        }
+    }
+
+    /// Tracks ephemeral containers that were added to the Pod.
+    fn track_ephemeral(&mut self) {
+        for container in &self.context.pod.spec.ephemeral_containers {
+            let tracked = TrackedContainer::new(&container.name, 0, Timestamp::now());
+            self.containers.add_ephemeral(tracked);
         }
     }
 

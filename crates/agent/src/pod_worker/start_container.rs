@@ -37,6 +37,8 @@ pub(super) enum ContainerStartError {
     Cgroups(#[from] CgroupError),
     #[error("this process is ending")]
     Shutdown,
+    #[error("the Pod was started by an agent without images; replace the Pod")]
+    NoImages,
     #[error("failed to start container {name:?}: {source}")]
     Runtime { name: String, source: RuntimeError },
 }
@@ -46,7 +48,7 @@ impl ContainerStartError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Environment(_) | Self::Confinement(_) => "CreateContainerConfigError",
-            Self::Missing { .. } | Self::State(_) | Self::Cgroups(_) | Self::Shutdown => {
+            Self::Missing { .. } | Self::State(_) | Self::Cgroups(_) | Self::NoImages | Self::Shutdown => {
                 "CreateContainerError"
             }
             Self::Runtime { .. } => "RunContainerError",
@@ -108,6 +110,7 @@ impl ContainerStart<'_> {
             directory: self.container.working_dir.clone(),
             confinement,
             streams: self.streams(),
+            processes_of: None,
         })
     }
 

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 use super::attachments::{ContainerInput, ContainerStreams, CopiedOutput, Output};
 use super::error_log::log_error;
-use super::launch::{Launched, Streams, launch, launch_with_streams};
+use super::launch::{Launched, Place, Streams, launch, launch_with_streams};
 use super::pod_directory::OpenPodDirectory;
 use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
 use super::session::{Input, SessionMessage, borrowed};
@@ -121,7 +121,12 @@ impl Processes {
             return Err(io::Error::other(format!("container {name} is running")));
         }
         let mut program = program.clone();
-        let Started { pid, streams, output } = start(&mut program, &self.directory)?;
+        let target = program.processes_of.as_deref().map(|target| {
+            let pid = shared.pid_of(target);
+            pid.ok_or_else(|| io::Error::other(format!("unable to find target container {target:?}")))
+        });
+        let target = target.transpose()?;
+        let Started { pid, streams, output } = start(&mut program, target, &self.directory)?;
         let started_at = Timestamp::now();
         let role = Role::Container(name.to_owned());
         shared.processes.insert(pid, Process { role, started_at });
@@ -173,7 +178,13 @@ impl Processes {
             return Err(io::Error::other("too many programs are being executed"));
         }
         let (reading, writing) = io::pipe()?;
-        let pid = launch(&program, shared.pid_of(container), &self.directory, writing)?.pid;
+        let pid = launch(
+            &program,
+            Place::of(shared.pid_of(container)),
+            &self.directory,
+            writing,
+        )?
+        .pid;
         let role = Role::Execution(ended);
         let started_at = Timestamp::now();
         shared.processes.insert(pid, Process { role, started_at });
@@ -220,7 +231,12 @@ impl Processes {
             (vec![OwnedFd::from(output), OwnedFd::from(error)], streams)
         };
         let agent_of_role = agent.try_clone()?;
-        let launched = launch_with_streams(&program, shared.pid_of(container), &self.directory, streams)?;
+        let launched = launch_with_streams(
+            &program,
+            Place::of(shared.pid_of(container)),
+            &self.directory,
+            streams,
+        )?;
         if let Some(input) = launched.input {
             ends.insert(0, input);
         }
@@ -381,8 +397,9 @@ struct Started {
     output: Output,
 }
 
-/// Starts the program of a container with its standard streams. The program gets its account.
-fn start(program: &mut Program, directory: &OpenPodDirectory) -> io::Result<Started> {
+/// Starts the program of a container with its standard streams, in the PID namespace of the process `target` if there is one.
+/// The program gets its account.
+fn start(program: &mut Program, target: Option<i32>, directory: &OpenPodDirectory) -> io::Result<Started> {
     let requested = program.streams;
     if requested.has_terminal {
         set_terminal_type(program);
@@ -398,7 +415,11 @@ fn start(program: &mut Program, directory: &OpenPodDirectory) -> io::Result<Star
         Some((reading, writing)) => (Some(reading), writing.try_clone()?.into(), writing.into()),
         None => (None, Stdio::null(), Stdio::null()),
     };
-    let launched = launch_with_streams(program, None, directory, Streams { input, output, error })?;
+    let place = Place {
+        mounts_of: None,
+        processes_of: target,
+    };
+    let launched = launch_with_streams(program, place, directory, Streams { input, output, error })?;
     let Launched {
         pid,
         input: end,

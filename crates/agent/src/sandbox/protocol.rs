@@ -37,6 +37,9 @@ pub struct Program {
     /// Standard streams of a container. A command that is executed in it has others.
     #[serde(default)]
     pub streams: StandardStreams,
+    /// Running container whose PID namespace a container shares, in place of one of its own.
+    #[serde(default)]
+    pub processes_of: Option<String>,
 }
 
 /// Standard streams of a container.

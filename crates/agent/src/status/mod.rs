@@ -54,6 +54,10 @@ pub fn generate(pod: &Pod, observation: &Observation<'_>, now: Timestamp) -> Val
     if !pod.spec.init_containers.is_empty() {
         status["initContainerStatuses"] = container_statuses(pod, &pod.spec.init_containers, observation);
     }
+    let ephemeral = &pod.spec.ephemeral_containers;
+    if !ephemeral.is_empty() {
+        status["ephemeralContainerStatuses"] = container_statuses(pod, ephemeral, observation);
+    }
     status
 }
 
@@ -98,8 +102,8 @@ pub fn rejected(reason: &str, message: &str) -> Value {
 fn container_statuses(pod: &Pod, specs: &[Container], observation: &Observation<'_>) -> Value {
     let status_of = |spec: &Container| -> Option<Value> {
         let container = observation.containers.get(&spec.name)?;
-        let is_main = pod.spec.containers.iter().any(|main| main.name == spec.name);
-        let is_completed_init = !is_main && !container.is_restartable && container.is_init_complete();
+        let is_init = pod.spec.init_containers.iter().any(|init| init.name == spec.name);
+        let is_completed_init = is_init && !container.is_restartable && container.is_init_complete();
         let image = container.image.as_ref();
         let mut status = json!({
             "name": spec.name,

@@ -2,6 +2,7 @@
 //! binary is its own agent and sandbox program, so it has no test harness.
 
 mod cluster;
+mod ephemeral_containers;
 mod image_pulls;
 mod images;
 mod limits;
@@ -112,6 +113,9 @@ fn run_all(filter: Option<&str>) -> Outcome {
             streams::interactive_pods_run_and_are_removed,
             streams::ports_are_forwarded,
             streams::streams_need_the_right_to_create,
+            ephemeral_containers::debug_container_joins_a_running_pod,
+            ephemeral_containers::debug_container_sees_the_processes_of_its_target,
+            ephemeral_containers::kubectl_debug_attaches,
             volumes::volumes_are_filled_shared_and_refreshed,
             volumes::pod_waits_for_missing_source,
             volumes::security_context_applies,

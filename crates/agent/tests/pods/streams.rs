@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::cluster::{Cluster, check, container, is_ready};
 
-const POD: &str = "streams";
+pub const POD: &str = "streams";
 /// Bytes that pass through a command.
 const BULK_BYTES: usize = 10 << 20;
 /// Pause between attempts.
@@ -20,15 +20,15 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Transport of a kubectl, which selects it by environment variables.
 #[derive(Clone, Copy, Debug)]
-enum Transport {
+pub enum Transport {
     WebSocket,
     Spdy,
 }
 
 impl Transport {
-    const ALL: [Self; 2] = [Self::WebSocket, Self::Spdy];
+    pub const ALL: [Self; 2] = [Self::WebSocket, Self::Spdy];
 
-    fn kubectl(self, cluster: &Cluster, arguments: &[&str]) -> Command {
+    pub fn kubectl(self, cluster: &Cluster, arguments: &[&str]) -> Command {
         let mut command = Command::new("kubectl");
         let uses_websocket = matches!(self, Self::WebSocket).to_string();
         command
@@ -65,7 +65,7 @@ impl Drop for Running {
     }
 }
 
-fn has_kubectl() -> bool {
+pub fn has_kubectl() -> bool {
     let found = Command::new("kubectl")
         .args(["version", "--client"])
         .output()
@@ -77,7 +77,7 @@ fn has_kubectl() -> bool {
 }
 
 /// Creates the Pod of these tests, unless it exists.
-async fn prepare(cluster: &Cluster) -> Outcome {
+pub async fn prepare(cluster: &Cluster) -> Outcome {
     fs::create_dir_all(cluster.path("home"))?;
     let path = format!("{}/{POD}", crate::cluster::PODS);
     if cluster.client.get::<Value>(&path).await.is_err() {

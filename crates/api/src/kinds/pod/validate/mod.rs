@@ -1,6 +1,7 @@
 //! Validation of new Pods.
 
 mod container;
+mod ephemeral;
 mod host_users;
 mod ids;
 
@@ -8,7 +9,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::CONTAINER_LISTS;
+use super::{CONTAINER_LISTS, EPHEMERAL_CONTAINERS};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm, push_faults};
 use crate::machinery::tree::{child, entries, flag_if_set, is_set, items, number, text, texts};
@@ -17,7 +18,12 @@ use crate::machinery::{ip, names};
 /// Validates a new Pod.
 pub fn validate_pod(pod: &Value) -> FieldErrors {
     let mut errors = metadata::validate(pod, NameForm::DnsSubdomain, true);
-    validate_spec(&mut errors, child(pod, "spec"), &Path::new("spec"));
+    let (spec, path) = (child(pod, "spec"), Path::new("spec"));
+    validate_spec(&mut errors, spec, &path);
+    if !items(spec, EPHEMERAL_CONTAINERS).is_empty() {
+        let path = path.child(EPHEMERAL_CONTAINERS);
+        errors.push(FieldError::forbidden(&path, "cannot be set on create"));
+    }
     errors
 }
 
@@ -34,6 +40,13 @@ pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path)
             container::validate(errors, container, &volumes, &mut seen, &path);
         }
     }
+    ephemeral::validate(
+        errors,
+        spec,
+        &volumes,
+        &mut seen,
+        &path.child(EPHEMERAL_CONTAINERS),
+    );
     validate_choices(errors, spec, path);
     host_users::validate(errors, spec, path);
     ids::validate(errors, spec, path);
