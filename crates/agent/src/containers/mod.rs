@@ -227,6 +227,7 @@ impl Containers {
                 exit_code: 137,
                 signal: Some(libc::SIGKILL),
                 reason: "ContainerStatusUnknown".into(),
+                message: String::new(),
                 started_at: since,
                 finished_at: now,
             };

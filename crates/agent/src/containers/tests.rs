@@ -11,6 +11,7 @@ fn terminated(exit_code: i32, started: i64, finished: i64) -> Terminated {
         exit_code,
         signal: None,
         reason: "Error".into(),
+        message: String::new(),
         started_at: at(started),
         finished_at: at(finished),
     }

@@ -44,6 +44,9 @@ pub struct Container {
     pub tty: bool,
     /// Container whose processes an ephemeral container sees, or "".
     pub target_container_name: String,
+    pub termination_message_path: String,
+    /// `File` or `FallbackToLogsOnError`.
+    pub termination_message_policy: String,
 }
 
 impl Container {

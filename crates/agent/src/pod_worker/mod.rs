@@ -11,6 +11,7 @@ mod start_container;
 mod status;
 mod terminate;
 mod termination;
+mod termination_message;
 mod user_namespace;
 mod volumes;
 
@@ -103,7 +104,7 @@ pub(crate) async fn run(
         }
     };
     if let Some(leftover) = leftover {
-        worker.adopt(leftover);
+        worker.adopt(leftover).await;
     }
     let reason = worker.sync_until_end(&mut desired).await;
     worker.end(reason, &mut desired).await;
@@ -161,7 +162,7 @@ impl PodWorker {
     }
 
     /// Continues with the sandbox and the containers that an earlier agent started.
-    fn adopt(&mut self, leftover: Leftover) {
+    async fn adopt(&mut self, leftover: Leftover) {
         let checkpoint = self.context.directory.read_checkpoint().unwrap_or_default();
         self.containers.restore(checkpoint.clone());
         self.written_checkpoint = checkpoint;
@@ -183,7 +184,10 @@ impl PodWorker {
                     self.containers.adopt_running(name, *started_at);
                     self.begin_run(name, *started_at, true);
                 }
-                ContainerState::Ended(exit) => self.containers.adopt_terminated(name, terminated(exit)),
+                ContainerState::Ended(exit) => {
+                    let message = self.termination_message(name, exit.code).await;
+                    self.containers.adopt_terminated(name, terminated(exit, message));
+                }
             }
         }
         // The earlier agent may have ended between the checkpoint and the start of a container.
@@ -239,7 +243,7 @@ impl PodWorker {
 
     async fn handle_sandbox_event(&mut self, event: SandboxEvent) {
         match event {
-            SandboxEvent::ContainerExited { name, exit } => self.container_exited(&name, &exit),
+            SandboxEvent::ContainerExited { name, exit } => self.container_exited(&name, &exit).await,
             SandboxEvent::SandboxExited => {
                 tracing::warn!(pod = %self.context.key, "sandbox killed by another process");
                 self.containers.mark_all_lost(Timestamp::now());

@@ -95,6 +95,8 @@ impl ContainerStart<'_> {
             &agent.state.seccomp_profiles(),
             self.users,
         )?;
+        let message_file = self.termination_mount(&confinement)?;
+        confinement.mounts.extend(message_file);
         confinement.staging = self.context.directory.staging()?;
         confinement.cgroups = self.create_cgroups()?;
         let entrypoint = match self.image {

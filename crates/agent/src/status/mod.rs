@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::containers::{Containers, Phase, State, Terminated, TrackedContainer};
 use crate::object::{Container, Pod};
 use crate::rfc3339::whole_seconds;
+use crate::termination_message;
 
 use conditions::conditions;
 
@@ -100,6 +101,7 @@ pub fn rejected(reason: &str, message: &str) -> Value {
 }
 
 fn container_statuses(pod: &Pod, specs: &[Container], observation: &Observation<'_>) -> Value {
+    let message_bytes_max = termination_message::bytes_max(pod.spec.all_containers().count());
     let status_of = |spec: &Container| -> Option<Value> {
         let container = observation.containers.get(&spec.name)?;
         let is_init = pod.spec.init_containers.iter().any(|init| init.name == spec.name);
@@ -112,17 +114,17 @@ fn container_statuses(pod: &Pod, specs: &[Container], observation: &Observation<
             "restartCount": container.restarts,
             "ready": container.is_ready || is_completed_init,
             "started": container.is_started,
-            "state": state(container),
+            "state": state(container, message_bytes_max),
         });
         if let Some(last) = &container.last {
-            status["lastState"] = json!({"terminated": terminated(last)});
+            status["lastState"] = json!({"terminated": terminated(last, message_bytes_max)});
         }
         Some(status)
     };
     specs.iter().filter_map(status_of).collect()
 }
 
-fn state(container: &TrackedContainer) -> Value {
+fn state(container: &TrackedContainer, message_bytes_max: usize) -> Value {
     match &container.state {
         State::Waiting { reason, message, .. } => {
             let mut waiting = Map::from_iter([("reason".to_owned(), Value::from(*reason))]);
@@ -132,17 +134,20 @@ fn state(container: &TrackedContainer) -> Value {
             json!({"waiting": waiting})
         }
         State::Running { since } => json!({"running": {"startedAt": whole_seconds(*since)}}),
-        State::Terminated(state) => json!({"terminated": terminated(state)}),
+        State::Terminated(state) => json!({"terminated": terminated(state, message_bytes_max)}),
     }
 }
 
-fn terminated(state: &Terminated) -> Value {
+fn terminated(state: &Terminated, message_bytes_max: usize) -> Value {
     let mut value = json!({
         "exitCode": state.exit_code,
         "reason": state.reason,
         "finishedAt": whole_seconds(state.finished_at),
         "startedAt": whole_seconds(state.started_at),
     });
+    if !state.message.is_empty() {
+        value["message"] = termination_message::truncated(&state.message, message_bytes_max).into();
+    }
     if let Some(signal) = state.signal {
         value["signal"] = signal.into();
     }
