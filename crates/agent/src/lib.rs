@@ -71,6 +71,7 @@ pub mod status;
 mod status_writer;
 mod stop_signal;
 mod sync_loop;
+mod sysctls;
 mod termination_message;
 pub mod user_namespaces;
 pub mod volumes;

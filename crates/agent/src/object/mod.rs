@@ -17,7 +17,7 @@ use serde_json::Value;
 pub use container::{Container, EnvFrom, EnvSource, EnvVar, FieldRef, KeyRef};
 pub use handler::{Lifecycle, LifecycleHandler, Sleep};
 pub use security::{
-    Capabilities, PodSecurityContext, ResourceFieldRef, Resources, SeccompProfile, SecurityContext,
+    Capabilities, PodSecurityContext, ResourceFieldRef, Resources, SeccompProfile, SecurityContext, Sysctl,
 };
 pub use volume::{
     DownwardItem, DownwardSource, EmptyDir, FileSource, HostPath, KeyToPath, Projected, Projection,

@@ -200,17 +200,12 @@ impl PodWorker {
 
     /// Stop signal of the container, or else of its image, or else SIGTERM.
     fn stop_signal(&self, name: &str) -> Signal {
-        let lifecycle = self
-            .context
-            .container(name)
-            .and_then(|container| container.lifecycle.as_ref());
-        let own = lifecycle.and_then(|lifecycle| lifecycle.stop_signal.as_deref());
+        let spec = self.context.container(name);
         let image = self
             .containers
             .get(name)
             .and_then(|container| container.image.as_ref());
-        let named = own.or_else(|| image?.stop_signal.as_deref());
-        named.and_then(stop_signal::parse).unwrap_or(Signal::TERM)
+        stop_signal::of_container(spec, image.and_then(|image| image.stop_signal.as_deref()))
     }
 
     fn handler_runner(&self, name: &str) -> Option<HandlerRunner> {

@@ -13,6 +13,7 @@ use crate::resolv_conf::{for_pod, kernel_hostname};
 use crate::runtime::{Executor, RuntimeError, Sandbox, SandboxEvent};
 use crate::sandbox;
 use crate::state_directory::{Record, StateError};
+use crate::sysctls::{self, ForbiddenSysctl};
 use crate::user_namespaces::owners::PodUsers;
 use crate::user_namespaces::{Holder, UserNamespaceError};
 
@@ -44,6 +45,9 @@ pub(super) enum SandboxError {
     /// The user namespace cannot be created.
     #[error(transparent)]
     Users(#[from] UserNamespaceError),
+    /// A static Pod has a sysctl that is not safe. The agent rejects other Pods with one.
+    #[error(transparent)]
+    Sysctl(#[from] ForbiddenSysctl),
     /// The agent shuts down.
     #[error("this process is ending")]
     Shutdown,
@@ -164,6 +168,7 @@ impl PodSandbox {
             hidden: agent.settings.hidden_paths(),
             namespaces_of: holder.as_ref().map(Holder::pid),
             images,
+            sysctls: sysctls::of_pod(&pod.spec)?,
         };
         self.write_files(context, settings.hostname.as_deref())?;
         let started = Sandbox::start(&context.directory, &settings, namespace.as_ref()).await?;

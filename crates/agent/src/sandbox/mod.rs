@@ -26,6 +26,7 @@ mod session_server;
 mod terminal;
 mod user_namespace;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -75,6 +76,9 @@ pub struct Settings {
     /// Directory of the image store; `None` for a node without one.
     #[serde(default)]
     pub images: Option<PathBuf>,
+    /// Sysctls of the Pod by name, with dots.
+    #[serde(default)]
+    pub sysctls: BTreeMap<String, String>,
 }
 
 /// Runs the first process: leaves the agent's namespaces, starts process 1, and exits.
@@ -141,6 +145,9 @@ fn init(settings: &str) -> io::Result<()> {
     remove_stale_socket(&session_socket)?;
     let session_listener = UnixListener::bind(&session_socket)?;
     pod_mounts::prepare(&settings)?;
+    for (name, value) in &settings.sysctls {
+        write_sysctl(name, value)?;
+    }
     if let Some(hostname) = &settings.hostname {
         rustix::system::sethostname(hostname.as_bytes())?;
     }
@@ -152,6 +159,13 @@ fn init(settings: &str) -> io::Result<()> {
     stdout.flush()?;
     detach_stdout()?;
     processes.reap_forever()
+}
+
+/// Writes a sysctl of the namespaces of this process. The agent permits safe names only.
+fn write_sysctl(name: &str, value: &str) -> io::Result<()> {
+    let path = Path::new("/proc/sys").join(name.replace('.', "/"));
+    std::fs::write(path, value)
+        .map_err(|error| context::with_context(&format!("sysctl {name}={value}"), &error))
 }
 
 fn remove_stale_socket(socket: &Path) -> io::Result<()> {

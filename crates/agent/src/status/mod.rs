@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::containers::{Containers, Phase, State, Terminated, TrackedContainer};
 use crate::object::{Container, Pod};
 use crate::rfc3339::whole_seconds;
-use crate::termination_message;
+use crate::{stop_signal, termination_message};
 
 use conditions::conditions;
 
@@ -116,6 +116,11 @@ fn container_statuses(pod: &Pod, specs: &[Container], observation: &Observation<
             "started": container.is_started,
             "state": state(container, message_bytes_max),
         });
+        if container.is_running() {
+            let of_image = image.and_then(|image| image.stop_signal.as_deref());
+            let signal = stop_signal::of_container(Some(spec), of_image);
+            status["stopSignal"] = stop_signal::name(signal).into();
+        }
         if let Some(last) = &container.last {
             status["lastState"] = json!({"terminated": terminated(last, message_bytes_max)});
         }

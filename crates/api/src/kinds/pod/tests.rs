@@ -400,3 +400,80 @@ fn rejects_ephemeral_containers_of_new_and_static_pods() {
     assert_eq!(errors.len(), 1);
     assert_eq!(errors[0].reason.as_str(), "FieldValueForbidden");
 }
+
+#[test]
+fn stop_signals_depend_on_the_operating_system() {
+    let causes = |os: Value, signal: &str| {
+        causes_of(json!({"os": os, "containers": [{"name": "c", "image": "x",
+            "lifecycle": {"stopSignal": signal}}]}))
+    };
+    let linux = json!({"name": "linux"});
+    for signal in ["SIGUSR1", "SIGRTMIN", "SIGRTMIN+15", "SIGRTMAX-14", "SIGRTMAX"] {
+        assert!(causes(linux.clone(), signal).is_empty(), "{signal}");
+    }
+    let field = "spec.containers[0].lifecycle.stopSignal";
+    for signal in ["USR1", "SIGRTMIN+16", "SIGRTMIN+01", "SIGNONE"] {
+        assert_eq!(
+            causes(linux.clone(), signal),
+            [format!("FieldValueNotSupported {field}")]
+        );
+    }
+    assert_eq!(
+        causes(Value::Null, "SIGTERM"),
+        [format!("FieldValueForbidden {field}")]
+    );
+}
+
+#[test]
+fn rejects_invalid_sysctls() {
+    let causes = |sysctls: Value| {
+        causes_of(
+            json!({"hostNetwork": true, "securityContext": {"sysctls": sysctls},
+            "containers": [{"name": "c", "image": "x"}]}),
+        )
+    };
+    let named = |name: &str| json!({"name": name, "value": "1"});
+    assert!(causes(json!([named("kernel.shm_rmid_forced")])).is_empty());
+    let all = [
+        named(""),
+        named("a..b"),
+        named("kernel.sem"),
+        named("kernel.sem"),
+        named("net/ipv4/tcp_syncookies"),
+    ];
+    let at = |reason: &str, index: usize| format!("{reason} spec.securityContext.sysctls[{index}].name");
+    assert_eq!(
+        causes(json!(all)),
+        [
+            at("FieldValueRequired", 0),
+            at("FieldValueInvalid", 1),
+            at("FieldValueDuplicate", 3),
+            at("FieldValueInvalid", 4),
+        ]
+    );
+}
+
+#[test]
+fn overriding_host_name_excludes_other_names() {
+    let causes = |fields: Value| {
+        let mut spec = json!({"containers": [{"name": "c", "image": "x"}]});
+        for (field, value) in fields.as_object().unwrap() {
+            spec[field] = value.clone();
+        }
+        causes_of(spec)
+    };
+    assert!(causes(json!({"hostnameOverride": "a.b.example"})).is_empty());
+    let field = "spec.hostnameOverride";
+    assert_eq!(
+        causes(json!({"hostnameOverride": "A_b"})),
+        [format!("FieldValueInvalid {field}")]
+    );
+    assert_eq!(
+        causes(json!({"hostnameOverride": "a".repeat(65)})),
+        [format!("FieldValueTooLong {field}")]
+    );
+    for other in ["hostNetwork", "setHostnameAsFQDN"] {
+        let causes = causes(json!({"hostnameOverride": "a", other: true}));
+        assert_eq!(causes, [format!("FieldValueForbidden {field}")]);
+    }
+}
