@@ -36,6 +36,7 @@ pub mod containers;
 mod context;
 pub mod echo;
 pub mod environment;
+mod ephemeral_storage;
 pub mod events;
 mod hosts_file;
 mod image_puller;

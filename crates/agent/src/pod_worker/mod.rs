@@ -9,6 +9,7 @@ mod sandbox;
 mod start;
 mod start_container;
 mod status;
+mod storage_monitor;
 mod terminate;
 mod termination;
 mod termination_message;
@@ -38,6 +39,7 @@ use container_runs::{ContainerRuns, terminated};
 use image::ImageSearches;
 use sandbox::{AdoptedState, PodSandbox};
 use status::PodStatus;
+use storage_monitor::StorageMonitor;
 use volumes::PodVolumes;
 
 /// State that a Pod should have.
@@ -71,6 +73,7 @@ struct PodWorker {
     runs: ContainerRuns,
     images: ImageSearches,
     status: PodStatus,
+    storage: StorageMonitor,
     /// Last checkpoint of the containers on disk.
     written_checkpoint: Checkpoint,
 }
@@ -119,6 +122,8 @@ enum EndReason {
     Removal,
     /// All containers have terminated and do not restart.
     Completion,
+    /// The Pod exceeds a limit of its disk usage.
+    Eviction,
     /// The agent shuts down.
     AgentShutdown,
 }
@@ -154,6 +159,12 @@ impl PodWorker {
             runs: ContainerRuns::new(),
             images: ImageSearches::default(),
             status: PodStatus::new(&context, mirror, now),
+            // As upstream: static Pods are critical and are not evicted.
+            storage: if context.is_static {
+                StorageMonitor::none()
+            } else {
+                StorageMonitor::start(&context.pod, context.directory.clone())
+            },
             written_checkpoint: Checkpoint::new(),
             context,
         };
@@ -228,6 +239,10 @@ impl PodWorker {
                 event = self.sandbox.next_event() => self.handle_sandbox_event(event).await,
                 message = self.runs.next_message() => self.handle_run_message(message),
                 Some(found) = self.images.next() => self.handle_found_image(found),
+                eviction = self.storage.eviction() => {
+                    self.status.eviction = Some(eviction);
+                    return EndReason::Eviction;
+                }
                 () = sleep_until(due) => self.start_due().await,
             }
         }

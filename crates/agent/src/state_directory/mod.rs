@@ -277,6 +277,11 @@ impl PodDirectory {
         self.path.join("termination").join(container.replace('/', "_"))
     }
 
+    /// Directories on disk that a container fills: writable layers and logs.
+    pub fn container_storage(&self, container: &str) -> [PathBuf; 2] {
+        [self.writable_layers(container), self.logs(container)]
+    }
+
     /// Directory of the volumes.
     pub fn volumes(&self) -> PathBuf {
         self.path.join("volumes")
@@ -287,12 +292,16 @@ impl PodDirectory {
     /// # Errors
     /// [`StateError::File`].
     pub fn prepare_writable_layer(&self, container: &str, run: u32) -> Result<PathBuf, StateError> {
-        // As for logs, a slash must not lead to another directory.
-        let of_container = self.path.join("writable").join(container.replace('/', "_"));
+        let of_container = self.writable_layers(container);
         removal::remove_tree(&of_container).map_err(|source| file_error(&of_container, source))?;
         let path = of_container.join(run.to_string());
         create_private(&path)?;
         Ok(path)
+    }
+
+    fn writable_layers(&self, container: &str) -> PathBuf {
+        // As for logs, a slash must not lead to another directory.
+        self.path.join("writable").join(container.replace('/', "_"))
     }
 
     /// Creates an empty directory for sandboxes before 0.2.

@@ -100,6 +100,22 @@ pub fn rejected(reason: &str, message: &str) -> Value {
     json!({"phase": Phase::Failed.as_str(), "reason": reason, "message": message})
 }
 
+/// Changes a status to that of a Pod that was evicted at a time.
+pub fn set_evicted(status: &mut Value, message: &str, at: Timestamp) {
+    status["phase"] = Phase::Failed.as_str().into();
+    status["reason"] = "Evicted".into();
+    status["message"] = message.into();
+    if let Some(conditions) = status["conditions"].as_array_mut() {
+        conditions.push(json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "TerminationByKubelet",
+            "message": message,
+            "lastTransitionTime": whole_seconds(at),
+        }));
+    }
+}
+
 fn container_statuses(pod: &Pod, specs: &[Container], observation: &Observation<'_>) -> Value {
     let message_bytes_max = termination_message::bytes_max(pod.spec.all_containers().count());
     let status_of = |spec: &Container| -> Option<Value> {

@@ -202,3 +202,16 @@ fn written_status_is_recognized_despite_foreign_additions() {
         assert!(!contains(&changed, &written), "{pointer}");
     }
 }
+
+#[test]
+fn evicted_pod_has_failed() {
+    let mut status = status(&pod(json!({})), &containers(), &[]);
+    set_evicted(&mut status, "too much", at(5));
+    assert_eq!(
+        (&status["phase"], &status["reason"], &status["message"]),
+        (&json!("Failed"), &json!("Evicted"), &json!("too much"))
+    );
+    let disruption = condition_of(&status, "DisruptionTarget");
+    assert_eq!(disruption["reason"], "TerminationByKubelet");
+    assert_eq!(disruption["lastTransitionTime"], whole_seconds(at(5)));
+}

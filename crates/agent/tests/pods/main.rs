@@ -101,6 +101,7 @@ fn run_all(filter: Option<&str>) -> Outcome {
             restarts::pods_restart_after_a_reboot,
             limits::exceeding_memory_kills_the_container,
             limits::fork_bomb_is_contained,
+            limits::exceeding_the_disk_limit_evicts_the_pod,
             logs::api_server_returns_logs,
             logs::following_ends_with_the_container,
             logs::rejects_clients_without_certificate,
