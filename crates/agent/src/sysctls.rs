@@ -31,14 +31,18 @@ pub(crate) struct ForbiddenSysctl {
     name: String,
 }
 
-/// Returns the sysctls of a Pod by name, with dots. Those of the host network stay as they are.
+/// Returns the sysctls of a Pod by name, with dots.
 ///
 /// # Errors
 /// [`ForbiddenSysctl`] for the first one that is not safe, or not of a namespace of the Pod.
 pub(crate) fn of_pod(spec: &PodSpec) -> Result<BTreeMap<String, String>, ForbiddenSysctl> {
     let permitted = |Sysctl { name, value }: &Sysctl| {
         let dotted = name.replace('/', ".");
-        let is_of_host = spec.host_network && dotted.starts_with("net.");
+        let is_of_host = if dotted.starts_with("net.") {
+            spec.host_network
+        } else {
+            spec.host_ipc
+        };
         if !SAFE.contains(&dotted.as_str()) || is_of_host {
             return Err(ForbiddenSysctl { name: name.clone() });
         }

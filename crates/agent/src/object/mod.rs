@@ -81,6 +81,8 @@ pub struct PodSpec {
     #[serde(deserialize_with = "null_as_default")]
     pub os: PodOs,
     pub host_network: bool,
+    #[serde(rename = "hostIPC")]
+    pub host_ipc: bool,
     pub host_users: Option<bool>,
     pub hostname: String,
     /// Host name as the Pod sees it. Names in DNS do not follow it.

@@ -168,6 +168,7 @@ impl PodSandbox {
             hidden: agent.settings.hidden_paths(),
             namespaces_of: holder.as_ref().map(Holder::pid),
             images,
+            shares_ipc: pod.spec.host_ipc,
             sysctls: sysctls::of_pod(&pod.spec)?,
         };
         self.write_files(context, settings.hostname.as_deref())?;

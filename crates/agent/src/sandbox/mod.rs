@@ -76,6 +76,9 @@ pub struct Settings {
     /// Directory of the image store; `None` for a node without one.
     #[serde(default)]
     pub images: Option<PathBuf>,
+    /// Set if the Pod shares the IPC namespace of the node.
+    #[serde(default)]
+    pub shares_ipc: bool,
     /// Sysctls of the Pod by name, with dots.
     #[serde(default)]
     pub sysctls: BTreeMap<String, String>,
@@ -107,8 +110,10 @@ fn enter_and_start(settings: &str) -> io::Result<()> {
     // This must precede the change of the mount namespace in which the executable is.
     let executable = executable::mount_read_only();
     let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWPID;
-    match serde_json::from_str::<Settings>(settings)?.namespaces_of {
+    let parsed: Settings = serde_json::from_str(settings)?;
+    match parsed.namespaces_of {
         Some(holder) => enter_namespaces(holder)?,
+        None if parsed.shares_ipc => flags |= UnshareFlags::NEWUTS,
         None => flags |= UnshareFlags::NEWUTS | UnshareFlags::NEWIPC,
     }
     // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.

@@ -92,6 +92,9 @@ pub struct Confinement {
     /// Set if the first process of the container has the PID 1, and sees the processes of its container only.
     #[serde(default)]
     pub has_own_processes: bool,
+    /// Set if `/dev/shm` is that of the node, as for a Pod that shares its IPC namespace.
+    #[serde(default)]
+    pub has_node_memory: bool,
 }
 
 /// Root file system of a container from an image.

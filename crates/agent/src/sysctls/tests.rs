@@ -41,5 +41,8 @@ fn rejects_other_sysctls_and_those_of_the_host() {
         );
     }
     assert!(of_pod(&spec(true, &["net.ipv4.tcp_syncookies"])).is_err());
-    assert!(of_pod(&spec(true, &["kernel.shm_rmid_forced"])).is_ok());
+    let mut shared = spec(true, &["kernel.shm_rmid_forced"]);
+    assert!(of_pod(&shared).is_ok());
+    shared.host_ipc = true;
+    assert!(of_pod(&shared).is_err());
 }

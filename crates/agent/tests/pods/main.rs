@@ -7,6 +7,7 @@ mod image_pulls;
 mod images;
 mod limits;
 mod logs;
+mod namespaces;
 mod probes;
 mod restarts;
 mod static_pods;
@@ -118,6 +119,8 @@ fn run_all(filter: Option<&str>) -> Outcome {
             ephemeral_containers::debug_container_joins_a_running_pod,
             ephemeral_containers::debug_container_sees_the_processes_of_its_target,
             ephemeral_containers::kubectl_debug_attaches,
+            namespaces::host_ipc_is_that_of_the_node,
+            namespaces::safe_sysctls_apply_to_the_pod,
             volumes::volumes_are_filled_shared_and_refreshed,
             volumes::pod_waits_for_missing_source,
             volumes::security_context_applies,
