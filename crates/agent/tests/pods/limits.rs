@@ -70,10 +70,10 @@ async fn evicted(
     empty_dir: Value,
     limit: &str,
 ) -> Result<String, Box<dyn std::error::Error>> {
-    let script = "head -c 10485760 /dev/zero >/data/file; sleep 1000";
+    let script = "head -c 10485760 /dev/zero >/tmp/data/file; sleep 1000";
     let fields = json!({
         "resources": {"limits": {"ephemeral-storage": limit}},
-        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        "volumeMounts": [{"name": "data", "mountPath": "/tmp/data"}],
     });
     let spec = json!({
         "containers": [container("a", script, fields)],
