@@ -183,6 +183,7 @@ pub fn confinement(
         users: users.map(|users| users.ids),
         root: None,
         has_own_processes: false,
+        has_node_memory: pod.spec.host_ipc,
     })
 }
 

@@ -36,6 +36,7 @@ pub mod containers;
 mod context;
 pub mod echo;
 pub mod environment;
+mod ephemeral_storage;
 pub mod events;
 mod hosts_file;
 mod image_puller;
@@ -72,6 +73,8 @@ pub mod status;
 mod status_writer;
 mod stop_signal;
 mod sync_loop;
+mod sysctls;
+mod termination_message;
 pub mod user_namespaces;
 pub mod volumes;
 

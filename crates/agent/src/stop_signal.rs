@@ -2,15 +2,18 @@
 
 use rustix::process::Signal;
 
+use crate::object::Container;
+
 #[cfg(test)]
 mod tests;
 
 /// Names without `SIG`.
-const NAMES: [(&str, Signal); 31] = [
+const NAMES: [(&str, Signal); 34] = [
     ("ABRT", Signal::ABORT),
     ("ALRM", Signal::ALARM),
     ("BUS", Signal::BUS),
     ("CHLD", Signal::CHILD),
+    ("CLD", Signal::CHILD),
     ("CONT", Signal::CONT),
     ("FPE", Signal::FPE),
     ("HUP", Signal::HUP),
@@ -25,6 +28,7 @@ const NAMES: [(&str, Signal); 31] = [
     ("PWR", Signal::POWER),
     ("QUIT", Signal::QUIT),
     ("SEGV", Signal::SEGV),
+    ("STKFLT", Signal::STKFLT),
     ("STOP", Signal::STOP),
     ("SYS", Signal::SYS),
     ("TERM", Signal::TERM),
@@ -38,7 +42,33 @@ const NAMES: [(&str, Signal); 31] = [
     ("VTALRM", Signal::VTALARM),
     ("WINCH", Signal::WINCH),
     ("XCPU", Signal::XCPU),
+    ("XFSZ", Signal::XFSZ),
 ];
+/// Highest distance to the first signal in real time in a name of the API.
+const REAL_TIME_DISTANCE_MAX: i32 = 15;
+
+/// Name of a signal in the API, such as `SIGQUIT` or `SIGRTMIN+3`.
+pub(crate) fn name(signal: Signal) -> String {
+    if let Some((name, _)) = NAMES.iter().find(|(_, known)| *known == signal) {
+        return format!("SIG{name}");
+    }
+    let raw = signal.as_raw();
+    let (above, below) = (raw - libc::SIGRTMIN(), libc::SIGRTMAX() - raw);
+    match (above, below) {
+        (0, _) => "SIGRTMIN".to_owned(),
+        (_, 0) => "SIGRTMAX".to_owned(),
+        (above, _) if above <= REAL_TIME_DISTANCE_MAX => format!("SIGRTMIN+{above}"),
+        (_, below) => format!("SIGRTMAX-{below}"),
+    }
+}
+
+/// Stop signal of a container: its own, or else that of its image, or else SIGTERM.
+pub(crate) fn of_container(container: Option<&Container>, of_image: Option<&str>) -> Signal {
+    let lifecycle = container.and_then(|container| container.lifecycle.as_ref());
+    let own = lifecycle.and_then(|lifecycle| lifecycle.stop_signal.as_deref());
+    own.or(of_image).and_then(parse).unwrap_or(Signal::TERM)
+}
+
 /// Parses `SIGQUIT`, `QUIT`, `3`, `SIGRTMIN+3` or `SIGRTMAX-1`. Returns `None` for another text.
 pub(crate) fn parse(text: &str) -> Option<Signal> {
     let upper = text.trim().to_ascii_uppercase();

@@ -22,7 +22,7 @@ use crate::rfc3339::whole_seconds;
 use crate::settings::ShutdownPolicy;
 use crate::state_directory::Record;
 use crate::static_pods::StaticPods;
-use crate::{network, pod_api, status};
+use crate::{network, pod_api, status, sysctls};
 
 /// Events of the Pod watch that wait for dispatch.
 const EVENTS_WAITING_MAX: usize = 256;
@@ -179,6 +179,12 @@ impl SyncLoop {
         if !pod.spec.os.is_supported() && !pod.is_terminating() {
             let message = "Failed to admit pod as the OS field doesn't match node OS";
             return self.reject(&key, &pod, "PodOSNotSupported", message).await;
+        }
+        if let Err(forbidden) = sysctls::of_pod(&pod.spec)
+            && !pod.is_terminating()
+        {
+            let message = forbidden.to_string();
+            return self.reject(&key, &pod, "SysctlForbidden", &message).await;
         }
         let pods_max = self.context.settings.pods_max;
         if self.workers.len() >= pods_max {

@@ -38,6 +38,9 @@ pub struct Terminated {
     pub signal: Option<i32>,
     /// `Completed`, `Error`, `OOMKilled` or `ContainerStatusUnknown`.
     pub reason: Cow<'static, str>,
+    /// Message of the container, or "".
+    #[serde(default)]
+    pub message: String,
     /// Start time.
     #[serde(with = "rfc3339")]
     pub started_at: Timestamp,

@@ -41,7 +41,8 @@ impl Phase {
 /// Containers of a Pod.
 ///
 /// Init containers run one after the other, then the main containers run concurrently. Restartable init containers
-/// (sidecars) keep running, and terminate after the main containers in reverse order.
+/// (sidecars) keep running, and terminate after the main containers in reverse order. Ephemeral containers start at any time,
+/// never restart, and do not affect the phase.
 #[derive(Clone, Debug)]
 pub struct Containers {
     /// Pod name in messages: `name_namespace(uid)`.
@@ -53,6 +54,8 @@ pub struct Containers {
     pub init: Vec<TrackedContainer>,
     /// Main containers.
     pub main: Vec<TrackedContainer>,
+    /// Ephemeral containers.
+    ephemeral: Vec<TrackedContainer>,
 }
 
 impl Containers {
@@ -69,6 +72,14 @@ impl Containers {
             is_terminating: false,
             init,
             main,
+            ephemeral: Vec::new(),
+        }
+    }
+
+    /// Adds an ephemeral container, unless there is one of that name.
+    pub fn add_ephemeral(&mut self, container: TrackedContainer) {
+        if self.get(&container.name).is_none() {
+            self.ephemeral.push(container);
         }
     }
 
@@ -148,13 +159,14 @@ impl Containers {
     /// Records the termination of a container, which then waits for its restart or stays terminated.
     pub fn mark_terminated(&mut self, name: &str, terminated: Terminated) {
         let is_init = self.init.iter().any(|container| container.name == name);
+        let is_ephemeral = self.ephemeral.iter().any(|container| container.name == name);
         let has_work = !self.is_complete();
         let (policy, is_terminating, pod) = (self.policy, self.is_terminating, self.pod.clone());
         let Some(container) = self.get_mut(name) else {
             return;
         };
         let restarts = match policy {
-            _ if is_terminating => false,
+            _ if is_terminating || is_ephemeral => false,
             _ if container.is_restartable => has_work,
             RestartPolicy::Always if is_init => terminated.exit_code != 0,
             RestartPolicy::Always => true,
@@ -215,6 +227,7 @@ impl Containers {
                 exit_code: 137,
                 signal: Some(libc::SIGKILL),
                 reason: "ContainerStatusUnknown".into(),
+                message: String::new(),
                 started_at: since,
                 finished_at: now,
             };
@@ -224,7 +237,8 @@ impl Containers {
 
     /// Phase of the Pod.
     pub fn phase(&self) -> Phase {
-        let is_running = self.is_any_running();
+        let mut own = self.init.iter().chain(&self.main);
+        let is_running = own.any(TrackedContainer::is_running);
         match (self.has_init_failed(), self.is_complete()) {
             // Sidecars still terminate.
             (true, _) if is_running => Phase::Pending,
@@ -247,15 +261,16 @@ impl Containers {
         self.iter().find(|container| container.name == name)
     }
 
-    /// All containers, init containers first.
+    /// All containers, init containers first, ephemeral containers last.
     pub fn iter(&self) -> impl Iterator<Item = &TrackedContainer> {
-        self.init.iter().chain(&self.main)
+        self.init.iter().chain(&self.main).chain(&self.ephemeral)
     }
 
     fn get_mut(&mut self, name: &str) -> Option<&mut TrackedContainer> {
         self.init
             .iter_mut()
             .chain(&mut self.main)
+            .chain(&mut self.ephemeral)
             .find(|container| container.name == name)
     }
 
@@ -272,7 +287,7 @@ impl Containers {
     }
 
     /// Containers whose turn it is to start: during initialization the sidecars before the first incomplete init
-    /// container and that container, afterwards all others.
+    /// container and that container, afterwards all others. Ephemeral containers always.
     fn startable(&self) -> impl Iterator<Item = &TrackedContainer> {
         let is_finished = self.is_complete() || self.is_terminating;
         let current = self
@@ -288,6 +303,8 @@ impl Containers {
         let main: &[TrackedContainer] = if self.is_initialized() { &self.main } else { &[] };
         let init = self.init.iter().take(reached);
         let init = init.filter(move |container| container.is_restartable || !container.is_init_complete());
-        init.chain(main).filter(move |_| !is_finished)
+        init.chain(main)
+            .chain(&self.ephemeral)
+            .filter(move |_| !is_finished)
     }
 }

@@ -11,6 +11,7 @@ fn terminated(exit_code: i32, started: i64, finished: i64) -> Terminated {
         exit_code,
         signal: None,
         reason: "Error".into(),
+        message: String::new(),
         started_at: at(started),
         finished_at: at(finished),
     }
@@ -231,4 +232,35 @@ fn clock_set_back_does_not_delay_start() {
     pod.delay_start("a", String::new(), at(3_600));
     assert!(pod.due(at(3_500)).is_empty(), "within the longest back-off");
     assert_eq!(pod.due(at(0)), ["a"]);
+}
+
+#[test]
+fn ephemeral_containers_start_at_once_and_never_restart() {
+    let mut pod = containers(RestartPolicy::Always, &["i"], &["a"]);
+    pod.add_ephemeral(TrackedContainer::new("e", 0, at(0)));
+    assert_eq!(pod.due(at(0)), ["i", "e"]);
+    pod.mark_started("e", at(0));
+    assert_eq!(pod.phase(), Phase::Pending);
+    pod.mark_started("i", at(0));
+    pod.mark_terminated("i", terminated(0, 0, 1));
+    pod.mark_started("a", at(1));
+    pod.mark_terminated("e", terminated(1, 0, 2));
+    assert_eq!((pod.due(at(2)), pod.phase()), (vec![], Phase::Running));
+    // Known names are not tracked again.
+    pod.add_ephemeral(TrackedContainer::new("e", 0, at(3)));
+    pod.add_ephemeral(TrackedContainer::new("a", 0, at(3)));
+    assert!(pod.due(at(3)).is_empty());
+}
+
+#[test]
+fn ephemeral_containers_end_with_the_pod() {
+    let mut pod = containers(RestartPolicy::Never, &[], &["a"]);
+    pod.mark_started("a", at(0));
+    pod.add_ephemeral(TrackedContainer::new("e", 0, at(1)));
+    pod.mark_started("e", at(1));
+    pod.mark_terminated("a", terminated(0, 0, 2));
+    assert_eq!(pod.phase(), Phase::Succeeded);
+    assert_eq!(pod.next_to_stop(), ["e"]);
+    pod.add_ephemeral(TrackedContainer::new("late", 0, at(2)));
+    assert!(pod.due(at(3)).is_empty());
 }

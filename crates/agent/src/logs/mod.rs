@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::state_directory::{PodDirectory, StateDirectory};
 
+pub(crate) use entry::Entry;
 pub use reader::{ClientGone, read};
 
 #[cfg(test)]

@@ -40,6 +40,14 @@ pub struct Container {
     pub resources: Resources,
     /// Set to `Always` for sidecars among the init containers.
     pub restart_policy: Option<RestartPolicy>,
+    pub stdin: bool,
+    pub stdin_once: bool,
+    pub tty: bool,
+    /// Container whose processes an ephemeral container sees, or "".
+    pub target_container_name: String,
+    pub termination_message_path: String,
+    /// `File` or `FallbackToLogsOnError`.
+    pub termination_message_policy: String,
 }
 
 impl Container {

@@ -19,7 +19,7 @@ pub use container::{Container, EnvFrom, EnvSource, EnvVar, FieldRef, KeyRef};
 pub use handler::{Lifecycle, LifecycleHandler, Sleep};
 pub use port::ContainerPort;
 pub use security::{
-    Capabilities, PodSecurityContext, ResourceFieldRef, Resources, SeccompProfile, SecurityContext,
+    Capabilities, PodSecurityContext, ResourceFieldRef, Resources, SeccompProfile, SecurityContext, Sysctl,
 };
 pub use volume::{
     DownwardItem, DownwardSource, EmptyDir, FileSource, HostPath, KeyToPath, Projected, Projection,
@@ -83,6 +83,8 @@ pub struct PodSpec {
     #[serde(deserialize_with = "null_as_default")]
     pub os: PodOs,
     pub host_network: bool,
+    #[serde(rename = "hostIPC")]
+    pub host_ipc: bool,
     pub host_users: Option<bool>,
     pub hostname: String,
     /// Host name as the Pod sees it. Names in DNS do not follow it.
@@ -100,6 +102,8 @@ pub struct PodSpec {
     pub containers: Vec<Container>,
     #[serde(deserialize_with = "null_as_default")]
     pub init_containers: Vec<Container>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub ephemeral_containers: Vec<Container>,
     #[serde(deserialize_with = "null_as_default")]
     pub readiness_gates: Vec<ReadinessGate>,
     #[serde(deserialize_with = "null_as_default")]
@@ -146,9 +150,10 @@ impl PodOs {
 }
 
 impl PodSpec {
-    /// All containers, init containers first.
+    /// All containers, init containers first, ephemeral containers last.
     pub fn all_containers(&self) -> impl Iterator<Item = &Container> {
-        self.init_containers.iter().chain(&self.containers)
+        let own = self.init_containers.iter().chain(&self.containers);
+        own.chain(&self.ephemeral_containers)
     }
 
     /// Grace period of the spec, which applies unless the Pod is being deleted.

@@ -18,6 +18,16 @@ pub struct PodSecurityContext {
     /// `Merge` or `Strict`; `Merge` by default.
     pub supplemental_groups_policy: Option<String>,
     pub seccomp_profile: Option<SeccompProfile>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub sysctls: Vec<Sysctl>,
+}
+
+/// Entry of `sysctls`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Sysctl {
+    pub name: String,
+    pub value: String,
 }
 
 /// `securityContext` of a container.

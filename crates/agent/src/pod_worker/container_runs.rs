@@ -126,11 +126,12 @@ impl PodWorker {
         self.runs.by_container.insert(name.to_owned(), run);
     }
 
-    /// Records the exit of a container and its cause.
-    pub(super) fn container_exited(&mut self, name: &str, exit: &Exit) {
+    /// Records the exit of a container with its cause and its termination message.
+    pub(super) async fn container_exited(&mut self, name: &str, exit: &Exit) {
         self.runs.by_container.remove(name);
         tracing::debug!(pod = %self.context.key, container = name, exit_code = exit.code, "container exited");
-        let mut terminated = terminated(exit);
+        let message = self.termination_message(name, exit.code).await;
+        let mut terminated = terminated(exit, message);
         let uid = &self.context.pod.metadata.uid;
         let cgroups = self.context.agent.cgroups.as_ref();
         if cgroups.is_ok_and(|cgroups| cgroups.finish(uid, name)) && exit.code != 0 {
@@ -199,17 +200,12 @@ impl PodWorker {
 
     /// Stop signal of the container, or else of its image, or else SIGTERM.
     fn stop_signal(&self, name: &str) -> Signal {
-        let lifecycle = self
-            .context
-            .container(name)
-            .and_then(|container| container.lifecycle.as_ref());
-        let own = lifecycle.and_then(|lifecycle| lifecycle.stop_signal.as_deref());
+        let spec = self.context.container(name);
         let image = self
             .containers
             .get(name)
             .and_then(|container| container.image.as_ref());
-        let named = own.or_else(|| image?.stop_signal.as_deref());
-        named.and_then(stop_signal::parse).unwrap_or(Signal::TERM)
+        stop_signal::of_container(spec, image.and_then(|image| image.stop_signal.as_deref()))
     }
 
     fn handler_runner(&self, name: &str) -> Option<HandlerRunner> {
@@ -222,12 +218,13 @@ impl PodWorker {
     }
 }
 
-/// State of a container after an exit.
-pub(super) fn terminated(exit: &Exit) -> Terminated {
+/// State of a container after an exit, with its termination message.
+pub(super) fn terminated(exit: &Exit, message: String) -> Terminated {
     Terminated {
         exit_code: exit.code,
         signal: exit.signal,
         reason: if exit.code == 0 { "Completed" } else { "Error" }.into(),
+        message,
         started_at: exit.started_at,
         finished_at: exit.finished_at,
     }

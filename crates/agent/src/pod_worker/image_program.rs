@@ -55,7 +55,17 @@ impl ContainerStart<'_> {
             directory: directory.to_owned(),
             confinement,
             closes_stdin_when_serving: false,
+            streams: self.streams(),
+            processes_of: self.target(),
         })
+    }
+
+    /// Container whose PID namespace an ephemeral container shares. In a Pod with `shareProcessNamespace`, all containers
+    /// share one.
+    fn target(&self) -> Option<String> {
+        let name = &self.container.target_container_name;
+        let has_own = self.context.pod.spec.share_process_namespace != Some(true);
+        (has_own && !name.is_empty()).then(|| name.clone())
     }
 
     /// Creates the directory of the writable layer, and removes those of earlier runs.

@@ -9,8 +9,10 @@ mod sandbox;
 mod start;
 mod start_container;
 mod status;
+mod storage_monitor;
 mod terminate;
 mod termination;
+mod termination_message;
 mod user_namespace;
 mod volumes;
 
@@ -37,6 +39,7 @@ use container_runs::{ContainerRuns, terminated};
 use image::ImageSearches;
 use sandbox::{AdoptedState, PodSandbox};
 use status::PodStatus;
+use storage_monitor::StorageMonitor;
 use volumes::PodVolumes;
 
 /// State that a Pod should have.
@@ -70,6 +73,7 @@ struct PodWorker {
     runs: ContainerRuns,
     images: ImageSearches,
     status: PodStatus,
+    storage: StorageMonitor,
     /// Last checkpoint of the containers on disk.
     written_checkpoint: Checkpoint,
 }
@@ -103,7 +107,7 @@ pub(crate) async fn run(
         }
     };
     if let Some(leftover) = leftover {
-        worker.adopt(leftover);
+        worker.adopt(leftover).await;
     }
     let reason = worker.sync_until_end(&mut desired).await;
     worker.end(reason, &mut desired).await;
@@ -118,6 +122,8 @@ enum EndReason {
     Removal,
     /// All containers have terminated and do not restart.
     Completion,
+    /// The Pod exceeds a limit of its disk usage.
+    Eviction,
     /// The agent shuts down.
     AgentShutdown,
 }
@@ -146,20 +152,28 @@ impl PodWorker {
             agent,
             pod,
         };
-        Ok(Self {
+        let mut worker = Self {
             containers: track_containers(&context.pod, now),
             sandbox: PodSandbox::new(&context.pod.metadata.uid)?,
             volumes: PodVolumes::default(),
             runs: ContainerRuns::new(),
             images: ImageSearches::default(),
             status: PodStatus::new(&context, mirror, now),
+            // As upstream: static Pods are critical and are not evicted.
+            storage: if context.is_static {
+                StorageMonitor::none()
+            } else {
+                StorageMonitor::start(&context.pod, context.directory.clone())
+            },
             written_checkpoint: Checkpoint::new(),
             context,
-        })
+        };
+        worker.track_ephemeral();
+        Ok(worker)
     }
 
     /// Continues with the sandbox and the containers that an earlier agent started.
-    fn adopt(&mut self, leftover: Leftover) {
+    async fn adopt(&mut self, leftover: Leftover) {
         let checkpoint = self.context.directory.read_checkpoint().unwrap_or_default();
         self.containers.restore(checkpoint.clone());
         self.written_checkpoint = checkpoint;
@@ -181,7 +195,10 @@ impl PodWorker {
                     self.containers.adopt_running(name, *started_at);
                     self.begin_run(name, *started_at, true);
                 }
-                ContainerState::Ended(exit) => self.containers.adopt_terminated(name, terminated(exit)),
+                ContainerState::Ended(exit) => {
+                    let message = self.termination_message(name, exit.code).await;
+                    self.containers.adopt_terminated(name, terminated(exit, message));
+                }
             }
         }
         // The earlier agent may have ended between the checkpoint and the start of a container.
@@ -213,6 +230,7 @@ impl PodWorker {
                         (Ok(()), DesiredState::Present(pod)) => {
                             self.status.repair(&pod, &self.context.key);
                             self.context.pod = pod;
+                            self.track_ephemeral();
                         }
                         (Ok(()), DesiredState::Removed) => return EndReason::Removal,
                         (Ok(()), DesiredState::AgentShutdown) | (Err(_), _) => return EndReason::AgentShutdown,
@@ -221,14 +239,26 @@ impl PodWorker {
                 event = self.sandbox.next_event() => self.handle_sandbox_event(event).await,
                 message = self.runs.next_message() => self.handle_run_message(message),
                 Some(found) = self.images.next() => self.handle_found_image(found),
+                eviction = self.storage.eviction() => {
+                    self.status.eviction = Some(eviction);
+                    return EndReason::Eviction;
+                }
                 () = sleep_until(due) => self.start_due().await,
             }
         }
     }
 
+    /// Tracks ephemeral containers that were added to the Pod.
+    fn track_ephemeral(&mut self) {
+        for container in &self.context.pod.spec.ephemeral_containers {
+            let tracked = TrackedContainer::new(&container.name, 0, Timestamp::now());
+            self.containers.add_ephemeral(tracked);
+        }
+    }
+
     async fn handle_sandbox_event(&mut self, event: SandboxEvent) {
         match event {
-            SandboxEvent::ContainerExited { name, exit } => self.container_exited(&name, &exit),
+            SandboxEvent::ContainerExited { name, exit } => self.container_exited(&name, &exit).await,
             SandboxEvent::SandboxExited => {
                 tracing::warn!(pod = %self.context.key, "sandbox killed by another process");
                 self.containers.mark_all_lost(Timestamp::now());

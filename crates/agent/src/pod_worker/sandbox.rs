@@ -14,6 +14,7 @@ use crate::resolv_conf::{for_pod, kernel_hostname};
 use crate::runtime::{Executor, RuntimeError, Sandbox, SandboxEvent};
 use crate::sandbox;
 use crate::state_directory::{Record, StateError};
+use crate::sysctls::{self, ForbiddenSysctl};
 use crate::user_namespaces::owners::PodUsers;
 use crate::user_namespaces::{Holder, UserNamespaceError};
 
@@ -48,6 +49,9 @@ pub(super) enum SandboxError {
     /// The user namespace cannot be created.
     #[error(transparent)]
     Users(#[from] UserNamespaceError),
+    /// A static Pod has a sysctl that is not safe. The agent rejects other Pods with one.
+    #[error(transparent)]
+    Sysctl(#[from] ForbiddenSysctl),
     /// The agent shuts down.
     #[error("this process is ending")]
     Shutdown,
@@ -176,6 +180,8 @@ impl PodSandbox {
             hidden: agent.settings.hidden_paths(),
             namespaces_of: holder.as_ref().map(Holder::pid),
             images,
+            shares_ipc: pod.spec.host_ipc,
+            sysctls: sysctls::of_pod(&pod.spec)?,
         };
         self.write_files(context, settings.hostname.as_deref())?;
         let started = Sandbox::start(&context.directory, &settings, namespace.as_ref()).await?;

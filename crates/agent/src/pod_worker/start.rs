@@ -99,10 +99,11 @@ impl PodWorker {
         Ok(self.volumes.set_up(&self.context, facts, users).await?)
     }
 
-    /// Returns true if a container has an image of the store.
+    /// Returns true if a container has an image of the store. Ephemeral containers do not count: they must not restart the
+    /// others.
     fn needs_images(&self) -> bool {
-        let settings = &self.context.agent.settings;
-        let mut all = self.context.pod.spec.all_containers();
+        let (settings, spec) = (&self.context.agent.settings, &self.context.pod.spec);
+        let mut all = spec.init_containers.iter().chain(&spec.containers);
         settings.image_store.is_some()
             && all.any(|container| settings.images.entrypoint(&container.image).is_err())
     }
@@ -122,6 +123,9 @@ impl PodWorker {
                 name: name.to_owned(),
             });
         };
+        if matches!(image, ImageSource::Store(_)) && !self.sandbox.runs_images {
+            return Err(ContainerStartError::NoImages);
+        }
         let run = self.containers.next_restart_count(name);
         let start = ContainerStart {
             image,

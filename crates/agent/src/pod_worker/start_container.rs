@@ -17,7 +17,7 @@ use crate::images::{Entrypoint, ImageUser};
 use crate::object::Container;
 use crate::runtime::RuntimeError;
 use crate::sandbox::SELF_EXE;
-use crate::sandbox::protocol::Program;
+use crate::sandbox::protocol::{Program, StandardStreams};
 use crate::state_directory::StateError;
 use crate::user_namespaces::owners::PodUsers;
 use crate::volumes::read_object;
@@ -37,6 +37,8 @@ pub(super) enum ContainerStartError {
     Cgroups(#[from] CgroupError),
     #[error("this process is ending")]
     Shutdown,
+    #[error("the Pod was started by an agent without images; replace the Pod")]
+    NoImages,
     #[error("failed to start container {name:?}: {source}")]
     Runtime { name: String, source: RuntimeError },
 }
@@ -46,7 +48,7 @@ impl ContainerStartError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Environment(_) | Self::Confinement(_) => "CreateContainerConfigError",
-            Self::Missing { .. } | Self::State(_) | Self::Cgroups(_) | Self::Shutdown => {
+            Self::Missing { .. } | Self::State(_) | Self::Cgroups(_) | Self::NoImages | Self::Shutdown => {
                 "CreateContainerError"
             }
             Self::Runtime { .. } => "RunContainerError",
@@ -93,6 +95,8 @@ impl ContainerStart<'_> {
             &agent.state.seccomp_profiles(),
             self.users,
         )?;
+        let message_file = self.termination_mount(&confinement)?;
+        confinement.mounts.extend(message_file);
         confinement.staging = self.context.directory.staging()?;
         confinement.cgroups = self.create_cgroups()?;
         let entrypoint = match self.image {
@@ -107,7 +111,18 @@ impl ContainerStart<'_> {
             environment,
             directory: self.container.working_dir.clone(),
             confinement,
+            streams: self.streams(),
+            processes_of: None,
         })
+    }
+
+    /// Standard streams of the container.
+    pub(super) fn streams(&self) -> StandardStreams {
+        StandardStreams {
+            has_input: self.container.stdin,
+            is_input_for_one: self.container.stdin_once,
+            has_terminal: self.container.tty,
+        }
     }
 
     /// Creates the control groups of the container. On a node without control groups, an Event reports that limits are

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::PodContext;
+use super::storage_monitor::Eviction;
 use crate::containers::Containers;
 use crate::mirror_pod::MirrorPod;
 use crate::object::Pod;
@@ -19,6 +20,8 @@ pub(super) struct PodStatus {
     start_time: Timestamp,
     /// Conditions of the last status.
     conditions: Vec<PodCondition>,
+    /// Eviction of the Pod, if it is evicted.
+    pub eviction: Option<Eviction>,
 }
 
 impl PodStatus {
@@ -33,6 +36,7 @@ impl PodStatus {
             },
             start_time: start_time.and_then(|time| time.parse().ok()).unwrap_or(now),
             conditions: pod.status.conditions.clone(),
+            eviction: None,
         }
     }
 
@@ -45,7 +49,12 @@ impl PodStatus {
             start_time: self.start_time,
             last_conditions: &self.conditions,
         };
-        let status = status::generate(&context.pod, &observation, Timestamp::now());
+        let mut status = status::generate(&context.pod, &observation, Timestamp::now());
+        if let Some(Eviction { message, at }) = &self.eviction
+            && !containers.is_any_running()
+        {
+            status::set_evicted(&mut status, message, *at);
+        }
         // `generate` writes a valid list of conditions.
         self.conditions = Vec::deserialize(&status["conditions"]).unwrap_or_default();
         self.writer.set(status);

@@ -18,6 +18,8 @@ const LAST_STATUS_TIMEOUT_AT_SHUTDOWN: Duration = Duration::from_secs(2);
 /// of all nodes have removed it, so that no client finds a closed port. It counts towards the grace period and takes at
 /// most half of it.
 const DRAIN: Duration = Duration::from_secs(2);
+/// Grace period of an evicted Pod (upstream's `immediateEvictionGracePeriodSeconds`).
+const EVICTION_GRACE: Duration = Duration::from_secs(1);
 /// Longest wait until killed processes are reaped, before their sandbox is killed.
 const REAP_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -34,6 +36,15 @@ impl PodWorker {
         match reason {
             EndReason::AgentShutdown => return self.end_at_shutdown().await,
             EndReason::Completion => return self.end_completed(desired).await,
+            EndReason::Eviction => {
+                if let Some(eviction) = &self.status.eviction {
+                    self.context.events.warning("Evicted", eviction.message.clone());
+                }
+                self.terminate(EVICTION_GRACE).await;
+                // Processes that the kernel has not ended yet end with the sandbox.
+                self.containers.mark_all_lost(Timestamp::now());
+                return self.end_completed(desired).await;
+            }
             EndReason::Removal => self.terminate(Duration::ZERO).await,
             EndReason::Deletion => self.terminate_gracefully(desired).await,
         }

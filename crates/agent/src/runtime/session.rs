@@ -22,7 +22,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longest message about an exit.
 const EXIT_BYTES_MAX: u64 = 1 << 10;
 
-/// Command in a container. It is killed when the value is dropped.
+/// Command in a container, which is killed when the value is dropped, or a client of a container's streams.
 #[derive(Debug)]
 pub(crate) struct Session {
     connection: BufReader<tokio::net::UnixStream>,
@@ -42,6 +42,29 @@ pub(crate) enum SessionStreams {
     },
     /// Controlling side of a terminal.
     Terminal(Terminal),
+    /// Streams of a container.
+    Attached {
+        /// Standard input.
+        input: AttachedInput,
+        /// Output.
+        output: pipe::Receiver,
+    },
+}
+
+/// Standard input of a container to which a client is attached.
+#[derive(Debug)]
+pub(crate) enum AttachedInput {
+    /// None.
+    Null,
+    /// Pipe.
+    Pipe(pipe::Sender),
+    /// Terminal.
+    Terminal {
+        /// Controlling side.
+        terminal: Terminal,
+        /// Set if the container takes input.
+        has_input: bool,
+    },
 }
 
 /// Controlling side of a terminal.
@@ -49,11 +72,11 @@ pub(crate) enum SessionStreams {
 pub(crate) struct Terminal(AsyncFd<OwnedFd>);
 
 impl Session {
-    /// Executes a command in a container.
+    /// Executes a command in a container, or attaches to one.
     ///
     /// # Errors
     /// [`RuntimeError::Failed`] if the command does not start, [`RuntimeError::Disconnected`].
-    pub async fn execute(
+    pub async fn begin(
         socket: PathBuf,
         request: SessionRequest,
     ) -> Result<(Self, SessionStreams), RuntimeError> {
@@ -64,12 +87,15 @@ impl Session {
                 ..
             }
         );
-        let (stream, descriptors) = exchange_in_background(socket, request).await?;
+        let (stream, message, descriptors) = exchange_in_background(socket, request).await?;
         let disconnected = |source| RuntimeError::Disconnected { source };
-        let streams = if has_terminal {
-            terminal(descriptors)
-        } else {
-            pipes(descriptors)
+        let streams = match message {
+            SessionMessage::Attached {
+                has_input,
+                has_terminal,
+            } => attached(descriptors, has_input, has_terminal),
+            _ if has_terminal => terminal(descriptors).map(SessionStreams::Terminal),
+            _ => pipes(descriptors),
         };
         let connection = stream
             .set_nonblocking(true)
@@ -80,7 +106,7 @@ impl Session {
         Ok((session, streams.map_err(disconnected)?))
     }
 
-    /// Waits for the exit of the command and returns its code.
+    /// Waits for the exit of the command or container and returns its code.
     ///
     /// # Errors
     /// Errors of the socket: the sandbox has ended.
@@ -100,7 +126,7 @@ impl Session {
 /// # Errors
 /// [`RuntimeError::Disconnected`], [`RuntimeError::Failed`].
 pub(crate) async fn network_namespace(socket: PathBuf) -> Result<NetworkNamespace, RuntimeError> {
-    let (_, descriptors) = exchange_in_background(socket, SessionRequest::Network).await?;
+    let (_, _, descriptors) = exchange_in_background(socket, SessionRequest::Network).await?;
     let namespace = descriptors.into_iter().next().map(File::from);
     let missing = || RuntimeError::Disconnected {
         source: io::ErrorKind::InvalidData.into(),
@@ -108,11 +134,11 @@ pub(crate) async fn network_namespace(socket: PathBuf) -> Result<NetworkNamespac
     namespace.map(NetworkNamespace::from).ok_or_else(missing)
 }
 
+/// Connection with the first message and its descriptors.
+type Exchanged = (UnixStream, SessionMessage, Vec<OwnedFd>);
+
 /// Runs the exchange on a thread, because tokio receives no descriptors.
-async fn exchange_in_background(
-    socket: PathBuf,
-    request: SessionRequest,
-) -> Result<(UnixStream, Vec<OwnedFd>), RuntimeError> {
+async fn exchange_in_background(socket: PathBuf, request: SessionRequest) -> Result<Exchanged, RuntimeError> {
     let exchanged = tokio::task::spawn_blocking(move || exchange(&socket, &request)).await;
     exchanged.unwrap_or_else(|error| {
         let source = io::Error::other(error);
@@ -120,7 +146,7 @@ async fn exchange_in_background(
     })
 }
 
-fn exchange(socket: &Path, request: &SessionRequest) -> Result<(UnixStream, Vec<OwnedFd>), RuntimeError> {
+fn exchange(socket: &Path, request: &SessionRequest) -> Result<Exchanged, RuntimeError> {
     let send_and_receive = || {
         let mut stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(START_TIMEOUT))?;
@@ -134,11 +160,11 @@ fn exchange(socket: &Path, request: &SessionRequest) -> Result<(UnixStream, Vec<
         Ok((stream, message, descriptors))
     };
     match send_and_receive() {
-        Ok((stream, SessionMessage::Started, descriptors)) => Ok((stream, descriptors)),
         Ok((_, SessionMessage::Failed { message }, _)) => Err(RuntimeError::Failed { message }),
         Ok((_, SessionMessage::Exited { .. }, _)) => Err(RuntimeError::Disconnected {
             source: io::ErrorKind::InvalidData.into(),
         }),
+        Ok(exchanged) => Ok(exchanged),
         Err(source) => Err(RuntimeError::Disconnected { source }),
     }
 }
@@ -155,13 +181,36 @@ fn pipes(descriptors: Vec<OwnedFd>) -> io::Result<SessionStreams> {
     })
 }
 
-fn terminal(descriptors: Vec<OwnedFd>) -> io::Result<SessionStreams> {
+fn attached(
+    mut descriptors: Vec<OwnedFd>,
+    has_input: bool,
+    has_terminal: bool,
+) -> io::Result<SessionStreams> {
+    let output = descriptors.pop().ok_or(io::ErrorKind::InvalidData)?;
+    let input = if has_terminal {
+        AttachedInput::Terminal {
+            terminal: terminal(descriptors)?,
+            has_input,
+        }
+    } else if has_input {
+        let end = descriptors.pop().ok_or(io::ErrorKind::InvalidData)?;
+        AttachedInput::Pipe(pipe::Sender::from_owned_fd(end)?)
+    } else {
+        AttachedInput::Null
+    };
+    Ok(SessionStreams::Attached {
+        input,
+        output: pipe::Receiver::from_owned_fd(output)?,
+    })
+}
+
+fn terminal(descriptors: Vec<OwnedFd>) -> io::Result<Terminal> {
     let controller = descriptors.into_iter().next().ok_or(io::ErrorKind::InvalidData)?;
     rustix::io::ioctl_fionbio(&controller, true)?;
     // SAFETY: the descriptor is owned, so it stays open and the same for as long as it is registered.
     let registered = unsafe { AsyncFd::register(controller) };
     let registered = registered.map_err(|error| error.into_parts().1)?;
-    Ok(SessionStreams::Terminal(Terminal(registered)))
+    Ok(Terminal(registered))
 }
 
 impl Terminal {

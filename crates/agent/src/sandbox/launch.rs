@@ -104,13 +104,32 @@ pub(super) struct Launched {
     pub account: Option<Account>,
 }
 
+/// Processes whose namespaces a program shares.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Process whose mounts the program shares; `None` for mounts of its own.
+    pub mounts_of: Option<i32>,
+    /// Process whose PID namespace the program shares, if containers have PID namespaces of their own.
+    pub processes_of: Option<i32>,
+}
+
+impl Place {
+    /// Namespaces of a container, by its first process.
+    pub fn of(process: Option<i32>) -> Self {
+        Self {
+            mounts_of: process,
+            processes_of: process,
+        }
+    }
+}
+
 /// Starts a program with its output in `output`.
 ///
 /// # Errors
 /// The error of the process before it executes the program, for example a missing program.
 pub(super) fn launch(
     program: &Program,
-    mounts_of: Option<i32>,
+    place: Place,
     directory: &OpenPodDirectory,
     output: io::PipeWriter,
 ) -> io::Result<Launched> {
@@ -119,7 +138,7 @@ pub(super) fn launch(
         output: output.try_clone()?.into(),
         error: output.into(),
     };
-    launch_with_streams(program, mounts_of, directory, streams)
+    launch_with_streams(program, place, directory, streams)
 }
 
 /// Starts a program with standard streams.
@@ -128,7 +147,7 @@ pub(super) fn launch(
 /// Errors as of [`launch`].
 pub(super) fn launch_with_streams(
     program: &Program,
-    mounts_of: Option<i32>,
+    place: Place,
     directory: &OpenPodDirectory,
     streams: Streams,
 ) -> io::Result<Launched> {
@@ -140,7 +159,7 @@ pub(super) fn launch_with_streams(
     }
     let launch = Launch {
         program: program.clone(),
-        mounts_of,
+        mounts_of: place.mounts_of,
         directory: directory.for_child(),
         input: streams.input,
     };
@@ -154,7 +173,7 @@ pub(super) fn launch_with_streams(
         .stdin(OwnedFd::from(child_socket))
         .stdout(streams.output)
         .stderr(streams.error);
-    let namespace = match mounts_of {
+    let namespace = match place.processes_of {
         _ if !program.confinement.has_own_processes => PidNamespace::OfPod,
         Some(process) => PidNamespace::Of(process),
         None => PidNamespace::New,

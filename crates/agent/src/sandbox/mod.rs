@@ -4,6 +4,7 @@
 //! restarted agent connects to its socket and receives the state of the containers. The agent starts it as a hidden
 //! subcommand of the same binary in two steps, because only child processes enter a new PID namespace.
 
+mod attachments;
 mod context;
 mod credentials;
 pub(crate) mod descriptors;
@@ -25,6 +26,7 @@ mod session_server;
 mod terminal;
 mod user_namespace;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -74,6 +76,12 @@ pub struct Settings {
     /// Directory of the image store; `None` for a node without one.
     #[serde(default)]
     pub images: Option<PathBuf>,
+    /// Set if the Pod shares the IPC namespace of the node.
+    #[serde(default)]
+    pub shares_ipc: bool,
+    /// Sysctls of the Pod by name, with dots.
+    #[serde(default)]
+    pub sysctls: BTreeMap<String, String>,
 }
 
 /// Runs the first process: leaves the agent's namespaces, starts process 1, and exits.
@@ -102,8 +110,10 @@ fn enter_and_start(settings: &str) -> io::Result<()> {
     // This must precede the change of the mount namespace in which the executable is.
     let executable = executable::mount_read_only();
     let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWPID;
-    match serde_json::from_str::<Settings>(settings)?.namespaces_of {
+    let parsed: Settings = serde_json::from_str(settings)?;
+    match parsed.namespaces_of {
         Some(holder) => enter_namespaces(holder)?,
+        None if parsed.shares_ipc => flags |= UnshareFlags::NEWUTS,
         None => flags |= UnshareFlags::NEWUTS | UnshareFlags::NEWIPC,
     }
     // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
@@ -140,6 +150,9 @@ fn init(settings: &str) -> io::Result<()> {
     remove_stale_socket(&session_socket)?;
     let session_listener = UnixListener::bind(&session_socket)?;
     pod_mounts::prepare(&settings)?;
+    for (name, value) in &settings.sysctls {
+        write_sysctl(name, value)?;
+    }
     if let Some(hostname) = &settings.hostname {
         rustix::system::sethostname(hostname.as_bytes())?;
     }
@@ -151,6 +164,13 @@ fn init(settings: &str) -> io::Result<()> {
     stdout.flush()?;
     detach_stdout()?;
     processes.reap_forever()
+}
+
+/// Writes a sysctl of the namespaces of this process. The agent permits safe names only.
+fn write_sysctl(name: &str, value: &str) -> io::Result<()> {
+    let path = Path::new("/proc/sys").join(name.replace('.', "/"));
+    std::fs::write(path, value)
+        .map_err(|error| context::with_context(&format!("sysctl {name}={value}"), &error))
 }
 
 fn remove_stale_socket(socket: &Path) -> io::Result<()> {

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use super::attachments::{ContainerInput, ContainerStreams, CopiedOutput, Output};
 use super::error_log::log_error;
-use super::launch::{Launched, Streams, launch, launch_with_streams};
+use super::launch::{Launched, Place, Streams, launch, launch_with_streams};
 use super::pod_directory::OpenPodDirectory;
 use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
 use super::session::{Input, SessionMessage, borrowed};
@@ -22,7 +23,7 @@ use super::{exec_output, log};
 
 /// Added to the number of the signal that killed a process, as in shells.
 const SIGNAL_BASE: i32 = 128;
-/// Type of the terminals of commands, unless the container sets one.
+/// Type of terminals, unless the container sets one.
 const TERMINAL_TYPE: &str = "xterm";
 /// Concurrent executions of commands: one probe for each container, with a margin.
 const EXECUTIONS_MAX: usize = 64;
@@ -41,6 +42,8 @@ struct ProcessTable {
     /// Programs of the containers with their accounts. Commands that are executed in them have the same environment
     /// and confinement.
     programs: BTreeMap<String, Program>,
+    /// Standard streams of the containers.
+    streams: BTreeMap<String, ContainerStreams>,
     /// Processes that will be reaped, by PID.
     processes: HashMap<i32, Process>,
     /// Sessions that were begun.
@@ -117,19 +120,22 @@ impl Processes {
         if matches!(shared.containers.get(name), Some(ContainerState::Running { .. })) {
             return Err(io::Error::other(format!("container {name} is running")));
         }
-        let (output, input) = io::pipe()?;
-        let Launched { pid, account, .. } = launch(program, None, &self.directory, input)?;
+        let mut program = program.clone();
+        let target = program.processes_of.as_deref().map(|target| {
+            let pid = shared.pid_of(target);
+            pid.ok_or_else(|| io::Error::other(format!("unable to find target container {target:?}")))
+        });
+        let target = target.transpose()?;
+        let Started { pid, streams, output } = start(&mut program, target, &self.directory)?;
         let started_at = Timestamp::now();
         let role = Role::Container(name.to_owned());
         shared.processes.insert(pid, Process { role, started_at });
         shared
             .containers
             .insert(name.to_owned(), ContainerState::Running { started_at });
-        let mut program = program.clone();
-        if let Some(account) = account {
-            account.apply_to(&mut program);
-        }
         shared.programs.insert(name.to_owned(), program);
+        shared.streams.insert(name.to_owned(), streams.clone());
+        let output = CopiedOutput::new(output, streams);
         let path = self.directory.reachable_path(log_file);
         thread::Builder::new()
             .name("log".to_owned())
@@ -172,7 +178,13 @@ impl Processes {
             return Err(io::Error::other("too many programs are being executed"));
         }
         let (reading, writing) = io::pipe()?;
-        let pid = launch(&program, shared.pid_of(container), &self.directory, writing)?.pid;
+        let pid = launch(
+            &program,
+            Place::of(shared.pid_of(container)),
+            &self.directory,
+            writing,
+        )?
+        .pid;
         let role = Role::Execution(ended);
         let started_at = Timestamp::now();
         shared.processes.insert(pid, Process { role, started_at });
@@ -204,8 +216,7 @@ impl Processes {
         let mut shared = self.lock();
         let mut program = shared.program_of(container, command)?;
         let (mut ends, streams) = if input == Input::Terminal {
-            let term = ("TERM".to_owned(), TERMINAL_TYPE.to_owned());
-            program.environment.entry(term.0).or_insert(term.1);
+            set_terminal_type(&mut program);
             let (output, error) = (Stdio::null(), Stdio::null());
             (Vec::new(), Streams { input, output, error })
         } else {
@@ -220,7 +231,12 @@ impl Processes {
             (vec![OwnedFd::from(output), OwnedFd::from(error)], streams)
         };
         let agent_of_role = agent.try_clone()?;
-        let launched = launch_with_streams(&program, shared.pid_of(container), &self.directory, streams)?;
+        let launched = launch_with_streams(
+            &program,
+            Place::of(shared.pid_of(container)),
+            &self.directory,
+            streams,
+        )?;
         if let Some(input) = launched.input {
             ends.insert(0, input);
         }
@@ -240,6 +256,26 @@ impl Processes {
             log_error(format_args!("session: {error}"));
         }
         Ok(id)
+    }
+
+    /// Attaches to the standard streams of a running container. Sends their ends to `agent`, and the exit of the container
+    /// later. Returns the streams with the number of the session.
+    ///
+    /// # Errors
+    /// Errors of the pipe and of the socket. The container must run.
+    pub fn attach_session(
+        &self,
+        container: &str,
+        has_input: bool,
+        agent: &UnixStream,
+    ) -> io::Result<(ContainerStreams, u64)> {
+        // With the lock: the exit must not be sent first.
+        let shared = self.lock();
+        shared.ensure_running(container)?;
+        let streams = shared.streams.get(container).cloned();
+        let streams = streams.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let session = streams.attach(agent, has_input)?;
+        Ok((streams, session))
     }
 
     /// Kills the process group of a session's command, unless it has exited.
@@ -304,15 +340,17 @@ impl ProcessTable {
         all.find(|(_, process)| is_first(process)).map(|(pid, _)| *pid)
     }
 
+    fn ensure_running(&self, container: &str) -> io::Result<()> {
+        match self.containers.get(container) {
+            Some(ContainerState::Running { .. }) => Ok(()),
+            _ => Err(io::Error::other(format!("container {container} is not running"))),
+        }
+    }
+
     /// Program that runs `command` in the environment of a running container.
     fn program_of(&self, container: &str, command: Vec<String>) -> io::Result<Program> {
-        let is_running = matches!(
-            self.containers.get(container),
-            Some(ContainerState::Running { .. })
-        );
-        let program = self.programs.get(container).filter(|_| is_running);
-        let program =
-            program.ok_or_else(|| io::Error::other(format!("container {container} is not running")))?;
+        self.ensure_running(container)?;
+        let program = self.programs.get(container).ok_or(io::ErrorKind::NotFound)?;
         Ok(Program {
             command,
             closes_stdin_when_serving: false,
@@ -325,6 +363,9 @@ impl ProcessTable {
             Role::Container(name) => {
                 self.containers
                     .insert(name.clone(), ContainerState::Ended(exit.clone()));
+                if let Some(streams) = self.streams.remove(&name) {
+                    streams.finish(exit.code);
+                }
                 self.send(&Message::Ended { name, exit });
             }
             // The client may have timed out.
@@ -347,6 +388,80 @@ impl ProcessTable {
             self.agent = None;
         }
     }
+}
+
+/// Container that was started.
+struct Started {
+    pid: i32,
+    streams: ContainerStreams,
+    output: Output,
+}
+
+/// Starts the program of a container with its standard streams, in the PID namespace of the process `target` if there is one.
+/// The program gets its account.
+fn start(program: &mut Program, target: Option<i32>, directory: &OpenPodDirectory) -> io::Result<Started> {
+    let requested = program.streams;
+    if requested.has_terminal {
+        set_terminal_type(program);
+    }
+    let (input, pipes) = if requested.has_terminal {
+        (Input::Terminal, None)
+    } else if requested.has_input && !program.closes_stdin_when_serving {
+        (Input::Pipe, Some(io::pipe()?))
+    } else {
+        (Input::Null, Some(io::pipe()?))
+    };
+    let (reading, output, error) = match pipes {
+        Some((reading, writing)) => (Some(reading), writing.try_clone()?.into(), writing.into()),
+        None => (None, Stdio::null(), Stdio::null()),
+    };
+    let place = Place {
+        mounts_of: None,
+        processes_of: target,
+    };
+    let launched = launch_with_streams(program, place, directory, Streams { input, output, error })?;
+    let Launched {
+        pid,
+        input: end,
+        account,
+    } = launched;
+    if let Some(account) = account {
+        account.apply_to(program);
+    }
+    let ends = match (reading, end) {
+        (Some(reading), None) => Ok((ContainerInput::Null, Output::Pipe(reading))),
+        (Some(reading), end) => {
+            let is_for_one = requested.is_input_for_one;
+            Ok((ContainerInput::Pipe { end, is_for_one }, Output::Pipe(reading)))
+        }
+        (None, end) => terminal_ends(end, requested.has_input),
+    };
+    let (input, output) = ends.inspect_err(|_| {
+        // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock that the caller holds.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    })?;
+    Ok(Started {
+        pid,
+        streams: ContainerStreams::new(input),
+        output,
+    })
+}
+
+fn terminal_ends(controller: Option<OwnedFd>, has_input: bool) -> io::Result<(ContainerInput, Output)> {
+    let controller = controller.ok_or_else(|| io::Error::other("the process did not pass its terminal"))?;
+    let output = Output::Terminal(controller.try_clone()?);
+    let input = ContainerInput::Terminal {
+        controller,
+        has_input,
+    };
+    Ok((input, output))
+}
+
+fn set_terminal_type(program: &mut Program) {
+    let variables = &mut program.environment;
+    variables
+        .entry("TERM".to_owned())
+        .or_insert_with(|| TERMINAL_TYPE.to_owned());
 }
 
 fn exit(status: i32, started_at: Timestamp) -> Exit {

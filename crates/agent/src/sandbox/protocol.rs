@@ -34,6 +34,23 @@ pub struct Program {
     /// Set if the program closes its standard input when it serves. It has started then, otherwise on `execve`.
     #[serde(default)]
     pub closes_stdin_when_serving: bool,
+    /// Standard streams of a container. A command that is executed in it has others.
+    #[serde(default)]
+    pub streams: StandardStreams,
+    /// Running container whose PID namespace a container shares, in place of one of its own.
+    #[serde(default)]
+    pub processes_of: Option<String>,
+}
+
+/// Standard streams of a container.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StandardStreams {
+    /// Set if sessions may write to the standard input. It is empty otherwise.
+    pub has_input: bool,
+    /// Set if the standard input ends with the first session that writes to it.
+    pub is_input_for_one: bool,
+    /// Set if the streams are a terminal.
+    pub has_terminal: bool,
 }
 
 /// Confinement of a container's program.
@@ -75,6 +92,9 @@ pub struct Confinement {
     /// Set if the first process of the container has the PID 1, and sees the processes of its container only.
     #[serde(default)]
     pub has_own_processes: bool,
+    /// Set if `/dev/shm` is that of the node, as for a Pod that shares its IPC namespace.
+    #[serde(default)]
+    pub has_node_memory: bool,
 }
 
 /// Root file system of a container from an image.

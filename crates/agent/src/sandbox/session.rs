@@ -1,6 +1,6 @@
-//! Sessions: commands in containers whose standard streams the agent holds. Each has a connection of its own to a second
-//! socket of the sandbox. The sandbox passes the ends of pipes, or the controlling side of a terminal, and copies no
-//! bytes. The command is killed when the connection ends.
+//! Sessions: commands in containers whose standard streams the agent holds, and clients of the streams of containers. Each
+//! has a connection of its own to a second socket of the sandbox. The sandbox passes the ends of pipes, or the controlling
+//! side of a terminal. A command is killed when the connection ends; a container runs on.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -30,6 +30,13 @@ pub enum SessionRequest {
         /// Set if the standard streams are a terminal.
         has_terminal: bool,
     },
+    /// Attach to the standard streams of a running container.
+    Attach {
+        /// Container name.
+        container: String,
+        /// Set if the client sends standard input.
+        has_input: bool,
+    },
     /// Pass the network namespace of the Pod.
     Network,
 }
@@ -40,12 +47,20 @@ pub enum SessionMessage {
     /// The request is done; descriptors come with the message: the terminal, or standard input (if any), output and
     /// error, or the namespace.
     Started,
+    /// The client is attached. The descriptors are the controlling side of the terminal or the end of the standard input,
+    /// if any, and the end of a pipe with the output.
+    Attached {
+        /// Set if the first descriptor takes standard input.
+        has_input: bool,
+        /// Set if the first descriptor is a terminal.
+        has_terminal: bool,
+    },
     /// The request failed.
     Failed {
         /// Description of the failure.
         message: String,
     },
-    /// The command has exited.
+    /// The command or the container has exited.
     Exited {
         /// Exit status, or 128 plus the number of the signal.
         code: i32,

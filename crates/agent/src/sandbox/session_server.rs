@@ -66,6 +66,16 @@ fn serve_connection(stream: &UnixStream, processes: &Processes) -> io::Result<()
             let namespace = std::fs::File::open("/proc/self/ns/net")?;
             SessionMessage::Started.send(stream, &[namespace.as_fd()])
         }
+        SessionRequest::Attach { container, has_input } => {
+            match processes.attach_session(&container, has_input, stream) {
+                Ok((streams, session)) => {
+                    let ended = wait_for_hangup(stream);
+                    streams.detach(session);
+                    ended
+                }
+                Err(error) => fail(stream, &error),
+            }
+        }
         SessionRequest::Execute {
             container,
             command,
@@ -83,13 +93,15 @@ fn serve_connection(stream: &UnixStream, processes: &Processes) -> io::Result<()
                     processes.kill_session(session);
                     Ok(())
                 }
-                Err(error) => {
-                    let message = error.to_string();
-                    SessionMessage::Failed { message }.send(stream, &[])
-                }
+                Err(error) => fail(stream, &error),
             }
         }
     }
+}
+
+fn fail(stream: &UnixStream, error: &io::Error) -> io::Result<()> {
+    let message = error.to_string();
+    SessionMessage::Failed { message }.send(stream, &[])
 }
 
 /// Waits until the agent closes the connection. It sends nothing more.

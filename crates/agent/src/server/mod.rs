@@ -145,7 +145,7 @@ impl Server {
             listener,
             acceptor,
             content: Arc::new(Content {
-                streaming: Streaming::new(state.clone(), Arc::clone(&log_readers)),
+                streaming: Streaming::new(state.clone()),
                 log_readers,
                 state,
                 node,

@@ -5,7 +5,7 @@ mod removal;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
@@ -255,6 +255,37 @@ impl PodDirectory {
         self.path.join("logs").join(container.replace('/', "_"))
     }
 
+    /// Path of the termination message of a container's run.
+    pub fn termination_message(&self, container: &str, run: u32) -> PathBuf {
+        self.termination_messages(container).join(run.to_string())
+    }
+
+    /// Creates an empty file for the termination message of a run, which every user may write, and returns its path. Those of
+    /// earlier runs are removed.
+    ///
+    /// # Errors
+    /// [`StateError::File`].
+    pub fn prepare_termination_message(&self, container: &str, run: u32) -> Result<PathBuf, StateError> {
+        let of_container = self.termination_messages(container);
+        removal::remove_tree(&of_container).map_err(|source| file_error(&of_container, source))?;
+        create_private(&of_container)?;
+        let path = self.termination_message(container, run);
+        fs::File::create(&path)
+            .and_then(|file| file.set_permissions(fs::Permissions::from_mode(0o666)))
+            .map_err(|source| file_error(&path, source))?;
+        Ok(path)
+    }
+
+    fn termination_messages(&self, container: &str) -> PathBuf {
+        // As for logs, a slash must not lead to another directory.
+        self.path.join("termination").join(container.replace('/', "_"))
+    }
+
+    /// Directories on disk that a container fills: writable layers and logs.
+    pub fn container_storage(&self, container: &str) -> [PathBuf; 2] {
+        [self.writable_layers(container), self.logs(container)]
+    }
+
     /// Directory of the volumes.
     pub fn volumes(&self) -> PathBuf {
         self.path.join("volumes")
@@ -265,12 +296,16 @@ impl PodDirectory {
     /// # Errors
     /// [`StateError::File`].
     pub fn prepare_writable_layer(&self, container: &str, run: u32) -> Result<PathBuf, StateError> {
-        // As for logs, a slash must not lead to another directory.
-        let of_container = self.path.join("writable").join(container.replace('/', "_"));
+        let of_container = self.writable_layers(container);
         removal::remove_tree(&of_container).map_err(|source| file_error(&of_container, source))?;
         let path = of_container.join(run.to_string());
         create_private(&path)?;
         Ok(path)
+    }
+
+    fn writable_layers(&self, container: &str) -> PathBuf {
+        // As for logs, a slash must not lead to another directory.
+        self.path.join("writable").join(container.replace('/', "_"))
     }
 
     /// Creates an empty directory for sandboxes before 0.2.

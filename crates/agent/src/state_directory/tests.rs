@@ -42,3 +42,19 @@ fn rejects_uids_that_leave_the_directory() {
     let log = state.pod("a").unwrap().log("../../x", 0);
     assert!(log.starts_with(root.path()) && !log.components().any(|c| c.as_os_str() == ".."));
 }
+
+#[test]
+fn termination_message_is_writable_and_fresh_in_each_run() {
+    let root = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(root.path()).unwrap();
+    let pod = state.pod("a-1").unwrap();
+    pod.create(&record("a-1")).unwrap();
+    let first = pod.prepare_termination_message("../a", 0).unwrap();
+    assert!(first.starts_with(pod.path()));
+    let mode = fs::metadata(&first).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o666);
+    fs::write(&first, "message").unwrap();
+    let second = pod.prepare_termination_message("../a", 1).unwrap();
+    assert!(!first.exists());
+    assert_eq!(fs::read(second).unwrap(), b"");
+}

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::containers::{Containers, Phase, State, Terminated, TrackedContainer};
 use crate::object::{Container, Pod};
 use crate::rfc3339::whole_seconds;
+use crate::{stop_signal, termination_message};
 
 use conditions::conditions;
 
@@ -54,6 +55,10 @@ pub fn generate(pod: &Pod, observation: &Observation<'_>, now: Timestamp) -> Val
     if !pod.spec.init_containers.is_empty() {
         status["initContainerStatuses"] = container_statuses(pod, &pod.spec.init_containers, observation);
     }
+    let ephemeral = &pod.spec.ephemeral_containers;
+    if !ephemeral.is_empty() {
+        status["ephemeralContainerStatuses"] = container_statuses(pod, ephemeral, observation);
+    }
     status
 }
 
@@ -95,11 +100,28 @@ pub fn rejected(reason: &str, message: &str) -> Value {
     json!({"phase": Phase::Failed.as_str(), "reason": reason, "message": message})
 }
 
+/// Changes a status to that of a Pod that was evicted at a time.
+pub fn set_evicted(status: &mut Value, message: &str, at: Timestamp) {
+    status["phase"] = Phase::Failed.as_str().into();
+    status["reason"] = "Evicted".into();
+    status["message"] = message.into();
+    if let Some(conditions) = status["conditions"].as_array_mut() {
+        conditions.push(json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "TerminationByKubelet",
+            "message": message,
+            "lastTransitionTime": whole_seconds(at),
+        }));
+    }
+}
+
 fn container_statuses(pod: &Pod, specs: &[Container], observation: &Observation<'_>) -> Value {
+    let message_bytes_max = termination_message::bytes_max(pod.spec.all_containers().count());
     let status_of = |spec: &Container| -> Option<Value> {
         let container = observation.containers.get(&spec.name)?;
-        let is_main = pod.spec.containers.iter().any(|main| main.name == spec.name);
-        let is_completed_init = !is_main && !container.is_restartable && container.is_init_complete();
+        let is_init = pod.spec.init_containers.iter().any(|init| init.name == spec.name);
+        let is_completed_init = is_init && !container.is_restartable && container.is_init_complete();
         let image = container.image.as_ref();
         let mut status = json!({
             "name": spec.name,
@@ -108,17 +130,22 @@ fn container_statuses(pod: &Pod, specs: &[Container], observation: &Observation<
             "restartCount": container.restarts,
             "ready": container.is_ready || is_completed_init,
             "started": container.is_started,
-            "state": state(container),
+            "state": state(container, message_bytes_max),
         });
+        if container.is_running() {
+            let of_image = image.and_then(|image| image.stop_signal.as_deref());
+            let signal = stop_signal::of_container(Some(spec), of_image);
+            status["stopSignal"] = stop_signal::name(signal).into();
+        }
         if let Some(last) = &container.last {
-            status["lastState"] = json!({"terminated": terminated(last)});
+            status["lastState"] = json!({"terminated": terminated(last, message_bytes_max)});
         }
         Some(status)
     };
     specs.iter().filter_map(status_of).collect()
 }
 
-fn state(container: &TrackedContainer) -> Value {
+fn state(container: &TrackedContainer, message_bytes_max: usize) -> Value {
     match &container.state {
         State::Waiting { reason, message, .. } => {
             let mut waiting = Map::from_iter([("reason".to_owned(), Value::from(*reason))]);
@@ -128,17 +155,20 @@ fn state(container: &TrackedContainer) -> Value {
             json!({"waiting": waiting})
         }
         State::Running { since } => json!({"running": {"startedAt": whole_seconds(*since)}}),
-        State::Terminated(state) => json!({"terminated": terminated(state)}),
+        State::Terminated(state) => json!({"terminated": terminated(state, message_bytes_max)}),
     }
 }
 
-fn terminated(state: &Terminated) -> Value {
+fn terminated(state: &Terminated, message_bytes_max: usize) -> Value {
     let mut value = json!({
         "exitCode": state.exit_code,
         "reason": state.reason,
         "finishedAt": whole_seconds(state.finished_at),
         "startedAt": whole_seconds(state.started_at),
     });
+    if !state.message.is_empty() {
+        value["message"] = termination_message::truncated(&state.message, message_bytes_max).into();
+    }
     if let Some(signal) = state.signal {
         value["signal"] = signal.into();
     }

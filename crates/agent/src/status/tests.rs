@@ -128,6 +128,7 @@ fn terminated_state_has_code_signal_and_times() {
             exit_code: 137,
             signal: Some(9),
             reason: "Error".into(),
+            message: "x".repeat(20_000),
             started_at: at(1),
             finished_at: at(4),
         },
@@ -137,6 +138,8 @@ fn terminated_state_has_code_signal_and_times() {
     assert_eq!(a["state"]["waiting"]["reason"], "CrashLoopBackOff");
     let last = &a["lastState"]["terminated"];
     assert_eq!((&last["exitCode"], &last["signal"]), (&json!(137), &json!(9)));
+    // The two containers share 12 KiB.
+    assert_eq!(last["message"].as_str().map(str::len), Some(6_144));
     assert_eq!(
         (&last["startedAt"], &last["finishedAt"]),
         (&json!(whole_seconds(at(1))), &json!(whole_seconds(at(4))))
@@ -198,4 +201,17 @@ fn written_status_is_recognized_despite_foreign_additions() {
         *changed.pointer_mut(pointer).unwrap() = foreign;
         assert!(!contains(&changed, &written), "{pointer}");
     }
+}
+
+#[test]
+fn evicted_pod_has_failed() {
+    let mut status = status(&pod(json!({})), &containers(), &[]);
+    set_evicted(&mut status, "too much", at(5));
+    assert_eq!(
+        (&status["phase"], &status["reason"], &status["message"]),
+        (&json!("Failed"), &json!("Evicted"), &json!("too much"))
+    );
+    let disruption = condition_of(&status, "DisruptionTarget");
+    assert_eq!(disruption["reason"], "TerminationByKubelet");
+    assert_eq!(disruption["lastTransitionTime"], whole_seconds(at(5)));
 }

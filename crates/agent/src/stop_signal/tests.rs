@@ -29,3 +29,19 @@ fn rejects_other_texts() {
         assert_eq!(parse(text), None, "{text}");
     }
 }
+
+#[test]
+fn names_are_those_of_the_api() {
+    for text in [
+        "SIGCHLD",
+        "SIGTERM",
+        "SIGXFSZ",
+        "SIGRTMIN",
+        "SIGRTMIN+15",
+        "SIGRTMAX-14",
+        "SIGRTMAX",
+    ] {
+        assert_eq!(parse(text).map(name).as_deref(), Some(text));
+    }
+    assert_eq!(parse("SIGIOT").map(name).as_deref(), Some("SIGABRT"));
+}

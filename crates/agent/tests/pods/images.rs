@@ -10,7 +10,7 @@ use testbed::ImageLayout;
 use crate::Outcome;
 use crate::cluster::{Cluster, IMAGES, PODS, check, is_ready};
 
-const NAME: &str = "registry.example/shop/web:1.0";
+pub const NAME: &str = "registry.example/shop/web:1.0";
 /// Script of the image. It ends at its stop signal.
 const SERVE: &str = "#!/bin/sh\n\
     trap 'touch $STOPS/usr1; exit 0' USR1\n\

@@ -62,3 +62,41 @@ fn sleepers() -> std::io::Result<u64> {
     };
     Ok(std::fs::read_dir("/proc")?.flatten().filter(is_sleeper).count() as u64)
 }
+
+/// Creates a Pod that writes 10 MiB into an `emptyDir`, and waits for its eviction. Returns the message.
+async fn evicted(
+    cluster: &Cluster,
+    pod: &str,
+    empty_dir: Value,
+    limit: &str,
+) -> Result<String, Box<dyn std::error::Error>> {
+    let script = "head -c 10485760 /dev/zero >/tmp/data/file; sleep 1000";
+    let fields = json!({
+        "resources": {"limits": {"ephemeral-storage": limit}},
+        "volumeMounts": [{"name": "data", "mountPath": "/tmp/data"}],
+    });
+    let spec = json!({
+        "containers": [container("a", script, fields)],
+        "volumes": [{"name": "data", "emptyDir": empty_dir}],
+    });
+    cluster.create_pod(pod, spec).await?;
+    let failed = |pod: &Value| pod["status"]["phase"] == "Failed";
+    let found = cluster.wait_for_pod(pod, failed).await?;
+    check(found["status"]["reason"] == "Evicted", &found["status"])?;
+    let state = &found["status"]["containerStatuses"][0]["state"];
+    check(state["terminated"].is_object(), state)?;
+    let message = found["status"]["message"].as_str().unwrap_or_default().to_owned();
+    check(cluster.event(pod, "Evicted").await? == message, &message)?;
+    cluster.delete_pod(pod).await?;
+    cluster.wait_until_gone(pod).await?;
+    Ok(message)
+}
+
+pub async fn exceeding_the_disk_limit_evicts_the_pod(cluster: &mut Cluster) -> Outcome {
+    let message = evicted(cluster, "disk", json!({}), "5Mi").await?;
+    let expected = "Pod ephemeral local storage usage exceeds the total limit of containers 5Mi. ";
+    check(message == expected, message)?;
+    let message = evicted(cluster, "volume", json!({"sizeLimit": "1Mi"}), "1Gi").await?;
+    let expected = "Usage of EmptyDir volume \"data\" exceeds the limit \"1Mi\". ";
+    check(message == expected, message)
+}

@@ -3,10 +3,12 @@
 
 mod client_libraries;
 mod cluster;
+mod ephemeral_containers;
 mod image_pulls;
 mod images;
 mod limits;
 mod logs;
+mod namespaces;
 mod probes;
 mod restarts;
 mod static_pods;
@@ -97,11 +99,13 @@ fn run_all(filter: Option<&str>) -> Outcome {
             termination::pre_stop_precedes_sigterm,
             termination::sidecars_start_first_and_terminate_last,
             termination::completed_pod_keeps_its_phase,
+            termination::termination_messages_are_reported,
             restarts::pods_survive_a_killed_agent,
             restarts::pods_restart_after_a_reboot,
             limits::exceeding_memory_kills_the_container,
             limits::fork_bomb_is_contained,
             usage::containers_and_nodes_are_measured,
+            limits::exceeding_the_disk_limit_evicts_the_pod,
             logs::api_server_returns_logs,
             logs::following_ends_with_the_container,
             logs::rejects_clients_without_certificate,
@@ -110,11 +114,19 @@ fn run_all(filter: Option<&str>) -> Outcome {
             streams::terminals_have_size_and_name,
             streams::commands_end_with_their_client,
             streams::attached_clients_receive_output,
+            streams::containers_read_the_input_of_attached_clients,
+            streams::attached_clients_share_the_terminal_of_a_container,
+            streams::interactive_pods_run_and_are_removed,
             streams::ports_are_forwarded,
             streams::streams_need_the_right_to_create,
             client_libraries::python_has_streams,
             client_libraries::kube_executes_and_attaches,
             client_libraries::kube_forwards_ports,
+            ephemeral_containers::debug_container_joins_a_running_pod,
+            ephemeral_containers::debug_container_sees_the_processes_of_its_target,
+            ephemeral_containers::kubectl_debug_attaches,
+            namespaces::host_ipc_is_that_of_the_node,
+            namespaces::safe_sysctls_apply_to_the_pod,
             volumes::volumes_are_filled_shared_and_refreshed,
             volumes::pod_waits_for_missing_source,
             volumes::security_context_applies,

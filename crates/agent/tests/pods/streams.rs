@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::cluster::{Cluster, check, container, is_ready};
 
-const POD: &str = "streams";
+pub const POD: &str = "streams";
 /// Bytes that pass through a command.
 const BULK_BYTES: usize = 10 << 20;
 /// Pause between attempts.
@@ -20,15 +20,15 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Transport of a kubectl, which selects it by environment variables.
 #[derive(Clone, Copy, Debug)]
-enum Transport {
+pub enum Transport {
     WebSocket,
     Spdy,
 }
 
 impl Transport {
-    const ALL: [Self; 2] = [Self::WebSocket, Self::Spdy];
+    pub const ALL: [Self; 2] = [Self::WebSocket, Self::Spdy];
 
-    fn kubectl(self, cluster: &Cluster, arguments: &[&str]) -> Command {
+    pub fn kubectl(self, cluster: &Cluster, arguments: &[&str]) -> Command {
         let mut command = Command::new("kubectl");
         let uses_websocket = matches!(self, Self::WebSocket).to_string();
         command
@@ -65,7 +65,7 @@ impl Drop for Running {
     }
 }
 
-fn has_kubectl() -> bool {
+pub fn has_kubectl() -> bool {
     let found = Command::new("kubectl")
         .args(["version", "--client"])
         .output()
@@ -77,7 +77,7 @@ fn has_kubectl() -> bool {
 }
 
 /// Creates the Pod of these tests, unless it exists.
-async fn prepare(cluster: &Cluster) -> Outcome {
+pub async fn prepare(cluster: &Cluster) -> Outcome {
     fs::create_dir_all(cluster.path("home"))?;
     let path = format!("{}/{POD}", crate::cluster::PODS);
     if cluster.client.get::<Value>(&path).await.is_err() {
@@ -165,7 +165,38 @@ pub async fn input_passes_through_to_its_end(cluster: &mut Cluster) -> Outcome {
     Ok(())
 }
 
-/// `script` gives kubectl a terminal of its own.
+/// Runs a command in a terminal of 33 rows and 99 columns, types a line, and returns the output with the exit code.
+/// `script` provides the terminal.
+async fn in_terminal(
+    transport: Transport,
+    cluster: &Cluster,
+    command: &str,
+) -> Result<(String, Option<i32>), Box<dyn Error>> {
+    let command = format!("stty rows 33 cols 99; {command}");
+    let mut script = Command::new("script");
+    for (name, value) in transport.kubectl(cluster, &[]).get_envs() {
+        if let Some(value) = value {
+            script.env(name, value);
+        }
+    }
+    script
+        .args(["-qec", &command, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut running = Running(script.spawn()?);
+    let mut stdin = running.0.stdin.take().ok_or("no standard input")?;
+    let mut stdout = running.0.stdout.take().ok_or("no standard output")?;
+    stdin.write_all(b"hello\n")?;
+    let shown = tokio::task::spawn_blocking(move || {
+        let mut shown = String::new();
+        stdout.read_to_string(&mut shown).map(|_| shown)
+    })
+    .await??;
+    let code = running.0.wait()?.code();
+    drop(stdin);
+    Ok((shown, code))
+}
+
 pub async fn terminals_have_size_and_name(cluster: &mut Cluster) -> Outcome {
     if !has_kubectl() {
         return Ok(());
@@ -173,33 +204,8 @@ pub async fn terminals_have_size_and_name(cluster: &mut Cluster) -> Outcome {
     prepare(cluster).await?;
     for transport in Transport::ALL {
         let inner = "until [ \"$(stty size)\" = \"33 99\" ]; do sleep 0.1; done; tty; echo $TERM; read line; echo got $line; exit 5";
-        let command = format!("stty rows 33 cols 99; kubectl exec -it {POD} -c a -- sh -c '{inner}'");
-        let mut script = transport.kubectl(cluster, &[]);
-        let environment: Vec<_> = script
-            .get_envs()
-            .map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned)))
-            .collect();
-        script = Command::new("script");
-        for (name, value) in environment {
-            if let Some(value) = value {
-                script.env(name, value);
-            }
-        }
-        script
-            .args(["-qec", &command, "/dev/null"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut running = Running(script.spawn()?);
-        let mut stdin = running.0.stdin.take().ok_or("no standard input")?;
-        let mut stdout = running.0.stdout.take().ok_or("no standard output")?;
-        stdin.write_all(b"hello\n")?;
-        let shown = tokio::task::spawn_blocking(move || {
-            let mut shown = String::new();
-            stdout.read_to_string(&mut shown).map(|_| shown)
-        })
-        .await??;
-        let code = running.0.wait()?.code();
-        drop(stdin);
+        let command = format!("kubectl exec -it {POD} -c a -- sh -c '{inner}'");
+        let (shown, code) = in_terminal(transport, cluster, &command).await?;
         check(shown.contains("/dev/pts/") && shown.contains("xterm"), &shown)?;
         check(shown.contains("got hello"), &shown)?;
         check(
@@ -245,6 +251,97 @@ pub async fn attached_clients_receive_output(cluster: &mut Cluster) -> Outcome {
         })
         .await??;
         check(received == *b"tick\ntick\n", text(&received))?;
+    }
+    Ok(())
+}
+
+/// Returns true if the Pod has the phase.
+fn has_phase(phase: &str) -> impl Fn(&Value) -> bool {
+    move |pod| pod["status"]["phase"] == phase
+}
+
+pub async fn containers_read_the_input_of_attached_clients(cluster: &mut Cluster) -> Outcome {
+    if !has_kubectl() {
+        return Ok(());
+    }
+    prepare(cluster).await?;
+    let file = cluster.path("typed");
+    fs::write(&file, "first\nsecond\n")?;
+    for (transport, pod) in Transport::ALL.into_iter().zip(["attached-1", "attached-2"]) {
+        let script = "read line; echo got $line; cat; echo closed";
+        let main = container("a", script, json!({"stdin": true, "stdinOnce": true}));
+        cluster
+            .create_pod(pod, json!({"restartPolicy": "Never", "containers": [main]}))
+            .await?;
+        cluster.wait_for_pod(pod, has_phase("Running")).await?;
+        let mut command = transport.kubectl(cluster, &["attach", "-i", pod, "-c", "a"]);
+        command.stdin(File::open(&file)?);
+        let output = tokio::task::spawn_blocking(move || command.output()).await??;
+        let shown = format!("{transport:?}: {output:?}");
+        check(
+            text(&output.stdout).contains("got first\nsecond\nclosed\n"),
+            &shown,
+        )?;
+        check(output.status.success(), &shown)?;
+        cluster.wait_for_pod(pod, has_phase("Succeeded")).await?;
+        let log = cluster.log(pod, "").await?;
+        check(log.ends_with("second\nclosed\n"), &log)?;
+    }
+    Ok(())
+}
+
+pub async fn attached_clients_share_the_terminal_of_a_container(cluster: &mut Cluster) -> Outcome {
+    if !has_kubectl() {
+        return Ok(());
+    }
+    prepare(cluster).await?;
+    for (transport, pod) in Transport::ALL.into_iter().zip(["terminal-1", "terminal-2"]) {
+        let script = "until [ \"$(stty size)\" = \"33 99\" ]; do sleep 0.1; done; tty; echo $TERM; read line; \
+                      echo got $line; exit 5";
+        let main = container("a", script, json!({"stdin": true, "tty": true}));
+        cluster
+            .create_pod(pod, json!({"restartPolicy": "Never", "containers": [main]}))
+            .await?;
+        cluster.wait_for_pod(pod, has_phase("Running")).await?;
+        let command = format!("kubectl attach -it {pod} -c a");
+        let (shown, _) = in_terminal(transport, cluster, &command).await?;
+        check(shown.contains("/dev/pts/") && shown.contains("xterm"), &shown)?;
+        check(shown.contains("got hello"), &shown)?;
+        let failed = cluster.wait_for_pod(pod, has_phase("Failed")).await?;
+        let state = &failed["status"]["containerStatuses"][0]["state"]["terminated"];
+        check(state["exitCode"] == 5, state)?;
+    }
+    Ok(())
+}
+
+pub async fn interactive_pods_run_and_are_removed(cluster: &mut Cluster) -> Outcome {
+    if !has_kubectl() {
+        return Ok(());
+    }
+    prepare(cluster).await?;
+    let file = cluster.path("typed");
+    fs::write(&file, "first\nsecond\n")?;
+    for transport in Transport::ALL {
+        let overrides = json!({"apiVersion": "v1", "spec": {"nodeName": crate::cluster::NODE}}).to_string();
+        let arguments = [
+            "run",
+            "interactive",
+            "--image=shell",
+            "--restart=Never",
+            "-i",
+            "--rm",
+            "--overrides",
+            &overrides,
+            "--",
+            "cat; echo end",
+        ];
+        let mut command = transport.kubectl(cluster, &arguments);
+        command.stdin(File::open(&file)?);
+        let output = tokio::task::spawn_blocking(move || command.output()).await??;
+        let shown = format!("{transport:?}: {output:?}");
+        check(text(&output.stdout).contains("first\nsecond\nend\n"), &shown)?;
+        check(output.status.success(), &shown)?;
+        cluster.wait_until_gone("interactive").await?;
     }
     Ok(())
 }

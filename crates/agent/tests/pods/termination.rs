@@ -94,3 +94,43 @@ pub async fn completed_pod_keeps_its_phase(cluster: &mut Cluster) -> Outcome {
     }
     Ok(())
 }
+
+pub async fn termination_messages_are_reported(cluster: &mut Cluster) -> Outcome {
+    let fallback = json!({"terminationMessagePolicy": "FallbackToLogsOnError"});
+    let containers = json!([
+        container("file", "printf done >/dev/termination-log; exit 1", json!({})),
+        container(
+            "path",
+            "printf here >/tmp/message",
+            json!({"terminationMessagePath": "/tmp/message"})
+        ),
+        container("log", "echo first; echo last; exit 2", fallback.clone()),
+        container(
+            "both",
+            "echo log; printf file >/dev/termination-log; exit 3",
+            fallback.clone()
+        ),
+        container("success", "echo log", fallback),
+    ]);
+    let spec = json!({"restartPolicy": "Never", "containers": containers});
+    cluster.create_pod("messages", spec).await?;
+    let failed = |pod: &Value| pod["status"]["phase"] == "Failed";
+    let pod = cluster.wait_for_pod("messages", failed).await?;
+    let expected = [
+        ("file", json!("done")),
+        ("path", json!("here")),
+        ("log", json!("first\nlast\n")),
+        ("both", json!("file")),
+        ("success", Value::Null),
+    ];
+    for (name, message) in expected {
+        let mut all = pod["status"]["containerStatuses"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let status = all.find(|status| status["name"] == name).ok_or(name)?;
+        check(status["state"]["terminated"]["message"] == message, status)?;
+    }
+    cluster.delete_pod("messages").await?;
+    cluster.wait_until_gone("messages").await
+}

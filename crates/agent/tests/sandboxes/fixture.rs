@@ -64,6 +64,8 @@ impl Pod {
             hidden: vec![root.path().to_owned()],
             namespaces_of: holder.as_ref().map(Holder::pid),
             images: Some(images_directory(root.path())?),
+            shares_ipc: false,
+            sysctls: BTreeMap::new(),
         };
         let sandbox = Sandbox::start(&directory, &settings, Some(&namespace)).await?;
         Ok(Self {

@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 
@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, OpenTreeFlags, mount, open_tree};
 
 use super::attach_at;
+use crate::mount_attributes::set_attributes;
 use crate::user_namespaces::ranges::IdRange;
 
 /// Default devices.
@@ -25,6 +26,8 @@ const LINKS: [(&str, &str); 5] = [
     ("stderr", "/proc/self/fd/2"),
     ("ptmx", "pts/ptmx"),
 ];
+/// Shared memory.
+const MEMORY: &str = "/dev/shm";
 /// Group `tty`, which owns terminals. A user namespace may not map it.
 const TERMINAL_GROUP: u32 = 5;
 /// Options of the file system for terminals.
@@ -33,14 +36,16 @@ const TERMINALS: &str = "newinstance,ptmxmode=0666";
 /// Devices of the node as detached mounts.
 pub(super) struct Devices {
     detached: Vec<(&'static str, OwnedFd)>,
+    /// Shared memory of the node; `None` for memory of the container.
+    memory: Option<OwnedFd>,
 }
 
 impl Devices {
-    /// Detaches the devices that the node has.
+    /// Detaches the devices that the node has, and its shared memory if the container has that.
     ///
     /// # Errors
-    /// Errors of `open_tree(2)`.
-    pub fn detach() -> io::Result<Self> {
+    /// Errors of `open_tree(2)` and `mount_setattr(2)`.
+    pub fn detach(has_node_memory: bool) -> io::Result<Self> {
         let mut detached = Vec::new();
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         for name in DEVICES {
@@ -50,7 +55,13 @@ impl Devices {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        Ok(Self { detached })
+        let memory = has_node_memory
+            .then(|| open_tree(CWD, MEMORY, flags))
+            .transpose()?;
+        if let Some(memory) = &memory {
+            set_attributes(memory.as_fd(), libc::MOUNT_ATTR_NODEV, 0, 0)?;
+        }
+        Ok(Self { detached, memory })
     }
 
     /// Mounts a `/dev` with these devices, owned by the root user of the Pod.
@@ -75,11 +86,16 @@ impl Devices {
         for (name, target) in LINKS {
             symlink(target, dev.join(name))?;
         }
-        let shared = dev.join("shm");
-        fs::create_dir(&shared)?;
-        let options = Some(c"mode=1777,size=64m");
-        mount("shm", &shared, "tmpfs", quiet | MountFlags::NODEV, options)?;
-        set_owner(&shared)?;
+        let shared = Path::new(MEMORY);
+        fs::create_dir(shared)?;
+        match &self.memory {
+            Some(memory) => attach_at(memory, shared)?,
+            None => {
+                let options = Some(c"mode=1777,size=64m");
+                mount("shm", shared, "tmpfs", quiet | MountFlags::NODEV, options)?;
+                set_owner(shared)?;
+            }
+        }
         let queues = dev.join("mqueue");
         fs::create_dir(&queues)?;
         // A kernel without message queues, or a host that forbids the mount: programs then have none.

@@ -63,7 +63,7 @@ pub(super) fn build(
     let devices = if confinement.is_privileged {
         None
     } else {
-        Some(Devices::detach()?)
+        Some(Devices::detach(confinement.has_node_memory)?)
     };
     // Outer volumes first.
     volumes.sort_by_key(|volume| volume.mount.target.components().count());

@@ -1,4 +1,4 @@
-//! Command in a container, between its processes and the streams of a client.
+//! Command in a container, or a container itself, between its processes and the streams of a client.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,16 +10,14 @@ use streams::protocol::{Stream, TerminalSize};
 use streams::status::CommandResult;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::READ_BYTES_MAX;
-use super::attach::attach;
 use super::client_streams::ClientStreams;
 use super::client_streams::Outgoing;
 use super::parameters::CommandOptions;
-use crate::logs::ContainerLog;
-use crate::runtime::session::{Session, SessionStreams, Terminal};
+use crate::runtime::session::{AttachedInput, Session, SessionStreams, Terminal};
 use crate::sandbox::session::SessionRequest;
 
 /// Time without output after which the output of a command that has exited is complete, though another process holds it
@@ -30,36 +28,49 @@ const REST_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct Command {
     pub options: CommandOptions,
     pub operation: Operation,
+    /// Socket of the sandbox for sessions.
+    pub socket: PathBuf,
+    pub container: String,
 }
 
 /// Source of the streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     /// A command is executed.
-    Execute {
-        /// Socket of the sandbox for sessions.
-        socket: PathBuf,
-        container: String,
-    },
-    /// The output of the container is followed, with the permit of the thread that reads it.
-    Attach(ContainerLog, OwnedSemaphorePermit),
+    Execute,
+    /// The streams are those of the container.
+    Attach,
 }
 
 impl Command {
     /// Runs until the command or the container exits, or the client is gone. The latter kills a command.
     pub async fn run(self, streams: ClientStreams) -> CommandResult {
-        let (socket, container) = match self.operation {
-            Operation::Attach(log, reader) => return attach(log, reader, streams).await,
-            Operation::Execute { socket, container } => (socket, container),
+        let (request, activity) = match self.operation {
+            Operation::Execute => {
+                let request = SessionRequest::Execute {
+                    container: self.container,
+                    command: self.options.command,
+                    has_input: self.options.has_input,
+                    has_terminal: self.options.has_terminal,
+                };
+                (request, "executing command in")
+            }
+            Operation::Attach => {
+                let request = SessionRequest::Attach {
+                    container: self.container,
+                    has_input: self.options.has_input,
+                };
+                (request, "attaching to")
+            }
         };
-        let request = SessionRequest::Execute {
-            container,
-            command: self.options.command.clone(),
-            has_input: self.options.has_input,
-            has_terminal: self.options.has_terminal,
-        };
-        match Session::execute(socket, request).await {
+        let result = match Session::begin(self.socket, request).await {
             Ok((session, ends)) => copy(session, ends, streams).await,
-            Err(error) => CommandResult::Failed(format!("error executing command in container: {error}")),
+            Err(error) => CommandResult::Failed(format!("error {activity} container: {error}")),
+        };
+        match result {
+            // As upstream: the status of the Pod has the exit code of the container.
+            CommandResult::Exited(_) if self.operation == Operation::Attach => CommandResult::Exited(0),
+            result => result,
         }
     }
 }
@@ -85,17 +96,8 @@ async fn copy(mut session: Session, ends: SessionStreams, streams: ClientStreams
             if let (Some(input), Some(pipe)) = (input, pipe) {
                 inputs.spawn(write_pipe(input, pipe));
             }
-            for (stream, mut pipe) in [(Stream::Output, standard), (Stream::Error, error)] {
-                let (output, has_exited) = (output.clone(), has_exited.clone());
-                outputs.spawn(async move {
-                    let mut buffer = vec![0; READ_BYTES_MAX];
-                    while let Some(length) = next(pipe.read(&mut buffer), &has_exited).await {
-                        let bytes = Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default());
-                        if output.send((stream, bytes)).await.is_err() {
-                            return;
-                        }
-                    }
-                });
+            for (stream, pipe) in [(Stream::Output, standard), (Stream::Error, error)] {
+                outputs.spawn(read_pipe(pipe, stream, output.clone(), has_exited.clone()));
             }
         }
         SessionStreams::Terminal(terminal) => {
@@ -105,6 +107,13 @@ async fn copy(mut session: Session, ends: SessionStreams, streams: ClientStreams
                 inputs.spawn(write_terminal(input, Arc::clone(&terminal)));
             }
             outputs.spawn(read_terminal(terminal, output.clone(), has_exited));
+        }
+        SessionStreams::Attached {
+            input: of_container,
+            output: pipe,
+        } => {
+            spawn_input(&mut inputs, of_container, input, sizes);
+            outputs.spawn(read_pipe(pipe, Stream::Output, output.clone(), has_exited));
         }
     }
     let finished = async {
@@ -120,6 +129,43 @@ async fn copy(mut session: Session, ends: SessionStreams, streams: ClientStreams
         },
         _ = &mut gone => CommandResult::Failed("the client is gone".to_owned()),
         () = output.closed() => CommandResult::Failed("the client is gone".to_owned()),
+    }
+}
+
+/// Starts the tasks for the input of a container. Without one, the input of the client is dropped.
+fn spawn_input(
+    tasks: &mut JoinSet<()>,
+    of_container: AttachedInput,
+    input: Option<mpsc::Receiver<Bytes>>,
+    sizes: watch::Receiver<Option<TerminalSize>>,
+) {
+    match (of_container, input) {
+        (AttachedInput::Pipe(pipe), Some(input)) => {
+            tasks.spawn(write_pipe(input, pipe));
+        }
+        (AttachedInput::Terminal { terminal, has_input }, input) => {
+            let terminal = Arc::new(terminal);
+            tasks.spawn(resize(sizes, Arc::clone(&terminal)));
+            if let Some(input) = input.filter(|_| has_input) {
+                tasks.spawn(write_terminal(input, terminal));
+            }
+        }
+        (AttachedInput::Null | AttachedInput::Pipe(_), _) => {}
+    }
+}
+
+async fn read_pipe(
+    mut pipe: pipe::Receiver,
+    stream: Stream,
+    output: mpsc::Sender<Outgoing>,
+    has_exited: watch::Receiver<bool>,
+) {
+    let mut buffer = vec![0; READ_BYTES_MAX];
+    while let Some(length) = next(pipe.read(&mut buffer), &has_exited).await {
+        let bytes = Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default());
+        if output.send((stream, bytes)).await.is_err() {
+            return;
+        }
     }
 }
 

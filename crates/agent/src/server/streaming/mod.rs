@@ -3,7 +3,6 @@
 //!
 //! [`Streaming`] checks a request and upgrades its connection. A task then serves the streams.
 
-mod attach;
 mod client_streams;
 mod command;
 mod idle;
@@ -15,7 +14,6 @@ mod spdy;
 mod upgrade;
 mod websocket;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
@@ -26,10 +24,8 @@ use streams::protocol::{
     CommandProtocol, PORT_FORWARD_SPDY, PORT_FORWARD_TUNNEL, PORT_FORWARD_WEBSOCKET, REMOTE_COMMAND_SPDY,
     REMOTE_COMMAND_WEBSOCKET,
 };
-use tokio::sync::Semaphore;
 
 use super::LOG_READERS_MAX;
-use crate::logs;
 use crate::runtime::RuntimeError;
 use crate::runtime::session::network_namespace;
 use crate::sandbox::session::socket_path;
@@ -91,8 +87,6 @@ impl StreamError {
 pub(super) struct Streaming {
     state: StateDirectory,
     permits: SessionPermits,
-    /// Permits of threads that read logs; the endpoint for logs has the same.
-    log_readers: Arc<Semaphore>,
 }
 
 /// Connection after its upgrade.
@@ -100,11 +94,10 @@ type Upgraded = IdleTimeout<TokioIo<hyper::upgrade::Upgraded>>;
 
 impl Streaming {
     /// Returns a server without sessions.
-    pub fn new(state: StateDirectory, log_readers: Arc<Semaphore>) -> Self {
+    pub fn new(state: StateDirectory) -> Self {
         Self {
             state,
             permits: SessionPermits::default(),
-            log_readers,
         }
     }
 
@@ -123,21 +116,10 @@ impl Streaming {
         if options.command.is_empty() {
             return Err(StreamError::NoCommand);
         }
-        let (directory, permit) = self.begin(namespace, pod)?;
-        let operation = Operation::Execute {
-            socket: socket_path(&directory.socket()),
-            container: container.to_owned(),
-        };
-        serve_container(
-            request,
-            &directory,
-            container,
-            permit,
-            Command { options, operation },
-        )
+        self.serve_container(request, namespace, pod, container, Operation::Execute, options)
     }
 
-    /// Attaches to the output of a container.
+    /// Attaches to the standard streams of a container.
     ///
     /// # Errors
     /// See [`StreamError`].
@@ -149,19 +131,7 @@ impl Streaming {
         container: &str,
     ) -> Result<Response<()>, StreamError> {
         let options = CommandOptions::parse(request.uri().query().unwrap_or_default());
-        let (directory, permit) = self.begin(namespace, pod)?;
-        let log = logs::find(&self.state, namespace, pod, container, false);
-        let log = log.map_err(|_| StreamError::Container(container.to_owned()))?;
-        let reader = Arc::clone(&self.log_readers).try_acquire_owned();
-        let reader = reader.map_err(|_| StreamError::LogReaders)?;
-        let operation = Operation::Attach(log, reader);
-        serve_container(
-            request,
-            &directory,
-            container,
-            permit,
-            Command { options, operation },
-        )
+        self.serve_container(request, namespace, pod, container, Operation::Attach, options)
     }
 
     /// Forwards connections to ports of a Pod.
@@ -202,31 +172,40 @@ impl Streaming {
         let permit = self.permits.acquire(&format!("{namespace}/{pod}"));
         Ok((directory, permit.ok_or(StreamError::Limit)?))
     }
-}
 
-/// Upgrades a request for the streams of a running container.
-fn serve_container(
-    request: Request<Incoming>,
-    directory: &PodDirectory,
-    container: &str,
-    permit: SessionPermit,
-    command: Command,
-) -> Result<Response<()>, StreamError> {
-    if command.options.streams().next().is_none() {
-        return Err(StreamError::NoStream);
-    }
-    let checkpoint = directory.read_checkpoint().unwrap_or_default();
-    if !checkpoint.get(container).is_some_and(|saved| saved.is_running()) {
-        return Err(StreamError::Container(container.to_owned()));
-    }
-    let upgrade = Upgrade::negotiate(request, &REMOTE_COMMAND_SPDY, &REMOTE_COMMAND_WEBSOCKET)?;
-    let protocol = CommandProtocol::of(upgrade.protocol);
-    Ok(serve(upgrade, permit, move |transport, io| async move {
-        match transport {
-            Transport::Spdy => spdy::serve_command(io, protocol, command).await,
-            Transport::WebSocket => websocket::serve_command(io, protocol, command).await,
+    /// Upgrades a request for the streams of a running container.
+    fn serve_container(
+        &self,
+        request: Request<Incoming>,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        operation: Operation,
+        options: CommandOptions,
+    ) -> Result<Response<()>, StreamError> {
+        let (directory, permit) = self.begin(namespace, pod)?;
+        if options.streams().next().is_none() {
+            return Err(StreamError::NoStream);
         }
-    }))
+        let checkpoint = directory.read_checkpoint().unwrap_or_default();
+        if !checkpoint.get(container).is_some_and(|saved| saved.is_running()) {
+            return Err(StreamError::Container(container.to_owned()));
+        }
+        let upgrade = Upgrade::negotiate(request, &REMOTE_COMMAND_SPDY, &REMOTE_COMMAND_WEBSOCKET)?;
+        let protocol = CommandProtocol::of(upgrade.protocol);
+        let command = Command {
+            options,
+            operation,
+            socket: socket_path(&directory.socket()),
+            container: container.to_owned(),
+        };
+        Ok(serve(upgrade, permit, move |transport, io| async move {
+            match transport {
+                Transport::Spdy => spdy::serve_command(io, protocol, command).await,
+                Transport::WebSocket => websocket::serve_command(io, protocol, command).await,
+            }
+        }))
+    }
 }
 
 /// Serves the upgraded connection in a task of its own, which holds the permit.

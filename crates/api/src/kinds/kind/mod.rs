@@ -21,6 +21,9 @@ pub const LOG: &str = "log";
 /// Subresource with the standard streams of a running container, which the node's agent serves.
 pub const ATTACH: &str = "attach";
 
+/// Subresource that adds ephemeral containers to a Pod.
+pub const EPHEMERAL_CONTAINERS: &str = "ephemeralcontainers";
+
 /// Subresource that executes a command in a container, which the node's agent serves.
 pub const EXEC: &str = "exec";
 

@@ -1,7 +1,8 @@
 //! The table of the served kinds.
 
 use super::{
-    ATTACH, EXEC, FLOWS, Kind, LOG, OBSERVATION, PORT_FORWARD, PORTOLAN_GROUP, PROXY, SCALE, Subresource,
+    ATTACH, EPHEMERAL_CONTAINERS, EXEC, FLOWS, Kind, LOG, OBSERVATION, PORT_FORWARD, PORTOLAN_GROUP, PROXY,
+    SCALE, Subresource,
 };
 use crate::kinds::{batch, certificates, event, multicluster, resource_metrics};
 
@@ -20,7 +21,7 @@ const ALL_VERBS: &[&str] = &[
 /// Verbs of a review, which is answered and not stored.
 const QUESTION_VERBS: &[&str] = &["create"];
 
-/// Verbs of a `status` or `scale` subresource.
+/// Verbs of a subresource that reads and changes a part of an object.
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 
 /// Verbs of a `proxy` subresource: one for each HTTP method that is passed on.
@@ -43,6 +44,13 @@ const SCALE_OF_REPLICAS: Subresource = Subresource {
 /// Decision about a CertificateSigningRequest.
 const APPROVAL: Subresource = Subresource {
     name: "approval",
+    verbs: STATUS_VERBS,
+    kind: None,
+    body_kind: None,
+};
+
+const EPHEMERAL_CONTAINERS_OF_POD: Subresource = Subresource {
+    name: EPHEMERAL_CONTAINERS,
     verbs: STATUS_VERBS,
     kind: None,
     body_kind: None,
@@ -266,6 +274,7 @@ pub(super) static KINDS: &[Kind] = &[
         categories: &["all"],
         subresources: &[
             streams(ATTACH, "PodAttachOptions"),
+            EPHEMERAL_CONTAINERS_OF_POD,
             streams(EXEC, "PodExecOptions"),
             LOG_OF_POD,
             streams(PORT_FORWARD, "PodPortForwardOptions"),

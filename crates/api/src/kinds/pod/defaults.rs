@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::CONTAINER_LISTS;
+use super::ALL_CONTAINER_LISTS;
 use crate::machinery::metadata;
 use crate::machinery::tree::{
     child, flag_if_set, is_set, items, items_mut, number, object_mut, omit_zero, set, text,
@@ -66,7 +66,7 @@ pub(crate) fn default_spec(spec: &mut Value) {
         set_if_unset(spec, field, value);
     }
     let uses_host_network = flag_if_set(spec, "hostNetwork") == Some(true);
-    for list in CONTAINER_LISTS {
+    for list in ALL_CONTAINER_LISTS {
         for container in items_mut(spec, list) {
             default_container(container, uses_host_network);
         }
@@ -89,6 +89,7 @@ fn default_container(container: &mut Value, uses_host_network: bool) {
             "env",
             "volumeMounts",
             "stdin",
+            "stdinOnce",
             "tty",
         ],
     );

@@ -2,12 +2,14 @@
 //! schedulers and volume plugins read are stored unchecked.
 
 mod defaults;
+mod ephemeral_containers;
 mod references;
 mod update;
 mod validate;
 
 pub use defaults::default_pod_on_write;
 pub(crate) use defaults::default_spec;
+pub use ephemeral_containers::{prepare_ephemeral_containers_update, validate_ephemeral_containers_update};
 pub use references::{
     MIRROR_ANNOTATION, api_object_reference, config_map_names, is_mirror, secret_names, service_account_name,
     token_audiences,
@@ -21,6 +23,12 @@ pub(crate) use validate::validate_spec;
 
 /// Lists of containers in the spec of a Pod.
 const CONTAINER_LISTS: [&str; 2] = ["initContainers", "containers"];
+
+/// List of ephemeral containers, which the subresource `ephemeralcontainers` adds to a Pod.
+const EPHEMERAL_CONTAINERS: &str = "ephemeralContainers";
+
+/// All lists of containers.
+const ALL_CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", EPHEMERAL_CONTAINERS];
 
 #[cfg(test)]
 mod tests;

@@ -4,14 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::CONTAINER_LISTS;
+use super::ALL_CONTAINER_LISTS;
 use crate::machinery::tree::{child, is_set, items, text};
 
 /// Annotation of mirror Pods: the agent runs such a Pod itself, and the API shows a copy.
 pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
-
-/// List of debug containers, in addition to [`CONTAINER_LISTS`].
-const EPHEMERAL_CONTAINERS: &str = "ephemeralContainers";
 
 /// Volume sources that name a Secret in an object: the source, and the field with that object.
 const SECRET_REFERENCES: [(&str, &str); 8] = [
@@ -126,9 +123,8 @@ pub fn api_object_reference(spec: &Value) -> Option<&'static str> {
 
 /// Names in the environments of all containers: `from` is the field of `envFrom`, `key` that of a variable's value.
 fn names_in_containers<'s>(spec: &'s Value, from: &str, key: &str) -> BTreeSet<&'s str> {
-    let lists = CONTAINER_LISTS.into_iter().chain([EPHEMERAL_CONTAINERS]);
     let mut names = BTreeSet::new();
-    for container in lists.flat_map(|list| items(spec, list)) {
+    for container in ALL_CONTAINER_LISTS.into_iter().flat_map(|list| items(spec, list)) {
         let sources = items(container, "envFrom").iter();
         names.extend(sources.map(|source| text(child(source, from), "name")));
         let variables = items(container, "env").iter();

@@ -321,3 +321,159 @@ fn status_update_keeps_the_owners() {
     prepare_pod_status_update(&mut new, &old);
     assert!(new["metadata"].get("ownerReferences").is_none());
 }
+
+/// Result of an update of the ephemeral containers of a Pod with the containers `main` and `setup` and a volume.
+fn with_ephemeral(before: Value, after: Value) -> (Value, Vec<String>) {
+    let spec = json!({"containers": [{"name": "main", "image": "x"}],
+        "initContainers": [{"name": "setup", "image": "x"}], "volumes": [{"name": "data"}]});
+    let mut old = pod(spec);
+    old["metadata"]["uid"] = "u".into();
+    let mut new = old.clone();
+    old["spec"]["ephemeralContainers"] = before;
+    new["spec"]["ephemeralContainers"] = after;
+    for pod in [&mut old, &mut new] {
+        default_pod_on_write(pod);
+    }
+    new["spec"]["hostNetwork"] = true.into();
+    new["metadata"]["labels"] = json!({"a": "b"});
+    prepare_ephemeral_containers_update(&mut new, &old);
+    let errors = validate_ephemeral_containers_update(&new, &old);
+    (new, causes(&errors))
+}
+
+#[test]
+fn ephemeral_containers_can_be_added() {
+    let first = json!({"name": "debug", "image": "tools:1", "stdin": true, "targetContainerName": "main"});
+    let second = json!({"name": "more", "image": "tools:1"});
+    let (new, errors) = with_ephemeral(json!([first]), json!([second, first]));
+    assert!(errors.is_empty(), "{errors:?}");
+    let added = &new["spec"]["ephemeralContainers"][0];
+    assert_eq!(added["imagePullPolicy"], "IfNotPresent");
+    assert_eq!(added["terminationMessagePath"], "/dev/termination-log");
+    assert_eq!(new["metadata"]["generation"], 2);
+    // Other fields stay.
+    assert!(new["spec"].get("hostNetwork").is_none());
+    assert!(new["metadata"].get("labels").is_none());
+}
+
+#[test]
+fn rejects_changed_and_removed_ephemeral_containers() {
+    let debug = |image: &str| json!([{"name": "debug", "image": image}]);
+    for after in [debug("tools:2"), json!([])] {
+        let (_, errors) = with_ephemeral(debug("tools:1"), after);
+        assert_eq!(errors, ["FieldValueForbidden spec.ephemeralContainers"]);
+    }
+}
+
+#[test]
+fn rejects_fields_that_ephemeral_containers_cannot_have() {
+    let debug = json!([{"name": "main", "image": "x", "targetContainerName": "other",
+        "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": "1"}},
+        "volumeMounts": [{"name": "data", "mountPath": "/data", "subPath": "a"}],
+        "securityContext": {"runAsUser": -1}}]);
+    let (_, mut errors) = with_ephemeral(json!([]), debug);
+    errors.sort_unstable();
+    let at = |reason: &str, field: &str| format!("{reason} spec.ephemeralContainers[0].{field}");
+    let mut expected = vec![
+        at("FieldValueDuplicate", "name"),
+        at("FieldValueForbidden", "ports"),
+        at("FieldValueForbidden", "resources"),
+        at("FieldValueForbidden", "volumeMounts[0].subPath"),
+        at("FieldValueInvalid", "securityContext.runAsUser"),
+        at("FieldValueNotFound", "targetContainerName"),
+    ];
+    expected.sort_unstable();
+    assert_eq!(errors, expected);
+}
+
+#[test]
+fn rejects_ephemeral_containers_of_new_and_static_pods() {
+    let debug = json!([{"name": "debug", "image": "x"}]);
+    let created =
+        causes_of(json!({"containers": [{"name": "c", "image": "x"}], "ephemeralContainers": debug}));
+    assert_eq!(created, ["FieldValueForbidden spec.ephemeralContainers"]);
+    let mut mirror = pod(json!({"containers": [{"name": "c", "image": "x"}]}));
+    mirror["metadata"]["annotations"] = json!({MIRROR_ANNOTATION: "x"});
+    let mut new = mirror.clone();
+    new["spec"]["ephemeralContainers"] = debug;
+    let errors = validate_ephemeral_containers_update(&new, &mirror);
+    assert_eq!(errors.len(), 1);
+    assert_eq!(errors[0].reason.as_str(), "FieldValueForbidden");
+}
+
+#[test]
+fn stop_signals_depend_on_the_operating_system() {
+    let causes = |os: Value, signal: &str| {
+        causes_of(json!({"os": os, "containers": [{"name": "c", "image": "x",
+            "lifecycle": {"stopSignal": signal}}]}))
+    };
+    let linux = json!({"name": "linux"});
+    for signal in ["SIGUSR1", "SIGRTMIN", "SIGRTMIN+15", "SIGRTMAX-14", "SIGRTMAX"] {
+        assert!(causes(linux.clone(), signal).is_empty(), "{signal}");
+    }
+    let field = "spec.containers[0].lifecycle.stopSignal";
+    for signal in ["USR1", "SIGRTMIN+16", "SIGRTMIN+01", "SIGNONE"] {
+        assert_eq!(
+            causes(linux.clone(), signal),
+            [format!("FieldValueNotSupported {field}")]
+        );
+    }
+    assert_eq!(
+        causes(Value::Null, "SIGTERM"),
+        [format!("FieldValueForbidden {field}")]
+    );
+}
+
+#[test]
+fn rejects_invalid_sysctls() {
+    let causes = |sysctls: Value| {
+        causes_of(
+            json!({"hostNetwork": true, "securityContext": {"sysctls": sysctls},
+            "containers": [{"name": "c", "image": "x"}]}),
+        )
+    };
+    let named = |name: &str| json!({"name": name, "value": "1"});
+    assert!(causes(json!([named("kernel.shm_rmid_forced")])).is_empty());
+    let all = [
+        named(""),
+        named("a..b"),
+        named("kernel.sem"),
+        named("kernel.sem"),
+        named("net/ipv4/tcp_syncookies"),
+    ];
+    let at = |reason: &str, index: usize| format!("{reason} spec.securityContext.sysctls[{index}].name");
+    assert_eq!(
+        causes(json!(all)),
+        [
+            at("FieldValueRequired", 0),
+            at("FieldValueInvalid", 1),
+            at("FieldValueDuplicate", 3),
+            at("FieldValueInvalid", 4),
+        ]
+    );
+}
+
+#[test]
+fn overriding_host_name_excludes_other_names() {
+    let causes = |fields: Value| {
+        let mut spec = json!({"containers": [{"name": "c", "image": "x"}]});
+        for (field, value) in fields.as_object().unwrap() {
+            spec[field] = value.clone();
+        }
+        causes_of(spec)
+    };
+    assert!(causes(json!({"hostnameOverride": "a.b.example"})).is_empty());
+    let field = "spec.hostnameOverride";
+    assert_eq!(
+        causes(json!({"hostnameOverride": "A_b"})),
+        [format!("FieldValueInvalid {field}")]
+    );
+    assert_eq!(
+        causes(json!({"hostnameOverride": "a".repeat(65)})),
+        [format!("FieldValueTooLong {field}")]
+    );
+    for other in ["hostNetwork", "setHostnameAsFQDN"] {
+        let causes = causes(json!({"hostnameOverride": "a", other: true}));
+        assert_eq!(causes, [format!("FieldValueForbidden {field}")]);
+    }
+}

@@ -20,6 +20,11 @@ pub fn prepare_pod_create(pod: &mut Value) {
 /// Prepares an update: the status stays, and a change of the spec increments the generation.
 pub fn prepare_pod_update(new: &mut Value, old: &Value) {
     set_or_clear(new, "status", old.get("status").cloned());
+    set_next_generation(new, old);
+}
+
+/// Increments the generation if the spec has changed.
+pub(super) fn set_next_generation(new: &mut Value, old: &Value) {
     let is_changed = child(new, "spec") != child(old, "spec");
     let generation = number(child(old, "metadata"), "generation") + i64::from(is_changed);
     object_mut(new, "metadata").insert("generation".to_owned(), json!(generation));
@@ -109,7 +114,7 @@ pub fn validate_pod_status_update(new: &Value, old: &Value) -> FieldErrors {
 }
 
 /// Checks that a Pod does not become or cease to be a mirror Pod (upstream's `ValidatePodSpecificAnnotationUpdates`).
-fn validate_mirror_annotation(new: &Value, old: &Value) -> Option<FieldError> {
+pub(super) fn validate_mirror_annotation(new: &Value, old: &Value) -> Option<FieldError> {
     let annotation = |pod| child(child(child(pod, "metadata"), "annotations"), MIRROR_ANNOTATION);
     let (after, before) = (annotation(new), annotation(old));
     if after == before {

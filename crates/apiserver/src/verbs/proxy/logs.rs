@@ -62,7 +62,8 @@ pub(super) fn container<'p>(pod: &'p Value, pod_name: &str, requested: &'p str) 
     let names = |list: &str| -> Vec<&'p str> { items(spec, list).iter().map(|c| text(c, "name")).collect() };
     let (main, init) = (names("containers"), names("initContainers"));
     if !requested.is_empty() {
-        let exists = main.contains(&requested) || init.contains(&requested);
+        let all = [&main, &init, &names("ephemeralContainers")];
+        let exists = all.iter().any(|names| names.contains(&requested));
         return exists.then_some(requested).ok_or_else(|| {
             Failure::bad_request(format!("container {requested} is not valid for pod {pod_name}"))
         });

@@ -38,6 +38,8 @@ pub(crate) struct Strategy {
     pub(crate) prepare_status_update: fn(&mut Value, &Value),
     /// Restores fields that an update of the approval (`/approval`) may not change.
     pub(crate) prepare_approval_update: fn(&mut Value, &Value),
+    /// Restores fields that an update of the ephemeral containers (`/ephemeralcontainers`) may not change.
+    pub(crate) prepare_ephemeral_containers_update: fn(&mut Value, &Value),
     /// Validates a new object.
     pub(crate) validate: fn(&Value) -> FieldErrors,
     /// Validates an update; takes the new object and the old one.
@@ -46,6 +48,8 @@ pub(crate) struct Strategy {
     pub(crate) validate_status_update: fn(&Value, &Value) -> FieldErrors,
     /// Validates an update of the approval.
     pub(crate) validate_approval_update: fn(&Value, &Value) -> FieldErrors,
+    /// Validates an update of the ephemeral containers.
+    pub(crate) validate_ephemeral_containers_update: fn(&Value, &Value) -> FieldErrors,
     /// Sets the defaults that readers see; takes the primary IP family of the cluster.
     pub(crate) default_on_read: fn(&mut Value, Family),
     /// Returns the warnings about a valid object.
@@ -102,10 +106,12 @@ const PLAIN: Strategy = Strategy {
     prepare_update: |_, _| {},
     prepare_status_update: keep_spec,
     prepare_approval_update: keep_spec,
+    prepare_ephemeral_containers_update: keep_spec,
     validate: |object| metadata::validate(object, NameForm::DnsSubdomain, true),
     validate_update: metadata::validate_update,
     validate_status_update: metadata::validate_update,
     validate_approval_update: metadata::validate_update,
+    validate_ephemeral_containers_update: metadata::validate_update,
     default_on_read: |_, _| {},
     warnings: |_| Vec::new(),
     status_warnings: |_| Vec::new(),
@@ -263,9 +269,11 @@ static POD: Strategy = Strategy {
     prepare_create: pod::prepare_pod_create,
     prepare_update: pod::prepare_pod_update,
     prepare_status_update: pod::prepare_pod_status_update,
+    prepare_ephemeral_containers_update: pod::prepare_ephemeral_containers_update,
     validate: pod::validate_pod,
     validate_update: pod::validate_pod_update,
     validate_status_update: pod::validate_pod_status_update,
+    validate_ephemeral_containers_update: pod::validate_ephemeral_containers_update,
     ..PLAIN
 };
 

@@ -2,7 +2,7 @@
 
 use api::apply::is_same_except_times;
 use api::decode::Format;
-use api::kind::SCALE;
+use api::kind::{EPHEMERAL_CONTAINERS, SCALE};
 use api::metadata::drop_duplicate_owners;
 use api::tree::{child, clear, is_set, items, number, object_mut, omit_zero, set_or_clear, text};
 use serde_json::Value;
@@ -151,6 +151,10 @@ impl Resources {
             Some("approval") => {
                 (strategy.prepare_approval_update)(new, old);
                 (strategy.validate_approval_update)(new, old)
+            }
+            Some(EPHEMERAL_CONTAINERS) => {
+                (strategy.prepare_ephemeral_containers_update)(new, old);
+                (strategy.validate_ephemeral_containers_update)(new, old)
             }
             Some(_) => {
                 (strategy.prepare_status_update)(new, old);

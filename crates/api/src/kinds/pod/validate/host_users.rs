@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::kinds::pod::CONTAINER_LISTS;
+use crate::kinds::pod::ALL_CONTAINER_LISTS;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::tree::{child, flag_if_set, items, text};
 
@@ -18,7 +18,7 @@ pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
         }
         return;
     }
-    for list in CONTAINER_LISTS {
+    for list in ALL_CONTAINER_LISTS {
         for (index, container) in items(spec, list).iter().enumerate() {
             let context = child(container, "securityContext");
             if text(context, "procMount") == "Unmasked" {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::kinds::pod::CONTAINER_LISTS;
+use crate::kinds::pod::ALL_CONTAINER_LISTS;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::tree::{child, is_set, items};
 
@@ -23,7 +23,7 @@ pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     for (index, group) in items(of_pod, GROUPS).iter().enumerate() {
         validate_id(errors, group, &path_of_pod.child(GROUPS).index(index));
     }
-    for list in CONTAINER_LISTS {
+    for list in ALL_CONTAINER_LISTS {
         for (index, container) in items(spec, list).iter().enumerate() {
             let path = path.child(list).index(index).child(CONTEXT);
             validate_fields(

@@ -1,14 +1,17 @@
 //! Validation of new Pods.
 
 mod container;
+mod ephemeral;
 mod host_users;
 mod ids;
+mod stop_signal;
+mod sysctls;
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::CONTAINER_LISTS;
+use super::{CONTAINER_LISTS, EPHEMERAL_CONTAINERS};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm, push_faults};
 use crate::machinery::tree::{child, entries, flag_if_set, is_set, items, number, text, texts};
@@ -17,7 +20,12 @@ use crate::machinery::{ip, names};
 /// Validates a new Pod.
 pub fn validate_pod(pod: &Value) -> FieldErrors {
     let mut errors = metadata::validate(pod, NameForm::DnsSubdomain, true);
-    validate_spec(&mut errors, child(pod, "spec"), &Path::new("spec"));
+    let (spec, path) = (child(pod, "spec"), Path::new("spec"));
+    validate_spec(&mut errors, spec, &path);
+    if !items(spec, EPHEMERAL_CONTAINERS).is_empty() {
+        let path = path.child(EPHEMERAL_CONTAINERS);
+        errors.push(FieldError::forbidden(&path, "cannot be set on create"));
+    }
     errors
 }
 
@@ -34,9 +42,19 @@ pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path)
             container::validate(errors, container, &volumes, &mut seen, &path);
         }
     }
+    ephemeral::validate(
+        errors,
+        spec,
+        &volumes,
+        &mut seen,
+        &path.child(EPHEMERAL_CONTAINERS),
+    );
     validate_choices(errors, spec, path);
     host_users::validate(errors, spec, path);
     ids::validate(errors, spec, path);
+    stop_signal::validate(errors, spec, path);
+    sysctls::validate(errors, spec, path);
+    validate_hostname_override(errors, spec, path);
     validate_names(errors, spec, path);
     validate_dns_config(errors, spec, &path.child("dnsConfig"));
     validate_host_aliases(errors, spec, &path.child("hostAliases"));
@@ -141,6 +159,28 @@ fn validate_names(errors: &mut FieldErrors, spec: &Value, path: &Path) {
         let condition = text(gate, "conditionType");
         let path = path.child("readinessGates").index(index).child("conditionType");
         push_faults(errors, &path, condition, names::qualified_name(condition));
+    }
+}
+
+/// Validates `hostnameOverride`, which is the whole host name of the Pod.
+fn validate_hostname_override(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    const FIELD: &str = "hostnameOverride";
+    /// Longest host name of Linux.
+    const BYTES_MAX: usize = 64;
+    if !is_set(spec, FIELD) {
+        return;
+    }
+    let (value, path) = (text(spec, FIELD), path.child(FIELD));
+    if value.len() > BYTES_MAX {
+        errors.push(FieldError::too_long(&path, BYTES_MAX));
+    } else {
+        push_faults(errors, &path, value, names::dns_subdomain(value));
+    }
+    for other in ["hostNetwork", "setHostnameAsFQDN"] {
+        if flag_if_set(spec, other) == Some(true) {
+            let detail = format!("may not be set when `{other}` is true");
+            errors.push(FieldError::forbidden(&path, detail));
+        }
     }
 }
 

@@ -1,0 +1,164 @@
+//! Limits of the disk that a Pod uses (kubelet's `localStorageEviction`): writable layers, logs and `emptyDir` volumes.
+
+mod usage;
+
+use std::collections::BTreeMap;
+
+use crate::object::{Container, Pod, PodSpec};
+use crate::quantity::Quantity;
+use crate::state_directory::PodDirectory;
+
+use usage::Meter;
+
+#[cfg(test)]
+mod tests;
+
+/// Name of the resource.
+const RESOURCE: &str = "ephemeral-storage";
+
+/// Limits of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StorageLimits {
+    /// Limits of `emptyDir` volumes on disk.
+    volumes: Vec<Limit>,
+    /// Limits of containers.
+    containers: Vec<Limit>,
+    /// Limit of all containers and volumes together.
+    pod: Option<Limit>,
+    /// All containers.
+    all_containers: Vec<String>,
+    /// All `emptyDir` volumes on disk.
+    all_volumes: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Limit {
+    /// Name of the container or volume.
+    name: String,
+    bytes: u64,
+    /// Limit in messages.
+    text: String,
+}
+
+/// Bytes on disk by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct StorageUsage {
+    containers: BTreeMap<String, u64>,
+    volumes: BTreeMap<String, u64>,
+}
+
+impl StorageLimits {
+    /// Returns the limits of a Pod; `None` for a Pod without any.
+    pub fn of(pod: &Pod) -> Option<Self> {
+        let spec = &pod.spec;
+        let on_disk = spec.volumes.iter().filter_map(|volume| {
+            let empty_dir = volume.empty_dir.as_ref().filter(|empty| !empty.is_in_memory())?;
+            Some((volume.name.clone(), empty_dir.size_limit.clone()))
+        });
+        let on_disk: Vec<(String, Option<String>)> = on_disk.collect();
+        let volumes = on_disk.iter().filter_map(|(name, text)| {
+            let text = text.clone()?;
+            let bytes = Quantity::parse(&text)?.units();
+            let name = name.clone();
+            Some(Limit { name, bytes, text }).filter(|limit| limit.bytes > 0)
+        });
+        let limits = Self {
+            volumes: volumes.collect(),
+            containers: spec.all_containers().filter_map(limit).collect(),
+            pod: limit_of_pod(spec),
+            all_containers: spec
+                .all_containers()
+                .map(|container| container.name.clone())
+                .collect(),
+            all_volumes: on_disk.into_iter().map(|(name, _)| name).collect(),
+        };
+        let has_any = !limits.volumes.is_empty() || limits.pod.is_some();
+        has_any.then_some(limits)
+    }
+
+    /// Measures the usage of a Pod and returns the message of its eviction, if it exceeds a limit. Blocks on the disk.
+    pub fn check(&self, directory: &PodDirectory) -> Option<String> {
+        let mut meter = Meter::default();
+        let mut usage = StorageUsage::default();
+        for name in &self.all_volumes {
+            let bytes = meter.measure(&directory.volumes().join(name));
+            usage.volumes.insert(name.clone(), bytes);
+        }
+        for name in &self.all_containers {
+            let paths = directory.container_storage(name);
+            let bytes = paths.iter().map(|path| meter.measure(path)).sum();
+            usage.containers.insert(name.clone(), bytes);
+        }
+        self.exceeded(&usage)
+    }
+
+    /// Returns the message for the first exceeded limit, in the order of the kubelet.
+    fn exceeded(&self, usage: &StorageUsage) -> Option<String> {
+        let is_exceeded = |limit: &&Limit, used: &BTreeMap<String, u64>| {
+            used.get(&limit.name).is_some_and(|used| *used > limit.bytes)
+        };
+        let mut volumes = self.volumes.iter();
+        if let Some(Limit { name, text, .. }) = volumes.find(|limit| is_exceeded(limit, &usage.volumes)) {
+            return Some(format!(
+                "Usage of EmptyDir volume {name:?} exceeds the limit {text:?}. "
+            ));
+        }
+        let total: u64 = usage.containers.values().chain(usage.volumes.values()).sum();
+        if let Some(Limit { text, .. }) = self.pod.as_ref().filter(|limit| total > limit.bytes) {
+            return Some(format!(
+                "Pod ephemeral local storage usage exceeds the total limit of containers {text}. "
+            ));
+        }
+        let mut containers = self.containers.iter();
+        let Limit { name, text, .. } = containers.find(|limit| is_exceeded(limit, &usage.containers))?;
+        Some(format!(
+            "Container {name} exceeded its local ephemeral storage limit {text:?}. "
+        ))
+    }
+}
+
+/// Limit of a container.
+fn limit(container: &Container) -> Option<Limit> {
+    let text = container.resources.limits.get(RESOURCE)?;
+    let bytes = Quantity::parse(text)?.units();
+    Some(Limit {
+        name: container.name.clone(),
+        bytes,
+        text: text.clone(),
+    })
+    .filter(|limit| limit.bytes > 0)
+}
+
+/// Limit of a Pod (upstream's `PodLimits`): the sum of main containers and sidecars, or that of an init container if it
+/// is higher.
+fn limit_of_pod(spec: &PodSpec) -> Option<Limit> {
+    let sidecars = spec.init_containers.iter().filter(|init| init.is_restartable());
+    let together: Vec<Limit> = spec.containers.iter().chain(sidecars).filter_map(limit).collect();
+    let bytes = together
+        .iter()
+        .fold(0_u64, |sum, limit| sum.saturating_add(limit.bytes));
+    let sum = match together.as_slice() {
+        [] => None,
+        [only] => Some(only.clone()),
+        _ => Some(Limit {
+            name: String::new(),
+            bytes,
+            text: binary(bytes),
+        }),
+    };
+    let init = spec.init_containers.iter().filter(|init| !init.is_restartable());
+    init.filter_map(limit).chain(sum).max_by_key(|limit| limit.bytes)
+}
+
+/// Bytes as a quantity with the largest binary suffix that is exact.
+fn binary(bytes: u64) -> String {
+    const SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let mut number = bytes;
+    let mut suffixes = SUFFIXES.iter();
+    let mut suffix = suffixes.next();
+    while number > 0 && number.is_multiple_of(1024) {
+        number /= 1024;
+        suffix = suffixes.next();
+    }
+    format!("{number}{}", suffix.copied().unwrap_or_default())
+}

@@ -1,0 +1,56 @@
+//! Updates of the subresource `ephemeralcontainers` of Pods (upstream's `podEphemeralContainersStrategy`).
+
+use serde_json::Value;
+
+use super::update::{set_next_generation, validate_mirror_annotation};
+use super::{EPHEMERAL_CONTAINERS, is_mirror, validate_spec};
+use crate::machinery::field::{FieldError, FieldErrors, Path};
+use crate::machinery::metadata;
+use crate::machinery::tree::{child, items, object_mut, set_or_clear, text};
+
+/// Fields of the metadata that the update keeps. The rest is that of the stored Pod.
+const GIVEN_METADATA: [&str; 4] = ["name", "namespace", "uid", "resourceVersion"];
+
+/// Prepares an update: everything but the ephemeral containers stays. A change increments the generation.
+pub fn prepare_ephemeral_containers_update(new: &mut Value, old: &Value) {
+    let mut prepared = old.clone();
+    let given = child(child(new, "spec"), EPHEMERAL_CONTAINERS);
+    let given = (!given.is_null()).then(|| given.clone());
+    object_mut(&mut prepared, "spec");
+    if let Some(spec) = prepared.get_mut("spec") {
+        set_or_clear(spec, EPHEMERAL_CONTAINERS, given);
+    }
+    object_mut(&mut prepared, "metadata");
+    if let Some(metadata) = prepared.get_mut("metadata") {
+        for field in GIVEN_METADATA {
+            set_or_clear(metadata, field, child(new, "metadata").get(field).cloned());
+        }
+    }
+    *new = prepared;
+    set_next_generation(new, old);
+}
+
+/// Validates an update, which can only add ephemeral containers.
+pub fn validate_ephemeral_containers_update(new: &Value, old: &Value) -> FieldErrors {
+    if is_mirror(old) {
+        let detail = "static pods do not support ephemeral containers";
+        return vec![FieldError::forbidden(&Path::new(""), detail)];
+    }
+    let mut errors = metadata::validate_update(new, old);
+    let (spec, path) = (child(new, "spec"), Path::new("spec"));
+    validate_spec(&mut errors, spec, &path);
+    errors.extend(validate_mirror_annotation(new, old));
+    let path = path.child(EPHEMERAL_CONTAINERS);
+    for then in items(child(old, "spec"), EPHEMERAL_CONTAINERS) {
+        let name = text(then, "name");
+        let mut all = items(spec, EPHEMERAL_CONTAINERS).iter();
+        let verb = match all.find(|container| text(container, "name") == name) {
+            None => "removed",
+            Some(now) if now != then => "changed",
+            Some(_) => continue,
+        };
+        let detail = format!("existing ephemeral containers {name:?} may not be {verb}\n");
+        errors.push(FieldError::forbidden(&path, detail));
+    }
+    errors
+}
