@@ -30,7 +30,8 @@ mod machinery;
 
 pub use kinds::{
     address_pool, announcers, apps, batch, bootstrap_token, certificates, configuration, edge_secret,
-    endpoints, event, kind, lease, multicluster, network, object, pod, pod_security, rbac, scale, service,
+    endpoints, event, ingress, kind, lease, multicluster, network, object, pod, pod_security, rbac, scale,
+    service,
 };
 pub use machinery::{
     apply, decode, discovery, encode, field, ip, metadata, names, openapi, patch, protobuf, schema, selector,

@@ -14,6 +14,9 @@ const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case 
 const SUBDOMAIN_FORM: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
      '-' or '.', and must start and end with an alphanumeric character";
+const WILDCARD_FORM: &str = "\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+const WILDCARD_RULE: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, \
+     which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
 const LABEL_1035_FORM: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const LABEL_1035_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
      with an alphabetic character, and end with an alphanumeric character";
@@ -42,6 +45,15 @@ pub fn dns_subdomain(value: &str) -> Vec<String> {
     let mut faults = length_at_most(value, SUBDOMAIN_BYTES_MAX);
     if !is_subdomain(value) {
         faults.push(form(SUBDOMAIN_RULE, SUBDOMAIN_FORM, &["example.com"]));
+    }
+    faults
+}
+
+/// Checks an RFC 1123 subdomain whose first label is a wildcard.
+pub fn wildcard_dns_subdomain(value: &str) -> Vec<String> {
+    let mut faults = length_at_most(value, SUBDOMAIN_BYTES_MAX);
+    if !value.strip_prefix("*.").is_some_and(is_subdomain) {
+        faults.push(form(WILDCARD_RULE, WILDCARD_FORM, &["*.example.com"]));
     }
     faults
 }
