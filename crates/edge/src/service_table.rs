@@ -131,11 +131,21 @@ impl ServiceTable {
         let is_same = |service: &ServiceEntry, settings: &Arc<ServiceSettings>| {
             Arc::ptr_eq(&service.settings, settings) || service.settings == *settings
         };
+        let mut has_changed = false;
         for (name, settings) in settings {
             match self.services.get(name) {
                 Some(service) if is_same(service, settings) => {}
-                _ => self.apply_service(name, settings, context, &mut removed),
+                _ => {
+                    has_changed = true;
+                    self.apply_service(name, settings, context, &mut removed);
+                }
             }
+        }
+        if has_changed {
+            let targets = self.services.values();
+            let targets = targets.filter(|service| service.settings.addresses.is_empty());
+            let ports = targets.flat_map(|service| service.ports.values());
+            context.edge.set_route_targets(ports.map(|entry| &entry.port));
         }
         self.listen(context);
         // Inherited sockets that the first settings do not use are closed.
