@@ -144,6 +144,15 @@ impl EdgeServer {
             Some(event) = self.watches.services.recv() => {
                 self.watches.apply_service(event, &mut self.state);
             }
+            Some(event) = watches::next(&mut self.watches.targets) => {
+                self.watches.apply_target(event, &mut self.state);
+            }
+            Some(event) = watches::next(&mut self.watches.classes) => {
+                self.watches.apply_class(event, &mut self.state);
+            }
+            Some(event) = watches::next(&mut self.watches.ingresses) => {
+                self.watches.apply_ingress(event, &mut self.state);
+            }
             Some(Ok((key, result))) = self.secrets.reads.join_next() => {
                 self.secrets.finish(&key, &result, &mut self.state, &mut self.edge);
             }
@@ -186,6 +195,8 @@ impl EdgeServer {
         }
         let owned = self.owned();
         self.state.set_owned(owned);
+        self.watches.follow_ingresses(&mut self.state);
+        self.state.renew_ingress_plans();
         self.read_secrets();
         let changed = self.state.rebuild();
         if !changed.is_empty() {
@@ -244,6 +255,7 @@ impl EdgeServer {
         let faults = self.edge.current_faults();
         let draining = self.addresses.draining();
         self.fault_events.record(&self.state, draining, &faults);
+        self.fault_events.record_ingresses(&self.state);
         let own = self.fault_events.port_faults();
         let own = own.filter(|fault| !draining.contains(fault.address));
         self.report.update(own.cloned().collect());

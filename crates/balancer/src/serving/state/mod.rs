@@ -2,6 +2,7 @@
 //! addresses of the node. Only the settings of changed Services are rebuilt.
 
 mod build;
+mod ingress;
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use api::object::{Condition, EndpointSlice, ObjectKey, Service};
 use edge::settings::{ServiceName, Settings, Stickiness};
 
+use self::ingress::IngressState;
 use super::certificates::Certificates;
 use super::secret::SecretError;
 use super::{Addresses, Buckets};
@@ -102,6 +104,7 @@ pub(super) struct EdgeState {
     /// Secrets with certificates.
     pub(super) certificates: Certificates,
     cookie_secret: CookieSecret,
+    ingress: IngressState,
     /// Services to rebuild.
     changed: BTreeSet<ObjectKey>,
     settings: Settings,
@@ -120,6 +123,7 @@ impl EdgeState {
             slice_owners: HashMap::new(),
             certificates: Certificates::default(),
             cookie_secret: CookieSecret::Unread,
+            ingress: IngressState::default(),
             changed: BTreeSet::new(),
             settings: Settings::new(),
             faults: HashMap::new(),
@@ -204,10 +208,10 @@ impl EdgeState {
 
     /// Marks the Services that refer to a changed Secret.
     pub(super) fn secret_changed(&mut self, secret: &ObjectKey) {
-        let affected = self
-            .services
-            .iter()
-            .filter(|(_, served)| served.secrets().any(|name| name == *secret));
+        let affected = self.services.iter().filter(|(key, served)| {
+            served.secrets().any(|name| name == *secret)
+                || self.ingress.secrets(key).any(|name| name == secret)
+        });
         self.changed.extend(affected.map(|(key, _)| key.clone()));
     }
 
@@ -256,15 +260,16 @@ impl EdgeState {
 
     /// Secrets with certificates that Services on this node refer to.
     pub(super) fn secrets(&self) -> BTreeSet<ObjectKey> {
-        let here = self.services.values().filter(|served| self.is_here(served));
-        here.flat_map(ServedService::secrets).collect()
+        let here = self.services.iter().filter(|(_, served)| self.is_here(served));
+        here.flat_map(|(key, served)| served.secrets().chain(self.ingress.secrets(key).cloned()))
+            .collect()
     }
 
     /// Rebuilds the settings of changed Services and returns their keys. A Service whose Secrets are unread
     /// stays pending, so that no client meets a missing certificate or loses its backend because a cookie
     /// cannot be decoded yet.
     pub(super) fn rebuild(&mut self) -> BTreeSet<ObjectKey> {
-        let (complete, pending) = std::mem::take(&mut self.changed)
+        let (mut complete, pending) = std::mem::take(&mut self.changed)
             .into_iter()
             .partition::<BTreeSet<ObjectKey>, _>(|key| self.has_secrets(key));
         self.changed = pending;
@@ -277,14 +282,25 @@ impl EdgeState {
                 None => {
                     self.settings.remove(&name);
                     self.faults.remove(key);
+                    self.finish_class(key, None);
                 }
                 Some(served) => {
-                    let (settings, faults) = self.build(key, served);
+                    let of_class = self.build_class(key, served);
+                    let built = of_class.is_none().then(|| self.build(key, served));
+                    let Some((settings, faults)) = self.finish_class(key, of_class).or(built) else {
+                        continue;
+                    };
                     self.faults.insert(key.clone(), faults);
                     if self.settings.get(&name).is_none_or(|before| **before != settings) {
                         self.settings.insert(name, Arc::new(settings));
                     }
                 }
+            }
+        }
+        for target in std::mem::take(&mut self.ingress.changed_targets) {
+            for class in self.ingress.classes_with_target(&target) {
+                self.rebuild_target(&class, &target);
+                complete.insert(class);
             }
         }
         complete
@@ -301,6 +317,9 @@ impl EdgeState {
     }
 
     fn mark_changed(&mut self, service: ObjectKey) {
+        if self.ingress.has_target(&service) {
+            self.ingress.changed_targets.insert(service.clone());
+        }
         if self.services.contains_key(&service) {
             self.changed.insert(service);
         }
@@ -317,8 +336,12 @@ impl EdgeState {
     fn has_secrets(&self, key: &ObjectKey) -> bool {
         let served = self.services.get(key).filter(|served| self.is_here(served));
         served.is_none_or(|served| {
-            let has_certificates = served.secrets().all(|secret| self.certificates.is_read(&secret));
-            has_certificates && (self.has_read_cookie_secret() || !served.has_cookies())
+            let mut of_class = self.ingress.secrets(key);
+            let has_certificates = served.secrets().all(|secret| self.certificates.is_read(&secret))
+                && of_class.all(|secret| self.certificates.is_read(secret));
+            !self.ingress.awaits(served)
+                && has_certificates
+                && (self.has_read_cookie_secret() || !served.has_cookies())
         })
     }
 }
