@@ -22,6 +22,7 @@ pub mod discovery;
 mod dns_service;
 mod flows_report;
 pub mod identities;
+mod ingress_class;
 pub mod join_directory;
 pub mod join_token;
 pub mod kubeconfig_merge;
