@@ -1,4 +1,5 @@
-//! State machine of the controller: the Service of each class, and the addresses in the status of Ingresses.
+//! State machine of the controller: the Service of each class with Ingresses, and the addresses in the status of
+//! Ingresses.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -69,6 +70,20 @@ impl IngressController {
         }
     }
 
+    /// Adds an Ingress and the Service of its class to the queue.
+    fn enqueue_ingress(&self, key: &ObjectKey, queue: &mut Queue<Subject>, now: Instant) {
+        let class = self.ingresses.get(key).and_then(Ingress::class);
+        if let Some(class) = class {
+            queue.add(Subject::Class(class.into()), now);
+        }
+        queue.add(Subject::Ingress(key.clone()), now);
+    }
+
+    fn has_ingress_of(&self, class: &str) -> bool {
+        let mut ingresses = self.ingresses.values();
+        ingresses.any(|ingress| ingress.class() == Some(class))
+    }
+
     /// Returns the class if Portolan serves it.
     fn own_class(&self, name: &str) -> Option<&IngressClass> {
         self.classes.get(name).filter(|class| class.is_own())
@@ -86,6 +101,8 @@ impl IngressController {
             return self.report(name, EventText::warning("InvalidName", message));
         };
         match self.services.get(&key) {
+            // A class without Ingresses needs no address.
+            None if !self.has_ingress_of(name) => Action::Done,
             None => Action::Run(Job::Create {
                 collection: Service::collection(Some(&key.namespace)),
                 object: class_service::object(class, &key),
@@ -202,7 +219,7 @@ impl Reconciler for IngressController {
             Change::Ingress(Event::Applied(ingress)) => {
                 let key = ingress.metadata.key();
                 self.ingresses.insert(key.clone(), ingress);
-                queue.add(Subject::Ingress(key), now);
+                self.enqueue_ingress(&key, queue, now);
             }
             Change::Ingress(Event::Deleted(key)) => {
                 self.ingresses.remove(&key);

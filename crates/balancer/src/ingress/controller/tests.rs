@@ -74,9 +74,11 @@ fn status_patch(entries: Value) -> Job {
 }
 
 #[test]
-fn class_gets_a_service_that_belongs_to_it() {
+fn class_with_ingresses_gets_a_service_that_belongs_to_it() {
     let mut fixture = Fixture::new();
     fixture.apply(Change::Class(Event::Applied(class(api::ingress::CONTROLLER))));
+    assert_eq!(fixture.jobs(), [], "no Ingress needs an address");
+    fixture.apply(Change::Ingress(Event::Applied(ingress(json!([])))));
     let jobs = fixture.jobs();
     let [Job::Create { collection, object }] = &jobs[..] else {
         panic!("{jobs:?}")
@@ -84,7 +86,9 @@ fn class_gets_a_service_that_belongs_to_it() {
     assert_eq!(collection, "/api/v1/namespaces/kube-system/services");
     assert_eq!(object["metadata"]["name"], "ingress-portolan");
     assert_eq!(object["metadata"]["ownerReferences"][0]["uid"], "1");
-    fixture.apply(Change::Service(Event::Applied(service("1"))));
+    let mut without_address = service("1");
+    without_address.status = api::object::ServiceStatus::default();
+    fixture.apply(Change::Service(Event::Applied(without_address)));
     assert_eq!(fixture.jobs(), []);
 }
 
