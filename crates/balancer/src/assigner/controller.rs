@@ -50,7 +50,8 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
     let mut edge_tasks = JoinSet::new();
     if options.has_edges {
         edge_tasks.spawn(cookie_secret::ensure(client.clone()));
-        edge_tasks.spawn(ingress::run(client.clone(), std::future::pending()));
+        let serve = ingress::run(client.clone(), options.creates_node_pool, std::future::pending());
+        edge_tasks.spawn(serve);
     }
     let leases = Query {
         namespace: Some(edge_report::NAMESPACE.to_owned()),

@@ -15,6 +15,13 @@ pub const HTTP_PORT: u16 = 80;
 /// Port of HTTP with TLS.
 pub const HTTPS_PORT: u16 = 443;
 
+/// Label of these Services with the name of the class.
+const CLASS_LABEL: &str = "portolan.dev/ingress-class";
+/// Name of the AddressPool with the addresses of nodes.
+pub const NODE_POOL: &str = "ingress-nodes";
+/// Priority of this pool: others come first.
+const NODE_POOL_PRIORITY: i64 = -1_000;
+
 /// Returns namespace and name of the Service of a class; `None` if no Service can have the name.
 pub fn key(class: &str) -> Option<ObjectKey> {
     let name = format!("{NAME_PREFIX}{class}");
@@ -38,6 +45,12 @@ pub fn is_owned(service: &Service, class: &IngressClass) -> bool {
     })
 }
 
+/// Returns true if the Service belongs to an IngressClass, whichever it is.
+pub fn is_of_class(service: &Service) -> bool {
+    let mut owners = service.metadata.owner_references.iter();
+    service.metadata.namespace == NAMESPACE && owners.any(|owner| owner.kind == IngressClass::KIND)
+}
+
 /// Returns the Service of a class.
 pub fn object(class: &IngressClass, key: &ObjectKey) -> Value {
     json!({
@@ -46,6 +59,7 @@ pub fn object(class: &IngressClass, key: &ObjectKey) -> Value {
         "metadata": {
             "namespace": &*key.namespace,
             "name": &*key.name,
+            "labels": {CLASS_LABEL: class.metadata.name},
             "ownerReferences": [{
                 "apiVersion": "networking.k8s.io/v1",
                 "kind": IngressClass::KIND,
@@ -63,6 +77,21 @@ pub fn object(class: &IngressClass, key: &ObjectKey) -> Value {
                 {"name": "http", "port": HTTP_PORT, "protocol": "TCP", "appProtocol": "http"},
                 {"name": "https", "port": HTTPS_PORT, "protocol": "TCP"},
             ],
+        },
+    })
+}
+
+/// Returns the AddressPool with the addresses of nodes, for Services of classes only.
+pub fn node_pool() -> Value {
+    json!({
+        "apiVersion": "portolan.dev/v1alpha1",
+        "kind": "AddressPool",
+        "metadata": {"name": NODE_POOL},
+        "spec": {
+            "nodeAddresses": {"type": "InternalIP"},
+            "priority": NODE_POOL_PRIORITY,
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
+            "serviceSelector": {"matchExpressions": [{"key": CLASS_LABEL, "operator": "Exists"}]},
         },
     })
 }

@@ -1,11 +1,11 @@
 //! State machine of the controller: the Service of each class with Ingresses, and the addresses in the status of
 //! Ingresses.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use api::object::{Ingress, IngressClass, LoadBalancerIngress, ObjectKey, Resource, Service};
+use api::object::{AddressPool, Ingress, IngressClass, LoadBalancerIngress, ObjectKey, Resource, Service};
 use client::Event;
 use reconcile::events::{CurrentEvents, EventText, ObjectReference};
 use reconcile::queue::Queue;
@@ -20,6 +20,7 @@ pub(super) enum Change {
     Ingress(Event<Ingress>),
     /// Service in the namespace of the Services of classes.
     Service(Event<Service>),
+    Pool(Event<AddressPool>),
 }
 
 /// Subject of a reconciliation.
@@ -29,6 +30,8 @@ pub(super) enum Subject {
     Class(Arc<str>),
     /// Status of an Ingress.
     Ingress(ObjectKey),
+    /// Pool with the addresses of nodes.
+    NodePool,
 }
 
 /// Write of the controller.
@@ -54,15 +57,30 @@ pub(super) struct IngressController {
     /// Addresses in the status of Ingresses that come from here. They are cleared when the class goes.
     assigned: HashMap<ObjectKey, Vec<LoadBalancerIngress>>,
     events: CurrentEvents<Arc<str>>,
-    has_classes: bool,
-    has_ingresses: bool,
-    has_services: bool,
+    /// Names of all pools.
+    pools: BTreeSet<Arc<str>>,
+    /// Creates a pool with the addresses of nodes for the first Service, if there is no pool.
+    needs_node_pool: bool,
+    synced: BTreeSet<&'static str>,
 }
 
+/// Kinds that are watched.
+const KINDS: usize = 4;
+
 impl IngressController {
+    /// Creates a controller with empty caches. With `creates_node_pool`, Ingresses without any pool get the addresses of
+    /// nodes.
+    pub(super) fn new(creates_node_pool: bool) -> Self {
+        Self {
+            needs_node_pool: creates_node_pool,
+            ..Self::default()
+        }
+    }
+
     /// Adds a class and its Ingresses to the queue.
     fn enqueue_class(&self, class: &str, queue: &mut Queue<Subject>, now: Instant) {
         queue.add(Subject::Class(class.into()), now);
+        queue.add(Subject::NodePool, now);
         for (key, ingress) in &self.ingresses {
             if ingress.class() == Some(class) {
                 queue.add(Subject::Ingress(key.clone()), now);
@@ -75,8 +93,13 @@ impl IngressController {
         let class = self.ingresses.get(key).and_then(Ingress::class);
         if let Some(class) = class {
             queue.add(Subject::Class(class.into()), now);
+            queue.add(Subject::NodePool, now);
         }
         queue.add(Subject::Ingress(key.clone()), now);
+    }
+
+    fn add_synced(&mut self, kind: &'static str) {
+        self.synced.insert(kind);
     }
 
     fn has_ingress_of(&self, class: &str) -> bool {
@@ -119,6 +142,23 @@ impl IngressController {
                 self.report(name, EventText::warning("ServiceConflict", message))
             }
         }
+    }
+
+    /// Creates the pool of node addresses once: a user may delete it.
+    fn reconcile_node_pool(&mut self) -> Action<Job> {
+        let mut classes = self.classes.keys();
+        let is_needed = classes.any(|name| self.own_class(name).is_some() && self.has_ingress_of(name));
+        if !self.needs_node_pool || !is_needed {
+            return Action::Done;
+        }
+        if !self.pools.is_empty() {
+            self.needs_node_pool = false;
+            return Action::Done;
+        }
+        Action::Run(Job::Create {
+            collection: AddressPool::collection(None),
+            object: class_service::node_pool(),
+        })
     }
 
     /// Records an Event about a class, unless it is recorded already.
@@ -238,28 +278,43 @@ impl Reconciler for IngressController {
                     self.enqueue_class(class, queue, now);
                 }
             }
-            Change::Class(Event::Synced) => self.has_classes = true,
-            Change::Ingress(Event::Synced) => self.has_ingresses = true,
-            Change::Service(Event::Synced) => self.has_services = true,
+            Change::Pool(Event::Applied(pool)) => {
+                self.pools.insert(pool.metadata.name.as_str().into());
+            }
+            Change::Pool(Event::Deleted(key)) => {
+                self.pools.remove(&key.name);
+            }
+            Change::Class(Event::Synced) => self.add_synced(IngressClass::KIND),
+            Change::Ingress(Event::Synced) => self.add_synced(Ingress::KIND),
+            Change::Service(Event::Synced) => self.add_synced(Service::KIND),
+            Change::Pool(Event::Synced) => self.add_synced(AddressPool::KIND),
             Change::Class(Event::Malformed { key, error }) => malformed("IngressClass", &key, &error),
             Change::Ingress(Event::Malformed { key, error }) => malformed("Ingress", &key, &error),
             Change::Service(Event::Malformed { key, error }) => malformed("Service", &key, &error),
+            // A malformed pool is a pool, too.
+            Change::Pool(Event::Malformed { key, .. }) => {
+                self.pools.insert(key.name);
+            }
         }
     }
 
     fn is_synced(&self) -> bool {
-        self.has_classes && self.has_ingresses && self.has_services
+        self.synced.len() == KINDS
     }
 
     fn reconcile(&mut self, key: &Subject, _now: Instant) -> Action<Job> {
         match key {
             Subject::Class(name) => self.reconcile_class(name),
             Subject::Ingress(key) => self.reconcile_ingress(key),
+            Subject::NodePool => self.reconcile_node_pool(),
         }
     }
 
-    fn on_success(&mut self, _key: &Subject, _output: (), _queue: &mut Queue<Subject>, _now: Instant) {
-        // The watch reports the written object.
+    /// The watch reports the written object. The pool is created once.
+    fn on_success(&mut self, key: &Subject, _output: (), _queue: &mut Queue<Subject>, _now: Instant) {
+        if *key == Subject::NodePool {
+            self.needs_node_pool = false;
+        }
     }
 }
 

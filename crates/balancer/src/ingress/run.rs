@@ -15,7 +15,8 @@ use super::controller::{Change, IngressController, Job, Subject};
 const COMPONENT: &str = "portolan-ingress";
 
 /// Maintains the Services of classes and the status of Ingresses until `shutdown` resolves.
-pub async fn run(client: Client, shutdown: impl Future<Output = ()>) {
+/// With `creates_node_pool`, Ingresses get the addresses of nodes if there is no AddressPool at the first one.
+pub async fn run(client: Client, creates_node_pool: bool, shutdown: impl Future<Output = ()>) {
     let (sender, changes) = watches::channel();
     let services = Query {
         namespace: Some(class_service::NAMESPACE.to_owned()),
@@ -23,11 +24,13 @@ pub async fn run(client: Client, shutdown: impl Future<Output = ()>) {
     };
     watches::forward(&client, Query::default(), sender.clone(), Change::Class);
     watches::forward(&client, Query::default(), sender.clone(), Change::Ingress);
-    watches::forward(&client, services, sender, Change::Service);
+    watches::forward(&client, services, sender.clone(), Change::Service);
+    watches::forward(&client, Query::default(), sender, Change::Pool);
     let recorder = EventRecorder::new(client.clone(), WallClock::system());
     let run_job = |_: Subject, job: Job| execute(client.clone(), recorder.clone(), job);
     let metrics = QueueRegistry::default().register("ingress");
-    reconcile::run(IngressController::default(), changes, metrics, run_job, shutdown).await;
+    let controller = IngressController::new(creates_node_pool);
+    reconcile::run(controller, changes, metrics, run_job, shutdown).await;
 }
 
 async fn execute(client: Client, recorder: EventRecorder, job: Job) -> Result<(), ClientError> {

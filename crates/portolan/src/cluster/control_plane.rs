@@ -152,6 +152,7 @@ impl ControlPlane {
         start_controllers(supervisor, identities.controllers()?, options, is_shared);
         let options = balancer::Options {
             has_edges: true,
+            creates_node_pool: self.load_balancer_addresses.is_empty(),
             ..balancer::Options::default()
         };
         let assigner = Arc::clone(&options.metrics);

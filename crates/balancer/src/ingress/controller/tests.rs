@@ -135,3 +135,45 @@ fn ingress_has_the_addresses_of_its_class_until_the_class_goes() {
     ))));
     assert_eq!(fixture.jobs(), []);
 }
+
+#[test]
+fn first_ingress_without_any_pool_gets_one_of_node_addresses() {
+    let mut fixture = Fixture::new();
+    fixture.controller = IngressController::new(true);
+    fixture.apply(Change::Class(Event::Applied(class(api::ingress::CONTROLLER))));
+    fixture.apply(Change::Service(Event::Applied(service("1"))));
+    assert_eq!(fixture.jobs(), [], "no Ingress needs an address");
+    fixture.apply(Change::Ingress(Event::Applied(ingress(
+        json!([{"ip": "192.0.2.1"}]),
+    ))));
+    let pool = Job::Create {
+        collection: "/apis/portolan.dev/v1alpha1/addresspools".to_owned(),
+        object: class_service::node_pool(),
+    };
+    assert_eq!(fixture.jobs(), [pool]);
+    let Fixture {
+        controller,
+        queue,
+        now,
+    } = &mut fixture;
+    controller.on_success(&Subject::NodePool, (), queue, *now);
+    fixture.apply(Change::Ingress(Event::Applied(ingress(
+        json!([{"ip": "192.0.2.1"}]),
+    ))));
+    assert_eq!(fixture.jobs(), [], "a deleted pool stays deleted");
+}
+
+#[test]
+fn pool_of_a_user_prevents_one_of_node_addresses() {
+    let mut fixture = Fixture::new();
+    fixture.controller = IngressController::new(true);
+    let pool = json!({"metadata": {"name": "default"}, "spec": {"addresses": ["192.0.2.0/28"]}});
+    let pool = serde_json::from_value(pool).expect("a pool");
+    fixture.apply(Change::Pool(Event::Applied(pool)));
+    fixture.apply(Change::Class(Event::Applied(class(api::ingress::CONTROLLER))));
+    fixture.apply(Change::Service(Event::Applied(service("1"))));
+    fixture.apply(Change::Ingress(Event::Applied(ingress(
+        json!([{"ip": "192.0.2.1"}]),
+    ))));
+    assert_eq!(fixture.jobs(), []);
+}

@@ -10,6 +10,7 @@ mod watches;
 
 use std::collections::BTreeSet;
 use std::future::{Future, pending};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -178,7 +179,12 @@ impl EdgeServer {
     /// Applies an event of the own Node. A deleted Node has no zone.
     fn node_event(&mut self, event: Event<Node>) {
         match event {
-            Event::Applied(node) => self.edge.set_zone(node.zone().map(Into::into)),
+            Event::Applied(node) => {
+                self.edge.set_zone(node.zone().map(Into::into));
+                let addresses = node.status.addresses.iter();
+                let addresses = addresses.filter_map(|address| address.address.parse::<IpAddr>().ok());
+                self.state.set_node_addresses(addresses.collect());
+            }
             Event::Deleted(_) => self.edge.set_zone(None),
             Event::Synced => {}
             Event::Malformed { key, error } => {
@@ -220,12 +226,13 @@ impl EdgeServer {
     /// answers for it only after that.
     fn apply(&mut self, changed: BTreeSet<ObjectKey>) -> Result<(), ServeError> {
         let addresses = self.state.addresses();
-        self.addresses.add(&addresses);
+        let added = self.state.added_addresses();
+        self.addresses.add(&added);
         if !self.edge.is_started() && !addresses.is_empty() {
             self.edge.start(&self.settings)?;
         }
         self.edge.apply(self.state.settings());
-        self.addresses.remove_others(&addresses);
+        self.addresses.remove_others(&added);
         self.settings.served.send_if_modified(|served| {
             let has_changed = **served != addresses;
             if has_changed {

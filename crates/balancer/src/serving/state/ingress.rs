@@ -6,9 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::object::{
-    Ingress, IngressClass, ObjectKey, Protocol, Resource, Service, ServiceBackendPort, ServicePort,
-};
+use api::object::{Ingress, IngressClass, ObjectKey, Protocol, Service, ServiceBackendPort, ServicePort};
 use client::events::EventText;
 use edge::routes::{HostRoutes, Route, RouteTable};
 use edge::settings::{
@@ -66,7 +64,7 @@ impl ClassBuild {
 impl IngressState {
     /// Returns true if the Service may be that of a class whose objects are not read yet.
     pub(super) fn awaits(&self, served: &ServedService) -> bool {
-        !self.is_synced && is_of_class(&served.service)
+        !self.is_synced && class_service::is_of_class(&served.service)
     }
 
     /// Returns the class whose Service this is.
@@ -99,17 +97,11 @@ impl IngressState {
     }
 }
 
-/// Returns true if the Service belongs to an IngressClass.
-fn is_of_class(service: &Service) -> bool {
-    let mut owners = service.metadata.owner_references.iter();
-    owners.any(|owner| owner.kind == IngressClass::KIND)
-}
-
 impl EdgeState {
     /// Returns true if this node has the address of a class.
     pub(in crate::serving) fn has_classes(&self) -> bool {
         let mut here = self.services.values().filter(|served| self.is_here(served));
-        here.any(|served| is_of_class(&served.service))
+        here.any(|served| class_service::is_of_class(&served.service))
     }
 
     /// Adds or replaces a class.

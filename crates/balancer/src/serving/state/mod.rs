@@ -17,7 +17,7 @@ use super::secret::SecretError;
 use super::{Addresses, Buckets};
 use crate::annotations::value::SecretName;
 use crate::annotations::{self, EdgeSpec};
-use crate::assigner::{ASSIGNED_CONDITION, IngressMode};
+use crate::assigner::{ASSIGNED_CONDITION, IngressMode, NODE_ADDRESSES_REASON};
 
 #[cfg(test)]
 mod tests;
@@ -60,6 +60,8 @@ pub(super) struct ServedService {
     pub(super) spec: EdgeSpec,
     /// Addresses, on whichever node.
     addresses: Addresses,
+    /// True if the addresses are those of nodes. They are not announced.
+    is_of_nodes: bool,
 }
 
 impl ServedService {
@@ -96,6 +98,8 @@ pub(super) enum CookieSecret {
 pub(super) struct EdgeState {
     node: NodeProperties,
     owned: OwnedAddresses,
+    /// Addresses of the own Node.
+    node_addresses: Addresses,
     services: HashMap<ObjectKey, ServedService>,
     /// EndpointSlices by Service.
     slices: HashMap<ObjectKey, HashMap<ObjectKey, EndpointSlice>>,
@@ -118,6 +122,7 @@ impl EdgeState {
         Self {
             node,
             owned,
+            node_addresses: Addresses::new(),
             services: HashMap::new(),
             slices: HashMap::new(),
             slice_owners: HashMap::new(),
@@ -141,6 +146,7 @@ impl EdgeState {
             None => self.service_deleted(&key),
             Some(spec) => {
                 let served = ServedService {
+                    is_of_nodes: has_node_addresses(&service),
                     service,
                     spec,
                     addresses,
@@ -200,10 +206,27 @@ impl EdgeState {
         }
         let before = std::mem::replace(&mut self.owned, owned);
         let moved = self.services.iter().filter(|(_, served)| {
-            let mut addresses = served.addresses.iter();
+            let mut addresses = served.addresses.iter().filter(|_| !served.is_of_nodes);
             addresses.any(|address| before.contain(*address) != self.owned.contain(*address))
         });
         self.changed.extend(moved.map(|(key, _)| key.clone()));
+    }
+
+    /// Replaces the addresses of the own Node.
+    pub(super) fn set_node_addresses(&mut self, addresses: Addresses) {
+        if self.node_addresses == addresses {
+            return;
+        }
+        self.node_addresses = addresses;
+        let affected = self.services.iter().filter(|(_, served)| served.is_of_nodes);
+        self.changed.extend(affected.map(|(key, _)| key.clone()));
+    }
+
+    /// Addresses of this node that are served and that the node does not have anyway.
+    pub(super) fn added_addresses(&self) -> Addresses {
+        let mut addresses = self.addresses();
+        addresses.retain(|address| !self.node_addresses.contains(address));
+        addresses
     }
 
     /// Marks the Services that refer to a changed Secret.
@@ -255,7 +278,7 @@ impl EdgeState {
     /// Addresses of a Service that this node owns.
     pub(super) fn addresses_of(&self, served: &ServedService) -> Addresses {
         let all = served.addresses.iter().copied();
-        all.filter(|address| self.owned.contain(*address)).collect()
+        all.filter(|address| self.owns(served, *address)).collect()
     }
 
     /// Secrets with certificates that Services on this node refer to.
@@ -326,10 +349,16 @@ impl EdgeState {
     }
 
     fn is_here(&self, served: &ServedService) -> bool {
-        served
-            .addresses
-            .iter()
-            .any(|address| self.owned.contain(*address))
+        served.addresses.iter().any(|address| self.owns(served, *address))
+    }
+
+    /// Returns true if this node has the address of a Service.
+    fn owns(&self, served: &ServedService, address: IpAddr) -> bool {
+        if served.is_of_nodes {
+            self.node_addresses.contains(&address)
+        } else {
+            self.owned.contain(address)
+        }
     }
 
     /// Returns true if all Secrets of a Service on this node were read.
@@ -344,6 +373,13 @@ impl EdgeState {
                 && (self.has_read_cookie_secret() || !served.has_cookies())
         })
     }
+}
+
+/// Returns true if the assigned addresses are those of nodes.
+fn has_node_addresses(service: &Service) -> bool {
+    let mut conditions = service.status.conditions.iter();
+    conditions
+        .any(|condition| condition.kind == ASSIGNED_CONDITION && condition.reason == NODE_ADDRESSES_REASON)
 }
 
 /// Addresses of a Service that the edge serves: assigned by the assigner, with mode Proxy.

@@ -199,3 +199,19 @@ fn class_without_ingresses_or_service_leaves_nothing() {
     assert!(state.settings().is_empty());
     assert!(!state.has_classes());
 }
+
+#[test]
+fn node_addresses_are_served_on_their_node_only() {
+    let mut state = state(json!([]));
+    state.set_owned(OwnedAddresses::Listed(Default::default()));
+    let mut service = class_service();
+    service.status.conditions[0].reason = "NodeAddresses".to_owned();
+    state.service_applied(service);
+    state.ingresses_synced();
+    rebuild(&mut state);
+    assert!(!state.has_classes());
+    state.set_node_addresses(["192.0.2.10".parse().expect("an address")].into());
+    rebuild(&mut state);
+    assert_eq!(class_settings(&state).addresses.len(), 1);
+    assert!(state.added_addresses().is_empty(), "the node has it anyway");
+}
