@@ -4,6 +4,7 @@
 //! longest path has precedence, and an exact path over a prefix of the same length. A prefix matches whole elements of
 //! a path: `/a` matches `/a/b` and not `/ab`.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -76,7 +77,13 @@ impl RouteTable {
     pub fn insert(&mut self, host: &str, mut routes: HostRoutes) {
         routes.routes.sort_by_key(|route| {
             let is_prefix = route.matching == PathMatching::Prefix;
-            (std::cmp::Reverse(route.path.len()), is_prefix)
+            // A slash at the end of a prefix matches nothing more.
+            let compared = if is_prefix {
+                route.path.trim_end_matches('/')
+            } else {
+                &*route.path
+            };
+            (Reverse(compared.len()), is_prefix)
         });
         let host = host.to_ascii_lowercase();
         if host.is_empty() {

@@ -120,6 +120,7 @@ impl ServiceTable {
             .filter(|name| !settings.contains_key(name))
             .cloned()
             .collect();
+        let mut has_changed = !gone.is_empty();
         for name in gone {
             if let Some(service) = self.services.remove(&name) {
                 service
@@ -131,7 +132,6 @@ impl ServiceTable {
         let is_same = |service: &ServiceEntry, settings: &Arc<ServiceSettings>| {
             Arc::ptr_eq(&service.settings, settings) || service.settings == *settings
         };
-        let mut has_changed = false;
         for (name, settings) in settings {
             match self.services.get(name) {
                 Some(service) if is_same(service, settings) => {}

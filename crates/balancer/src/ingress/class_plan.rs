@@ -12,6 +12,9 @@ use edge::routes::PathMatching;
 
 use super::SSL_REDIRECT_ANNOTATION;
 
+/// Routes of a host. Each request is compared with them in turn.
+const ROUTES_MAX: usize = 1_000;
+
 /// Namespaces of hosts.
 pub type Owners = BTreeMap<String, Arc<str>>;
 
@@ -75,6 +78,8 @@ pub enum Problem {
     HostConflict(String),
     /// A backend is no Service.
     ResourceBackend,
+    /// The host has more routes than are served.
+    TooManyRoutes(String),
 }
 
 impl ClassPlan {
@@ -140,6 +145,10 @@ impl ClassPlan {
             plan.routes.extend(routes);
             if plan.tls.is_none() {
                 plan.tls = tls(ingress, &host);
+            }
+            if plan.routes.len() > ROUTES_MAX {
+                plan.routes.truncate(ROUTES_MAX);
+                self.add_problem(ingress, Problem::TooManyRoutes(host));
             }
         }
     }

@@ -131,7 +131,6 @@ impl Connection {
         response.cookie_ids = outgoing.cookie_ids;
         response.wants_upgrade = outgoing.head.wants_upgrade();
         response.version = outgoing.version;
-        response.target = outgoing.target;
         Ok(Handled::Backend(Box::new(response)))
     }
 

@@ -40,7 +40,7 @@ fn found<'t>(table: &'t RouteTable, authority: &str, path: &str) -> &'t str {
     let route = table.find(authority, path);
     route
         .and_then(|route| route.target.as_ref())
-        .map_or("", |target| &target.service.name)
+        .map_or("", |target| &*target.service.name)
 }
 
 #[test]
@@ -71,6 +71,7 @@ fn longest_path_precedes_and_exact_precedes_prefix() {
         host(vec![
             prefix("/", "root"),
             prefix("/a", "prefix"),
+            prefix("/a/", "slash"),
             exact("/a", "exact"),
             prefix("/a/b", "longer"),
             prefix("/a/b", "second"),

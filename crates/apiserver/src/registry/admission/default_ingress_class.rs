@@ -36,15 +36,13 @@ pub(super) fn admit(index: &Index, ingress: &mut Value) -> Result<(), Failure> {
 /// Returns the name of the class for Ingresses without one.
 fn default_class(classes: &[Value]) -> Option<&str> {
     let defaults = classes.iter().filter(|class| is_default_class(class));
-    let metadata = defaults.map(|class| child(class, "metadata"));
-    // Timestamps of one format sort as text.
-    let chosen = metadata.min_by_key(|metadata| {
-        (
-            Reverse(text(metadata, "creationTimestamp")),
-            text(metadata, "name"),
-        )
+    let ranked = defaults.map(|class| {
+        let metadata = child(class, "metadata");
+        // Timestamps of one format sort as text.
+        let created = text(metadata, "creationTimestamp");
+        (Reverse(created), text(metadata, "name"))
     });
-    chosen.map(|metadata| text(metadata, "name"))
+    ranked.min().map(|(_, name)| name)
 }
 
 #[cfg(test)]

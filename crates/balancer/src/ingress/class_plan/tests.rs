@@ -127,3 +127,13 @@ fn secret_covers_hosts_of_its_entry() {
         assert_eq!(plan.hosts[host].tls, tls(false));
     }
 }
+
+#[test]
+fn surplus_routes_of_a_host_are_a_problem() {
+    let paths: Vec<String> = (0..=ROUTES_MAX).map(|number| format!("/{number}")).collect();
+    let paths: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "web")).collect();
+    let all = [ingress("a", "many", 1, rules("shop.test", &paths))];
+    let plan = ClassPlan::new(&all, &Owners::new());
+    assert_eq!(plan.hosts["shop.test"].routes.len(), ROUTES_MAX);
+    assert_eq!(plan.problems.len(), 1);
+}

@@ -19,6 +19,9 @@ use crate::annotations::{FrontendSpec, ListenerSpec, http_backend_protocol};
 use crate::ingress::class_plan::{BackendPlan, ClassPlan, HostPlan, Owners, Problem};
 use crate::ingress::class_service::{self, HTTP_PORT, HTTPS_PORT};
 
+/// Events of one Ingress at the same time.
+const EVENTS_MAX: usize = 8;
+
 /// Ports of a Service to which routes lead.
 type TargetPorts = BTreeSet<u16>;
 
@@ -55,7 +58,7 @@ impl ClassBuild {
     fn add_event(&mut self, ingress: &ObjectKey, reason: &'static str, message: String) {
         let events = self.events.entry(ingress.clone()).or_default();
         let event = EventText::warning(reason, message);
-        if !events.contains(&event) {
+        if events.len() < EVENTS_MAX && !events.contains(&event) {
             events.push(event);
         }
     }
@@ -487,6 +490,10 @@ fn describe(problem: &Problem) -> (&'static str, String) {
                 "host {shown} belongs to another namespace; the rules of this Ingress for it are not served"
             );
             ("HostConflict", message)
+        }
+        Problem::TooManyRoutes(host) => {
+            let message = format!("host {host:?} has more than 1,000 paths; the surplus is not served");
+            ("TooManyPaths", message)
         }
         Problem::ResourceBackend => {
             let message = "a backend of kind resource is not served; its requests get status 503".to_owned();

@@ -203,7 +203,7 @@ fn class_without_ingresses_or_service_leaves_nothing() {
 #[test]
 fn node_addresses_are_served_on_their_node_only() {
     let mut state = state(json!([]));
-    state.set_owned(OwnedAddresses::Listed(Default::default()));
+    state.set_owned(OwnedAddresses::Listed(BTreeSet::new()));
     let mut service = class_service();
     service.status.conditions[0].reason = "NodeAddresses".to_owned();
     state.service_applied(service);
