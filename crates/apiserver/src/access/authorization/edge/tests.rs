@@ -1,3 +1,4 @@
+use api::ingress::CLASS_ANNOTATION;
 use serde_json::json;
 
 use super::*;
@@ -74,7 +75,7 @@ fn ingresses_reference_secrets_of_their_namespace_with_their_class() {
     assert_eq!(references.secrets.len(), 1);
     let mut annotated = ingress;
     annotated["spec"]["ingressClassName"] = Value::Null;
-    annotated["metadata"]["annotations"] = json!({ingress::CLASS_ANNOTATION: "other"});
+    annotated["metadata"]["annotations"] = json!({CLASS_ANNOTATION: "other"});
     assert_eq!(
         ingress_class("/networking.k8s.io/ingresses/a/web", &annotated),
         Some("other")

@@ -1,8 +1,10 @@
+use api::ingress::DEFAULT_CLASS_ANNOTATION;
+
 use super::*;
 
 fn class(name: &str, created: &str, is_default: &str) -> Value {
     json!({"metadata": {"name": name, "creationTimestamp": created,
-        "annotations": {api::ingress::DEFAULT_CLASS_ANNOTATION: is_default}}})
+        "annotations": {DEFAULT_CLASS_ANNOTATION: is_default}}})
 }
 
 #[test]
@@ -11,7 +13,7 @@ fn newest_default_class_is_chosen_then_the_first_name() {
     let new = class("new", "2026-01-02T00:00:00Z", "true");
     let also_new = class("also-new", "2026-01-02T00:00:00Z", "true");
     let other = class("other", "2026-01-03T00:00:00Z", "false");
-    assert_eq!(default_class(&[other.clone()]), None);
+    assert_eq!(default_class(std::slice::from_ref(&other)), None);
     assert_eq!(default_class(&[old.clone(), other.clone()]), Some("old"));
     assert_eq!(default_class(&[old.clone(), new.clone()]), Some("new"));
     assert_eq!(default_class(&[old, new, also_new, other]), Some("also-new"));
