@@ -30,7 +30,7 @@ mod machinery;
 
 pub use kinds::{
     address_pool, announcers, apps, batch, bootstrap_token, certificates, configuration, edge_secret,
-    endpoints, event, kind, lease, multicluster, network, object, pod, pod_security, rbac, resource_metrics,
+    endpoints, event, ingress, kind, lease, multicluster, network, object, pod, pod_security, rbac, resource_metrics,
     scale, service,
 };
 pub use machinery::{

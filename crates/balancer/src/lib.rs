@@ -8,6 +8,7 @@
 //! | [`serving`] | edge server of a node, configured from Services, EndpointSlices and Secrets |
 //! | [`edge_report`] | report of a node's edge about ports that it cannot serve |
 //! | [`cookie_secret`] | Secret with the key of sticky-session cookies |
+//! | [`ingress`] | hosts and paths of Ingresses, the Service of a class, and the status of Ingresses |
 //! | [`metallb`] | IPAddressPools and L2Advertisements of MetalLB |
 //! | [`crd`] | CustomResourceDefinition of AddressPools for other API servers |
 //!
@@ -35,6 +36,7 @@ pub mod assigner;
 pub mod cookie_secret;
 pub mod crd;
 pub mod edge_report;
+pub mod ingress;
 pub mod metallb;
 pub mod serving;
 

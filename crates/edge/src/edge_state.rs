@@ -1,12 +1,15 @@
 //! State that all ports of an edge share.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use rustls::ClientConfig;
 
 use crate::admission::ProcessConnections;
+use crate::port::Port;
+use crate::port_key::PortKey;
 use crate::sticky_cookie::StickyKeys;
 
 /// State that all ports of an edge share.
@@ -20,6 +23,8 @@ pub(crate) struct EdgeState {
     pub connections: Arc<ProcessConnections>,
     /// Keys of sticky cookies.
     pub sticky_keys: ArcSwap<StickyKeys>,
+    /// Ports of Services without addresses, to which routes lead. They own this state, so it does not own them.
+    route_targets: ArcSwap<HashMap<PortKey, Weak<Port>>>,
     /// Tasks that accept connections or receive datagrams.
     accept_loops: AtomicUsize,
     /// Set when the edge shuts down and closes what is still open.
@@ -41,6 +46,7 @@ impl EdgeState {
             tls_to_backends: Arc::new(trust::client_config_without_verification()?),
             connections: Arc::new(connections),
             sticky_keys: ArcSwap::from_pointee(sticky_keys),
+            route_targets: ArcSwap::default(),
             accept_loops: AtomicUsize::new(0),
             is_cut_off: AtomicBool::new(false),
         })
@@ -57,6 +63,17 @@ impl EdgeState {
         let has_changed = *former != zone;
         *former = zone;
         has_changed
+    }
+
+    /// Replaces the ports to which routes lead.
+    pub fn set_route_targets<'p>(&self, ports: impl Iterator<Item = &'p Arc<Port>>) {
+        let targets = ports.map(|port| (port.key.clone(), Arc::downgrade(port)));
+        self.route_targets.store(Arc::new(targets.collect()));
+    }
+
+    /// Returns the port to which a route leads, if it exists.
+    pub fn route_target(&self, key: &PortKey) -> Option<Arc<Port>> {
+        self.route_targets.load().get(key)?.upgrade()
     }
 
     /// Returns true while connections are open or a task may accept another one.

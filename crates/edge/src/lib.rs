@@ -9,6 +9,8 @@
 //! 3. `backends` choose a backend, and `outbound` connects to it, or to another one if that fails.
 //! 4. `relay` relays bytes, [`http`] requests, or `udp` datagrams. [`log`] writes the access log.
 //!
+//! Requests to a Service with [`routes`] go to the backends of other ports, which are those of Services without addresses.
+//!
 //! The connections of a Service's port share its `port`: policy, admission and counters. `service_table`
 //! applies settings, and opens and closes listening sockets. [`Faults`], [`status`] and [`Edge::metrics`]
 //! report the state of ports.
@@ -67,6 +69,7 @@ mod port_key;
 pub mod proxy_protocol;
 mod refusal;
 mod relay;
+pub mod routes;
 mod service_table;
 pub mod settings;
 mod sockets;

@@ -120,6 +120,7 @@ impl ServiceTable {
             .filter(|name| !settings.contains_key(name))
             .cloned()
             .collect();
+        let mut has_changed = !gone.is_empty();
         for name in gone {
             if let Some(service) = self.services.remove(&name) {
                 service
@@ -134,8 +135,17 @@ impl ServiceTable {
         for (name, settings) in settings {
             match self.services.get(name) {
                 Some(service) if is_same(service, settings) => {}
-                _ => self.apply_service(name, settings, context, &mut removed),
+                _ => {
+                    has_changed = true;
+                    self.apply_service(name, settings, context, &mut removed);
+                }
             }
+        }
+        if has_changed {
+            let targets = self.services.values();
+            let targets = targets.filter(|service| service.settings.addresses.is_empty());
+            let ports = targets.flat_map(|service| service.ports.values());
+            context.edge.set_route_targets(ports.map(|entry| &entry.port));
         }
         self.listen(context);
         // Inherited sockets that the first settings do not use are closed.

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use crate::routes::RouteTable;
+
 /// Namespace and name of a Service, for logs and metrics too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServiceName {
@@ -37,6 +39,8 @@ pub struct ServiceSettings {
     pub policy: Policy,
     /// Access log; `None` for no log.
     pub access_log: Option<AccessLog>,
+    /// Routes of HTTP requests. Their targets are ports of other Services; `None` if the own backends serve all requests.
+    pub routes: Option<Arc<RouteTable>>,
 }
 
 impl ServiceSettings {
@@ -47,6 +51,7 @@ impl ServiceSettings {
             listeners,
             policy: Policy::default(),
             access_log: None,
+            routes: None,
         }
     }
 }
@@ -162,12 +167,16 @@ pub enum BackendProtocol {
 /// TLS termination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// Certificates, selected by SNI. The first one serves clients without SNI, and names that no certificate has.
+    /// Certificates, selected by SNI. Without `hosts`, the first one serves clients without SNI, and names that no
+    /// certificate has.
     pub certificates: Vec<Arc<Certificate>>,
     /// Versions and cipher suites.
     pub policy: TlsPolicy,
     /// Protocols for ALPN.
     pub alpn: Alpn,
+    /// Source of the certificate of each server name in lower case; `*.` starts a wildcard. Clients without one of these
+    /// names are rejected. `None` selects by the names in the certificates.
+    pub hosts: Option<BTreeMap<Arc<str>, Arc<str>>>,
 }
 
 impl Tls {
@@ -177,6 +186,7 @@ impl Tls {
             certificates,
             policy: TlsPolicy::default(),
             alpn: Alpn::default(),
+            hosts: None,
         }
     }
 }

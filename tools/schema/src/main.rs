@@ -84,6 +84,8 @@ fn collect() -> BTreeMap<String, Value> {
     served::<coordination::Lease>(&mut generator, &mut kinds);
     served::<discovery::EndpointSlice>(&mut generator, &mut kinds);
     served::<events::Event>(&mut generator, &mut kinds);
+    served::<networking::Ingress>(&mut generator, &mut kinds);
+    served::<networking::IngressClass>(&mut generator, &mut kinds);
     served::<networking::IPAddress>(&mut generator, &mut kinds);
     served::<networking::ServiceCIDR>(&mut generator, &mut kinds);
     served::<rbac::ClusterRole>(&mut generator, &mut kinds);

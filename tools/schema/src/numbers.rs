@@ -15,6 +15,7 @@ const INLINE: &[&str] = &[
     "handler",
     "ephemeralcontainercommon",
     "localobjectreference",
+    "ingressrulevalue",
 ];
 
 /// Fields of a message, by their letters.

@@ -15,6 +15,7 @@ pub mod configuration;
 pub mod edge_secret;
 pub mod endpoints;
 pub mod event;
+pub mod ingress;
 pub mod kind;
 pub mod lease;
 pub mod multicluster;

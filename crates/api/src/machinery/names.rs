@@ -17,6 +17,9 @@ const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of low
 const UNDERSCORE_FORM: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
 const UNDERSCORE_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
      '_', '-' or '.', and must start and end with an alphanumeric character";
+const WILDCARD_FORM: &str = "\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+const WILDCARD_RULE: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, \
+     which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
 const LABEL_1035_FORM: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const LABEL_1035_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
      with an alphabetic character, and end with an alphanumeric character";
@@ -58,6 +61,15 @@ pub fn dns_subdomain_with_underscores(value: &str) -> Vec<String> {
     };
     if !value.split('.').all(is_label_with_underscores) {
         faults.push(form(UNDERSCORE_RULE, UNDERSCORE_FORM, &["example.com"]));
+    }
+    faults
+}
+
+/// Checks an RFC 1123 subdomain whose first label is a wildcard.
+pub fn wildcard_dns_subdomain(value: &str) -> Vec<String> {
+    let mut faults = length_at_most(value, SUBDOMAIN_BYTES_MAX);
+    if !value.strip_prefix("*.").is_some_and(is_subdomain) {
+        faults.push(form(WILDCARD_RULE, WILDCARD_FORM, &["*.example.com"]));
     }
     faults
 }

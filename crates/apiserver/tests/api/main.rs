@@ -8,6 +8,7 @@ mod deletes;
 mod events;
 mod forms;
 mod harness;
+mod ingresses;
 mod limits;
 mod lists;
 mod namespaces;

@@ -33,6 +33,7 @@ use values::AnnotationValues;
 pub use api::edge_secret::EDGE_CLASS;
 pub use edge_spec::{
     AccessLogSpec, EdgeSpec, FrontendSpec, ListenerSpec, NO_CERTIFICATE, PROTOCOL_NOT_SUPPORTED, RefusedPort,
+    http_backend_protocol,
 };
 
 /// Maximum length of a value that an error quotes; conditions and Events are bounded.

@@ -12,6 +12,7 @@ use super::core::{Core, addresses_of, holder_of, service_ports};
 use super::node_pools::{self, PortConflict};
 use super::pools::eligible;
 use super::{AddressRequest, IngressMode, RequestError};
+use crate::ingress::class_service;
 
 /// Failure to assign addresses; the message is the reason in the condition of the Service.
 #[derive(Debug, thiserror::Error)]
@@ -198,7 +199,8 @@ impl Core {
         name: &str,
     ) -> Result<Allocation, AssignmentError> {
         let key = subject.key;
-        if subject.mode == IngressMode::Proxy {
+        // Of the Services of the edge, only those of Ingresses have ports that all nodes serve alike.
+        if subject.mode == IngressMode::Proxy && !class_service::is_of_class(subject.service) {
             self.node_ports.release(key);
             return Err(AssignmentError::Edge(name.to_owned()));
         }

@@ -18,6 +18,7 @@ use super::status_writer::StatusWriter;
 use super::{Metrics, Options};
 use crate::cookie_secret;
 use crate::edge_report::{self, LEASE_DURATION, Report};
+use crate::ingress;
 use crate::metallb::{self, Configurations};
 
 /// Capacity of the channel between a watch and the loop.
@@ -46,9 +47,11 @@ enum Written {
 /// Assigns addresses to Services of type LoadBalancer until `shutdown` resolves. Then writes in flight have
 /// 10 s to finish.
 pub async fn run(client: Client, options: Options, shutdown: impl Future<Output = ()>) -> Ending {
-    let mut secret_task = JoinSet::new();
+    let mut edge_tasks = JoinSet::new();
     if options.has_edges {
-        secret_task.spawn(cookie_secret::ensure(client.clone()));
+        edge_tasks.spawn(cookie_secret::ensure(client.clone()));
+        let serve = ingress::run(client.clone(), options.creates_node_pool, std::future::pending());
+        edge_tasks.spawn(serve);
     }
     let leases = Query {
         namespace: Some(edge_report::NAMESPACE.to_owned()),

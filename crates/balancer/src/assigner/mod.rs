@@ -76,6 +76,8 @@ pub struct Options {
     pub ignores_exclude_label: bool,
     /// Set if nodes run the edge. Otherwise Services that need it get an error.
     pub has_edges: bool,
+    /// Creates a pool with the addresses of nodes for Ingresses if there is no pool at the first one.
+    pub creates_node_pool: bool,
     /// Maximum number of concurrent writes (CCM-11).
     pub concurrent_service_syncs: usize,
     /// Metrics of the assigner.
@@ -90,6 +92,7 @@ impl Default for Options {
             metallb_namespace: None,
             ignores_exclude_label: false,
             has_edges: false,
+            creates_node_pool: false,
             concurrent_service_syncs: CONCURRENT_SERVICE_SYNCS,
             metrics: Arc::default(),
         }

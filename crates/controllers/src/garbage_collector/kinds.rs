@@ -90,6 +90,8 @@ kinds! {
     EndpointSlice "discovery.k8s.io" "v1" "endpointslices" true;
     ServiceExport "multicluster.x-k8s.io" "v1beta1" "serviceexports" true;
     ServiceImport "multicluster.x-k8s.io" "v1beta1" "serviceimports" true;
+    IngressClass "networking.k8s.io" "v1" "ingressclasses" false;
+    Ingress "networking.k8s.io" "v1" "ingresses" true;
     IPAddress "networking.k8s.io" "v1" "ipaddresses" false;
     ServiceCIDR "networking.k8s.io" "v1" "servicecidrs" false;
     ClusterRole "rbac.authorization.k8s.io" "v1" "clusterroles" false;

@@ -24,6 +24,7 @@ use super::tunnel::Tunnel;
 use super::wire_body::WireBody;
 use super::{redirect, request};
 use crate::backends::ChosenBackend;
+use crate::port::{Port, PortSettings};
 use crate::settings::{Frontend, Stickiness};
 use crate::sticky_cookie;
 
@@ -99,7 +100,14 @@ impl Connection {
             let location = location.ok_or(RequestRefusal::Malformed("Host is missing"))?;
             return Ok(Handled::Redirect(StatusCode::MOVED_PERMANENTLY, location));
         }
-        let cookie_ids = match &settings.service.policy.stickiness {
+        if let Some(port) = self.https_port_of_host(&settings, host.as_ref()) {
+            let location = host.and_then(|host| redirect::to_https(&host, &parts.uri, port));
+            let location = location.ok_or(RequestRefusal::Malformed("Host is missing"))?;
+            return Ok(Handled::Redirect(StatusCode::PERMANENT_REDIRECT, location));
+        }
+        let target = self.target(&settings, host.as_ref(), parts.uri.path())?;
+        let target_settings = target.policy.settings();
+        let cookie_ids = match &target_settings.service.policy.stickiness {
             Stickiness::Cookie { name, .. } => sticky_cookie::ids(&parts.headers, name).collect(),
             Stickiness::None | Stickiness::Source { .. } => Vec::new(),
         };
@@ -116,6 +124,7 @@ impl Connection {
             head,
             cookie_ids,
             exchange: exchange.clone(),
+            target,
         };
         let body = RequestBody::new(body, exchange.clone());
         let mut response = self.forward(&outgoing, parts, body, record).await?;
@@ -123,6 +132,29 @@ impl Connection {
         response.wants_upgrade = outgoing.head.wants_upgrade();
         response.version = outgoing.version;
         Ok(Handled::Backend(Box::new(response)))
+    }
+
+    /// Returns the port of `https://` to which a request without TLS for the host is redirected by routes.
+    fn https_port_of_host(&self, settings: &PortSettings, host: Option<&HeaderValue>) -> Option<u16> {
+        let routes = settings.service.routes.as_ref()?;
+        let host = host?.to_str().ok()?;
+        routes.redirect(host).filter(|_| self.peer.tls.is_none())
+    }
+
+    /// Returns the port whose backends get a request: that of its route, or the own one without routes.
+    fn target(
+        &self,
+        settings: &PortSettings,
+        host: Option<&HeaderValue>,
+        path: &str,
+    ) -> Result<Arc<Port>, GatewayError> {
+        let Some(routes) = &settings.service.routes else {
+            return Ok(self.port.clone());
+        };
+        let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let route = routes.find(host, path).ok_or(GatewayError::NoRoute)?;
+        let target = route.target.as_ref().and_then(|key| self.port.route_target(key));
+        target.ok_or(GatewayError::NoBackend)
     }
 
     fn client_info(&self) -> ClientInfo {
@@ -149,6 +181,7 @@ impl Connection {
             cookie_ids,
             wants_upgrade,
             version,
+            target,
         } = backend_response;
         let status = response.status();
         let is_switching = status == StatusCode::SWITCHING_PROTOCOLS;
@@ -157,7 +190,7 @@ impl Connection {
         }
         record.set_response(status, Some(chosen.backend.address));
         prepare_for_client(response.headers_mut(), is_switching);
-        self.set_sticky_cookie(&mut response, &record, &chosen, &cookie_ids);
+        self.set_sticky_cookie(&mut response, &target, &chosen, &cookie_ids);
         let idle_timeout = record.settings().service.policy.idle_timeout;
         if let (true, Some(pending_upgrade)) = (is_switching, pending_upgrade) {
             pending_upgrade.tunnel();
@@ -193,14 +226,15 @@ impl Connection {
     fn set_sticky_cookie(
         &self,
         response: &mut Response<WireBody>,
-        record: &AccessRecord,
+        target: &Port,
         chosen: &ChosenBackend,
         cookie_ids: &[u64],
     ) {
-        let Stickiness::Cookie { name, max_age } = &record.settings().service.policy.stickiness else {
+        let settings = target.policy.settings();
+        let Stickiness::Cookie { name, max_age } = &settings.service.policy.stickiness else {
             return;
         };
-        let id = self.port.policy.cookie_id(&chosen.backend);
+        let id = target.policy.cookie_id(&chosen.backend);
         if cookie_ids.contains(&id) && max_age.is_none() {
             return;
         }

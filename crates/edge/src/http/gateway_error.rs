@@ -16,6 +16,9 @@ pub enum GatewayError {
     /// The request is refused.
     #[error(transparent)]
     Refused(#[from] RequestRefusal),
+    /// No route matches host and path.
+    #[error("no route for host and path")]
+    NoRoute,
     /// No backend is available. A later attempt may succeed.
     #[error("no backend available")]
     NoBackend,
@@ -40,6 +43,7 @@ impl GatewayError {
     fn status(&self) -> StatusCode {
         match self {
             Self::Refused(refusal) => refusal.status(),
+            Self::NoRoute => StatusCode::NOT_FOUND,
             Self::NoBackend => StatusCode::SERVICE_UNAVAILABLE,
             Self::Unreachable(_) | Self::Broken(_) | Self::UnexpectedUpgrade | Self::BackendRemoved => {
                 StatusCode::BAD_GATEWAY
@@ -52,6 +56,7 @@ impl GatewayError {
         match self {
             Self::Refused(RequestRefusal::Slow) => "client too slow",
             Self::Refused(_) => "refused",
+            Self::NoRoute => "no route",
             Self::NoBackend => "no backend",
             Self::Unreachable(_) | Self::Broken(_) | Self::UnexpectedUpgrade => "backend failed",
             Self::Timeout => "timeout",
@@ -63,6 +68,7 @@ impl GatewayError {
     fn text(&self) -> String {
         match self {
             Self::Refused(refusal) => format!("{refusal}\n"),
+            Self::NoRoute => "no route for this host and path\n".to_owned(),
             Self::NoBackend => "no backend is available\n".to_owned(),
             Self::Unreachable(_) | Self::Broken(_) | Self::UnexpectedUpgrade | Self::BackendRemoved => {
                 "the backend failed\n".to_owned()

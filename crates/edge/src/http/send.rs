@@ -24,6 +24,7 @@ use super::request_body::{BodyHold, RequestBody};
 use super::wire_body::{WireBody, WireError};
 use crate::backends::ChosenBackend;
 use crate::outbound;
+use crate::port::Port;
 use crate::settings::BackendProtocol;
 use crate::watch_flag::wait_until_true;
 
@@ -40,6 +41,8 @@ pub(super) struct BackendResponse {
     pub wants_upgrade: bool,
     /// The client's version of HTTP.
     pub version: Version,
+    /// Port of the backend.
+    pub target: Arc<Port>,
 }
 
 /// Request on its way to a backend.
@@ -58,6 +61,8 @@ pub(super) struct OutgoingRequest {
     /// True if the request is idempotent, and all of it is still present (RFC 9110, section 9.2.2).
     pub is_repeatable: bool,
     pub exchange: Arc<Exchange>,
+    /// Port whose backends get the request.
+    pub target: Arc<Port>,
 }
 
 /// Reason why a request has no response.
@@ -82,7 +87,7 @@ impl Connection {
         // A pooled connection may be dead. After that, a new one shows the state of the backend.
         let mut may_use_pool = true;
         while tried.len() < BACKENDS_MAX {
-            let Some(chosen) = self.choose(&outgoing.cookie_ids, &tried) else {
+            let Some(chosen) = self.choose(&outgoing.target, &outgoing.cookie_ids, &tried) else {
                 break;
             };
             let address = chosen.backend.address;
@@ -95,9 +100,11 @@ impl Connection {
                     continue;
                 }
             };
-            outgoing
-                .head
-                .apply_version(&mut parts, sender.version(), self.has_tls_to_backends());
+            outgoing.head.apply_version(
+                &mut parts,
+                sender.version(),
+                has_tls_to_backends(&outgoing.target),
+            );
             let repeated = (is_pooled && outgoing.is_whole).then(|| parts.clone());
             let request = Request::from_parts(parts, body);
             match self.send(outgoing, record, &chosen, sender, request).await {
@@ -109,6 +116,7 @@ impl Connection {
                         cookie_ids: Vec::new(),
                         wants_upgrade: false,
                         version: outgoing.version,
+                        target: outgoing.target.clone(),
                     };
                     return Ok(response);
                 }
@@ -133,25 +141,14 @@ impl Connection {
         Err(failure)
     }
 
-    fn backend_protocol(&self) -> BackendProtocol {
-        self.port.policy.settings().listener.backend_protocol
-    }
-
-    fn has_tls_to_backends(&self) -> bool {
-        matches!(
-            self.backend_protocol(),
-            BackendProtocol::Ssl | BackendProtocol::Https
-        )
-    }
-
-    fn choose(&self, cookie_ids: &[u64], tried: &[SocketAddr]) -> Option<ChosenBackend> {
+    fn choose(&self, target: &Port, cookie_ids: &[u64], tried: &[SocketAddr]) -> Option<ChosenBackend> {
         let sticky = match cookie_ids {
             [] => None,
-            cookie_ids => self.port.policy.choose_by_cookie(cookie_ids),
+            cookie_ids => target.policy.choose_by_cookie(cookie_ids),
         };
         sticky
             .filter(|chosen| !tried.contains(&chosen.backend.address))
-            .or_else(|| self.port.policy.choose(self.peer.ip(), tried))
+            .or_else(|| target.policy.choose(self.peer.ip(), tried))
     }
 
     /// Returns a connection to a backend, and true if it is pooled.
@@ -167,12 +164,12 @@ impl Connection {
             return Ok((sender, true));
         }
         let stream = if is_http1 {
-            outbound::connect_http1(&self.port, chosen, &self.peer).await
+            outbound::connect_http1(&outgoing.target, chosen, &self.peer).await
         } else {
-            outbound::connect(&self.port, chosen, &self.peer).await
+            outbound::connect(&outgoing.target, chosen, &self.peer).await
         };
         let stream = stream.map_err(GatewayError::Unreachable)?;
-        let has_prior_knowledge = self.backend_protocol() == BackendProtocol::Http2 && !is_http1;
+        let has_prior_knowledge = backend_protocol(&outgoing.target) == BackendProtocol::Http2 && !is_http1;
         let is_http2 = has_prior_knowledge || stream.alpn() == Some(b"h2");
         if is_http2 {
             let connection = Http2Client::handshake(stream).await;
@@ -242,6 +239,17 @@ impl Connection {
             }),
         }
     }
+}
+
+fn backend_protocol(target: &Port) -> BackendProtocol {
+    target.policy.load().listener.backend_protocol
+}
+
+fn has_tls_to_backends(target: &Port) -> bool {
+    matches!(
+        backend_protocol(target),
+        BackendProtocol::Ssl | BackendProtocol::Https
+    )
 }
 
 impl RequestSender {

@@ -81,6 +81,11 @@ impl Port {
         self.edge.is_cut_off.load(Ordering::Relaxed)
     }
 
+    /// Returns the port to which a route leads, if it exists.
+    pub fn route_target(&self, key: &PortKey) -> Option<Arc<Port>> {
+        self.edge.route_target(key)
+    }
+
     /// TLS towards its backends.
     pub fn tls_to_backends(&self) -> &Arc<ClientConfig> {
         &self.edge.tls_to_backends

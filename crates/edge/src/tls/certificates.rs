@@ -1,6 +1,6 @@
 //! Certificates of a port, selected by the server name that a client requests.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
@@ -21,6 +21,8 @@ pub(super) struct Certificates {
     loaded: Vec<LoadedCertificate>,
     /// Indices of certificates by name in lower case; `*.` starts a wildcard.
     by_name: HashMap<String, Vec<usize>>,
+    /// Certificate for clients whose name has none.
+    fallback: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -49,8 +51,13 @@ enum CertificateError {
 }
 
 impl Certificates {
-    /// Loads certificates. An invalid one is replaced by that of the same source among `former`.
-    pub fn load(settings: &[Arc<Certificate>], former: Option<&Self>) -> (Option<Self>, Vec<Fault>) {
+    /// Loads certificates. An invalid one is replaced by that of the same source among `former`. With `hosts`, names have
+    /// the certificates of these sources, and other names have none.
+    pub fn load(
+        settings: &[Arc<Certificate>],
+        hosts: Option<&BTreeMap<Arc<str>, Arc<str>>>,
+        former: Option<&Self>,
+    ) -> (Option<Self>, Vec<Fault>) {
         let mut faults = Vec::new();
         let mut loaded: Vec<LoadedCertificate> = Vec::new();
         for certificate in settings {
@@ -71,13 +78,15 @@ impl Certificates {
                 }
             }
         }
-        let mut by_name = HashMap::<String, Vec<usize>>::new();
-        for (number, certificate) in loaded.iter().enumerate() {
-            for name in &certificate.names {
-                by_name.entry(name.clone()).or_default().push(number);
-            }
-        }
-        let certificates = (!loaded.is_empty()).then_some(Self { loaded, by_name });
+        let by_name = match hosts {
+            Some(hosts) => by_host(&loaded, hosts),
+            None => by_own_name(&loaded),
+        };
+        let certificates = (!loaded.is_empty()).then_some(Self {
+            loaded,
+            by_name,
+            fallback: hosts.is_none().then_some(0),
+        });
         (certificates, faults)
     }
 
@@ -88,7 +97,7 @@ impl Certificates {
             .map(|certificate| (&*certificate.source, certificate.expires_at_unix_seconds))
     }
 
-    /// Returns the certificates for a name in order of preference, and then the first one of all. A wildcard
+    /// Returns the certificates for a name in order of preference, and then that for all names, if any. A wildcard
     /// stands for the leftmost label (RFC 6125, section 6.4.3).
     fn matching(&self, name: Option<&str>) -> impl Iterator<Item = &LoadedCertificate> {
         let name = name.map(|name| name.trim_end_matches('.').to_ascii_lowercase());
@@ -100,7 +109,7 @@ impl Certificates {
         let numbers = [exact, wildcard].into_iter().flatten().flatten();
         numbers
             .filter_map(|number| self.loaded.get(*number))
-            .chain(self.loaded.first())
+            .chain(self.fallback.and_then(|number| self.loaded.get(number)))
     }
 }
 
@@ -111,8 +120,35 @@ impl ResolvesServerCert for Certificates {
         let mut candidates = self.matching(hello.server_name());
         let found = candidates.find(|loaded| loaded.key.key.choose_scheme(schemes).is_some());
         // With a key type that it does not support, the client reports the cause of the failure.
-        found.or(self.loaded.first()).map(|loaded| loaded.key.clone())
+        let unsupported = || match self.fallback {
+            Some(number) => self.loaded.get(number),
+            None => self.matching(hello.server_name()).next(),
+        };
+        found.or_else(unsupported).map(|loaded| loaded.key.clone())
     }
+}
+
+/// Returns the certificates of the names that they contain.
+fn by_own_name(loaded: &[LoadedCertificate]) -> HashMap<String, Vec<usize>> {
+    let mut by_name = HashMap::<String, Vec<usize>>::new();
+    for (number, certificate) in loaded.iter().enumerate() {
+        for name in &certificate.names {
+            by_name.entry(name.clone()).or_default().push(number);
+        }
+    }
+    by_name
+}
+
+/// Returns the certificates of the names that select them by source.
+fn by_host(
+    loaded: &[LoadedCertificate],
+    hosts: &BTreeMap<Arc<str>, Arc<str>>,
+) -> HashMap<String, Vec<usize>> {
+    let position = |source: &Arc<str>| loaded.iter().position(|loaded| loaded.source == *source);
+    let found = hosts
+        .iter()
+        .filter_map(|(host, source)| Some((host.to_string(), vec![position(source)?])));
+    found.collect()
 }
 
 fn read(certificate: &Certificate) -> Result<LoadedCertificate, CertificateError> {

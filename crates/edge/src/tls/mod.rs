@@ -42,7 +42,7 @@ impl TlsTermination {
         tickets: Option<Arc<dyn ProducesTickets>>,
     ) -> (Option<Self>, Vec<Fault>) {
         let former = former.map(|former| &*former.certificates);
-        let (certificates, mut faults) = Certificates::load(&tls.certificates, former);
+        let (certificates, mut faults) = Certificates::load(&tls.certificates, tls.hosts.as_ref(), former);
         let Some(certificates) = certificates.map(Arc::new) else {
             faults.push(Fault::NoCertificate);
             return (None, faults);

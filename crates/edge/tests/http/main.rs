@@ -13,6 +13,7 @@ mod informational;
 mod logging;
 mod pooling;
 mod refusing;
+mod routing;
 mod served;
 mod status;
 mod sticking;

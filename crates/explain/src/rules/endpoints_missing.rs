@@ -26,6 +26,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if service.has_selector()
         || service.is_external_name()
         || service.ports().is_empty()
+        || is_of_ingress_class(service)
         || !are_endpoints_known(subject)
     {
         return Vec::new();
@@ -82,6 +83,13 @@ fn are_endpoints_known(subject: &Subject<'_>) -> bool {
     let is_manifest = service.text("/metadata/uid").is_empty() && service.text("/spec/clusterIP").is_empty();
     let is_alone = world.has_only(Kind::Service) && (subject.is_named || world.len() == 1 || is_manifest);
     has_pods && !service.is_headless() || is_alone || subject.is_named && subject.has(Kind::Endpoints)
+}
+
+/// Returns true for the Service of an IngressClass: its requests go to the endpoints of other Services.
+fn is_of_ingress_class(service: Service<'_>) -> bool {
+    service
+        .controller()
+        .is_some_and(|(kind, _)| kind == "IngressClass")
 }
 
 /// Returns true for the Service of the API servers, which write its endpoints themselves.

@@ -21,7 +21,7 @@ use super::kubeconfig_merge::{CONTEXT, merge_administrator, user_file};
 use super::node_components::{ComponentClients, NodeComponents};
 use super::status_file::StatusFile;
 use super::supervisor::Supervisor;
-use super::{address_pool, pod_cidrs, server_taint};
+use super::{address_pool, ingress_class, pod_cidrs, server_taint};
 use crate::error::CommandError;
 use crate::flags::election::candidate_identity;
 use crate::flags::storage::EngineFlags;
@@ -112,6 +112,7 @@ impl ControlPlane {
         if !self.load_balancer_addresses.is_empty() {
             address_pool::publish(&client, &self.load_balancer_addresses).await?;
         }
+        ingress_class::publish(&client).await?;
         pod_cidrs::reserve(&client, &agent.node_name, &agent.pod_cidrs).await?;
         if !agent.node_taints.is_empty() {
             server_taint::add_to_node(&client, agent).await?;
@@ -151,6 +152,7 @@ impl ControlPlane {
         start_controllers(supervisor, identities.controllers()?, options, is_shared);
         let options = balancer::Options {
             has_edges: true,
+            creates_node_pool: self.load_balancer_addresses.is_empty(),
             ..balancer::Options::default()
         };
         let assigner = Arc::clone(&options.metrics);

@@ -11,7 +11,7 @@
 //! | [`discovery`], [`join_token`] | verification of a server by the hash of its CA |
 //! | [`join_directory`], [`node_certificate`] | membership of a node, its certificates and their renewal |
 //! | [`identities`] | credentials of the components of the first node |
-//! | [`dns_service`], [`address_pool`], [`pod_cidrs`], [`server_taint`] | objects that `up` creates |
+//! | [`dns_service`], [`address_pool`], [`ingress_class`], [`pod_cidrs`], [`server_taint`] | objects that `up` creates |
 //! | [`kubeconfig_merge`] | the cluster in the kubeconfig of a user |
 
 pub mod address_pool;
@@ -22,6 +22,7 @@ pub mod discovery;
 mod dns_service;
 mod flows_report;
 pub mod identities;
+mod ingress_class;
 pub mod join_directory;
 pub mod join_token;
 pub mod kubeconfig_merge;

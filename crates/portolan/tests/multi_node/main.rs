@@ -4,6 +4,7 @@ mod balanced;
 mod buckets;
 mod frozen;
 mod greeter;
+mod ingress;
 mod joining;
 mod lab;
 mod servers;

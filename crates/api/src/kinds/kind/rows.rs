@@ -508,6 +508,29 @@ pub(super) static KINDS: &[Kind] = &[
     },
     Kind {
         group: "networking.k8s.io",
+        kind: "IngressClass",
+        list_kind: "IngressClassList",
+        plural: "ingressclasses",
+        singular: "ingressclass",
+        namespaced: false,
+        has_generation: true,
+        definition: "io.k8s.api.networking.v1.IngressClass",
+        ..CORE
+    },
+    Kind {
+        group: "networking.k8s.io",
+        kind: "Ingress",
+        list_kind: "IngressList",
+        plural: "ingresses",
+        singular: "ingress",
+        short_names: &["ing"],
+        subresources: &[STATUS],
+        has_generation: true,
+        definition: "io.k8s.api.networking.v1.Ingress",
+        ..CORE
+    },
+    Kind {
+        group: "networking.k8s.io",
         kind: "IPAddress",
         list_kind: "IPAddressList",
         plural: "ipaddresses",

@@ -6,6 +6,7 @@ mod apps;
 mod certificate;
 mod endpoints;
 mod endpointslice;
+mod ingress;
 mod lease;
 mod meta;
 mod multicluster;
@@ -32,6 +33,10 @@ pub use endpointslice::SERVICE_NAME_LABEL;
 pub use endpointslice::{
     AddressType, Endpoint, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, HintName,
     TargetRef,
+};
+pub use ingress::{
+    Ingress, IngressBackend, IngressClass, IngressClassSpec, IngressPath, IngressPaths, IngressRule,
+    IngressServiceBackend, IngressSpec, IngressStatus, IngressTls, ServiceBackendPort,
 };
 pub use lease::{Lease, LeaseSpec};
 pub use meta::{Labels, ObjectKey, ObjectMeta, OwnerReference, Resource, null_as_default};

@@ -54,7 +54,7 @@ pub(super) fn zero_of(kind: &Kind) -> &'static Value {
 
 fn zeros() -> BTreeMap<&'static str, Value> {
     let zero = |kind: &Kind| match kind.kind {
-        "Service" => json!({"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}}),
+        "Service" | "Ingress" => json!({"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}}),
         "Pod" | "Namespace" | "ServiceCIDR" => json!({"metadata": {}, "spec": {}, "status": {}}),
         "Node" => json!({
             "metadata": {},
@@ -68,7 +68,7 @@ fn zeros() -> BTreeMap<&'static str, Value> {
                 },
             },
         }),
-        "Lease" | "IPAddress" => json!({"metadata": {}, "spec": {}}),
+        "Lease" | "IPAddress" | "IngressClass" => json!({"metadata": {}, "spec": {}}),
         "EndpointSlice" => json!({"metadata": {}, "addressType": ""}),
         "Event" => json!({
             "metadata": {},

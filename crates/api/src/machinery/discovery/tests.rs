@@ -89,7 +89,7 @@ fn aggregated_documents_contain_all_kinds() {
     assert_eq!(kinds, kind::served().count());
     let networking = &aggregated_groups()["items"][9];
     assert_eq!(networking["metadata"]["name"], "networking.k8s.io");
-    let cidr = &networking["versions"][0]["resources"][1];
+    let cidr = &networking["versions"][0]["resources"][3];
     assert_eq!(cidr["scope"], "Cluster");
     assert_eq!(cidr["subresources"][0]["subresource"], "status");
     assert_eq!(

@@ -5,6 +5,7 @@ mod apps;
 mod batch;
 mod certificates;
 mod cluster;
+mod ingress;
 mod multicluster;
 mod network;
 mod pod;
@@ -93,6 +94,8 @@ fn layout(kind: &Kind) -> &'static Layout {
         "EndpointSlice" => &network::ENDPOINT_SLICE,
         "Event" => &cluster::EVENT,
         "IPAddress" => &network::IP_ADDRESS,
+        "Ingress" => &ingress::INGRESS,
+        "IngressClass" => &ingress::CLASS,
         "Job" => &batch::JOB,
         "Lease" => &cluster::LEASE,
         "Namespace" => &cluster::NAMESPACE,

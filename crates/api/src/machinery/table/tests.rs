@@ -22,6 +22,36 @@ fn row(kind: &str, mut object: Value) -> Vec<String> {
 }
 
 #[test]
+fn prints_ingresses() {
+    let rule = |host: &str| json!({"host": host});
+    let rows = [
+        (
+            json!({"metadata": {"name": "a"}, "spec": {"ingressClassName": "portolan", "rules": [rule("a.com"), rule("b.com")],
+                   "tls": [{"secretName": "a"}]},
+                   "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}),
+            "a portolan a.com,b.com 192.0.2.1 80, 443 3m",
+        ),
+        (
+            json!({"metadata": {"name": "b"}, "spec": {"rules": [rule("a"), rule("b"), rule("c"), rule("d")]},
+                   "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.2"}, {"ip": "192.0.2.1"}]}}}),
+            "b <none> a,b,c + 1 more... 192.0.2.1,192... 80 3m",
+        ),
+        (
+            json!({"metadata": {"name": "c"}, "spec": {"defaultBackend": {}}}),
+            "c <none> *  80 3m",
+        ),
+    ];
+    for (ingress, expected) in rows {
+        assert_eq!(row("Ingress", ingress).join(" "), expected);
+    }
+    let class = json!({"metadata": {"name": "edge"}, "spec": {"controller": "portolan.dev/ingress"}});
+    assert_eq!(
+        row("IngressClass", class).join(" "),
+        "edge portolan.dev/ingress <none> 3m"
+    );
+}
+
+#[test]
 fn prints_services() {
     let rows = [
         (

@@ -1,8 +1,9 @@
-//! Secrets that an edge may read: those that a Service served by edges references, and the Secret of the session
-//! cookie key. Only `get` is permitted, because a list or watch would return all Secrets.
+//! Secrets that an edge may read: those that a Service or an Ingress served by edges references, and the Secret of the
+//! session cookie key. Only `get` is permitted, because a list or watch would return all Secrets.
 //!
 //! A Service qualifies if its type is LoadBalancer, Portolan assigned its addresses, and the assigner set their
-//! `ipMode` to `Proxy`. A Secret of another namespace qualifies if it allows the namespace of the Service.
+//! `ipMode` to `Proxy`. A Secret of another namespace qualifies if it allows the namespace of the Service. An Ingress
+//! qualifies if Portolan serves its class, and only for Secrets of its own namespace.
 //!
 //! The announcers elect the node that serves a Service among themselves, and the API server does not know the result.
 //! Therefore the edges of all nodes may read the Secrets of all these Services.
@@ -14,9 +15,10 @@ use api::certificates::{NodeIdentity, NodePart};
 use api::edge_secret::{
     ALLOWED_NAMESPACES, ASSIGNED_CONDITION, COOKIES_NAME, COOKIES_NAMESPACE, is_namespace_allowed, named_by,
 };
+use api::ingress;
 use api::kind;
 use api::rbac::Action;
-use api::tree::{child, entries, is_set, items, text};
+use api::tree::{child, entries, is_set, items, text, text_if_set};
 use serde_json::Value;
 use store::{EventKind, Index, StoreError, Watch};
 
@@ -58,34 +60,47 @@ fn is_edge(user: &Identity) -> bool {
 /// Namespace and name of a Secret.
 type Key = (String, String);
 
-/// Secrets that Services reference. The Services are listed once; later calls apply the events since the previous
+/// Secrets that Services and Ingresses reference. They are listed once; later calls apply the events since the previous
 /// call.
 #[derive(Default)]
 pub(super) struct Secrets(Mutex<References>);
 
 #[derive(Default)]
 struct References {
-    /// Secrets of each Service, by the Service's store key. The size of the annotations bounds their number.
+    /// Secrets of each object, by its store key. The size of the object bounds their number.
     secrets: HashMap<String, Vec<Key>>,
-    /// Services that reference a Secret: store key and namespace of each.
-    services: HashMap<Key, HashMap<String, String>>,
-    /// Watch on Services since the last refresh; `None` before the first list.
-    watch: Option<Watch>,
+    /// Objects that reference a Secret, by store key.
+    services: HashMap<Key, HashMap<String, Reference>>,
+    /// Watches on Services and Ingresses since the last refresh; empty before the first list.
+    watches: Vec<Watch>,
+}
+
+/// Object that references a Secret.
+#[derive(Clone)]
+struct Reference {
+    namespace: String,
+    /// Class of an Ingress; `None` for a Service.
+    class: Option<String>,
 }
 
 impl Secrets {
-    /// Returns true if a Service that may use the Secret references it.
+    /// Returns true if an object that may use the Secret references it.
     fn is_referenced(&self, index: &Index, namespace: &str, name: &str) -> bool {
         let key = (namespace.to_owned(), name.to_owned());
-        let namespaces: BTreeSet<String> = {
+        let references: Vec<Reference> = {
             let mut references = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(error) = references.refresh(index) {
-                tracing::error!(%error, "Services not read; edges may read no Secrets");
+                tracing::error!(%error, "Services and Ingresses not read; edges may read no Secrets");
                 return false;
             }
-            let services = references.services.get(&key).into_iter().flatten();
-            services.map(|(_, namespace)| namespace.clone()).collect()
+            let objects = references.services.get(&key).into_iter().flatten();
+            objects.map(|(_, reference)| reference.clone()).collect()
         };
+        let served = references.into_iter().filter(|reference| {
+            let class = reference.class.as_deref();
+            class.is_none_or(|class| is_own_class(index, class))
+        });
+        let namespaces: BTreeSet<String> = served.map(|reference| reference.namespace).collect();
         if namespaces.is_empty() || namespaces.contains(namespace) {
             return !namespaces.is_empty();
         }
@@ -103,20 +118,32 @@ fn allowed_namespaces(index: &Index, (namespace, name): &Key) -> Option<String> 
     Some(text(annotations, ALLOWED_NAMESPACES).to_owned())
 }
 
+/// Returns true if Portolan serves the IngressClass.
+fn is_own_class(index: &Index, name: &str) -> bool {
+    let class = || {
+        let kind = kind::find(ingress::GROUP, "v1", "ingressclasses")?;
+        let entry = index.get(&kind.store_key("", name))?;
+        serde_json::from_slice::<Value>(&entry.value).ok()
+    };
+    class().is_some_and(|class| text(child(&class, "spec"), "controller") == ingress::CONTROLLER)
+}
+
 impl References {
     fn refresh(&mut self, index: &Index) -> Result<(), StoreError> {
-        let Some(watch) = &mut self.watch else {
+        if self.watches.is_empty() {
             return self.read_all(index);
-        };
+        }
         let mut events = Vec::new();
-        loop {
-            match watch.try_next() {
-                Ok(Some(event)) => events.push(event),
-                Ok(None) => break,
-                Err(StoreError::Lagged { .. }) => return self.read_all(index),
-                Err(error) => {
-                    self.watch = None;
-                    return Err(error);
+        for watch in &mut self.watches {
+            loop {
+                match watch.try_next() {
+                    Ok(Some(event)) => events.push(event),
+                    Ok(None) => break,
+                    Err(StoreError::Lagged { .. }) => return self.read_all(index),
+                    Err(error) => {
+                        self.watches.clear();
+                        return Err(error);
+                    }
                 }
             }
         }
@@ -131,32 +158,45 @@ impl References {
 
     fn read_all(&mut self, index: &Index) -> Result<(), StoreError> {
         *self = Self::default();
-        let Some(services) = kind::find("", "v1", "services") else {
-            return Ok(());
-        };
-        let prefix = services.store_prefix(None);
-        let listing = index.list(&prefix, None, None, None)?;
-        for entry in &listing.entries {
-            self.put(&entry.key, &entry.value);
+        let kinds = [
+            kind::find("", "v1", "services"),
+            kind::find(ingress::GROUP, "v1", "ingresses"),
+        ];
+        let mut watches = Vec::with_capacity(kinds.len());
+        for kind in kinds.into_iter().flatten() {
+            let prefix = kind.store_prefix(None);
+            let listing = index.list(&prefix, None, None, None)?;
+            for entry in &listing.entries {
+                self.put(&entry.key, &entry.value);
+            }
+            watches.push(index.watch(&prefix, listing.revision)?);
         }
-        self.watch = Some(index.watch(&prefix, listing.revision)?);
+        self.watches = watches;
         Ok(())
     }
 
-    /// Adds or replaces a Service. A malformed Service references nothing.
+    /// Adds or replaces an object. A malformed one references nothing.
     fn put(&mut self, store_key: &str, value: &[u8]) {
         self.remove(store_key);
-        let Ok(service) = serde_json::from_slice::<Value>(value) else {
+        let Ok(object) = serde_json::from_slice::<Value>(value) else {
             return;
         };
-        let secrets = edge_references(&service);
+        let class = ingress_class(store_key, &object);
+        let secrets = match class {
+            Some(_) => ingress_references(&object),
+            None => edge_references(&object),
+        };
         if secrets.is_empty() {
             return;
         }
-        let namespace = text(child(&service, "metadata"), "namespace");
+        let namespace = text(child(&object, "metadata"), "namespace");
         for secret in &secrets {
-            let services = self.services.entry(secret.clone()).or_default();
-            services.insert(store_key.to_owned(), namespace.to_owned());
+            let objects = self.services.entry(secret.clone()).or_default();
+            let reference = Reference {
+                namespace: namespace.to_owned(),
+                class: class.map(str::to_owned),
+            };
+            objects.insert(store_key.to_owned(), reference);
         }
         self.secrets.insert(store_key.to_owned(), secrets);
     }
@@ -174,6 +214,33 @@ impl References {
             }
         }
     }
+}
+
+/// Returns the class of an Ingress; `None` for a Service.
+fn ingress_class<'o>(store_key: &str, object: &'o Value) -> Option<&'o str> {
+    let ingresses = kind::find(ingress::GROUP, "v1", "ingresses")?;
+    if !store_key.starts_with(&ingresses.store_prefix(None)) {
+        return None;
+    }
+    let annotated = || {
+        text(
+            child(child(object, "metadata"), "annotations"),
+            ingress::CLASS_ANNOTATION,
+        )
+    };
+    let class = text_if_set(child(object, "spec"), "ingressClassName");
+    Some(class.unwrap_or_else(annotated))
+}
+
+/// Returns the Secrets that an Ingress references, in its own namespace.
+fn ingress_references(ingress: &Value) -> Vec<Key> {
+    let namespace = text(child(ingress, "metadata"), "namespace");
+    let entries = items(child(ingress, "spec"), "tls").iter();
+    let names = entries.map(|tls| text(tls, "secretName"));
+    names
+        .filter(|name| !name.is_empty())
+        .map(|name| (namespace.to_owned(), name.to_owned()))
+        .collect()
 }
 
 /// Returns the Secrets that a Service references, if edges serve it.

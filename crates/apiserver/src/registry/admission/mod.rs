@@ -7,6 +7,7 @@ mod announcer_record;
 mod assigned_addresses;
 mod certificates;
 mod configuration;
+mod default_ingress_class;
 mod default_tolerations;
 mod escalation;
 mod external_ips;
@@ -44,6 +45,8 @@ pub enum AdmissionPlugin {
     CertificateSigning,
     /// Client certificates cannot have the group `system:masters`.
     CertificateSubjectRestriction,
+    /// Ingresses without a class get the default one.
+    DefaultIngressClass,
     /// Pods tolerate a Node without heartbeats for a while.
     DefaultTolerationSeconds,
     /// Services get no new external IPs.
@@ -59,10 +62,11 @@ pub enum AdmissionPlugin {
 }
 
 impl AdmissionPlugin {
-    const ALL: [AdmissionPlugin; 9] = [
+    const ALL: [AdmissionPlugin; 10] = [
         AdmissionPlugin::CertificateApproval,
         AdmissionPlugin::CertificateSigning,
         AdmissionPlugin::CertificateSubjectRestriction,
+        AdmissionPlugin::DefaultIngressClass,
         AdmissionPlugin::DefaultTolerationSeconds,
         AdmissionPlugin::DenyServiceExternalIps,
         AdmissionPlugin::NamespaceLifecycle,
@@ -76,6 +80,7 @@ impl AdmissionPlugin {
             AdmissionPlugin::CertificateApproval => "CertificateApproval",
             AdmissionPlugin::CertificateSigning => "CertificateSigning",
             AdmissionPlugin::CertificateSubjectRestriction => "CertificateSubjectRestriction",
+            AdmissionPlugin::DefaultIngressClass => "DefaultIngressClass",
             AdmissionPlugin::DefaultTolerationSeconds => "DefaultTolerationSeconds",
             AdmissionPlugin::DenyServiceExternalIps => "DenyServiceExternalIPs",
             AdmissionPlugin::NamespaceLifecycle => "NamespaceLifecycle",
@@ -196,6 +201,13 @@ impl Admission {
                 if self.has(AdmissionPlugin::DefaultTolerationSeconds) {
                     default_tolerations::admit(object);
                 }
+            }
+            "Ingress"
+                if attempt.is_main()
+                    && attempt.stored.is_none()
+                    && self.has(AdmissionPlugin::DefaultIngressClass) =>
+            {
+                default_ingress_class::admit(index, object)?;
             }
             "Service" if attempt.is_main() && self.has(AdmissionPlugin::DenyServiceExternalIps) => {
                 external_ips::admit(&attempt, object)?;

@@ -8,6 +8,7 @@ use api::configuration;
 use api::endpoints;
 use api::event;
 use api::field::FieldErrors;
+use api::ingress;
 use api::ip::Family;
 use api::kind::Kind;
 use api::lease;
@@ -87,6 +88,8 @@ impl Strategy {
             "ControllerRevision" => &CONTROLLER_REVISION,
             "ReplicationController" => &REPLICATION_CONTROLLER,
             "Job" => &JOB,
+            "Ingress" => &INGRESS,
+            "IngressClass" => &INGRESS_CLASS,
             "Role" => &ROLE,
             "ClusterRole" => &CLUSTER_ROLE,
             "RoleBinding" => &ROLE_BINDING,
@@ -342,6 +345,25 @@ static JOB: Strategy = Strategy {
     validate_update: batch::validate_job_update,
     validate_status_update: batch::validate_job_status_update,
     ..PLAIN
+};
+
+static INGRESS: Strategy = Strategy {
+    default_on_write: ingress::default_ingress_on_write,
+    prepare_create: ingress::prepare_ingress_create,
+    prepare_update: ingress::prepare_ingress_update,
+    validate: ingress::validate_ingress,
+    validate_update: ingress::validate_ingress_update,
+    validate_status_update: ingress::validate_ingress_status_update,
+    warnings: ingress::ingress_warnings,
+    ..PLAIN
+};
+
+static INGRESS_CLASS: Strategy = Strategy {
+    default_on_write: ingress::default_class_on_write,
+    prepare_update: ingress::prepare_class_update,
+    validate: ingress::validate_class,
+    validate_update: ingress::validate_class_update,
+    ..PLAIN_OF_CLUSTER
 };
 
 static ROLE: Strategy = Strategy {

@@ -122,6 +122,11 @@ impl ProtocolHint {
     }
 }
 
+/// Returns the protocol of HTTP backends behind a port, which its hint selects.
+pub(super) fn http_backend_protocol(port: &ServicePort) -> BackendProtocol {
+    http(None, ProtocolHint::of(port))
+}
+
 /// Protocols of a TCP port: of clients and of backends. Annotations have precedence over the hint of the port.
 fn protocols(values: &AnnotationValues, port: &ServicePort) -> (FrontendSpec, BackendProtocol) {
     let hint = ProtocolHint::of(port);

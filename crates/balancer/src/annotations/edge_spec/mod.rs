@@ -6,7 +6,7 @@ mod listeners;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::object::{Protocol, Service};
+use api::object::{Protocol, Service, ServicePort};
 use edge::settings::{Alpn, BackendProtocol, Limits, LogFormat, Policy, ProxyVersion, Stickiness, TlsPolicy};
 use ipnet::IpNet;
 
@@ -110,6 +110,11 @@ pub struct AccessLogSpec {
     pub interval: Duration,
     /// Format of a line.
     pub format: LogFormat,
+}
+
+/// Returns the protocol towards the backends of a port that serves HTTP, as its `appProtocol` says (API-28).
+pub fn http_backend_protocol(port: &ServicePort) -> BackendProtocol {
+    listeners::http_backend_protocol(port)
 }
 
 /// Derives the configuration of the edge, and the errors of settings that lack something.

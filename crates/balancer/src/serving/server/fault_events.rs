@@ -25,6 +25,10 @@ pub(super) struct FaultEvents {
     faulty: BTreeSet<ObjectKey>,
     /// Faults of ports, for each Service that has any.
     port_faults: BTreeMap<ObjectKey, Vec<PortFault>>,
+    /// Ingresses with Events, and these.
+    of_ingresses: BTreeMap<ObjectKey, Vec<EventText>>,
+    /// Set while Ingresses may have other Events.
+    is_ingress_pending: bool,
 }
 
 impl FaultEvents {
@@ -38,12 +42,15 @@ impl FaultEvents {
             pending: BTreeSet::new(),
             faulty: BTreeSet::new(),
             port_faults: BTreeMap::new(),
+            of_ingresses: BTreeMap::new(),
+            is_ingress_pending: false,
         }
     }
 
     /// Marks Services whose settings changed.
     pub(super) fn enqueue(&mut self, services: BTreeSet<ObjectKey>) {
         self.pending.extend(services);
+        self.is_ingress_pending = true;
     }
 
     /// Marks the Services with new and with resolved faults.
@@ -56,6 +63,34 @@ impl FaultEvents {
     /// Faults of ports of all Services.
     pub(super) fn port_faults(&self) -> impl Iterator<Item = &PortFault> {
         self.port_faults.values().flatten()
+    }
+
+    /// Records new Events about Ingresses.
+    pub(super) fn record_ingresses(&mut self, state: &EdgeState) {
+        if !std::mem::take(&mut self.is_ingress_pending) {
+            return;
+        }
+        let mut current: BTreeMap<ObjectKey, Vec<EventText>> = BTreeMap::new();
+        for (key, events) in state.ingress_events() {
+            current
+                .entry(key.clone())
+                .or_default()
+                .extend(events.iter().cloned());
+        }
+        for (key, events) in &current {
+            let former = self.of_ingresses.get(key).map_or(&[][..], Vec::as_slice);
+            let added = events.iter().filter(|event| !former.contains(event));
+            let added: Vec<EventText> = added.cloned().collect();
+            let Some(ingress) = state.ingress(key).filter(|_| !added.is_empty()) else {
+                continue;
+            };
+            self.events.record(Notice {
+                component: COMPONENT,
+                regarding: ObjectReference::of(ingress),
+                events: added,
+            });
+        }
+        self.of_ingresses = current;
     }
 
     /// Records Events about marked Services and updates their port faults.

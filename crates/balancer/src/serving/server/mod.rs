@@ -10,6 +10,7 @@ mod watches;
 
 use std::collections::BTreeSet;
 use std::future::{Future, pending};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,6 +145,15 @@ impl EdgeServer {
             Some(event) = self.watches.services.recv() => {
                 self.watches.apply_service(event, &mut self.state);
             }
+            Some(event) = watches::next(&mut self.watches.targets) => {
+                self.watches.apply_target(event, &mut self.state);
+            }
+            Some(event) = watches::next(&mut self.watches.classes) => {
+                self.watches.apply_class(event, &mut self.state);
+            }
+            Some(event) = watches::next(&mut self.watches.ingresses) => {
+                self.watches.apply_ingress(event, &mut self.state);
+            }
             Some(Ok((key, result))) = self.secrets.reads.join_next() => {
                 self.secrets.finish(&key, &result, &mut self.state, &mut self.edge);
             }
@@ -169,7 +179,12 @@ impl EdgeServer {
     /// Applies an event of the own Node. A deleted Node has no zone.
     fn node_event(&mut self, event: Event<Node>) {
         match event {
-            Event::Applied(node) => self.edge.set_zone(node.zone().map(Into::into)),
+            Event::Applied(node) => {
+                self.edge.set_zone(node.zone().map(Into::into));
+                let addresses = node.status.addresses.iter();
+                let addresses = addresses.filter_map(|address| address.address.parse::<IpAddr>().ok());
+                self.state.set_node_addresses(addresses.collect());
+            }
             Event::Deleted(_) => self.edge.set_zone(None),
             Event::Synced => {}
             Event::Malformed { key, error } => {
@@ -186,6 +201,8 @@ impl EdgeServer {
         }
         let owned = self.owned();
         self.state.set_owned(owned);
+        self.watches.follow_ingresses(&mut self.state);
+        self.state.renew_ingress_plans();
         self.read_secrets();
         let changed = self.state.rebuild();
         if !changed.is_empty() {
@@ -209,12 +226,13 @@ impl EdgeServer {
     /// answers for it only after that.
     fn apply(&mut self, changed: BTreeSet<ObjectKey>) -> Result<(), ServeError> {
         let addresses = self.state.addresses();
-        self.addresses.add(&addresses);
+        let added = self.state.added_addresses();
+        self.addresses.add(&added);
         if !self.edge.is_started() && !addresses.is_empty() {
             self.edge.start(&self.settings)?;
         }
         self.edge.apply(self.state.settings());
-        self.addresses.remove_others(&addresses);
+        self.addresses.remove_others(&added);
         self.settings.served.send_if_modified(|served| {
             let has_changed = **served != addresses;
             if has_changed {
@@ -244,6 +262,7 @@ impl EdgeServer {
         let faults = self.edge.current_faults();
         let draining = self.addresses.draining();
         self.fault_events.record(&self.state, draining, &faults);
+        self.fault_events.record_ingresses(&self.state);
         let own = self.fault_events.port_faults();
         let own = own.filter(|fault| !draining.contains(fault.address));
         self.report.update(own.cloned().collect());

@@ -1,8 +1,9 @@
 //! Watches of the edge server.
 
+use std::collections::BTreeSet;
 use std::future::pending;
 
-use api::object::{EndpointSlice, Node, Service};
+use api::object::{EndpointSlice, Ingress, IngressClass, Node, Resource, Service};
 use client::{Client, Event, Query, watch};
 use tokio::sync::mpsc::Receiver;
 
@@ -21,7 +22,17 @@ pub(super) struct Watches {
     /// Open only while there are Services of the edge: most clusters have none, and many EndpointSlices.
     pub(super) slices: Option<Receiver<Event<EndpointSlice>>>,
     has_slices: bool,
+    /// Open only while this edge serves a class of Ingresses, as the next two.
+    pub(super) classes: Option<Receiver<Event<IngressClass>>>,
+    pub(super) ingresses: Option<Receiver<Event<Ingress>>>,
+    /// All Services, to which routes may lead.
+    pub(super) targets: Option<Receiver<Event<Service>>>,
+    /// Kinds of these three whose initial list is complete.
+    synced_of_ingresses: BTreeSet<&'static str>,
 }
+
+/// Number of watches for Ingresses.
+const WATCHES_OF_INGRESSES: usize = 3;
 
 impl Watches {
     pub(super) fn start(client: &Client, node_name: &str) -> Self {
@@ -36,6 +47,10 @@ impl Watches {
             has_services: false,
             slices: None,
             has_slices: false,
+            classes: None,
+            ingresses: None,
+            targets: None,
+            synced_of_ingresses: BTreeSet::new(),
         }
     }
 
@@ -52,6 +67,62 @@ impl Watches {
             self.slices = None;
             self.has_slices = false;
             state.clear_slices();
+        }
+    }
+
+    /// Opens or closes the watches for Ingresses.
+    pub(super) fn follow_ingresses(&mut self, state: &mut EdgeState) {
+        let has_classes = state.has_classes();
+        if has_classes && self.ingresses.is_none() {
+            let client = &self.client;
+            self.classes = Some(watch(client, Query::default()).into_channel(WATCH_EVENTS_MAX));
+            self.ingresses = Some(watch(client, Query::default()).into_channel(WATCH_EVENTS_MAX));
+            self.targets = Some(watch(client, Query::default()).into_channel(WATCH_EVENTS_MAX));
+        } else if !has_classes && self.ingresses.is_some() {
+            (self.classes, self.ingresses, self.targets) = (None, None, None);
+            self.synced_of_ingresses.clear();
+            state.clear_ingresses();
+        }
+    }
+
+    pub(super) fn apply_class(&mut self, event: Event<IngressClass>, state: &mut EdgeState) {
+        match event {
+            Event::Applied(class) => state.class_applied(class),
+            Event::Deleted(key) => state.class_deleted(&key),
+            Event::Synced => self.add_synced(IngressClass::KIND, state),
+            Event::Malformed { key, error } => {
+                tracing::error!(class = %key, error, "malformed IngressClass ignored");
+            }
+        }
+    }
+
+    pub(super) fn apply_ingress(&mut self, event: Event<Ingress>, state: &mut EdgeState) {
+        match event {
+            Event::Applied(ingress) => state.ingress_applied(ingress),
+            Event::Deleted(key) => state.ingress_deleted(&key),
+            Event::Synced => self.add_synced(Ingress::KIND, state),
+            Event::Malformed { key, error } => {
+                tracing::error!(ingress = %key, error, "malformed Ingress ignored");
+            }
+        }
+    }
+
+    pub(super) fn apply_target(&mut self, event: Event<Service>, state: &mut EdgeState) {
+        match event {
+            Event::Applied(service) => state.target_applied(service),
+            Event::Deleted(key) => state.target_deleted(&key),
+            Event::Synced => self.add_synced(Service::KIND, state),
+            Event::Malformed { key, error } => {
+                tracing::error!(service = %key, error, "malformed Service ignored");
+            }
+        }
+    }
+
+    /// Notes a complete list. A later one, after a lost watch, changes nothing.
+    fn add_synced(&mut self, kind: &'static str, state: &mut EdgeState) {
+        let is_new = self.synced_of_ingresses.insert(kind);
+        if is_new && self.synced_of_ingresses.len() == WATCHES_OF_INGRESSES {
+            state.ingresses_synced();
         }
     }
 
@@ -90,6 +161,18 @@ impl Watches {
                 break;
             };
             self.apply_slice(event, state);
+        }
+        for _ in 0..max {
+            let Some(Ok(event)) = self.targets.as_mut().map(Receiver::try_recv) else {
+                break;
+            };
+            self.apply_target(event, state);
+        }
+        for _ in 0..max {
+            let Some(Ok(event)) = self.ingresses.as_mut().map(Receiver::try_recv) else {
+                break;
+            };
+            self.apply_ingress(event, state);
         }
     }
 }

@@ -46,6 +46,7 @@ impl EdgeState {
             certificates,
             policy: spec.tls_policy,
             alpn: spec.alpn,
+            hosts: None,
         };
         let listeners = spec.listeners.iter();
         let settings = ServiceSettings {
@@ -58,6 +59,7 @@ impl EdgeState {
                 .access_log
                 .as_ref()
                 .and_then(|log| self.access_log(&key.namespace, log, &mut faults)),
+            routes: None,
         };
         (settings, faults)
     }
@@ -74,18 +76,29 @@ impl EdgeState {
                 FrontendSpec::Udp => Frontend::Udp,
             },
             backend_protocol: spec.backend_protocol,
-            backends: self.backends(key, service, spec),
+            backends: self.backends(
+                key,
+                service,
+                spec,
+                service.spec.external_traffic_policy == "Local",
+            ),
         }
     }
 
     /// Endpoints of a port. Those of the Service's first family are used, if there are any: the other family
-    /// lists the same Pods.
-    fn backends(&self, key: &ObjectKey, service: &Service, port: &ListenerSpec) -> Vec<Backend> {
+    /// lists the same Pods. With `is_local`, only endpoints of this node are used.
+    pub(super) fn backends(
+        &self,
+        key: &ObjectKey,
+        service: &Service,
+        port: &ListenerSpec,
+        is_local: bool,
+    ) -> Vec<Backend> {
         let of_family = |family: AddressType| {
             let slices = self.slices.get(key).into_iter().flat_map(HashMap::values);
             let slices = slices.filter(|slice| slice.address_type == family);
             let mut backends: Vec<Backend> = slices
-                .flat_map(|slice| self.backends_of(slice, service, port))
+                .flat_map(|slice| self.backends_of(slice, port, is_local))
                 .collect();
             backends.sort_by_key(|backend| (backend.address, !backend.is_ready));
             backends.dedup_by_key(|backend| backend.address);
@@ -102,7 +115,7 @@ impl EdgeState {
         first
     }
 
-    fn backends_of(&self, slice: &EndpointSlice, service: &Service, port: &ListenerSpec) -> Vec<Backend> {
+    fn backends_of(&self, slice: &EndpointSlice, port: &ListenerSpec, is_local: bool) -> Vec<Backend> {
         let mut ports = slice.ports.iter();
         let target = ports.find(|of_slice| {
             of_slice.name.as_deref().unwrap_or_default() == &*port.name
@@ -111,7 +124,6 @@ impl EdgeState {
         let Some(number) = target.and_then(|target| target.port) else {
             return Vec::new();
         };
-        let is_local = service.spec.external_traffic_policy == "Local";
         let endpoints = slice.endpoints.iter();
         let eligible =
             endpoints.filter(|endpoint| !is_local || endpoint.node_name.as_deref() == Some(&*self.node.name));
@@ -131,7 +143,7 @@ impl EdgeState {
 
     /// Destination of an access log: its bucket, or a directory with the name of the bucket if there is no
     /// S3. Namespaces may share a bucket, so file names in it start with the namespace.
-    fn access_log(
+    pub(super) fn access_log(
         &self,
         namespace: &str,
         spec: &AccessLogSpec,

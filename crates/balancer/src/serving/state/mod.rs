@@ -2,6 +2,7 @@
 //! addresses of the node. Only the settings of changed Services are rebuilt.
 
 mod build;
+mod ingress;
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -10,12 +11,13 @@ use std::sync::Arc;
 use api::object::{Condition, EndpointSlice, ObjectKey, Service};
 use edge::settings::{ServiceName, Settings, Stickiness};
 
+use self::ingress::IngressState;
 use super::certificates::Certificates;
 use super::secret::SecretError;
 use super::{Addresses, Buckets};
 use crate::annotations::value::SecretName;
 use crate::annotations::{self, EdgeSpec};
-use crate::assigner::{ASSIGNED_CONDITION, IngressMode};
+use crate::assigner::{ASSIGNED_CONDITION, IngressMode, NODE_ADDRESSES_REASON};
 
 #[cfg(test)]
 mod tests;
@@ -58,6 +60,8 @@ pub(super) struct ServedService {
     pub(super) spec: EdgeSpec,
     /// Addresses, on whichever node.
     addresses: Addresses,
+    /// True if the addresses are those of nodes. They are not announced.
+    is_of_nodes: bool,
 }
 
 impl ServedService {
@@ -94,6 +98,8 @@ pub(super) enum CookieSecret {
 pub(super) struct EdgeState {
     node: NodeProperties,
     owned: OwnedAddresses,
+    /// Addresses of the own Node.
+    node_addresses: Addresses,
     services: HashMap<ObjectKey, ServedService>,
     /// EndpointSlices by Service.
     slices: HashMap<ObjectKey, HashMap<ObjectKey, EndpointSlice>>,
@@ -102,6 +108,7 @@ pub(super) struct EdgeState {
     /// Secrets with certificates.
     pub(super) certificates: Certificates,
     cookie_secret: CookieSecret,
+    ingress: IngressState,
     /// Services to rebuild.
     changed: BTreeSet<ObjectKey>,
     settings: Settings,
@@ -115,11 +122,13 @@ impl EdgeState {
         Self {
             node,
             owned,
+            node_addresses: Addresses::new(),
             services: HashMap::new(),
             slices: HashMap::new(),
             slice_owners: HashMap::new(),
             certificates: Certificates::default(),
             cookie_secret: CookieSecret::Unread,
+            ingress: IngressState::default(),
             changed: BTreeSet::new(),
             settings: Settings::new(),
             faults: HashMap::new(),
@@ -137,6 +146,7 @@ impl EdgeState {
             None => self.service_deleted(&key),
             Some(spec) => {
                 let served = ServedService {
+                    is_of_nodes: has_node_addresses(&service),
                     service,
                     spec,
                     addresses,
@@ -196,18 +206,35 @@ impl EdgeState {
         }
         let before = std::mem::replace(&mut self.owned, owned);
         let moved = self.services.iter().filter(|(_, served)| {
-            let mut addresses = served.addresses.iter();
+            let mut addresses = served.addresses.iter().filter(|_| !served.is_of_nodes);
             addresses.any(|address| before.contain(*address) != self.owned.contain(*address))
         });
         self.changed.extend(moved.map(|(key, _)| key.clone()));
     }
 
+    /// Replaces the addresses of the own Node.
+    pub(super) fn set_node_addresses(&mut self, addresses: Addresses) {
+        if self.node_addresses == addresses {
+            return;
+        }
+        self.node_addresses = addresses;
+        let affected = self.services.iter().filter(|(_, served)| served.is_of_nodes);
+        self.changed.extend(affected.map(|(key, _)| key.clone()));
+    }
+
+    /// Addresses of this node that are served and that the node does not have anyway.
+    pub(super) fn added_addresses(&self) -> Addresses {
+        let mut addresses = self.addresses();
+        addresses.retain(|address| !self.node_addresses.contains(address));
+        addresses
+    }
+
     /// Marks the Services that refer to a changed Secret.
     pub(super) fn secret_changed(&mut self, secret: &ObjectKey) {
-        let affected = self
-            .services
-            .iter()
-            .filter(|(_, served)| served.secrets().any(|name| name == *secret));
+        let affected = self.services.iter().filter(|(key, served)| {
+            served.secrets().any(|name| name == *secret)
+                || self.ingress.secrets(key).any(|name| name == secret)
+        });
         self.changed.extend(affected.map(|(key, _)| key.clone()));
     }
 
@@ -251,20 +278,21 @@ impl EdgeState {
     /// Addresses of a Service that this node owns.
     pub(super) fn addresses_of(&self, served: &ServedService) -> Addresses {
         let all = served.addresses.iter().copied();
-        all.filter(|address| self.owned.contain(*address)).collect()
+        all.filter(|address| self.owns(served, *address)).collect()
     }
 
     /// Secrets with certificates that Services on this node refer to.
     pub(super) fn secrets(&self) -> BTreeSet<ObjectKey> {
-        let here = self.services.values().filter(|served| self.is_here(served));
-        here.flat_map(ServedService::secrets).collect()
+        let here = self.services.iter().filter(|(_, served)| self.is_here(served));
+        here.flat_map(|(key, served)| served.secrets().chain(self.ingress.secrets(key).cloned()))
+            .collect()
     }
 
     /// Rebuilds the settings of changed Services and returns their keys. A Service whose Secrets are unread
     /// stays pending, so that no client meets a missing certificate or loses its backend because a cookie
     /// cannot be decoded yet.
     pub(super) fn rebuild(&mut self) -> BTreeSet<ObjectKey> {
-        let (complete, pending) = std::mem::take(&mut self.changed)
+        let (mut complete, pending) = std::mem::take(&mut self.changed)
             .into_iter()
             .partition::<BTreeSet<ObjectKey>, _>(|key| self.has_secrets(key));
         self.changed = pending;
@@ -277,14 +305,25 @@ impl EdgeState {
                 None => {
                     self.settings.remove(&name);
                     self.faults.remove(key);
+                    self.finish_class(key, None);
                 }
                 Some(served) => {
-                    let (settings, faults) = self.build(key, served);
+                    let of_class = self.build_class(key, served);
+                    let built = of_class.is_none().then(|| self.build(key, served));
+                    let Some((settings, faults)) = self.finish_class(key, of_class).or(built) else {
+                        continue;
+                    };
                     self.faults.insert(key.clone(), faults);
                     if self.settings.get(&name).is_none_or(|before| **before != settings) {
                         self.settings.insert(name, Arc::new(settings));
                     }
                 }
+            }
+        }
+        for target in std::mem::take(&mut self.ingress.changed_targets) {
+            for class in self.ingress.classes_with_target(&target) {
+                self.rebuild_target(&class, &target);
+                complete.insert(class);
             }
         }
         complete
@@ -301,26 +340,46 @@ impl EdgeState {
     }
 
     fn mark_changed(&mut self, service: ObjectKey) {
+        if self.ingress.has_target(&service) {
+            self.ingress.changed_targets.insert(service.clone());
+        }
         if self.services.contains_key(&service) {
             self.changed.insert(service);
         }
     }
 
     fn is_here(&self, served: &ServedService) -> bool {
-        served
-            .addresses
-            .iter()
-            .any(|address| self.owned.contain(*address))
+        served.addresses.iter().any(|address| self.owns(served, *address))
+    }
+
+    /// Returns true if this node has the address of a Service.
+    fn owns(&self, served: &ServedService, address: IpAddr) -> bool {
+        if served.is_of_nodes {
+            self.node_addresses.contains(&address)
+        } else {
+            self.owned.contain(address)
+        }
     }
 
     /// Returns true if all Secrets of a Service on this node were read.
     fn has_secrets(&self, key: &ObjectKey) -> bool {
         let served = self.services.get(key).filter(|served| self.is_here(served));
         served.is_none_or(|served| {
-            let has_certificates = served.secrets().all(|secret| self.certificates.is_read(&secret));
-            has_certificates && (self.has_read_cookie_secret() || !served.has_cookies())
+            let mut of_class = self.ingress.secrets(key);
+            let has_certificates = served.secrets().all(|secret| self.certificates.is_read(&secret))
+                && of_class.all(|secret| self.certificates.is_read(secret));
+            !self.ingress.awaits(served)
+                && has_certificates
+                && (self.has_read_cookie_secret() || !served.has_cookies())
         })
     }
+}
+
+/// Returns true if the assigned addresses are those of nodes.
+fn has_node_addresses(service: &Service) -> bool {
+    let mut conditions = service.status.conditions.iter();
+    conditions
+        .any(|condition| condition.kind == ASSIGNED_CONDITION && condition.reason == NODE_ADDRESSES_REASON)
 }
 
 /// Addresses of a Service that the edge serves: assigned by the assigner, with mode Proxy.

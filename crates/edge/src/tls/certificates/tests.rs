@@ -26,7 +26,7 @@ fn selects_the_certificate_of_a_name() {
         certificate("wild", &["*.example.com"]),
         certificate("exact", &["shop.example.com", "other.test"]),
     ];
-    let (certificates, faults) = Certificates::load(&settings, None);
+    let (certificates, faults) = Certificates::load(&settings, None, None);
     let certificates = certificates.expect("valid certificates");
     assert_eq!(faults, []);
     let cases = [
@@ -46,16 +46,36 @@ fn selects_the_certificate_of_a_name() {
 }
 
 #[test]
+fn hosts_select_certificates_by_source_and_others_have_none() {
+    let settings = [
+        certificate("a/one", &["one.test", "two.test"]),
+        certificate("b/two", &["two.test"]),
+    ];
+    let hosts = BTreeMap::from([
+        ("one.test".into(), "a/one".into()),
+        ("*.two.test".into(), "b/two".into()),
+        ("missing.test".into(), "c/missing".into()),
+    ]);
+    let (certificates, _) = Certificates::load(&settings, Some(&hosts), None);
+    let certificates = certificates.expect("valid certificates");
+    assert_eq!(chosen(&certificates, Some("one.test")), "a/one");
+    assert_eq!(chosen(&certificates, Some("x.two.test")), "b/two");
+    for name in [None, Some("two.test"), Some("missing.test"), Some("other.test")] {
+        assert_eq!(certificates.matching(name).count(), 0, "{name:?}");
+    }
+}
+
+#[test]
 fn invalid_certificate_is_a_fault_and_keeps_the_former_one() {
     let good = certificate("shop/tls", &["shop.test"]);
-    let (former, _) = Certificates::load(std::slice::from_ref(&good), None);
+    let (former, _) = Certificates::load(std::slice::from_ref(&good), None, None);
     let other = certificate("other", &["other.test"]);
     let mixed = Arc::new(Certificate {
         source: "shop/tls".into(),
         chain_pem: good.chain_pem.clone(),
         key_pem: other.key_pem.clone(),
     });
-    let (now, faults) = Certificates::load(std::slice::from_ref(&mixed), former.as_ref());
+    let (now, faults) = Certificates::load(std::slice::from_ref(&mixed), None, former.as_ref());
     assert_eq!(
         chosen(&now.expect("the former certificate"), Some("shop.test")),
         "shop/tls"
@@ -68,7 +88,7 @@ fn invalid_certificate_is_a_fault_and_keeps_the_former_one() {
         reason.starts_with("tls.key does not belong to the first certificate"),
         "{reason}"
     );
-    let (none, faults) = Certificates::load(&[mixed], None);
+    let (none, faults) = Certificates::load(&[mixed], None, None);
     assert!(none.is_none() && faults.len() == 1);
 }
 
@@ -116,7 +136,7 @@ fn reports_the_expiration_of_each_certificate() {
         chain_pem: signed.pem().into_bytes(),
         key_pem: key.serialize_pem().into_bytes(),
     });
-    let (certificates, faults) = Certificates::load(&[certificate], None);
+    let (certificates, faults) = Certificates::load(&[certificate], None, None);
     assert_eq!(faults, []);
     let certificates = certificates.expect("a valid certificate");
     let expirations: Vec<(&str, i64)> = certificates.expirations().collect();

@@ -192,6 +192,7 @@ impl Flags {
                 metallb_namespace: self.metallb_namespace(),
                 ignores_exclude_label: self.ignore_exclude_lb,
                 has_edges: self.assigner.serve_edge_class.unwrap_or(self.edge.edge),
+                creates_node_pool: false,
                 concurrent_service_syncs: self.assigner.concurrent_service_syncs,
                 metrics: Arc::default(),
             };

@@ -1,3 +1,4 @@
+use api::ingress::CLASS_ANNOTATION;
 use serde_json::json;
 
 use super::*;
@@ -55,6 +56,31 @@ fn references_follow_service_changes() {
     references.remove("/services/b/web");
     references.put("/services/a/web", b"not JSON");
     assert!(references.services.is_empty() && references.secrets.is_empty());
+}
+
+#[test]
+fn ingresses_reference_secrets_of_their_namespace_with_their_class() {
+    let ingress = json!({
+        "metadata": {"namespace": "a", "name": "web"},
+        "spec": {"ingressClassName": "portolan", "tls": [{"secretName": "one"}, {"hosts": ["a.test"]}]},
+    });
+    let mut references = References::default();
+    references.put(
+        "/networking.k8s.io/ingresses/a/web",
+        &serde_json::to_vec(&ingress).unwrap(),
+    );
+    let reference = &references.services[&key("a", "one")]["/networking.k8s.io/ingresses/a/web"];
+    assert_eq!(reference.namespace, "a");
+    assert_eq!(reference.class.as_deref(), Some("portolan"));
+    assert_eq!(references.secrets.len(), 1);
+    let mut annotated = ingress;
+    annotated["spec"]["ingressClassName"] = Value::Null;
+    annotated["metadata"]["annotations"] = json!({CLASS_ANNOTATION: "other"});
+    assert_eq!(
+        ingress_class("/networking.k8s.io/ingresses/a/web", &annotated),
+        Some("other")
+    );
+    assert_eq!(ingress_class("/services/a/web", &service("a", "one")), None);
 }
 
 #[test]

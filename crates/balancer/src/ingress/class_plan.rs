@@ -1,0 +1,264 @@
+//! Hosts of a class: the namespace that owns each, its routes and its Secret. Pure.
+//!
+//! A host belongs to one namespace. All Ingresses of the namespace that name the host share its paths. A namespace keeps
+//! a host as long as one of its Ingresses names it. Without such an owner, an Ingress with an address in its status
+//! precedes one without, and then the older one precedes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::object::{Ingress, IngressBackend, IngressRule, ObjectKey, ServiceBackendPort};
+use edge::routes::PathMatching;
+
+use super::SSL_REDIRECT_ANNOTATION;
+
+/// Routes of a host. Each request is compared with them in turn.
+const ROUTES_MAX: usize = 1_000;
+
+/// Namespaces of hosts.
+pub type Owners = BTreeMap<String, Arc<str>>;
+
+/// Hosts of a class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassPlan {
+    /// Plan of each host in lower case; `""` stands for any other host.
+    pub hosts: BTreeMap<String, HostPlan>,
+    /// Problems of each Ingress that has some.
+    pub problems: BTreeMap<ObjectKey, BTreeSet<Problem>>,
+}
+
+/// Routes and Secret of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPlan {
+    /// Namespace that owns the host.
+    pub namespace: Arc<str>,
+    /// Routes. Of equal routes the first one has precedence.
+    pub routes: Vec<RoutePlan>,
+    /// Certificate of the host.
+    pub tls: Option<TlsPlan>,
+}
+
+/// Certificate of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsPlan {
+    /// Secret with the certificate.
+    pub secret: ObjectKey,
+    /// Ingress that names the Secret.
+    pub ingress: ObjectKey,
+    /// True if requests without TLS are redirected, once there is a certificate.
+    pub redirects: bool,
+}
+
+/// Route of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutePlan {
+    /// Path, which starts with `/`.
+    pub path: Arc<str>,
+    /// Comparison with the path of a request.
+    pub matching: PathMatching,
+    /// Port of a Service; `None` for another kind of backend.
+    pub backend: Option<BackendPlan>,
+    /// Ingress with the route.
+    pub ingress: ObjectKey,
+}
+
+/// Port of a Service to which a route leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendPlan {
+    /// Service, in the namespace of the Ingress.
+    pub service: ObjectKey,
+    /// Name or number of its port.
+    pub port: ServiceBackendPort,
+}
+
+/// Problem of an Ingress.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Problem {
+    /// The host belongs to another namespace.
+    HostConflict(String),
+    /// A backend is no Service.
+    ResourceBackend,
+    /// The host has more routes than are served.
+    TooManyRoutes(String),
+}
+
+impl ClassPlan {
+    /// Plans the hosts of the Ingresses of a class. Hosts stay with their namespaces in `former`.
+    pub fn new<'i>(ingresses: impl IntoIterator<Item = &'i Ingress>, former: &Owners) -> Self {
+        let mut ingresses: Vec<&Ingress> = ingresses
+            .into_iter()
+            .filter(|ingress| ingress.metadata.deletion_timestamp.is_none())
+            .collect();
+        ingresses.sort_by(|a, b| precedence(a).cmp(&precedence(b)));
+        let owners = owners(&ingresses, former);
+        let mut plan = Self::default();
+        for ingress in &ingresses {
+            plan.add(ingress, &owners);
+        }
+        // Routes to the default backend come after those of all rules.
+        for ingress in ingresses {
+            plan.add_default(ingress, &owners);
+        }
+        plan
+    }
+
+    /// Returns the namespace of each host.
+    pub fn owners(&self) -> Owners {
+        let hosts = self.hosts.iter();
+        hosts
+            .map(|(host, plan)| (host.clone(), Arc::clone(&plan.namespace)))
+            .collect()
+    }
+
+    /// Returns the Secrets of all hosts.
+    pub fn secrets(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.hosts
+            .values()
+            .filter_map(|host| Some(&host.tls.as_ref()?.secret))
+    }
+
+    /// Returns the Services to which routes lead.
+    pub fn services(&self) -> impl Iterator<Item = &ObjectKey> {
+        let routes = self.hosts.values().flat_map(|host| &host.routes);
+        routes.filter_map(|route| Some(&route.backend.as_ref()?.service))
+    }
+
+    fn add(&mut self, ingress: &Ingress, owners: &Owners) {
+        for rule in &ingress.spec.rules {
+            let host = rule.host.to_ascii_lowercase();
+            let paths = rule.http.iter().flat_map(|http| &http.paths);
+            let routes: Vec<RoutePlan> = paths
+                .map(|path| {
+                    let matching = match path.path_type.as_str() {
+                        "Exact" => PathMatching::Exact,
+                        _ => PathMatching::Prefix,
+                    };
+                    route(ingress, &path.path, matching, &path.backend)
+                })
+                .collect();
+            if routes.iter().any(|route| route.backend.is_none()) {
+                self.add_problem(ingress, Problem::ResourceBackend);
+            }
+            let Some(plan) = self.host(ingress, &host, owners) else {
+                continue;
+            };
+            plan.routes.extend(routes);
+            if plan.tls.is_none() {
+                plan.tls = tls(ingress, &host);
+            }
+            if plan.routes.len() > ROUTES_MAX {
+                plan.routes.truncate(ROUTES_MAX);
+                self.add_problem(ingress, Problem::TooManyRoutes(host));
+            }
+        }
+    }
+
+    fn add_default(&mut self, ingress: &Ingress, owners: &Owners) {
+        let Some(backend) = &ingress.spec.default_backend else {
+            return;
+        };
+        let route = route(ingress, "/", PathMatching::Prefix, backend);
+        if route.backend.is_none() {
+            self.add_problem(ingress, Problem::ResourceBackend);
+        }
+        for host in hosts(ingress) {
+            if let Some(plan) = self.host(ingress, &host, owners) {
+                plan.routes.push(route.clone());
+            }
+        }
+    }
+
+    /// Returns the plan of a host, or records that it belongs to another namespace.
+    fn host(&mut self, ingress: &Ingress, host: &str, owners: &Owners) -> Option<&mut HostPlan> {
+        let owner = owners.get(host)?;
+        if **owner != *ingress.metadata.namespace {
+            self.add_problem(ingress, Problem::HostConflict(host.to_owned()));
+            return None;
+        }
+        let plan = self.hosts.entry(host.to_owned());
+        Some(plan.or_insert_with(|| HostPlan {
+            namespace: Arc::clone(owner),
+            routes: Vec::new(),
+            tls: None,
+        }))
+    }
+
+    fn add_problem(&mut self, ingress: &Ingress, problem: Problem) {
+        let problems = self.problems.entry(ingress.metadata.key()).or_default();
+        problems.insert(problem);
+    }
+}
+
+/// Returns the order in which Ingresses get hosts without an owner.
+fn precedence(ingress: &Ingress) -> (bool, &str, &str, &str) {
+    let meta = &ingress.metadata;
+    (
+        ingress.status.load_balancer.ingress.is_empty(),
+        // Timestamps of one format sort as text.
+        meta.creation_timestamp.as_deref().unwrap_or_default(),
+        &meta.namespace,
+        &meta.name,
+    )
+}
+
+/// Returns the hosts that an Ingress names. One without rules names any host for its default backend.
+fn hosts(ingress: &Ingress) -> BTreeSet<String> {
+    if ingress.spec.rules.is_empty() {
+        return BTreeSet::from([String::new()]);
+    }
+    let rules = ingress.spec.rules.iter();
+    rules
+        .map(|IngressRule { host, .. }| host.to_ascii_lowercase())
+        .collect()
+}
+
+/// Returns the namespace of each host: the former one if it still names the host, or that of the first Ingress.
+fn owners(ingresses: &[&Ingress], former: &Owners) -> Owners {
+    let mut owners = Owners::new();
+    for ingress in ingresses {
+        let namespace = ingress.metadata.namespace.as_str();
+        for host in hosts(ingress) {
+            let is_former = former.get(&host).is_some_and(|owner| **owner == *namespace);
+            if is_former || !owners.contains_key(&host) {
+                owners.insert(host, namespace.into());
+            }
+        }
+    }
+    owners
+}
+
+fn route(ingress: &Ingress, path: &str, matching: PathMatching, backend: &IngressBackend) -> RoutePlan {
+    let namespace = &ingress.metadata.namespace;
+    RoutePlan {
+        path: if path.is_empty() { "/" } else { path }.into(),
+        matching,
+        backend: backend.service.as_ref().map(|service| BackendPlan {
+            service: ObjectKey::new(namespace, &service.name),
+            port: service.port.clone(),
+        }),
+        ingress: ingress.metadata.key(),
+    }
+}
+
+/// Returns the certificate of a host: that of the first entry of `tls` with the host, a wildcard for it, or without hosts.
+fn tls(ingress: &Ingress, host: &str) -> Option<TlsPlan> {
+    if host.is_empty() {
+        return None;
+    }
+    let covers = |pattern: &String| {
+        let pattern = pattern.to_ascii_lowercase();
+        let parent = host.split_once('.').map(|(_, parent)| parent);
+        pattern == host || (parent.is_some() && pattern.strip_prefix("*.") == parent)
+    };
+    let mut entries = ingress.spec.tls.iter().filter(|tls| !tls.secret_name.is_empty());
+    let entry = entries.find(|tls| tls.hosts.is_empty() || tls.hosts.iter().any(covers))?;
+    let annotation = ingress.metadata.annotations.get(SSL_REDIRECT_ANNOTATION);
+    Some(TlsPlan {
+        secret: ObjectKey::new(&ingress.metadata.namespace, &entry.secret_name),
+        ingress: ingress.metadata.key(),
+        redirects: annotation.is_none_or(|value| value != "false"),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn ingress(namespace: &str, name: &str, created: u8, spec: Value) -> Ingress {
+    serde_json::from_value(json!({
+        "metadata": {"namespace": namespace, "name": name,
+                     "creationTimestamp": format!("2026-01-{created:02}T00:00:00Z")},
+        "spec": spec,
+    }))
+    .expect("an Ingress")
+}
+
+fn backend(service: &str) -> Value {
+    json!({"service": {"name": service, "port": {"number": 80}}})
+}
+
+fn rules(host: &str, paths: &[(&str, &str)]) -> Value {
+    let paths: Vec<Value> = paths
+        .iter()
+        .map(|(path, service)| json!({"path": path, "pathType": "Prefix", "backend": backend(service)}))
+        .collect();
+    json!({"rules": [{"host": host, "http": {"paths": paths}}]})
+}
+
+fn services(plan: &ClassPlan, host: &str) -> Vec<String> {
+    let routes = plan.hosts[host].routes.iter();
+    routes
+        .map(|route| {
+            let service = route.backend.as_ref().map(|backend| backend.service.to_string());
+            format!("{} {}", route.path, service.unwrap_or_default())
+        })
+        .collect()
+}
+
+#[test]
+fn older_ingress_owns_a_host_and_its_namespace_merges_paths() {
+    let all = [
+        ingress("b", "late", 3, rules("shop.test", &[("/", "evil")])),
+        ingress("a", "first", 1, rules("shop.test", &[("/", "web")])),
+        ingress("a", "second", 5, rules("Shop.test", &[("/api", "api")])),
+    ];
+    let plan = ClassPlan::new(&all, &Owners::new());
+    assert_eq!(services(&plan, "shop.test"), ["/ a/web", "/api a/api"]);
+    let conflict = Problem::HostConflict("shop.test".to_owned());
+    assert_eq!(
+        plan.problems,
+        BTreeMap::from([(ObjectKey::new("b", "late"), BTreeSet::from([conflict]))])
+    );
+}
+
+#[test]
+fn owner_keeps_a_host_while_it_names_it() {
+    let mut newer = ingress("b", "newer", 3, rules("shop.test", &[("/", "web")]));
+    let older = ingress("a", "older", 1, rules("shop.test", &[("/", "web")]));
+    let former = Owners::from([("shop.test".to_owned(), "b".into())]);
+    let plan = ClassPlan::new([&newer, &older], &former);
+    assert_eq!(&*plan.hosts["shop.test"].namespace, "b");
+    assert_eq!(plan.owners(), former);
+    newer.spec.rules[0].host = "other.test".to_owned();
+    let plan = ClassPlan::new([&newer, &older], &former);
+    assert_eq!(&*plan.hosts["shop.test"].namespace, "a");
+}
+
+#[test]
+fn ingress_with_an_address_precedes_an_older_one() {
+    let mut newer = ingress("b", "newer", 3, rules("shop.test", &[("/", "web")]));
+    newer.status.load_balancer.ingress = vec![api::object::LoadBalancerIngress::default()];
+    let older = ingress("a", "older", 1, rules("shop.test", &[("/", "web")]));
+    let plan = ClassPlan::new([&newer, &older], &Owners::new());
+    assert_eq!(&*plan.hosts["shop.test"].namespace, "b");
+}
+
+#[test]
+fn default_backend_serves_the_rest_of_its_hosts_or_any_host() {
+    let mut with_rules = rules("shop.test", &[("/api", "api")]);
+    with_rules["defaultBackend"] = backend("web");
+    let all = [
+        ingress("a", "rules", 1, with_rules),
+        ingress("a", "more", 2, rules("shop.test", &[("/", "root")])),
+        ingress("c", "default", 3, json!({"defaultBackend": backend("other")})),
+    ];
+    let plan = ClassPlan::new(&all, &Owners::new());
+    assert_eq!(
+        services(&plan, "shop.test"),
+        ["/api a/api", "/ a/root", "/ a/web"]
+    );
+    assert_eq!(services(&plan, ""), ["/ c/other"]);
+}
+
+#[test]
+fn resource_backend_is_a_problem() {
+    let spec = json!({"defaultBackend": {"resource": {"kind": "Bucket", "name": "static"}}});
+    let plan = ClassPlan::new(&[ingress("a", "static", 1, spec)], &Owners::new());
+    assert_eq!(services(&plan, ""), ["/ "]);
+    assert_eq!(
+        plan.problems[&ObjectKey::new("a", "static")],
+        BTreeSet::from([Problem::ResourceBackend])
+    );
+}
+
+#[test]
+fn secret_covers_hosts_of_its_entry() {
+    for (hosts, host, expected) in [
+        (json!(["shop.test"]), "shop.test", true),
+        (json!(["*.test"]), "shop.test", true),
+        (json!(["*.test"]), "a.shop.test", false),
+        (json!(["other.test"]), "shop.test", false),
+        (json!([]), "shop.test", true),
+        (json!([]), "", false),
+    ] {
+        let mut spec = rules(host, &[("/", "web")]);
+        spec["tls"] = json!([{"hosts": hosts, "secretName": "cert"}]);
+        let mut one = ingress("a", "one", 1, spec);
+        let plan = ClassPlan::new([&one], &Owners::new());
+        let tls = |redirects| {
+            expected.then(|| TlsPlan {
+                secret: ObjectKey::new("a", "cert"),
+                ingress: ObjectKey::new("a", "one"),
+                redirects,
+            })
+        };
+        assert_eq!(plan.hosts[host].tls, tls(true), "{hosts} {host}");
+        let annotations = &mut one.metadata.annotations;
+        annotations.insert(SSL_REDIRECT_ANNOTATION.to_owned(), "false".to_owned());
+        let plan = ClassPlan::new([&one], &Owners::new());
+        assert_eq!(plan.hosts[host].tls, tls(false));
+    }
+}
+
+#[test]
+fn surplus_routes_of_a_host_are_a_problem() {
+    let paths: Vec<String> = (0..=ROUTES_MAX).map(|number| format!("/{number}")).collect();
+    let paths: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "web")).collect();
+    let all = [ingress("a", "many", 1, rules("shop.test", &paths))];
+    let plan = ClassPlan::new(&all, &Owners::new());
+    assert_eq!(plan.hosts["shop.test"].routes.len(), ROUTES_MAX);
+    assert_eq!(plan.problems.len(), 1);
+}

@@ -1,0 +1,506 @@
+//! Ingresses at the edge. The Service of a class has the addresses, the listeners and the routes. Each Service to which
+//! routes lead is an entry of the settings without addresses, so that a change of its endpoints leaves the routes as they
+//! are.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::object::{Ingress, IngressClass, ObjectKey, Protocol, Service, ServiceBackendPort, ServicePort};
+use client::events::EventText;
+use edge::routes::{HostRoutes, Route, RouteTable};
+use edge::settings::{
+    BackendProtocol, Certificate, Frontend, Listener, Policy, ServiceName, ServiceSettings, Stickiness, Tls,
+};
+use edge::{PortKey, Transport};
+
+use super::{EdgeState, ServedService};
+use crate::annotations::{FrontendSpec, ListenerSpec, http_backend_protocol};
+use crate::ingress::class_plan::{BackendPlan, ClassPlan, HostPlan, Owners, Problem};
+use crate::ingress::class_service::{self, HTTP_PORT, HTTPS_PORT};
+
+/// Events of one Ingress at the same time.
+const EVENTS_MAX: usize = 8;
+
+/// Ports of a Service to which routes lead.
+type TargetPorts = BTreeSet<u16>;
+
+/// Caches of Ingresses, and what their classes lead to.
+#[derive(Debug, Default)]
+pub(super) struct IngressState {
+    classes: HashMap<Arc<str>, IngressClass>,
+    ingresses: HashMap<ObjectKey, Ingress>,
+    /// All Services; read only while this edge serves a class.
+    services: HashMap<ObjectKey, Service>,
+    /// Plan of each class, by its Service.
+    plans: HashMap<ObjectKey, ClassPlan>,
+    /// Services of classes whose plan to renew.
+    outdated: BTreeSet<ObjectKey>,
+    /// Services to which the routes of a class lead, by the Service of the class.
+    targets: HashMap<ObjectKey, BTreeMap<ObjectKey, TargetPorts>>,
+    /// Services with changed endpoints to which routes lead.
+    pub(super) changed_targets: BTreeSet<ObjectKey>,
+    /// Events of Ingresses, by the Service of the class.
+    events: HashMap<ObjectKey, BTreeMap<ObjectKey, Vec<EventText>>>,
+    /// Set once the caches are complete.
+    is_synced: bool,
+}
+
+/// Result of the build of a class.
+pub(super) struct ClassBuild {
+    pub(super) settings: ServiceSettings,
+    pub(super) faults: Vec<String>,
+    targets: BTreeMap<ObjectKey, TargetPorts>,
+    events: BTreeMap<ObjectKey, Vec<EventText>>,
+}
+
+impl ClassBuild {
+    fn add_event(&mut self, ingress: &ObjectKey, reason: &'static str, message: String) {
+        let events = self.events.entry(ingress.clone()).or_default();
+        let event = EventText::warning(reason, message);
+        if events.len() < EVENTS_MAX && !events.contains(&event) {
+            events.push(event);
+        }
+    }
+}
+
+impl IngressState {
+    /// Returns true if the Service may be that of a class whose objects are not read yet.
+    pub(super) fn awaits(&self, served: &ServedService) -> bool {
+        !self.is_synced && class_service::is_of_class(&served.service)
+    }
+
+    /// Returns the class whose Service this is.
+    fn class(&self, key: &ObjectKey, service: &Service) -> Option<&IngressClass> {
+        let class = self.classes.get(class_service::class_of(key)?)?;
+        (class.is_own() && class_service::is_owned(service, class)).then_some(class)
+    }
+
+    /// Returns the Secrets of a class, by its Service.
+    pub(super) fn secrets(&self, key: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+        self.plans.get(key).into_iter().flat_map(ClassPlan::secrets)
+    }
+
+    /// Returns the Services of classes with routes to a Service.
+    pub(super) fn classes_with_target(&self, target: &ObjectKey) -> Vec<ObjectKey> {
+        let classes = self.targets.iter();
+        classes
+            .filter(|(_, targets)| targets.contains_key(target))
+            .map(|(class, _)| class.clone())
+            .collect()
+    }
+
+    /// Returns true if routes lead to the Service.
+    pub(super) fn has_target(&self, target: &ObjectKey) -> bool {
+        self.targets.values().any(|targets| targets.contains_key(target))
+    }
+
+    fn outdate(&mut self, class: Option<&str>) {
+        self.outdated.extend(class.and_then(class_service::key));
+    }
+}
+
+impl EdgeState {
+    /// Returns true if this node has the address of a class.
+    pub(in crate::serving) fn has_classes(&self) -> bool {
+        let mut here = self.services.values().filter(|served| self.is_here(served));
+        here.any(|served| class_service::is_of_class(&served.service))
+    }
+
+    /// Adds or replaces a class.
+    pub(in crate::serving) fn class_applied(&mut self, class: IngressClass) {
+        let name = class.metadata.name.clone();
+        self.ingress.classes.insert(name.as_str().into(), class);
+        self.ingress.outdate(Some(&name));
+    }
+
+    /// Removes a class.
+    pub(in crate::serving) fn class_deleted(&mut self, key: &ObjectKey) {
+        self.ingress.classes.remove(&*key.name);
+        self.ingress.outdate(Some(&key.name));
+    }
+
+    /// Adds or replaces an Ingress.
+    pub(in crate::serving) fn ingress_applied(&mut self, ingress: Ingress) {
+        let state = &mut self.ingress;
+        let key = ingress.metadata.key();
+        state.outdate(ingress.class());
+        if let Some(former) = state.ingresses.insert(key, ingress) {
+            state.outdate(former.class());
+        }
+    }
+
+    /// Removes an Ingress.
+    pub(in crate::serving) fn ingress_deleted(&mut self, key: &ObjectKey) {
+        if let Some(former) = self.ingress.ingresses.remove(key) {
+            self.ingress.outdate(former.class());
+        }
+    }
+
+    /// Adds or replaces a Service to which routes may lead.
+    pub(in crate::serving) fn target_applied(&mut self, service: Service) {
+        let key = service.metadata.key();
+        self.target_changed(&key);
+        self.ingress.services.insert(key, service);
+    }
+
+    /// Removes a Service to which routes may lead.
+    pub(in crate::serving) fn target_deleted(&mut self, key: &ObjectKey) {
+        if self.ingress.services.remove(key).is_some() {
+            self.target_changed(key);
+        }
+    }
+
+    /// Marks the classes whose routes name a Service.
+    fn target_changed(&mut self, service: &ObjectKey) {
+        let plans = self.ingress.plans.iter();
+        let affected = plans.filter(|(_, plan)| plan.services().any(|named| named == service));
+        self.changed.extend(affected.map(|(class, _)| class.clone()));
+    }
+
+    /// Notes that the caches of Ingresses are complete.
+    pub(in crate::serving) fn ingresses_synced(&mut self) {
+        self.ingress.is_synced = true;
+        let classes = self.ingress.classes.keys();
+        let services: Vec<ObjectKey> = classes.filter_map(|class| class_service::key(class)).collect();
+        self.ingress.outdated.extend(services);
+    }
+
+    /// Drops all Ingresses, after their watch ended.
+    pub(in crate::serving) fn clear_ingresses(&mut self) {
+        let former = std::mem::take(&mut self.ingress);
+        for (class, targets) in former.targets {
+            for target in targets.keys() {
+                self.settings.remove(&target_name(&class, target));
+            }
+            self.changed.insert(class);
+        }
+    }
+
+    /// Returns an Ingress.
+    pub(in crate::serving) fn ingress(&self, key: &ObjectKey) -> Option<&Ingress> {
+        self.ingress.ingresses.get(key)
+    }
+
+    /// Returns the Events of Ingresses, as of the last [`EdgeState::rebuild`].
+    pub(in crate::serving) fn ingress_events(&self) -> impl Iterator<Item = (&ObjectKey, &Vec<EventText>)> {
+        self.ingress.events.values().flatten()
+    }
+
+    /// Renews the plans of classes with changed Ingresses.
+    pub(in crate::serving) fn renew_ingress_plans(&mut self) {
+        let state = &mut self.ingress;
+        if !state.is_synced {
+            return;
+        }
+        for key in std::mem::take(&mut state.outdated) {
+            let class = class_service::class_of(&key).unwrap_or_default();
+            let ingresses = state.ingresses.values();
+            let of_class = ingresses.filter(|ingress| ingress.class() == Some(class));
+            let former = state.plans.get(&key).map_or_else(Owners::new, ClassPlan::owners);
+            let plan = ClassPlan::new(of_class, &former);
+            state.plans.insert(key.clone(), plan);
+            self.changed.insert(key);
+        }
+    }
+
+    /// Builds the settings of the Service of a class; `None` for another Service.
+    pub(super) fn build_class(&self, key: &ObjectKey, served: &ServedService) -> Option<ClassBuild> {
+        self.ingress.class(key, &served.service)?;
+        let plan = self.ingress.plans.get(key)?;
+        let spec = &served.spec;
+        let mut faults = Vec::new();
+        let access_log = spec.access_log.as_ref();
+        let settings = ServiceSettings {
+            addresses: self.addresses_of(served).into_iter().collect(),
+            listeners: Vec::new(),
+            policy: spec.policy.clone(),
+            access_log: access_log.and_then(|log| self.access_log(&key.namespace, log, &mut faults)),
+            routes: None,
+        };
+        let mut build = ClassBuild {
+            settings,
+            faults,
+            targets: BTreeMap::new(),
+            events: BTreeMap::new(),
+        };
+        for (ingress, problems) in &plan.problems {
+            for problem in problems {
+                let (reason, message) = describe(problem);
+                build.add_event(ingress, reason, message);
+            }
+        }
+        let certificates = self.certificates_of(plan, &mut build);
+        build.settings.listeners = listeners(served, &certificates);
+        let mut routes = RouteTable::default();
+        for (host, host_plan) in &plan.hosts {
+            let of_host = self.host_routes(key, plan, host_plan, certificates.contains_key(host), &mut build);
+            routes.insert(host, of_host);
+        }
+        build.settings.routes = Some(Arc::new(routes));
+        Some(build)
+    }
+
+    /// Returns the certificates of hosts.
+    fn certificates_of(
+        &self,
+        plan: &ClassPlan,
+        build: &mut ClassBuild,
+    ) -> BTreeMap<String, Arc<Certificate>> {
+        let mut certificates = BTreeMap::new();
+        for (host, host_plan) in &plan.hosts {
+            let Some(tls) = &host_plan.tls else { continue };
+            match self.certificates.get(&tls.secret.namespace, &tls.secret) {
+                Some(Ok(certificate)) => {
+                    certificates.insert(host.clone(), certificate);
+                }
+                Some(Err(error)) => {
+                    let message = format!("host {host} is served without TLS: {error}");
+                    build.add_event(&tls.ingress, "InvalidCertificate", message);
+                }
+                None => {}
+            }
+        }
+        certificates
+    }
+
+    fn host_routes(
+        &self,
+        class: &ObjectKey,
+        plan: &ClassPlan,
+        host: &HostPlan,
+        has_certificate: bool,
+        build: &mut ClassBuild,
+    ) -> HostRoutes {
+        let redirects = host.tls.as_ref().is_some_and(|tls| tls.redirects) && has_certificate;
+        let others = plan.hosts.get("");
+        let mut routes = Vec::with_capacity(host.routes.len());
+        for route in &host.routes {
+            let target = route.backend.as_ref().and_then(|backend| {
+                let target = self.target(class, backend);
+                match &target {
+                    Ok(key) => {
+                        let ports = build.targets.entry(backend.service.clone()).or_default();
+                        ports.insert(key.port);
+                    }
+                    Err(message) => {
+                        build.add_event(&route.ingress, "BackendNotFound", message.clone());
+                    }
+                }
+                target.ok()
+            });
+            routes.push(Route {
+                path: Arc::clone(&route.path),
+                matching: route.matching,
+                target,
+            });
+        }
+        HostRoutes {
+            redirects_to_https: redirects.then_some(HTTPS_PORT),
+            falls_through: others.is_some_and(|others| others.namespace == host.namespace),
+            routes,
+        }
+    }
+
+    /// Returns the port to which a route leads, or the reason why there is none.
+    fn target(&self, class: &ObjectKey, backend: &BackendPlan) -> Result<PortKey, String> {
+        let BackendPlan { service, port } = backend;
+        let Some(object) = self.ingress.services.get(service) else {
+            return Err(format!("there is no Service {service}"));
+        };
+        if object.spec.kind == "ExternalName" {
+            return Err(format!(
+                "Service {service} is of type ExternalName, which is not served"
+            ));
+        }
+        let found = find_port(object, port).ok_or_else(|| {
+            let shown = if port.name.is_empty() {
+                port.number.to_string()
+            } else {
+                port.name.clone()
+            };
+            format!("Service {service} has no TCP port {shown}")
+        })?;
+        Ok(PortKey {
+            service: target_name(class, service),
+            port: found.port,
+            transport: Transport::Tcp,
+        })
+    }
+
+    /// Replaces the targets and Events of a class after its build.
+    pub(super) fn finish_class(
+        &mut self,
+        class: &ObjectKey,
+        build: Option<ClassBuild>,
+    ) -> Option<(ServiceSettings, Vec<String>)> {
+        let (targets, events, settings) = match build {
+            Some(build) => (build.targets, build.events, Some((build.settings, build.faults))),
+            None => (BTreeMap::new(), BTreeMap::new(), None),
+        };
+        let former = self.ingress.targets.remove(class).unwrap_or_default();
+        for target in former.keys().filter(|target| !targets.contains_key(*target)) {
+            self.settings.remove(&target_name(class, target));
+        }
+        let keys: Vec<ObjectKey> = targets.keys().cloned().collect();
+        if !targets.is_empty() {
+            self.ingress.targets.insert(class.clone(), targets);
+        }
+        if events.is_empty() {
+            self.ingress.events.remove(class);
+        } else {
+            self.ingress.events.insert(class.clone(), events);
+        }
+        for target in keys {
+            self.rebuild_target(class, &target);
+        }
+        settings
+    }
+
+    /// Rebuilds the settings of a Service to which routes of a class lead.
+    pub(super) fn rebuild_target(&mut self, class: &ObjectKey, target: &ObjectKey) {
+        let name = target_name(class, target);
+        match self.build_target(class, target) {
+            None => {
+                self.settings.remove(&name);
+            }
+            Some(settings) => {
+                if self.settings.get(&name).is_none_or(|before| **before != settings) {
+                    self.settings.insert(name, Arc::new(settings));
+                }
+            }
+        }
+    }
+
+    fn build_target(&self, class: &ObjectKey, target: &ObjectKey) -> Option<ServiceSettings> {
+        let ports = self.ingress.targets.get(class)?.get(target)?;
+        let service = self.ingress.services.get(target)?;
+        let served = self.services.get(class)?;
+        let of_service = service.spec.ports.iter();
+        let routed = of_service.filter(|port| port.protocol == Protocol::Tcp && ports.contains(&port.port));
+        let listeners = routed.map(|port| {
+            let spec = ListenerSpec {
+                name: port.name.as_str().into(),
+                port: port.port,
+                protocol: Protocol::Tcp,
+                frontend: FrontendSpec::Http {
+                    redirects_to_https: None,
+                },
+                backend_protocol: http_backend_protocol(port),
+            };
+            Listener {
+                name: Arc::clone(&spec.name),
+                port: spec.port,
+                frontend: HTTP,
+                backend_protocol: spec.backend_protocol,
+                backends: self.backends(target, service, &spec, false),
+            }
+        });
+        Some(ServiceSettings {
+            policy: target_policy(&served.spec.policy, service),
+            ..ServiceSettings::new(Vec::new(), listeners.collect())
+        })
+    }
+}
+
+const HTTP: Frontend = Frontend::Http {
+    redirects_to_https: None,
+};
+
+/// Returns the listeners of a class: HTTP, and HTTPS if there is a certificate.
+fn listeners(served: &ServedService, certificates: &BTreeMap<String, Arc<Certificate>>) -> Vec<Listener> {
+    let listener = |name: &str, port, frontend| Listener {
+        name: name.into(),
+        port,
+        frontend,
+        backend_protocol: BackendProtocol::Http,
+        backends: Vec::new(),
+    };
+    let mut listeners = vec![listener("http", HTTP_PORT, HTTP)];
+    if certificates.is_empty() {
+        return listeners;
+    }
+    let by_source: BTreeMap<&Arc<str>, &Arc<Certificate>> = certificates
+        .values()
+        .map(|certificate| (&certificate.source, certificate))
+        .collect();
+    let hosts = certificates.iter();
+    let tls = Tls {
+        certificates: by_source.into_values().cloned().collect(),
+        policy: served.spec.tls_policy,
+        alpn: served.spec.alpn,
+        hosts: Some(
+            hosts
+                .map(|(host, certificate)| (host.as_str().into(), Arc::clone(&certificate.source)))
+                .collect(),
+        ),
+    };
+    listeners.push(listener("https", HTTPS_PORT, Frontend::Https(tls)));
+    listeners
+}
+
+/// Returns the policy towards the backends of a Service: that of the class, with the session affinity of the Service.
+fn target_policy(class: &Policy, service: &Service) -> Policy {
+    let mut policy = Policy {
+        source_ranges: Vec::new(),
+        proxy_protocol_from: Vec::new(),
+        ..class.clone()
+    };
+    if let (Stickiness::None, Some(seconds)) = (&policy.stickiness, service.spec.affinity_timeout_seconds()) {
+        policy.stickiness = Stickiness::Source {
+            timeout: Duration::from_secs(seconds.into()),
+        };
+    }
+    policy
+}
+
+/// Returns the name of a Service in the settings as a target of a class. No Service has such a name.
+fn target_name(class: &ObjectKey, service: &ObjectKey) -> ServiceName {
+    ServiceName {
+        namespace: Arc::clone(&service.namespace),
+        name: format!("{}@{}", service.name, class.name).into(),
+    }
+}
+
+fn find_port<'s>(service: &'s Service, port: &ServiceBackendPort) -> Option<&'s ServicePort> {
+    let mut ports = service
+        .spec
+        .ports
+        .iter()
+        .filter(|of| of.protocol == Protocol::Tcp);
+    ports.find(|of| {
+        if port.name.is_empty() {
+            of.port == port.number
+        } else {
+            of.name == port.name
+        }
+    })
+}
+
+/// Returns reason and message of the Event about a problem.
+fn describe(problem: &Problem) -> (&'static str, String) {
+    match problem {
+        Problem::HostConflict(host) => {
+            let shown = if host.is_empty() {
+                "\"\" (any host)"
+            } else {
+                host.as_str()
+            };
+            let message = format!(
+                "host {shown} belongs to another namespace; the rules of this Ingress for it are not served"
+            );
+            ("HostConflict", message)
+        }
+        Problem::TooManyRoutes(host) => {
+            let message = format!("host {host:?} has more than 1,000 paths; the surplus is not served");
+            ("TooManyPaths", message)
+        }
+        Problem::ResourceBackend => {
+            let message = "a backend of kind resource is not served; its requests get status 503".to_owned();
+            ("BackendNotServed", message)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
