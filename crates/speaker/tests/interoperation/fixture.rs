@@ -18,6 +18,8 @@ use crate::support::{self, Api, create, create_node, request, runtime, spawn_in}
 const GROUP: &str = "/apis/portolan.dev/v1alpha1";
 /// Addresses of the pool.
 pub const ADDRESSES: [&str; 2] = ["192.0.2.10", "fd00:192::10"];
+/// Routes to the addresses.
+pub const ROUTES: [&str; 2] = ["192.0.2.10/32", "fd00:192::10/128"];
 
 /// A cluster with everything but speakers and routers.
 pub struct Fixture {
@@ -103,6 +105,24 @@ impl Fixture {
             "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
             &slice,
         );
+    }
+
+    /// Creates a Secret with the password of the router, and returns the field of a BGPPeer that names it.
+    pub fn create_password(&self, password: &str) -> Value {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/basic-auth",
+            "metadata": {"name": "router"}, "stringData": {"password": password},
+        });
+        self.create("/api/v1/namespaces/kube-system/secrets", &secret);
+        json!({"name": "router"})
+    }
+
+    /// Advertises all pools with a community that has an alias, and with a large community.
+    pub fn advertise_with_communities(&self) {
+        let communities = json!({"communities": [{"name": "ours", "value": "64512:7"}]});
+        self.create_own("communities", "Community", "c", communities);
+        let advertisement = json!({"communities": ["ours", "large:64512:1:2"]});
+        self.create_own("bgpadvertisements", "BGPAdvertisement", "all", advertisement);
     }
 
     /// Changes an object.

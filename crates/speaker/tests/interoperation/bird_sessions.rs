@@ -4,16 +4,10 @@ use serde_json::json;
 
 use crate::bird::Bird;
 use crate::fixture::{ADDRESSES, Fixture};
+use crate::router::Router as _;
 
 const SHOW_ROUTES: &str = "show route all";
 const GRACEFUL_SHUTDOWN: &str = "(65535,0)";
-
-/// Skips the test in a namespace without BIRD.
-fn require_bird() {
-    if !Bird::is_installed() {
-        testbed::skip_inside("BIRD is not installed");
-    }
-}
 
 fn has_both(routes: &str) -> bool {
     ADDRESSES.iter().all(|address| routes.contains(address))
@@ -26,7 +20,7 @@ fn has_none(routes: &str) -> bool {
 #[test]
 fn bird_learns_both_families_over_one_session_with_md5_and_keeps_them_over_a_restart() {
     testbed::in_namespace(|| {
-        require_bird();
+        Bird::require();
         let fixture = Fixture::start();
         let bird = Bird::start(
             &fixture.cluster,
@@ -36,19 +30,12 @@ fn bird_learns_both_families_over_one_session_with_md5_and_keeps_them_over_a_res
                 ipv4 { import all; export none; }; ipv6 { import all; export none; };
             }",
         );
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/basic-auth",
-            "metadata": {"name": "router"}, "stringData": {"password": "of both"},
-        });
-        fixture.create("/api/v1/namespaces/kube-system/secrets", &secret);
+        let secret = fixture.create_password("of both");
         fixture.create_peer(
             "router",
-            json!({"passwordSecret": {"name": "router"}, "dualStackAddressFamily": true, "enableGracefulRestart": true}),
+            json!({"passwordSecret": secret, "dualStackAddressFamily": true, "enableGracefulRestart": true}),
         );
-        let communities = json!({"communities": [{"name": "ours", "value": "64512:7"}]});
-        fixture.create_own("communities", "Community", "c", communities);
-        let advertisement = json!({"communities": ["ours", "large:64512:1:2"]});
-        fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", advertisement);
+        fixture.advertise_with_communities();
         fixture.create_service();
         let speaker = fixture.start_speaker();
         bird.wait_established("node1");
@@ -93,7 +80,7 @@ fn bird_learns_both_families_over_one_session_with_md5_and_keeps_them_over_a_res
 #[test]
 fn bird_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate() {
     testbed::in_namespace(|| {
-        require_bird();
+        Bird::require();
         let fixture = Fixture::start();
         let bird = Bird::start(
             &fixture.cluster,
@@ -135,7 +122,7 @@ fn bird_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate()
 #[test]
 fn bird_learns_routes_of_a_multihop_session_by_ipv6() {
     testbed::in_namespace(|| {
-        require_bird();
+        Bird::require();
         let fixture = Fixture::start();
         let router = fixture.cluster.topology.outside.address.ipv6;
         let bird = Bird::start(
