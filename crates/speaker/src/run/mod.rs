@@ -5,6 +5,7 @@ mod connection;
 mod inputs;
 mod listeners;
 mod passwords;
+mod router_discovery;
 mod session;
 mod sockets;
 mod speaker;

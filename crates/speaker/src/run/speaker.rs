@@ -20,10 +20,11 @@ use super::bfd::{Bfd, BfdSettings};
 use super::inputs::Inputs;
 use super::listeners::Listeners;
 use super::passwords::Passwords;
+use super::router_discovery::RouterDiscovery;
 use super::session::{Session, SessionSettings};
 use super::sockets::{self, Key, SocketOptions, Ttl};
 use super::{Settings, SpeakError};
-use crate::configuration::{Configuration, Invalid, Name, Peer};
+use crate::configuration::{Configuration, Invalid, Location, Name, Peer};
 use crate::report::{Metrics, Reported, ReportedPeer, SessionReport};
 use crate::routes::{Drain, NodeRoutes};
 
@@ -40,6 +41,7 @@ pub(super) struct Speaker {
     listeners: Listeners,
     passwords: Passwords,
     bfd: Bfd,
+    routers: RouterDiscovery,
     configuration: Configuration,
     sessions: BTreeMap<Name, Session>,
     reports: BTreeMap<Name, Arc<SessionReport>>,
@@ -73,6 +75,7 @@ impl Speaker {
             start: Instant::now(),
             listeners,
             bfd: Bfd::new(),
+            routers: RouterDiscovery::new(),
             configuration: Configuration::default(),
             sessions: BTreeMap::new(),
             reports: BTreeMap::new(),
@@ -97,6 +100,7 @@ impl Speaker {
                 return;
             }
             () = self.passwords.changed() => {}
+            () = self.routers.changed() => {}
             () = served_changed(&mut self.settings.served) => {}
             change = self.bfd.changed() => {
                 self.metrics.set_bfd(&display(&change.peer), change.is_up);
@@ -157,6 +161,7 @@ impl Speaker {
             .as_ref()
             .map(|served| Arc::clone(&served.borrow()));
         let routes = self.decide(drain, &served.unwrap_or_default());
+        self.routers.set_links(&self.links(&routes));
         let mut faults = BTreeMap::new();
         let wanted = self.wanted(&routes, &mut faults);
         self.update_sessions(wanted).await;
@@ -194,6 +199,29 @@ impl Speaker {
         Drain::at(since, self.start.elapsed())
     }
 
+    /// Links of the peers of this node without a configured address.
+    fn links(&self, routes: &NodeRoutes) -> BTreeSet<String> {
+        let peers = routes.peers.keys();
+        let locations = peers.filter_map(|name| match &self.configuration.peers.get(name)?.location {
+            Location::Link(link) => Some(link.clone()),
+            Location::Address(_) => None,
+        });
+        locations.collect()
+    }
+
+    /// Returns the address of a peer, or the reason why it is unknown.
+    fn remote(&self, peer: &Peer) -> Result<SocketAddr, String> {
+        match &peer.location {
+            Location::Address(address) => Ok(SocketAddr::new(*address, peer.port)),
+            Location::Link(link) => {
+                let router = self.routers.router(link);
+                let router = router
+                    .ok_or_else(|| format!("no router advertisement has arrived on the link {link} yet"))?;
+                Ok(router.port(peer.port))
+            }
+        }
+    }
+
     /// Settings of the sessions of this node, and the faults of peers without one.
     fn wanted(
         &self,
@@ -223,24 +251,31 @@ impl Speaker {
                     continue;
                 }
             };
+            let remote = match self.remote(peer) {
+                Ok(remote) => remote,
+                Err(fault) => {
+                    faults.insert(name.clone(), fault);
+                    continue;
+                }
+            };
             // An incoming connection and a key of TCP MD5 belong to an address, whatever the port.
-            if !remotes.insert((peer.address, peer.vrf.clone())) {
+            if !remotes.insert((peer.location.clone(), peer.vrf.clone())) {
                 faults.insert(name.clone(), "another BGPPeer has the same address".to_owned());
                 continue;
             }
-            let settings = self.session_settings(peer, key);
-            let bfd = peer.bfd.map(|profile| BfdSettings::of(peer, &profile));
+            let settings = self.session_settings(peer, remote, key);
+            let bfd = peer.bfd.map(|profile| BfdSettings::of(peer, &profile, remote));
             wanted.insert(name.clone(), (settings, bfd));
         }
         wanted
     }
 
-    fn session_settings(&self, peer: &Peer, key: Option<Key>) -> SessionSettings {
+    fn session_settings(&self, peer: &Peer, remote: SocketAddr, key: Option<Key>) -> SessionSettings {
         let addresses = self.inputs.cluster.addresses_of(&self.settings.node_name);
-        let families = if peer.is_dual_stack {
-            Family::ALL.to_vec()
-        } else {
-            vec![Family::of_address(&peer.address)]
+        let (families, link) = match &peer.location {
+            Location::Link(link) => (Family::ALL.to_vec(), Some(link.clone())),
+            Location::Address(_) if peer.is_dual_stack => (Family::ALL.to_vec(), None),
+            Location::Address(address) => (vec![Family::of_address(address)], None),
         };
         let is_internal =
             matches!(peer.peer_as, PeerSystem::Internal) || peer.peer_as == PeerSystem::Number(peer.local_as);
@@ -259,7 +294,8 @@ impl Speaker {
                 restart_seconds: peer.has_graceful_restart.then_some(RESTART_SECONDS),
             },
             socket: SocketOptions {
-                remote: SocketAddr::new(peer.address, peer.port),
+                remote,
+                link,
                 source: peer.source,
                 vrf: peer.vrf.clone(),
                 ttl: match (peer.has_ttl_security, is_internal || peer.is_multi_hop) {
@@ -346,7 +382,7 @@ impl Speaker {
             };
             let session = self.reports.get(name).map(Arc::clone).unwrap_or_default();
             let entry = ReportedPeer {
-                address: peer.address,
+                address: peer.location.to_string(),
                 vrf: peer.vrf.clone(),
                 bfd: peer.bfd.is_some().then(|| self.bfd.is_up(name)),
                 fault: faults.get(name).cloned(),

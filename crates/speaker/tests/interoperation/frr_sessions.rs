@@ -136,6 +136,55 @@ fn frr_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate() 
 }
 
 #[test]
+fn frr_learns_both_families_from_a_peer_that_names_its_link_only() {
+    testbed::in_namespace(|| {
+        Frr::require();
+        let fixture = Fixture::start();
+        let neighbor = bgpd(
+            64513,
+            "eth0",
+            &[
+                "interface remote-as external",
+                "bfd",
+                "bfd profile fast",
+                "timers connect 1",
+            ],
+            &["ipv4", "ipv6"],
+        );
+        let frr = Frr::start(
+            &fixture.cluster,
+            fixture.directory.path(),
+            &neighbor,
+            BFD,
+            "interface eth0\n no ipv6 nd suppress-ra\n ipv6 nd ra-interval 10\n",
+        );
+        let profile = json!({"receiveInterval": 50, "transmitInterval": 50, "detectMultiplier": 3});
+        fixture.create_own("bfdprofiles", "BFDProfile", "fast", profile);
+        let spec =
+            json!({"myASN": 64512, "dynamicASN": "external", "interface": "eth0", "bfdProfile": "fast"});
+        fixture.create_own("bgppeers", "BGPPeer", "router", spec);
+        fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", json!({}));
+        fixture.create_service();
+        let speaker = fixture.start_speaker();
+        frr.wait_established("eth0");
+        frr.wait_fresh(ROUTES);
+        for command in [SHOW_IPV4, SHOW_IPV6] {
+            let route = frr.query(command);
+            assert!(
+                route.contains("from eth0") && route.contains("(fe80::") && route.contains("valid"),
+                "{route}"
+            );
+        }
+        testbed::until("BFD is up", Duration::from_secs(20), || {
+            let status = speaker.metrics.status();
+            (status.sessions[0].bfd.as_deref() == Some("up")).then_some(())
+        });
+        assert_eq!(speaker.metrics.status().sessions[0].address, "eth0");
+        speaker.shut_down();
+    });
+}
+
+#[test]
 fn frr_learns_routes_of_a_multihop_session_by_ipv6() {
     testbed::in_namespace(|| {
         Frr::require();
