@@ -110,6 +110,7 @@ spec:
   - name: $3
     served: true
     storage: true
+    subresources: {status: {}}
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 DEFINITION
         kubectl wait --for=condition=Established --timeout=60s crd/$2.metallb.io
@@ -119,6 +120,8 @@ DEFINITION
     define BGPAdvertisement bgpadvertisements v1beta1
     define Community communities v1beta1
     define BFDProfile bfdprofiles v1beta1
+    define ServiceBGPStatus servicebgpstatuses v1beta1
+    define ConfigurationState configurationstates v1beta1
     client ip address add 10.0.0.1/32 dev br0
     for node in 1 2; do
         nsenter "--net=/run/netns/${CLUSTER_PREFIX}$node" ip route add 10.0.0.1 dev eth0
@@ -194,6 +197,20 @@ OBJECTS
     done
     client ip route add "$address" via "$NETWORK.11"
     client curl -sS --max-time 5 --retry 10 --retry-all-errors "http://$address/hostname" && echo
+    status='{range .items[*]}{.status.node} {.status.serviceNamespace}/{.status.serviceName} {.status.peers}{"\n"}{end}'
+    state='{.status.result} {.status.conditions[0].reason}'
+    for attempt in $(seq 60); do
+        kubectl -n metallb-system get servicebgpstatuses -o "jsonpath=$status" | grep -q 'node2 default/web \["sample"\]' && break
+        sleep 1
+    done
+    [ "$(kubectl -n metallb-system get servicebgpstatuses -o "jsonpath=$status" | grep -c 'default/web \["sample"\]')" = 2 ]
+    kubectl -n metallb-system patch bgppeers.metallb.io sample --type=merge -p '{"spec": {"bfdProfile": "missing"}}'
+    for attempt in $(seq 60); do
+        kubectl -n metallb-system get configurationstates speaker-node1 -o "jsonpath=$state" | grep -q Invalid && break
+        sleep 1
+    done
+    [ "$(kubectl -n metallb-system get configurationstates speaker-node1 -o "jsonpath=$state")" = 'Invalid ConfigurationError' ]
+    kubectl -n metallb-system get events | grep 'bgppeer/sample'
     kill "$(cat "$CLUSTER_DIR/pid/bird")"
 "#;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::field::Path;
-use api::object::ObjectKey;
+use api::object::{ObjectKey, Resource as _};
 use api::selector::LabelSelector;
 use bgp::bfd;
 use bgp::community::AnyCommunity;
@@ -11,7 +11,9 @@ use bgp::session::PeerSystem;
 use netlink::route::LinkName;
 use serde_json::Value;
 
-use super::objects::{BgpAdvertisementSpec, BgpPeerSpec, SecretReference};
+use super::objects::{
+    BgpAdvertisementSpec, BgpPeer, BgpPeerSpec, MetalLbAdvertisement, MetalLbPeer, SecretReference,
+};
 use super::{Advertisement, BfdProfile, Group, Location, Name, Objects, Password, Peer};
 
 /// Port of BGP.
@@ -48,6 +50,17 @@ pub struct Invalid {
     pub uid: String,
     /// Description of the fault.
     pub reason: String,
+}
+
+impl Invalid {
+    /// Version of the API in which the object was read.
+    pub(crate) fn version(&self) -> &'static str {
+        match (self.name.0, self.kind) {
+            (Group::Portolan, _) => BgpPeer::VERSION,
+            (Group::MetalLb, MetalLbPeer::KIND) => MetalLbPeer::VERSION,
+            (Group::MetalLb, _) => MetalLbAdvertisement::VERSION,
+        }
+    }
 }
 
 pub(super) fn peer(

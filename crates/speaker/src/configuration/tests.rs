@@ -117,6 +117,7 @@ fn rejects_invalid_peers_alone() {
         let configuration = with_peer(spec);
         assert!(configuration.peers.is_empty(), "{change}");
         assert_eq!(configuration.invalid.len(), 1, "{change}");
+        assert_eq!(configuration.invalid[0].version(), "v1beta2", "{change}");
     }
 }
 
@@ -148,6 +149,7 @@ fn reads_advertisements_with_aliases() {
         .into();
     assert_eq!(advertisement.communities, expected);
     assert_eq!(configuration.invalid.len(), 2);
+    assert_eq!(configuration.invalid[0].version(), "v1beta1");
 }
 
 #[test]

@@ -24,7 +24,8 @@ use super::router_discovery::RouterDiscovery;
 use super::session::{Session, SessionSettings};
 use super::sockets::{self, Key, SocketOptions, Ttl};
 use super::{Settings, SpeakError};
-use crate::configuration::{Configuration, Invalid, Location, Name, Peer};
+use crate::configuration::{Configuration, Group, Invalid, Location, Name, Peer};
+use crate::metallb_status::{self, StatusWriter};
 use crate::report::{Metrics, Reported, ReportedPeer, SessionReport};
 use crate::routes::{Drain, NodeRoutes};
 
@@ -50,6 +51,8 @@ pub(super) struct Speaker {
     cordoned_since: Option<Instant>,
     events: EventQueue,
     metrics: Arc<Metrics>,
+    /// Writer of the status objects of MetalLB; `None` without its namespace.
+    status_writer: Option<StatusWriter>,
     /// Services whose announcement was reported.
     announced: BTreeSet<ObjectKey>,
     reported_faults: Vec<Invalid>,
@@ -71,7 +74,11 @@ impl Speaker {
         );
         Ok(Self {
             inputs: Inputs::start(&client, &settings),
-            passwords: Passwords::new(client),
+            passwords: Passwords::new(client.clone()),
+            status_writer: settings
+                .metallb_namespace
+                .as_deref()
+                .map(|namespace| StatusWriter::start(client, namespace)),
             start: Instant::now(),
             listeners,
             bfd: Bfd::new(),
@@ -391,7 +398,41 @@ impl Speaker {
             reported.peers.insert(display(name), entry);
         }
         self.metrics.set(reported);
+        self.write_status(routes);
         self.record_events(routes);
+    }
+
+    /// Reports to MetalLB's status objects.
+    fn write_status(&self, routes: &NodeRoutes) {
+        let Some(writer) = &self.status_writer else {
+            return;
+        };
+        let invalid = self.configuration.invalid.iter();
+        writer.set(metallb_status::Reported {
+            node: self.settings.node_name.clone(),
+            node_uid: self.inputs.cluster.uid_of(&self.settings.node_name),
+            services: routes.service_peers.clone(),
+            faults: invalid
+                .filter(|invalid| invalid.name.0 == Group::MetalLb)
+                .map(ToString::to_string)
+                .collect(),
+        });
+    }
+
+    fn reference(&self, invalid: &Invalid) -> ObjectReference {
+        let (group, name) = &invalid.name;
+        let namespace = match group {
+            Group::Portolan => None,
+            Group::MetalLb => self.settings.metallb_namespace.clone(),
+        };
+        ObjectReference {
+            api_version: format!("{group}/{}", invalid.version()),
+            kind: invalid.kind.to_owned(),
+            namespace: namespace.unwrap_or_default(),
+            name: name.clone(),
+            uid: invalid.uid.clone(),
+            ..ObjectReference::default()
+        }
     }
 
     fn record_events(&mut self, routes: &NodeRoutes) {
@@ -412,6 +453,11 @@ impl Speaker {
         for invalid in &self.configuration.invalid {
             if !self.reported_faults.contains(invalid) {
                 tracing::error!(error = %invalid, "BGP object ignored");
+                self.events.record(Notice {
+                    component: COMPONENT,
+                    regarding: self.reference(invalid),
+                    events: vec![EventText::warning("Invalid", invalid.reason.clone())],
+                });
             }
         }
         self.reported_faults.clone_from(&self.configuration.invalid);
