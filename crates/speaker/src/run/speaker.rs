@@ -142,9 +142,10 @@ impl Speaker {
     }
 
     /// Ends all sessions for a successor process. Peers with graceful restart keep the routes, so those of the edge, which
-    /// ends with this process, are withdrawn before.
+    /// ends with this process, are withdrawn before, unless the edge of the successor serves them.
     pub(super) async fn stop(&mut self) {
-        if self.settings.served.is_some() {
+        let served = self.settings.served.as_ref();
+        if served.is_some_and(|served| !is_handed_over(served)) {
             let drain = self.drain();
             self.set_routes(&self.decide(drain, &BTreeSet::new()));
         }
@@ -490,6 +491,11 @@ async fn served_changed(served: &mut Option<watch::Receiver<Arc<BTreeSet<IpAddr>
         return;
     }
     std::future::pending().await
+}
+
+/// Returns true if the edge has ended and left its addresses to a successor process.
+fn is_handed_over(served: &watch::Receiver<Arc<BTreeSet<IpAddr>>>) -> bool {
+    served.has_changed().is_err() && !served.borrow().is_empty()
 }
 
 async fn wait_until(time: Option<Instant>) {

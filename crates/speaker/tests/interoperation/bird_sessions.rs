@@ -1,6 +1,12 @@
 //! Sessions and routes as BIRD sees them.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde_json::json;
+use tokio::sync::watch;
 
 use crate::bird::Bird;
 use crate::fixture::{ADDRESSES, Fixture};
@@ -108,7 +114,7 @@ fn bird_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate()
             "{routes}"
         );
         bird.wait("show bfd sessions", |sessions| sessions.contains(" Up "));
-        testbed::until("BFD is up", std::time::Duration::from_secs(20), || {
+        testbed::until("BFD is up", Duration::from_secs(20), || {
             let status = speaker.metrics.status();
             (status.sessions[0].bfd.as_deref() == Some("up")).then_some(())
         });
@@ -147,5 +153,58 @@ fn bird_learns_routes_of_a_multihop_session_by_ipv6() {
         let routes = bird.wait(SHOW_ROUTES, has_both);
         assert!(routes.contains("BGP.as_path: 4200000000"), "{routes}");
         speaker.shut_down();
+    });
+}
+
+/// Addresses of an edge.
+type Served = Arc<BTreeSet<IpAddr>>;
+
+/// Returns the addresses of an edge that serves all.
+fn edge() -> (watch::Sender<Served>, watch::Receiver<Served>) {
+    let addresses: [IpAddr; 2] = ADDRESSES.map(|address| address.parse().expect("an address"));
+    watch::channel(Arc::new(BTreeSet::from(addresses)))
+}
+
+#[test]
+fn bird_keeps_routes_of_an_edge_with_a_successor_and_loses_those_of_one_that_ends() {
+    testbed::in_namespace(|| {
+        Bird::require();
+        let fixture = Fixture::start();
+        let bird = Bird::start(
+            &fixture.cluster,
+            fixture.directory.path(),
+            "protocol bgp node1 {
+                local as 64513; neighbor 172.30.0.11 as 64512; passive;
+                ipv4 { import all; export none; }; ipv6 { import all; export none; };
+             }",
+        );
+        fixture.create_peer(
+            "router",
+            json!({"dualStackAddressFamily": true, "enableGracefulRestart": true}),
+        );
+        fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", json!({}));
+        fixture.create_service_of_class(Some("portolan.dev/edge"));
+        let (present, served) = edge();
+        let speaker = fixture.start_speaker_with(Some(served));
+        bird.wait(SHOW_ROUTES, has_both);
+        // The edge ends after its hand-over, and its addresses remain.
+        drop(present);
+        speaker.shut_down();
+        assert!(
+            has_both(&bird.query(SHOW_ROUTES)),
+            "the successor serves the addresses"
+        );
+
+        let (present, served) = edge();
+        let speaker = fixture.start_speaker_with(Some(served));
+        testbed::until("routes are announced", Duration::from_secs(40), || {
+            let status = speaker.metrics.status();
+            let session = status.sessions.first()?;
+            (session.announced_routes == 2).then_some(())
+        });
+        // The process ends with its edge.
+        speaker.shut_down();
+        bird.wait(SHOW_ROUTES, has_none);
+        drop(present);
     });
 }

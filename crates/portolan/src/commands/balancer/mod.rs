@@ -16,6 +16,7 @@ use balancer::{Options, serving};
 use clap::{ArgAction, Args, Subcommand};
 use client::Client;
 use client::election::Settings;
+use speaker::SpeakError;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -235,8 +236,13 @@ impl Flags {
             );
             let metrics = Arc::<speaker::Metrics>::default();
             endpoints.speaker = Some(Arc::clone(&metrics));
-            let (client, shutdown) = (client.clone(), shutdown::requested(shutdown.clone()));
-            components.spawn(async move { Ok(speaker::run(client, settings, metrics, shutdown).await?) });
+            components.spawn(speak(
+                client.clone(),
+                settings,
+                metrics,
+                self.edge.edge && self.edge.has_handover(),
+                shutdown.clone(),
+            ));
         }
         if self.edge.edge {
             let settings = self.edge.settings(node_name, &announcer, served)?;
@@ -293,6 +299,35 @@ async fn announce(
             Err(error @ AnnounceError::Listen { .. }) if waits_for_port && !*shutdown.borrow() => {
                 if !std::mem::replace(&mut is_logged, true) {
                     tracing::info!(%error, "probe port in use; retrying");
+                }
+                tokio::time::sleep(BIND_RETRY_PERIOD).await;
+            }
+            outcome => return Ok(outcome?),
+        }
+    }
+}
+
+/// Announces addresses by BGP. With `waits_for_port`, a predecessor process may still have the sessions.
+async fn speak(
+    client: Client,
+    settings: speaker::Settings,
+    metrics: Arc<speaker::Metrics>,
+    waits_for_port: bool,
+    shutdown: watch::Receiver<bool>,
+) -> Result<(), CommandError> {
+    let mut is_logged = false;
+    loop {
+        let until_shutdown = shutdown::requested(shutdown.clone());
+        let speaking = speaker::run(
+            client.clone(),
+            settings.clone(),
+            Arc::clone(&metrics),
+            until_shutdown,
+        );
+        match speaking.await {
+            Err(error @ SpeakError::Listen { .. }) if waits_for_port && !*shutdown.borrow() => {
+                if !std::mem::replace(&mut is_logged, true) {
+                    tracing::info!(%error, "BGP port in use; retrying");
                 }
                 tokio::time::sleep(BIND_RETRY_PERIOD).await;
             }
