@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use announcer::{AnnounceError, LinkSelection, Metrics};
+use announcer::{LinkSelection, Metrics};
 use api::address_pool::LinkPattern;
 use balancer::assigner::CONCURRENT_SERVICE_SYNCS;
 use balancer::{Options, serving};
@@ -30,8 +30,7 @@ use crate::flags::values::{OptionalAddress, host_name, optional_address};
 use crate::leadership::{self, Shutdown};
 use crate::{output, runtime, shutdown};
 
-/// Time between two attempts to bind the probe port while a predecessor process holds it. On a single node no process
-/// announces the addresses meanwhile.
+/// Time between two attempts to bind the BGP port while a predecessor process has it.
 const BIND_RETRY_PERIOD: Duration = Duration::from_millis(100);
 
 /// Flags of `portolan balancer`.
@@ -211,6 +210,7 @@ impl Flags {
                 node_name: node_name.clone(),
                 node_ip: self.announcer.node_ip,
                 port: self.announcer.probe_port,
+                waits_for_port: self.edge.edge && self.edge.has_handover(),
                 links: LinkSelection {
                     names: self.announcer.interfaces.clone(),
                 },
@@ -219,13 +219,9 @@ impl Flags {
                 served: self.edge.edge.then_some(served_addresses),
             };
             endpoints.announcer = Some(Arc::clone(&announcer));
-            components.spawn(announce(
-                client.clone(),
-                settings,
-                Arc::clone(&announcer),
-                self.edge.edge && self.edge.has_handover(),
-                shutdown.clone(),
-            ));
+            let (client, metrics) = (client.clone(), Arc::clone(&announcer));
+            let shutdown = shutdown::requested(shutdown.clone());
+            components.spawn(async move { Ok(announcer::run(client, settings, metrics, shutdown).await?) });
         }
         if self.bgp.bgp {
             let settings = self.bgp.settings(
@@ -276,35 +272,6 @@ async fn assign(
     let work = |client, shutdown: Shutdown| balancer::run(client, options.clone(), shutdown);
     leadership::run(client, election, is_leader, shutdown, work).await;
     Ok(())
-}
-
-/// Announces addresses. With `waits_for_port`, a predecessor process may still hold the probe port.
-async fn announce(
-    client: Client,
-    settings: announcer::Settings,
-    metrics: Arc<Metrics>,
-    waits_for_port: bool,
-    shutdown: watch::Receiver<bool>,
-) -> Result<(), CommandError> {
-    let mut is_logged = false;
-    loop {
-        let until_shutdown = shutdown::requested(shutdown.clone());
-        let announcing = announcer::run(
-            client.clone(),
-            settings.clone(),
-            Arc::clone(&metrics),
-            until_shutdown,
-        );
-        match announcing.await {
-            Err(error @ AnnounceError::Listen { .. }) if waits_for_port && !*shutdown.borrow() => {
-                if !std::mem::replace(&mut is_logged, true) {
-                    tracing::info!(%error, "probe port in use; retrying");
-                }
-                tokio::time::sleep(BIND_RETRY_PERIOD).await;
-            }
-            outcome => return Ok(outcome?),
-        }
-    }
 }
 
 /// Announces addresses by BGP. With `waits_for_port`, a predecessor process may still have the sessions.
