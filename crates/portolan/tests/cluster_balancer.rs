@@ -120,8 +120,8 @@ DEFINITION
     define BGPAdvertisement bgpadvertisements v1beta1
     define Community communities v1beta1
     define BFDProfile bfdprofiles v1beta1
-    define ServiceBGPStatus servicebgpstatuses v1beta1
-    define ConfigurationState configurationstates v1beta1
+    "$portolan" balancer crd --metallb-status | kubectl apply -f -
+    kubectl wait --for=condition=Established --timeout=60s crd/servicebgpstatuses.metallb.io crd/configurationstates.metallb.io
     client ip address add 10.0.0.1/32 dev br0
     for node in 1 2; do
         nsenter "--net=/run/netns/${CLUSTER_PREFIX}$node" ip route add 10.0.0.1 dev eth0

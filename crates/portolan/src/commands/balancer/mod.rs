@@ -105,11 +105,19 @@ struct AnnouncerFlags {
     interfaces: Vec<LinkPattern>,
 }
 
+/// Flags of `portolan balancer crd`.
+#[derive(Debug, Args)]
+struct CrdFlags {
+    /// Print those of the status objects that the BGP speaker writes instead, for a MetalLB that does not define them
+    #[arg(long)]
+    metallb_status: bool,
+}
+
 /// Subcommands of `portolan balancer`.
 #[derive(Debug, Subcommand)]
 enum BalancerCommand {
     /// Print the CustomResourceDefinition of AddressPools, for other API servers
-    Crd,
+    Crd(CrdFlags),
     /// Show assigned addresses, announcing nodes, the edge of this node, and problems
     Status(status::Flags),
 }
@@ -121,8 +129,12 @@ enum BalancerCommand {
 /// An error if flags contradict each other or a component fails.
 pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     match &flags.command {
-        Some(BalancerCommand::Crd) => {
-            output::print(balancer::crd::MANIFEST);
+        Some(BalancerCommand::Crd(flags)) => {
+            output::print(if flags.metallb_status {
+                balancer::crd::METALLB_STATUS_MANIFEST
+            } else {
+                balancer::crd::MANIFEST
+            });
             return Ok(ExitCode::SUCCESS);
         }
         Some(BalancerCommand::Status(flags)) => return status::run(flags),
