@@ -156,6 +156,32 @@ fn bird_learns_routes_of_a_multihop_session_by_ipv6() {
     });
 }
 
+#[test]
+fn bird_learns_both_families_from_a_peer_that_names_its_link_only() {
+    testbed::in_namespace(|| {
+        Bird::require();
+        let fixture = Fixture::start();
+        let bird = Bird::start(
+            &fixture.cluster,
+            fixture.directory.path(),
+            "protocol radv { interface \"eth0\" { min ra interval 3; max ra interval 4; default lifetime 0; }; }
+             protocol bgp nodes {
+                local as 64513; neighbor range fe80::/10 as 64512; interface \"eth0\"; direct; dynamic name \"node\";
+                ipv4 { import all; export none; extended next hop on; }; ipv6 { import all; export none; };
+             }",
+        );
+        let spec = json!({"myASN": 64512, "peerASN": 64513, "interface": "eth0"});
+        fixture.create_own("bgppeers", "BGPPeer", "router", spec);
+        fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", json!({}));
+        fixture.create_service();
+        let speaker = fixture.start_speaker();
+        bird.wait_established("node1");
+        let routes = bird.wait(SHOW_ROUTES, has_both);
+        assert_eq!(routes.matches("via fe80::").count(), 2, "{routes}");
+        speaker.shut_down();
+    });
+}
+
 /// Addresses of an edge.
 type Served = Arc<BTreeSet<IpAddr>>;
 
