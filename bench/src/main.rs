@@ -4,6 +4,7 @@
 //! Most benchmarks can measure another implementation, by its command line or kubeconfig.
 
 mod balancer;
+mod bgp;
 mod compare;
 mod concurrent;
 mod controllers;
@@ -53,6 +54,8 @@ enum Benchmark {
     Proxy(proxy::Flags),
     /// Assign and move load-balancer addresses: time until an address is announced, failover time
     Balancer(balancer::Flags),
+    /// Announce load-balancer addresses by BGP to BIRD: time until a route is installed, failover by BFD, memory
+    Bgp(bgp::Flags),
     /// Replace the process that announces and serves an address: time without ARP replies, failed connections
     Upgrades(balancer::upgrades::Flags),
     /// Maintain EndpointSlices of many Pods: latency, writes, start time and memory of the controllers
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
         Benchmark::List(flags) => lists::run(&flags),
         Benchmark::Proxy(flags) => proxy::run(&flags),
         Benchmark::Balancer(flags) => balancer::run(&flags),
+        Benchmark::Bgp(flags) => bgp::run(&flags),
         Benchmark::Upgrades(flags) => balancer::upgrades::run(&flags),
         Benchmark::Controllers(flags) => controllers::run(&flags),
         Benchmark::Traffic(flags) => traffic::run(&flags),

@@ -23,6 +23,8 @@ use crate::fixtures;
 use crate::process::{Measured, portolan};
 use crate::proxy::{backends, changes, wait_for};
 
+pub(crate) use moves::set_link;
+
 /// Nodes of the testbed.
 const NODES: usize = 3;
 /// Address of the measured Service.
@@ -137,7 +139,8 @@ fn start_announcer(environment: &Environment, member: &Member) -> Result<Measure
     environment.start_component(&format!("announcer-{}", member.plan.name), member, announcer)
 }
 
-fn command(environment: &Environment) -> Result<Command, Failure> {
+/// Returns the command of the balancer, without flags but the kubeconfig.
+pub(crate) fn command(environment: &Environment) -> Result<Command, Failure> {
     let mut command = Command::new(portolan()?);
     command
         .arg("balancer")
@@ -146,7 +149,7 @@ fn command(environment: &Environment) -> Result<Command, Failure> {
 }
 
 /// Creates Nodes and AddressPools.
-async fn prepare(client: &Client, nodes: usize) -> Result<(), Failure> {
+pub(crate) async fn prepare(client: &Client, nodes: usize) -> Result<(), Failure> {
     for number in 1..=nodes {
         let name = format!("node-{number}");
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
@@ -181,7 +184,7 @@ async fn prepare(client: &Client, nodes: usize) -> Result<(), Failure> {
 }
 
 /// Service of type LoadBalancer with an annotation.
-fn load_balancer_service(name: &str, annotation: &str, value: &str) -> Value {
+pub(crate) fn load_balancer_service(name: &str, annotation: &str, value: &str) -> Value {
     let mut service = fixtures::service(name);
     service["metadata"]["annotations"][annotation] = value.into();
     service["spec"]["type"] = "LoadBalancer".into();
@@ -222,7 +225,10 @@ async fn wait_for_members(client: &Client, nodes: usize) -> Result<(), Failure> 
 }
 
 /// Creates further Services and waits until all have addresses.
-async fn create_further_services(environment: &Environment, services: usize) -> Result<(), Failure> {
+pub(crate) async fn create_further_services(
+    environment: &Environment,
+    services: usize,
+) -> Result<(), Failure> {
     let client = environment.client()?;
     for number in 0..services {
         let name = format!("m-{number}");

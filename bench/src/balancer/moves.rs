@@ -217,7 +217,7 @@ fn connect_during(
 }
 
 /// Sets the bridge port of a node up or down.
-pub(super) fn set_link(environment: &Environment, node: usize, is_up: bool) -> Result<(), Failure> {
+pub(crate) fn set_link(environment: &Environment, node: usize, is_up: bool) -> Result<(), Failure> {
     let mut connection = Connection::open_in(&environment.cluster.underlay().namespace)?;
     let link = connection.link_index(&format!("port{}", node + 1).parse()?)?;
     let change = LinkChange {

@@ -71,6 +71,7 @@ fn start_load_balancer(
                     node_name: "node-1".to_owned(),
                     node_ip: None,
                     port: 7_947,
+                    waits_for_port: false,
                     links: LinkSelection::default(),
                     metallb_namespace: None,
                     ignores_exclude_label: false,

@@ -19,5 +19,8 @@ fn playground_examples_respond() {
         return;
     }
     assert!(output.status.success(), "{text}");
-    assert_eq!(text.matches("[ok]").count(), 13, "{text}");
+    // The example with a router is skipped without its program.
+    let skipped = text.matches("[skipped]").count();
+    assert_eq!(text.matches("[ok]").count() + skipped, 14, "{text}");
+    assert!(skipped <= 1, "{text}");
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bgp::Time;
@@ -69,7 +68,8 @@ impl SessionReport {
 /// A peer of this node.
 #[derive(Clone, Debug)]
 pub(crate) struct ReportedPeer {
-    pub(crate) address: IpAddr,
+    /// Address, or link of a peer without a configured one.
+    pub(crate) address: String,
     pub(crate) vrf: Option<String>,
     /// State of BFD; `None` without it.
     pub(crate) bfd: Option<bool>,
@@ -111,8 +111,8 @@ pub struct Status {
 pub struct SessionStatus {
     /// Group and name of the BGPPeer.
     pub peer: String,
-    /// Address of the peer.
-    pub address: IpAddr,
+    /// Address of the peer, or its link without a configured one.
+    pub address: String,
     /// State of the state machine, or `Faulty` without a session.
     pub state: String,
     /// Age of the established session.
@@ -160,7 +160,7 @@ impl Metrics {
             let state = snapshot.state.filter(|_| peer.fault.is_none());
             SessionStatus {
                 peer: name.clone(),
-                address: peer.address,
+                address: peer.address.clone(),
                 state: state.map_or_else(|| "Faulty".to_owned(), |state| state.to_string()),
                 established_seconds: snapshot.established_seconds,
                 peer_as: snapshot.peer_as,
@@ -187,10 +187,10 @@ impl Metrics {
             .peers
             .values()
             .map(|peer| {
-                let mut labels = format!("peer=\"{}\"", peer.address);
+                let mut labels = format!("peer=\"{}\"", label(&peer.address));
                 if let Some(vrf) = &peer.vrf {
-                    // Writing to a String cannot fail. Names of links contain neither quotes nor backslashes.
-                    write!(labels, ",vrf=\"{}\"", vrf.replace(['"', '\\', '\n'], "_")).unwrap_or_default();
+                    // Writing to a String cannot fail.
+                    write!(labels, ",vrf=\"{}\"", label(vrf)).unwrap_or_default();
                 }
                 (labels, peer.fault.is_none(), peer.session.snapshot())
             })
@@ -205,7 +205,11 @@ impl Metrics {
         text.family(name, MetricType::Gauge, "BFD session state (1 is up, 0 is down)");
         for peer in reported.peers.values() {
             if let Some(is_up) = peer.bfd {
-                text.sample(name, &format!("peer=\"{}\"", peer.address), u8::from(is_up));
+                text.sample(
+                    name,
+                    &format!("peer=\"{}\"", label(&peer.address)),
+                    u8::from(is_up),
+                );
             }
         }
         let faults = reported.faults.len() + peers.iter().filter(|(_, is_valid, _)| !is_valid).count();
@@ -322,6 +326,11 @@ const FAMILIES: &[Family] = &[
         |session| session.counters.failures,
     ),
 ];
+
+/// Returns the value of a label. Names of links seldom contain quotes or backslashes.
+fn label(text: &str) -> String {
+    text.replace(['"', '\\', '\n'], "_")
+}
 
 fn number(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)

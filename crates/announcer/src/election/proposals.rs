@@ -43,6 +43,7 @@ impl Election {
         if !self.membership.adopt(now, list, &holder) {
             return;
         }
+        self.shorten_fencing();
         let claims = &self.claims;
         self.peers
             .update(now, self.membership.record(), self.node.name(), |peer| {

@@ -77,6 +77,8 @@ pub(crate) struct LocalNode {
     pub(super) is_leaving: bool,
     /// End of the first fencing interval, in which this process grants no votes.
     pub(super) grants_votes_from: Time,
+    /// Time until which votes of the predecessor may be in use, if it reported that.
+    predecessor_votes_until: Option<Time>,
     last_timestamp: u64,
 }
 
@@ -142,6 +144,7 @@ impl Election {
                 link_addresses: Vec::new(),
                 is_leaving: false,
                 grants_votes_from: now + FENCING_INTERVAL,
+                predecessor_votes_until: None,
                 last_timestamp: 0,
             },
             peers: PeerTable::default(),
@@ -157,6 +160,29 @@ impl Election {
     /// Restores the addresses that a killed process owned.
     pub(crate) fn restore_after_crash(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
         self.handoff.history.restore_after_crash(addresses);
+    }
+
+    /// Takes over from a predecessor that ended in order: `votes_until` is the time until which its votes may be in use.
+    pub(crate) fn succeed(&mut self, votes_until: Time) {
+        self.node.predecessor_votes_until = Some(votes_until);
+    }
+
+    /// Returns the time until which votes of this process, or of its predecessors, may be in use by other nodes.
+    pub(crate) fn votes_until(&self) -> Time {
+        let granted = self.votes.granted_until(&self.node.holder());
+        self.node.grants_votes_from.max(granted)
+    }
+
+    /// Ends the fencing interval of a node that is alone as soon as the votes of its predecessor are free. With other
+    /// members, the interval is also the time in which their probes arrive.
+    pub(super) fn shorten_fencing(&mut self) {
+        let own = self.node.name();
+        let is_alone = |record: &Record| record.members_and_joining().all(|(name, _)| name == own);
+        let is_alone = self.membership.record().is_some_and(is_alone);
+        let reported = self.node.predecessor_votes_until.take();
+        if let Some(votes_until) = reported.filter(|_| is_alone) {
+            self.node.grants_votes_from = self.node.grants_votes_from.min(votes_until);
+        }
     }
 
     /// Returns the addresses that the next process restores if this one is killed.

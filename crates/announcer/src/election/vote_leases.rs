@@ -60,6 +60,12 @@ impl VoteLedger {
         self.leases.get(holder).map(|lease| lease.generation)
     }
 
+    /// Returns the end of the leases of all holders but `own`.
+    pub(crate) fn granted_until(&self, own: &LeaseHolder) -> Time {
+        let others = self.leases.iter().filter(|(holder, _)| *holder != own);
+        others.map(|(_, lease)| lease.until).max().unwrap_or(Time::ZERO)
+    }
+
     /// Returns the holder of the vote for an address.
     pub(crate) fn holder(&self, address: IpAddr) -> Option<&LeaseHolder> {
         self.holders.get(&address)

@@ -9,7 +9,6 @@ use std::time::Duration;
 use client::Client;
 use netlink::clock::since_boot;
 use ring::rand::{SecureRandom, SystemRandom};
-use tokio::net::UdpSocket;
 use tokio::time::{Instant, sleep_until};
 
 use super::conntrack::{ConntrackFlusher, FlushEvent, log_failure};
@@ -18,7 +17,7 @@ use super::membership::{self, MembershipChange, MembershipClient, MembershipInpu
 use super::probes::{Datagram, ProbeSocket};
 use super::reporter::Reporter;
 use super::served::ServedAddresses;
-use super::{AnnounceError, Settings};
+use super::{AnnounceError, Settings, standby};
 use crate::caches::{CacheChanges, CacheEvent, Caches};
 use crate::election::capabilities::NodeCapabilities;
 use crate::election::{Election, Identity};
@@ -58,6 +57,8 @@ enum Input {
 
 /// The parts of an announcer.
 pub(super) struct Announcer {
+    /// Address of the socket for probes.
+    address: SocketAddr,
     pub(super) election: Election,
     pub(super) caches: Caches,
     pub(super) probes: ProbeSocket,
@@ -85,9 +86,10 @@ impl Announcer {
             .map_err(|_| AnnounceError::Random)?;
         let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|n| random[at + n]));
         let address = SocketAddr::new(node_ip, settings.port);
-        let socket = UdpSocket::bind(address)
-            .await
-            .map_err(|source| AnnounceError::Listen { address, source })?;
+        // These lists of the API arrive while the predecessor runs. The member list is read after its exit: it must not be
+        // older than one that the predecessor has seen.
+        let caches = Caches::start(&client, &settings);
+        let bound = standby::bind(address, settings.waits_for_port).await?;
         let secret = SecretKey::new(std::array::from_fn(|n| random[32 + n]));
         let identity = Identity {
             name: settings.node_name.as_str().into(),
@@ -100,15 +102,18 @@ impl Announcer {
         tracing::info!(node = settings.node_name, %address, "announcer started");
         metrics.begin();
         let keyring = Keyring::new(NodeName::clone(&identity.name), identity.incarnation, secret);
-        let caches = Caches::start(&client, &settings);
         let served = ServedAddresses::new(settings.served);
         let forwarding = ForwardingControl::start(since_boot(), &metrics);
         let mut election = Election::new(identity, since_boot());
+        if let Some(votes_until) = bound.votes_until {
+            election.succeed(votes_until);
+        }
         election.restore_after_crash(forwarding.recovered());
         Ok(Self {
+            address,
             election,
             caches,
-            probes: ProbeSocket::new(socket, keyring, Arc::clone(&metrics)),
+            probes: ProbeSocket::new(bound.socket, keyring, Arc::clone(&metrics)),
             membership: MembershipClient::start(client.clone()),
             sockets: LinkSockets::new(settings.links, served.has_edge()),
             links_due: Instant::now(),
@@ -344,6 +349,7 @@ impl Announcer {
         self.election.give_up(since_boot());
         self.apply_effects();
         self.forwarding.delete();
+        standby::report(self.address, self.election.votes_until()).await;
         tracing::info!(
             announcements = self.metrics.announcements.load(Ordering::Relaxed),
             "announcer stopped"

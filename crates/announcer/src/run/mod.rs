@@ -9,6 +9,7 @@ mod membership;
 mod probes;
 mod reporter;
 mod served;
+mod standby;
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -37,6 +38,8 @@ pub struct Settings {
     pub node_ip: Option<IpAddr>,
     /// UDP port of the probes, equal on all nodes.
     pub port: u16,
+    /// Wait while another process has the port: it is the predecessor of this one.
+    pub waits_for_port: bool,
     /// Links that addresses are announced on, unless their AddressPools name others.
     pub links: LinkSelection,
     /// Namespace of MetalLB's objects; `None` to ignore them.
@@ -85,7 +88,10 @@ pub async fn run(
             address = internal_ip(&client, &settings.node_name) => address,
         },
     };
-    let mut announcer = Announcer::start(client, settings, node_ip, metrics).await?;
+    let mut announcer = tokio::select! {
+        () = &mut shutdown => return Ok(()),
+        started = Announcer::start(client, settings, node_ip, metrics) => started?,
+    };
     let steps = async {
         loop {
             announcer.step().await;

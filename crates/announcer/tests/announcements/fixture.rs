@@ -45,6 +45,12 @@ impl Announcer {
         self.signals.send(Signal::Kill).expect("a running announcer");
         self.thread.join().expect("no panic in the announcer");
     }
+
+    /// Shuts the announcer down and waits for its end.
+    pub fn shut_down(self) {
+        self.signals.send(Signal::ShutDown).expect("a running announcer");
+        self.thread.join().expect("no panic in the announcer");
+    }
 }
 
 pub enum Signal {
@@ -126,8 +132,23 @@ pub fn start_announcer(cluster: &Arc<Cluster>, config: &Config, name: &str) -> A
     start_with(cluster, config, name, false)
 }
 
+/// Starts an announcer that waits for the exit of the present one of its node.
+pub fn start_successor(cluster: &Arc<Cluster>, config: &Config, name: &str) -> Announcer {
+    start_process(cluster, config, name, false, true)
+}
+
 /// Starts an announcer; with an edge if `has_edge`, which serves its address as soon as it is requested.
 pub fn start_with(cluster: &Arc<Cluster>, config: &Config, name: &str, has_edge: bool) -> Announcer {
+    start_process(cluster, config, name, has_edge, false)
+}
+
+fn start_process(
+    cluster: &Arc<Cluster>,
+    config: &Config,
+    name: &str,
+    has_edge: bool,
+    waits_for_port: bool,
+) -> Announcer {
     let (serve, served) = tokio::sync::watch::channel(Arc::new(BTreeSet::from([EDGE.into()])));
     let member = cluster.member(name).expect("a member");
     let (signals, taken) = channel();
@@ -135,6 +156,7 @@ pub fn start_with(cluster: &Arc<Cluster>, config: &Config, name: &str, has_edge:
         node_name: name.to_owned(),
         node_ip: None,
         port: 7_947,
+        waits_for_port,
         links: LinkSelection::default(),
         metallb_namespace: None,
         ignores_exclude_label: false,

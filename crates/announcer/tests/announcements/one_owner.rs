@@ -8,7 +8,8 @@ use testbed::Cluster;
 
 use crate::arp_observer::ArpObserver;
 use crate::fixture::{
-    ADDRESS, Announcer, Fixture, Signal, set_link, start_announcer, wait_for_members, wait_for_object,
+    ADDRESS, Announcer, Fixture, Signal, set_link, start_announcer, start_successor, wait_for_members,
+    wait_for_object,
 };
 
 #[test]
@@ -61,6 +62,32 @@ fn address_has_one_owner_through_failures() {
         let moves = 8;
         assert!(observer.owners.len() < 2 * moves, "{:?}", observer.owners);
         await_event(cluster, config);
+    });
+}
+
+#[test]
+fn successor_on_a_node_that_is_alone_waits_and_takes_over() {
+    testbed::in_namespace(|| {
+        let Fixture { cluster, api, .. } = &Fixture::start(1);
+        let mut present = start_announcer(cluster, &api.announcer, "node-1");
+        let mut observer = ArpObserver::start(cluster);
+        let owner = present.hardware;
+        observer.wait_for_owner(|last| *last == owner);
+        for is_killed in [false, true] {
+            let successor = start_successor(cluster, &api.announcer, "node-1");
+            // The successor is likely to wait by now. One that does not wait yet takes over, too.
+            std::thread::sleep(Duration::from_millis(500));
+            let ended = std::mem::replace(&mut present, successor);
+            if is_killed {
+                ended.kill();
+            } else {
+                ended.shut_down();
+            }
+            // Replies of the former process.
+            observer.observe(Duration::from_millis(100));
+            observer.wait_for_owner(|last| *last == owner);
+        }
+        present.shut_down();
     });
 }
 

@@ -1,6 +1,6 @@
 use serde_json::{Map, Value};
 
-use super::MANIFEST;
+use super::{MANIFEST, METALLB_STATUS_MANIFEST};
 
 fn manifest() -> Value {
     serde_saphyr::from_str(MANIFEST).expect("valid YAML")
@@ -51,5 +51,28 @@ fn fields_match_the_schema() {
         expected.sort_unstable();
         found.sort_unstable();
         assert_eq!(found, expected, "{definition}");
+    }
+}
+
+#[test]
+fn status_objects_of_metallb_have_a_status_subresource() {
+    let definitions = METALLB_STATUS_MANIFEST.split("\n---\n").map(|document| {
+        let definition: Value = serde_saphyr::from_str(document).expect("valid YAML");
+        definition
+    });
+    let definitions: Vec<Value> = definitions.collect();
+    let names = ["servicebgpstatuses.metallb.io", "configurationstates.metallb.io"];
+    assert_eq!(definitions.len(), names.len());
+    for (definition, name) in definitions.iter().zip(names) {
+        let spec = &definition["spec"];
+        assert_eq!(definition["metadata"]["name"], name);
+        assert_eq!(
+            name,
+            format!("{}.metallb.io", spec["names"]["plural"].as_str().unwrap())
+        );
+        assert_eq!(spec["scope"], "Namespaced");
+        let version = &spec["versions"][0];
+        assert_eq!(version["name"], "v1beta1");
+        assert!(version["subresources"]["status"].is_object(), "{name}");
     }
 }

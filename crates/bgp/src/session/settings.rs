@@ -66,10 +66,16 @@ impl LocalAddresses {
     /// (RFC 8950).
     pub(super) fn next_hop(&self, family: Family, has_extended_next_hop: bool) -> Option<NextHop> {
         let ipv4 = self.ipv4.map(NextHop::Ipv4);
-        let ipv6 = self.ipv6.or(self.link_local).map(|address| NextHop::Ipv6 {
+        let global = self.ipv6.map(|address| NextHop::Ipv6 {
             address,
             link_local: self.link_local,
         });
+        // Without a global address, the link-local one is the only one.
+        let link_local = self.link_local.map(|address| NextHop::Ipv6 {
+            address,
+            link_local: None,
+        });
+        let ipv6 = global.or(link_local);
         match family {
             Family::Ipv4 => ipv4.or(ipv6.filter(|_| has_extended_next_hop)),
             Family::Ipv6 => ipv6,

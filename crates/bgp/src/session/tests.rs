@@ -356,3 +356,19 @@ fn flood_of_routes_costs_no_memory() {
     assert_eq!(peer.set_routes(Routes::new()), 0);
     assert_eq!(taken(&mut peer), (vec![], vec![]));
 }
+
+#[test]
+fn link_local_next_hop_is_alone_without_a_global_address() {
+    let address: std::net::Ipv6Addr = "fe80::1".parse().expect("an address");
+    let local = LocalAddresses {
+        link_local: Some(address),
+        ..LocalAddresses::default()
+    };
+    let expected = Some(crate::routes::NextHop::Ipv6 {
+        address,
+        link_local: None,
+    });
+    assert_eq!(local.next_hop(Family::Ipv6, false), expected);
+    assert_eq!(local.next_hop(Family::Ipv4, true), expected);
+    assert_eq!(local.next_hop(Family::Ipv4, false), None);
+}

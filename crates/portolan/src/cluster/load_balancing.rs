@@ -151,6 +151,7 @@ impl LoadBalancing {
             node_name: self.node_name.clone(),
             node_ip: Some(self.node_ip),
             port: self.probe_port,
+            waits_for_port: false,
             links: self.links.clone(),
             metallb_namespace: None,
             ignores_exclude_label: false,

@@ -19,7 +19,7 @@ pub struct Check {
     pub run: fn(&Cluster, &Components) -> Result<String, CommandError>,
 }
 
-/// Returns all checks, in the order of the examples.
+/// Returns the checks of all examples but that of the router, in their order.
 pub fn all() -> Vec<Check> {
     vec![
         Check {
@@ -75,6 +75,14 @@ pub fn all() -> Vec<Check> {
             run: edge,
         },
     ]
+}
+
+/// Returns the check of the example with a router outside.
+pub fn router() -> Check {
+    Check {
+        example: "14-bgp.yaml",
+        run: bgp,
+    }
 }
 
 /// Connections that reach all endpoints of a Service. With three endpoints, one is missed about once in ten million
@@ -256,6 +264,11 @@ fn load_balancer(cluster: &Cluster, components: &Components) -> Result<String, C
 
 fn edge(cluster: &Cluster, components: &Components) -> Result<String, CommandError> {
     check_load_balancer(cluster, components, "edge")
+}
+
+/// Nothing but the routes of BGP leads to the addresses.
+fn bgp(cluster: &Cluster, components: &Components) -> Result<String, CommandError> {
+    check_load_balancer(cluster, components, "bgp")
 }
 
 /// Checks that a Service is reachable from outside at an address of each IP family.

@@ -11,6 +11,7 @@ use client::{Client, Config};
 use ipnet::IpNet;
 use testbed::{Cluster, NodePlan, RUN_DIRECTORY, request_tcp};
 
+use super::router;
 use crate::cluster::identities::certificate_file_name;
 use crate::cluster::pod_cidrs;
 use crate::error::{CommandError, FileError};
@@ -33,6 +34,7 @@ pub struct Components {
     directory: PathBuf,
     api_address: SocketAddr,
     running: Vec<Component>,
+    has_router: bool,
 }
 
 struct Component {
@@ -54,6 +56,7 @@ impl Components {
             directory,
             api_address: SocketAddr::from((address.ipv4, API_PORT)),
             running: Vec::new(),
+            has_router: router::is_installed(),
         };
         this.start_api_server(cluster)?;
         this.wait_for_api(cluster)?;
@@ -65,7 +68,16 @@ impl Components {
             "outside-echo",
             &["internal-echo", "--pod", "outside", "--port", &echo_port],
         )?;
+        if this.has_router {
+            let command = router::command(&cluster.topology, &this.directory)?;
+            this.spawn_command(cluster, &cluster.topology.outside.name, "router", command)?;
+        }
         Ok(this)
+    }
+
+    /// Returns true if a router runs outside.
+    pub fn has_router(&self) -> bool {
+        self.has_router
     }
 
     fn start_api_server(&mut self, cluster: &Cluster) -> Result<(), CommandError> {
@@ -144,7 +156,10 @@ impl Components {
             &format!("--edge-access-log-directory={}", logs.display()),
             &format!("--node-name={name}"),
             "--interfaces=eth0",
+            "--metallb-namespace=",
         ];
+        let bgp: &[&str] = if self.has_router { &["--bgp"] } else { &[] };
+        let flags = [&flags[..], bgp].concat();
         self.spawn(cluster, name, &format!("load-balancer-{name}"), &flags)
     }
 
@@ -309,10 +324,20 @@ impl Components {
         name: &str,
         arguments: &[&str],
     ) -> Result<(), CommandError> {
-        let log = File::create(self.log(name))?;
         let mut command = Command::new(std::env::current_exe()?);
+        command.args(arguments);
+        self.spawn_command(cluster, member, name, command)
+    }
+
+    fn spawn_command(
+        &mut self,
+        cluster: &Cluster,
+        member: &str,
+        name: &str,
+        mut command: Command,
+    ) -> Result<(), CommandError> {
+        let log = File::create(self.log(name))?;
         command
-            .args(arguments)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

@@ -34,18 +34,24 @@ const EXAMPLES: &[&str] = &[
     include_str!("../../../../examples/12-load-balancer.yaml"),
     include_str!("../../../../examples/13-edge.yaml"),
 ];
+/// Example that needs a router outside.
+const ROUTER_EXAMPLE: &str = include_str!("../../../../examples/14-bgp.yaml");
 
-/// Creates all objects, from the control plane.
+/// Creates all objects, from the control plane. Those of the router are left out without one.
 ///
 /// # Errors
 ///
 /// An error if the API rejects an object.
-pub fn apply(cluster: &Cluster, kubeconfig: std::path::PathBuf) -> Result<(), CommandError> {
+pub fn apply(
+    cluster: &Cluster,
+    kubeconfig: std::path::PathBuf,
+    has_router: bool,
+) -> Result<(), CommandError> {
     let mut own = dns_objects(cluster);
     own.push(pool());
     cluster
         .control_plane()?
-        .enter(move || create_all(&kubeconfig, own))?
+        .enter(move || create_all(&kubeconfig, own, has_router))?
 }
 
 /// Returns the Service `kube-dns` and its endpoint on the control plane.
@@ -65,13 +71,14 @@ fn dns_objects(cluster: &Cluster) -> Vec<Value> {
     ]
 }
 
-fn create_all(kubeconfig: &Path, own: Vec<Value>) -> Result<(), CommandError> {
+fn create_all(kubeconfig: &Path, own: Vec<Value>, has_router: bool) -> Result<(), CommandError> {
     runtime::current_thread()?.block_on(async {
         let client = Client::new(Config::from_kubeconfig(kubeconfig)?)?;
         for object in own {
             create(&client, &object).await?;
         }
-        for text in EXAMPLES {
+        let router_example = has_router.then_some(&ROUTER_EXAMPLE);
+        for text in EXAMPLES.iter().chain(router_example) {
             for object in documents(text)? {
                 create(&client, &object).await?;
             }
@@ -137,8 +144,10 @@ fn collection_of(object: &Value) -> Result<String, CommandError> {
             "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
         )),
         "AddressPool" => Ok("/apis/portolan.dev/v1alpha1/addresspools".to_owned()),
+        "BGPPeer" => Ok("/apis/portolan.dev/v1alpha1/bgppeers".to_owned()),
+        "BGPAdvertisement" => Ok("/apis/portolan.dev/v1alpha1/bgpadvertisements".to_owned()),
         _ => Err(format!(
-            "expected a Service, Pod, EndpointSlice or AddressPool in an example, found kind {kind:?}"
+            "expected a Service, Pod, EndpointSlice, AddressPool, BGPPeer or BGPAdvertisement in an example, found kind {kind:?}"
         )
         .into()),
     }

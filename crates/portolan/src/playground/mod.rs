@@ -8,6 +8,7 @@ mod components;
 mod guide;
 mod lookup;
 mod manifests;
+mod router;
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -77,7 +78,7 @@ pub fn run(options: &Options) -> Result<ExitCode, CommandError> {
     testbed::forward(listener, cluster.control_plane()?, components.api_address())?;
     components.write_host_kubeconfig(address)?;
     step(started, "examples applied", || {
-        manifests::apply(&cluster, components.kubeconfig())
+        manifests::apply(&cluster, components.kubeconfig(), components.has_router())
     })?;
     let all_respond = check(started, &cluster, &components)?;
     if options.check_only || !all_respond {
@@ -104,7 +105,9 @@ fn check(started: Instant, cluster: &Cluster, components: &Components) -> Result
     let deadline = Instant::now() + CHECK_TIMEOUT;
     let mut all_respond = true;
     println!("\n  Examples:");
-    for check in checks::all() {
+    let router = components.has_router().then(checks::router);
+    let skipped = router.is_none().then(checks::router);
+    for check in checks::all().into_iter().chain(router) {
         let outcome = loop {
             match (check.run)(cluster, components) {
                 Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(100)),
@@ -118,6 +121,9 @@ fn check(started: Instant, cluster: &Cluster, components: &Components) -> Result
                 println!("  [FAILED] {:28} {error}", check.example);
             }
         }
+    }
+    if let Some(check) = skipped {
+        println!("  [skipped] {:26} BIRD is not installed", check.example);
     }
     let seconds = started.elapsed().as_secs_f64();
     println!(

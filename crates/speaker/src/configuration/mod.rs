@@ -74,12 +74,30 @@ pub(crate) struct Objects {
     pub(crate) metallb_pools: BTreeMap<Name, Object<IpAddressPoolSpec>>,
 }
 
+/// Place of a router.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Location {
+    /// Router with a configured address.
+    Address(IpAddr),
+    /// Router on a link, whose address its router advertisements contain.
+    Link(String),
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => write!(f, "{address}"),
+            Self::Link(link) => f.write_str(link),
+        }
+    }
+}
+
 /// A valid BGPPeer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub(crate) local_as: u32,
     pub(crate) peer_as: PeerSystem,
-    pub(crate) address: IpAddr,
+    pub(crate) location: Location,
     pub(crate) port: u16,
     pub(crate) source: Option<IpAddr>,
     pub(crate) router_id: Option<Ipv4Addr>,

@@ -3,15 +3,18 @@
 use std::time::Duration;
 
 use api::field::Path;
-use api::object::ObjectKey;
+use api::object::{ObjectKey, Resource as _};
 use api::selector::LabelSelector;
 use bgp::bfd;
 use bgp::community::AnyCommunity;
 use bgp::session::PeerSystem;
+use netlink::route::LinkName;
 use serde_json::Value;
 
-use super::objects::{BgpAdvertisementSpec, BgpPeerSpec, SecretReference};
-use super::{Advertisement, BfdProfile, Group, Name, Objects, Password, Peer};
+use super::objects::{
+    BgpAdvertisementSpec, BgpPeer, BgpPeerSpec, MetalLbAdvertisement, MetalLbPeer, SecretReference,
+};
+use super::{Advertisement, BfdProfile, Group, Location, Name, Objects, Password, Peer};
 
 /// Port of BGP.
 const PORT: u16 = 179;
@@ -49,15 +52,23 @@ pub struct Invalid {
     pub reason: String,
 }
 
+impl Invalid {
+    /// Version of the API in which the object was read.
+    pub(crate) fn version(&self) -> &'static str {
+        match (self.name.0, self.kind) {
+            (Group::Portolan, _) => BgpPeer::VERSION,
+            (Group::MetalLb, MetalLbPeer::KIND) => MetalLbPeer::VERSION,
+            (Group::MetalLb, _) => MetalLbAdvertisement::VERSION,
+        }
+    }
+}
+
 pub(super) fn peer(
     group: Group,
     spec: &BgpPeerSpec,
     objects: &Objects,
     metallb_namespace: &str,
 ) -> Result<Peer, String> {
-    if !spec.interface.is_empty() {
-        return Err("spec.interface is not supported: name the router with spec.peerAddress".to_owned());
-    }
     if spec.my_asn == 0 {
         return Err("spec.myASN must be between 1 and 4294967295".to_owned());
     }
@@ -81,7 +92,7 @@ pub(super) fn peer(
     Ok(Peer {
         local_as,
         peer_as: peer_as(spec, local_as)?,
-        address: address("peerAddress", &spec.peer_address)?,
+        location: location(spec)?,
         port: if spec.peer_port == 0 { PORT } else { spec.peer_port },
         source: optional_address("sourceAddress", &spec.source_address)?,
         router_id: match spec.router_id.as_str() {
@@ -126,6 +137,23 @@ fn peer_as(spec: &BgpPeerSpec, local_as: u32) -> Result<PeerSystem, String> {
             "spec.dynamicASN must be internal or external, not {other:?}"
         )),
         _ => Err("only one of spec.peerASN and spec.dynamicASN may be set".to_owned()),
+    }
+}
+
+fn location(spec: &BgpPeerSpec) -> Result<Location, String> {
+    let link = &spec.interface;
+    match (link.is_empty(), spec.peer_address.is_empty()) {
+        (true, true) => Err("either spec.peerAddress or spec.interface must be set".to_owned()),
+        (true, false) => address("peerAddress", &spec.peer_address).map(Location::Address),
+        (false, false) => Err("only one of spec.peerAddress and spec.interface may be set".to_owned()),
+        (false, true) if link.parse::<LinkName>().is_err() => {
+            Err(format!("spec.interface {link:?} is no name of a link"))
+        }
+        (false, true) if spec.ebgp_multi_hop || !spec.source_address.is_empty() => Err(
+            "spec.ebgpMultiHop and spec.sourceAddress must not be set with spec.interface: the router is on the link"
+                .to_owned(),
+        ),
+        (false, true) => Ok(Location::Link(link.clone())),
     }
 }
 

@@ -7,7 +7,7 @@ use bgp::session::PeerSystem;
 use serde_json::{Value, json};
 
 use super::parse::duration;
-use super::{Configuration, Group, Name, Object, Objects, Password};
+use super::{Configuration, Group, Location, Name, Object, Objects, Password};
 
 fn name(name: &str) -> Name {
     (Group::MetalLb, name.to_owned())
@@ -42,6 +42,14 @@ fn reads_peers_with_defaults() {
     assert_eq!((peer.hold_seconds, peer.keepalive), (90, None));
     assert_eq!(peer.connect_retry, Duration::from_secs(120));
     assert!(peer.password.is_none() && !peer.has_graceful_restart);
+}
+
+#[test]
+fn reads_peers_without_address() {
+    let configuration = with_peer(json!({"myASN": 64500, "dynamicASN": "external", "interface": "eth0"}));
+    assert_eq!(configuration.invalid, []);
+    let peer = &configuration.peers[&name("p")];
+    assert_eq!(peer.location, Location::Link("eth0".to_owned()));
 }
 
 #[test]
@@ -82,7 +90,11 @@ fn rejects_invalid_peers_alone() {
         json!({"peerASN": 0}),
         json!({"dynamicASN": "external"}),
         json!({"peerAddress": "router"}),
-        json!({"peerAddress": "", "interface": "eth0"}),
+        json!({"peerAddress": ""}),
+        json!({"interface": "eth0"}),
+        json!({"peerAddress": "", "interface": "eth 0"}),
+        json!({"peerAddress": "", "interface": "eth0", "sourceAddress": "10.0.0.2"}),
+        json!({"peerAddress": "", "interface": "eth0", "ebgpMultiHop": true}),
         json!({"holdTime": "2s"}),
         json!({"keepaliveTime": "91s"}),
         json!({"keepaliveTime": "0s"}),
@@ -105,6 +117,7 @@ fn rejects_invalid_peers_alone() {
         let configuration = with_peer(spec);
         assert!(configuration.peers.is_empty(), "{change}");
         assert_eq!(configuration.invalid.len(), 1, "{change}");
+        assert_eq!(configuration.invalid[0].version(), "v1beta2", "{change}");
     }
 }
 
@@ -136,6 +149,7 @@ fn reads_advertisements_with_aliases() {
         .into();
     assert_eq!(advertisement.communities, expected);
     assert_eq!(configuration.invalid.len(), 2);
+    assert_eq!(configuration.invalid[0].version(), "v1beta1");
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub(super) struct AnnouncedService {
 /// A Node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct KnownNode {
+    pub(super) uid: String,
     pub(super) labels: Labels,
     pub(super) is_cordoned: bool,
     /// True if the Node accepts external traffic and reports no failure.
@@ -146,6 +147,7 @@ impl Cluster {
         });
         let addresses = node.status.addresses.iter();
         let known = KnownNode {
+            uid: node.metadata.uid.clone(),
             labels: node.metadata.labels.clone(),
             is_cordoned: node.spec.unschedulable,
             is_eligible: takes_traffic(node, self.ignores_exclude_label) && !is_failed,
@@ -228,6 +230,14 @@ impl Cluster {
         self.nodes
             .get(node)
             .map(|node| node.addresses.clone())
+            .unwrap_or_default()
+    }
+
+    /// Returns the UID of a Node; empty for an unknown one.
+    pub(crate) fn uid_of(&self, node: &str) -> String {
+        self.nodes
+            .get(node)
+            .map(|node| node.uid.clone())
             .unwrap_or_default()
     }
 

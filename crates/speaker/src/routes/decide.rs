@@ -48,6 +48,8 @@ pub(crate) struct NodeRoutes {
     pub(crate) peers: BTreeMap<Name, Routes>,
     /// UIDs of the Services with announced addresses.
     pub(crate) services: BTreeMap<ObjectKey, String>,
+    /// Names of the peers of each of these Services.
+    pub(crate) service_peers: BTreeMap<ObjectKey, BTreeSet<String>>,
     /// Routes with too many communities, which were left out.
     pub(crate) excess_communities: usize,
 }
@@ -131,6 +133,8 @@ impl Decision<'_> {
                 let route = Arc::make_mut(peer_routes.entry(prefix).or_default());
                 routes.excess_communities += usize::from(!extend(route, advertisement, self.drain));
                 routes.services.insert(key.clone(), service.uid.clone());
+                let peers = routes.service_peers.entry(key.clone()).or_default();
+                peers.insert(name.1.clone());
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use api::object::{AddressPoolSpec, EndpointSlice, Node, Service};
+use api::object::{AddressPoolSpec, EndpointSlice, Node, ObjectKey, Service};
 use bgp::community::Community;
 use serde_json::{Value, json};
 
@@ -167,6 +167,16 @@ fn advertisements_select_pools_peers_nodes_and_services() {
     }
     world.objects.advertisements.clear();
     assert!(world.prefixes("n1", "r1").is_empty());
+}
+
+#[test]
+fn services_have_the_peers_of_their_routes() {
+    let mut world = World::new();
+    world.advertise(json!({"peers": ["r1"], "serviceSelectors": [{"matchLabels": {"app": "a"}}]}));
+    let routes = world.decide("n1", Drain::None);
+    let peers: Vec<_> = routes.service_peers.into_iter().collect();
+    let expected = (ObjectKey::new("default", "a"), BTreeSet::from(["r1".to_owned()]));
+    assert_eq!(peers, [expected]);
 }
 
 #[test]

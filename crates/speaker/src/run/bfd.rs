@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use bgp::bfd::{Packet, Session, Settings, State};
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token, Waker};
-use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::sync::watch;
 
+use super::sockets::ttl_filter;
 use crate::configuration::{BfdProfile, Name, Peer};
 
 /// Port of peers on the same link (RFC 5881).
@@ -38,7 +39,8 @@ const WAKE: Token = Token(4);
 /// Settings of the session with one peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BfdSettings {
-    address: IpAddr,
+    /// Address of the peer; link-local ones have the index of their link.
+    remote: SocketAddr,
     source: Option<IpAddr>,
     vrf: Option<String>,
     is_routed: bool,
@@ -47,15 +49,28 @@ pub(super) struct BfdSettings {
 }
 
 impl BfdSettings {
-    pub(super) fn of(peer: &Peer, profile: &BfdProfile) -> Self {
+    /// Returns the settings of a session. The port of `remote` has no effect.
+    pub(super) fn of(peer: &Peer, profile: &BfdProfile, mut remote: SocketAddr) -> Self {
+        remote.set_port(if peer.is_multi_hop { ROUTED_PORT } else { LINK_PORT });
         Self {
-            address: peer.address,
+            remote,
             source: peer.source,
             vrf: peer.vrf.clone(),
             is_routed: peer.is_multi_hop,
             minimum_ttl: profile.minimum_ttl,
             timers: profile.settings,
         }
+    }
+
+    /// Returns true if a packet is from the peer.
+    fn is_of(&self, source: SocketAddr) -> bool {
+        let is_on_link = match (self.remote, source) {
+            (SocketAddr::V6(remote), SocketAddr::V6(source)) => {
+                remote.scope_id() == 0 || remote.scope_id() == source.scope_id()
+            }
+            _ => true,
+        };
+        is_on_link && self.remote.ip() == source.ip()
     }
 }
 
@@ -352,7 +367,7 @@ impl Worker {
             let running = self.sessions.values_mut().find(|running| {
                 let is_known = packet.your_discriminator == 0
                     || packet.your_discriminator == running.session.discriminator();
-                is_known && running.settings.address == source.ip() && running.settings.is_routed == is_routed
+                is_known && running.settings.is_of(source) && running.settings.is_routed == is_routed
             });
             if let Some(running) = running {
                 running.session.received(now, &packet);
@@ -397,25 +412,17 @@ impl Worker {
 impl Running {
     /// Sends a packet. A failure counts as a lost packet.
     fn send(&self, packet: &Packet) {
-        let port = if self.settings.is_routed {
-            ROUTED_PORT
-        } else {
-            LINK_PORT
-        };
-        if let Err(error) = self
-            .socket
-            .send_to(&packet.encode(), (self.settings.address, port))
-        {
-            tracing::trace!(peer = %self.settings.address, %error, "BFD packet not sent");
+        if let Err(error) = self.socket.send_to(&packet.encode(), self.settings.remote) {
+            tracing::trace!(peer = %self.settings.remote, %error, "BFD packet not sent");
         }
     }
 }
 
 /// Opens a socket with a source port of BFD.
 fn sending_socket(settings: &BfdSettings) -> io::Result<std::net::UdpSocket> {
-    let source = settings.source.unwrap_or(match settings.address {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    let source = settings.source.unwrap_or(match settings.remote {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     });
     let domain = Domain::for_address(SocketAddr::new(source, 0));
     let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
@@ -435,19 +442,6 @@ fn sending_socket(settings: &BfdSettings) -> io::Result<std::net::UdpSocket> {
         }
     }
     Err(io::ErrorKind::AddrInUse.into())
-}
-
-/// Returns the filter of a socket that drops packets with a lower TTL.
-fn ttl_filter(address: SocketAddr, ttl: u8) -> [SockFilter; 4] {
-    // Loads the TTL from the IP header (`SKF_NET_OFF`), and accepts the packet if it is high enough.
-    let ttl_offset: u32 = if address.is_ipv4() { 8 } else { 7 };
-    let network_header = libc::SKF_NET_OFF.cast_unsigned();
-    [
-        SockFilter::new(0x30, 0, 0, network_header.wrapping_add(ttl_offset)),
-        SockFilter::new(0x35, 0, 1, ttl.into()),
-        SockFilter::new(0x06, 0, 0, u32::MAX),
-        SockFilter::new(0x06, 0, 0, 0),
-    ]
 }
 
 /// Opens a listening socket that drops packets with a lower TTL.

@@ -52,7 +52,7 @@ impl Reports {
 pub(super) async fn connect(options: SocketOptions, mut outgoing: mpsc::Receiver<Vec<u8>>, reports: Reports) {
     let opened = async {
         let stream = sockets::connect(&options).await?;
-        let local = sockets::local_addresses(stream.local_addr()?.ip())?;
+        let local = sockets::local_addresses(stream.local_addr()?.ip(), &options)?;
         io::Result::Ok((stream, local))
     };
     let opened = tokio::select! {

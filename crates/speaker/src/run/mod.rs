@@ -5,6 +5,7 @@ mod connection;
 mod inputs;
 mod listeners;
 mod passwords;
+mod router_discovery;
 mod session;
 mod sockets;
 mod speaker;
@@ -32,7 +33,8 @@ pub struct Settings {
     pub metallb_namespace: Option<String>,
     /// Announce from nodes with the label `node.kubernetes.io/exclude-from-external-load-balancers` (LBM-18).
     pub ignores_exclude_label: bool,
-    /// Addresses that the edge of this process serves; `None` without an edge.
+    /// Addresses that the edge of this process serves; `None` without an edge. A closed channel with addresses means that
+    /// the edge of a successor process serves them.
     pub served: Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>,
 }
 

@@ -110,6 +110,10 @@ impl Session {
     /// bound the connection; the same address in another VRF is another peer.
     pub(super) fn is_of(&self, address: IpAddr, device: Option<&str>) -> bool {
         let socket = &self.settings.socket;
+        if let Some(link) = &socket.link {
+            // The kernel binds a connection between link-local addresses to its link.
+            return device == Some(link.as_str()) && socket.remote.ip() == address;
+        }
         let is_in_vrf = socket.vrf.as_deref().is_none_or(|vrf| device == Some(vrf));
         is_in_vrf && socket.remote.ip() == address
     }
@@ -195,7 +199,7 @@ impl Task {
     fn accept(&mut self, stream: TcpStream) {
         let prepared = stream
             .local_addr()
-            .and_then(|local| sockets::local_addresses(local.ip()))
+            .and_then(|local| sockets::local_addresses(local.ip(), &self.socket))
             .and_then(|local| sockets::prepare_accepted(&stream, &self.socket).map(|()| local));
         let local = match prepared {
             Ok(local) => local,

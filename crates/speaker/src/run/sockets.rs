@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 
 use bgp::session::LocalAddresses;
 use netlink::route::{Address, Connection};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// TTL of packets to peers on other links, and of all packets with GTSM.
@@ -24,6 +24,8 @@ const ADDRESS_BYTES: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SocketOptions {
     pub(crate) remote: SocketAddr,
+    /// Link of a peer whose address was discovered.
+    pub(crate) link: Option<String>,
     pub(crate) source: Option<IpAddr>,
     pub(crate) vrf: Option<String>,
     pub(crate) ttl: Ttl,
@@ -199,7 +201,15 @@ fn set_key(socket: &impl AsRawFd, peer: IpAddr, key: &[u8]) -> io::Result<()> {
 }
 
 /// Sets a socket option whose value is a plain structure of the kernel.
-fn set_option<T>(socket: libc::c_int, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+///
+/// # Errors
+/// The kernel denies the option.
+pub(crate) fn set_option<T>(
+    socket: libc::c_int,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
     let length = libc::socklen_t::try_from(mem::size_of::<T>()).unwrap_or(0);
     // SAFETY: `value` is valid for `length` bytes for the time of the call, and the kernel only reads it. The caller
     // holds the socket open.
@@ -211,11 +221,31 @@ fn set_option<T>(socket: libc::c_int, level: libc::c_int, name: libc::c_int, val
     }
 }
 
-/// Returns the addresses of the link of a connection, for next hops. The address of the connection comes first.
+/// Returns the filter of a socket that drops packets with a lower TTL or hop limit. Only the family of the address counts.
+pub(crate) fn ttl_filter(address: SocketAddr, ttl: u8) -> [SockFilter; 4] {
+    // Loads the TTL from the IP header (`SKF_NET_OFF`), and accepts the packet if it is high enough.
+    let ttl_offset: u32 = if address.is_ipv4() { 8 } else { 7 };
+    let network_header = libc::SKF_NET_OFF.cast_unsigned();
+    [
+        SockFilter::new(0x30, 0, 0, network_header.wrapping_add(ttl_offset)),
+        SockFilter::new(0x35, 0, 1, ttl.into()),
+        SockFilter::new(0x06, 0, 0, u32::MAX),
+        SockFilter::new(0x06, 0, 0, 0),
+    ]
+}
+
+/// Returns the addresses of the link of a connection, for next hops. The address of the connection comes first. A peer whose
+/// address was discovered shares no other address with this node.
 ///
 /// # Errors
 /// The kernel does not report its addresses.
-pub(crate) fn local_addresses(local: IpAddr) -> io::Result<LocalAddresses> {
+pub(crate) fn local_addresses(local: IpAddr, options: &SocketOptions) -> io::Result<LocalAddresses> {
+    if let (IpAddr::V6(address), Some(_)) = (local, &options.link) {
+        return Ok(LocalAddresses {
+            link_local: Some(address),
+            ..LocalAddresses::default()
+        });
+    }
     let addresses = Connection::open()
         .and_then(|mut connection| connection.addresses())
         .map_err(|error| io::Error::other(error.to_string()))?;

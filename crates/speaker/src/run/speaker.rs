@@ -20,10 +20,12 @@ use super::bfd::{Bfd, BfdSettings};
 use super::inputs::Inputs;
 use super::listeners::Listeners;
 use super::passwords::Passwords;
+use super::router_discovery::RouterDiscovery;
 use super::session::{Session, SessionSettings};
 use super::sockets::{self, Key, SocketOptions, Ttl};
 use super::{Settings, SpeakError};
-use crate::configuration::{Configuration, Invalid, Name, Peer};
+use crate::configuration::{Configuration, Group, Invalid, Location, Name, Peer};
+use crate::metallb_status::{self, StatusWriter};
 use crate::report::{Metrics, Reported, ReportedPeer, SessionReport};
 use crate::routes::{Drain, NodeRoutes};
 
@@ -40,6 +42,7 @@ pub(super) struct Speaker {
     listeners: Listeners,
     passwords: Passwords,
     bfd: Bfd,
+    routers: RouterDiscovery,
     configuration: Configuration,
     sessions: BTreeMap<Name, Session>,
     reports: BTreeMap<Name, Arc<SessionReport>>,
@@ -48,6 +51,8 @@ pub(super) struct Speaker {
     cordoned_since: Option<Instant>,
     events: EventQueue,
     metrics: Arc<Metrics>,
+    /// Writer of the status objects of MetalLB; `None` without its namespace.
+    status_writer: Option<StatusWriter>,
     /// Services whose announcement was reported.
     announced: BTreeSet<ObjectKey>,
     reported_faults: Vec<Invalid>,
@@ -69,10 +74,15 @@ impl Speaker {
         );
         Ok(Self {
             inputs: Inputs::start(&client, &settings),
-            passwords: Passwords::new(client),
+            passwords: Passwords::new(client.clone()),
+            status_writer: settings
+                .metallb_namespace
+                .as_deref()
+                .map(|namespace| StatusWriter::start(client, namespace)),
             start: Instant::now(),
             listeners,
             bfd: Bfd::new(),
+            routers: RouterDiscovery::new(),
             configuration: Configuration::default(),
             sessions: BTreeMap::new(),
             reports: BTreeMap::new(),
@@ -97,6 +107,7 @@ impl Speaker {
                 return;
             }
             () = self.passwords.changed() => {}
+            () = self.routers.changed() => {}
             () = served_changed(&mut self.settings.served) => {}
             change = self.bfd.changed() => {
                 self.metrics.set_bfd(&display(&change.peer), change.is_up);
@@ -131,9 +142,10 @@ impl Speaker {
     }
 
     /// Ends all sessions for a successor process. Peers with graceful restart keep the routes, so those of the edge, which
-    /// ends with this process, are withdrawn before.
+    /// ends with this process, are withdrawn before, unless the edge of the successor serves them.
     pub(super) async fn stop(&mut self) {
-        if self.settings.served.is_some() {
+        let served = self.settings.served.as_ref();
+        if served.is_some_and(|served| !is_handed_over(served)) {
             let drain = self.drain();
             self.set_routes(&self.decide(drain, &BTreeSet::new()));
         }
@@ -157,6 +169,7 @@ impl Speaker {
             .as_ref()
             .map(|served| Arc::clone(&served.borrow()));
         let routes = self.decide(drain, &served.unwrap_or_default());
+        self.routers.set_links(&self.links(&routes));
         let mut faults = BTreeMap::new();
         let wanted = self.wanted(&routes, &mut faults);
         self.update_sessions(wanted).await;
@@ -194,6 +207,29 @@ impl Speaker {
         Drain::at(since, self.start.elapsed())
     }
 
+    /// Links of the peers of this node without a configured address.
+    fn links(&self, routes: &NodeRoutes) -> BTreeSet<String> {
+        let peers = routes.peers.keys();
+        let locations = peers.filter_map(|name| match &self.configuration.peers.get(name)?.location {
+            Location::Link(link) => Some(link.clone()),
+            Location::Address(_) => None,
+        });
+        locations.collect()
+    }
+
+    /// Returns the address of a peer, or the reason why it is unknown.
+    fn remote(&self, peer: &Peer) -> Result<SocketAddr, String> {
+        match &peer.location {
+            Location::Address(address) => Ok(SocketAddr::new(*address, peer.port)),
+            Location::Link(link) => {
+                let router = self.routers.router(link);
+                let router = router
+                    .ok_or_else(|| format!("no router advertisement has arrived on the link {link} yet"))?;
+                Ok(router.port(peer.port))
+            }
+        }
+    }
+
     /// Settings of the sessions of this node, and the faults of peers without one.
     fn wanted(
         &self,
@@ -223,24 +259,31 @@ impl Speaker {
                     continue;
                 }
             };
+            let remote = match self.remote(peer) {
+                Ok(remote) => remote,
+                Err(fault) => {
+                    faults.insert(name.clone(), fault);
+                    continue;
+                }
+            };
             // An incoming connection and a key of TCP MD5 belong to an address, whatever the port.
-            if !remotes.insert((peer.address, peer.vrf.clone())) {
+            if !remotes.insert((peer.location.clone(), peer.vrf.clone())) {
                 faults.insert(name.clone(), "another BGPPeer has the same address".to_owned());
                 continue;
             }
-            let settings = self.session_settings(peer, key);
-            let bfd = peer.bfd.map(|profile| BfdSettings::of(peer, &profile));
+            let settings = self.session_settings(peer, remote, key);
+            let bfd = peer.bfd.map(|profile| BfdSettings::of(peer, &profile, remote));
             wanted.insert(name.clone(), (settings, bfd));
         }
         wanted
     }
 
-    fn session_settings(&self, peer: &Peer, key: Option<Key>) -> SessionSettings {
+    fn session_settings(&self, peer: &Peer, remote: SocketAddr, key: Option<Key>) -> SessionSettings {
         let addresses = self.inputs.cluster.addresses_of(&self.settings.node_name);
-        let families = if peer.is_dual_stack {
-            Family::ALL.to_vec()
-        } else {
-            vec![Family::of_address(&peer.address)]
+        let (families, link) = match &peer.location {
+            Location::Link(link) => (Family::ALL.to_vec(), Some(link.clone())),
+            Location::Address(_) if peer.is_dual_stack => (Family::ALL.to_vec(), None),
+            Location::Address(address) => (vec![Family::of_address(address)], None),
         };
         let is_internal =
             matches!(peer.peer_as, PeerSystem::Internal) || peer.peer_as == PeerSystem::Number(peer.local_as);
@@ -259,7 +302,8 @@ impl Speaker {
                 restart_seconds: peer.has_graceful_restart.then_some(RESTART_SECONDS),
             },
             socket: SocketOptions {
-                remote: SocketAddr::new(peer.address, peer.port),
+                remote,
+                link,
                 source: peer.source,
                 vrf: peer.vrf.clone(),
                 ttl: match (peer.has_ttl_security, is_internal || peer.is_multi_hop) {
@@ -346,7 +390,7 @@ impl Speaker {
             };
             let session = self.reports.get(name).map(Arc::clone).unwrap_or_default();
             let entry = ReportedPeer {
-                address: peer.address,
+                address: peer.location.to_string(),
                 vrf: peer.vrf.clone(),
                 bfd: peer.bfd.is_some().then(|| self.bfd.is_up(name)),
                 fault: faults.get(name).cloned(),
@@ -355,7 +399,41 @@ impl Speaker {
             reported.peers.insert(display(name), entry);
         }
         self.metrics.set(reported);
+        self.write_status(routes);
         self.record_events(routes);
+    }
+
+    /// Reports to MetalLB's status objects.
+    fn write_status(&self, routes: &NodeRoutes) {
+        let Some(writer) = &self.status_writer else {
+            return;
+        };
+        let invalid = self.configuration.invalid.iter();
+        writer.set(metallb_status::Reported {
+            node: self.settings.node_name.clone(),
+            node_uid: self.inputs.cluster.uid_of(&self.settings.node_name),
+            services: routes.service_peers.clone(),
+            faults: invalid
+                .filter(|invalid| invalid.name.0 == Group::MetalLb)
+                .map(ToString::to_string)
+                .collect(),
+        });
+    }
+
+    fn reference(&self, invalid: &Invalid) -> ObjectReference {
+        let (group, name) = &invalid.name;
+        let namespace = match group {
+            Group::Portolan => None,
+            Group::MetalLb => self.settings.metallb_namespace.clone(),
+        };
+        ObjectReference {
+            api_version: format!("{group}/{}", invalid.version()),
+            kind: invalid.kind.to_owned(),
+            namespace: namespace.unwrap_or_default(),
+            name: name.clone(),
+            uid: invalid.uid.clone(),
+            ..ObjectReference::default()
+        }
     }
 
     fn record_events(&mut self, routes: &NodeRoutes) {
@@ -376,6 +454,11 @@ impl Speaker {
         for invalid in &self.configuration.invalid {
             if !self.reported_faults.contains(invalid) {
                 tracing::error!(error = %invalid, "BGP object ignored");
+                self.events.record(Notice {
+                    component: COMPONENT,
+                    regarding: self.reference(invalid),
+                    events: vec![EventText::warning("Invalid", invalid.reason.clone())],
+                });
             }
         }
         self.reported_faults.clone_from(&self.configuration.invalid);
@@ -408,6 +491,11 @@ async fn served_changed(served: &mut Option<watch::Receiver<Arc<BTreeSet<IpAddr>
         return;
     }
     std::future::pending().await
+}
+
+/// Returns true if the edge has ended and left its addresses to a successor process.
+fn is_handed_over(served: &watch::Receiver<Arc<BTreeSet<IpAddr>>>) -> bool {
+    served.has_changed().is_err() && !served.borrow().is_empty()
 }
 
 async fn wait_until(time: Option<Instant>) {

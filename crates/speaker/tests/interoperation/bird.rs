@@ -1,33 +1,24 @@
 //! BIRD as the router of the cluster.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use testbed::{Cluster, Member};
 
-/// Timeout of every wait; only a failing test reaches it.
-const TIMEOUT: Duration = Duration::from_secs(40);
-
-/// Pause between two queries.
-const QUERY_PERIOD: Duration = Duration::from_millis(50);
+use crate::router::{self, Process, Router, TIMEOUT};
 
 /// A running BIRD in the namespace of the client outside of the cluster.
 pub struct Bird {
-    process: Child,
+    _process: Process,
     socket: PathBuf,
 }
 
 impl Bird {
-    /// Returns true if BIRD is installed.
-    pub fn is_installed() -> bool {
-        let found = Command::new("bird")
-            .arg("--version")
-            .stderr(Stdio::null())
-            .stdout(Stdio::null())
-            .status();
-        found.is_ok_and(|status| status.success())
+    /// Skips the test in a namespace without BIRD.
+    pub fn require() {
+        if !router::is_installed("bird") {
+            testbed::skip_inside("BIRD is not installed");
+        }
     }
 
     /// Starts BIRD with protocols of BGP.
@@ -41,49 +32,26 @@ impl Bird {
         command.arg("-f").arg("-c").arg(&file).arg("-s").arg(&socket);
         command.arg("-P").arg(directory.join("bird.pid"));
         command.stderr(Stdio::null()).stdout(Stdio::null());
-        let process = outside.spawn(&mut command).expect("BIRD");
-        let bird = Self { process, socket };
+        let process = Process(outside.spawn(&mut command).expect("BIRD"));
+        let bird = Self {
+            _process: process,
+            socket,
+        };
         testbed::until("BIRD responds", TIMEOUT, || {
             Some(()).filter(|()| bird.query("show status").contains("up and running"))
         });
         bird
     }
 
-    /// Returns the response to a command.
-    pub fn query(&self, command: &str) -> String {
-        let output = Command::new("birdc")
-            .arg("-s")
-            .arg(&self.socket)
-            .args(command.split(' '))
-            .output();
-        String::from_utf8_lossy(&output.expect("birdc").stdout).into_owned()
-    }
-
-    /// Waits until the response to a command satisfies a condition, and returns it.
-    pub fn wait(&self, command: &str, is_expected: impl Fn(&str) -> bool) -> String {
-        let end = Instant::now() + TIMEOUT;
-        loop {
-            let response = self.query(command);
-            if is_expected(&response) {
-                return response;
-            }
-            assert!(Instant::now() < end, "{command}: {response}");
-            thread::sleep(QUERY_PERIOD);
-        }
-    }
-
     /// Waits for an established session.
     pub fn wait_established(&self, protocol: &str) {
-        self.wait(&format!("show protocols {protocol}"), |text| {
-            text.contains("Established")
-        });
+        self.wait_for(&format!("show protocols {protocol}"), "Established");
     }
 }
 
-impl Drop for Bird {
-    fn drop(&mut self) {
-        // A process that has ended already is no fault of the test.
-        self.process.kill().unwrap_or_default();
-        self.process.wait().map(|_| ()).unwrap_or_default();
+impl Router for Bird {
+    fn query(&self, command: &str) -> String {
+        let mut birdc = Command::new("birdc");
+        router::output(birdc.arg("-s").arg(&self.socket).args(command.split(' ')))
     }
 }

@@ -1,5 +1,6 @@
 //! A cluster with an API server, an assigner, two Nodes, a pool, and speakers.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,13 +12,15 @@ use serde_json::{Value, json};
 use speaker::{Metrics, Settings};
 use tempfile::TempDir;
 use testbed::{Cluster, Topology};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::support::{self, Api, create, create_node, request, runtime, spawn_in};
 
 const GROUP: &str = "/apis/portolan.dev/v1alpha1";
 /// Addresses of the pool.
 pub const ADDRESSES: [&str; 2] = ["192.0.2.10", "fd00:192::10"];
+/// Routes to the addresses.
+pub const ROUTES: [&str; 2] = ["192.0.2.10/32", "fd00:192::10/128"];
 
 /// A cluster with everything but speakers and routers.
 pub struct Fixture {
@@ -87,11 +90,19 @@ impl Fixture {
 
     /// Creates a dual-stack Service with the addresses of the pool, and an endpoint on node-1.
     pub fn create_service(&self) {
-        let service = json!({
+        self.create_service_of_class(None);
+    }
+
+    /// Creates the Service with a `loadBalancerClass`.
+    pub fn create_service_of_class(&self, class: Option<&str>) {
+        let mut service = json!({
             "apiVersion": "v1", "kind": "Service",
             "metadata": {"name": "web", "annotations": {"metallb.io/loadBalancerIPs": ADDRESSES.join(",")}},
             "spec": {"type": "LoadBalancer", "ipFamilyPolicy": "RequireDualStack", "ports": [{"port": 80}]},
         });
+        if let Some(class) = class {
+            service["spec"]["loadBalancerClass"] = json!(class);
+        }
         self.create("/api/v1/namespaces/default/services", &service);
         let slice = json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
@@ -103,6 +114,24 @@ impl Fixture {
             "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
             &slice,
         );
+    }
+
+    /// Creates a Secret with the password of the router, and returns the field of a BGPPeer that names it.
+    pub fn create_password(&self, password: &str) -> Value {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/basic-auth",
+            "metadata": {"name": "router"}, "stringData": {"password": password},
+        });
+        self.create("/api/v1/namespaces/kube-system/secrets", &secret);
+        json!({"name": "router"})
+    }
+
+    /// Advertises all pools with a community that has an alias, and with a large community.
+    pub fn advertise_with_communities(&self) {
+        let communities = json!({"communities": [{"name": "ours", "value": "64512:7"}]});
+        self.create_own("communities", "Community", "c", communities);
+        let advertisement = json!({"communities": ["ours", "large:64512:1:2"]});
+        self.create_own("bgpadvertisements", "BGPAdvertisement", "all", advertisement);
     }
 
     /// Changes an object.
@@ -124,6 +153,11 @@ impl Fixture {
 
     /// Starts the speaker of node-1.
     pub fn start_speaker(&self) -> Speaker {
+        self.start_speaker_with(None)
+    }
+
+    /// Starts the speaker of node-1 with the addresses that an edge serves.
+    pub fn start_speaker_with(&self, served: Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>) -> Speaker {
         let metrics = Arc::<Metrics>::default();
         let (end, ended) = oneshot::channel();
         let (kill, killed) = channel();
@@ -133,7 +167,7 @@ impl Fixture {
             port: 179,
             metallb_namespace: Some("metallb-system".to_owned()),
             ignores_exclude_label: false,
-            served: None,
+            served,
         };
         let reports = Arc::clone(&metrics);
         let thread = spawn_in(&self.cluster, "node-1", move || {

@@ -1,7 +1,12 @@
-//! Sessions with BIRD in a network of namespaces, with an API server and an assigner.
+//! Sessions with BIRD, FRR and GoBGP in a network of namespaces, with an API server and an assigner.
 
 mod bird;
+mod bird_sessions;
 mod fixture;
-mod sessions;
+mod frr;
+mod frr_sessions;
+mod gobgp;
+mod gobgp_sessions;
+mod router;
 #[path = "../../../balancer/tests/support/mod.rs"]
 mod support;

@@ -73,3 +73,15 @@ fn ignores_waiting_candidates_with_stale_requests() {
     );
     assert_eq!(votes.holder(address()), None);
 }
+
+#[test]
+fn leases_of_others_end_with_the_latest() {
+    let (own, a, b) = (process("own", 1), process("a", 1), process("b", 1));
+    let mut votes = VoteLedger::default();
+    assert_eq!(votes.granted_until(&own), Time::ZERO);
+    votes.renew(&own, Time::MAX);
+    assert_eq!(votes.granted_until(&own), Time::ZERO);
+    votes.renew(&a, at(700));
+    votes.renew(&b, at(900));
+    assert_eq!(votes.granted_until(&own), at(900));
+}

@@ -93,6 +93,8 @@ struct EdgeServer {
     edge: EdgeInstance,
     fault_events: FaultEvents,
     report: ReportWriter,
+    /// A successor on this node serves the addresses.
+    is_handed_over: bool,
 }
 
 impl EdgeServer {
@@ -111,6 +113,7 @@ impl EdgeServer {
             edge: EdgeInstance::new(zone, settings.sticky_secrets.clone().unwrap_or_default()),
             fault_events: FaultEvents::new(client.clone()),
             report: ReportWriter::new(client.clone(), settings.node_name.clone()),
+            is_handed_over: false,
             settings,
         };
         if this.settings.sticky_secrets.is_some() {
@@ -271,6 +274,7 @@ impl EdgeServer {
     /// Drains connections. Before that, other nodes take the addresses over, so that no client is refused.
     /// After a hand-over to a successor on this node, the addresses stay.
     async fn shut_down(mut self, is_handed_over: bool) {
+        self.is_handed_over = is_handed_over;
         if !is_handed_over && let Some(owned) = &mut self.settings.owned {
             let released = owned.wait_for(|owned| owned.as_ref().is_none_or(Addresses::is_empty));
             if tokio::time::timeout(HAND_OVER_TIMEOUT, released).await.is_err() {
@@ -285,9 +289,11 @@ impl EdgeServer {
 }
 
 impl Drop for EdgeServer {
-    /// Withdraws all addresses from the announcer.
+    /// Withdraws all addresses from announcer and speaker. After a hand-over, they stay with the successor.
     fn drop(&mut self) {
-        self.settings.served.send_replace(Arc::default());
+        if !self.is_handed_over {
+            self.settings.served.send_replace(Arc::default());
+        }
     }
 }
 

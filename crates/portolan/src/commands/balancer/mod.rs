@@ -9,13 +9,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use announcer::{AnnounceError, LinkSelection, Metrics};
+use announcer::{LinkSelection, Metrics};
 use api::address_pool::LinkPattern;
 use balancer::assigner::CONCURRENT_SERVICE_SYNCS;
 use balancer::{Options, serving};
 use clap::{ArgAction, Args, Subcommand};
 use client::Client;
 use client::election::Settings;
+use speaker::SpeakError;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -29,8 +30,7 @@ use crate::flags::values::{OptionalAddress, host_name, optional_address};
 use crate::leadership::{self, Shutdown};
 use crate::{output, runtime, shutdown};
 
-/// Time between two attempts to bind the probe port while a predecessor process holds it. On a single node no process
-/// announces the addresses meanwhile.
+/// Time between two attempts to bind the BGP port while a predecessor process has it.
 const BIND_RETRY_PERIOD: Duration = Duration::from_millis(100);
 
 /// Flags of `portolan balancer`.
@@ -105,11 +105,19 @@ struct AnnouncerFlags {
     interfaces: Vec<LinkPattern>,
 }
 
+/// Flags of `portolan balancer crd`.
+#[derive(Debug, Args)]
+struct CrdFlags {
+    /// Print those of the status objects that the BGP speaker writes instead, for a MetalLB that does not define them
+    #[arg(long)]
+    metallb_status: bool,
+}
+
 /// Subcommands of `portolan balancer`.
 #[derive(Debug, Subcommand)]
 enum BalancerCommand {
     /// Print the CustomResourceDefinition of AddressPools, for other API servers
-    Crd,
+    Crd(CrdFlags),
     /// Show assigned addresses, announcing nodes, the edge of this node, and problems
     Status(status::Flags),
 }
@@ -121,8 +129,12 @@ enum BalancerCommand {
 /// An error if flags contradict each other or a component fails.
 pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     match &flags.command {
-        Some(BalancerCommand::Crd) => {
-            output::print(balancer::crd::MANIFEST);
+        Some(BalancerCommand::Crd(flags)) => {
+            output::print(if flags.metallb_status {
+                balancer::crd::METALLB_STATUS_MANIFEST
+            } else {
+                balancer::crd::MANIFEST
+            });
             return Ok(ExitCode::SUCCESS);
         }
         Some(BalancerCommand::Status(flags)) => return status::run(flags),
@@ -211,6 +223,7 @@ impl Flags {
                 node_name: node_name.clone(),
                 node_ip: self.announcer.node_ip,
                 port: self.announcer.probe_port,
+                waits_for_port: self.edge.edge && self.edge.has_handover(),
                 links: LinkSelection {
                     names: self.announcer.interfaces.clone(),
                 },
@@ -219,13 +232,9 @@ impl Flags {
                 served: self.edge.edge.then_some(served_addresses),
             };
             endpoints.announcer = Some(Arc::clone(&announcer));
-            components.spawn(announce(
-                client.clone(),
-                settings,
-                Arc::clone(&announcer),
-                self.edge.edge && self.edge.has_handover(),
-                shutdown.clone(),
-            ));
+            let (client, metrics) = (client.clone(), Arc::clone(&announcer));
+            let shutdown = shutdown::requested(shutdown.clone());
+            components.spawn(async move { Ok(announcer::run(client, settings, metrics, shutdown).await?) });
         }
         if self.bgp.bgp {
             let settings = self.bgp.settings(
@@ -236,8 +245,13 @@ impl Flags {
             );
             let metrics = Arc::<speaker::Metrics>::default();
             endpoints.speaker = Some(Arc::clone(&metrics));
-            let (client, shutdown) = (client.clone(), shutdown::requested(shutdown.clone()));
-            components.spawn(async move { Ok(speaker::run(client, settings, metrics, shutdown).await?) });
+            components.spawn(speak(
+                client.clone(),
+                settings,
+                metrics,
+                self.edge.edge && self.edge.has_handover(),
+                shutdown.clone(),
+            ));
         }
         if self.edge.edge {
             let settings = self.edge.settings(node_name, &announcer, served)?;
@@ -273,27 +287,27 @@ async fn assign(
     Ok(())
 }
 
-/// Announces addresses. With `waits_for_port`, a predecessor process may still hold the probe port.
-async fn announce(
+/// Announces addresses by BGP. With `waits_for_port`, a predecessor process may still have the sessions.
+async fn speak(
     client: Client,
-    settings: announcer::Settings,
-    metrics: Arc<Metrics>,
+    settings: speaker::Settings,
+    metrics: Arc<speaker::Metrics>,
     waits_for_port: bool,
     shutdown: watch::Receiver<bool>,
 ) -> Result<(), CommandError> {
     let mut is_logged = false;
     loop {
         let until_shutdown = shutdown::requested(shutdown.clone());
-        let announcing = announcer::run(
+        let speaking = speaker::run(
             client.clone(),
             settings.clone(),
             Arc::clone(&metrics),
             until_shutdown,
         );
-        match announcing.await {
-            Err(error @ AnnounceError::Listen { .. }) if waits_for_port && !*shutdown.borrow() => {
+        match speaking.await {
+            Err(error @ SpeakError::Listen { .. }) if waits_for_port && !*shutdown.borrow() => {
                 if !std::mem::replace(&mut is_logged, true) {
-                    tracing::info!(%error, "probe port in use; retrying");
+                    tracing::info!(%error, "BGP port in use; retrying");
                 }
                 tokio::time::sleep(BIND_RETRY_PERIOD).await;
             }

@@ -116,6 +116,13 @@ fn announcer(settings: &Settings) -> Vec<Value> {
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["portolan-announcer"], "verbs": ["get", "list", "update", "watch"]},
     ]);
+    let mut words = vec!["--assign=false", "--announce", "--node-name=$(NODE_NAME)"];
+    let mut capabilities = vec!["NET_ADMIN", "NET_RAW"];
+    if settings.speaks_bgp {
+        words.push("--bgp");
+        // Routers connect to port 179.
+        capabilities.push("NET_BIND_SERVICE");
+    }
     let pod = json!({
         "dnsPolicy": "Default",
         "securityContext": root_pod(),
@@ -124,11 +131,11 @@ fn announcer(settings: &Settings) -> Vec<Value> {
             "image": settings.image,
             "imagePullPolicy": settings.pull_policy,
             "command": ["portolan", "balancer"],
-            "args": arguments(settings, &["--assign=false", "--announce", "--node-name=$(NODE_NAME)"]),
+            "args": arguments(settings, &words),
             "env": [node_name()],
             "envFrom": env_from(),
             "ports": [metrics_port(METRICS_PORT)],
-            "securityContext": container_with(&["NET_ADMIN", "NET_RAW"]),
+            "securityContext": container_with(&capabilities),
             "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}},
             "livenessProbe": http_probe(Some(LOOPBACK), HEALTH_PATH, METRICS_PORT),
             "readinessProbe": readiness_probe(Some(LOOPBACK), HEALTH_PATH, METRICS_PORT),
@@ -138,9 +145,17 @@ fn announcer(settings: &Settings) -> Vec<Value> {
     objects.extend(component.cluster_rights(&rules));
     objects.extend(component.rights_in(SYSTEM_NAMESPACE, &system_rules));
     if settings.replaces(Predecessor::Metallb) {
-        let rules = json!([
-            {"apiGroups": ["metallb.io"], "resources": ["ipaddresspools", "l2advertisements"], "verbs": ["list", "watch"]},
-        ]);
+        let rules = if settings.speaks_bgp {
+            json!([
+                {"apiGroups": ["metallb.io"], "resources": ["bfdprofiles", "bgpadvertisements", "bgppeers", "communities", "ipaddresspools", "l2advertisements"], "verbs": ["list", "watch"]},
+                {"apiGroups": ["metallb.io"], "resources": ["configurationstates", "servicebgpstatuses"], "verbs": ["create", "delete", "get", "list"]},
+                {"apiGroups": ["metallb.io"], "resources": ["configurationstates/status", "servicebgpstatuses/status"], "verbs": ["patch"]},
+            ])
+        } else {
+            json!([
+                {"apiGroups": ["metallb.io"], "resources": ["ipaddresspools", "l2advertisements"], "verbs": ["list", "watch"]},
+            ])
+        };
         objects.extend(component.rights_in(balancer::metallb::NAMESPACE, &rules));
     }
     objects.push(component.daemon_set(Some(METRICS_PORT), pod));

@@ -51,6 +51,8 @@ pub struct Flags {
     #[command(flatten)]
     pub dns: DnsFlags,
     #[command(flatten)]
+    pub balancer: BalancerFlags,
+    #[command(flatten)]
     pub pool: PoolFlags,
 }
 
@@ -84,6 +86,15 @@ pub struct DnsFlags {
     /// Resolvers for names outside the zone [default: those in /etc/resolv.conf of the nodes]
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS[:PORT]")]
     pub forward: Vec<String>,
+}
+
+/// Flags of the balancer.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Balancer")]
+pub struct BalancerFlags {
+    /// Announce addresses by BGP, too, as the objects of MetalLB select; with --takeover-from=metallb
+    #[arg(long)]
+    pub bgp: bool,
 }
 
 /// Flags of the first pool of addresses.

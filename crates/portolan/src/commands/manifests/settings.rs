@@ -43,6 +43,8 @@ pub struct Settings {
     pub cluster_dns: Vec<IpAddr>,
     /// Resolvers for names outside of the zone.
     pub forward: Vec<String>,
+    /// Announcers speak BGP, too.
+    pub speaks_bgp: bool,
     /// Blocks of the first pool.
     pub addresses: Vec<String>,
     /// Interfaces of the first pool.
@@ -59,6 +61,11 @@ impl Settings {
         let parts = selected(flags)?;
         check_pool(flags, &parts)?;
         check_cluster_dns(&flags.dns.cluster_dns)?;
+        if flags.balancer.bgp && !flags.takeover_from.contains(&Predecessor::Metallb) {
+            return Err(UsageError::new(
+                "--bgp needs --takeover-from=metallb: routers are BGPPeers of MetalLB in such a cluster",
+            ));
+        }
         let replaces_kube_proxy = flags.takeover_from.contains(&Predecessor::KubeProxy);
         if replaces_kube_proxy && (flags.proxy.proxy_mode.is_some() || !flags.proxy.cluster_cidr.is_empty()) {
             return Err(UsageError::new(
@@ -90,6 +97,7 @@ impl Settings {
             cluster_domain: flags.dns.cluster_domain.clone(),
             cluster_dns: flags.dns.cluster_dns.clone(),
             forward: flags.dns.forward.clone(),
+            speaks_bgp: flags.balancer.bgp,
             addresses: flags.pool.addresses.clone(),
             interfaces: flags.pool.interfaces.clone(),
             parts,

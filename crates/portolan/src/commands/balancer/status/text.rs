@@ -121,7 +121,7 @@ pub fn sessions(bgp: Option<&speaker::Status>) -> String {
         let optional = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         [
             session.peer.clone(),
-            session.address.to_string(),
+            session.address.clone(),
             optional(session.peer_as.map(|number| number.to_string())),
             session.state.clone(),
             optional(session.established_seconds.map(age)),

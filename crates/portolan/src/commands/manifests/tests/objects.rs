@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{SERVER, VARIANTS, find, objects};
+use super::{SERVER, VARIANTS, error, find, objects};
 
 /// Decodes an object as a type of Kubernetes and encodes the result. Fields that the type does not have are lost.
 fn through<T: Serialize + DeserializeOwned>(object: &Value) -> Value {
@@ -224,6 +224,18 @@ fn objects_of_metallb_are_read_in_a_take_over_only() {
         rules.iter().all(|rules| rules.contains("ipaddresspools")),
         "{rules:?}"
     );
+}
+
+#[test]
+fn announcers_speak_bgp_in_a_take_over_from_metallb() {
+    let objects = objects(&["balancer", SERVER, "--takeover-from=metallb", "--bgp"]);
+    let daemon_set = find(&objects, "DaemonSet", "portolan-announcer").to_string();
+    assert!(daemon_set.contains("\"--bgp\"") && daemon_set.contains("NET_BIND_SERVICE"));
+    let mut roles = objects
+        .iter()
+        .filter(|object| object["kind"] == "Role" && object["metadata"]["namespace"] == "metallb-system");
+    assert!(roles.any(|role| role["rules"].to_string().contains("servicebgpstatuses/status")));
+    assert!(error(&["balancer", SERVER, "--bgp"]).contains("--takeover-from=metallb"));
 }
 
 #[test]

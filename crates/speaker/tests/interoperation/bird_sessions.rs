@@ -1,19 +1,19 @@
 //! Sessions and routes as BIRD sees them.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde_json::json;
+use tokio::sync::watch;
 
 use crate::bird::Bird;
 use crate::fixture::{ADDRESSES, Fixture};
+use crate::router::Router as _;
 
 const SHOW_ROUTES: &str = "show route all";
 const GRACEFUL_SHUTDOWN: &str = "(65535,0)";
-
-/// Skips the test in a namespace without BIRD.
-fn require_bird() {
-    if !Bird::is_installed() {
-        testbed::skip_inside("BIRD is not installed");
-    }
-}
 
 fn has_both(routes: &str) -> bool {
     ADDRESSES.iter().all(|address| routes.contains(address))
@@ -26,7 +26,7 @@ fn has_none(routes: &str) -> bool {
 #[test]
 fn bird_learns_both_families_over_one_session_with_md5_and_keeps_them_over_a_restart() {
     testbed::in_namespace(|| {
-        require_bird();
+        Bird::require();
         let fixture = Fixture::start();
         let bird = Bird::start(
             &fixture.cluster,
@@ -36,19 +36,12 @@ fn bird_learns_both_families_over_one_session_with_md5_and_keeps_them_over_a_res
                 ipv4 { import all; export none; }; ipv6 { import all; export none; };
             }",
         );
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/basic-auth",
-            "metadata": {"name": "router"}, "stringData": {"password": "of both"},
-        });
-        fixture.create("/api/v1/namespaces/kube-system/secrets", &secret);
+        let secret = fixture.create_password("of both");
         fixture.create_peer(
             "router",
-            json!({"passwordSecret": {"name": "router"}, "dualStackAddressFamily": true, "enableGracefulRestart": true}),
+            json!({"passwordSecret": secret, "dualStackAddressFamily": true, "enableGracefulRestart": true}),
         );
-        let communities = json!({"communities": [{"name": "ours", "value": "64512:7"}]});
-        fixture.create_own("communities", "Community", "c", communities);
-        let advertisement = json!({"communities": ["ours", "large:64512:1:2"]});
-        fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", advertisement);
+        fixture.advertise_with_communities();
         fixture.create_service();
         let speaker = fixture.start_speaker();
         bird.wait_established("node1");
@@ -93,7 +86,7 @@ fn bird_learns_both_families_over_one_session_with_md5_and_keeps_them_over_a_res
 #[test]
 fn bird_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate() {
     testbed::in_namespace(|| {
-        require_bird();
+        Bird::require();
         let fixture = Fixture::start();
         let bird = Bird::start(
             &fixture.cluster,
@@ -121,7 +114,7 @@ fn bird_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate()
             "{routes}"
         );
         bird.wait("show bfd sessions", |sessions| sessions.contains(" Up "));
-        testbed::until("BFD is up", std::time::Duration::from_secs(20), || {
+        testbed::until("BFD is up", Duration::from_secs(20), || {
             let status = speaker.metrics.status();
             (status.sessions[0].bfd.as_deref() == Some("up")).then_some(())
         });
@@ -135,7 +128,7 @@ fn bird_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate()
 #[test]
 fn bird_learns_routes_of_a_multihop_session_by_ipv6() {
     testbed::in_namespace(|| {
-        require_bird();
+        Bird::require();
         let fixture = Fixture::start();
         let router = fixture.cluster.topology.outside.address.ipv6;
         let bird = Bird::start(
@@ -160,5 +153,84 @@ fn bird_learns_routes_of_a_multihop_session_by_ipv6() {
         let routes = bird.wait(SHOW_ROUTES, has_both);
         assert!(routes.contains("BGP.as_path: 4200000000"), "{routes}");
         speaker.shut_down();
+    });
+}
+
+#[test]
+fn bird_learns_both_families_from_a_peer_that_names_its_link_only() {
+    testbed::in_namespace(|| {
+        Bird::require();
+        let fixture = Fixture::start();
+        let bird = Bird::start(
+            &fixture.cluster,
+            fixture.directory.path(),
+            "protocol radv { interface \"eth0\" { min ra interval 3; max ra interval 4; default lifetime 0; }; }
+             protocol bgp nodes {
+                local as 64513; neighbor range fe80::/10 as 64512; interface \"eth0\"; direct; dynamic name \"node\";
+                ipv4 { import all; export none; extended next hop on; }; ipv6 { import all; export none; };
+             }",
+        );
+        let spec = json!({"myASN": 64512, "peerASN": 64513, "interface": "eth0"});
+        fixture.create_own("bgppeers", "BGPPeer", "router", spec);
+        fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", json!({}));
+        fixture.create_service();
+        let speaker = fixture.start_speaker();
+        bird.wait_established("node1");
+        let routes = bird.wait(SHOW_ROUTES, has_both);
+        assert_eq!(routes.matches("via fe80::").count(), 2, "{routes}");
+        speaker.shut_down();
+    });
+}
+
+/// Addresses of an edge.
+type Served = Arc<BTreeSet<IpAddr>>;
+
+/// Returns the addresses of an edge that serves all.
+fn edge() -> (watch::Sender<Served>, watch::Receiver<Served>) {
+    let addresses: [IpAddr; 2] = ADDRESSES.map(|address| address.parse().expect("an address"));
+    watch::channel(Arc::new(BTreeSet::from(addresses)))
+}
+
+#[test]
+fn bird_keeps_routes_of_an_edge_with_a_successor_and_loses_those_of_one_that_ends() {
+    testbed::in_namespace(|| {
+        Bird::require();
+        let fixture = Fixture::start();
+        let bird = Bird::start(
+            &fixture.cluster,
+            fixture.directory.path(),
+            "protocol bgp node1 {
+                local as 64513; neighbor 172.30.0.11 as 64512; passive;
+                ipv4 { import all; export none; }; ipv6 { import all; export none; };
+             }",
+        );
+        fixture.create_peer(
+            "router",
+            json!({"dualStackAddressFamily": true, "enableGracefulRestart": true}),
+        );
+        fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", json!({}));
+        fixture.create_service_of_class(Some("portolan.dev/edge"));
+        let (present, served) = edge();
+        let speaker = fixture.start_speaker_with(Some(served));
+        bird.wait(SHOW_ROUTES, has_both);
+        // The edge ends after its hand-over, and its addresses remain.
+        drop(present);
+        speaker.shut_down();
+        assert!(
+            has_both(&bird.query(SHOW_ROUTES)),
+            "the successor serves the addresses"
+        );
+
+        let (present, served) = edge();
+        let speaker = fixture.start_speaker_with(Some(served));
+        testbed::until("routes are announced", Duration::from_secs(40), || {
+            let status = speaker.metrics.status();
+            let session = status.sessions.first()?;
+            (session.announced_routes == 2).then_some(())
+        });
+        // The process ends with its edge.
+        speaker.shut_down();
+        bird.wait(SHOW_ROUTES, has_none);
+        drop(present);
     });
 }

@@ -1,0 +1,236 @@
+//! Time to announce load-balancer addresses by BGP, to move traffic from a dead node by BFD, and to announce many addresses
+//! to two routers.
+
+mod router;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use client::{Client, JSON};
+use http::Method;
+use netlink::route::{Action, Connection};
+use serde_json::{Value, json};
+use testbed::Member;
+
+use crate::Failure;
+use crate::balancer::{command, create_further_services, load_balancer_service, prepare, set_link};
+use crate::environment::{Environment, TIMEOUT, run_enclosed_with_nodes};
+use crate::fixtures;
+use crate::percentiles::Percentiles;
+use crate::process::Measured;
+use router::Router;
+
+/// Nodes of the testbed.
+const NODES: usize = 2;
+/// Autonomous system of the nodes.
+const NODES_SYSTEM: u32 = 64_512;
+/// Autonomous system of the routers.
+const ROUTER_SYSTEM: u32 = 64_513;
+/// Interval between two reads of the routes of the kernel.
+const POLL_PERIOD: Duration = Duration::from_micros(200);
+/// Pause before a kill, in which BFD comes up.
+const RECOVERY_PAUSE: Duration = Duration::from_secs(5);
+
+/// Flags of `bench bgp`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// Number of Services for the time until a route is installed
+    #[arg(long, default_value_t = 200)]
+    assignments: u8,
+    /// Number of kills of the node of the best route together with its link
+    #[arg(long, default_value_t = 20)]
+    kills: usize,
+    /// Number of further Services for the time until all routes are announced
+    #[arg(long, default_value_t = 1_000)]
+    services: usize,
+}
+
+/// Runs the benchmark.
+pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+    run_enclosed_with_nodes(NODES, false, |environment| {
+        environment.with_api(async || {
+            let client = environment.client()?;
+            prepare(&client, NODES).await?;
+            create_configuration(&client).await
+        })?;
+        let control_plane = environment.cluster.control_plane()?;
+        let mut assigner = command(&environment)?;
+        assigner.arg("--leader-elect=false");
+        let _assigner = environment.start_component("assigner", control_plane, assigner)?;
+        let outside = environment.cluster.outside()?;
+        let routers = [
+            Router::start(&environment, "router-1", outside, true)?,
+            Router::start(&environment, "router-2", control_plane, false)?,
+        ];
+        let mut speakers = Vec::new();
+        for node in environment.cluster.nodes() {
+            speakers.push(start_speaker(&environment, node)?);
+        }
+        assign(flags.assignments, &environment)?;
+        kill(flags.kills, &environment, &mut speakers)?;
+        converge(flags, &environment, &routers, &mut speakers)
+    })
+}
+
+/// Creates the routers, their BFDProfile, and the announcement of all pools.
+async fn create_configuration(client: &Client) -> Result<(), Failure> {
+    let own = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "portolan.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    let peer = |name: &str, address: &str| {
+        let spec = json!({"myASN": NODES_SYSTEM, "peerASN": ROUTER_SYSTEM, "peerAddress": address, "bfdProfile": "fast"});
+        own("BGPPeer", name, spec)
+    };
+    let timers = json!({"receiveInterval": 50, "transmitInterval": 50, "detectMultiplier": 3});
+    let objects = [
+        ("bfdprofiles", own("BFDProfile", "fast", timers)),
+        ("bgppeers", peer("router-1", "172.30.0.100")),
+        ("bgppeers", peer("router-2", "172.30.0.2")),
+        ("bgpadvertisements", own("BGPAdvertisement", "all", json!({}))),
+    ];
+    for (plural, object) in objects {
+        let path = format!("/apis/portolan.dev/v1alpha1/{plural}");
+        client.request(Method::POST, &path, JSON, Some(&object)).await?;
+    }
+    Ok(())
+}
+
+fn start_speaker(environment: &Environment, member: &Member) -> Result<Measured, Failure> {
+    let mut speaker = command(environment)?;
+    speaker
+        .args(["--assign=false", "--bgp", "--metallb-namespace="])
+        .arg(format!("--node-name={}", member.plan.name));
+    environment.start_component(&format!("speaker-{}", member.plan.name), member, speaker)
+}
+
+/// Address of a measured Service.
+fn address(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 200, 15, number)
+}
+
+/// Creates Services one after the other, and waits for the route of each in the kernel of the router.
+fn assign(count: u8, environment: &Environment) -> Result<(), Failure> {
+    let mut kernel = Connection::open_in(&environment.cluster.outside()?.namespace)?;
+    let latencies = environment.with_api(async move || {
+        let client = environment.client()?;
+        let mut latencies = Vec::new();
+        // The sessions are established with the first Service.
+        for number in 0..=count {
+            let (name, address) = (format!("a-{number}"), address(number));
+            fixtures::post(
+                &client,
+                &fixtures::slice(&name, &[fixtures::unused_address(number.into())]),
+            )
+            .await?;
+            let service =
+                load_balancer_service(&name, "portolan.dev/load-balancer-ips", &address.to_string());
+            let start = Instant::now();
+            fixtures::post(&client, &service).await?;
+            while gateway(&mut kernel, address)?.is_none() {
+                if start.elapsed() > TIMEOUT {
+                    return Err(format!("no route to {address}").into());
+                }
+                tokio::time::sleep(POLL_PERIOD).await;
+            }
+            if number > 0 {
+                latencies.push(start.elapsed());
+            }
+        }
+        Ok(latencies)
+    })?;
+    if let Some(latencies) = Percentiles::of(latencies) {
+        println!(
+            "Service created until the route to its address is installed, {count} Services: p50 {:.2} ms, p99 {:.2} ms",
+            latencies.milliseconds(50),
+            latencies.milliseconds(99),
+        );
+    }
+    Ok(())
+}
+
+/// Returns the gateway of the route to an address.
+fn gateway(kernel: &mut Connection, address: Ipv4Addr) -> Result<Option<IpAddr>, Failure> {
+    let routes = kernel.routes()?;
+    let mut found = routes.iter().filter(|route| {
+        route.destination.addr() == IpAddr::from(address) && route.destination.prefix_len() == 32
+    });
+    Ok(found.find_map(|route| match route.action {
+        Action::Via { gateway, .. } | Action::ViaOnLink { gateway, .. } => Some(gateway),
+        _ => None,
+    }))
+}
+
+/// Waits until a condition about the gateway of the first address is true.
+fn wait_for_gateway(
+    kernel: &mut Connection,
+    is_expected: impl Fn(Option<IpAddr>) -> bool,
+) -> Result<(), Failure> {
+    let deadline = Instant::now() + TIMEOUT;
+    while !is_expected(gateway(kernel, address(0))?) {
+        if Instant::now() > deadline {
+            return Err(format!("the route to {} is not the expected one", address(0)).into());
+        }
+        std::thread::sleep(POLL_PERIOD);
+    }
+    Ok(())
+}
+
+/// Kills the node of the best route, and waits until the router uses the other one.
+fn kill(count: usize, environment: &Environment, speakers: &mut [Measured]) -> Result<(), Failure> {
+    let mut kernel = Connection::open_in(&environment.cluster.outside()?.namespace)?;
+    let nodes: Vec<&Member> = environment.cluster.nodes().collect();
+    let mut gaps = Vec::new();
+    for _ in 0..count {
+        std::thread::sleep(RECOVERY_PAUSE);
+        let before = gateway(&mut kernel, address(0))?.ok_or("no route to the first address")?;
+        let is_best = |node: &&Member| IpAddr::from(node.plan.address.ipv4) == before;
+        let index = nodes.iter().position(is_best).ok_or("an unknown gateway")?;
+        set_link(environment, index, false)?;
+        let start = Instant::now();
+        speakers[index].kill();
+        wait_for_gateway(&mut kernel, |gateway| {
+            gateway.is_some_and(|gateway| gateway != before)
+        })?;
+        gaps.push(start.elapsed());
+        set_link(environment, index, true)?;
+        speakers[index] = start_speaker(environment, nodes[index])?;
+    }
+    if let Some(gaps) = Percentiles::of(gaps) {
+        println!(
+            "node killed and its link down until the router uses the other node, {count} times: p50 {:.0} ms, p99 {:.0} ms",
+            gaps.milliseconds(50),
+            gaps.milliseconds(99),
+        );
+    }
+    Ok(())
+}
+
+/// Starts a speaker with many Services, and waits until both routers have all routes.
+fn converge(
+    flags: &Flags,
+    environment: &Environment,
+    routers: &[Router; 2],
+    speakers: &mut [Measured],
+) -> Result<(), Failure> {
+    environment.with_api(async || create_further_services(environment, flags.services).await)?;
+    let count = flags.services + usize::from(flags.assignments) + 1;
+    let node = environment.cluster.nodes().next().ok_or("no node")?;
+    for router in routers {
+        router.wait_for_routes(0, count)?;
+    }
+    speakers[0].kill();
+    for router in routers {
+        router.wait_for_routes(0, 0)?;
+    }
+    let start = Instant::now();
+    speakers[0] = start_speaker(environment, node)?;
+    for router in routers {
+        router.wait_for_routes(0, count)?;
+    }
+    println!(
+        "speaker started until 2 routers have {count} routes: {:.0} ms, resident memory {:.1} MiB",
+        start.elapsed().as_secs_f64() * 1_000.0,
+        speakers[0].resident_mib()?
+    );
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Takeover by a successor process of this node, which waits for the port of the probes.
+//!
+//! A starting process grants no votes for a fencing interval, because it does not know the votes of its predecessor. A
+//! predecessor that ends in order reports how long its votes may be in use, to the process that waits for its port at an
+//! abstract Unix socket. The report is of use for a fencing interval: until then, no third process that had the port
+//! meanwhile has granted a vote.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use netlink::clock::since_boot;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UdpSocket, UnixListener, UnixStream};
+use tokio::time::{sleep, timeout};
+
+use super::AnnounceError;
+use crate::{FENCING_INTERVAL, Time};
+
+#[cfg(test)]
+mod tests;
+
+/// Time between two attempts to bind the port while the predecessor runs.
+const WAIT_PERIOD: Duration = Duration::from_millis(100);
+/// Time between two attempts after the report of the predecessor, which is about to exit.
+const TAKEOVER_PERIOD: Duration = Duration::from_millis(2);
+/// Timeout of the exchange of a report on this host.
+const REPORT_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The bound port.
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub(super) socket: UdpSocket,
+    /// Time until which votes of the predecessor may be in use, if it reported that.
+    pub(super) votes_until: Option<Time>,
+}
+
+/// Report of a predecessor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Report {
+    received: Time,
+    votes_until: Time,
+}
+
+/// Binds the port of the probes. With `waits`, a predecessor process may have it, and its exit is awaited.
+///
+/// # Errors
+/// The port cannot be bound, or another process has it and `waits` is false.
+pub(super) async fn bind(address: SocketAddr, waits: bool) -> Result<Bound, AnnounceError> {
+    if let Some(socket) = try_bind(address, waits).await? {
+        return Ok(Bound {
+            socket,
+            votes_until: None,
+        });
+    }
+    tracing::info!(%address, "probe port in use; waiting for the exit of the other process");
+    let listener = UnixListener::bind(socket_name(address))
+        .inspect_err(|error| tracing::debug!(%error, "no report of the predecessor is received"))
+        .ok();
+    let receiving = receive(listener.as_ref());
+    tokio::pin!(receiving);
+    let mut report: Option<Report> = None;
+    loop {
+        match report {
+            Some(_) => sleep(TAKEOVER_PERIOD).await,
+            None => tokio::select! {
+                received = &mut receiving => report = Some(received),
+                () = sleep(WAIT_PERIOD) => {}
+            },
+        }
+        if let Some(socket) = try_bind(address, true).await? {
+            return Ok(Bound {
+                socket,
+                votes_until: report.and_then(|report| report.votes_until(since_boot())),
+            });
+        }
+        // A predecessor that does not exit grants votes no more, but another process may.
+        if report.is_some_and(|report| report.votes_until(since_boot()).is_none()) {
+            sleep(WAIT_PERIOD).await;
+        }
+    }
+}
+
+impl Report {
+    /// Returns the reported time, while the report is of use.
+    fn votes_until(&self, now: Time) -> Option<Time> {
+        (now.saturating_sub(self.received) < FENCING_INTERVAL).then_some(self.votes_until)
+    }
+}
+
+/// Binds the port; `None` if another process has it and `waits` is true.
+async fn try_bind(address: SocketAddr, waits: bool) -> Result<Option<UdpSocket>, AnnounceError> {
+    match UdpSocket::bind(address).await {
+        Ok(socket) => Ok(Some(socket)),
+        Err(error) if waits && error.kind() == io::ErrorKind::AddrInUse => Ok(None),
+        Err(source) => Err(AnnounceError::Listen { address, source }),
+    }
+}
+
+/// Reports the end of the votes of this process to a waiting successor, if there is one.
+pub(super) async fn report(address: SocketAddr, votes_until: Time) {
+    let remaining = votes_until.saturating_sub(since_boot());
+    let nanoseconds = u64::try_from(remaining.as_nanos()).unwrap_or(u64::MAX);
+    let sending = async {
+        let mut stream = UnixStream::connect(socket_name(address)).await?;
+        stream.write_all(&nanoseconds.to_be_bytes()).await
+    };
+    match timeout(REPORT_TIMEOUT, sending).await {
+        Ok(Ok(())) => tracing::info!("successor informed"),
+        Ok(Err(error)) => tracing::debug!(%error, "no successor waits"),
+        Err(_) => tracing::debug!("the successor does not read the report"),
+    }
+}
+
+/// Waits for a report; never resolves without a socket.
+async fn receive(listener: Option<&UnixListener>) -> Report {
+    let Some(listener) = listener else {
+        return std::future::pending().await;
+    };
+    loop {
+        match accept(listener).await {
+            Ok(Some(report)) => return report,
+            Ok(None) => tracing::debug!("report of a foreign process ignored"),
+            Err(error) => {
+                tracing::debug!(%error, "report of the predecessor not read");
+                sleep(WAIT_PERIOD).await;
+            }
+        }
+    }
+}
+
+/// Accepts a connection and reads its report; `None` if its process belongs to another user.
+async fn accept(listener: &UnixListener) -> io::Result<Option<Report>> {
+    let (mut stream, _) = listener.accept().await?;
+    if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
+        return Ok(None);
+    }
+    let mut bytes = [0; 8];
+    timeout(REPORT_TIMEOUT, stream.read_exact(&mut bytes))
+        .await
+        .map_err(|_| io::ErrorKind::TimedOut)??;
+    let received = since_boot();
+    let remaining = Duration::from_nanos(u64::from_be_bytes(bytes));
+    Ok(Some(Report {
+        received,
+        votes_until: received + remaining,
+    }))
+}
+
+/// Returns the name of the abstract socket, which belongs to the network namespace as the port does.
+fn socket_name(address: SocketAddr) -> String {
+    format!("\0portolan-announcer/{address}")
+}
