@@ -88,13 +88,13 @@ fn outdated(subject: &Subject<'_>) -> Option<Finding> {
         .active()
         .find(|pod| pod.is_ready() && !pod.ips().is_empty())?;
     let slice = slices().next()?;
-    // Somebody edited a slice that names a Pod with other addresses: PTL-0014 reports it.
+    // Somebody edited a slice that names no Pod, or a Pod with other addresses: PTL-0014 reports it.
     let is_present = |name: &str| {
         let pod = subject.world.object(Kind::Pod, &subject.service.namespace, name);
         pod.is_some()
     };
     let mut endpoints = slices().flat_map(|slice| slice.endpoints());
-    let is_edited = endpoints.any(|endpoint| endpoint.pod().is_some_and(is_present));
+    let is_edited = endpoints.any(|endpoint| endpoint.pod().is_none_or(is_present));
     if is_edited || used.is_empty() || !used.is_disjoint(&of_pods) {
         return None;
     }
