@@ -38,13 +38,13 @@ fn check(world: &World) -> Vec<Finding> {
             findings.extend(wrong_name(node, index, proxy).or_else(|| unhealthy(node, index, proxy)));
         }
     }
-    if !world.has(Kind::NodeObservation) {
+    if observed_nodes(world).all(|node| node.observation.proxies.is_none()) {
         findings.extend(failing_pods(world));
     }
     findings
 }
 
-/// Pods of a node proxy whose container fails, in an input without observations.
+/// Pods of a node proxy whose container fails, in an input without observations of proxies.
 fn failing_pods(world: &World) -> Vec<Finding> {
     let pods = world
         .in_namespace(Kind::Pod, SYSTEM_NAMESPACE)
