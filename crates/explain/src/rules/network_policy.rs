@@ -134,6 +134,29 @@ fn is_permitted(
             .any(|policy| policy.rules(direction).any(&permits))
 }
 
+/// Returns true if a rule permits somebody the port of a Pod. A target port that the containers do not declare, while a rule permits one that
+/// they declare, is wrong itself: PTL-0006 and PTL-0010 report it.
+fn is_open(port: &Port<'_>, pod: Pod<'_>, policies: &[NetworkPolicy<'_>]) -> bool {
+    let Some(number) = pod.resolve(port.target, port.protocol) else {
+        return true;
+    };
+    let is_listed = |number: u16, protocol: &str| {
+        is_permitted(policies, Direction::Ingress, |rule| {
+            rule.permits_port(number, protocol, pod)
+        })
+    };
+    let declared = pod.ports();
+    let is_declared = declared
+        .iter()
+        .any(|other| other.number == number && other.protocol == port.protocol);
+    let is_other_listed = || {
+        declared
+            .iter()
+            .any(|other| is_listed(other.number, other.protocol))
+    };
+    is_listed(number, port.protocol) || !is_declared && is_other_listed()
+}
+
 /// No rule permits any port of the Service to anybody.
 fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let service = subject.service;
@@ -142,14 +165,6 @@ fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
         .iter()
         .map(|pod| policies(subject, *pod, Direction::Ingress))
         .collect();
-    let is_open = |port: &Port<'_>, pod: Pod<'_>, policies: &[NetworkPolicy<'_>]| {
-        let Some(number) = pod.resolve(port.target, port.protocol) else {
-            return true;
-        };
-        is_permitted(policies, Direction::Ingress, |rule| {
-            rule.permits_port(number, port.protocol, pod)
-        })
-    };
     let with_policies = || pods.iter().zip(&restricting);
     let closed: Vec<&Port<'_>> = ports
         .iter()
