@@ -11,6 +11,13 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::world::World;
 
+/// Annotations of Services with the requested pool.
+pub const POOL_ANNOTATIONS: [&str; 3] = [
+    "portolan.dev/address-pool",
+    "metallb.io/address-pool",
+    "metallb.universe.tf/address-pool",
+];
+
 /// An address pool.
 #[derive(Clone, Debug)]
 pub struct Pool<'w> {

@@ -19,8 +19,6 @@ pub const RULE: Rule = Rule {
 const CODE: Code = Code(28);
 /// Restarts of a Pod that fails again and again, at least.
 const RESTARTS_MIN: i64 = 10;
-/// Default duration of an affinity (API-33).
-const AFFINITY_SECONDS: i64 = 10_800;
 const FIELD: &str = "spec.sessionAffinity";
 /// Annotations that let an Ingress controller use the cluster IP instead of the endpoints.
 const CLUSTER_IP_ANNOTATIONS: [&str; 2] = [
@@ -41,8 +39,6 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     behind_ingress(subject)
         .or_else(|| behind_proxy(subject))
         .or_else(|| failing_endpoint(subject))
-        .or_else(|| direct_ingress(subject))
-        .or_else(|| shared_address(subject))
         .into_iter()
         .collect()
 }
@@ -139,30 +135,4 @@ fn failing_endpoint(subject: &Subject<'_>) -> Option<Finding> {
     );
     let finding = subject.finding(CODE, Severity::Warning, FIELD, message, removal(subject));
     Some(finding.with_evidence(format!("Pod {} has {} restarts", worst.name, restarts(*worst))))
-}
-
-/// Ingress controllers connect to the endpoints, so the affinity has no effect for their clients; or to the cluster IP, with one address.
-fn direct_ingress(subject: &Subject<'_>) -> Option<Finding> {
-    let ingress = subject.world.ingresses_of(subject.service).next()?;
-    let message = format!(
-        "sessionAffinity of Service {} is ClientIP, which does not keep clients of Ingress {} at an endpoint: its controller has the connections to \
-         the endpoints, with its own address",
-        subject.service.name, ingress.name
-    );
-    let is_reported = subject.is_named && ready(subject) > 1;
-    is_reported.then(|| subject.finding(CODE, Severity::Info, FIELD, message, cookie(subject)))
-}
-
-/// Each node remembers its clients on its own. The user learns of it if he names the Service.
-fn shared_address(subject: &Subject<'_>) -> Option<Finding> {
-    let service = subject.service;
-    let seconds = service.number("/spec/sessionAffinityConfig/clientIP/timeoutSeconds");
-    let message = format!(
-        "sessionAffinity of Service {} is ClientIP: a client address keeps its endpoint for {} seconds. Clients behind one NAT share an endpoint, \
-         and each node remembers its clients on its own",
-        service.name,
-        seconds.unwrap_or(AFFINITY_SECONDS)
-    );
-    let is_reported = subject.is_named && ready(subject) > 1;
-    is_reported.then(|| subject.finding(CODE, Severity::Info, FIELD, message, removal(subject)))
 }

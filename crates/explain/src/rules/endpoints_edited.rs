@@ -26,7 +26,11 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings = of_endpoints(subject);
     findings.extend(of_slices(subject));
     if findings.is_empty() {
-        findings.extend(wrong_port(subject).or_else(|| emptied(subject)));
+        findings.extend(
+            wrong_slice_port(subject)
+                .or_else(|| wrong_port(subject))
+                .or_else(|| emptied(subject)),
+        );
     }
     findings
 }
@@ -34,34 +38,10 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 /// The Endpoints have a port number that no selected Pod gives to the port.
 fn wrong_port(subject: &Subject<'_>) -> Option<Finding> {
     let endpoints = subject.world.endpoints_of(subject.service)?;
-    if subject.is_rolling() || subject.active().next().is_none() || !subject.has(Kind::EndpointSlice) {
+    if !subject.has(Kind::EndpointSlice) {
         return None;
     }
-    let listed = || {
-        endpoints
-            .ports()
-            .filter_map(|(name, protocol, number)| Some((name, protocol, number?)))
-    };
-    let resolves = |port: &Port<'_>, number: u16| {
-        subject
-            .active()
-            .any(|pod| pod.resolve(port.target, port.protocol) == Some(number))
-    };
-    // The target port itself can be wrong: PTL-0006 reports it.
-    let is_declared = |port: &Port<'_>| match port.target {
-        Target::Name(_) => true,
-        Target::Number(number) => subject.active().any(|pod| {
-            let declared = pod.ports();
-            declared.is_empty() || declared.iter().any(|port| port.number == number)
-        }),
-    };
-    let mut ports = subject.service.ports().into_iter().filter(is_declared);
-    let (port, number) = ports.find_map(|port| {
-        let mut same =
-            listed().filter(|(name, protocol, _)| *name == port.name && *protocol == port.protocol);
-        let (.., number) = same.find(|(.., number)| !resolves(&port, *number))?;
-        Some((port, number))
-    })?;
+    let (port, number) = other_number(subject, &endpoints.ports().collect::<Vec<_>>())?;
     let message = format!(
         "Endpoints {} has port {number} for port {port} of Service {}, which leads to {} in the selected Pods. The Service has a selector, so the \
          controller overwrites changes by hand",
@@ -78,7 +58,64 @@ fn wrong_port(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// The Endpoints are empty, although the slices have ready endpoints.
+/// A slice of the controller has a port number that no selected Pod gives to the port.
+fn wrong_slice_port(subject: &Subject<'_>) -> Option<Finding> {
+    let mut slices = subject
+        .slices()
+        .iter()
+        .filter(|slice| subject.is_from_selector(**slice) && slice.endpoints().next().is_some());
+    let (slice, (port, number)) = slices.find_map(|slice| {
+        let ports: Vec<_> = slice.ports().collect();
+        Some((slice, other_number(subject, &ports)?))
+    })?;
+    let message = format!(
+        "EndpointSlice {} has port {number} for port {port} of Service {}, which leads to {} in the selected Pods. The endpoint controller owns the \
+         slice and overwrites changes by hand",
+        slice.name, subject.service.name, port.target
+    );
+    Some(finding_about(
+        slice.0,
+        CODE,
+        Severity::Error,
+        "ports",
+        message,
+        remedy(subject),
+    ))
+}
+
+/// Returns a port of the Service whose listed number no selected Pod gives to it.
+fn other_number<'w>(subject: &Subject<'w>, ports: &[(&str, &str, Option<u16>)]) -> Option<(Port<'w>, u16)> {
+    if subject.is_rolling() || subject.active().next().is_none() {
+        return None;
+    }
+    let listed = || {
+        ports
+            .iter()
+            .filter_map(|(name, protocol, number)| Some((*name, *protocol, (*number)?)))
+    };
+    let resolves = |port: &Port<'_>, number: u16| {
+        subject
+            .active()
+            .any(|pod| pod.resolve(port.target, port.protocol) == Some(number))
+    };
+    // The target port itself can be wrong: PTL-0006 reports it.
+    let is_declared = |port: &Port<'_>| match port.target {
+        Target::Name(_) => true,
+        Target::Number(number) => subject.active().any(|pod| {
+            let declared = pod.ports();
+            declared.is_empty() || declared.iter().any(|port| port.number == number)
+        }),
+    };
+    let mut of_service = subject.service.ports().into_iter().filter(is_declared);
+    of_service.find_map(|port| {
+        let mut same =
+            listed().filter(|(name, protocol, _)| *name == port.name && *protocol == port.protocol);
+        let (.., number) = same.find(|(.., number)| !resolves(&port, *number))?;
+        Some((port, number))
+    })
+}
+
+/// The Endpoints are empty or have Pods that are gone, although the slices have ready endpoints.
 fn emptied(subject: &Subject<'_>) -> Option<Finding> {
     let endpoints = subject.world.endpoints_of(subject.service)?;
     // Endpoints have the first family only.
@@ -93,11 +130,17 @@ fn emptied(subject: &Subject<'_>) -> Option<Finding> {
         .flat_map(|slice| slice.endpoints())
         .any(|endpoint| endpoint.is_ready());
     let is_known = subject.has(Kind::EndpointSlice) && subject.active().any(Pod::is_ready);
-    if endpoints.addresses().next().is_some() || !has_ready || !is_known || subject.is_rolling() {
+    let is_gone = |pod: Option<&str>| {
+        let object = |name| subject.world.object(Kind::Pod, &subject.service.namespace, name);
+        pod.is_some_and(|name| object(name).is_none())
+    };
+    let has_address = endpoints.addresses().any(|address| !is_gone(address.pod()));
+    if has_address || !has_ready || !is_known || subject.is_rolling() {
         return None;
     }
     let message = format!(
-        "Endpoints {} has no address, although Pods of Service {} are ready and its EndpointSlices have them. Clients that read Endpoints find none",
+        "Endpoints {} has no address of an existing Pod, although Pods of Service {} are ready and its EndpointSlices have them. Clients that read \
+         Endpoints find none",
         endpoints.name, subject.service.name
     );
     let remedy = format!(

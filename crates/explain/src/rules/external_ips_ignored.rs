@@ -131,34 +131,25 @@ fn unusable(subject: &Subject<'_>, external: &[&str]) -> Option<Finding> {
     (!unusable.is_empty()).then(|| subject.finding(CODE, severity, FIELD, message, remedy))
 }
 
-/// The API server refuses external IPs, or the proxies ignore them, or they are deprecated.
+/// The API server refuses external IPs, or the proxies ignore them.
 fn refused(subject: &Subject<'_>, address: &str) -> Option<Finding> {
     let service = subject.service;
     let minor = subject.world.nodes().filter_map(minor_version).max();
-    let (severity, state) = if let Some(source) = disabling(subject) {
-        let state = format!(
+    let state = if let Some(source) = disabling(subject) {
+        format!(
             "{source} turns external IPs off, so proxies ignore the external IP {address} of Service {}",
             service.name
-        );
-        (Severity::Warning, state)
+        )
     } else if let Some(source) = refusing(subject) {
-        let state = format!(
+        format!(
             "{source} refuses new external IPs, so Service {} cannot be created again with {address}",
             service.name
-        );
-        (Severity::Warning, state)
+        )
     } else if let Some(minor) = minor.filter(|minor| *minor >= REMOVED_MINOR) {
-        let state = format!(
+        format!(
             "The nodes run Kubernetes 1.{minor}, whose proxies ignore external IPs by default, such as {address} of Service {}",
             service.name
-        );
-        (Severity::Warning, state)
-    } else if subject.is_named {
-        let state = format!(
-            "Service {} has the external IP {address}. External IPs are deprecated, and later API servers refuse them",
-            service.name
-        );
-        (Severity::Info, state)
+        )
     } else {
         return None;
     };
@@ -166,7 +157,7 @@ fn refused(subject: &Subject<'_>, address: &str) -> Option<Finding> {
         "Use a load balancer with this address: {}",
         kubectl::replace(service.0, "/spec/type", "LoadBalancer")
     );
-    Some(subject.finding(CODE, severity, FIELD, state, remedy))
+    Some(subject.finding(CODE, Severity::Warning, FIELD, state, remedy))
 }
 
 /// Minor version of the kubelet of a node, such as 34 of `v1.34.1`.

@@ -216,11 +216,7 @@ fn is_invalid(label: &str) -> bool {
 }
 
 /// Clients that use the name of the alias in `https` URLs, for which servers seldom have a certificate.
-/// They work if the server ignores the name, so the user learns of it if he names the Service.
 fn tls_clients(subject: &Subject<'_>) -> Vec<Finding> {
-    if !subject.is_named {
-        return Vec::new();
-    }
     let name = target(subject.service);
     let references = subject.world.references_to(subject.service);
     let clients = references
@@ -236,7 +232,7 @@ fn tls_clients(subject: &Subject<'_>) -> Vec<Finding> {
         finding_about(
             pod.0,
             CODE,
-            Severity::Info,
+            Severity::Warning,
             reference.field.clone(),
             message,
             remedy,

@@ -136,12 +136,9 @@ fn node_address(subject: &Subject<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy(subject)))
 }
 
-/// Nodes without an endpoint. Load balancers check the health of nodes and leave them out. The nodes are therefore reported for
-/// node ports, and for the load balancer that the user named if few nodes are left.
+/// Nodes without an endpoint, for node ports. Load balancers check the health of nodes and leave them out.
 fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
-    let is_node_port = subject.service.kind() == "NodePort";
-    let is_reported = is_node_port || subject.is_named && subject.service.kind() == "LoadBalancer";
-    if !is_reported || subject.is_rolling() {
+    if subject.service.kind() != "NodePort" || subject.is_rolling() {
         return None;
     }
     let is_usable = |node: &Node<'_>| {
@@ -152,16 +149,10 @@ fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
     let with_endpoints = nodes_with_endpoints(subject);
     let names = nodes.iter().map(|node| node.0.name.as_str());
     let dropping: Vec<&str> = names.filter(|node| !with_endpoints.contains(node)).collect();
-    let has_few_left = (nodes.len() - dropping.len()) * 2 < nodes.len();
     // All nodes without endpoints have the same plan.
-    if !drops(subject, dropping.first()?) || !is_node_port && !has_few_left {
+    if !drops(subject, dropping.first()?) {
         return None;
     }
-    let severity = if is_node_port {
-        Severity::Warning
-    } else {
-        Severity::Info
-    };
     let more = if dropping.len() > NAMES_MAX {
         " and others"
     } else {
@@ -172,5 +163,5 @@ fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
         "externalTrafficPolicy of Service {} is Local. Nodes without a usable endpoint drop connections from outside of the cluster: {names}{more}",
         subject.service.name
     );
-    Some(subject.finding(CODE, severity, FIELD, message, remedy(subject)))
+    Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy(subject)))
 }

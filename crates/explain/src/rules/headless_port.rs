@@ -31,16 +31,26 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.service.is_headless() {
         return Vec::new();
     }
-    let ports = subject.service.ports().into_iter();
-    ports.flat_map(|port| check_port(subject, port)).collect()
+    let ports = subject.service.ports();
+    let changed: Vec<(Port<'_>, u16)> = ports
+        .iter()
+        .filter_map(|port| Some((*port, changed_port(subject, *port)?)))
+        .collect();
+    // Clients can read a port in SRV records. Without any port that other clients can use, the Service is taken for one with a cluster IP.
+    let are_all_changed = changed.len() == ports.len();
+    let findings = changed
+        .into_iter()
+        .map(|(port, number)| check_port(subject, port, number, are_all_changed));
+    findings.flatten().collect()
 }
 
-fn check_port(subject: &Subject<'_>, port: Port<'_>) -> Vec<Finding> {
-    let pods: Vec<Pod<'_>> = subject.active().collect();
-    let is_declared = |pod: &Pod<'_>| pod.ports().iter().any(|declared| declared.number == port.number);
-    let Some(number) = port_of_backends(subject, port).filter(|_| !pods.iter().any(is_declared)) else {
-        return Vec::new();
-    };
+/// Returns the port of the backends, if no Pod declares the port of the Service.
+fn changed_port(subject: &Subject<'_>, port: Port<'_>) -> Option<u16> {
+    let is_declared = |pod: Pod<'_>| pod.ports().iter().any(|declared| declared.number == port.number);
+    port_of_backends(subject, port).filter(|_| !subject.active().any(is_declared))
+}
+
+fn check_port(subject: &Subject<'_>, port: Port<'_>, number: u16, are_all_changed: bool) -> Vec<Finding> {
     let explanation = format!(
         "Service {} is headless, so its name has the addresses of the Pods, and no proxy changes port {} to {number}",
         subject.service.name, port.number
@@ -61,7 +71,7 @@ fn check_port(subject: &Subject<'_>, port: Port<'_>) -> Vec<Finding> {
             )
         })
         .collect();
-    if !clients.is_empty() || !subject.is_named {
+    if !clients.is_empty() || !are_all_changed {
         return clients;
     }
     let remedy = format!(
@@ -69,7 +79,7 @@ fn check_port(subject: &Subject<'_>, port: Port<'_>) -> Vec<Finding> {
         kubectl::replace(subject.service.0, &port.pointer("port"), number)
     );
     let message = format!("{explanation}. Clients that use port {} are refused", port.number);
-    vec![subject.finding(CODE, Severity::Info, port.field("port"), message, remedy)]
+    vec![subject.finding(CODE, Severity::Warning, port.field("port"), message, remedy)]
 }
 
 /// Returns the port of the backends if it is another one than that of the Service: in Pods, in slices, or as a number in the Service.

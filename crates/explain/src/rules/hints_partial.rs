@@ -1,14 +1,13 @@
-//! PTL-0027: zone hints are ignored, or lead to a single endpoint.
+//! PTL-0027: zone hints are ignored, or lead to a single zone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::service_plan::plan_of;
 use crate::subject::{Subject, finding_about};
-use crate::views::{Endpoint, Node};
+use crate::views::Endpoint;
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -24,8 +23,6 @@ const TOPOLOGY_MODES: [&str; 2] = [
     "service.kubernetes.io/topology-mode",
     "service.kubernetes.io/topology-aware-hints",
 ];
-/// Ready endpoints of a Service, at least, of which one that serves a whole zone is worth a note.
-const ENDPOINTS_MIN: usize = 3;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
@@ -58,7 +55,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let Some((slice, endpoint)) = without.first() else {
-        return one_endpoint(subject, ready.len()).into_iter().collect();
+        return Vec::new();
     };
     // Without Pods, an update in progress is not visible. It adds endpoints before their hints.
     if service.has_selector() && !subject.has(Kind::Pod) {
@@ -125,13 +122,15 @@ fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
     };
     let mut slices = subject.slices().iter();
     let is_current = slices.all(|slice| slice.is_from_selector());
-    let has_zones = zones.iter().any(|zone| !zone.is_empty());
-    if !has_zones || !is_current || zones.contains("") {
-        return None;
-    }
     let event = subject
         .world
         .latest_event(service.0, &["TopologyAwareHintsDisabled"]);
+    // One zone has no use for the hints of the annotation.
+    let zones_min = if mode.is_some() { 2 } else { 1 };
+    let has_zones = zones.len() >= zones_min && !zones.contains("");
+    if !is_current || zones.is_empty() || !has_zones && event.is_none() {
+        return None;
+    }
     let reason = event.map_or_else(String::new, |event| {
         format!(": {}", event.message().trim_end_matches('.'))
     });
@@ -150,14 +149,7 @@ fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
             kubectl::command("describe", service.0)
         )
     };
-    // Too few endpoints are the usual reason, and an Event states it.
-    let severity = if event.is_some() || mode.is_none() {
-        Severity::Warning
-    } else {
-        Severity::Info
-    };
-    let finding = subject.finding(CODE, severity, field, message, remedy);
-    (severity == Severity::Warning || subject.is_named).then_some(finding)
+    Some(subject.finding(CODE, Severity::Warning, field, message, remedy))
 }
 
 /// The hints name one zone only, although endpoints in other zones exist.
@@ -183,30 +175,4 @@ fn one_zone(subject: &Subject<'_>, ready: &[Endpoint<'_>]) -> Option<Finding> {
         message,
         remedy,
     ))
-}
-
-/// A zone whose nodes use a single endpoint, if the user named the Service.
-fn one_endpoint(subject: &Subject<'_>, ready: usize) -> Option<Finding> {
-    if !subject.is_named || ready < ENDPOINTS_MIN {
-        return None;
-    }
-    let mut by_zone: BTreeMap<&str, Node<'_>> = BTreeMap::new();
-    for node in subject.world.nodes().filter(|node| !node.zone().is_empty()) {
-        by_zone.entry(node.zone()).or_insert(node);
-    }
-    let chosen = |node: &Node<'_>| {
-        plan_of(subject, &node.name).map(|plan| plan.ports().map(|port| port.cluster.len()).max())
-    };
-    let (zone, _) = by_zone
-        .into_iter()
-        .find(|(_, node)| chosen(node) == Some(Some(1)))?;
-    let message = format!(
-        "All connections from zone {zone} to Service {} reach one of {ready} endpoints, the only one with a hint for the zone",
-        subject.service.name
-    );
-    let remedy = format!(
-        "Run more Pods in the zone, for example with topologySpreadConstraints, or remove the preference: {}",
-        kubectl::remove(subject.service.0, "/spec/trafficDistribution")
-    );
-    Some(subject.finding(CODE, Severity::Info, "spec.trafficDistribution", message, remedy))
 }

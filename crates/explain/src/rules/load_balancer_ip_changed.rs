@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use crate::address_request::requested_addresses;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
+use crate::pools::{POOL_ANNOTATIONS, pools};
 use crate::rule::Rule;
 use crate::subject::Subject;
 
@@ -25,7 +26,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let Some((field, requested)) = requested_addresses(service) else {
-        return Vec::new();
+        return other_pool(subject, &assigned).into_iter().collect();
     };
     let missing: Vec<String> = requested
         .iter()
@@ -57,4 +58,30 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         Some(event) => finding.with_evidence(format!("Event {}: {}", event.reason(), event.message())),
         None => finding,
     }]
+}
+
+/// The requested pool exists, and the address is of another one.
+fn other_pool(subject: &Subject<'_>, assigned: &[IpAddr]) -> Option<Finding> {
+    let service = subject.service;
+    let mut requests = POOL_ANNOTATIONS
+        .iter()
+        .filter_map(|name| Some((*name, service.0.annotation(name)?.trim())));
+    let (name, wanted) = requests.next()?;
+    let pools = pools(subject.world);
+    let requested = pools.iter().find(|pool| pool.object.name == wanted)?;
+    let address = assigned.iter().find(|address| !requested.contains(**address))?;
+    let holder = pools.iter().find(|pool| pool.contains(*address))?;
+    let message = format!(
+        "Service {} requests the pool {wanted}, but has {address} of the pool {}",
+        service.name, holder.object.name
+    );
+    let remedy = format!(
+        "Request the pool {}, or create the Service again: {}",
+        holder.object.name,
+        kubectl::command("edit", service.0)
+    );
+    let field = format!("metadata.annotations[{name}]");
+    requested
+        .is_readable()
+        .then(|| subject.finding(CODE, Severity::Warning, field, message, remedy))
 }

@@ -7,7 +7,7 @@ use crate::address_request::requested_addresses;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::pools::{Pool, pools};
+use crate::pools::{POOL_ANNOTATIONS, Pool, pools};
 use crate::rule::Rule;
 use crate::similar_names::nearest;
 use crate::subject::Subject;
@@ -24,12 +24,6 @@ pub const RULE: Rule = Rule {
 const CODE: Code = Code(22);
 /// Condition of Portolan's assigner.
 const ASSIGNED_CONDITION: &str = "portolan.dev/AddressAssigned";
-/// Annotations with the requested pool.
-const POOLS: [&str; 3] = [
-    "portolan.dev/address-pool",
-    "metallb.io/address-pool",
-    "metallb.universe.tf/address-pool",
-];
 /// Annotations with the key of Services that share an address.
 const SHARING: [&str; 3] = [
     "portolan.dev/allow-shared-ip",
@@ -193,7 +187,7 @@ fn conflict(service: Service<'_>, holder: Service<'_>) -> Option<String> {
 
 /// The requested pool does not exist.
 fn requested_pool(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
-    let (name, wanted) = annotation(subject.service, &POOLS)?;
+    let (name, wanted) = annotation(subject.service, &POOL_ANNOTATIONS)?;
     let names = || pools.iter().map(|pool| pool.object.name.as_str());
     if pools.is_empty() || names().any(|name| name == wanted) {
         return None;
@@ -245,7 +239,7 @@ fn missing_family(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
 
 /// All addresses of the usable pools are assigned.
 fn full(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
-    let wanted = annotation(subject.service, &POOLS).map(|(_, name)| name);
+    let wanted = annotation(subject.service, &POOL_ANNOTATIONS).map(|(_, name)| name);
     let is_usable = |pool: &&Pool<'_>| match wanted {
         Some(name) => pool.object.name == name,
         None => pool.is_automatic(),
@@ -284,7 +278,7 @@ fn unknown(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Reason {
         );
     }
     if !pools.is_empty()
-        && annotation(service, &POOLS).is_none()
+        && annotation(service, &POOL_ANNOTATIONS).is_none()
         && pools.iter().all(|pool| !pool.is_automatic())
     {
         let name = &pools[0].object.name;
@@ -292,7 +286,7 @@ fn unknown(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Reason {
         let remedy = format!(
             "Request a pool: {} {}={name}",
             kubectl::command("annotate", service.0),
-            POOLS[0]
+            POOL_ANNOTATIONS[0]
         );
         return Reason::new("metadata.annotations", text, remedy);
     }

@@ -45,6 +45,17 @@ const WITH_POLICIES: [&str; 8] = [
 const DNS_PODS: (&str, (&str, &str)) = ("kube-system", ("k8s-app", "kube-dns"));
 /// Port of DNS.
 const DNS_PORT: u16 = 53;
+/// Parts of the names of ports that serve no users of the application.
+const SIDE_PORTS: [&str; 5] = ["metrics", "prom", "health", "probe", "debug"];
+/// Namespaces and labels of the Pods of Ingress controllers. The value of the label contains the usual name of their class.
+const CONTROLLERS: [(&str, (&str, &str)); 4] = [
+    ("ingress-nginx", ("app.kubernetes.io/name", "ingress-nginx")),
+    ("traefik", ("app.kubernetes.io/name", "traefik")),
+    ("kube-system", ("app.kubernetes.io/name", "traefik")),
+    ("kong", ("app.kubernetes.io/name", "kong")),
+];
+/// Annotation with the class of an Ingress, before the field existed.
+const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 /// Maximum of examined clients of a Service, which bounds the time of an examination.
 const CLIENTS_MAX: usize = 256;
 
@@ -70,6 +81,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             .or_else(|| egress(subject, &pods, client, reference))
             .or_else(|| ingress(subject, &pods, client, reference));
         findings.extend(finding);
+    }
+    if findings.is_empty() {
+        findings.extend(controller(subject, &pods));
     }
     findings
 }
@@ -120,6 +134,29 @@ fn is_permitted(
             .any(|policy| policy.rules(direction).any(&permits))
 }
 
+/// Returns true if a rule permits somebody the port of a Pod. A target port that the containers do not declare, while a rule permits one that
+/// they declare, is wrong itself: PTL-0006 and PTL-0010 report it.
+fn is_open(port: &Port<'_>, pod: Pod<'_>, policies: &[NetworkPolicy<'_>]) -> bool {
+    let Some(number) = pod.resolve(port.target, port.protocol) else {
+        return true;
+    };
+    let is_listed = |number: u16, protocol: &str| {
+        is_permitted(policies, Direction::Ingress, |rule| {
+            rule.permits_port(number, protocol, pod)
+        })
+    };
+    let declared = pod.ports();
+    let is_declared = declared
+        .iter()
+        .any(|other| other.number == number && other.protocol == port.protocol);
+    let is_other_listed = || {
+        declared
+            .iter()
+            .any(|other| is_listed(other.number, other.protocol))
+    };
+    is_listed(number, port.protocol) || !is_declared && is_other_listed()
+}
+
 /// No rule permits any port of the Service to anybody.
 fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let service = subject.service;
@@ -128,29 +165,25 @@ fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
         .iter()
         .map(|pod| policies(subject, *pod, Direction::Ingress))
         .collect();
-    let is_open = |port: &Port<'_>, pod: Pod<'_>, policies: &[NetworkPolicy<'_>]| {
-        let Some(number) = pod.resolve(port.target, port.protocol) else {
-            return true;
-        };
-        is_permitted(policies, Direction::Ingress, |rule| {
-            rule.permits_port(number, port.protocol, pod)
-        })
-    };
     let with_policies = || pods.iter().zip(&restricting);
     let closed: Vec<&Port<'_>> = ports
         .iter()
         .filter(|port| with_policies().all(|(pod, policies)| !is_open(port, *pod, policies)))
         .collect();
     let (pod, policies) = with_policies().next()?;
-    // A port can be closed on purpose while the others are used.
-    let is_reported = closed.len() == ports.len() || subject.is_named;
-    let port = **closed.first().filter(|_| is_reported)?;
+    // A port can be closed on purpose while the others are used, such as one for metrics.
+    let is_side_port = |name: &str| SIDE_PORTS.iter().any(|part| name.contains(part));
+    let are_all_closed = closed.len() == ports.len();
+    let mut reported = closed
+        .iter()
+        .filter(|port| are_all_closed || subject.is_named && !is_side_port(port.name));
+    let port = **reported.next()?;
     let policy = *policies.first()?;
     let number = pod.resolve(port.target, port.protocol)?;
     let confused = policies.iter().find(|policy| {
         port.number != number && policy.rules(Direction::Ingress).any(|rule| rule.lists_port(port))
     });
-    let severity = if closed.len() == ports.len() {
+    let severity = if are_all_closed {
         Severity::Error
     } else {
         Severity::Info
@@ -231,18 +264,16 @@ fn ports_of<'w>(subject: &Subject<'w>, reference: &Reference) -> Vec<Port<'w>> {
     ports
 }
 
-/// Returns the first port of a reference that is closed for all Pods, although the Service has Pods.
+/// Returns the first of several ports if all of them are closed for all Pods.
 fn closed_port<'w>(
-    subject: &Subject<'w>,
+    ports: &[Port<'w>],
     pods: &[Pod<'_>],
-    reference: &Reference,
     permits: impl Fn(Pod<'_>, u16, &str) -> bool,
 ) -> Option<(Port<'w>, u16)> {
     let is_closed = |port: &Port<'_>, pod: &Pod<'_>| {
         let number = pod.resolve(port.target, port.protocol);
         number.is_some_and(|number| !permits(*pod, number, port.protocol))
     };
-    let ports = ports_of(subject, reference);
     let first = *ports.first()?;
     // A reference without a port means one of several.
     let is_closed_for_all = ports
@@ -266,7 +297,7 @@ fn ingress(
             rule.permits_port(number, protocol, pod) && rule.permits_pod(client, namespace)
         })
     };
-    let (port, number) = closed_port(subject, pods, reference, permits)?;
+    let (port, number) = closed_port(&ports_of(subject, reference), pods, permits)?;
     let policy = *policies(subject, *pods.first()?, Direction::Ingress).first()?;
     let message = format!(
         "No ingress rule for the Pods of Service {} permits Pod {}/{} at port {number}/{}, which uses {}",
@@ -274,6 +305,47 @@ fn ingress(
     );
     let remedy = format!(
         "Add the labels of the client, and of its namespace {}, to a rule: {}",
+        client.namespace,
+        kubectl::command("edit", policy.0)
+    );
+    Some(finding_about(
+        policy.0,
+        CODE,
+        Severity::Warning,
+        "spec.ingress",
+        message,
+        remedy,
+    ))
+}
+
+/// No rule for the Pods permits the controller of an Ingress that leads to the Service.
+fn controller(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
+    let world = subject.world;
+    let ingress = world.ingresses_of(subject.service).next()?;
+    let class = match ingress.0.text("/spec/ingressClassName") {
+        "" => ingress.0.annotation(CLASS_ANNOTATION).unwrap_or_default(),
+        class => class,
+    };
+    let of_class = CONTROLLERS.iter().filter(|(_, (_, value))| value.contains(class));
+    let mut clients = of_class
+        .flat_map(|(namespace, label)| world.pods_with(namespace, &[*label]))
+        .filter(|pod| pod.is_active() && is_restrictable(*pod));
+    let client = clients.next()?;
+    let namespace = world.object(Kind::Namespace, "", &client.0.namespace);
+    let permits = |pod: Pod<'_>, number: u16, protocol: &str| {
+        let policies = policies(subject, pod, Direction::Ingress);
+        is_permitted(&policies, Direction::Ingress, |rule| {
+            rule.permits_port(number, protocol, pod) && rule.permits_pod(client, namespace)
+        })
+    };
+    let (port, number) = closed_port(&subject.service.ports(), pods, permits)?;
+    let policy = *policies(subject, *pods.first()?, Direction::Ingress).first()?;
+    let message = format!(
+        "No ingress rule for the Pods of Service {} permits Pod {}/{} at port {number}/{}, the controller of Ingress {}",
+        subject.service.name, client.namespace, client.name, port.protocol, ingress.name
+    );
+    let remedy = format!(
+        "Add the namespace {} to a rule: {}",
         client.namespace,
         kubectl::command("edit", policy.0)
     );
@@ -305,7 +377,7 @@ fn egress(
             is_by_cluster_ip || rule.permits_port(number, protocol, pod) && rule.permits_pod(pod, namespace)
         })
     };
-    let (port, number) = closed_port(subject, pods, reference, permits)?;
+    let (port, number) = closed_port(&ports_of(subject, reference), pods, permits)?;
     let policy = *of_client.first()?;
     let message = format!(
         "NetworkPolicy {} restricts Pod {}/{}, and no egress rule permits port {number}/{} of the Pods of Service {}, which the Pod uses ({})",

@@ -42,7 +42,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.has(Kind::Node) {
         return Vec::new();
     }
-    let mut findings: Vec<Finding> = not_ready(subject).into_iter().collect();
+    let on_lost_node = not_ready(subject).or_else(|| absent_node(subject));
+    let mut findings: Vec<Finding> = on_lost_node.into_iter().collect();
     if subject.service.kind() == "LoadBalancer" {
         findings.extend(
             unannounced(subject)
@@ -145,6 +146,36 @@ fn not_ready(subject: &Subject<'_>) -> Option<Finding> {
         "status.conditions",
         message,
         repair(node),
+    ))
+}
+
+/// Pods of a node that was deleted. They are endpoints until the garbage collection of Pods.
+fn absent_node(subject: &Subject<'_>) -> Option<Finding> {
+    let pod = subject
+        .active()
+        .find(|pod| !pod.node().is_empty() && subject.world.node(pod.node()).is_none())?;
+    let severity = if subject.has_ready_endpoint() {
+        Severity::Warning
+    } else {
+        Severity::Error
+    };
+    let message = format!(
+        "Pod {} of Service {} is on Node {}, which does not exist: connections to the Pod time out",
+        pod.name,
+        subject.service.name,
+        pod.node()
+    );
+    let remedy = format!(
+        "Delete the Pod, so that its controller replaces it: {} --force",
+        kubectl::command("delete", pod.0)
+    );
+    Some(finding_about(
+        pod.0,
+        CODE,
+        severity,
+        "spec.nodeName",
+        message,
+        remedy,
     ))
 }
 

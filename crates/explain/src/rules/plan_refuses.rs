@@ -61,7 +61,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         findings.extend(finding.filter(|finding| findings.iter().all(|other| other.field != finding.field)));
     }
     if findings.is_empty() {
-        findings.extend(outdated(subject));
+        findings.extend(outdated(subject).or_else(|| partly_outdated(subject)));
     }
     findings
 }
@@ -88,13 +88,13 @@ fn outdated(subject: &Subject<'_>) -> Option<Finding> {
         .active()
         .find(|pod| pod.is_ready() && !pod.ips().is_empty())?;
     let slice = slices().next()?;
-    // Somebody edited a slice that names a Pod with other addresses: PTL-0014 reports it.
+    // Somebody edited a slice that names no Pod, or a Pod with other addresses: PTL-0014 reports it.
     let is_present = |name: &str| {
         let pod = subject.world.object(Kind::Pod, &subject.service.namespace, name);
         pod.is_some()
     };
     let mut endpoints = slices().flat_map(|slice| slice.endpoints());
-    let is_edited = endpoints.any(|endpoint| endpoint.pod().is_some_and(is_present));
+    let is_edited = endpoints.any(|endpoint| endpoint.pod().is_none_or(is_present));
     if is_edited || used.is_empty() || !used.is_disjoint(&of_pods) {
         return None;
     }
@@ -106,6 +106,51 @@ fn outdated(subject: &Subject<'_>) -> Option<Finding> {
     Some(subject.finding(
         CODE,
         Severity::Error,
+        "spec.selector",
+        message,
+        controller_remedy(subject),
+    ))
+}
+
+/// The slices have an endpoint whose Pod is gone, or lack a Pod that is ready.
+fn partly_outdated(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    if !service.has_selector() || subject.active().next().is_none() {
+        return None;
+    }
+    let slices = || {
+        subject
+            .slices()
+            .iter()
+            .filter(|slice| subject.is_from_selector(**slice))
+    };
+    let slice = slices().next()?;
+    let endpoints = || slices().flat_map(|slice| slice.endpoints());
+    let is_gone = |name: &str| {
+        let pod = subject.world.object(Kind::Pod, &service.namespace, name);
+        pod.is_none()
+    };
+    let mut used = endpoints().filter(|endpoint| endpoint.is_ready() && !endpoint.is_terminating());
+    let gone = used.find_map(|endpoint| endpoint.pod().filter(|name| is_gone(name)));
+    let listed: BTreeSet<IpAddr> = endpoints().filter_map(|endpoint| endpoint.ip()).collect();
+    let is_missing = |pod: &Pod<'_>| {
+        let addresses = pod.ips();
+        pod.is_ready() && !addresses.is_empty() && addresses.iter().all(|address| !listed.contains(address))
+    };
+    let message = match gone {
+        Some(name) => format!(
+            "EndpointSlice {} of Service {} has Pod {name}, which does not exist: connections to it time out",
+            slice.name, service.name
+        ),
+        None => format!(
+            "Pod {} is ready, and no EndpointSlice of Service {} has its address: it gets no connections",
+            subject.active().find(is_missing)?.name,
+            service.name
+        ),
+    };
+    Some(subject.finding(
+        CODE,
+        Severity::Warning,
         "spec.selector",
         message,
         controller_remedy(subject),

@@ -92,7 +92,7 @@ fn failing(subject: &Subject<'_>) -> Option<Finding> {
 /// Only finished Pods are left. Those of Jobs are no fault; the user learns of them if he names the Service.
 fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
     if !subject.selected().iter().any(|pod| pod.is_finished()) {
-        return None;
+        return all_terminating(subject);
     }
     let is_job = |pod: &Pod<'_>| workload_of(*pod).0 == Kind::Job.name();
     let failed = subject
@@ -133,6 +133,45 @@ fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
         CODE,
         severity,
         "status.phase",
+        message,
+        remedy,
+    ))
+}
+
+/// All Pods are being deleted, although no workload is scaled to 0.
+fn all_terminating(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let workloads = subject
+        .world
+        .workloads_with(&service.namespace, &service.selector());
+    let is_scaled_to_zero = !workloads.is_empty() && workloads.iter().all(|workload| workload.desired() == 0);
+    if is_scaled_to_zero || subject.is_rolling() {
+        return None;
+    }
+    let pod = subject.selected().first()?;
+    // Without other endpoints, those that terminate get connections while they serve.
+    let mut endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
+    let severity = if endpoints.any(|endpoint| endpoint.is_serving()) {
+        Severity::Warning
+    } else {
+        Severity::Error
+    };
+    let message = format!(
+        "All {} Pods of Service {} are being deleted, and no other Pod replaces them. Pod {} is deleted since {}",
+        subject.selected().len(),
+        service.name,
+        pod.name,
+        pod.text("/metadata/deletionTimestamp")
+    );
+    let remedy = format!(
+        "Create other Pods, or find out why the deletion does not end: {}",
+        kubectl::command("describe", pod.0)
+    );
+    Some(finding_about(
+        pod.0,
+        CODE,
+        severity,
+        "metadata.deletionTimestamp",
         message,
         remedy,
     ))

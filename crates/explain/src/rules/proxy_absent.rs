@@ -2,10 +2,14 @@
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
+use crate::kubectl;
 use crate::observation::NodeProxy;
 use crate::observed::{Observed, is_served, observed_nodes};
+use crate::pod_state::failure;
 use crate::rule::Rule;
-use crate::world::World;
+use crate::subject::finding_about;
+use crate::views::Pod;
+use crate::world::{COMPARED_PODS_MAX, World};
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -18,6 +22,8 @@ pub const RULE: Rule = Rule {
 const CODE: Code = Code(39);
 /// Beginnings of the names of Pods that run a node proxy.
 const PROXY_PODS: [&str; 2] = ["kube-proxy", "portolan-proxy"];
+/// Namespace of these Pods.
+const SYSTEM_NAMESPACE: &str = "kube-system";
 
 fn check(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -32,7 +38,45 @@ fn check(world: &World) -> Vec<Finding> {
             findings.extend(wrong_name(node, index, proxy).or_else(|| unhealthy(node, index, proxy)));
         }
     }
+    if observed_nodes(world).all(|node| node.observation.proxies.is_none()) {
+        findings.extend(failing_pods(world));
+    }
     findings
+}
+
+/// Pods of a node proxy whose container fails, in an input without observations of proxies.
+fn failing_pods(world: &World) -> Vec<Finding> {
+    let pods = world
+        .in_namespace(Kind::Pod, SYSTEM_NAMESPACE)
+        .take(COMPARED_PODS_MAX);
+    let is_proxy = |pod: &Pod<'_>| PROXY_PODS.iter().any(|name| pod.0.name.starts_with(name));
+    let of_proxies = pods
+        .map(Pod)
+        .filter(|pod| pod.is_active() && !pod.is_ready() && is_proxy(pod));
+    let finding = |pod: Pod<'_>| {
+        let failure = failure(world, pod).filter(|failure| !failure.is_waiting)?;
+        let message = format!(
+            "The node proxy of Node {} does not run. Pod {}: {}. Its rules for Services do not follow changes",
+            pod.node(),
+            pod.0.name,
+            failure.text
+        );
+        let remedy = format!(
+            "Remove the reason. The log of the last run: kubectl -n {} logs {} -c {} --previous",
+            pod.0.namespace,
+            pod.0.name,
+            kubectl::word(&failure.container)
+        );
+        Some(finding_about(
+            pod.0,
+            CODE,
+            Severity::Warning,
+            failure.field,
+            message,
+            remedy,
+        ))
+    };
+    of_proxies.filter_map(finding).collect()
 }
 
 /// No process of a node proxy runs. Rules of an earlier process stay in the kernel.

@@ -103,12 +103,12 @@ fn is_of_control_plane(subject: &Subject<'_>) -> bool {
 }
 
 /// Without workloads in the input, a Service without Pods can belong to one that is scaled to zero. Pods that no Service selects show
-/// that their labels are the fault. A manifest can be one of several, so it shows nothing.
+/// that their labels are the fault, and a user who names the Service expects Pods. A manifest can be one of several, so it shows nothing.
 fn shows_absence(subject: &Subject<'_>) -> bool {
     let world = subject.world;
     let has_workloads = Workload::KINDS.into_iter().any(|kind| subject.has(kind));
     let mut unselected = world.unselected_pods(&subject.service.namespace);
-    subject.has(Kind::Pod) && (has_workloads || unselected.next().is_some())
+    subject.has(Kind::Pod) && (subject.is_named || has_workloads || unselected.next().is_some())
 }
 
 /// Workloads without Pods: scaled to zero on purpose. The user learns of it if he names the Service. Workloads that should have

@@ -14,7 +14,7 @@ use crate::world::World;
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("slice_without_service.md"),
-    explained_by: &[],
+    explained_by: &[Code(21)],
     service: Some(check),
     cluster: Some(check_cluster),
 };

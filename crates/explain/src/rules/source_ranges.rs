@@ -24,8 +24,15 @@ pub const RULE: Rule = Rule {
 const CODE: Code = Code(24);
 const FIELD: &str = "spec.loadBalancerSourceRanges";
 const POINTER: &str = "/spec/loadBalancerSourceRanges";
-/// Ranges of addresses that no client has (RFC 1122).
-const WITHOUT_CLIENTS: [&str; 3] = ["0.0.0.0/8", "127.0.0.0/8", "255.255.255.255/32"];
+/// Ranges of addresses that no client has (RFC 1122, RFC 4291).
+const WITHOUT_CLIENTS: [&str; 6] = [
+    "0.0.0.0/8",
+    "127.0.0.0/8",
+    "224.0.0.0/4",
+    "255.255.255.255/32",
+    "::/127",
+    "ff00::/8",
+];
 
 /// Annotations with ranges (API-47) that implementations of load balancers read.
 const ANNOTATIONS: [&str; 2] = [
@@ -60,7 +67,6 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .or_else(|| other_family(subject, &ranges))
         .or_else(|| excluded_node(subject))
         .or_else(|| excluded_pod(subject, &ranges))
-        .or_else(|| restricted(subject, &ranges))
         .into_iter()
         .collect()
 }
@@ -192,25 +198,6 @@ fn excluded_pod(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
         subject.service.name, subject.service.namespace
     );
     Some(subject.finding(CODE, Severity::Warning, ranges.field.clone(), message, remedy))
-}
-
-/// The objects do not show the clients outside of the cluster. The user learns of ranges with single addresses if he names the Service.
-fn restricted(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
-    let are_single = ranges
-        .nets()
-        .iter()
-        .all(|net| net.prefix_len() == net.max_prefix_len());
-    let message = format!(
-        "The load balancer admits only clients in {}. Connections of others to Service {} are dropped",
-        ranges.texts.join(", "),
-        subject.service.name
-    );
-    let remedy = format!(
-        "Add the range of the client: {}",
-        kubectl::command("edit", subject.service.0)
-    );
-    let finding = subject.finding(CODE, Severity::Info, ranges.field.clone(), message, remedy);
-    (subject.is_named && are_single).then_some(finding)
 }
 
 /// The user named a node with clients, and the plan of this node drops their packets: proxies apply the ranges to clients of the

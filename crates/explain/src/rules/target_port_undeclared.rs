@@ -115,11 +115,12 @@ fn reaches_declared_port(subject: &Subject<'_>, pod: Pod<'_>) -> bool {
         .any(|number| declared.iter().any(|port| port.number == number))
 }
 
-/// Returns true if a Service that selects the Pod has this container port as a target.
+/// Returns true if a Service that selects the Pod has this container port as a target, with its protocol.
 fn is_target(subject: &Subject<'_>, pod: Pod<'_>, declared: &ContainerPort<'_>) -> bool {
     let services = subject.world.services_selecting(pod).into_iter();
     services
         .flat_map(|service| service.ports())
+        .filter(|port| port.protocol == declared.protocol)
         .any(|port| match port.target {
             Target::Number(number) => number == declared.number,
             Target::Name(name) => name == declared.name,

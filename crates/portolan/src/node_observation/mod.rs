@@ -35,6 +35,7 @@ pub use cluster::Cluster;
 pub use gap::ReadFailure;
 pub use host::{own_addresses, pod_namespace, proxy_mode};
 pub use observe::{Request, observe};
+pub use probes::run_outside as probe_outside;
 pub use proxies::{Program, RunningProxy, running as running_proxies};
 
 /// Kinds that the proxy's plan depends on.

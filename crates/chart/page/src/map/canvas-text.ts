@@ -1,43 +1,63 @@
 // Text on the canvas, cut to a width.
 
-/** Bound of the cache: about the texts of one frame of a large cluster. */
-const CACHE_ENTRIES_MAX = 8000;
+/** Size at which widths of characters are measured. Widths are proportional to the size. */
+const MEASURED_PIXELS = 32;
+/** Bound of the cache: about the texts of one frame of a large cluster, in two weights. */
+const CACHE_ENTRIES_MAX = 16_000;
 const CHARACTERS_MAX = 300;
-const cache = new Map<string, string>();
+const ELLIPSIS = "…";
+/** Widths of texts and characters at `MEASURED_PIXELS`, by weight and text. */
+const cache = new Map<string, number>();
 
-/** Returns the text, or its longest beginning that fits with an ellipsis. */
-export function fitText(context: CanvasRenderingContext2D, text: string, width: number): string {
-  const key = `${context.font}|${Math.round(width)}|${text}`;
+export interface Font {
+  css: string;
+  size: number;
+  weight: number;
+  family: string;
+}
+
+/** Width at `MEASURED_PIXELS`. A text is measured once, and not again for each size. */
+function measuredWidth(context: CanvasRenderingContext2D, text: string, style: Font): number {
+  const key = `${style.weight}|${text}`;
   const known = cache.get(key);
   if (known !== undefined) {
     return known;
   }
-  const fitted = fit(context, text.slice(0, CHARACTERS_MAX), width);
   if (cache.size >= CACHE_ENTRIES_MAX) {
     cache.clear();
   }
-  cache.set(key, fitted);
-  return fitted;
+  context.font = `${style.weight} ${MEASURED_PIXELS}px ${style.family}`;
+  const width = context.measureText(text).width;
+  cache.set(key, width);
+  return width;
 }
 
-function fit(context: CanvasRenderingContext2D, text: string, width: number): string {
-  if (context.measureText(text).width <= width) {
-    return text;
+/** Width of a text. Sets another font of the context. */
+export function textWidth(context: CanvasRenderingContext2D, text: string, style: Font): number {
+  return (measuredWidth(context, text.slice(0, CHARACTERS_MAX), style) * style.size) / MEASURED_PIXELS;
+}
+
+/** Returns the text, or its longest beginning that fits with an ellipsis. Sets another font of the context. */
+export function fitText(context: CanvasRenderingContext2D, text: string, width: number, style: Font): string {
+  const shown = text.slice(0, CHARACTERS_MAX);
+  const available = (width * MEASURED_PIXELS) / style.size;
+  if (measuredWidth(context, shown, style) <= available) {
+    return shown;
   }
-  let [low, high] = [0, text.length];
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    if (context.measureText(`${text.slice(0, middle)}…`).width <= width) {
-      low = middle;
-    } else {
-      high = middle - 1;
+  let used = measuredWidth(context, ELLIPSIS, style);
+  let cut = 0;
+  for (const character of shown) {
+    used += measuredWidth(context, character, style);
+    if (used > available) {
+      break;
     }
+    cut += character.length;
   }
-  return low < 2 ? "" : `${text.slice(0, low)}…`;
+  return cut < 2 ? "" : `${shown.slice(0, cut)}${ELLIPSIS}`;
 }
 
 export interface TextStyle {
-  font: string;
+  font: Font;
   colour: string;
   align?: CanvasTextAlign;
 }
@@ -53,9 +73,13 @@ export function drawText(
   if (width < 8) {
     return;
   }
-  context.font = style.font;
+  const fitted = fitText(context, text, width, style.font);
+  if (fitted === "") {
+    return;
+  }
+  context.font = style.font.css;
   context.fillStyle = style.colour;
   context.textAlign = style.align ?? "left";
   context.textBaseline = "middle";
-  context.fillText(fitText(context, text, width), x, y);
+  context.fillText(fitted, x, y);
 }

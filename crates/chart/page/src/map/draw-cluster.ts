@@ -18,6 +18,12 @@ const SUM_BELOW_PIXELS = 3.2;
 const CARD_FROM: Size = { width: 62, height: 19 };
 const ROSE_PIXELS = 24;
 const DIMMED_ALPHA = 0.16;
+/** Least radius of a mark. */
+const MARK_PIXELS_MIN = 0.8;
+/** Steps of the scale between two powers of two, for which marks are kept. */
+const MARK_STEPS = 2;
+/** Smaller marks are rectangles: their shapes look alike, and rectangles cost the least. */
+const SHAPE_FROM_PIXELS = 1.6;
 /** A smaller ship shows no bridge. */
 const BRIDGE_FROM_PIXELS = 16;
 
@@ -141,6 +147,16 @@ function drawSums(
   context.globalAlpha = 1;
 }
 
+/** Marks of a district in world coordinates, so that a movement of the camera draws the same paths again. */
+interface Marks {
+  services: ClusterScene["services"];
+  matches: ClusterScene["matches"];
+  step: number;
+  paths: Map<string, Path2D>;
+}
+
+const marksByDistrict = new WeakMap<District, Marks>();
+
 /** Small marks: one path for each health, so that thousands of Services cost four fills. */
 function drawMarks(
   context: CanvasRenderingContext2D,
@@ -149,51 +165,68 @@ function drawMarks(
   camera: Camera,
   palette: Palette,
 ): void {
+  const paths = marksOf(scene, place, camera);
+  context.save();
+  context.translate(camera.x, camera.y);
+  context.scale(camera.k, camera.k);
+  // The most urgent health is drawn last, on top.
+  for (const health of [...HEALTHS].reverse()) {
+    for (const isDimmed of [true, false]) {
+      const path = paths.get(markKey(health, isDimmed));
+      if (path !== undefined) {
+        context.globalAlpha = isDimmed ? DIMMED_ALPHA : 1;
+        paintMark(context, path, health, 1 / camera.k, palette);
+      }
+    }
+  }
+  context.restore();
+}
+
+function markKey(health: Health, isDimmed: boolean): string {
+  return `${health}${isDimmed ? "-" : "+"}`;
+}
+
+/** Paths of the marks. The smallest size on the screen depends on the scale, so each step of the scale has paths of its own. */
+function marksOf(scene: ClusterScene, place: District, camera: Camera): Map<string, Path2D> {
+  const step = Math.round(Math.log2(camera.k) * MARK_STEPS);
+  const known = marksByDistrict.get(place);
+  if (known !== undefined && known.services === scene.services && known.matches === scene.matches && known.step === step) {
+    return known.paths;
+  }
+  const scale = 2 ** (step / MARK_STEPS);
   const paths = new Map<string, Path2D>();
-  const pathOf = (health: Health, isDimmed: boolean) => {
-    const key = `${health}${isDimmed ? "-" : "+"}`;
-    const path = paths.get(key) ?? new Path2D();
-    paths.set(key, path);
-    return path;
-  };
   place.slots.forEach((key, slot) => {
     const row = key === null ? undefined : scene.services.get(key);
     if (key === null || row === undefined) {
       return;
     }
-    const cell = toScreen(slotRect(place, slot), camera);
+    const cell = slotRect(place, slot);
     const radius = Math.min(cell.width, cell.height) * 0.5 * sizeShare(row.total) * (row.health === "ok" ? 0.95 : 1);
-    const isDimmed = scene.matches !== null && !scene.matches.has(key);
-    healthPath(
-      pathOf(row.health, isDimmed),
-      row.health,
-      cell.x + cell.width / 2,
-      cell.y + cell.height / 2,
-      Math.max(0.8, radius),
-    );
+    const name = markKey(row.health, scene.matches !== null && !scene.matches.has(key));
+    const path = paths.get(name) ?? new Path2D();
+    paths.set(name, path);
+    const [x, y] = [cell.x + cell.width / 2, cell.y + cell.height / 2];
+    healthPath(path, row.health, x, y, Math.max(MARK_PIXELS_MIN / scale, radius), SHAPE_FROM_PIXELS / scale);
   });
-  // The most urgent health is drawn last, on top.
-  for (const health of [...HEALTHS].reverse()) {
-    for (const isDimmed of [true, false]) {
-      const path = paths.get(`${health}${isDimmed ? "-" : "+"}`);
-      if (path !== undefined) {
-        context.globalAlpha = isDimmed ? DIMMED_ALPHA : 1;
-        paintMark(context, path, health, palette);
-      }
-    }
-  }
-  context.globalAlpha = 1;
+  marksByDistrict.set(place, { services: scene.services, matches: scene.matches, step, paths });
+  return paths;
 }
 
-function paintMark(context: CanvasRenderingContext2D, path: Path2D, health: Health, palette: Palette): void {
+function paintMark(context: CanvasRenderingContext2D, path: Path2D, health: Health, lineWidth: number, palette: Palette): void {
   if (health === "idle") {
-    context.lineWidth = 1;
+    context.lineWidth = lineWidth;
     context.strokeStyle = palette.idle;
     context.stroke(path);
   } else {
     context.fillStyle = healthColour(palette, health);
     context.fill(path);
   }
+}
+
+interface Card {
+  row: ServiceRow;
+  box: Rect;
+  isActive: boolean;
 }
 
 function drawCards(
@@ -204,6 +237,7 @@ function drawCards(
   viewport: Size,
   palette: Palette,
 ): void {
+  const [shown, dimmed]: [Card[], Card[]] = [[], []];
   place.slots.forEach((key, slot) => {
     const cell = toScreen(slotRect(place, slot), camera);
     if (!isVisible(cell, viewport)) {
@@ -213,27 +247,49 @@ function drawCards(
     if (key === null || row === undefined) {
       return;
     }
-    context.globalAlpha = scene.matches !== null && !scene.matches.has(key) ? DIMMED_ALPHA : 1;
+    const gap = Math.min(4, cell.height * 0.06);
+    const box = { x: cell.x + gap, y: cell.y + gap, width: cell.width - 2 * gap, height: cell.height - 2 * gap };
     const isActive = scene.selection.kind === "service" && scene.selection.key === key;
-    drawCard(context, row, cell, isActive, palette);
-    context.globalAlpha = 1;
+    const isDimmed = scene.matches !== null && !scene.matches.has(key);
+    (isDimmed ? dimmed : shown).push({ row, box, isActive });
   });
+  for (const [cards, alpha] of [
+    [shown, 1],
+    [dimmed, DIMMED_ALPHA],
+  ] as const) {
+    context.globalAlpha = alpha;
+    drawBoxes(context, cards, palette);
+    for (const card of cards) {
+      drawCard(context, card, palette);
+    }
+  }
+  context.globalAlpha = 1;
 }
 
-function drawCard(context: CanvasRenderingContext2D, row: ServiceRow, cell: Rect, isActive: boolean, palette: Palette): void {
-  const gap = Math.min(4, cell.height * 0.06);
-  const box = { x: cell.x + gap, y: cell.y + gap, width: cell.width - 2 * gap, height: cell.height - 2 * gap };
-  const colour = healthColour(palette, row.health);
-  roundedRect(context, box.x, box.y, box.width, box.height, 7);
+/** Boxes of cards: one path for each outline, so that hundreds of cards cost a few fills and strokes. */
+function drawBoxes(context: CanvasRenderingContext2D, cards: readonly Card[], palette: Palette): void {
+  const panels = new Path2D();
+  const outlines = new Map<string, { path: Path2D; colour: string; width: number }>();
+  for (const { row, box, isActive } of cards) {
+    const isMarked = row.health === "error" || row.health === "warning";
+    const colour = isActive ? palette.accent : isMarked ? healthColour(palette, row.health) : palette["basin-line"];
+    const width = isActive ? 2 : 1;
+    const outline = outlines.get(`${colour}|${width}`) ?? { path: new Path2D(), colour, width };
+    outlines.set(`${colour}|${width}`, outline);
+    panels.roundRect(box.x, box.y, box.width, box.height, Math.min(7, box.width / 2, box.height / 2));
+    outline.path.roundRect(box.x, box.y, box.width, box.height, Math.min(7, box.width / 2, box.height / 2));
+  }
   context.fillStyle = palette.panel;
-  context.fill();
-  context.lineWidth = isActive ? 2 : 1;
-  context.strokeStyle = isActive
-    ? palette.accent
-    : row.health === "error" || row.health === "warning"
-      ? colour
-      : palette["basin-line"];
-  context.stroke();
+  context.fill(panels);
+  for (const { path, colour, width } of outlines.values()) {
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.stroke(path);
+  }
+}
+
+function drawCard(context: CanvasRenderingContext2D, { row, box }: Card, palette: Palette): void {
+  const colour = healthColour(palette, row.health);
   const scale = clamp(box.height / 92, 1, 1.5);
   const lineHeight = 15 * scale;
   const lines = cardLines(row).slice(0, Math.max(0, Math.floor((box.height - 21 * scale) / lineHeight)));

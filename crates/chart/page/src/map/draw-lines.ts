@@ -1,5 +1,6 @@
 // Draws lines with moving dashes on the upper layer. The speed of the dashes grows with the connections a second.
 
+import { textWidth } from "./canvas-text.ts";
 import { boxById, type Diagram, type Line } from "./diagram.ts";
 import { type Camera, type Point, pointToScreen } from "./geometry.ts";
 import { roundedRect } from "./glyph.ts";
@@ -104,8 +105,8 @@ function drawLabel(context: CanvasRenderingContext2D, stroke: Stroke, label: str
   const y = stroke.from.y + (stroke.to.y - stroke.from.y) * 0.68;
   context.setLineDash([]);
   context.globalAlpha = 1;
-  context.font = font(11, 600);
-  const width = context.measureText(label).width + 12;
+  const labelFont = font(11, 600);
+  const width = textWidth(context, label, labelFont) + 12;
   roundedRect(context, x - width / 2, y - 9, width, 18, 9);
   context.fillStyle = palette.panel;
   context.fill();
@@ -113,6 +114,7 @@ function drawLabel(context: CanvasRenderingContext2D, stroke: Stroke, label: str
   context.strokeStyle = stroke.style === "trace" ? palette.accent : palette.line;
   context.stroke();
   context.fillStyle = stroke.style === "trace" ? palette.ink : palette.muted;
+  context.font = labelFont.css;
   context.textAlign = "center";
   context.textBaseline = "middle";
   context.fillText(label, x, y + 0.5);

@@ -2,8 +2,19 @@
 
 import type { Health } from "../contract.ts";
 
-/** Adds the shape of a health to the path, about `radius` around the point. */
-export function healthPath(path: Path2D | CanvasRenderingContext2D, health: Health, x: number, y: number, radius: number): void {
+/** Adds the shape of a health to the path, about `radius` around the point. Below `shapeFrom`, the shape is a rectangle. */
+export function healthPath(
+  path: Path2D | CanvasRenderingContext2D,
+  health: Health,
+  x: number,
+  y: number,
+  radius: number,
+  shapeFrom = 0,
+): void {
+  if (radius < shapeFrom) {
+    path.rect(x - radius * 0.9, y - radius * 0.9, radius * 1.8, radius * 1.8);
+    return;
+  }
   switch (health) {
     case "ok":
     case "idle":

@@ -1,6 +1,7 @@
 // Colours of the canvas. The style sheet defines them, so both themes have one source.
 
 import type { Health } from "../contract.ts";
+import type { Font } from "./canvas-text.ts";
 
 const NAMES = [
   "sea",
@@ -38,6 +39,14 @@ export function healthColour(palette: Palette, health: Health): string {
 
 export const FONT_FAMILY = 'Inter, system-ui, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
 
-export function font(size: number, weight = 400): string {
-  return `${weight} ${size}px ${FONT_FAMILY}`;
+/** Steps of the size of fonts: a browser keeps the fonts of few sizes, and a zoom would use one for each frame. */
+const SIZE_STEPS = 4;
+const fonts = new Map<string, Font>();
+
+export function font(size: number, weight = 400): Font {
+  const stepped = Math.max(1, Math.round(size * SIZE_STEPS)) / SIZE_STEPS;
+  const css = `${weight} ${stepped}px ${FONT_FAMILY}`;
+  const known = fonts.get(css) ?? { css, size: stepped, weight, family: FONT_FAMILY };
+  fonts.set(css, known);
+  return known;
 }

@@ -3,6 +3,7 @@
 //! - [`recurring`]: repeated examinations, with Events and metrics
 //! - [`source`]: objects of the API or of files
 //! - [`observations`]: observations of nodes through the API server
+//! - [`outside`]: probes from this host
 //! - [`client`]: the client whose connections are examined
 //! - [`scope`]: the Service that the command names
 //! - [`report`]: output of the findings and exit code
@@ -12,6 +13,7 @@
 mod client;
 mod node;
 mod observations;
+mod outside;
 mod recurring;
 mod report;
 pub mod scope;
@@ -31,6 +33,7 @@ use crate::error::{CommandError, UsageError, is_usage};
 use crate::flags::administrator::AdministratorFlags;
 use crate::runtime;
 use observations::ObservationFlags;
+use outside::Probing;
 use report::{EXIT_NOT_EXAMINED, Format};
 use scope::ScopeFlags;
 use source::Source;
@@ -152,11 +155,13 @@ pub async fn count(client: &Client) -> Result<Counts, CommandError> {
 
 fn read(flags: &Flags, scope: &Scope) -> Result<Input, CommandError> {
     if !flags.from_file.is_empty() {
-        let source = Source::from_files(&flags.from_file)?;
+        let mut source = Source::from_files(&flags.from_file)?;
+        let judged = judged(flags, &source)?;
+        let problems = probing(flags, &source, scope)?.finish(&mut source)?;
         return Ok(Input {
-            judged: judged(flags, &source)?,
             source,
-            problems: Vec::new(),
+            judged,
+            problems,
         });
     }
     let client = flags.administrator.client()?;
@@ -164,16 +169,27 @@ fn read(flags: &Flags, scope: &Scope) -> Result<Input, CommandError> {
         let mut source = Source::from_api(&client).await?;
         let judged = judged(flags, &source)?;
         let service = scope::service(scope);
+        let probing = probing(flags, &source, scope)?;
         let added = flags
             .observations
             .add(&client, &mut source, service.as_ref(), &judged);
-        let problems = added.await?;
+        let mut problems = added.await?;
+        problems.extend(probing.finish(&mut source)?);
         Ok(Input {
             source,
             judged,
             problems,
         })
     })
+}
+
+/// Starts the probes from this host, if the user wants them.
+fn probing(flags: &Flags, source: &Source, scope: &Scope) -> Result<Probing, CommandError> {
+    if flags.observations.probes_outside() {
+        Probing::start(source, scope::service(scope).as_ref())
+    } else {
+        Ok(Probing::none())
+    }
 }
 
 fn judged(flags: &Flags, source: &Source) -> Result<JudgedClient, UsageError> {

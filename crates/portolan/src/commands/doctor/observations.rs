@@ -39,6 +39,10 @@ pub struct ObservationFlags {
         conflicts_with_all = ["from_file", "interval"]
     )]
     probe: Option<bool>,
+    /// Send packets from this host, as a client outside of the cluster, to the node ports, load balancer IPs and external IPs of the
+    /// examined Services
+    #[arg(long, conflicts_with = "interval")]
+    probe_outside: bool,
 }
 
 /// Nodes to observe.
@@ -74,6 +78,11 @@ impl FromStr for NodeSelection {
 }
 
 impl ObservationFlags {
+    /// Returns true if this host sends probes to the addresses of the examined Services.
+    pub fn probes_outside(&self) -> bool {
+        self.probe_outside
+    }
+
     /// Reads observations, and adds them to the objects. Returns the reasons why they are less than the user expects.
     ///
     /// # Errors

@@ -1,21 +1,24 @@
 //! Probes: packets to the endpoints and addresses of Services, and their outcomes.
 //!
-//! [`targets`] selects them from the objects, the other modules send them. Each probe has a timeout, their number is bounded,
+//! [`targets`] and [`outside`] select them from the objects, the other modules send them. Each probe has a timeout, their number is bounded,
 //! and several run at the same time.
 
 mod arp;
 mod connection;
 mod datagram;
+mod outside;
 mod path_mtu;
 mod targets;
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use explain::observation::{Outcome, Probe, ProbeSource};
 
+use super::cluster::Cluster;
 use super::pods::PodNamespace;
 pub use targets::{Job, Request, Selection};
 
@@ -105,6 +108,12 @@ pub fn run(jobs: Vec<Job>, pods: &[PodNamespace]) -> (Vec<Probe>, bool) {
     let mut probes = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     probes.sort_by_key(|(position, _)| *position);
     (probes.into_iter().map(|(_, probe)| probe).collect(), is_truncated)
+}
+
+/// Sends probes from this host, as a client outside of the cluster, to the addresses of the examined Services. `own` are the addresses of
+/// this host. Returns true if some were not sent in time.
+pub fn run_outside(cluster: &Cluster, own: &[IpAddr]) -> (Vec<Probe>, bool) {
+    run(outside::jobs(cluster, own), &[])
 }
 
 /// Sends a probe from its network namespace; `None` if it cannot be sent or has no result.

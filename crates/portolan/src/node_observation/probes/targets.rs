@@ -89,7 +89,7 @@ pub enum Request {
 impl Request {
     /// Returns false for targets that objects must not name: at loopback and link-local addresses listen servers of the host and
     /// of its cloud, which trust the node. Resolvers may have such addresses.
-    fn is_permitted(&self) -> bool {
+    pub(super) fn is_permitted(&self) -> bool {
         let target = match self {
             Self::Tcp(target) | Self::Tls(target) | Self::Udp(target) | Self::Http { target, .. } => {
                 target.ip()
@@ -456,7 +456,7 @@ fn requester(link: &Link, target: Ipv4Addr) -> Option<Ipv4Addr> {
     (!is_own && link.up == Some(true)).then(|| found.addr())
 }
 
-fn service_name(key: &ObjectKey) -> ServiceName {
+pub(super) fn service_name(key: &ObjectKey) -> ServiceName {
     ServiceName {
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
