@@ -35,12 +35,14 @@ pub fn of_core(event: Value) -> Value {
     })
 }
 
-/// Translates a field of a selector from `events.k8s.io` to the core group.
-pub(crate) fn core_selector(field: &str) -> String {
+/// Translates a field of a selector from `events.k8s.io` to the core group. `None` for fields that only the core group has.
+pub(crate) fn core_selector(field: &str) -> Option<String> {
     match (field, field.strip_prefix("regarding.")) {
-        (_, Some(rest)) => format!("involvedObject.{rest}"),
-        ("reportingController", None) => "reportingComponent".to_owned(),
-        (other, None) => other.to_owned(),
+        (_, Some(rest)) => Some(format!("involvedObject.{rest}")),
+        ("reportingController", None) => Some("reportingComponent".to_owned()),
+        ("source" | "reportingComponent", None) => None,
+        (other, None) if other.starts_with("involvedObject.") => None,
+        (other, None) => Some(other.to_owned()),
     }
 }
 

@@ -65,6 +65,7 @@ fn fields_of(kind: &str) -> &'static [&'static str] {
             "metadata.namespace",
             "metadata.name",
         ],
+        "CertificateSigningRequest" => &["metadata.name", "spec.signerName"],
         "Node" => &["metadata.name", "spec.unschedulable"],
         "Namespace" => &["metadata.name", "status.phase"],
         "Secret" => &["metadata.name", "metadata.namespace", "type"],
@@ -89,7 +90,7 @@ impl FieldSelector {
             })?;
             let value = unescape(value)?;
             let stored_name = if kind.group == event::GROUP {
-                Cow::Owned(event::core_selector(name))
+                Cow::Owned(event::core_selector(name).ok_or_else(|| not_supported(name, kind))?)
             } else {
                 Cow::Borrowed(name)
             };

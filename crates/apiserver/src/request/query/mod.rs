@@ -17,6 +17,7 @@ const KNOWN_PARAMETERS: [&str; 30] = [
     "continue",
     "dryRun",
     "exclude",
+    "export",
     "fieldManager",
     "fieldSelector",
     "fieldValidation",
@@ -39,6 +40,7 @@ const KNOWN_PARAMETERS: [&str; 30] = [
     "sendInitialEvents",
     "service",
     "timeoutSeconds",
+    "uid",
     "verbose",
     "watch",
 ];
