@@ -101,7 +101,7 @@ impl<'q> WriteOptions<'q> {
                 errors.push(FieldError::not_supported(
                     &path,
                     other,
-                    &["Ignore", "Strict", "Warn"],
+                    &["", "Ignore", "Strict", "Warn"],
                 ));
                 FieldValidation::Warn
             }

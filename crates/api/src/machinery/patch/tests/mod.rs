@@ -288,6 +288,7 @@ fn rejects_invalid_strategic_patches() {
     let codes = [
         (json!({"spec": {"$patch": "explode"}}), 422),
         (json!({"spec": {"$patch": 1}}), 422),
+        (json!({"spec": {"$patch": "merge", "nodeName": "n"}}), 422),
         (json!({"spec": {"containers": [{"image": "x"}]}}), 422),
         (json!({"spec": {"containers": [["x"]]}}), 422),
         (json!({"spec": {"containers": ["x"]}}), 400),
