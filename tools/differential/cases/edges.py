@@ -59,6 +59,9 @@ def directives():
         "unknown-directive": {"spec": {"$nope": 1}}, "unknown-order": {"spec": {"$setElementOrder/nope": [1]}}, "families": {"spec": {"ipFamilies": ["IPv4"]}}, "ips-null": {"spec": {"externalIPs": None}}, "labels-replace": {"metadata": {"labels": {"$patch": "replace", "z": "y"}}}, "labels-null": {"metadata": {"labels": {"a": None, "missing": None}}},
         "port-name": {"spec": {"ports": [{"port": 80, "name": "q"}]}}, "port-udp": {"spec": {"ports": [{"port": 80, "protocol": "UDP", "name": "q"}]}}, "port-twice": {"spec": {"ports": [{"port": 81, "name": "p"}, {"port": 81, "name": "q"}]}}, "port-null-field": {"spec": {"ports": [{"port": 81, "name": None}]}},
     }
+    for order in itertools.permutations(ports):
+        for label, change in {"new": [{"port": 99, "name": "n"}], "one": [{"port": 81, "name": "q"}], "none": [{"port": 99, "$patch": "delete"}], "delete": [{"port": 81, "$patch": "delete"}]}.items():
+            yield case("edges/order-%s-%s" % ("".join(p["name"] for p in order), label), post(SERVICES, service({"ports": list(order)})), patch(SERVICES + "/s", {"spec": {"ports": change}}, STRATEGIC))
     meta = {"labels": {"a": "b"}, "finalizers": ["x.example/a", "x.example/b"], "ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "x", "uid": "u"}]}
     for label, body in bodies.items():
         drop = patch(SERVICES + "/s", {"metadata": {"finalizers": None}})
