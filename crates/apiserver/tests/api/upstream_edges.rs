@@ -263,3 +263,17 @@ async fn objects_are_not_exported() {
     api.get(&(config_maps("a") + "?export=true")).await.expect(400);
     api.get(&(config_maps("a") + "?export=false")).await.expect(200);
 }
+
+#[tokio::test]
+async fn slices_of_names_are_deprecated_when_they_are_created() {
+    let api = Api::start().await;
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let slice = json!({"metadata": {"name": "s"}, "addressType": "FQDN", "endpoints": [], "ports": []});
+    let created = api.post(slices, &slice).await;
+    created.expect(201);
+    assert_eq!(created.headers.get_all("warning").iter().count(), 1);
+    let path = format!("{slices}/s");
+    let changed = patch(&api, &path, MERGE, r#"{"metadata": {"labels": {"a": "b"}}}"#).await;
+    changed.expect(200);
+    assert_eq!(changed.headers.get_all("warning").iter().count(), 0);
+}
