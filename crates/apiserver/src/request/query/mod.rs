@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// Parameters that verbs and health checks read, sorted.
-const KNOWN_PARAMETERS: [&str; 30] = [
+const KNOWN_PARAMETERS: [&str; 32] = [
     "allowWatchBookmarks",
     "client",
     "container",

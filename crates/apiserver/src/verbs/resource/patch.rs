@@ -93,7 +93,7 @@ fn lacks_version(patched: &Value) -> bool {
 
 /// Decodes an object without `apiVersion`. As upstream, none of its fields is known then.
 fn without_fields(patched: &Value) -> Decoded {
-    let names = patched.as_object().into_iter().flat_map(|fields| fields.keys());
+    let names = patched.as_object().into_iter().flat_map(serde_json::Map::keys);
     let mut unknown: Vec<&String> = names
         .filter(|name| !matches!(name.as_str(), "apiVersion" | "kind"))
         .collect();
