@@ -39,8 +39,8 @@ pub enum Entrypoint {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "image {image:?} is not in the image table, and this node has no registry. \
-     Add a line `{name}: [program, argument, …]` under `images:` in the agent's image table (--image-table FILE), \
-     or use {ECHO_IMAGE}"
+     Add a line `{name}: [program, argument, …]` under `images:` in the agent's image table (--image-table FILE) \
+     and start the agent again, which reads the table at its start; or use {ECHO_IMAGE}"
 )]
 pub struct UnknownImage {
     image: String,

@@ -21,6 +21,12 @@ pub fn known_pod_cidrs(settings: &Settings, state: &StateDirectory) -> Vec<IpNet
     stored
 }
 
+/// Joins values with commas, as flags have them.
+fn joined<T: ToString>(values: &[T]) -> String {
+    let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
+    texts.join(",")
+}
+
 /// Registers the Node and waits for its Pod ranges. Stores them for the next agent.
 pub async fn register(
     client: &Client,
@@ -30,7 +36,12 @@ pub async fn register(
 ) -> Vec<IpNet> {
     node::register(client, settings, host_ips).await;
     let pod_cidrs = node::wait_for_pod_cidrs(client, &settings.node_name).await;
-    tracing::info!(node = settings.node_name, ?pod_cidrs, addresses = ?host_ips, "Node registered");
+    tracing::info!(
+        node = settings.node_name,
+        pod_cidrs = joined(&pod_cidrs),
+        addresses = joined(host_ips),
+        "Node registered"
+    );
     if let Err(error) = state.write_pod_cidrs(&pod_cidrs) {
         tracing::warn!(%error, "podCIDRs of the Node not stored for a start without the API");
     }

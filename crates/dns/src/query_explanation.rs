@@ -84,6 +84,11 @@ pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAdd
         line(format_args!("the client is not allowed (--allow-from)"));
     }
     if !in_zone {
+        let pod = from.and_then(|address| zone.live().pod_at(address));
+        let namespace = pod.map_or_else(|| "default".to_owned(), |pod| pod.namespace().into_owned());
+        if let Some(full) = suggestion(responder, name, kind, &namespace, cluster_domain) {
+            line(format_args!("did you mean {full}?"));
+        }
         for sentence in describe_upstream(responder.forwarder(), &Question::about(*name, kind)) {
             line(format_args!("{sentence}"));
         }
@@ -94,6 +99,32 @@ pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAdd
         line(format_args!("{sentence}"));
     }
     out
+}
+
+/// Returns the name in the zone that the search list of a Pod adds to a short name: `web`, `web.NAMESPACE` or
+/// `web.NAMESPACE.svc`. `None` if the zone does not have it.
+fn suggestion(
+    responder: &Responder,
+    name: &Name,
+    kind: u16,
+    namespace: &str,
+    cluster_domain: &Name,
+) -> Option<Name> {
+    let text = name.to_string();
+    let short = text.trim_end_matches('.');
+    let full = match name.labels().count() {
+        1 => format!("{short}.{namespace}.svc.{cluster_domain}"),
+        2 => format!("{short}.svc.{cluster_domain}"),
+        3 => format!("{short}.{cluster_domain}"),
+        _ => return None,
+    };
+    let full = Name::from_text(&full).ok()?;
+    let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let lines = answer(responder, &full, kind, address);
+    lines
+        .first()
+        .is_some_and(|line| line == "answer: NOERROR")
+        .then_some(full)
 }
 
 /// Describes the cache entry of a question, and its upstream resolvers.

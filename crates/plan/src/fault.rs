@@ -92,7 +92,7 @@ pub enum Fault {
         address: IpAddr,
     },
     /// The value of a Portolan annotation is invalid; it is ignored.
-    #[error("annotation {name} is {value:?}, which is not understood")]
+    #[error("annotation {name} is {value:?} and has no effect; expected {expected}", expected = expected_value(.name))]
     Annotation {
         /// Name of the annotation.
         name: &'static str,
@@ -102,6 +102,19 @@ pub enum Fault {
     /// A load balancer with external policy Local has no health check node port (KPR-20).
     #[error("externalTrafficPolicy is Local and healthCheckNodePort is not set: no health check is answered")]
     NoHealthCheckPort,
+}
+
+/// Describes the values of an annotation.
+fn expected_value(name: &str) -> &'static str {
+    match name.rsplit('/').next().unwrap_or_default() {
+        "scheduler" => "the name of a scheduler, such as random, rr, lc or maglev",
+        "drain-seconds" => "a number of seconds",
+        "max-connection-age-seconds" => "a number of seconds, at least 10",
+        "keep-unready-flows" => "true or false",
+        "rebalance-percent" => "a number from 1 to 100",
+        "port-ranges" => "at most 128 ranges such as 5060-5160/UDP,7000/TCP, or all",
+        _ => "another value",
+    }
 }
 
 fn describe(address: Option<IpAddr>, port: u16, protocol: Protocol) -> String {

@@ -13,6 +13,7 @@ use client::ClientError;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::{Id, JoinError, JoinSet};
 
+use crate::announced_retries::AnnouncedRetries;
 use crate::clock::{now, sleep_until};
 use crate::metrics::QueueMetrics;
 use crate::queue::Queue;
@@ -40,6 +41,7 @@ pub async fn run<R, F>(
         queue: Queue::with_metrics(metrics),
         tasks: JoinSet::new(),
         keys: HashMap::new(),
+        retries: AnnouncedRetries::default(),
         run_job,
     };
     tokio::pin!(shutdown);
@@ -62,6 +64,8 @@ struct Driver<R: Reconciler, J> {
     tasks: JoinSet<Result<R::Output, ClientError>>,
     /// The key of each task.
     keys: HashMap<Id, R::Key>,
+    /// Retries that the log announced.
+    retries: AnnouncedRetries<R::Key>,
     run_job: J,
 }
 
@@ -113,10 +117,12 @@ where
                     self.keys.insert(task.id(), key);
                 }
                 Ok(Action::RequeueAfter(delay)) => {
+                    self.retries.forget(&key);
                     self.queue.add_at(key.clone(), now() + delay);
                     self.queue.done(&key, now());
                 }
                 Ok(Action::Done) => {
+                    self.retries.forget(&key);
                     self.queue.done(&key, now());
                 }
                 Err(_) => self.fail(&key, &"reconciliation panicked; the previous log line says where"),
@@ -131,6 +137,7 @@ where
         };
         match result {
             Ok((_, Ok(output))) => {
+                self.retries.forget(&key);
                 self.reconciler.on_success(&key, output, &mut self.queue, now());
                 self.queue.done(&key, now());
             }
@@ -148,6 +155,11 @@ where
     fn fail(&mut self, key: &R::Key, error: &dyn Display) {
         self.reconciler.on_failure(key);
         let delay = self.queue.failed(key, now());
-        tracing::warn!(?key, %error, ?delay, "reconciliation failed; retrying");
+        // A change of the object starts a retry before the announced one. Its failure is no news.
+        if self.retries.announce(key, now(), delay) {
+            tracing::warn!(?key, %error, ?delay, "reconciliation failed; retrying");
+        } else {
+            tracing::debug!(?key, %error, ?delay, "reconciliation failed before the announced retry");
+        }
     }
 }

@@ -30,6 +30,7 @@
 //! assert_eq!(queue.take(start + delay), Some(("default/web", start + delay)));
 //! ```
 
+mod announced_retries;
 mod clock;
 mod driver;
 pub mod events;

@@ -76,6 +76,8 @@ pub(crate) fn served_verb(target: &Target, method: &Method, verb: Option<Verb>) 
     let verb = match verb {
         Some(Verb::Create) if is_named && target.subresource.is_none() => None,
         Some(Verb::Update | Verb::Patch) if !is_named => None,
+        // As upstream: only proxied paths serve HEAD.
+        Some(_) if target.proxy_path.is_none() && *method == Method::HEAD => None,
         // OPTIONS is proxied, too, though it is not a verb.
         None if target.proxy_path.is_some() && *method == Method::OPTIONS => Some(Verb::Get),
         verb => verb,

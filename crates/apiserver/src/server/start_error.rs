@@ -15,7 +15,7 @@ use crate::transport::tls::TlsError;
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The address cannot be bound.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}; choose another address with --listen")]
     Listen {
         /// Address to listen on.
         address: SocketAddr,

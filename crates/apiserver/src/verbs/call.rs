@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
+use store::Revision;
 
 use crate::access::audit::{AuditContext, Recorder};
 use crate::access::authentication::Identity;
 use crate::failure::Failure;
-use crate::request::negotiation::{Accept, Encoding, Form, PatchForm, body_format, patch_form};
-use crate::request::query::{DeleteOptions, ListOptions, Query, WriteOptions};
+use crate::request::negotiation::{
+    Accept, Encoding, Form, PatchForm, Representation, body_format, patch_form,
+};
+use crate::request::query::{DeleteOptions, ListOptions, Query, VersionMatch, WriteOptions};
 use crate::request::route::Target;
 use crate::request::verb::Verb;
 use crate::transport::request_body::RequestBody;
@@ -50,7 +53,9 @@ impl Call {
                 watch: true,
                 ..ListOptions::read(&self.query)?
             };
-            let lines = resources.watch(target, &options, form, self.include()).await?;
+            let lines = resources
+                .watch(target, &options, form, self.include(form)?)
+                .await?;
             return Ok(response::stream(lines, form.encoding));
         }
         let form = self.form(kind)?;
@@ -58,13 +63,18 @@ impl Call {
             Verb::List => {
                 let options = ListOptions::read(&self.query)?;
                 let page = resources.list(target, &options).await?;
-                let pieces = printing::page(kind, page, form, self.include())?;
+                let pieces = printing::page(kind, page, form, self.include(form)?)?;
                 Ok(response::pieces(pieces, form.encoding))
             }
             _ => {
+                if self.query.flag("export") == Some(true) {
+                    return Err(Failure::bad_request(
+                        "the export parameter, deprecated since v1.14, is no longer supported",
+                    ));
+                }
                 let bytes = resources.get(target, &self.query).await?;
                 let bytes = scale_response(bytes, target)?;
-                let bytes = printing::object(kind, bytes, form, self.include())?;
+                let bytes = printing::object(kind, bytes, form, self.include(form)?)?;
                 Ok(response::object(StatusCode::OK, bytes, form.encoding))
             }
         }
@@ -142,18 +152,22 @@ impl Call {
 
     async fn delete_collection(&self, resources: &Resources, form: Form) -> Result<ApiResponse, Failure> {
         let options = DeleteOptions::read(&self.query, self.body.bytes(), body_format(&self.headers)?)?;
-        let selection = ListOptions::read(&self.query)?;
+        let mut selection = ListOptions::read(&self.query)?;
+        // As upstream, which lists pages of a collection: a version without a rule is exact.
+        if selection.version.is_some_and(|version| version != Revision(0)) {
+            selection.version_match = selection.version_match.or(Some(VersionMatch::Exact));
+        }
         let page = resources
             .delete_collection(&self.target, &options, &selection, Some(&self.requester))
             .await?;
-        let pieces = printing::page(self.target.kind, page, form, self.include())?;
+        let pieces = printing::page(self.target.kind, page, form, self.include(form)?)?;
         Ok(response::pieces(pieces, form.encoding))
     }
 
     fn respond(&self, outcome: Outcome, form: Form) -> Result<ApiResponse, Failure> {
         let bytes = if !outcome.is_status {
             let object = scale_response(outcome.object, &self.target)?;
-            printing::object(self.target.sent_kind(), object, form, self.include())?
+            printing::object(self.target.sent_kind(), object, form, self.include(form)?)?
         } else if form.encoding == Encoding::Json {
             outcome.object
         } else {
@@ -171,8 +185,11 @@ impl Call {
     }
 
     /// Parts of objects that the rows of a table carry.
-    fn include(&self) -> IncludeObject {
-        IncludeObject::parse(self.query.text("includeObject"))
+    fn include(&self, form: Form) -> Result<IncludeObject, Failure> {
+        match form.representation {
+            Representation::Table => IncludeObject::parse(self.query.text("includeObject")),
+            _ => Ok(IncludeObject::Metadata),
+        }
     }
 
     /// Options of a create or an update; `options_kind` names them in errors.

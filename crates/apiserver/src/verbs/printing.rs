@@ -24,11 +24,18 @@ pub(crate) enum IncludeObject {
 
 impl IncludeObject {
     /// Parses the parameter.
-    pub(crate) fn parse(text: &str) -> IncludeObject {
+    ///
+    /// # Errors
+    /// 400 for another value.
+    pub(crate) fn parse(text: &str) -> Result<IncludeObject, Failure> {
         match text {
-            "None" => IncludeObject::Nothing,
-            "Object" => IncludeObject::Whole,
-            _ => IncludeObject::Metadata,
+            "None" => Ok(IncludeObject::Nothing),
+            "Object" => Ok(IncludeObject::Whole),
+            "" | "Metadata" => Ok(IncludeObject::Metadata),
+            other => Err(Failure::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', \
+                 'Object', 'None', or empty"
+            ))),
         }
     }
 }

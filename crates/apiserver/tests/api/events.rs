@@ -39,6 +39,7 @@ async fn both_groups_serve_the_same_events() {
     assert_eq!(shown["apiVersion"], "events.k8s.io/v1");
     assert_eq!(shown["regarding"]["name"], "p");
     assert_eq!(shown["deprecatedCount"], 2);
+    assert_eq!(shown.get("reportingController"), None, "empty");
     assert_eq!(shown["deprecatedSource"]["component"], "c");
     let shown = api.get(&format!("{CORE}/b")).await.expect(200);
     assert_eq!(shown["apiVersion"], "v1");

@@ -150,3 +150,130 @@ async fn lists_of_any_version_are_whole() {
     let query = "?resourceVersion=x&resourceVersionMatch=Nope";
     api.get(&(config_maps("") + query)).await.expect(422);
 }
+
+#[tokio::test]
+async fn queries_of_deletes_have_preconditions() {
+    let api = with_object().await;
+    let delete = async |path: String| api.send(Method::DELETE, &path, &[], "").await;
+    for query in ["?uid=x", "?resourceVersion=1"] {
+        let refused = delete(config_maps("a") + query).await.expect(409);
+        assert_eq!(refused["details"]["kind"], "ConfigMap", "{query}");
+    }
+    delete(config_maps("") + "?resourceVersion=0").await.expect(409);
+    // A collection at an old version is empty.
+    let old = delete(config_maps("") + "?resourceVersion=1").await;
+    assert!(matches!(old.code.as_u16(), 200 | 410), "{}", old.code);
+    api.get(&config_maps("a")).await.expect(200);
+    // A body replaces the query.
+    let headers = [("content-type", "application/json")];
+    let path = config_maps("a") + "?uid=x";
+    api.send(Method::DELETE, &path, &headers, "{}").await.expect(200);
+}
+
+#[tokio::test]
+async fn tables_include_known_parts_only() {
+    let api = with_object().await;
+    let table = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
+    for path in [config_maps(""), config_maps("a")] {
+        let path = path + "?includeObject=x";
+        let refused = api.send(Method::GET, &path, &table, "").await.expect(400);
+        let message = refused["message"].as_str().unwrap();
+        assert!(
+            message.ends_with("must be 'Metadata', 'Object', 'None', or empty"),
+            "{message}"
+        );
+        // Other forms ignore the parameter.
+        api.get(&path).await.expect(200);
+    }
+    let missing = config_maps("b") + "?includeObject=x";
+    api.send(Method::GET, &missing, &table, "").await.expect(404);
+}
+
+#[tokio::test]
+async fn objects_without_version_have_no_known_fields() {
+    let api = with_object().await;
+    for (form, body) in [
+        (MERGE, r#"{"apiVersion": null}"#),
+        (JSON_PATCH, r#"[{"op": "remove", "path": "/apiVersion"}]"#),
+    ] {
+        let refused = patch(&api, &config_maps("a"), form, body).await;
+        assert_eq!(
+            refused.expect(400)["message"],
+            "the name of the object (a based on URL) was undeterminable: name must be provided"
+        );
+        // The fields `data` and `metadata`.
+        assert_eq!(refused.headers.get_all("warning").iter().count(), 2, "{form}");
+        let strict = config_maps("a") + "?fieldValidation=Strict";
+        patch(&api, &strict, form, body).await.expect(422);
+    }
+    patch(&api, &config_maps("a"), STRATEGIC, r#"{"apiVersion": null}"#)
+        .await
+        .expect(200);
+    patch(&api, &config_maps("a"), MERGE, r#"{"kind": null}"#)
+        .await
+        .expect(200);
+}
+
+#[tokio::test]
+async fn times_of_leases_have_microseconds() {
+    let api = Api::start().await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let lease = |time: &str| json!({"metadata": {"name": "l"}, "spec": {"renewTime": time}});
+    for time in [
+        "2026-01-01T00:00:00Z",
+        "2026-01-01T00:00:00.123Z",
+        "2026-01-01T00:00:00.123456789Z",
+    ] {
+        api.post(leases, &lease(time)).await.expect(400);
+    }
+    let created = api.post(leases, &lease("2026-01-01T01:00:00.123456+01:00")).await;
+    assert_eq!(
+        created.expect(201)["spec"]["renewTime"],
+        "2026-01-01T00:00:00.123456Z"
+    );
+    let headers = [("content-type", "application/json")];
+    let body = lease("2026-01-01T00:00:00.000000Z").to_string();
+    let path = format!("{leases}/l");
+    let unversioned = api.send(Method::PUT, &path, &headers, body).await.expect(422);
+    assert_eq!(unversioned["details"]["kind"], "leases");
+}
+
+#[tokio::test]
+async fn field_selectors_are_those_of_the_version() {
+    let api = Api::start().await;
+    let new = "/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector=";
+    let core = "/api/v1/namespaces/default/events?fieldSelector=";
+    for field in ["involvedObject.name=x", "source=x", "reportingComponent=x"] {
+        api.get(&format!("{new}{field}")).await.expect(400);
+        api.get(&format!("{core}{field}")).await.expect(200);
+    }
+    for field in ["regarding.name=x", "reportingController=x", "reason=x"] {
+        api.get(&format!("{new}{field}")).await.expect(200);
+    }
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests?fieldSelector=";
+    api.get(&format!("{requests}metadata.namespace=x"))
+        .await
+        .expect(400);
+    api.get(&format!("{requests}spec.signerName=x")).await.expect(200);
+}
+
+#[tokio::test]
+async fn objects_are_not_exported() {
+    let api = with_object().await;
+    api.get(&(config_maps("a") + "?export=true")).await.expect(400);
+    api.get(&(config_maps("a") + "?export=false")).await.expect(200);
+}
+
+#[tokio::test]
+async fn slices_of_names_are_deprecated_when_they_are_created() {
+    let api = Api::start().await;
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let slice = json!({"metadata": {"name": "s"}, "addressType": "FQDN", "endpoints": [], "ports": []});
+    let created = api.post(slices, &slice).await;
+    created.expect(201);
+    assert_eq!(created.headers.get_all("warning").iter().count(), 1);
+    let path = format!("{slices}/s");
+    let changed = patch(&api, &path, MERGE, r#"{"metadata": {"labels": {"a": "b"}}}"#).await;
+    changed.expect(200);
+    assert_eq!(changed.headers.get_all("warning").iter().count(), 0);
+}

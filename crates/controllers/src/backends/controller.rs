@@ -8,7 +8,7 @@ use std::time::Instant;
 use api::object::{EndpointConditions, EndpointSlice, ObjectKey};
 use client::Event;
 use probe::definition::Probe;
-use probe::{ProbeKind, ProbeReport, Probes, Probing};
+use probe::{ProbeKind, ProbeReport, ProbeResult, Probes, Probing};
 use reconcile::events::EventText;
 use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
@@ -68,6 +68,10 @@ struct EndpointCheck {
     started: Instant,
     /// Message of the last probe, for Events.
     message: String,
+    /// Failed probes in a row.
+    failures: u32,
+    /// True for an endpoint that was ready, whose changes have Events, and after the Event of the first failures.
+    are_failures_reported: bool,
 }
 
 /// Probes the endpoints of slices and records their readiness.
@@ -94,7 +98,23 @@ impl EndpointCheck {
             address,
             started: now,
             message: String::new(),
+            failures: 0,
+            are_failures_reported: is_ready,
         }
+    }
+
+    /// Counts a result for the report of the first failures.
+    fn count(&mut self, result: ProbeResult) {
+        self.failures = match result {
+            ProbeResult::Success => 0,
+            ProbeResult::Failure => self.failures.saturating_add(1),
+            ProbeResult::Unknown => self.failures,
+        };
+    }
+
+    /// Returns true if an endpoint that was never ready failed as often as an endpoint that becomes not ready.
+    fn has_unreported_failures(&self) -> bool {
+        !self.are_failures_reported && self.failures >= self.probe.failure_threshold.max(1)
     }
 }
 
@@ -168,7 +188,8 @@ fn checks(
     checks
 }
 
-/// Returns the slice with current conditions and the Events; `None` if its conditions are current.
+/// Returns the slice with current conditions and the Events; `None` if its conditions are current and nothing is to be
+/// reported.
 fn pending_update(cached: &CachedSlice) -> Option<(EndpointSlice, Vec<EventText>)> {
     let mut slice = cached.slice.clone();
     let mut events = Vec::new();
@@ -176,19 +197,29 @@ fn pending_update(cached: &CachedSlice) -> Option<(EndpointSlice, Vec<EventText>
         let check = address_of(endpoint).and_then(|address| cached.checks.get(address));
         let Some(check) = check else { continue };
         let is_ready = check.probing.is_ready();
-        if endpoint.conditions.ready != Some(is_ready) {
-            events.extend(event(check, endpoint.conditions.ready, is_ready));
-        }
+        let has_changed = endpoint.conditions.ready != Some(is_ready);
+        let change = has_changed.then(|| event(check, endpoint.conditions.ready, is_ready));
+        let failures = || check.has_unreported_failures().then(|| failure_event(check));
+        events.extend(change.flatten().or_else(failures));
         endpoint.conditions = EndpointConditions {
             ready: Some(is_ready),
             serving: Some(is_ready),
             terminating: Some(false),
         };
     }
-    (slice != cached.slice).then_some((slice, events))
+    (slice != cached.slice || !events.is_empty()).then_some((slice, events))
 }
 
-/// Returns the Event for a change of readiness. The first result "not ready" is no change.
+/// Returns the update of a slice as [`pending_update`], and marks the failures that its Events report.
+fn start_update(cached: &mut CachedSlice) -> Option<(EndpointSlice, Vec<EventText>)> {
+    let update = pending_update(cached)?;
+    for check in cached.checks.values_mut() {
+        check.are_failures_reported |= check.probing.is_ready() || check.has_unreported_failures();
+    }
+    Some(update)
+}
+
+/// Returns the Event for a change of readiness. A new endpoint that is not ready has changed nothing.
 fn event(check: &EndpointCheck, before: Option<bool>, is_ready: bool) -> Option<EventText> {
     let address = check.address;
     if is_ready {
@@ -198,10 +229,12 @@ fn event(check: &EndpointCheck, before: Option<bool>, is_ready: bool) -> Option<
             message: format!("Backend {address} answers its check"),
         });
     }
-    (before == Some(true)).then(|| {
-        let message = format!("Backend {address} failed its check: {}", check.message);
-        EventText::warning("BackendNotReady", message)
-    })
+    (before == Some(true)).then(|| failure_event(check))
+}
+
+fn failure_event(check: &EndpointCheck) -> EventText {
+    let message = format!("Backend {} failed its check: {}", check.address, check.message);
+    EventText::warning("BackendNotReady", message)
 }
 
 impl Reconciler for BackendHealthController {
@@ -229,7 +262,7 @@ impl Reconciler for BackendHealthController {
         let (key, address) = match subject {
             Subject::Endpoint(key, address) => (key, address),
             Subject::Slice(key) => {
-                return match self.slices.get(key).and_then(pending_update) {
+                return match self.slices.get_mut(key).and_then(start_update) {
                     Some((slice, events)) => Action::Run(Job::Write {
                         slice: Box::new(slice),
                         events,
@@ -254,6 +287,14 @@ impl Reconciler for BackendHealthController {
         }
     }
 
+    fn on_failure(&mut self, subject: &Subject) {
+        let Subject::Slice(key) = subject else { return };
+        let checks = self.slices.get_mut(key).map(|cached| &mut cached.checks);
+        for check in checks.into_iter().flat_map(BTreeMap::values_mut) {
+            check.are_failures_reported &= check.probing.is_ready() || check.failures == 0;
+        }
+    }
+
     fn on_success(&mut self, subject: &Subject, output: JobOutput, queue: &mut Queue<Subject>, now: Instant) {
         match (subject, output) {
             (_, JobOutput::Written(Some(slice))) => self.apply(*slice, queue, now),
@@ -264,12 +305,10 @@ impl Reconciler for BackendHealthController {
                     return;
                 };
                 check.message = probed.message;
+                check.count(probed.result);
                 let elapsed = finished_at.saturating_duration_since(check.started);
-                if check
-                    .probing
-                    .count(ProbeKind::Readiness, probed.result, elapsed)
-                    .is_some()
-                {
+                let effect = check.probing.count(ProbeKind::Readiness, probed.result, elapsed);
+                if effect.is_some() || check.has_unreported_failures() {
                     queue.add(Subject::Slice(key.clone()), now);
                 }
             }

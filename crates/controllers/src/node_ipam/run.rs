@@ -78,7 +78,7 @@ async fn assign(
         .await
     {
         Ok(response) => {
-            tracing::info!(node = name, pod_cidrs = ?texts, "Pod CIDRs assigned");
+            tracing::info!(node = name, pod_cidrs = texts.join(","), "Pod CIDRs assigned");
             decode(path, response).map(Some)
         }
         // The Node is deleted; the watch will report it.

@@ -66,6 +66,23 @@ fn explains_the_source_of_an_answer() {
 }
 
 #[test]
+fn suggests_the_full_name_of_a_service() {
+    let full = "did you mean web.ns.svc.cluster.local.?";
+    for (name, from) in [
+        ("web", Some("10.244.0.9")),
+        ("web.ns", None),
+        ("web.ns.svc", None),
+    ] {
+        let found = explanation_of(name, from);
+        assert!(found.contains(full), "{name}: {found}");
+    }
+    for name in ["web", "nope.ns", "example.com", "a.b.c.d.example"] {
+        let found = explanation_of(name, None);
+        assert!(!found.contains("did you mean"), "{name}: {found}");
+    }
+}
+
+#[test]
 fn explains_search_list_of_a_pod() {
     let name = "web.ns.ns.svc.cluster.local";
     let found = explanation_of(name, Some("10.244.0.9"));

@@ -31,7 +31,7 @@ const BACKLOG: i32 = 1_024;
 
 /// An address cannot be bound. A retry succeeds once the address exists and is free.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address} for DNS: {source}")]
+#[error("cannot listen on {address} for DNS: {source}; choose another port")]
 pub struct ListenError {
     /// Address that was to be bound.
     pub address: SocketAddr,

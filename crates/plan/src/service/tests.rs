@@ -50,6 +50,11 @@ fn invalid_annotation_is_a_fault_and_ignored() {
         let record = read(&json!({name: value}));
         let value = value.to_owned();
         assert_eq!(*record.faults, [Fault::Annotation { name, value }]);
+        let message = record.faults[0].to_string();
+        assert!(
+            message.contains("expected a number") || message.ends_with("expected true or false"),
+            "{message}"
+        );
         assert!(!record.keeps_unready_flows, "{name}");
         assert_eq!(record.connection_age_max_seconds, None);
         assert_eq!(record.rebalance_percent, None);

@@ -8,12 +8,13 @@ use api::object::{Node, Resource};
 use clap::Args;
 use client::{Client, Config};
 use http::Method;
+use serde_json::{Value, json};
 
 use super::doctor::{self, Counts};
 use crate::cluster::status_file::{self, ProcessStatus, now_seconds};
 use crate::error::CommandError;
 use crate::flags::values::{DATA_DIRECTORY, duration};
-use crate::output::{self, age};
+use crate::output::{self, Format, age};
 use crate::runtime;
 
 /// Exit code of a service that does not run (LSB: "program is not running").
@@ -37,6 +38,9 @@ pub struct Flags {
     /// Wait until all components are healthy, for at most this time
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,
+    /// Output format
+    #[arg(long, short, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
+    output: Format,
 }
 
 /// Prints the state of the API server, the Node and each component, and the number of findings about Services. The exit code is 0 if all are healthy, 1 if one is
@@ -70,16 +74,16 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
             ));
             return Ok(ExitCode::from(EXIT_NOT_RUNNING));
         };
-        let cluster = ClusterHealth {
-            api: runtime.block_on(check_api(&status)),
-            node: runtime.block_on(check_node(&status)),
-        };
+        let (api, node) = runtime.block_on(async { tokio::join!(check_api(&status), check_node(&status)) });
+        let cluster = ClusterHealth { api, node };
         let is_healthy = cluster.is_healthy()
             && !status.components.is_empty()
             && status.components.values().all(|component| component.is_running);
         if is_healthy || !may_wait() {
-            output::print(&table(&status, &cluster, now_seconds()));
-            if cluster.api.is_ok() {
+            flags.output.print(&document(&status, &cluster), || {
+                table(&status, &cluster, now_seconds())
+            });
+            if cluster.api.is_ok() && flags.output == Format::Text {
                 output::print(&runtime.block_on(findings(&status)));
             }
             return Ok(if is_healthy {
@@ -220,6 +224,35 @@ fn table(status: &ProcessStatus, cluster: &ClusterHealth, now_seconds: u64) -> S
         text.push('\n');
     }
     text
+}
+
+/// Returns the status as a JSON object.
+fn document(status: &ProcessStatus, cluster: &ClusterHealth) -> Value {
+    let health = |readiness: &Result<(), CommandError>| match readiness {
+        Ok(()) => json!({"isReady": true}),
+        Err(error) => json!({"isReady": false, "reason": error.to_string()}),
+    };
+    let components = status.components.iter().map(|(name, component)| {
+        let mut object = json!({
+            "name": name,
+            "isRunning": component.is_running,
+            "sinceSeconds": component.since_seconds,
+            "restarts": component.restarts,
+        });
+        if let (Some(reason), Some(object)) = (&component.reason, object.as_object_mut()) {
+            object.insert("reason".to_owned(), reason.as_str().into());
+        }
+        object
+    });
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": status.pid,
+        "kubeconfig": status.kubeconfig.display().to_string(),
+        "nodeName": status.node_name,
+        "apiserver": health(&cluster.api),
+        "node": health(&cluster.node),
+        "components": components.collect::<Vec<Value>>(),
+    })
 }
 
 #[cfg(test)]

@@ -92,6 +92,7 @@ impl Machine {
                 "sh",
             ])
             .env("PATH", format!("{}:{path}", directory.display()))
+            .env("PROGRAMS", directory)
             .env("HOME", "/tmp")
             .env("ADDRESS", member.plan.address.ipv4.to_string())
             .stdin(Stdio::piped())
@@ -103,9 +104,11 @@ impl Machine {
         let input = shell.stdin.take().expect("a pipe");
         let output = BufReader::new(shell.stdout.take().expect("a pipe"));
         let mut machine = Self { shell, input, output };
+        // The program can lie below one of the places that the machine hides. An open directory stays reachable.
         let setup = format!(
-            "exec 2>&1\nfor place in /var/lib /var/log /tmp; do mount -t tmpfs tmpfs $place || exit; done\n\
-             hostname {} && cd /tmp",
+            "exec 2>&1 9<\"$PROGRAMS\"\nfor place in /var/lib /var/log /tmp; do mount -t tmpfs tmpfs $place || exit; done\n\
+             [ -e \"$PROGRAMS\" ] || {{ mkdir -p \"$PROGRAMS\" && mount -c --bind /proc/self/fd/9 \"$PROGRAMS\"; }} || exit\n\
+             exec 9<&-\nhostname {} && cd /tmp",
             member.plan.name
         );
         let outcome = machine.run(&setup);

@@ -126,13 +126,17 @@ pub fn validate_slice_update(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
+/// Warnings for a new slice, besides those of [`slice_warnings`]. As upstream, updates of the slice produce none of them.
+pub fn slice_creation_warnings(slice: &Value) -> Vec<String> {
+    let is_deprecated = text(slice, "addressType") == "FQDN";
+    // As upstream, although a slice has no `spec`.
+    let warning = || "spec.addressType: FQDN endpoints are deprecated".to_owned();
+    is_deprecated.then(warning).into_iter().collect()
+}
+
 /// Warnings for an accepted slice. Slices of the built-in controllers produce none.
 pub fn slice_warnings(slice: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
-    if text(slice, "addressType") == "FQDN" {
-        // As upstream, although a slice has no `spec`.
-        warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
-    }
     let writer = text(child(child(slice, "metadata"), "labels"), MANAGED_BY_LABEL);
     if BUILT_IN_WRITERS.contains(&writer) {
         return warnings;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::machinery::tree::set;
+use crate::machinery::tree::{omit_zero, set};
 
 /// API group of the form that is not stored.
 pub const GROUP: &str = "events.k8s.io";
@@ -28,19 +28,23 @@ pub fn into_core(event: Value) -> Value {
     })
 }
 
-/// Converts an Event of the core group to the form of `events.k8s.io`.
+/// Converts an Event of the core group to the form of `events.k8s.io`, which lacks an empty reporter.
 pub fn of_core(event: Value) -> Value {
-    renamed(event, VERSION, |name| {
+    let mut event = renamed(event, VERSION, |name| {
         NAMES.iter().find(|(core, _)| *core == name).map(|(_, new)| *new)
-    })
+    });
+    omit_zero(&mut event, &["reportingController", "reportingInstance"]);
+    event
 }
 
-/// Translates a field of a selector from `events.k8s.io` to the core group.
-pub(crate) fn core_selector(field: &str) -> String {
+/// Translates a field of a selector from `events.k8s.io` to the core group. `None` for fields that only the core group has.
+pub(crate) fn core_selector(field: &str) -> Option<String> {
     match (field, field.strip_prefix("regarding.")) {
-        (_, Some(rest)) => format!("involvedObject.{rest}"),
-        ("reportingController", None) => "reportingComponent".to_owned(),
-        (other, None) => other.to_owned(),
+        (_, Some(rest)) => Some(format!("involvedObject.{rest}")),
+        ("reportingController", None) => Some("reportingComponent".to_owned()),
+        ("source" | "reportingComponent", None) => None,
+        (other, None) if other.starts_with("involvedObject.") => None,
+        (other, None) => Some(other.to_owned()),
     }
 }
 

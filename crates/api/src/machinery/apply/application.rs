@@ -69,14 +69,15 @@ impl Application<'_> {
 }
 
 /// Removes changed fields from the other managers. Without `force`, fields that a manager owns and the change sets
-/// become conflicts, which are returned.
+/// become conflicts, which are returned. The change sets a field to `null`, too, if `own` names it.
 pub(super) fn release_fields(
     managers: &mut Vec<Manager>,
     own: Option<&Manager>,
     comparison: &Comparison,
     force: bool,
 ) -> Vec<Conflict> {
-    let written = comparison.written();
+    let nulls = own.map(|own| comparison.removed.intersection(&own.fields));
+    let written = comparison.written().union(&nulls.unwrap_or_default());
     let mut conflicts = Vec::new();
     for manager in managers.iter_mut() {
         debug_assert!(own.is_none_or(|own| !own.is_same(manager)));

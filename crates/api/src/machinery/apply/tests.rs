@@ -110,6 +110,34 @@ fn owned_fields_conflict_unless_forced() {
 }
 
 #[test]
+fn null_in_place_of_an_owned_value_conflicts() {
+    let first = service(
+        json!({"labels": {"a": "1"}}),
+        json!({"ports": [port("x", 80)], "selector": {"s": "t"}, "externalIPs": ["192.0.2.1"], "type": "ClusterIP"}),
+    );
+    let object = apply_body(None, &first, "me").expect("applied object");
+    for (path, metadata, spec) in [
+        (".spec.selector", json!({}), json!({"selector": null})),
+        (".spec.externalIPs", json!({}), json!({"externalIPs": null})),
+        (".spec.type", json!({}), json!({"type": null})),
+        (".metadata.labels.a", json!({"labels": {"a": null}}), json!({})),
+    ] {
+        let theirs = service(metadata, spec);
+        let error = apply_body(Some(&object), &theirs, "other").expect_err("conflict");
+        assert_eq!(
+            error.to_string(),
+            format!("Apply failed with 1 conflict: conflict with \"me\": {path}")
+        );
+        apply(Some(&object), &theirs, author("other"), true).expect("forced apply");
+        apply_body(Some(&object), &theirs, "me").expect("own fields");
+    }
+    // `null` in the place of a list of items removes nothing.
+    let theirs = service(json!({"labels": null}), json!({"ports": null}));
+    let same = apply_body(Some(&object), &theirs, "other").expect("no conflict");
+    assert_eq!(same["spec"]["ports"], object["spec"]["ports"]);
+}
+
+#[test]
 fn conflict_message_groups_by_manager() {
     let object =
         apply_body(None, &service(json!({"labels": {"a": "1"}}), json!({})), "me").expect("applied object");

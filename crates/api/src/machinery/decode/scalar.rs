@@ -8,6 +8,11 @@ use serde_json::{Map, Value};
 use super::quantity;
 use crate::machinery::schema::{Schema, Shape};
 
+/// Length of a time up to its seconds: `2006-01-02T15:04:05`.
+const SECONDS_LENGTH: usize = 19;
+/// Length of `.000000`.
+const MICROSECONDS_LENGTH: usize = 7;
+
 /// Validates base64 text.
 pub(super) fn bytes(text: String) -> Result<String, String> {
     match STANDARD.decode(&text) {
@@ -22,6 +27,29 @@ pub(super) fn time(text: &str, digits: usize) -> Result<String, String> {
         format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?}")
     })?;
     Ok(format!("{time:.digits$}"))
+}
+
+/// Returns a time with microseconds. As upstream, the text has exactly six digits after the seconds.
+pub(super) fn micro_time(text: &str) -> Result<String, String> {
+    let canonical = time(text, 6)?;
+    let refused = |rest: &str, expected: &str| {
+        format!(
+            "parsing time {text:?} as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse {rest:?} as {expected:?}"
+        )
+    };
+    let rest = text.get(SECONDS_LENGTH..).unwrap_or_default();
+    let digits = rest.strip_prefix('.').map(|fraction| {
+        let digits = fraction.bytes().take_while(u8::is_ascii_digit);
+        digits.count()
+    });
+    match digits {
+        Some(6) => Ok(canonical),
+        Some(count) if count > 6 => Err(refused(
+            rest.get(MICROSECONDS_LENGTH..).unwrap_or_default(),
+            "Z07:00",
+        )),
+        _ => Err(refused(rest, ".000000")),
+    }
 }
 
 /// Returns a quantity in canonical form.

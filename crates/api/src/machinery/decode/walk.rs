@@ -78,7 +78,7 @@ impl<'a> Node<'a> {
             Shape::String | Shape::IntOrString | Shape::Free => Ok(text),
             Shape::Bytes => scalar::bytes(text),
             Shape::Time => scalar::time(&text, 0),
-            Shape::MicroTime => scalar::time(&text, 6),
+            Shape::MicroTime => scalar::micro_time(&text),
             Shape::Quantity => scalar::quantity(&text),
             _ => return Err(self.mismatch("string")),
         };

@@ -174,6 +174,8 @@ fn arrange(
         }
     }
     ordered.sort_by_key(|(position, ..)| *position);
+    // As upstream: items with the same key stand together, at the position of the first one.
+    rest.sort_by_key(|(previous, _)| *previous);
     let mut result = Vec::with_capacity(ordered.len() + rest.len());
     let mut rest = rest.into_iter().peekable();
     for (_, previous, item) in ordered {

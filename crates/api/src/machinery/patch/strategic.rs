@@ -51,7 +51,6 @@ pub(super) fn merge_object(
     match patch.shift_remove(PATCH) {
         None => {}
         Some(Value::String(directive)) => match directive.as_str() {
-            "merge" => {}
             // The rest of the patch becomes the new value.
             "replace" => original = Map::new(),
             "delete" => return Ok(Map::new()),

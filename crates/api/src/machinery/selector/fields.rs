@@ -65,6 +65,7 @@ fn fields_of(kind: &str) -> &'static [&'static str] {
             "metadata.namespace",
             "metadata.name",
         ],
+        "CertificateSigningRequest" => &["metadata.name", "spec.signerName"],
         "Node" => &["metadata.name", "spec.unschedulable"],
         "Namespace" => &["metadata.name", "status.phase"],
         "Secret" => &["metadata.name", "metadata.namespace", "type"],
@@ -87,9 +88,13 @@ impl FieldSelector {
             let (name, is_equal, value) = split_term(part).ok_or_else(|| {
                 SelectorError(format!("invalid selector: '{text}'; can't understand '{part}'"))
             })?;
+            // As upstream: a term without field and value selects everything.
+            if name.is_empty() && value.is_empty() && is_equal {
+                continue;
+            }
             let value = unescape(value)?;
             let stored_name = if kind.group == event::GROUP {
-                Cow::Owned(event::core_selector(name))
+                Cow::Owned(event::core_selector(name).ok_or_else(|| not_supported(name, kind))?)
             } else {
                 Cow::Borrowed(name)
             };

@@ -179,6 +179,7 @@ fn matches_booleans_lists_and_event_sources() {
     ));
     let event = json!({"reportingComponent":"proxy","source":{}});
     assert!(matches("Event", "source=proxy", &event));
+    assert!(matches("Event", "=", &event), "everything");
     assert!(matches(
         "Event",
         "source=agent",

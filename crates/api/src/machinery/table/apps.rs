@@ -119,7 +119,7 @@ pub(super) static CONTROLLER_REVISION: Layout = Layout {
     columns: &[
         NAME,
         column("Controller", "The StatefulSet or DaemonSet of the revision."),
-        number_column("Revision", "Number of the revision."),
+        column("Revision", "Number of the revision."),
         AGE,
     ],
     cells: |revision, now| {
@@ -157,7 +157,8 @@ fn controller_name(api_version: &str, kind: &str, name: &str) -> String {
 
 pub(super) static SCALE: Layout = Layout {
     columns: &[
-        NAME,
+        // As upstream, without the format of names.
+        column("Name", "Name of the scaled object."),
         number_column("Desired", "Number of desired Pods."),
         number_column("Available", "Number of existing Pods."),
         AGE,

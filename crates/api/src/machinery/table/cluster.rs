@@ -89,11 +89,8 @@ pub(super) static SECRET: Layout = Layout {
 };
 
 pub(super) static SERVICE_ACCOUNT: Layout = Layout {
-    columns: &[NAME, column("Secrets", "Number of Secrets."), AGE],
-    cells: |account, now| {
-        let secrets = items(account, "secrets").len();
-        vec![name(account), secrets.into(), age::of(account, now)]
-    },
+    columns: &[NAME, AGE],
+    cells: |account, now| vec![name(account), age::of(account, now)],
 };
 
 pub(super) static LEASE: Layout = Layout {

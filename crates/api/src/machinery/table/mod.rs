@@ -27,7 +27,7 @@ const NONE: &str = "<none>";
 pub struct Column {
     /// Heading of the column.
     pub name: &'static str,
-    /// OpenAPI type: `string` or `integer`.
+    /// OpenAPI type: `string`, `integer` or `date`.
     pub kind: &'static str,
     /// `name` for the object's name, otherwise "".
     pub format: &'static str,

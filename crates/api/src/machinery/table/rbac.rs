@@ -2,11 +2,17 @@
 
 use serde_json::Value;
 
-use super::{AGE, Layout, NAME, age, column, name, wide};
+use super::{AGE, Column, Layout, NAME, age, column, name, wide};
 use crate::machinery::tree::{child, items, text};
 
 pub(super) static ROLE: Layout = Layout {
-    columns: &[NAME, column("Created At", "Creation timestamp of the role.")],
+    columns: &[
+        NAME,
+        Column {
+            kind: "date",
+            ..column("Created At", "Creation timestamp of the role.")
+        },
+    ],
     cells: |role, _| {
         let created = text(child(role, "metadata"), "creationTimestamp");
         vec![name(role), created.into()]

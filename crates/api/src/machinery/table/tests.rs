@@ -223,7 +223,7 @@ fn prints_other_kinds() {
         row("Secret", named(json!({"type": "Opaque", "data": {"a": ""}}))),
         ["x", "Opaque", "1", "3m"]
     );
-    assert_eq!(row("ServiceAccount", named(json!({}))), ["x", "0", "3m"]);
+    assert_eq!(row("ServiceAccount", named(json!({}))), ["x", "3m"]);
     assert_eq!(
         row("Lease", named(json!({"spec": {"holderIdentity": "h"}}))),
         ["x", "h", "3m"]

@@ -10,13 +10,14 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// Parameters that verbs and health checks read, sorted.
-const KNOWN_PARAMETERS: [&str; 30] = [
+const KNOWN_PARAMETERS: [&str; 32] = [
     "allowWatchBookmarks",
     "client",
     "container",
     "continue",
     "dryRun",
     "exclude",
+    "export",
     "fieldManager",
     "fieldSelector",
     "fieldValidation",
@@ -39,6 +40,7 @@ const KNOWN_PARAMETERS: [&str; 30] = [
     "sendInitialEvents",
     "service",
     "timeoutSeconds",
+    "uid",
     "verbose",
     "watch",
 ];

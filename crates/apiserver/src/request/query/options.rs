@@ -101,7 +101,7 @@ impl<'q> WriteOptions<'q> {
                 errors.push(FieldError::not_supported(
                     &path,
                     other,
-                    &["Ignore", "Strict", "Warn"],
+                    &["", "Ignore", "Strict", "Warn"],
                 ));
                 FieldValidation::Warn
             }
@@ -213,7 +213,16 @@ impl DeleteOptions {
         let propagation = read_propagation(policy, orphan, &mut errors);
         refuse("DeleteOptions", &errors)?;
         let preconditions = child(&decoded, "preconditions");
-        let given = |field| text_if_set(preconditions, field).map(str::to_owned);
+        // As upstream: the query has preconditions under their own names, and an empty one is none.
+        let given = |field| {
+            let of_query = || Some(query.text(field)).filter(|value| !value.is_empty());
+            let value = if has_body {
+                text_if_set(preconditions, field)
+            } else {
+                of_query()
+            };
+            value.map(str::to_owned)
+        };
         Ok(DeleteOptions {
             dry_run,
             grace_period_seconds: grace.map(|seconds| if seconds < 0 { 1 } else { seconds }),

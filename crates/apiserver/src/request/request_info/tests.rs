@@ -38,6 +38,8 @@ fn served_verbs_are_those_of_discovery() {
     assert_eq!(served("DELETE", "/api/v1/services"), None);
     assert_eq!(served("GET", "/api/v1/services"), Some(Verb::List));
     assert_eq!(served("OPTIONS", web), None);
+    assert_eq!(served("HEAD", web), None);
+    assert_eq!(served("HEAD", &format!("{web}/proxy")), Some(Verb::Get));
     assert_eq!(served("OPTIONS", &format!("{web}/proxy")), Some(Verb::Get));
     assert_eq!(served("POST", &format!("{web}/proxy/a")), Some(Verb::Create));
 }

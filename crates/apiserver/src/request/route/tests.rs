@@ -65,6 +65,8 @@ fn paths_of_unserved_resources_are_unknown() {
         route("/apis/nonsense.example/v1/things"),
         Route::Unknown
     ));
+    assert!(matches!(route("/apis/nonsense.example"), Route::Unknown));
+    assert!(matches!(route("/healthz/"), Route::Unknown));
     assert!(matches!(route("/favicon.ico"), Route::Unknown));
 }
 

@@ -89,6 +89,7 @@ impl Resources {
         if !errors.is_empty() {
             return Err(Failure::invalid(kind, name, &errors).into());
         }
+        warnings.extend((strategy.creation_warnings)(&object));
         warnings.extend((strategy.warnings)(&object));
         warnings.extend(self.admission.validate(self.store.index(), attempt, &object)?);
         (strategy.default_on_read)(&mut object, self.services.families().primary);

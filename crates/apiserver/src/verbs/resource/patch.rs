@@ -1,7 +1,8 @@
 //! Implements `patch` with JSON patch, merge patch and strategic merge patch.
 
-use api::decode::{DecodeError, conform};
+use api::decode::{DecodeError, Decoded, conform};
 use api::patch::{PatchFormat, apply};
+use api::tree::text;
 use http::StatusCode;
 
 use serde_json::Value;
@@ -47,7 +48,12 @@ impl Resources {
                 "Secret" => "<omitted>".to_owned(),
                 _ => shown_in_failure(&patched.object, body, format),
             };
-            let decoded = conform(patched.object.clone(), kind).map(|mut decoded| {
+            let decoded = if format != PatchFormat::StrategicMerge && lacks_version(&patched.object) {
+                Ok(without_fields(&patched.object))
+            } else {
+                conform(patched.object.clone(), kind)
+            };
+            let decoded = decoded.map(|mut decoded| {
                 decoded
                     .strict_errors
                     .splice(0..0, patched.strict_errors.iter().cloned());
@@ -77,6 +83,27 @@ impl Resources {
             .await
         })
         .await
+    }
+}
+
+/// Returns true if a patch has removed `apiVersion`.
+fn lacks_version(patched: &Value) -> bool {
+    patched.is_object() && text(patched, "apiVersion").is_empty()
+}
+
+/// Decodes an object without `apiVersion`. As upstream, none of its fields is known then.
+fn without_fields(patched: &Value) -> Decoded {
+    let names = patched.as_object().into_iter().flat_map(serde_json::Map::keys);
+    let mut unknown: Vec<&String> = names
+        .filter(|name| !matches!(name.as_str(), "apiVersion" | "kind"))
+        .collect();
+    unknown.sort_unstable();
+    Decoded {
+        object: Value::Object(serde_json::Map::new()),
+        strict_errors: unknown
+            .into_iter()
+            .map(|name| format!("unknown field {name:?}"))
+            .collect(),
     }
 }
 

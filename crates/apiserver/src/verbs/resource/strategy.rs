@@ -53,6 +53,8 @@ pub(crate) struct Strategy {
     pub(crate) validate_ephemeral_containers_update: fn(&Value, &Value) -> FieldErrors,
     /// Sets the defaults that readers see; takes the primary IP family of the cluster.
     pub(crate) default_on_read: fn(&mut Value, Family),
+    /// Returns the warnings about a new object, besides those about a valid object.
+    pub(crate) creation_warnings: fn(&Value) -> Vec<String>,
     /// Returns the warnings about a valid object.
     pub(crate) warnings: fn(&Value) -> Vec<String>,
     /// Returns the warnings about an update of the status.
@@ -116,6 +118,7 @@ const PLAIN: Strategy = Strategy {
     validate_approval_update: metadata::validate_update,
     validate_ephemeral_containers_update: metadata::validate_update,
     default_on_read: |_, _| {},
+    creation_warnings: |_| Vec::new(),
     warnings: |_| Vec::new(),
     status_warnings: |_| Vec::new(),
     after_commit: |_, _, _| {},
@@ -177,6 +180,7 @@ static ENDPOINT_SLICE: Strategy = Strategy {
     prepare_update: endpoints::prepare_slice_update,
     validate: endpoints::validate_slice,
     validate_update: endpoints::validate_slice_update,
+    creation_warnings: endpoints::slice_creation_warnings,
     warnings: endpoints::slice_warnings,
     ..PLAIN
 };

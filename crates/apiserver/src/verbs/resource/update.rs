@@ -192,7 +192,13 @@ fn check_version(target: &Target, stored: &Stored, new: &Value) -> Result<(), Fa
         if !kind.unconditional_update {
             let path = api::field::Path::new("metadata").child("resourceVersion");
             let error = api::field::FieldError::invalid(&path, 0, "must be specified for an update");
-            return Err(Failure::invalid(kind, name, &vec![error]));
+            // As upstream, this error has the resource in the place of the kind.
+            return Err(Failure::invalid_options(
+                kind.group,
+                kind.plural,
+                name,
+                &vec![error],
+            ));
         }
     } else if parse_version(version)? != stored.entry.modified {
         return Err(Failure::modified(kind, name));

@@ -100,8 +100,14 @@ fn readiness_follows_the_probe_results() {
     assert_eq!(ready(last), [Some(true), Some(false)]);
     assert_eq!(events.len(), 1, "{events:?}");
     assert_eq!(events[0].reason, "BackendReady");
+    // The endpoint that was never ready reaches its threshold. No condition changes.
+    let written = world.work(10, only_first);
+    let (last, events) = written.last().expect("a report");
+    assert_eq!((ready(last), written.len()), (vec![Some(true), Some(false)], 1));
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0].message, "Backend 10.0.0.2 failed its check: because");
     // Nothing changes, so nothing is written.
-    assert!(world.work(10, only_first).is_empty());
+    assert!(world.work(15, only_first).is_empty());
     // One failure is below the threshold.
     assert!(world.work(20, |_| ProbeResult::Failure).is_empty());
     let written = world.work(30, |_| ProbeResult::Failure);
@@ -118,6 +124,21 @@ fn ready_endpoints_stay_ready_after_a_restart() {
     assert!(written.iter().all(|(slice, _)| ready(slice) == [Some(true); 2]));
     let written = world.work(10, |_| ProbeResult::Failure);
     assert_eq!(ready(&written.last().expect("a write").0), [Some(false); 2]);
+}
+
+#[test]
+fn failures_are_reported_again_after_a_failed_write() {
+    let mut world = Caches::new(slice(1, Some(false)));
+    world.work(0, |_| ProbeResult::Failure);
+    let key = Subject::Slice(ObjectKey::new("n", "db-a"));
+    let written = world.work(10, |_| ProbeResult::Failure);
+    let reports =
+        |written: &[(EndpointSlice, Vec<EventText>)]| written.iter().map(|w| w.1.len()).sum::<usize>();
+    assert_eq!(reports(&written), 2);
+    world.backends.on_failure(&key);
+    let now = world.at(11);
+    world.queue.add(key, now);
+    assert_eq!(reports(&world.work(11, |_| panic!("it is not time to ask"))), 2);
 }
 
 #[test]

@@ -26,6 +26,8 @@ const LAMEDUCK_SECONDS: u32 = 10;
 const NODE_LOCAL_METRICS_PORT: u16 = 9253;
 const NODE_LOCAL_HEALTH_PORT: u16 = 9254;
 const NODE_LOCAL_READY_PORT: u16 = 9255;
+/// Zone of multi-cluster Services (KEP-1645).
+const CLUSTERSET_DOMAIN: &str = "clusterset.local";
 /// Host of the probes of Pods on the network of nodes.
 const LOOPBACK: &str = "127.0.0.1";
 
@@ -36,7 +38,7 @@ pub fn objects(settings: &Settings) -> Vec<Value> {
         application: "portolan-dns",
         namespace: SYSTEM_NAMESPACE,
     };
-    let mut objects = rights(&component);
+    let mut objects = rights(&component, settings);
     if !settings.replaces(Predecessor::Coredns) {
         objects.push(service(settings));
     }
@@ -54,18 +56,23 @@ pub fn node_local_objects(settings: &Settings) -> Vec<Value> {
         application: "portolan-node-local-dns",
         namespace: &settings.namespace,
     };
-    let mut objects = rights(&component);
+    let mut objects = rights(&component, settings);
     objects.push(component.daemon_set(Some(NODE_LOCAL_METRICS_PORT), node_local_pod(settings)));
     objects
 }
 
-fn rights(component: &Component<'_>) -> Vec<Value> {
-    let rules = json!([
-        {"apiGroups": [""], "resources": ["services", "namespaces"], "verbs": ["list", "watch"]},
-        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
-    ]);
+fn rights(component: &Component<'_>, settings: &Settings) -> Vec<Value> {
+    let mut rules = vec![
+        json!({"apiGroups": [""], "resources": ["services", "namespaces"], "verbs": ["list", "watch"]}),
+        json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}),
+    ];
+    if settings.set.is_some() {
+        let group = api::multicluster::GROUP;
+        rules
+            .push(json!({"apiGroups": [group], "resources": ["serviceimports"], "verbs": ["list", "watch"]}));
+    }
     let mut objects = vec![component.service_account()];
-    objects.extend(component.cluster_rights(&rules));
+    objects.extend(component.cluster_rights(&json!(rules)));
     objects
 }
 
@@ -188,6 +195,9 @@ fn node_local_pod(settings: &Settings) -> Value {
 
 fn zone_arguments(settings: &Settings) -> Vec<String> {
     let mut arguments = vec![format!("--cluster-domain={}", settings.cluster_domain)];
+    if settings.set.is_some() {
+        arguments.push(format!("--clusterset-domain={CLUSTERSET_DOMAIN}"));
+    }
     if !settings.forward.is_empty() {
         arguments.push(format!("--forward={}", settings.forward.join(",")));
     }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use controllers::multicluster::ClusterId;
 use ipnet::IpNet;
 
 use super::server::Server;
@@ -54,6 +55,8 @@ pub struct Flags {
     pub balancer: BalancerFlags,
     #[command(flatten)]
     pub pool: PoolFlags,
+    #[command(flatten)]
+    pub set: SetFlags,
 }
 
 /// Flags of the proxy.
@@ -109,6 +112,18 @@ pub struct PoolFlags {
     pub interfaces: Vec<String>,
 }
 
+/// Flags of the membership in a set of clusters.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Multi-cluster Services")]
+pub struct SetFlags {
+    /// Name of this cluster in its set, a DNS label
+    #[arg(long, value_name = "NAME")]
+    pub cluster_id: Option<ClusterId>,
+    /// Names of the other clusters; the Secret portolan-clusterset has a kubeconfig under each name
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", requires = "cluster_id")]
+    pub clusterset: Vec<ClusterId>,
+}
+
 /// Part that the command prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Part {
@@ -124,6 +139,8 @@ pub enum Part {
     Balancer,
     /// The AddressPool of --addresses; apply it after `balancer`, which defines its kind
     Pool,
+    /// The kinds and the controller of multi-cluster Services, for the cluster --cluster-id
+    Multicluster,
     /// The parts that need no change of kubelet and kube-controller-manager: proxy, dns and balancer
     All,
 }

@@ -8,6 +8,7 @@ mod component;
 mod controllers;
 mod dns;
 mod flags;
+mod multicluster;
 mod proxy;
 mod server;
 mod settings;
@@ -49,6 +50,10 @@ fn objects(settings: &Settings) -> Result<Vec<Value>, CommandError> {
             Part::Controllers => controllers::objects(settings),
             Part::Balancer => balancer::objects(settings)?,
             Part::Pool => balancer::pool(settings),
+            Part::Multicluster => match &settings.set {
+                Some(set) => multicluster::objects(settings, set)?,
+                None => Vec::new(),
+            },
             Part::All => Vec::new(),
         });
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use client::Config;
+use controllers::multicluster::ClusterId;
 use serde_json::{Value, json};
 
 use super::flags::{Flags, Part, Predecessor, ProxyMode, PullPolicy, SYSTEM_NAMESPACE, value_name};
@@ -49,6 +50,17 @@ pub struct Settings {
     pub addresses: Vec<String>,
     /// Interfaces of the first pool.
     pub interfaces: Vec<String>,
+    /// Membership in a set of clusters.
+    pub set: Option<ClusterSet>,
+}
+
+/// Membership in a set of clusters.
+#[derive(Debug)]
+pub struct ClusterSet {
+    /// Name of this cluster.
+    pub cluster_id: ClusterId,
+    /// Names of the other clusters.
+    pub others: Vec<ClusterId>,
 }
 
 impl Settings {
@@ -100,6 +112,7 @@ impl Settings {
             speaks_bgp: flags.balancer.bgp,
             addresses: flags.pool.addresses.clone(),
             interfaces: flags.pool.interfaces.clone(),
+            set: cluster_set(flags, &parts)?,
             parts,
         })
     }
@@ -167,6 +180,38 @@ fn check_pool(flags: &Flags, parts: &BTreeSet<Part>) -> Result<(), UsageError> {
     Ok(())
 }
 
+/// Returns the membership in a set of clusters.
+fn cluster_set(flags: &Flags, parts: &BTreeSet<Part>) -> Result<Option<ClusterSet>, UsageError> {
+    let has_part = parts.contains(&Part::Multicluster);
+    let Some(cluster_id) = flags.set.cluster_id.clone() else {
+        return if has_part {
+            Err(UsageError::new("the part multicluster needs --cluster-id"))
+        } else {
+            Ok(None)
+        };
+    };
+    if !has_part && !parts.contains(&Part::Dns) && !parts.contains(&Part::NodeLocalDns) {
+        return Err(UsageError::new(
+            "--cluster-id needs the part multicluster, dns or node-local-dns",
+        ));
+    }
+    let others = flags.set.clusterset.clone();
+    let names: BTreeSet<&str> = others
+        .iter()
+        .chain([&cluster_id])
+        .map(ClusterId::as_str)
+        .collect();
+    if names.len() != others.len() + 1 {
+        return Err(UsageError::new(
+            "expected distinct names in --cluster-id and --clusterset; give each cluster a name of its own",
+        ));
+    }
+    if !others.is_empty() && !has_part {
+        return Err(UsageError::new("--clusterset needs the part multicluster"));
+    }
+    Ok(Some(ClusterSet { cluster_id, others }))
+}
+
 fn check_cluster_dns(addresses: &[IpAddr]) -> Result<(), UsageError> {
     let families: BTreeSet<bool> = addresses.iter().map(IpAddr::is_ipv6).collect();
     if families.len() != addresses.len() {
@@ -204,7 +249,7 @@ fn server(flags: &Flags, parts: &BTreeSet<Part>) -> Result<Option<Server>, Usage
     let uses_config_map_of_kube_proxy = flags.takeover_from.contains(&Predecessor::KubeProxy);
     let needs_server = parts.iter().any(|part| match part {
         Part::Proxy => !uses_config_map_of_kube_proxy,
-        Part::NodeLocalDns | Part::Controllers | Part::Balancer => true,
+        Part::NodeLocalDns | Part::Controllers | Part::Balancer | Part::Multicluster => true,
         Part::Dns | Part::Pool | Part::All => false,
     });
     if !needs_server {

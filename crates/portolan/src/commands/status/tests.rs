@@ -1,5 +1,3 @@
-use serde_json::json;
-
 use super::*;
 use crate::cluster::status_file::ComponentStatus;
 
@@ -34,6 +32,38 @@ fn components_have_lines_with_reasons() {
         node: check_readiness(&node).map_err(CommandError::from),
     };
     assert_eq!(table(&status, &cluster, 10_000), expected);
+}
+
+#[test]
+fn json_has_the_state_of_each_component() {
+    let dns = ComponentStatus {
+        is_running: false,
+        since_seconds: 7,
+        restarts: 3,
+        reason: Some("port 53 is in use".to_owned()),
+    };
+    let status = ProcessStatus {
+        pid: 5,
+        kubeconfig: "/d/admin.conf".into(),
+        node_name: "n1".to_owned(),
+        components: [("dns".to_owned(), dns)].into(),
+    };
+    let cluster = ClusterHealth {
+        api: Ok(()),
+        node: Err(CommandError::from(NotReady::NoNode)),
+    };
+    let expected = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": 5,
+        "kubeconfig": "/d/admin.conf",
+        "nodeName": "n1",
+        "apiserver": {"isReady": true},
+        "node": {"isReady": false, "reason": NotReady::NoNode.to_string()},
+        "components": [
+            {"name": "dns", "isRunning": false, "sinceSeconds": 7, "restarts": 3, "reason": "port 53 is in use"},
+        ],
+    });
+    assert_eq!(document(&status, &cluster), expected);
 }
 
 #[test]

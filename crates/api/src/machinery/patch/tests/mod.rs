@@ -284,10 +284,44 @@ fn applies_the_requested_order_of_elements() {
 }
 
 #[test]
+fn items_with_the_same_key_stand_together_after_a_patch() {
+    let service = kind::find("", "v1", "services").expect("the kind Service");
+    let port =
+        |name: &str, port: u16, protocol: &str| json!({"name": name, "port": port, "protocol": protocol});
+    let object = json!({"spec": {"ports": [
+        port("dns", 53, "UDP"), port("metrics", 9153, "TCP"), port("dns-tcp", 53, "TCP"), port("last", 80, "TCP"),
+    ]}});
+    for (patch, expected) in [
+        (
+            json!([{"port": 99, "$patch": "delete"}]),
+            vec!["dns", "dns-tcp", "metrics", "last"],
+        ),
+        (
+            json!([{"port": 99, "name": "n"}]),
+            vec!["dns", "dns-tcp", "metrics", "last", "n"],
+        ),
+        (
+            json!([{"port": 9153, "name": "m"}]),
+            vec!["dns", "dns-tcp", "m", "last"],
+        ),
+        (
+            json!([{"port": 9153, "$patch": "delete"}]),
+            vec!["dns", "dns-tcp", "last"],
+        ),
+    ] {
+        let body = json!({"spec": {"ports": patch}}).to_string();
+        let patched = apply(&object, body.as_bytes(), PatchFormat::StrategicMerge, service);
+        let patched = patched.expect("a patched object").object;
+        assert_eq!(names(&patched["spec"]["ports"]), expected, "{body}");
+    }
+}
+
+#[test]
 fn rejects_invalid_strategic_patches() {
     let codes = [
         (json!({"spec": {"$patch": "explode"}}), 422),
         (json!({"spec": {"$patch": 1}}), 422),
+        (json!({"spec": {"$patch": "merge", "nodeName": "n"}}), 422),
         (json!({"spec": {"containers": [{"image": "x"}]}}), 422),
         (json!({"spec": {"containers": [["x"]]}}), 422),
         (json!({"spec": {"containers": ["x"]}}), 400),

@@ -1,4 +1,5 @@
 mod deploy;
+mod multicluster;
 mod objects;
 mod workloads;
 
@@ -12,7 +13,7 @@ use crate::cli::{Cli, Command};
 /// URL of the API server in tests.
 const SERVER: &str = "--server=https://192.0.2.10:6443";
 /// Command lines whose output the tests check.
-const VARIANTS: [&[&str]; 9] = [
+const VARIANTS: [&[&str]; 10] = [
     &["all", SERVER],
     &[
         "all",
@@ -52,6 +53,13 @@ const VARIANTS: [&[&str]; 9] = [
         "--interfaces=eth0,en*",
     ],
     &["balancer", SERVER, "--takeover-from=metallb"],
+    &[
+        "multicluster",
+        "dns",
+        SERVER,
+        "--cluster-id=east",
+        "--clusterset=west,north",
+    ],
 ];
 
 /// Returns the settings of a command line.

@@ -166,8 +166,14 @@ fn built_in(role: &str) -> BTreeSet<(String, String)> {
 
 #[test]
 fn rights_are_at_most_those_of_the_built_in_roles() {
-    let objects = objects(&["all", "node-local-dns", SERVER]);
+    let set = ["multicluster", "--cluster-id=east", "--clusterset=west"];
+    let objects = objects(&[&["all", "node-local-dns", SERVER][..], &set[..]].concat());
     for (name, role) in [
+        (
+            "portolan-multicluster",
+            "system:controller:multicluster-service-controller",
+        ),
+        ("portolan-clusterset", "portolan:clusterset-reader"),
         ("portolan-proxy", "system:node-proxier"),
         ("portolan-dns", "system:coredns"),
         ("portolan-node-local-dns", "system:coredns"),
