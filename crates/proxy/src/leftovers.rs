@@ -7,7 +7,6 @@ use dataplane::iptables::{INVALID_DROPPED_COUNTER, IptablesDataplane, Leftovers}
 use netlink::accounting::Accounting;
 use netlink::ipset::IpSets;
 use netlink::nftables::{CommitError, Nftables, TableFamily};
-use netlink::route::{Connection, RouteError};
 use rustix::io::Errno;
 
 /// Tables of kube-proxy's nftables mode (NFT-01).
@@ -15,8 +14,6 @@ const TABLES: [(TableFamily, &str); 2] = [
     (TableFamily::Ipv4, "kube-proxy"),
     (TableFamily::Ipv6, "kube-proxy"),
 ];
-/// Link with all Service addresses in ipvs mode (IPV-01).
-const IPVS_LINK: &str = "kube-ipvs0";
 /// Sets of ipvs mode, without `KUBE-` or `KUBE-6-` (IPV-06).
 const IPVS_SETS: [&str; 17] = [
     "CLUSTER-IP",
@@ -96,7 +93,12 @@ pub fn remove_leftovers(mode: Option<&str>, scope: LeftoverScope) -> Removal {
     }
     if scope == LeftoverScope::KubeProxyToo {
         remove_ipvs_sets(&mut removal);
-        removal.record("link kube-ipvs0", remove_ipvs_link());
+        // Virtual servers stay while a proxy runs in another mode: their connections continue.
+        match mode {
+            Some("ipvs") => {}
+            Some(_) => removal.record("link kube-ipvs0", dataplane::ipvs::remove_link()),
+            None => removal.record("link kube-ipvs0", dataplane::ipvs::cleanup()),
+        }
     }
     removal
 }
@@ -106,8 +108,8 @@ fn remove_tables(mode: Option<&str>, scope: LeftoverScope, removal: &mut Removal
         LeftoverScope::OwnModes => Vec::new(),
         LeftoverScope::KubeProxyToo => TABLES.to_vec(),
     };
-    // eBPF mode uses the same table, and userspace mode does for its redirects.
-    if !matches!(mode, Some("nftables" | "ebpf" | "userspace")) {
+    // eBPF and IPVS mode use the same table, and userspace mode does for its redirects.
+    if !matches!(mode, Some("nftables" | "ebpf" | "ipvs" | "userspace")) {
         tables.push((TableFamily::Inet, OWN_TABLE));
     }
     if tables.is_empty() {
@@ -179,19 +181,6 @@ fn without_family(name: &str) -> &str {
     const V6: &str = "KUBE-6-";
     let rest = name.strip_prefix(V6).or_else(|| name.strip_prefix("KUBE-"));
     rest.unwrap_or_default()
-}
-
-/// Removes the link of ipvs mode. Returns true if it existed.
-fn remove_ipvs_link() -> Result<bool, RouteError> {
-    let Ok(name) = IPVS_LINK.parse() else {
-        return Ok(false);
-    };
-    let mut connection = Connection::open()?;
-    let exists = connection.link(&name)?.is_some();
-    if exists {
-        connection.delete_link(&name)?;
-    }
-    Ok(exists)
 }
 
 #[cfg(test)]

@@ -47,6 +47,11 @@ impl IpvsError {
         self.errno() == Some(libc::EEXIST)
     }
 
+    /// Returns true if the kernel lacks the scheduler of a virtual server.
+    pub fn is_scheduler_missing(&self) -> bool {
+        self.errno() == Some(libc::ENOENT)
+    }
+
     /// Returns true if the server, destination or scheduler does not exist. The kernel has two error numbers for this.
     pub fn is_absent(&self) -> bool {
         matches!(self.errno(), Some(libc::ESRCH | libc::ENOENT))
