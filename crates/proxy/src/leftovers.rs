@@ -4,6 +4,7 @@
 use std::io;
 
 use dataplane::iptables::{INVALID_DROPPED_COUNTER, IptablesDataplane, Leftovers};
+use dataplane::ipvs::{self, CleanupError};
 use netlink::accounting::Accounting;
 use netlink::ipset::IpSets;
 use netlink::nftables::{CommitError, Nftables, TableFamily};
@@ -93,12 +94,9 @@ pub fn remove_leftovers(mode: Option<&str>, scope: LeftoverScope) -> Removal {
     }
     if scope == LeftoverScope::KubeProxyToo {
         remove_ipvs_sets(&mut removal);
-        // Virtual servers stay while a proxy runs in another mode: their connections continue.
-        match mode {
-            Some("ipvs") => {}
-            Some(_) => removal.record("link kube-ipvs0", dataplane::ipvs::remove_link()),
-            None => removal.record("link kube-ipvs0", dataplane::ipvs::cleanup()),
-        }
+    }
+    if mode != Some("ipvs") {
+        removal.record("link kube-ipvs0", remove_ipvs(mode, scope));
     }
     removal
 }
@@ -156,6 +154,16 @@ fn remove_counters() {
         if let Err(error) = Accounting::open().and_then(|mut accounting| accounting.remove(name)) {
             tracing::debug!(%error, name, "counter not deleted");
         }
+    }
+}
+
+/// Removes the link of ipvs mode. Virtual servers are removed with Portolan's link, and by a complete removal with that of
+/// kube-proxy.
+fn remove_ipvs(mode: Option<&str>, scope: LeftoverScope) -> Result<bool, CleanupError> {
+    match (mode, scope) {
+        (None, LeftoverScope::KubeProxyToo) => ipvs::cleanup(),
+        (Some(_), LeftoverScope::KubeProxyToo) => Ok(ipvs::cleanup_own()? || ipvs::remove_link()?),
+        (_, LeftoverScope::OwnModes) => ipvs::cleanup_own(),
     }
 }
 

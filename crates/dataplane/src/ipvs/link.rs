@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use netlink::route::{Connection, LinkIndex, LinkName, RouteError};
+use netlink::route::{Connection, LinkChange, LinkIndex, LinkName, RouteError};
 
 /// Name of the link, which is kube-proxy's.
 pub const NAME: &str = "kube-ipvs0";
+
+/// Group of the link, by which Portolan's link differs from kube-proxy's. The number is arbitrary.
+const GROUP: u32 = 0x706f_7274;
 
 /// The link with its addresses.
 #[derive(Debug)]
@@ -30,18 +33,24 @@ impl ServiceLink {
             _ => {}
         }
         let index = connection.link_index(&name)?;
+        let own = LinkChange {
+            group: Some(GROUP),
+            ..LinkChange::default()
+        };
+        connection.change_link(index, &own)?;
         Ok(Self { connection, index })
     }
 
-    /// Deletes the link if it exists. Returns true if it did.
+    /// Deletes the link if it exists, and belongs to Portolan if `only_own`. Returns true if it did.
     ///
     /// # Errors
     ///
     /// A [`RouteError`] if the kernel refuses.
-    pub fn delete() -> Result<bool, RouteError> {
+    pub fn delete(only_own: bool) -> Result<bool, RouteError> {
         let name: LinkName = NAME.parse()?;
         let mut connection = Connection::open()?;
-        let exists = connection.link(&name)?.is_some();
+        let link = connection.link(&name)?;
+        let exists = link.is_some_and(|link| !only_own || link.group == GROUP);
         if exists {
             connection.delete_link(&name)?;
         }

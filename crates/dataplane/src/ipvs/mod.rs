@@ -63,24 +63,37 @@ pub enum CleanupError {
     Link(#[from] RouteError),
 }
 
-/// Deletes the link of IPVS mode. Returns true if it existed.
+/// Deletes the link of IPVS mode, also that of kube-proxy, and leaves the virtual servers. Returns true if it existed.
 ///
 /// # Errors
 ///
 /// A [`RouteError`] if the kernel refuses.
 pub fn remove_link() -> Result<bool, RouteError> {
-    ServiceLink::delete()
+    ServiceLink::delete(false)
 }
 
-/// Deletes the link of IPVS mode, and all virtual servers if there is such a link. Returns true if it existed.
+/// Deletes the link of IPVS mode, also that of kube-proxy, and all virtual servers if there is such a link. Returns true if
+/// it existed.
 ///
 /// # Errors
 ///
 /// A [`CleanupError`] if the kernel refuses.
 pub fn cleanup() -> Result<bool, CleanupError> {
-    if !ServiceLink::delete()? {
-        return Ok(false);
-    }
+    Ok(ServiceLink::delete(false)? && flush()?)
+}
+
+/// Deletes the link of this mode, but not kube-proxy's, and all virtual servers if there is such a link. Returns true if it
+/// existed.
+///
+/// # Errors
+///
+/// A [`CleanupError`] if the kernel refuses.
+pub fn cleanup_own() -> Result<bool, CleanupError> {
+    Ok(ServiceLink::delete(true)? && flush()?)
+}
+
+/// Deletes all virtual servers. Returns true.
+fn flush() -> Result<bool, CleanupError> {
     match Ipvs::open() {
         Ok(mut ipvs) => ipvs.flush()?,
         Err(IpvsError::Missing) => {}
