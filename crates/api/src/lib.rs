@@ -30,8 +30,8 @@ mod machinery;
 
 pub use kinds::{
     address_pool, announcers, apps, batch, bootstrap_token, certificates, configuration, edge_secret,
-    endpoints, event, ingress, kind, lease, multicluster, network, object, pod, pod_security, rbac, resource_metrics,
-    scale, service,
+    endpoints, event, ingress, kind, lease, multicluster, network, object, pod, pod_security, rbac,
+    resource_metrics, scale, service,
 };
 pub use machinery::{
     apply, decode, discovery, encode, field, ip, metadata, names, openapi, patch, protobuf, schema, selector,

@@ -1,4 +1,4 @@
-//! Data planes: implementations of a [`Plan`] in nftables, iptables, eBPF or userspace. Each one writes differences only.
+//! Data planes: implementations of a [`Plan`] in nftables, iptables, eBPF, IPVS or userspace. Each one writes differences only.
 //!
 //! ```no_run
 //! use dataplane::Dataplane;
@@ -23,6 +23,7 @@ use plan::{Changes, Plan, Scheduler};
 mod counts;
 pub mod ebpf;
 pub mod iptables;
+pub mod ipvs;
 pub mod nftables;
 #[cfg(test)]
 mod test_plans;

@@ -1,7 +1,7 @@
 //! Entry point of the fuzz targets for all decoders.
 
 use crate::message::messages;
-use crate::{accounting, conntrack, ipset, nftables, route};
+use crate::{accounting, conntrack, ipset, ipvs, nftables, route};
 
 /// Decodes bytes as messages of every kind of this crate.
 pub fn decode_everything(bytes: &[u8]) {
@@ -10,6 +10,7 @@ pub fn decode_everything(bytes: &[u8]) {
         accounting::decode_for_fuzzing(&message);
         conntrack::decode_for_fuzzing(&message);
         ipset::decode_for_fuzzing(&message);
+        ipvs::decode_for_fuzzing(&message);
         nftables::decode_for_fuzzing(&message);
         route::decode_for_fuzzing(&message);
     }

@@ -6,6 +6,7 @@
 //! - [`nftables`]: tables, chains, rules, sets and elements, in transactions
 //! - [`conntrack`]: connection tracking entries
 //! - [`ipset`]: listing and deletion of sets
+//! - [`ipvs`]: virtual servers and their destinations
 //! - [`accounting`]: counters of iptables rules
 //! - [`bpf`]: eBPF programs, maps, and attachments to control groups
 //! - [`route`]: links, addresses, routes, neighbours
@@ -40,6 +41,7 @@ mod filter;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod ipset;
+pub mod ipvs;
 pub mod message;
 mod netfilter;
 pub mod nftables;

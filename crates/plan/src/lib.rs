@@ -52,6 +52,6 @@ pub use plan::Plan;
 pub use port_ranges::{PORT_RANGES_ANNOTATION, PORT_RANGES_MAX, PortRange, PortRanges};
 pub use settings::{InterfaceName, InterfaceNameError, NodeFacts, NodePortAddresses, PodDetection, Settings};
 pub use types::{
-    Backend, Changes, Family, Frontend, FrontendKind, HealthCheck, Origin, PingPlan, PortKey, Scheduler,
-    ServicePortPlan, Set, Target, Totals, Withdrawn,
+    Backend, Changes, Family, Frontend, FrontendKind, HealthCheck, IpvsScheduler, Origin, PingPlan, PortKey,
+    Scheduler, ServicePortPlan, Set, Target, Totals, Withdrawn,
 };

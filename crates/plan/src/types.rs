@@ -44,9 +44,28 @@ pub enum Scheduler {
     /// `maglev`: hash of the client's address and port, the same on every node. A change of endpoints moves few other
     /// connections.
     Maglev,
+    /// A further scheduler, which only IPVS has.
+    Ipvs(IpvsScheduler),
 }
 
 impl Scheduler {
+    /// All schedulers.
+    pub const ALL: [Self; 13] = [
+        Self::Random,
+        Self::RoundRobin,
+        Self::LeastConnections,
+        Self::Maglev,
+        Self::Ipvs(IpvsScheduler::Wrr),
+        Self::Ipvs(IpvsScheduler::Wlc),
+        Self::Ipvs(IpvsScheduler::Lblc),
+        Self::Ipvs(IpvsScheduler::Lblcr),
+        Self::Ipvs(IpvsScheduler::Sh),
+        Self::Ipvs(IpvsScheduler::Dh),
+        Self::Ipvs(IpvsScheduler::Sed),
+        Self::Ipvs(IpvsScheduler::Nq),
+        Self::Ipvs(IpvsScheduler::Mh),
+    ];
+
     /// Returns the name in the annotation.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,19 +73,53 @@ impl Scheduler {
             Self::RoundRobin => "rr",
             Self::LeastConnections => "lc",
             Self::Maglev => "maglev",
+            Self::Ipvs(scheduler) => scheduler.as_str(),
         }
     }
 
     /// Returns the scheduler with this name.
     pub fn named(name: &str) -> Option<Self> {
-        [
-            Self::Random,
-            Self::RoundRobin,
-            Self::LeastConnections,
-            Self::Maglev,
-        ]
-        .into_iter()
-        .find(|scheduler| scheduler.as_str() == name)
+        Self::ALL.into_iter().find(|scheduler| scheduler.as_str() == name)
+    }
+}
+
+/// Schedulers of IPVS besides `rr` and `lc` (IPV-02). All endpoints have the same weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IpvsScheduler {
+    /// `wrr`: weighted round robin.
+    Wrr,
+    /// `wlc`: fewest connections in relation to the weight.
+    Wlc,
+    /// `lblc`: by destination address, with the fewest connections.
+    Lblc,
+    /// `lblcr`: as `lblc`, with several endpoints for a destination.
+    Lblcr,
+    /// `sh`: hash of the client's address.
+    Sh,
+    /// `dh`: hash of the destination address.
+    Dh,
+    /// `sed`: shortest expected delay.
+    Sed,
+    /// `nq`: an idle endpoint, or else the shortest expected delay.
+    Nq,
+    /// `mh`: Maglev hash of the client's address and port.
+    Mh,
+}
+
+impl IpvsScheduler {
+    /// Returns the name in the kernel.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Wrr => "wrr",
+            Self::Wlc => "wlc",
+            Self::Lblc => "lblc",
+            Self::Lblcr => "lblcr",
+            Self::Sh => "sh",
+            Self::Dh => "dh",
+            Self::Sed => "sed",
+            Self::Nq => "nq",
+            Self::Mh => "mh",
+        }
     }
 }
 

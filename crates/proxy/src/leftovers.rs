@@ -4,10 +4,10 @@
 use std::io;
 
 use dataplane::iptables::{INVALID_DROPPED_COUNTER, IptablesDataplane, Leftovers};
+use dataplane::ipvs::{self, CleanupError};
 use netlink::accounting::Accounting;
 use netlink::ipset::IpSets;
 use netlink::nftables::{CommitError, Nftables, TableFamily};
-use netlink::route::{Connection, RouteError};
 use rustix::io::Errno;
 
 /// Tables of kube-proxy's nftables mode (NFT-01).
@@ -15,8 +15,6 @@ const TABLES: [(TableFamily, &str); 2] = [
     (TableFamily::Ipv4, "kube-proxy"),
     (TableFamily::Ipv6, "kube-proxy"),
 ];
-/// Link with all Service addresses in ipvs mode (IPV-01).
-const IPVS_LINK: &str = "kube-ipvs0";
 /// Sets of ipvs mode, without `KUBE-` or `KUBE-6-` (IPV-06).
 const IPVS_SETS: [&str; 17] = [
     "CLUSTER-IP",
@@ -96,7 +94,9 @@ pub fn remove_leftovers(mode: Option<&str>, scope: LeftoverScope) -> Removal {
     }
     if scope == LeftoverScope::KubeProxyToo {
         remove_ipvs_sets(&mut removal);
-        removal.record("link kube-ipvs0", remove_ipvs_link());
+    }
+    if mode != Some("ipvs") {
+        removal.record("link kube-ipvs0", remove_ipvs(mode, scope));
     }
     removal
 }
@@ -106,8 +106,8 @@ fn remove_tables(mode: Option<&str>, scope: LeftoverScope, removal: &mut Removal
         LeftoverScope::OwnModes => Vec::new(),
         LeftoverScope::KubeProxyToo => TABLES.to_vec(),
     };
-    // eBPF mode uses the same table, and userspace mode does for its redirects.
-    if !matches!(mode, Some("nftables" | "ebpf" | "userspace")) {
+    // eBPF and IPVS mode use the same table, and userspace mode does for its redirects.
+    if !matches!(mode, Some("nftables" | "ebpf" | "ipvs" | "userspace")) {
         tables.push((TableFamily::Inet, OWN_TABLE));
     }
     if tables.is_empty() {
@@ -157,6 +157,16 @@ fn remove_counters() {
     }
 }
 
+/// Removes the link of ipvs mode. Virtual servers are removed with Portolan's link, and by a complete removal with that of
+/// kube-proxy.
+fn remove_ipvs(mode: Option<&str>, scope: LeftoverScope) -> Result<bool, CleanupError> {
+    match (mode, scope) {
+        (None, LeftoverScope::KubeProxyToo) => ipvs::cleanup(),
+        (Some(_), LeftoverScope::KubeProxyToo) => Ok(ipvs::cleanup_own()? || ipvs::remove_link()?),
+        (_, LeftoverScope::OwnModes) => ipvs::cleanup_own(),
+    }
+}
+
 /// Removes the sets of ipvs mode, which only its chains use.
 fn remove_ipvs_sets(removal: &mut Removal) {
     // A kernel without ipset returns an error.
@@ -179,19 +189,6 @@ fn without_family(name: &str) -> &str {
     const V6: &str = "KUBE-6-";
     let rest = name.strip_prefix(V6).or_else(|| name.strip_prefix("KUBE-"));
     rest.unwrap_or_default()
-}
-
-/// Removes the link of ipvs mode. Returns true if it existed.
-fn remove_ipvs_link() -> Result<bool, RouteError> {
-    let Ok(name) = IPVS_LINK.parse() else {
-        return Ok(false);
-    };
-    let mut connection = Connection::open()?;
-    let exists = connection.link(&name)?.is_some();
-    if exists {
-        connection.delete_link(&name)?;
-    }
-    Ok(exists)
 }
 
 #[cfg(test)]

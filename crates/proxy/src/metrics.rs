@@ -230,6 +230,8 @@ impl Metrics {
         });
         if let Some(ebpf) = ebpf {
             status["ebpf"] = ebpf;
+        } else if let Some(fault) = &values.dataplane_fault {
+            status["dataPlaneFault"] = fault.as_str().into();
         }
         status
     }

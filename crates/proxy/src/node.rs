@@ -122,12 +122,16 @@ pub(crate) fn localhost_node_ports(config: &Config, settings: &Settings) -> Rela
     }
 }
 
-/// Returns all addresses of this node in the kernel, sorted.
+/// Returns all addresses of this node in the kernel, sorted. Those of the link of IPVS mode belong to Services.
 pub(crate) fn own_addresses() -> Result<Vec<IpAddr>, netlink::route::RouteError> {
     let mut connection = netlink::route::Connection::open()?;
+    let of_services = connection
+        .link(&dataplane::ipvs::LINK.parse()?)?
+        .map(|link| link.index);
     let mut own: Vec<IpAddr> = connection
         .addresses()?
         .iter()
+        .filter(|address| Some(address.link) != of_services)
         .map(|address| address.network.addr())
         .collect();
     own.sort_unstable();

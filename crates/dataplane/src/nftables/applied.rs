@@ -8,8 +8,9 @@ use api::object::ObjectKey;
 use plan::{Family, Plan, Set};
 
 use super::bytes::Bytes;
+use super::delegation::Delegation;
 use super::layout::Map;
-use super::local_redirects::{LocalRedirects, redirected};
+use super::local_redirects::redirected;
 use super::map_element::{MapElement, difference};
 use super::port::{Port, Shared};
 use super::verdict_codes::VerdictCodes;
@@ -71,7 +72,7 @@ impl AppliedServices {
         &self,
         plan: &Plan,
         service: &ObjectKey,
-        local_redirects: Option<&LocalRedirects>,
+        delegation: &Delegation,
         codes: &mut VerdictCodes,
     ) -> Box<[Port]> {
         let former = |key: &Bytes, set: Set| -> Vec<SocketAddr> {
@@ -79,7 +80,7 @@ impl AppliedServices {
             let endpoints = port.into_iter().flat_map(|port| port.endpoints(set));
             endpoints.map(|backend| backend.address).collect()
         };
-        planned_ports(plan, service, local_redirects, former, codes)
+        planned_ports(plan, service, delegation, former, codes)
     }
 
     /// Replaces the ports of a Service and returns the former ones. Changed elements are appended: those of the
@@ -130,20 +131,25 @@ impl AppliedServices {
 pub fn planned_ports(
     plan: &Plan,
     service: &ObjectKey,
-    local_redirects: Option<&LocalRedirects>,
+    delegation: &Delegation,
     former: impl Fn(&Bytes, Set) -> Vec<SocketAddr>,
     codes: &mut VerdictCodes,
 ) -> Box<[Port]> {
+    let local_redirects = delegation.local_redirects();
+    let settings = Some(plan.settings()).filter(|_| delegation.has_virtual_servers());
     let mut ports: Vec<Port> = plan
         .ports_of(service)
         .map(|port| {
-            Port::new(&redirected(local_redirects, port), &former, |verdict_chain| {
+            let port = redirected(local_redirects, port);
+            Port::new(&port, settings, &former, |verdict_chain| {
                 codes.code(verdict_chain)
             })
         })
         .collect();
     let ranges = plan.ranges_of(service).filter(|_| local_redirects.is_none());
-    ports.extend(ranges.map(|range| Port::new(range, &former, |verdict_chain| codes.code(verdict_chain))));
+    ports.extend(
+        ranges.map(|range| Port::new(range, None, &former, |verdict_chain| codes.code(verdict_chain))),
+    );
     let pings = plan.pings_of(service);
     ports.extend(pings.map(|ping| Port::of_ping(ping, |verdict_chain| codes.code(verdict_chain))));
     ports.into()

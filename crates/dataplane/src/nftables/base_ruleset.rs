@@ -32,13 +32,14 @@ pub fn table(name: &str) -> Table {
     }
 }
 
-/// Returns the chains with their rules; each chain jumps only to earlier ones.
-pub fn chains(plan: &Plan) -> Vec<(Chain, Vec<Rule>)> {
+/// Returns the chains with their rules; each chain jumps only to earlier ones. Virtual servers translate the destination after
+/// these chains, and connection tracking does not report it as DNAT.
+pub fn chains(plan: &Plan, has_virtual_servers: bool) -> Vec<(Chain, Vec<Rule>)> {
     let pods = &plan.settings().pods;
     let mut chains = vec![reject(), masquerade(), answer_ping(plan)];
     chains.extend((1..MASQUERADE_BITS).map(|bits| masquerade_origins(bits, pods)));
     chains.push(services(plan));
-    chains.push(redirected());
+    chains.push(redirected(has_virtual_servers));
     let to_services = || vec![RuleBuilder::any_family().goto(SERVICES).finish()];
     let base = |name, hook, priority, comment: &str| Chain {
         name: String::from(name),
@@ -67,6 +68,11 @@ pub fn chains(plan: &Plan) -> Vec<(Chain, Vec<Rule>)> {
         ),
         to_services(),
     ));
+    let translated = if has_virtual_servers {
+        RuleBuilder::any_family()
+    } else {
+        RuleBuilder::any_family().match_dnat()
+    };
     chains.push((
         base(
             "postrouting",
@@ -74,7 +80,7 @@ pub fn chains(plan: &Plan) -> Vec<(Chain, Vec<Rule>)> {
             PRIORITY_SRCNAT,
             "connections that go out",
         ),
-        vec![RuleBuilder::any_family().match_dnat().goto(REDIRECTED).finish()],
+        vec![translated.goto(REDIRECTED).finish()],
     ));
     chains
 }
@@ -136,9 +142,17 @@ fn node_ports(family: Family, settings: &Settings) -> Rule {
         .comment("by the verdict of the node port; mark restored")
 }
 
-fn redirected() -> (Chain, Vec<Rule>) {
+fn redirected(has_virtual_servers: bool) -> (Chain, Vec<Rule>) {
     let mut rules = Vec::new();
     for family in FAMILIES {
+        if has_virtual_servers {
+            // A client on this node that connects to the address of a virtual server has this address, too.
+            let rule = RuleBuilder::for_family(family).match_source_in(Map::ClusterIps, family);
+            rules.push(
+                rule.goto(MASQUERADE)
+                    .comment("from the address of a virtual server"),
+            );
+        }
         rules.push(
             RuleBuilder::for_family(family)
                 .match_hairpin(family)
@@ -155,11 +169,13 @@ fn redirected() -> (Chain, Vec<Rule>) {
                 .masquerade_by_range(family, MASQUERADED)
                 .finish(),
         );
-        rules.push(
-            RuleBuilder::for_family(family)
-                .masquerade_by_node_port(family, MASQUERADED)
-                .finish(),
-        );
+        let rule = RuleBuilder::for_family(family);
+        let rule = if has_virtual_servers {
+            rule.match_original_destination_in(Map::NodePortAddresses, family)
+        } else {
+            rule
+        };
+        rules.push(rule.masquerade_by_node_port(family, MASQUERADED).finish());
     }
     (
         chain(REDIRECTED, "connections that were sent to an endpoint"),

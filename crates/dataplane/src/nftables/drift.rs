@@ -85,7 +85,7 @@ impl NftablesDataplane {
     ///
     /// An error if the table cannot be read.
     pub fn drift(&mut self, plan: &Plan) -> Result<Option<Drift>, DataplaneError> {
-        let chains = base_ruleset::chains(plan);
+        let chains = base_ruleset::chains(plan, self.delegation.has_virtual_servers());
         self.codes.set_pods(&plan.settings().pods);
         match snapshot::table_state(&mut self.nftables, &self.table, &chains)? {
             TableState::Absent => Ok(None),
@@ -136,7 +136,7 @@ impl NftablesDataplane {
             }
         }
         let found = self.nftables.chains(&self.table)?;
-        for (desired, _) in base_ruleset::chains(plan) {
+        for (desired, _) in base_ruleset::chains(plan, self.delegation.has_virtual_servers()) {
             match found.iter().find(|chain| chain.name == desired.name) {
                 None => drift.add(&desired.name, &[], Kind::Missing),
                 Some(chain) if chain.base != desired.base => drift.add(&desired.name, &[], Kind::Changed),

@@ -25,6 +25,7 @@
 mod applied;
 mod base_ruleset;
 mod bytes;
+mod delegation;
 mod drift;
 mod layout;
 mod ledger;
@@ -43,17 +44,20 @@ mod verdict_codes;
 mod verify;
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 
 use api::object::ObjectKey;
 use netlink::nftables::{Batch, Chain, Change, CommitError, ExternalChange, Monitor, Nftables, Rule};
-use plan::{Changes, Plan, Scheduler};
+use plan::{Changes, Plan, PortKey, Scheduler};
 
 use crate::{Applied, Counts, Dataplane, DataplaneError, Skipped};
 
 use applied::AppliedServices;
 use bytes::Bytes;
+use delegation::Delegation;
 use layout::FAMILIES;
 use ledger::Ledger;
+use local_redirects::LocalRedirects;
 use map_element::{MapElement, difference};
 use port::Port;
 use transaction::{NO_OWNER, Transaction, write_chains, write_elements};
@@ -61,7 +65,7 @@ use verdict_codes::VerdictCodes;
 
 pub use drift::Drift;
 
-pub(crate) use local_redirects::LocalRedirects;
+pub(crate) use delegation::virtual_set;
 
 /// Services that one transaction of the first load contains. It bounds memory: about 200 KB of messages with ten
 /// endpoints each.
@@ -102,8 +106,7 @@ pub struct NftablesDataplane {
     chains: Vec<(Chain, Vec<Rule>)>,
     ranges: Vec<MapElement>,
     cleanup_failures: u64,
-    /// Listeners that replace endpoints, in userspace mode.
-    local_redirects: Option<LocalRedirects>,
+    delegation: Delegation,
 }
 
 impl NftablesDataplane {
@@ -128,21 +131,35 @@ impl NftablesDataplane {
             chains: Vec::new(),
             ranges: Vec::new(),
             cleanup_failures: 0,
-            local_redirects: None,
+            delegation: Delegation::None,
         })
     }
 
     /// Opens a data plane for userspace mode: connections go to listeners on this node, not to endpoints.
     pub(crate) fn open_for_local_redirects(options: Options) -> Result<Self, DataplaneError> {
         Ok(Self {
-            local_redirects: Some(LocalRedirects::default()),
+            delegation: Delegation::Listeners(LocalRedirects::default()),
             ..Self::open(options)?
         })
     }
 
-    /// Returns the local redirects. They have to be set before changes of their Services are applied.
-    pub(crate) fn local_redirects(&mut self) -> &mut LocalRedirects {
-        self.local_redirects.get_or_insert_default()
+    /// Sets the listeners of a Service port; `[None; 2]` removes the port. This has to precede changes of its Service.
+    pub(crate) fn set_local_redirects(&mut self, port: &PortKey, local_redirects: [Option<SocketAddr>; 2]) {
+        if let Delegation::Listeners(listeners) = &mut self.delegation {
+            listeners.set(port, local_redirects);
+        }
+    }
+
+    /// Lets virtual servers choose endpoints, or the rules. The next change writes all Services.
+    pub(crate) fn delegate_to_virtual_servers(&mut self, is_delegated: bool) {
+        if self.delegation.has_virtual_servers() != is_delegated {
+            self.delegation = if is_delegated {
+                Delegation::VirtualServers
+            } else {
+                Delegation::None
+            };
+            self.is_in_sync = false;
+        }
     }
 
     /// Deletes the table with its content. Returns true if it existed.
@@ -187,7 +204,7 @@ impl NftablesDataplane {
 
     /// Applies the settings of the plan.
     fn apply_settings(&mut self, plan: &Plan) -> Result<usize, DataplaneError> {
-        let chains = base_ruleset::chains(plan);
+        let chains = base_ruleset::chains(plan, self.delegation.has_virtual_servers());
         let ranges = ranges::elements(plan.settings());
         let mut batch = Batch::new(&self.table, None);
         let changed: Vec<_> = chains
@@ -220,7 +237,7 @@ impl NftablesDataplane {
             let transaction = Transaction::new(
                 plan,
                 remaining,
-                self.local_redirects.as_ref(),
+                &self.delegation,
                 &mut self.applied,
                 &mut self.codes,
             );
@@ -378,7 +395,7 @@ impl Dataplane for NftablesDataplane {
 
     /// Local redirects have a listener for each port.
     fn serves_port_ranges(&self) -> bool {
-        self.local_redirects.is_none()
+        self.delegation.local_redirects().is_none()
     }
 
     fn answers_ping(&self) -> bool {
@@ -387,7 +404,7 @@ impl Dataplane for NftablesDataplane {
 
     /// Rules cannot count connections, so the least loaded endpoint is unknown.
     fn supports(&self, scheduler: Scheduler) -> bool {
-        scheduler != Scheduler::LeastConnections
+        !matches!(scheduler, Scheduler::LeastConnections | Scheduler::Ipvs(_))
     }
 }
 

@@ -5,9 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use plan::{Backend, Family, Frontend, FrontendKind, PingPlan, Scheduler, ServicePortPlan, Set};
+use plan::{
+    Backend, Family, Frontend, FrontendKind, PingPlan, Scheduler, ServicePortPlan, Set, Settings, Target,
+};
 
 use super::bytes::Bytes;
+use super::delegation::virtual_set;
 use super::layout::Map;
 use super::map_element::{MapElement, MapId};
 use super::slots::Slots;
@@ -39,7 +42,8 @@ pub struct Port {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct AppliedFrontend {
-    is_cluster_ip: bool,
+    /// True if other ports of the address are rejected.
+    claims_address: bool,
     key_lookup: KeyLookup,
     address: Option<IpAddr>,
     port: u16,
@@ -75,9 +79,10 @@ impl Shared {
 
 impl Port {
     /// Converts a Service port of the plan. `former` returns the applied endpoints of a set by index, for the Service
-    /// port with that key; `code` returns the code of a verdict chain.
+    /// port with that key; `code` returns the code of a verdict chain. With `settings`, virtual servers choose endpoints.
     pub fn new(
         plan: &ServicePortPlan,
+        settings: Option<&Settings>,
         former: impl Fn(&Bytes, Set) -> Vec<SocketAddr>,
         mut code: impl FnMut(VerdictChain) -> u32,
     ) -> Self {
@@ -92,18 +97,29 @@ impl Port {
                 Some(address) if (address, frontend.port) == first => KeyLookup::First,
                 Some(_) => KeyLookup::Address,
             };
-            let code = code(VerdictChain::of(plan, frontend, key_lookup, hash(key.as_slice())));
-            AppliedFrontend::new(frontend, key_lookup, code)
+            let virtual_set = settings.and_then(|_| virtual_set(plan, frontend));
+            let number = hash(key.as_slice());
+            let code = code(VerdictChain::of(plan, frontend, key_lookup, number, virtual_set));
+            let mut applied = AppliedFrontend::new(frontend, key_lookup, code);
+            // This node takes packets to the address of a virtual server, and its other programs must not answer them (IPV-08).
+            applied.claims_address |= virtual_set.is_some()
+                && frontend
+                    .address
+                    .is_some_and(|address| settings.is_some_and(|settings| !settings.is_own(address)));
+            applied
         });
+        let frontends = frontends.collect();
+        let rules_choose =
+            settings.is_none() || plan.frontends.iter().any(|frontend| needs_rules(plan, frontend));
         Self {
             family,
             protocol,
             first,
             is_range: plan.is_range,
-            is_sticky: plan.affinity_seconds.is_some(),
-            is_hashed: plan.scheduler == Scheduler::Maglev,
+            is_sticky: rules_choose && plan.affinity_seconds.is_some(),
+            is_hashed: rules_choose && plan.scheduler == Scheduler::Maglev,
             name: plan.key.port.clone(),
-            frontends: frontends.collect(),
+            frontends,
             cluster: Slots::assign(family, &former(&key, Set::Cluster), &plan.cluster),
             local: Slots::assign(family, &former(&key, Set::Local), &plan.local),
         }
@@ -160,7 +176,7 @@ impl Port {
         let addresses = self
             .frontends
             .iter()
-            .filter(|frontend| frontend.is_cluster_ip)
+            .filter(|frontend| frontend.claims_address)
             .filter_map(|frontend| frontend.address)
             .map(Shared::ClusterIp);
         let endpoints = self.cluster.iter().chain(self.local.iter());
@@ -292,7 +308,7 @@ impl Port {
 impl AppliedFrontend {
     fn new(frontend: &Frontend, key_lookup: KeyLookup, code: u32) -> Self {
         Self {
-            is_cluster_ip: frontend.kind == FrontendKind::ClusterIp,
+            claims_address: frontend.kind == FrontendKind::ClusterIp,
             key_lookup,
             address: frontend.address,
             port: frontend.port,
@@ -345,6 +361,15 @@ impl AppliedFrontend {
             _ => key.protocol(protocol).port(port),
         }
     }
+}
+
+/// Returns true if the rules choose the endpoints of some clients of a frontend, although others have a virtual server.
+fn needs_rules(plan: &ServicePortPlan, frontend: &Frontend) -> bool {
+    let of_server = virtual_set(plan, frontend);
+    frontend
+        .targets
+        .iter()
+        .any(|target| matches!(target, Target::Balance { set, .. } if Some(*set) != of_server))
 }
 
 /// Returns the number of an endpoint: a hash of its address and port.

@@ -222,7 +222,7 @@ impl RuleBuilder {
     }
 
     /// Matches packets whose source is in a set of addresses.
-    fn match_source_in(self, map: Map, family: Family) -> Self {
+    pub fn match_source_in(self, map: Map, family: Family) -> Self {
         self.load_source(family, START)
             .lookup(map.name(family), START, Destination::Found)
     }
@@ -318,13 +318,15 @@ impl RuleBuilder {
         self.masquerade_by(Map::PortRanges, family, masqueraded)
     }
 
+    /// Matches connections whose original destination is in a set of addresses.
+    pub fn match_original_destination_in(self, map: Map, family: Family) -> Self {
+        self.load_original_address(family, START)
+            .lookup(map.name(family), START, Destination::Found)
+    }
+
     fn masquerade_by(self, codes: Map, family: Family, masqueraded: &str) -> Self {
-        let (address, protocol) = (START, START.plus(address_bytes(family)));
-        let key = match family {
-            Family::V4 => CtKey::OriginalIpv4,
-            Family::V6 => CtKey::OriginalIpv6,
-        };
-        self.push(Expression::Ct { key, into: address })
+        let protocol = START.plus(address_bytes(family));
+        self.load_original_address(family, START)
             .load_original_port(protocol)
             .lookup(codes.name(family), START, Destination::Register(START))
             .masquerade_by_code(masqueraded)
@@ -501,6 +503,15 @@ impl RuleBuilder {
             bytes: 2,
             into: at.plus(4),
         })
+    }
+
+    /// Loads the original destination address of the connection.
+    fn load_original_address(self, family: Family, into: Register) -> Self {
+        let key = match family {
+            Family::V4 => CtKey::OriginalIpv4,
+            Family::V6 => CtKey::OriginalIpv6,
+        };
+        self.push(Expression::Ct { key, into })
     }
 
     /// Loads protocol and original destination port of the connection.

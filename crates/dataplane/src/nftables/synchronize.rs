@@ -42,7 +42,7 @@ pub(super) struct Repair {
 impl NftablesDataplane {
     /// Applies the whole plan as differences to the kernel's state.
     pub(super) fn synchronize(&mut self, plan: &Plan) -> Result<Applied, DataplaneError> {
-        let chains = base_ruleset::chains(plan);
+        let chains = base_ruleset::chains(plan, self.delegation.has_virtual_servers());
         self.codes.set_pods(&plan.settings().pods);
         match snapshot::table_state(&mut self.nftables, &self.table, &chains)? {
             TableState::Absent => self.load(plan, chains, false),
@@ -167,13 +167,11 @@ impl NftablesDataplane {
             }
             let codes = &mut self.codes;
             let ports: Box<[Port]> = match &former {
-                None => self
-                    .applied
-                    .planned(plan, service, self.local_redirects.as_ref(), codes),
+                None => self.applied.planned(plan, service, &self.delegation, codes),
                 Some(former) => planned_ports(
                     plan,
                     service,
-                    self.local_redirects.as_ref(),
+                    &self.delegation,
                     |key, set| former.endpoints(key, set),
                     codes,
                 ),

@@ -8,8 +8,8 @@ use plan::{Family, Plan};
 
 use super::applied::{AppliedServices, Difference, comment};
 use super::bytes::Bytes;
+use super::delegation::Delegation;
 use super::layout::Map;
-use super::local_redirects::LocalRedirects;
 use super::map_element::{MapElement, MapId};
 use super::port::Port;
 use super::verdict_codes::VerdictCodes;
@@ -34,14 +34,14 @@ impl Transaction {
     pub fn new<'k>(
         plan: &Plan,
         services: impl Iterator<Item = &'k ObjectKey>,
-        local_redirects: Option<&LocalRedirects>,
+        delegation: &Delegation,
         applied: &mut AppliedServices,
         codes: &mut VerdictCodes,
     ) -> Self {
         let mut transaction = Self::default();
         let mut used = Vec::new();
         for service in services {
-            let ports = applied.planned(plan, service, local_redirects, codes);
+            let ports = applied.planned(plan, service, delegation, codes);
             if *ports == *applied.ports(service) {
                 continue;
             }

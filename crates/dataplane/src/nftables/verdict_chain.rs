@@ -34,6 +34,8 @@ pub enum Action {
     Drop,
     /// Send the connection to one of this many endpoints of a set.
     Balance(Set, u32),
+    /// Accept the connection: a virtual server chooses the endpoint.
+    Accept,
     /// Answer the echo request.
     Answer,
 }
@@ -73,10 +75,17 @@ pub struct VerdictChain {
 }
 
 impl VerdictChain {
-    /// Derives the handling of a frontend from the plan. `number` identifies the Service port.
-    pub fn of(port: &ServicePortPlan, frontend: &Frontend, key_lookup: KeyLookup, number: u32) -> Self {
+    /// Derives the handling of a frontend from the plan. `number` identifies the Service port. A virtual server chooses the
+    /// endpoints of `virtual_set`.
+    pub fn of(
+        port: &ServicePortPlan,
+        frontend: &Frontend,
+        key_lookup: KeyLookup,
+        number: u32,
+        virtual_set: Option<Set>,
+    ) -> Self {
         let choice = match port.scheduler {
-            Scheduler::Random | Scheduler::LeastConnections => Choice::Random,
+            Scheduler::Random | Scheduler::LeastConnections | Scheduler::Ipvs(_) => Choice::Random,
             Scheduler::RoundRobin => Choice::RoundRobin(number),
             Scheduler::Maglev if port.is_range => Choice::ClientHash,
             Scheduler::Maglev => Choice::Hash,
@@ -89,6 +98,7 @@ impl VerdictChain {
                 masquerade_bits |= u32::from(masquerade) << origin as u32;
                 match port.backends(set).len() {
                     0 => Action::Reject,
+                    _ if virtual_set == Some(set) => Action::Accept,
                     _ if matches!(choice, Choice::Hash | Choice::ClientHash) => {
                         Action::Balance(set, maglev::TABLE_SIZE)
                     }
@@ -234,6 +244,7 @@ impl VerdictChain {
             Action::Reject => Verdict::Goto(REJECT.to_owned()),
             Action::Drop => Verdict::Drop,
             Action::Answer => Verdict::Goto(ANSWER_PING.to_owned()),
+            Action::Accept => Verdict::Accept,
             Action::Balance(set, count) => Verdict::Goto(self.balance_name(set, count)),
         }
     }
@@ -294,6 +305,7 @@ fn action_name(action: Action) -> String {
         Action::Reject => "reject".to_owned(),
         Action::Drop => "drop".to_owned(),
         Action::Answer => "answer".to_owned(),
+        Action::Accept => "accept".to_owned(),
         Action::Balance(Set::Cluster, count) => format!("cluster{count}"),
         Action::Balance(Set::Local, count) => format!("local{count}"),
     }

@@ -173,7 +173,7 @@ impl Balancer {
                     .min_by_key(|endpoint| endpoint.connections.load(Ordering::Relaxed))
                     .copied()
             }
-            Scheduler::Random | Scheduler::Maglev => pick(random as usize),
+            Scheduler::Random | Scheduler::Maglev | Scheduler::Ipvs(_) => pick(random as usize),
         }
         .cloned()
     }

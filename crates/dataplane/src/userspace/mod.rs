@@ -132,7 +132,7 @@ impl UserspaceDataplane {
         let mut current = Vec::new();
         let mut result = Ok(());
         for listener in &former {
-            self.ruleset.local_redirects().set(&listener.port, [None; 2]);
+            self.ruleset.set_local_redirects(&listener.port, [None; 2]);
         }
         for port in plan.ports_of(service) {
             let mut local_redirects = [None; 2];
@@ -162,7 +162,7 @@ impl UserspaceDataplane {
                 local_redirects[set as usize] = Some(listener.address);
                 current.push(listener);
             }
-            self.ruleset.local_redirects().set(&port.key, local_redirects);
+            self.ruleset.set_local_redirects(&port.key, local_redirects);
         }
         self.closing.append(&mut former);
         if !current.is_empty() {
@@ -257,8 +257,8 @@ impl Dataplane for UserspaceDataplane {
         }
     }
 
-    fn supports(&self, _: Scheduler) -> bool {
-        true
+    fn supports(&self, scheduler: Scheduler) -> bool {
+        !matches!(scheduler, Scheduler::Ipvs(_))
     }
 }
 

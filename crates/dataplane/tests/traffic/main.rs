@@ -7,8 +7,10 @@ mod followed;
 mod ping;
 mod ranges;
 mod schedulers;
+mod sctp;
 mod services;
 mod traces;
+mod virtual_servers;
 mod world;
 
 use std::cell::{Cell, RefCell};
@@ -54,6 +56,24 @@ struct Mode {
     answers_ping: bool,
     /// True if TCP clients of the node get their endpoint when they connect.
     chooses_at_connect: bool,
+    /// True if virtual servers choose endpoints.
+    has_virtual_servers: bool,
+}
+
+impl Mode {
+    /// Returns true if the data plane has rules for SCTP. A relay has none.
+    fn has_rules_for_sctp(self) -> bool {
+        self.keeps_source
+    }
+
+    /// Returns the scheduler of Services without an annotation.
+    fn default_scheduler(self) -> Scheduler {
+        if self.has_virtual_servers {
+            Scheduler::RoundRobin
+        } else {
+            Scheduler::default()
+        }
+    }
 }
 
 /// Generates the tests of each data plane.
@@ -87,6 +107,11 @@ macro_rules! battery {
             fn round_robin_takes_turns() {
                 testbed::in_namespace(|| schedulers::round_robin_takes_turns($mode));
             }
+
+            #[test]
+            fn sctp_reaches_all_endpoints() {
+                testbed::in_namespace(|| sctp::associations_reach_all_endpoints($mode));
+            }
         }
     )*};
 }
@@ -104,12 +129,18 @@ battery! {
         chooses_at_connect: true,
         ..in_kernel(control_groups::open_ebpf)
     };
+    ipvs => Mode {
+        answers_ping: true,
+        has_virtual_servers: true,
+        ..in_kernel(virtual_servers::open)
+    };
     userspace => Mode {
         open: || Ok(Box::new(UserspaceDataplane::open(dataplane::userspace::Options::default())?)),
         keeps_source: false,
         has_rules: false,
         answers_ping: true,
         chooses_at_connect: false,
+        has_virtual_servers: false,
     };
 }
 
@@ -120,6 +151,7 @@ fn in_kernel(open: fn() -> Opened) -> Mode {
         has_rules: false,
         answers_ping: false,
         chooses_at_connect: false,
+        has_virtual_servers: false,
     }
 }
 
@@ -199,10 +231,14 @@ impl Run {
             node_name: "node".to_owned(),
             pods: by_range(),
             service_cidrs: nets(["10.96.0.0/24", "fd00:10:96::/120"]),
-            node_port_addresses: NodePortAddresses::All,
+            node_port_addresses: if mode.has_virtual_servers {
+                NodePortAddresses::Within(nets(["0.0.0.0/0", "::/0"]))
+            } else {
+                NodePortAddresses::All
+            },
             masquerade_all: false,
             ignores_external_ips: false,
-            default_scheduler: Scheduler::default(),
+            default_scheduler: mode.default_scheduler(),
             answers_ping: mode.answers_ping,
             node_addresses: World::node_addresses(),
         });
@@ -316,7 +352,7 @@ impl Probes<'_> {
                 for port in ports.iter().copied() {
                     for protocol in [Protocol::Tcp, Protocol::Udp] {
                         let packet = Packet {
-                            source: self.client.source_towards(address),
+                            source: self.source_towards(address),
                             destination: address,
                             port,
                             protocol,
@@ -394,6 +430,17 @@ impl Probes<'_> {
         assert_eq!(chosen.len(), 1, "{what}: no affinity: {chosen:?}");
     }
 
+    /// Returns the source address of connections. The address of a virtual server belongs to the node, and its own clients have
+    /// it as their source; the rules treat it as one of the node.
+    fn source_towards(&self, address: IpAddr) -> IpAddr {
+        if self.mode.has_virtual_servers && self.client.name == "node" {
+            let [v4, v6] = self.client.addresses;
+            if address.is_ipv4() { v4 } else { v6 }
+        } else {
+            self.client.source_towards(address)
+        }
+    }
+
     fn say(&self, packet: &Packet) -> String {
         let Packet {
             destination,
@@ -416,7 +463,8 @@ impl Probes<'_> {
         let source = SocketAddr::new(packet.source, client.port());
         // Connection tracking does not see the frontend of a connection whose endpoint was chosen before its first packet.
         let may_be_direct = self.mode.chooses_at_connect && packet.protocol == Protocol::Tcp;
-        let turn = if may_be_direct {
+        let has_other_source = self.mode.has_virtual_servers && self.client.name == "node";
+        let turn = if may_be_direct || has_other_source {
             None
         } else {
             self.followed.turn(packet, source)

@@ -70,7 +70,7 @@ fn absent_rules(node: Observed<'_>, proxy: &str, mode: &str) -> Option<String> {
     let sets = node.rule_sets();
     let (family, name) = PORTOLAN_TABLE;
     match (proxy, mode) {
-        (PORTOLAN, "nftables" | "ebpf") if sets.portolan == Some(false) => {
+        (PORTOLAN, "nftables" | "ebpf" | "ipvs") if sets.portolan == Some(false) => {
             Some(format!("the table {family} {name} is"))
         }
         (_, "nftables") if proxy != PORTOLAN => {
@@ -85,7 +85,9 @@ fn absent_rules(node: Observed<'_>, proxy: &str, mode: &str) -> Option<String> {
             Some(format!("the table {family} {KUBE_PROXY_TABLE} is"))
         }
         (_, "iptables") if sets.iptables == Some(false) => Some("the chains KUBE-SERVICES are".to_owned()),
-        (_, "ipvs") if has_no_virtual_servers(node, proxy) => Some("its virtual servers are".to_owned()),
+        (_, "ipvs") if proxy != PORTOLAN && has_no_virtual_servers(node, proxy) => {
+            Some("its virtual servers are".to_owned())
+        }
         _ => None,
     }
 }

@@ -88,7 +88,7 @@ fn rules(node: Observed<'_>) -> Vec<Rules> {
         rules.push(Rules {
             description: "the table inet portolan",
             removal: "nft delete table inet portolan",
-            is_current: runs(true, &["nftables", "ebpf", "userspace"]),
+            is_current: runs(true, &["nftables", "ebpf", "ipvs", "userspace"]),
         });
     }
     if node.tables_named(KUBE_PROXY_TABLE).any(|table| !table.dormant) {

@@ -323,6 +323,7 @@ fn scheduler(service: Service<'_>, port: &ServicePortPlan) -> Option<Step> {
         Scheduler::RoundRobin => "rr: endpoints get connections in turn",
         Scheduler::LeastConnections => "lc: the endpoint with the fewest connections gets the next one",
         Scheduler::Maglev => "maglev: address and port of the client determine the endpoint",
+        Scheduler::Ipvs(_) => "a scheduler of IPVS chooses the endpoint; other modes choose at random",
     };
     let field = format!("metadata.annotations[{SCHEDULER_ANNOTATION}]");
     Some(Step::new(StepKind::Scheduler, text).by(service.0, field))

@@ -142,6 +142,7 @@ impl NodeFlags {
                 mode,
                 config,
                 ebpf: self.proxy.ebpf(),
+                ipvs: self.proxy.ipvs(),
             },
             dns: self.dns(data_directory, cluster, &node_name, &node_ips)?,
             agent,

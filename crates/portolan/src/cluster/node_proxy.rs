@@ -3,6 +3,7 @@
 use client::Client;
 use dataplane::ebpf::{self, EbpfDataplane};
 use dataplane::iptables::{self, IptablesDataplane};
+use dataplane::ipvs::{self, IpvsDataplane};
 use dataplane::nftables::{self, NftablesDataplane};
 use dataplane::userspace::{self, UserspaceDataplane};
 use dataplane::{Dataplane, DataplaneError};
@@ -22,6 +23,8 @@ pub struct NodeProxy {
     pub config: proxy::Config,
     /// Options of eBPF mode.
     pub ebpf: ebpf::Options,
+    /// Options of IPVS mode.
+    pub ipvs: ipvs::Options,
 }
 
 /// Checks that a mode works on this host: privileges, kernel and programs.
@@ -31,8 +34,8 @@ pub struct NodeProxy {
 /// An error that names the mode and the missing part.
 pub fn check_mode(mode: Mode) -> Result<(), CommandError> {
     let opened = match mode {
-        // Without eBPF this mode runs with the rules of nftables, and reports it.
-        Mode::Nftables | Mode::Ebpf => open_nftables().map(drop),
+        // Without eBPF or IPVS these modes run with the rules of nftables, and report it.
+        Mode::Nftables | Mode::Ebpf | Mode::Ipvs => open_nftables().map(drop),
         Mode::Iptables => open_iptables().map(drop),
         Mode::Userspace => open_userspace().map(drop),
     };
@@ -62,6 +65,10 @@ impl NodeProxy {
                     Mode::Iptables => serve(node.config, client, open_iptables()?, &plan, shutdown).await,
                     Mode::Ebpf => {
                         let dataplane = EbpfDataplane::open(node.ebpf)?;
+                        serve(node.config, client, dataplane, &plan, shutdown).await
+                    }
+                    Mode::Ipvs => {
+                        let dataplane = IpvsDataplane::open(node.ipvs)?;
                         serve(node.config, client, dataplane, &plan, shutdown).await
                     }
                     Mode::Userspace => serve(node.config, client, open_userspace()?, &plan, shutdown).await,

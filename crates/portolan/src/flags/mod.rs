@@ -21,6 +21,7 @@ pub mod dns_zone;
 pub mod edge;
 pub mod election;
 pub mod encryption;
+pub mod ipvs;
 pub mod node_proxy;
 pub mod pods;
 pub mod services;

@@ -11,6 +11,7 @@ use proxy::configuration::{
     METRICS_ADDRESS_IPV6, Mode, node_name, parse_listen_address, validate,
 };
 
+use super::ipvs::{self, IpvsFlags};
 use super::values::{cidr, host_name, node_name as parse_node_name};
 use crate::error::UsageError;
 
@@ -20,7 +21,7 @@ pub struct NodeProxyFlags {
     /// Name of this Node [default: the host name]
     #[arg(long, visible_alias = "node-name", value_name = "NAME", value_parser = parse_node_name)]
     pub hostname_override: Option<String>,
-    /// Kernel interface that implements Services: nftables, iptables, ebpf (nftables, and eBPF for TCP clients of this node), or userspace (a relay in this process)
+    /// Kernel interface that implements Services: nftables, iptables, ipvs (virtual servers, experimental), ebpf (nftables, and eBPF for TCP clients of this node), or userspace (a relay in this process)
     #[arg(long, default_value = Mode::default().name(), value_parser = modes(), value_name = "MODE", hide_possible_values = true)]
     pub proxy_mode: String,
     /// Control group whose processes are clients of eBPF mode: a directory of cgroup2 [default: all processes of the host]
@@ -74,6 +75,8 @@ pub struct NodeProxyFlags {
         value_name = "DURATION"
     )]
     pub conntrack_tcp_timeout_close_wait: GoDuration,
+    #[command(flatten)]
+    pub ipvs: IpvsFlags,
 }
 
 impl NodeProxyFlags {
@@ -100,12 +103,12 @@ impl NodeProxyFlags {
         }
     }
 
-    /// Returns the mode. The default mode replaces a mode of kube-proxy that Portolan lacks.
+    /// Returns the mode.
     pub fn mode(&self) -> Mode {
         Mode::from_name(&self.proxy_mode).unwrap_or_default()
     }
 
-    /// Logs a warning for flags of eBPF mode if another mode runs.
+    /// Logs a warning for flags of eBPF and IPVS mode if another mode runs.
     pub fn warn_of_unused_flags(&self, mode: Mode) {
         if mode != Mode::Ebpf && (self.ebpf_cgroup.is_some() || !self.ebpf_pods) {
             tracing::warn!(
@@ -113,6 +116,17 @@ impl NodeProxyFlags {
                 "--ebpf-cgroup and --ebpf-pods without effect; they need --proxy-mode=ebpf"
             );
         }
+        if mode != Mode::Ipvs && self.ipvs.is_given() {
+            tracing::warn!(
+                mode = mode.name(),
+                "flags --ipvs-… without effect; they need --proxy-mode=ipvs"
+            );
+        }
+    }
+
+    /// Returns the options of IPVS mode.
+    pub fn ipvs(&self) -> dataplane::ipvs::Options {
+        ipvs::options(&self.ipvs.section())
     }
 
     /// Returns the options of eBPF mode.
@@ -162,6 +176,7 @@ impl NodeProxyFlags {
             .clone_from(&self.nodeport_addresses);
         configuration.iptables.masquerade_all = self.masquerade_all;
         configuration.nftables.masquerade_all = self.masquerade_all;
+        configuration.ipvs = self.ipvs.section();
         configuration
             .feature_gates
             .extend(self.feature_gates.0.iter().cloned());
@@ -188,23 +203,20 @@ fn address(text: &str) -> Result<String, ListenAddressError> {
     Ok(text.to_owned())
 }
 
-/// Returns the names of the modes; `ipvs` is accepted, too, and another mode replaces it (KPF-16).
+/// Returns the names of the modes (KPF-16).
 fn modes() -> PossibleValuesParser {
     let modes = Mode::ALL.map(|mode| {
         PossibleValue::new(mode.name()).help(match mode {
             Mode::Nftables => "nftables, by netlink",
             Mode::Iptables => "iptables, by iptables-restore, in kube-proxy's chains",
+            Mode::Ipvs => "nftables, and virtual servers of the kernel that choose endpoints",
             Mode::Ebpf => "nftables, and eBPF programs that choose endpoints when TCP clients of this node connect",
             Mode::Userspace => {
                 "a relay in this process: it replaces endpoints that do not answer, but hides client addresses from them"
             }
         })
     });
-    PossibleValuesParser::new(
-        modes
-            .into_iter()
-            .chain([PossibleValue::new(Mode::IPVS).hide(true)]),
-    )
+    PossibleValuesParser::new(modes)
 }
 
 /// Checks a configuration and converts it.

@@ -8,6 +8,8 @@ pub enum Mode {
     Nftables,
     /// iptables, by iptables-restore, in kube-proxy's chains.
     Iptables,
+    /// The rules of nftables, and virtual servers of the kernel that choose endpoints.
+    Ipvs,
     /// The rules of nftables, and an eBPF program that chooses endpoints of TCP when a client of the node connects.
     Ebpf,
     /// A relay in this process: it replaces endpoints that do not answer, but hides client addresses from them.
@@ -16,17 +18,22 @@ pub enum Mode {
 
 impl Mode {
     /// All modes, the default first.
-    pub const ALL: [Self; 4] = [Self::Nftables, Self::Iptables, Self::Ebpf, Self::Userspace];
+    pub const ALL: [Self; 5] = [
+        Self::Nftables,
+        Self::Iptables,
+        Self::Ipvs,
+        Self::Ebpf,
+        Self::Userspace,
+    ];
     /// All names, for messages.
-    pub const NAMES: &str = "nftables, iptables, ebpf, userspace";
-    /// A mode of kube-proxy that Portolan lacks; the default mode replaces it (KPF-16).
-    pub const IPVS: &str = "ipvs";
+    pub const NAMES: &str = "nftables, iptables, ipvs, ebpf, userspace";
 
     /// Returns the name that flags, the configuration file and `/proxyMode` use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nftables => "nftables",
             Self::Iptables => "iptables",
+            Self::Ipvs => "ipvs",
             Self::Ebpf => "ebpf",
             Self::Userspace => "userspace",
         }

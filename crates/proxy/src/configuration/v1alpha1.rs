@@ -85,7 +85,7 @@ pub struct Iptables {
     pub min_sync_period: GoDuration,
 }
 
-/// Settings of ipvs mode, which Portolan lacks; the fields are accepted without effect.
+/// Settings of ipvs mode (KPC-04).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(missing_docs, reason = "fields of upstream's file, documented there")]

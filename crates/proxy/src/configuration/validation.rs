@@ -1,6 +1,6 @@
 //! Validation of a configuration (KPC-08 to KPC-13), and its translation into the settings of the proxy.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::IpNet;
 use plan::{PodDetection, Scheduler};
@@ -49,6 +49,8 @@ enum FieldError {
     Ip(String),
     #[error("{0:?} is none of {names}", names = Mode::NAMES)]
     Mode(String),
+    #[error("{0:?} is none of the schedulers rr, wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq, mh")]
+    Scheduler(String),
     #[error("can't use both 'primary' and CIDRs")]
     PrimaryWithCidrs,
     #[error(transparent)]
@@ -92,21 +94,34 @@ pub fn validate(
     let pods = pod_selection(configuration, &mut problems);
     let node_ports = node_port_addresses(&configuration.node_port_addresses, mode);
     let node_ports = problems.check("nodePortAddresses", node_ports);
-    let (Some(bind_address), Some(healthz), Some(metrics), Some(mode), Some(pods), Some(node_ports), []) = (
+    let scheduler = ipvs_scheduler(&configuration.ipvs.scheduler);
+    let scheduler = problems.check("ipvs.scheduler", scheduler);
+    let (
+        Some(bind_address),
+        Some(healthz),
+        Some(metrics),
+        Some(mode),
+        Some(pods),
+        Some(node_ports),
+        Some(scheduler),
+        [],
+    ) = (
         bind_address,
         healthz,
         metrics,
         mode,
         pods,
         node_ports,
+        scheduler,
         problems.0.as_slice(),
-    ) else {
+    )
+    else {
         return Err(InvalidConfiguration { problems: problems.0 });
     };
     let config = Config {
         node_name: node_name(&configuration.hostname_override, host_name),
         pods,
-        node_port_addresses: node_ports,
+        node_port_addresses: listed_by(mode, node_ports),
         masquerade_all: masquerade_all(configuration),
         bind_address,
         healthz_bind_address: healthz,
@@ -116,6 +131,7 @@ pub fn validate(
         sync_period: match mode {
             Mode::Nftables | Mode::Ebpf | Mode::Userspace => configuration.nftables.sync_period.0,
             Mode::Iptables => configuration.iptables.sync_period.0,
+            Mode::Ipvs => configuration.ipvs.sync_period.0,
         },
         localhost_node_ports: configuration.iptables.localhost_node_ports,
         conntrack: conntrack_settings(&configuration.conntrack),
@@ -125,6 +141,7 @@ pub fn validate(
         default_scheduler: match mode {
             Mode::Nftables | Mode::Iptables | Mode::Ebpf => Scheduler::Random,
             Mode::Userspace => Scheduler::RoundRobin,
+            Mode::Ipvs => scheduler,
         },
         configuration: serde_json::to_value(configuration).unwrap_or_default(),
         ..config_with_periods(mode, configuration)
@@ -139,7 +156,7 @@ fn masquerade_all(configuration: &KubeProxyConfiguration) -> bool {
     let (iptables, nftables) = (&configuration.iptables, &configuration.nftables);
     match Mode::from_name(&configuration.mode) {
         Some(Mode::Nftables | Mode::Ebpf) => nftables.masquerade_all,
-        Some(Mode::Iptables) => iptables.masquerade_all,
+        Some(Mode::Iptables | Mode::Ipvs) => iptables.masquerade_all,
         Some(Mode::Userspace) | None => iptables.masquerade_all || nftables.masquerade_all,
     }
 }
@@ -149,13 +166,13 @@ pub fn warnings(configuration: &KubeProxyConfiguration, mode: Mode) -> Vec<Strin
     let mut warnings = Vec::new();
     let cluster_cidrs: Vec<String> = configuration.cluster_cidr.split(',').map(str::to_owned).collect();
     let node_ports = &configuration.node_port_addresses;
-    if node_ports.is_empty() && mode == Mode::Iptables {
+    if node_ports.is_empty() && matches!(mode, Mode::Iptables | Mode::Ipvs) {
         warnings.push(
             "nodePortAddresses is not set: node ports answer on all addresses of this node; consider \"primary\""
                 .to_owned(),
         );
     }
-    if node_ports.is_empty() && mode == Mode::Nftables && matches!(&*configuration.mode, "" | Mode::IPVS) {
+    if node_ports.is_empty() && mode == Mode::Nftables && configuration.mode.is_empty() {
         warnings.push(
             "nodePortAddresses is not set: node ports answer on the primary addresses of the Node only; kube-proxy \
              answers on all addresses in the modes iptables and ipvs, and so does \"0.0.0.0/0,::/0\""
@@ -224,6 +241,11 @@ fn config_with_periods(mode: Mode, configuration: &KubeProxyConfiguration) -> Co
     let defaults = Config::default();
     match mode {
         Mode::Nftables | Mode::Ebpf | Mode::Userspace => defaults,
+        Mode::Ipvs => Config {
+            repair_period: configuration.ipvs.sync_period.0,
+            min_sync_period: configuration.ipvs.min_sync_period.0,
+            ..defaults
+        },
         Mode::Iptables => Config {
             repair_period: configuration.iptables.sync_period.0,
             min_sync_period: configuration.iptables.min_sync_period.0,
@@ -294,14 +316,37 @@ fn check_numbers(configuration: &KubeProxyConfiguration, problems: &mut Problems
     }
 }
 
-/// Parses the name of a mode. Empty selects the default, and so does `ipvs`, with a warning.
+/// Parses the name of a scheduler of IPVS (IPV-02). Empty selects round robin. IPVS has no random choice.
+fn ipvs_scheduler(text: &str) -> Result<Scheduler, FieldError> {
+    match text {
+        "" => Ok(Scheduler::RoundRobin),
+        text => Scheduler::named(text)
+            .filter(|scheduler| *scheduler != Scheduler::Random)
+            .ok_or_else(|| FieldError::Scheduler(text.to_owned())),
+    }
+}
+
+/// Returns the addresses of node ports as the mode needs them: IPVS has a virtual server for each address.
+fn listed_by(mode: Mode, node_ports: NodePortSelection) -> NodePortSelection {
+    match node_ports {
+        NodePortSelection::All if mode == Mode::Ipvs => {
+            let unspecified = [
+                IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+                IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            ];
+            let nets = unspecified
+                .into_iter()
+                .filter_map(|address| IpNet::new(address, 0).ok());
+            NodePortSelection::Within(nets.collect())
+        }
+        node_ports => node_ports,
+    }
+}
+
+/// Parses the name of a mode. Empty selects the default.
 fn parse_mode(text: &str) -> Result<Mode, FieldError> {
     match text {
         "" => Ok(Mode::default()),
-        Mode::IPVS => {
-            tracing::warn!(mode = Mode::default().name(), "ipvs mode replaced");
-            Ok(Mode::default())
-        }
         text => Mode::from_name(text).ok_or_else(|| FieldError::Mode(text.to_owned())),
     }
 }
@@ -348,7 +393,7 @@ fn parse_cluster_cidrs(text: &str) -> Result<Vec<IpNet>, CidrError> {
 /// Parses `primary` or ranges, but not both (KPC-11). The default depends on the mode, as upstream (KPF-28).
 fn node_port_addresses(texts: &[String], mode: Option<Mode>) -> Result<NodePortSelection, FieldError> {
     match texts {
-        [] if mode == Some(Mode::Iptables) => Ok(NodePortSelection::All),
+        [] if matches!(mode, Some(Mode::Iptables | Mode::Ipvs)) => Ok(NodePortSelection::All),
         [] => Ok(NodePortSelection::Primary),
         [_, _, ..] if texts.iter().any(|text| text == "primary") => Err(FieldError::PrimaryWithCidrs),
         texts => Ok(texts.join(",").parse()?),

@@ -51,7 +51,16 @@ fn removes_link_and_sets_of_ipvs_mode() {
         // kube-proxy's link is of the type dummy, which not every kernel has. The name alone counts.
         run(
             "ip",
-            &["link", "add", IPVS_LINK, "type", "veth", "peer", "name", "peer"],
+            &[
+                "link",
+                "add",
+                dataplane::ipvs::LINK,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "peer",
+            ],
         );
         let has_sets = try_run("ipset", &["create", "KUBE-CLUSTER-IP", "hash:ip,port"]);
         if has_sets {

@@ -24,6 +24,7 @@ use tokio::sync::mpsc::{Receiver, WeakSender};
 
 use self::flows::SparedRequests;
 use crate::config::Config;
+use crate::configuration::Mode;
 use crate::connection_age::ConnectionAges;
 use crate::conntrack_cleanup::CleanupScope;
 use crate::drain::Drains;
@@ -412,9 +413,10 @@ impl<D: Dataplane> Worker<D> {
             .map(|scheduler| ServiceFault {
                 reason: "SchedulerNotSupported",
                 message: format!(
-                    "scheduler {} is not supported in {} mode: endpoints are chosen at random",
+                    "scheduler {} is not supported in {} mode: {}",
                     scheduler.as_str(),
-                    self.config.proxy_mode
+                    self.config.proxy_mode,
+                    self.replacement()
                 ),
             });
         let has_ranges = self.plan.ranges_of(service).next().is_some();
@@ -462,6 +464,15 @@ impl<D: Dataplane> Worker<D> {
             .spawn(work)
         {
             tracing::warn!(%error, "leftover rules not removed");
+        }
+    }
+
+    /// Returns the choice of endpoints that replaces an unsupported scheduler.
+    fn replacement(&self) -> &'static str {
+        if self.config.proxy_mode == Mode::Ipvs.name() && self.dataplane.fault().is_none() {
+            "rr replaces it, because the kernel has no module for it"
+        } else {
+            "endpoints are chosen at random"
         }
     }
 

@@ -584,7 +584,13 @@ fn reports_refused_service() {
     plan.take_changes();
     let services: Vec<ObjectKey> = plan.services().cloned().collect();
     let (mut applied, mut codes) = (AppliedServices::default(), VerdictCodes::default());
-    let transaction = Transaction::new(&plan, services.iter(), None, &mut applied, &mut codes);
+    let transaction = Transaction::new(
+        &plan,
+        services.iter(),
+        &Delegation::None,
+        &mut applied,
+        &mut codes,
+    );
     let refused = |owner, errno| CommitError::Refused {
         refusals: vec![Refusal {
             owner,
@@ -615,7 +621,13 @@ fn names_and_keys_fit_kernel_limits() {
     plan.take_changes();
     let (mut applied, mut codes) = (AppliedServices::default(), VerdictCodes::default());
     let services: Vec<ObjectKey> = plan.services().cloned().collect();
-    let transaction = Transaction::new(&plan, services.iter(), None, &mut applied, &mut codes);
+    let transaction = Transaction::new(
+        &plan,
+        services.iter(),
+        &Delegation::None,
+        &mut applied,
+        &mut codes,
+    );
     assert!(transaction.elements() > 0);
     for (_, ports) in applied.services() {
         for port in ports {

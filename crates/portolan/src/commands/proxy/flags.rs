@@ -146,30 +146,6 @@ struct WithoutEffect {
     /// No metric is hidden
     #[arg(long, value_name = "VERSION")]
     show_hidden_metrics_for_version: Option<String>,
-    /// There is no ipvs mode
-    #[arg(long, value_name = "DURATION")]
-    ipvs_sync_period: Option<GoDuration>,
-    /// There is no ipvs mode
-    #[arg(long, value_name = "DURATION")]
-    ipvs_min_sync_period: Option<GoDuration>,
-    /// There is no ipvs mode; the annotation service.portolan.dev/scheduler of a Service selects the scheduler
-    #[arg(long, value_name = "NAME")]
-    ipvs_scheduler: Option<String>,
-    /// There is no ipvs mode
-    #[arg(long, value_name = "CIDRs")]
-    ipvs_exclude_cidrs: Option<String>,
-    /// There is no ipvs mode
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    ipvs_strict_arp: Option<bool>,
-    /// There is no ipvs mode
-    #[arg(long, value_name = "DURATION")]
-    ipvs_tcp_timeout: Option<GoDuration>,
-    /// There is no ipvs mode
-    #[arg(long, value_name = "DURATION")]
-    ipvs_tcpfin_timeout: Option<GoDuration>,
-    /// There is no ipvs mode
-    #[arg(long, value_name = "DURATION")]
-    ipvs_udp_timeout: Option<GoDuration>,
     /// --log-level accepts filters
     #[arg(long, value_name = "PATTERNS")]
     vmodule: Option<String>,
@@ -232,14 +208,6 @@ impl ProxyFlags {
                 flags.show_hidden_metrics_for_version.is_some(),
                 "--show-hidden-metrics-for-version",
             ),
-            (flags.ipvs_sync_period.is_some(), "--ipvs-sync-period"),
-            (flags.ipvs_min_sync_period.is_some(), "--ipvs-min-sync-period"),
-            (flags.ipvs_scheduler.is_some(), "--ipvs-scheduler"),
-            (flags.ipvs_exclude_cidrs.is_some(), "--ipvs-exclude-cidrs"),
-            (flags.ipvs_strict_arp == Some(true), "--ipvs-strict-arp"),
-            (flags.ipvs_tcp_timeout.is_some(), "--ipvs-tcp-timeout"),
-            (flags.ipvs_tcpfin_timeout.is_some(), "--ipvs-tcpfin-timeout"),
-            (flags.ipvs_udp_timeout.is_some(), "--ipvs-udp-timeout"),
             (flags.vmodule.is_some(), "--vmodule"),
             (flags.log_flush_frequency.is_some(), "--log-flush-frequency"),
             (flags.v.is_some(), "-v"),

@@ -13,6 +13,7 @@ use agent::network::host_ports::{self, HostPortError};
 use clap::{Args, Subcommand};
 use dataplane::ebpf::EbpfDataplane;
 use dataplane::iptables::{self, IptablesDataplane};
+use dataplane::ipvs::IpvsDataplane;
 use dataplane::nftables::{self, NftablesDataplane};
 use dataplane::userspace::{self, UserspaceDataplane};
 use dataplane::{Dataplane, DataplaneError};
@@ -22,6 +23,7 @@ use tokio::sync::watch;
 
 use crate::error::{CommandError, FileError, UsageError};
 use crate::flags::client::ClientFlags;
+use crate::flags::ipvs;
 use crate::flags::node_proxy::{NodeProxyFlags, validated, warn_of_gates};
 use crate::flags::values::host_name;
 use crate::{rlimit, runtime, shutdown};
@@ -144,6 +146,10 @@ pub fn run(flags: Flags, command: clap::Command) -> Result<ExitCode, CommandErro
             let options = flags.node.ebpf();
             serve(&flags, &configuration, config, EbpfDataplane::open(options)?)
         }
+        Mode::Ipvs => {
+            let options = ipvs::options(&configuration.ipvs);
+            serve(&flags, &configuration, config, IpvsDataplane::open(options)?)
+        }
         Mode::Userspace => {
             rlimit::raise_open_files();
             let options = userspace::Options::default();
@@ -192,7 +198,7 @@ fn cleanup() -> Result<ExitCode, CommandError> {
         tracing::info!("no rules to remove");
     }
     if has_virtual_servers() {
-        tracing::warn!("virtual servers of ipvs not removed; use `ipvsadm --clear`");
+        tracing::warn!("virtual servers of other programs not removed; use `ipvsadm --clear`");
     }
     if !removal.failures.is_empty() {
         return Err(format!("not removed: {}", removal.failures.join("; ")).into());

@@ -85,6 +85,9 @@ fn text(status: &Value) -> String {
         };
         line("eBPF", state);
     }
+    if let Some(fault) = status["dataPlaneFault"].as_str() {
+        line("Data plane", format!("nftables serves all connections: {fault}"));
+    }
     line("Healthy", plain("healthy"));
     line("Last sync", plain("lastSync"));
     line(

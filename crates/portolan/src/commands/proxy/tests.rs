@@ -44,10 +44,7 @@ fn parses_kube_proxy_command_lines() {
     );
     assert_eq!(config.metrics_bind_address, None);
     assert_eq!(config.healthz_bind_address, None);
-    assert_eq!(
-        flags.proxy.without_effect(),
-        ["--config-sync-period", "--ipvs-strict-arp", "-v"]
-    );
+    assert_eq!(flags.proxy.without_effect(), ["--config-sync-period", "-v"]);
 }
 
 fn checked_flags(arguments: &[&str]) -> (Mode, proxy::Config) {
@@ -74,8 +71,8 @@ fn bind_addresses_without_port_get_default_port() {
 }
 
 #[test]
-fn nftables_replaces_ipvs() {
-    assert_eq!(checked_flags(&["--proxy-mode=ipvs"]).0, Mode::Nftables);
+fn flag_selects_mode() {
+    assert_eq!(checked_flags(&["--proxy-mode=ipvs"]).0, Mode::Ipvs);
     assert_eq!(checked_flags(&["--proxy-mode=userspace"]).0, Mode::Userspace);
     assert!(Cli::try_parse_from(["portolan", "proxy", "--proxy-mode=magic"]).is_err());
 }
@@ -173,6 +170,7 @@ fn mode_of_a_node_selects_data_plane_and_defaults() {
         ("nftables", Mode::Nftables, NodePortSelection::Primary),
         ("iptables", Mode::Iptables, NodePortSelection::All),
         ("userspace", Mode::Userspace, NodePortSelection::Primary),
+        ("ipvs", Mode::Ipvs, NodePortSelection::Within(everywhere())),
     ] {
         let node = flags(&["--proxy-mode", name]).node;
         let (selected, config) = node.config().expect("a configuration");
@@ -180,6 +178,52 @@ fn mode_of_a_node_selects_data_plane_and_defaults() {
         assert_eq!(config.proxy_mode, name);
         assert_eq!(config.configuration["mode"], name);
         assert_eq!(config.node_port_addresses, node_ports);
+    }
+}
+
+fn everywhere() -> Vec<ipnet::IpNet> {
+    ["0.0.0.0/0", "::/0"]
+        .map(|net| net.parse().expect("a CIDR"))
+        .to_vec()
+}
+
+/// KPF-21 to KPF-25, IPV-02: flags of IPVS mode have kube-proxy's names.
+#[test]
+fn ipvs_flags_select_scheduler_periods_and_options() {
+    let arguments = [
+        "--proxy-mode=ipvs",
+        "--ipvs-scheduler=wlc",
+        "--ipvs-sync-period=10s",
+        "--ipvs-min-sync-period=2s",
+        "--ipvs-exclude-cidrs=192.0.2.0/24,2001:db8::/32",
+        "--ipvs-strict-arp",
+        "--ipvs-tcp-timeout=15m",
+        "--ipvs-tcpfin-timeout=500ms",
+    ];
+    let (_, config) = checked_flags(&arguments);
+    assert_eq!(config.default_scheduler.as_str(), "wlc");
+    assert_eq!(config.repair_period, Duration::from_secs(10));
+    assert_eq!(config.min_sync_period, Duration::from_secs(2));
+    let options = flags(&arguments).node.ipvs();
+    assert_eq!(options.excluded.len(), 2);
+    assert!(options.strict_arp);
+    let timeouts = options.timeouts;
+    assert_eq!(
+        (
+            timeouts.tcp_seconds,
+            timeouts.tcp_fin_seconds,
+            timeouts.udp_seconds
+        ),
+        (900, 1, 0)
+    );
+    assert_eq!(
+        checked_flags(&["--proxy-mode=ipvs"]).1.default_scheduler.as_str(),
+        "rr"
+    );
+    for unknown in ["random", "fastest"] {
+        let scheduler = format!("--ipvs-scheduler={unknown}");
+        let configuration = flags(&[scheduler.as_str()]).configuration().expect("flags");
+        assert!(validated(&configuration).is_err());
     }
 }
 

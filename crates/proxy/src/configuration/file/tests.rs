@@ -101,7 +101,6 @@ fn warns_of_fields_without_effect() {
         fields,
         [
             "enableProfiling",
-            "ipvs",
             "nftables.masqueradeBit",
             "nftables.minSyncPeriod",
             "configSyncPeriod",

@@ -152,7 +152,9 @@ fn warns_of_probably_unintended_settings() {
     assert_eq!(fields(Mode::Nftables, named), Vec::<String>::new());
     // The default of kubeadm's file differs from kube-proxy's.
     assert_eq!(fields(Mode::Nftables, |_| {}), ["nodePortAddresses"]);
-    assert_eq!(fields(Mode::Iptables, |_| {}), ["nodePortAddresses"]);
+    for mode in [Mode::Iptables, Mode::Ipvs] {
+        assert_eq!(fields(mode, |_| {}), ["nodePortAddresses"]);
+    }
     let one_family = |configuration: &mut KubeProxyConfiguration| {
         configuration.node_port_addresses = vec!["10.0.0.0/8".to_owned()];
     };

@@ -1,0 +1,55 @@
+//! Delegation of the endpoint choice from the rules to listeners of this process, or to virtual servers of IPVS. Access rules
+//! and masquerading stay with the rules.
+
+use plan::{Frontend, Origin, Scheduler, ServicePortPlan, Set, Target};
+
+use super::local_redirects::LocalRedirects;
+
+/// Part that chooses endpoints.
+#[derive(Debug, Default)]
+pub(crate) enum Delegation {
+    /// The rules.
+    #[default]
+    None,
+    /// Listeners of this process, in userspace mode.
+    Listeners(LocalRedirects),
+    /// Virtual servers, for the frontends that have one ([`virtual_set`]). Addresses of these frontends belong to this node.
+    VirtualServers,
+}
+
+impl Delegation {
+    /// Returns the listeners.
+    pub(super) fn local_redirects(&self) -> Option<&LocalRedirects> {
+        match self {
+            Self::Listeners(local_redirects) => Some(local_redirects),
+            Self::None | Self::VirtualServers => None,
+        }
+    }
+
+    /// Returns true if virtual servers choose endpoints.
+    pub(super) fn has_virtual_servers(&self) -> bool {
+        matches!(self, Self::VirtualServers)
+    }
+}
+
+/// Returns the endpoint set that a virtual server for a frontend needs; `None` if the rules serve it.
+///
+/// A virtual server has one set for all clients. Clients of another origin whose set differs are served by the rules. So are
+/// port ranges, and Services that end connections or use scheduler `random`, which IPVS cannot do.
+pub(crate) fn virtual_set(port: &ServicePortPlan, frontend: &Frontend) -> Option<Set> {
+    let ends_connections = port.drain_seconds.is_some()
+        || port.connection_age_max_seconds.is_some()
+        || port.rebalance_percent.is_some();
+    if port.is_range || ends_connections || port.scheduler == Scheduler::Random {
+        return None;
+    }
+    Origin::ALL
+        .into_iter()
+        .find_map(|origin| match frontend.target(origin) {
+            Target::Balance { set, .. } if !port.backends(set).is_empty() => Some(set),
+            Target::Balance { .. } | Target::Reject | Target::Drop => None,
+        })
+}
+
+#[cfg(test)]
+mod tests;
