@@ -93,11 +93,11 @@ impl Call {
         let form = self.form(kind)?;
         if self.verb == Verb::List {
             let page = resource_metrics::list(resources, &self.target, &self.query, reports).await?;
-            let pieces = printing::page(kind, page, form, self.include())?;
+            let pieces = printing::page(kind, page, form, self.include(form)?)?;
             return Ok(response::pieces(pieces, form.encoding));
         }
         let bytes = resource_metrics::get(resources, &self.target, reports).await?;
-        let bytes = printing::object(kind, bytes, form, self.include())?;
+        let bytes = printing::object(kind, bytes, form, self.include(form)?)?;
         Ok(response::object(StatusCode::OK, bytes, form.encoding))
     }
 
