@@ -1,6 +1,8 @@
 //! Containers and their environment in the Pod API.
 
-use api::object::null_as_default;
+use std::sync::Arc;
+
+use api::object::{ContainerPort as ProbedPort, null_as_default};
 use probe::Probes;
 use probe::definition::Probe;
 use serde::Deserialize;
@@ -54,6 +56,16 @@ impl Container {
     /// Returns true for an init container that keeps running alongside the main containers (sidecar).
     pub fn is_restartable(&self) -> bool {
         self.restart_policy == Some(RestartPolicy::Always)
+    }
+
+    /// Ports as probes see them.
+    pub fn probed_ports(&self) -> Arc<[ProbedPort]> {
+        let ports = self.ports.iter().map(|port| ProbedPort {
+            name: port.name.clone(),
+            container_port: port.container_port,
+            protocol: port.protocol,
+        });
+        ports.collect()
     }
 
     /// Probes of the container.

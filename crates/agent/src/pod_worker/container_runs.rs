@@ -209,8 +209,10 @@ impl PodWorker {
     }
 
     fn handler_runner(&self, name: &str) -> Option<HandlerRunner> {
+        let container = self.context.container(name)?;
         Some(HandlerRunner {
-            container: Arc::new(self.context.container(name)?.clone()),
+            ports: container.probed_ports(),
+            container: Arc::new(container.clone()),
             address: self.sandbox.pod_ips(&self.context).first().copied(),
             executor: self.sandbox.executor()?,
             tls: Arc::clone(&self.context.agent.probe_tls),

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::object::ContainerPort;
 use probe::definition::{Exec, Probe};
 use probe::{ProbeReport, ProbeResult, Target};
 use rustls::ClientConfig;
@@ -15,6 +16,8 @@ use crate::runtime::Executor;
 #[derive(Clone)]
 pub(super) struct HandlerRunner {
     pub container: Arc<Container>,
+    /// Ports of the container by name.
+    pub ports: Arc<[ContainerPort]>,
     /// Primary address of the Pod.
     pub address: Option<IpAddr>,
     pub executor: Executor,
@@ -88,7 +91,7 @@ impl HandlerRunner {
     fn target(&self) -> Target<'_> {
         Target {
             address: self.address,
-            ports: &self.container.ports,
+            ports: &self.ports,
         }
     }
 }
