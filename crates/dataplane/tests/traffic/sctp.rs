@@ -75,9 +75,8 @@ pub fn associations_reach_all_endpoints(mode: Mode) {
     let changes = plan.take_changes();
     let applied = world.node().enter(|| dataplane.apply(&plan, &changes).unwrap());
     assert_eq!(applied.skipped, []);
-    for family in 0..2 {
-        let cluster_ip: IpAddr = CLUSTER_IPS[family].parse().unwrap();
-        let node = world.node().addresses[family];
+    for (cluster_ip, node) in CLUSTER_IPS.into_iter().zip(world.node().addresses) {
+        let cluster_ip: IpAddr = cluster_ip.parse().unwrap();
         for to in [
             SocketAddr::new(cluster_ip, PORT),
             SocketAddr::new(node, NODE_PORT),

@@ -155,7 +155,7 @@ fn kernel_returns_added_servers() {
                 ..server
             };
             ipvs.change_server(&changed).unwrap();
-            assert_eq!(ipvs.servers().unwrap(), [changed.clone()]);
+            assert_eq!(ipvs.servers().unwrap(), std::slice::from_ref(&changed));
             ipvs.delete_destination(changed.id, to).unwrap();
             assert!(ipvs.delete_destination(changed.id, to).unwrap_err().is_absent());
             ipvs.delete_server(changed.id).unwrap();

@@ -65,7 +65,8 @@ fn announced_services_have_one_object() {
     assert_eq!(objects[0]["status"]["peers"], json!(["r1"]));
 
     reported.services.clear();
-    apply(&mut objects, changes(&reported, &views(&objects)));
+    let next = changes(&reported, &views(&objects));
+    apply(&mut objects, next);
     assert!(objects.is_empty());
 }
 
