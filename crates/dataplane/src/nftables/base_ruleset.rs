@@ -145,14 +145,6 @@ fn node_ports(family: Family, settings: &Settings) -> Rule {
 fn redirected(has_virtual_servers: bool) -> (Chain, Vec<Rule>) {
     let mut rules = Vec::new();
     for family in FAMILIES {
-        if has_virtual_servers {
-            // A client on this node that connects to the address of a virtual server has this address, too.
-            let rule = RuleBuilder::for_family(family).match_source_in(Map::ClusterIps, family);
-            rules.push(
-                rule.goto(MASQUERADE)
-                    .comment("from the address of a virtual server"),
-            );
-        }
         rules.push(
             RuleBuilder::for_family(family)
                 .match_hairpin(family)

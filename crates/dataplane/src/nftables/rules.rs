@@ -222,7 +222,7 @@ impl RuleBuilder {
     }
 
     /// Matches packets whose source is in a set of addresses.
-    pub fn match_source_in(self, map: Map, family: Family) -> Self {
+    fn match_source_in(self, map: Map, family: Family) -> Self {
         self.load_source(family, START)
             .lookup(map.name(family), START, Destination::Found)
     }

@@ -106,6 +106,10 @@ impl VerdictChain {
                 }
             }
         });
+        // A client on this node that connects to the address of a virtual server has this address, too.
+        if matches!(actions, [_, _, Action::Accept]) {
+            masquerade_bits |= 1 << Origin::Node as u32;
+        }
         let balances = actions.iter().any(|action| matches!(action, Action::Balance(..)));
         Self {
             key_lookup,
