@@ -5,8 +5,10 @@
 //!
 //! - [`run`] registers the Node and starts the sync loop, which dispatches Pods to their workers (`sync_loop`,
 //!   `pod_worker`).
-//! - A worker allocates addresses and connects the Pod ([`network`]), starts a sandbox ([`sandbox`], through
-//!   [`runtime`]), starts containers in it in the order of [`containers`], and writes the status ([`status`]).
+//! - A worker allocates addresses and connects the Pod ([`network`]). It starts a sandbox ([`sandbox`], through [`runtime`])
+//!   and containers in it in the order of [`containers`], and writes the status ([`status`]).
+//! - The endpoint for the API server (`server`) has logs, streams to containers, and reports: the observation of the node and
+//!   the usage of its containers (`stats`).
 //! - An image table maps images to programs of the node ([`images`]). Other images come from the store of the node, into
 //!   which the agent pulls them.
 //! - Pods outlive the agent. The next agent adopts them from their records and checkpoints ([`state_directory`]).

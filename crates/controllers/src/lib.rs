@@ -1,9 +1,11 @@
-//! The controllers: they reconcile the desired state in the API with the observed state, and write the difference.
+//! Controllers: they compare the desired state in the API with the observed state, and write the difference.
 //!
 //! - [`run()`] starts the selected controllers ([`Selection`]) and drains them at shutdown.
 //! - `endpointslice`, `endpoints` and `mirroring` are pure functions from cached objects to writes. They share caches
 //!   (`caches`) and a driver with a queue for each (`endpoint_controllers`).
-//! - All other controllers have private caches. Each is a [`reconcile::Reconciler`] and runs in [`reconcile::run`].
+//! - All other controllers have private caches. Each is a [`reconcile::Reconciler`] in a module of its name, such as
+//!   `deployment`, `scheduler` or [`node_lifecycle`], and runs in [`reconcile::run`].
+//! - [`multicluster`] imports Services of other clusters.
 //!
 //! # Example
 //!

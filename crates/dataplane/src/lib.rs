@@ -1,4 +1,10 @@
-//! Data planes: implementations of a [`Plan`] in nftables, iptables, eBPF, IPVS or userspace. Each one writes differences only.
+//! Data planes: implementations of a [`Plan`]. Each one writes differences only.
+//!
+//! - [`nftables`]: one table, by netlink
+//! - [`iptables`]: kube-proxy's chains, by `iptables-restore`
+//! - [`ipvs`]: virtual servers that choose endpoints, over the rules of nftables
+//! - [`ebpf`]: programs that choose endpoints at `connect()`, over the rules of nftables
+//! - [`userspace`]: relays in this process, with redirects by nftables
 //!
 //! ```no_run
 //! use dataplane::Dataplane;

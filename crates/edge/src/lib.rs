@@ -9,7 +9,7 @@
 //! 3. `backends` choose a backend, and `outbound` connects to it, or to another one if that fails.
 //! 4. `relay` relays bytes, [`http`] requests, or `udp` datagrams. [`log`] writes the access log.
 //!
-//! Requests to a Service with [`routes`] go to the backends of other ports, which are those of Services without addresses.
+//! A port with [`routes`] sends each HTTP request to the backends of another port, which has no address of its own.
 //!
 //! The connections of a Service's port share its `port`: policy, admission and counters. `service_table`
 //! applies settings, and opens and closes listening sockets. [`Faults`], [`status`] and [`Edge::metrics`]

@@ -18,7 +18,7 @@ use crate::types::{Family, FrontendKind, Scheduler};
 /// Label of Services and slices for another proxy (API-48).
 const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
 
-/// Annotation with the scheduler: `random`, `rr`, `lc` or `maglev`.
+/// Annotation with the name of a [`Scheduler`].
 const SCHEDULER_ANNOTATION: &str = "service.portolan.dev/scheduler";
 /// Annotation with the seconds after which TCP connections to endpoints that have left are reset.
 const DRAIN_ANNOTATION: &str = "service.portolan.dev/drain-seconds";

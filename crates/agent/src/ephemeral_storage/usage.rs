@@ -88,7 +88,7 @@ impl Tree {
         Some(path)
     }
 
-    /// Counts the entries of a directory and remembers its directories. The rest of a directory that is removed meanwhile
+    /// Counts the entries of a directory and queues its directories. The rest of a directory that is removed meanwhile
     /// does not count.
     fn read(&mut self, directory: &OwnedFd, path: &Path, entries_left: &mut usize) {
         let Ok(entries) = Dir::read_from(directory) else {
@@ -113,7 +113,7 @@ impl Tree {
             }
             let is_directory = FileType::from_raw_mode(stat.st_mode).is_dir();
             if is_directory {
-                self.remember(path.join(OsStr::from_bytes(name.to_bytes())));
+                self.enqueue(path.join(OsStr::from_bytes(name.to_bytes())));
             } else if stat.st_nlink > 1 && !self.linked.insert(stat.st_ino) {
                 continue;
             }
@@ -122,7 +122,8 @@ impl Tree {
         }
     }
 
-    fn remember(&mut self, path: PathBuf) {
+    /// Queues a directory, unless the paths that wait are too long together.
+    fn enqueue(&mut self, path: PathBuf) {
         let length = path.as_os_str().len();
         if self.pending_bytes + length <= PATH_BYTES_MAX {
             self.pending_bytes += length;

@@ -87,7 +87,7 @@ impl ContainerStreams {
         let mut shared = self.lock();
         let (reading, writing) = io::pipe()?;
         rustix::io::ioctl_fionbio(&writing, true)?;
-        let (message, input) = shared.input.lend(has_input)?;
+        let (message, input) = shared.input.first_message(has_input)?;
         let mut ends: Vec<BorrowedFd<'_>> = input.iter().map(AsFd::as_fd).collect();
         ends.push(reading.as_fd());
         message.send(agent, &ends)?;
@@ -148,7 +148,7 @@ impl ContainerStreams {
 
 impl ContainerInput {
     /// Returns the first message of a session with the descriptor of its input or terminal, if any.
-    fn lend(&mut self, is_requested: bool) -> io::Result<(SessionMessage, Option<OwnedFd>)> {
+    fn first_message(&mut self, is_requested: bool) -> io::Result<(SessionMessage, Option<OwnedFd>)> {
         let attached = |has_input, has_terminal| SessionMessage::Attached {
             has_input,
             has_terminal,

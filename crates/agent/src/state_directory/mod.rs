@@ -260,8 +260,8 @@ impl PodDirectory {
         self.termination_messages(container).join(run.to_string())
     }
 
-    /// Creates an empty file for the termination message of a run, which every user may write, and returns its path. Those of
-    /// earlier runs are removed.
+    /// Creates an empty file for the termination message of a run, which every user may write, and returns its path. Removes the
+    /// files of earlier runs.
     ///
     /// # Errors
     /// [`StateError::File`].
@@ -291,7 +291,8 @@ impl PodDirectory {
         self.path.join("volumes")
     }
 
-    /// Creates an empty directory for the writable layer of a run and returns its path. Those of earlier runs are removed.
+    /// Creates an empty directory for the writable layer of a run and returns its path. Removes the
+    /// directories of earlier runs.
     ///
     /// # Errors
     /// [`StateError::File`].

@@ -29,8 +29,8 @@ pub struct Observation<'a> {
     pub host_ips: &'a [IpAddr],
     /// Time at which the agent first saw the Pod.
     pub start_time: Timestamp,
-    /// Conditions of the last status, for their transition times. Those of the watched Pod lag behind: with them, two
-    /// transition times would alternate.
+    /// Conditions of the last status, for their transition times. The conditions of the watched Pod lag behind: with them,
+    /// two transition times would alternate.
     pub last_conditions: &'a [PodCondition],
 }
 

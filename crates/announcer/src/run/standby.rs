@@ -1,9 +1,9 @@
 //! Takeover by a successor process of this node, which waits for the port of the probes.
 //!
 //! A starting process grants no votes for a fencing interval, because it does not know the votes of its predecessor. A
-//! predecessor that ends in order reports how long its votes may be in use, to the process that waits for its port at an
-//! abstract Unix socket. The report is of use for a fencing interval: until then, no third process that had the port
-//! meanwhile has granted a vote.
+//! predecessor that exits by shutdown reports how long its votes may be in use. It sends the report over an abstract Unix
+//! socket to the process that waits for its port. The report is valid for a fencing interval: a third process that had the
+//! port in this time has not granted a vote.
 
 use std::io;
 use std::net::SocketAddr;
@@ -82,7 +82,7 @@ pub(super) async fn bind(address: SocketAddr, waits: bool) -> Result<Bound, Anno
 }
 
 impl Report {
-    /// Returns the reported time, while the report is of use.
+    /// Returns the reported time, while the report is valid.
     fn votes_until(&self, now: Time) -> Option<Time> {
         (now.saturating_sub(self.received) < FENCING_INTERVAL).then_some(self.votes_until)
     }

@@ -52,7 +52,7 @@ pub fn dns_subdomain(value: &str) -> Vec<String> {
     faults
 }
 
-/// Checks a search path of DNS: an RFC 1123 subdomain whose labels may contain underscores, as those of SRV records.
+/// Checks a search path of DNS: an RFC 1123 subdomain whose labels may contain underscores, as in SRV records (GATE-08).
 pub fn dns_subdomain_with_underscores(value: &str) -> Vec<String> {
     let mut faults = length_at_most(value, SUBDOMAIN_BYTES_MAX);
     let is_label_with_underscores = |label: &str| {

@@ -33,7 +33,7 @@ pub fn load_module() {
 pub fn write_parameters(strict_arp: bool) -> io::Result<()> {
     write(CONNECTION_TRACKING, "1")?;
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    for (name, value) in others(strict_arp, version(&release)) {
+    for (name, value) in optional_parameters(strict_arp, version(&release)) {
         if let Err(error) = write(name, value) {
             tracing::warn!(name, value, %error, "kernel parameter not written");
         }
@@ -41,7 +41,8 @@ pub fn write_parameters(strict_arp: bool) -> io::Result<()> {
     Ok(())
 }
 
-fn others(strict_arp: bool, version: Option<(u32, u32)>) -> Vec<(&'static str, &'static str)> {
+/// Returns the parameters whose failure is only logged, with their values.
+fn optional_parameters(strict_arp: bool, version: Option<(u32, u32)>) -> Vec<(&'static str, &'static str)> {
     let mut values = vec![
         ("net/ipv4/vs/expire_nodest_conn", "1"),
         ("net/ipv4/vs/expire_quiescent_template", "1"),

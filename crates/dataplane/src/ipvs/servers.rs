@@ -1,8 +1,9 @@
 //! Virtual servers in the kernel, and their changes in two steps: additions precede the change of the rules, and removals
 //! follow it.
 //!
-//! A destination of TCP that leaves gets weight 0 and is deleted when it has no connections (IPV-04). The kernel holds this
-//! state, so a restarted process continues. Connections bound it: they end after their timeouts.
+//! A TCP destination that leaves gets weight 0, and is deleted when it has no connections (IPV-04). The kernel holds this
+//! state, so a restarted process continues it. The number of such destinations is bounded, because connections end after
+//! their timeouts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +24,7 @@ const WEIGHT: u32 = 1;
 /// Scheduler that replaces one that the kernel lacks.
 const FALLBACK_SCHEDULER: &str = "rr";
 
-/// Reasons why virtual servers are not usable. A retry helps after the cause is mended.
+/// Reasons why virtual servers are not usable. A retry helps after the cause is removed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServersError {
     /// The kernel has no IPVS, or refused a change.

@@ -89,7 +89,7 @@ fn failing(subject: &Subject<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Only finished Pods are left. Those of Jobs are no fault; the user learns of them if he names the Service.
+/// Only finished Pods are left. Finished Pods of Jobs are no fault; they are reported if the user names the Service.
 fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
     if !subject.selected().iter().any(|pod| pod.is_finished()) {
         return all_terminating(subject);

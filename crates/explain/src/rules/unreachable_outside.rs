@@ -34,7 +34,7 @@ pub const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(57);
-const WAY_REMEDY: &str = "Look at the way from the client to a node: the route or ARP entry for the address, firewalls, and the health checks of \
+const PATH_REMEDY: &str = "Examine the path from the client to a node: the route or ARP entry for the address, firewalls, and the health checks of \
                           the load balancer";
 
 /// Probes of one target.
@@ -78,12 +78,12 @@ fn finding(subject: &Subject<'_>, name: &str, target: &Target<'_>) -> Option<Fin
         let message = format!(
             "{name} of Service {service} is reachable from nodes or Pods, but not from outside of the cluster. A node translates the connection itself, so this shows nothing about the way from outside"
         );
-        (message, WAY_REMEDY.to_owned(), target.outside.first()?)
+        (message, PATH_REMEDY.to_owned(), target.outside.first()?)
     } else if failed(&target.outside) && target.inside.is_empty() && subject.has_ready_endpoint() {
         let message = format!(
             "{name} of Service {service} is not reachable from outside of the cluster, although the Service has a ready endpoint"
         );
-        (message, WAY_REMEDY.to_owned(), target.outside.first()?)
+        (message, PATH_REMEDY.to_owned(), target.outside.first()?)
     } else if connected(&target.outside) && failed(&target.inside) {
         let message = format!(
             "{name} of Service {service} is reachable from outside of the cluster, but not from nodes or Pods"

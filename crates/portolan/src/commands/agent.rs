@@ -45,7 +45,7 @@ pub struct Flags {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Endpoint for the API server")]
 struct ServingFlags {
-    /// PEM file of the serving certificate, signed by the cluster CA; without it no logs and no observation are served
+    /// PEM file of the serving certificate, signed by the cluster CA; without it, this endpoint is not served
     #[arg(long, value_name = "FILE", requires_all = ["tls_private_key_file", "client_ca_file"])]
     tls_cert_file: Option<PathBuf>,
     /// PEM file of the key of the serving certificate

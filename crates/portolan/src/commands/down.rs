@@ -1,6 +1,6 @@
-//! `portolan down`: the end of everything that `portolan up` or `portolan join` left on this machine.
+//! `portolan down`: the end of everything that `portolan up` or `portolan join` left on this host.
 //!
-//! `portolan leave` removes the Node from its cluster as well; this command changes this machine only.
+//! `portolan leave` removes the Node from its cluster as well; this command changes this host only.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -48,7 +48,7 @@ pub struct Flags {
     purge: bool,
 }
 
-/// Reason why this machine stays as it is.
+/// Reason why this host stays as it is.
 #[derive(Debug, thiserror::Error)]
 enum DownError {
     #[error(
@@ -68,7 +68,7 @@ enum DownError {
     Incomplete(usize),
 }
 
-/// Ends everything of this machine. A second run finds nothing.
+/// Ends everything of Portolan on this host. A second run finds nothing.
 ///
 /// # Errors
 ///
@@ -253,7 +253,7 @@ impl Removal {
             return Err(DownError::Incomplete(self.failures).into());
         }
         if self.removed == 0 {
-            output::print("Nothing of portolan is on this machine.\n");
+            output::print("Nothing of portolan is on this host.\n");
         }
         Ok(ExitCode::SUCCESS)
     }

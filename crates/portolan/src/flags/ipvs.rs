@@ -19,13 +19,13 @@ pub struct IpvsFlags {
     /// Period of comparisons between the kernel and the plan, and of the removal of endpoints without connections
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     ipvs_sync_period: GoDuration,
-    /// Minimum time between two changes
+    /// Minimum time between two changes of rules and virtual servers
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     ipvs_min_sync_period: GoDuration,
     /// Addresses of virtual servers that belong to other programs; all others are removed
     #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
     ipvs_exclude_cidrs: Vec<IpNet>,
-    /// Answer ARP requests only for addresses of the interface that receives them
+    /// Answer ARP requests only for addresses of the receiving interface (arp_ignore 1, arp_announce 2)
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     ipvs_strict_arp: bool,
     /// Timeout of idle TCP connections; 0 keeps the kernel's value

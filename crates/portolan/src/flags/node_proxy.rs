@@ -33,7 +33,7 @@ pub struct NodeProxyFlags {
     /// Pod CIDRs, one per IP family; traffic to cluster IPs from outside these ranges is masqueraded
     #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
     pub cluster_cidr: Vec<IpNet>,
-    /// Addresses of node ports: CIDRs, or `primary` for those of the Node [default: primary; iptables mode: all]
+    /// Addresses of node ports: CIDRs, or `primary` for those of the Node [default: primary; iptables and ipvs modes: all]
     #[arg(long, value_delimiter = ',', value_name = "CIDRs")]
     pub nodeport_addresses: Vec<String>,
     /// Masquerade all traffic to cluster IPs

@@ -37,7 +37,7 @@ const EXAMPLES: &[&str] = &[
 /// Example that needs a router outside.
 const ROUTER_EXAMPLE: &str = include_str!("../../../../examples/14-bgp.yaml");
 
-/// Creates all objects, from the control plane. Those of the router are left out without one.
+/// Creates all objects, from the control plane. Without a router, its objects are left out.
 ///
 /// # Errors
 ///

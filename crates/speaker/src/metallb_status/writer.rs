@@ -97,7 +97,7 @@ async fn write(client: &Client, collections: &str, reported: &Reported) -> Resul
 /// List of the present objects.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Statuses {
+struct ServiceBgpStatusList {
     items: Vec<ServiceBgpStatus>,
 }
 
@@ -105,7 +105,7 @@ async fn write_services(client: &Client, collections: &str, reported: &Reported)
     let collection = format!("{collections}/servicebgpstatuses");
     let mut list = format!("{collection}?labelSelector=");
     push_escaped(&mut list, &format!("{NODE_LABEL}={}", reported.node));
-    let present: Statuses = client.get(&list).await?;
+    let present: ServiceBgpStatusList = client.get(&list).await?;
     for change in changes(reported, &present.items) {
         match change {
             Change::Create(object) => {

@@ -171,15 +171,15 @@ async fn exchange(
                 let message = bytes.get(..length).unwrap_or_default();
                 if let Some(address) = advertiser(message, source) {
                     let found = Router { address, link_index };
-                    heard(found, link, &mut last_heard, routers);
+                    record(found, link, &mut last_heard, routers);
                 }
             }
         }
     }
 }
 
-/// Notes a router. While the present router advertises itself, it stays.
-fn heard(
+/// Records the router of a link. The present router stays while it advertises itself.
+fn record(
     found: Router,
     link: &str,
     last_heard: &mut Option<(Router, Instant)>,

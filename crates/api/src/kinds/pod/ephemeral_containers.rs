@@ -8,8 +8,8 @@ use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata;
 use crate::machinery::tree::{child, items, object_mut, set_or_clear, text};
 
-/// Fields of the metadata that the update keeps. The rest is that of the stored Pod.
-const GIVEN_METADATA: [&str; 4] = ["name", "namespace", "uid", "resourceVersion"];
+/// Fields of the metadata that come from the update. All others come from the stored Pod.
+const UPDATED_METADATA: [&str; 4] = ["name", "namespace", "uid", "resourceVersion"];
 
 /// Prepares an update: everything but the ephemeral containers stays. A change increments the generation.
 pub fn prepare_ephemeral_containers_update(new: &mut Value, old: &Value) {
@@ -22,7 +22,7 @@ pub fn prepare_ephemeral_containers_update(new: &mut Value, old: &Value) {
     }
     object_mut(&mut prepared, "metadata");
     if let Some(metadata) = prepared.get_mut("metadata") {
-        for field in GIVEN_METADATA {
+        for field in UPDATED_METADATA {
             set_or_clear(metadata, field, child(new, "metadata").get(field).cloned());
         }
     }

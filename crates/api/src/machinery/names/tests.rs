@@ -22,6 +22,7 @@ fn checks_labels() {
     assert!(dns_1035_label("a0").is_empty());
 }
 
+/// GATE-08: search paths may contain underscores.
 #[test]
 fn search_paths_may_contain_underscores() {
     for good in ["a", "_sip._tcp.abc_d.example.com", "a_-b.c"] {

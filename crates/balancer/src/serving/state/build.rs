@@ -85,8 +85,8 @@ impl EdgeState {
         }
     }
 
-    /// Endpoints of a port. Those of the Service's first family are used, if there are any: the other family
-    /// lists the same Pods. With `is_local`, only endpoints of this node are used.
+    /// Endpoints of a port. Endpoints of the Service's first family have precedence: the other family lists the
+    /// same Pods. With `is_local`, only endpoints of this node are used.
     pub(super) fn backends(
         &self,
         key: &ObjectKey,

@@ -4,7 +4,7 @@ use super::*;
 #[test]
 fn parameters_follow_kernel_and_strict_arp() {
     let names = |strict_arp, version| -> Vec<&str> {
-        let values = others(strict_arp, version).into_iter();
+        let values = optional_parameters(strict_arp, version).into_iter();
         values.map(|(name, _)| name).collect()
     };
     assert!(names(false, Some((5, 4))).contains(&"net/ipv4/vs/conn_reuse_mode"));

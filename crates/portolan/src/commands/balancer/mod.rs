@@ -108,7 +108,7 @@ struct AnnouncerFlags {
 /// Flags of `portolan balancer crd`.
 #[derive(Debug, Args)]
 struct CrdFlags {
-    /// Print those of the status objects that the BGP speaker writes instead, for a MetalLB that does not define them
+    /// Print the definitions of ServiceBGPStatus and ConfigurationState instead, for a MetalLB that lacks them
     #[arg(long)]
     metallb_status: bool,
 }

@@ -95,7 +95,7 @@ pub struct DnsFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Balancer")]
 pub struct BalancerFlags {
-    /// Announce addresses by BGP, too, as the objects of MetalLB select; with --takeover-from=metallb
+    /// Announce addresses by BGP, too, with the BGPPeers and BGPAdvertisements of MetalLB; requires --takeover-from=metallb
     #[arg(long)]
     pub bgp: bool,
 }

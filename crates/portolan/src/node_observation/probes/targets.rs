@@ -124,7 +124,7 @@ pub struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Returns the probes of the examined Services. Those with the longest timeout come first.
+    /// Returns the probes of the examined Services. Probes with the longest timeout come first.
     pub fn jobs(&self) -> Vec<Job> {
         let mut jobs = Vec::new();
         let services = self.cluster.examined();

@@ -47,12 +47,12 @@ fn filter_passes_one_type() {
 fn present_router_stays_while_it_advertises() {
     let (sender, receiver) = watch::channel(Routers::new());
     let mut last = None;
-    heard(router("fe80::1"), "eth0", &mut last, &sender);
-    heard(router("fe80::2"), "eth0", &mut last, &sender);
+    record(router("fe80::1"), "eth0", &mut last, &sender);
+    record(router("fe80::2"), "eth0", &mut last, &sender);
     assert_eq!(receiver.borrow().get("eth0"), Some(&router("fe80::1")));
     let long_ago = Instant::now().checked_sub(REPLACEMENT_DELAY).expect("a time");
     last = Some((router("fe80::1"), long_ago));
-    heard(router("fe80::2"), "eth0", &mut last, &sender);
+    record(router("fe80::2"), "eth0", &mut last, &sender);
     assert_eq!(receiver.borrow().get("eth0"), Some(&router("fe80::2")));
 }
 

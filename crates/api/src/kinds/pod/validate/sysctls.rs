@@ -12,7 +12,7 @@ const NAME_BYTES_MAX: usize = 253;
 /// Form of a name, in messages.
 const FORM: &str = "([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
 /// Prefixes of sysctls in the IPC namespace.
-const OF_IPC: [&str; 4] = ["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."];
+const IPC_PREFIXES: [&str; 4] = ["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."];
 
 /// Validates the sysctls of a Pod.
 pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
@@ -35,7 +35,7 @@ pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
         let shares = |field: &str| flag_if_set(spec, field) == Some(true);
         let shared = if name.starts_with("net.") && shares("hostNetwork") {
             "hostNetwork"
-        } else if OF_IPC.iter().any(|prefix| name.starts_with(prefix)) && shares("hostIPC") {
+        } else if IPC_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && shares("hostIPC") {
             "hostIPC"
         } else {
             continue;

@@ -30,7 +30,7 @@ impl Follower {
         let tracer = match mode {
             Some(mode) if !matches!(mode, "nftables" | "ebpf") => {
                 notes.push(format!(
-                    "rules are followed in nftables mode only, and the proxy uses {mode}"
+                    "rules are followed in the modes nftables and ebpf only, and the proxy uses {mode}"
                 ));
                 None
             }
