@@ -63,10 +63,13 @@ pub(crate) async fn find(context: &Context) -> Result<Leftovers, StateError> {
     Ok(leftovers)
 }
 
-/// Restores the host ports of the Pods, and removes others that remain.
+/// Restores the host ports of the Pods, and removes others that remain. A Pod without addresses has none: its earlier
+/// addresses may belong to another Pod.
 fn restore_host_ports(context: &Context, leftovers: &Leftovers) {
-    let records = leftovers.values().map(|(record, _)| record);
-    let ports = records.map(|record| (record.uid.clone(), record.host_ports.clone()));
+    let connected = leftovers
+        .values()
+        .filter(|(_, leftover)| !leftover.addresses.is_empty());
+    let ports = connected.map(|(record, _)| (record.uid.clone(), record.host_ports.clone()));
     if let Err(error) = context.host_ports.restore(ports) {
         tracing::warn!(%error, "host ports of earlier Pods not restored");
     }

@@ -180,8 +180,10 @@ impl SyncLoop {
             let message = "Failed to admit pod as the OS field doesn't match node OS";
             return self.reject(&key, &pod, "PodOSNotSupported", message).await;
         }
+        // A Pod that an earlier agent admitted stays.
         if let Err(forbidden) = sysctls::of_pod(&pod.spec)
             && !pod.is_terminating()
+            && !self.leftovers.contains_key(&uid)
         {
             let message = forbidden.to_string();
             return self.reject(&key, &pod, "SysctlForbidden", &message).await;

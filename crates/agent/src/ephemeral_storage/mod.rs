@@ -21,7 +21,7 @@ const RESOURCE: &str = "ephemeral-storage";
 pub(crate) struct StorageLimits {
     /// Limits of `emptyDir` volumes on disk.
     volumes: Vec<Limit>,
-    /// Limits of containers.
+    /// Limits of main containers and sidecars.
     containers: Vec<Limit>,
     /// Limit of all containers and volumes together.
     pod: Option<Limit>,
@@ -64,7 +64,7 @@ impl StorageLimits {
         });
         let limits = Self {
             volumes: volumes.collect(),
-            containers: spec.all_containers().filter_map(limit).collect(),
+            containers: main_and_sidecars(spec).filter_map(limit).collect(),
             pod: limit_of_pod(spec),
             all_containers: spec
                 .all_containers()
@@ -129,25 +129,40 @@ fn limit(container: &Container) -> Option<Limit> {
     .filter(|limit| limit.bytes > 0)
 }
 
-/// Limit of a Pod (upstream's `PodLimits`): the sum of main containers and sidecars, or that of an init container if it
-/// is higher.
-fn limit_of_pod(spec: &PodSpec) -> Option<Limit> {
+fn main_and_sidecars(spec: &PodSpec) -> impl Iterator<Item = &Container> {
     let sidecars = spec.init_containers.iter().filter(|init| init.is_restartable());
-    let together: Vec<Limit> = spec.containers.iter().chain(sidecars).filter_map(limit).collect();
-    let bytes = together
+    spec.containers.iter().chain(sidecars)
+}
+
+/// Limit of a Pod (upstream's `PodLimits`): the sum of main containers and sidecars, or that of an init container and the
+/// sidecars before it if it is higher.
+fn limit_of_pod(spec: &PodSpec) -> Option<Limit> {
+    let mut sidecars = Vec::new();
+    let mut all = Vec::new();
+    for init in &spec.init_containers {
+        if init.is_restartable() {
+            sidecars.extend(limit(init));
+        } else {
+            all.extend(sum(sidecars.iter().cloned().chain(limit(init)).collect()));
+        }
+    }
+    all.extend(sum(main_and_sidecars(spec).filter_map(limit).collect()));
+    all.into_iter().max_by_key(|limit| limit.bytes)
+}
+
+/// Sum of limits; `None` without any.
+fn sum(mut limits: Vec<Limit>) -> Option<Limit> {
+    if limits.len() < 2 {
+        return limits.pop();
+    }
+    let bytes = limits
         .iter()
         .fold(0_u64, |sum, limit| sum.saturating_add(limit.bytes));
-    let sum = match together.as_slice() {
-        [] => None,
-        [only] => Some(only.clone()),
-        _ => Some(Limit {
-            name: String::new(),
-            bytes,
-            text: binary(bytes),
-        }),
-    };
-    let init = spec.init_containers.iter().filter(|init| !init.is_restartable());
-    init.filter_map(limit).chain(sum).max_by_key(|limit| limit.bytes)
+    Some(Limit {
+        name: String::new(),
+        bytes,
+        text: binary(bytes),
+    })
 }
 
 /// Bytes as a quantity with the largest binary suffix that is exact.

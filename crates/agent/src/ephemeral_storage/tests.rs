@@ -77,7 +77,18 @@ fn init_containers_raise_the_limit_of_the_pod() {
     assert_eq!(limit(container("i", "1Mi")).as_deref(), Some("5Mi"));
     let mut sidecar = container("i", "1500Ki");
     sidecar["restartPolicy"] = "Always".into();
-    assert_eq!(limit(sidecar).as_deref(), Some("6620Ki"));
+    assert_eq!(limit(sidecar.clone()).as_deref(), Some("6620Ki"));
+    let inits = json!([sidecar, container("j", "9Mi"), {"name": "k", "image": "x"}]);
+    let spec = json!({"initContainers": inits, "containers": [container("a", "5Mi")]});
+    let limits = limits(spec).unwrap();
+    assert_eq!(limits.pod.map(|limit| limit.text).as_deref(), Some("10716Ki"));
+    // An init container without restarts has no limit of its own, as upstream.
+    let names: Vec<&str> = limits
+        .containers
+        .iter()
+        .map(|limit| limit.name.as_str())
+        .collect();
+    assert_eq!(names, ["a", "i"]);
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub(super) enum SandboxError {
     /// The user namespace cannot be created.
     #[error(transparent)]
     Users(#[from] UserNamespaceError),
-    /// A static Pod has a sysctl that is not safe. The agent rejects other Pods with one.
+    /// A static Pod, or one that an earlier agent admitted, has a sysctl that is not safe. The agent rejects others.
     #[error(transparent)]
     Sysctl(#[from] ForbiddenSysctl),
     /// The agent shuts down.
@@ -66,8 +66,8 @@ pub(super) struct PodSandbox {
     pub(super) users: Option<PodUsers>,
     /// Set if the sandbox process can start containers from images.
     pub(super) runs_images: bool,
-    /// Ports of the node that lead to the Pod.
-    host_ports: Vec<HostPort>,
+    /// Ports of the node that lead to the Pod, from the first start of its sandbox to its end.
+    pub(super) host_ports: Vec<HostPort>,
     running: Option<Sandbox>,
 }
 

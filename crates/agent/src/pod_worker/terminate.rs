@@ -169,12 +169,13 @@ impl PodWorker {
         let agent = &self.context.agent;
         agent.remove_cgroups(&self.context.pod.metadata.uid);
         agent.release_images(&self.context.pod.metadata.uid).await;
+        self.sandbox.host_ports.clear();
         let addresses = std::mem::take(&mut self.sandbox.addresses);
         let ids = self.sandbox.users.take().map(|users| users.ids);
         agent.release(&addresses, ids);
     }
 
-    /// Writes the record without addresses and host IDs, because another Pod may get them.
+    /// Writes the record without addresses, host ports and host IDs, because another Pod may get them.
     fn write_empty_record(&self) {
         let record = self.sandbox.record(&self.context);
         if let Err(error) = self.context.directory.create(&record) {

@@ -19,7 +19,7 @@ const LOG_CHECKS_MAX: usize = 10;
 
 impl ContainerStart<'_> {
     /// Creates the file of the message and returns its mount. A volume at the path takes precedence. A privileged container
-    /// has the devices of the node, and therefore no such file in `/dev`.
+    /// has the devices of the node, and therefore no such file in `/dev`. A read-only volume gets no mount point for it.
     ///
     /// # Errors
     /// [`StateError::File`].
@@ -28,7 +28,13 @@ impl ContainerStart<'_> {
         let is_plain = target.is_absolute() && !target.components().any(|part| part == Component::ParentDir);
         let is_of_node = confinement.is_privileged && target.starts_with("/dev");
         let is_volume = confinement.mounts.iter().any(|mount| mount.target == target);
-        if !is_plain || is_of_node || is_volume {
+        let outer = confinement
+            .mounts
+            .iter()
+            .filter(|mount| target.starts_with(&mount.target));
+        let outer = outer.max_by_key(|mount| mount.target.components().count());
+        let is_read_only = outer.is_some_and(|mount| mount.is_read_only);
+        if !is_plain || is_of_node || is_volume || is_read_only {
             return Ok(None);
         }
         let directory = &self.context.directory;

@@ -281,9 +281,13 @@ impl PodDirectory {
         self.path.join("termination").join(container.replace('/', "_"))
     }
 
-    /// Directories on disk that a container fills: writable layers and logs.
-    pub fn container_storage(&self, container: &str) -> [PathBuf; 2] {
-        [self.writable_layers(container), self.logs(container)]
+    /// Directories on disk that a container fills: writable layers, logs and termination messages.
+    pub fn container_storage(&self, container: &str) -> [PathBuf; 3] {
+        [
+            self.writable_layers(container),
+            self.logs(container),
+            self.termination_messages(container),
+        ]
     }
 
     /// Directory of the volumes.

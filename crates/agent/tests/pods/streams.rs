@@ -71,7 +71,7 @@ pub fn has_kubectl() -> bool {
         .output()
         .is_ok_and(|output| output.status.success());
     if !found {
-        eprintln!("skipped: streams: no kubectl");
+        eprintln!("skipped: streams: kubectl is not installed");
     }
     found
 }

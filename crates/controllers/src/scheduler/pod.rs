@@ -149,9 +149,12 @@ impl SchedulePod {
         (app_containers + sidecars).max(starting) + Resources::of(&self.spec.overhead)
     }
 
-    /// Iterates over the ports with a host port.
+    /// Iterates over the ports of containers and sidecars with a host port.
     pub fn host_ports(&self) -> impl Iterator<Item = &SchedulePort> {
-        let ports = self.spec.containers.iter().flat_map(|container| &container.ports);
+        let init = self.spec.init_containers.iter();
+        let sidecars = init.filter(|container| container.restart_policy == "Always");
+        let containers = self.spec.containers.iter().chain(sidecars);
+        let ports = containers.flat_map(|container| &container.ports);
         ports.filter(|port| port.host_port != 0)
     }
 

@@ -20,9 +20,10 @@ const NOBODY: u32 = 65_534;
 /// Directory of the sources, where the guide for the guestbook works.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Programs of the images of the guestbook, each with the names under which packages install it.
-const GUESTBOOK_PROGRAMS: [(&str, &[&str]); 3] = [
+const GUESTBOOK_PROGRAMS: [(&str, &[&str]); 4] = [
     ("nginx", &["nginx"]),
     ("redis", &["redis-server", "redis-check-rdb"]),
+    ("redis-cli", &["redis-cli"]),
     ("busybox", &["busybox"]),
 ];
 /// Directories of programs in the images of the guestbook.

@@ -194,15 +194,13 @@ impl FamilyTable {
     fn translations(&self) -> [Rule; 2] {
         let protocol = self.behind_address();
         let mut by_address = self.of_family();
+        // A host IP that is no address of the node must not match connections that the node forwards.
+        by_address.extend(is_of_node());
         by_address.push(self.load_address(FibAddress::Destination, START));
         by_address.extend(load_port(protocol));
         by_address.extend(self.translate("addresses"));
         let mut by_port = self.of_family();
-        by_port.push(Expression::FibType {
-            address: FibAddress::Destination,
-            into: START,
-        });
-        by_port.push(equal(&RTN_LOCAL.to_ne_bytes()));
+        by_port.extend(is_of_node());
         by_port.extend(load_port(START));
         by_port.extend(self.translate("ports"));
         [
@@ -275,6 +273,15 @@ fn family_is(is_ipv6: bool) -> Vec<Expression> {
         into: START,
     };
     vec![family, equal(&[number])]
+}
+
+/// Matches a destination that is an address of the node.
+fn is_of_node() -> [Expression; 2] {
+    let load_type = Expression::FibType {
+        address: FibAddress::Destination,
+        into: START,
+    };
+    [load_type, equal(&RTN_LOCAL.to_ne_bytes())]
 }
 
 fn load_port(into: Register) -> [Expression; 2] {

@@ -152,6 +152,36 @@ fn host_ports_lead_node_and_pods_to_the_pod() {
 }
 
 #[test]
+fn host_ip_is_served_at_addresses_of_the_node_only() {
+    testbed::in_namespace(|| {
+        let fixture = Fixture::start();
+        let server = fixture
+            .first
+            .enter(|| TcpListener::bind("0.0.0.0:80"))
+            .unwrap()
+            .unwrap();
+        let of_node = *fixture.gateways.iter().find(|ip| ip.is_ipv4()).unwrap();
+        let foreign: IpAddr = "192.0.2.1".parse().unwrap();
+        let target = SocketAddr::new(addresses()[0], 80);
+        for host_ip in [of_node, foreign] {
+            let port = HostPort {
+                host_ip: Some(host_ip),
+                host_port: 8080,
+                protocol: Protocol::Tcp,
+                target,
+            };
+            fixture.host_ports.add("a", vec![port]).unwrap();
+            let from_second = || fixture.second.enter(|| dial(host_ip)).unwrap();
+            assert_eq!(
+                fixture.connects(&server, from_second),
+                host_ip == of_node,
+                "{host_ip}"
+            );
+        }
+    });
+}
+
+#[test]
 fn host_ports_carry_datagrams() {
     testbed::in_namespace(|| {
         let fixture = Fixture::start();

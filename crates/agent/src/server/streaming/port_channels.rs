@@ -121,6 +121,8 @@ async fn copy(
                 break;
             }
         }
+        // Later bytes of the client are dropped: they must not delay those for other ports.
+        received.close();
         // The Pod may still send.
         std::future::pending::<()>().await;
     };

@@ -139,6 +139,12 @@ fn host_ports_conflict() {
     };
     assert_eq!(reasons_against(&asks("192.0.2.2"), &node(json!({})), &usage), "");
     assert!(reasons_against(&any, &node(json!({})), &usage).contains("free ports"));
+    let init = |policy: &str| {
+        let ports = json!([{"hostPort": 80, "protocol": "TCP"}]);
+        pod(json!({"initContainers": [{"restartPolicy": policy, "ports": ports}]}))
+    };
+    assert!(reasons_against(&init("Always"), &node(json!({})), &usage).contains("free ports"));
+    assert_eq!(reasons_against(&init(""), &node(json!({})), &usage), "");
 }
 
 #[test]
