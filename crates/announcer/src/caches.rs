@@ -50,6 +50,15 @@ pub(crate) struct CacheChanges {
     pub(crate) are_pools: bool,
 }
 
+impl CacheChanges {
+    /// Adds the consequences of later events.
+    pub(crate) fn extend(&mut self, later: Self) {
+        self.addresses.extend(later.addresses);
+        self.are_nodes |= later.are_nodes;
+        self.are_pools |= later.are_pools;
+    }
+}
+
 /// Caches of the watched kinds.
 pub(crate) struct Caches {
     pub(crate) desired: DesiredAnnouncements,

@@ -35,6 +35,7 @@
 //!     node_name: "node-1".to_owned(),
 //!     node_ip: None,
 //!     port: 7947,
+//!     waits_for_port: false,
 //!     links: LinkSelection::default(),
 //!     metallb_namespace: None,
 //!     ignores_exclude_label: false,

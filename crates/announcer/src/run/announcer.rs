@@ -17,7 +17,8 @@ use super::membership::{self, MembershipChange, MembershipClient, MembershipInpu
 use super::probes::{Datagram, ProbeSocket};
 use super::reporter::Reporter;
 use super::served::ServedAddresses;
-use super::{AnnounceError, Settings, standby};
+use super::standby::{self, Bound};
+use super::{AnnounceError, Settings};
 use crate::caches::{CacheChanges, CacheEvent, Caches};
 use crate::election::capabilities::NodeCapabilities;
 use crate::election::{Election, Identity};
@@ -86,10 +87,10 @@ impl Announcer {
             .map_err(|_| AnnounceError::Random)?;
         let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|n| random[at + n]));
         let address = SocketAddr::new(node_ip, settings.port);
-        // These lists of the API arrive while the predecessor runs. The member list is read after its exit: it must not be
-        // older than one that the predecessor has seen.
-        let caches = Caches::start(&client, &settings);
-        let bound = standby::bind(address, settings.waits_for_port).await?;
+        // The member list is read after the exit of the predecessor: it must not be older than one that the predecessor has
+        // seen.
+        let mut caches = Caches::start(&client, &settings);
+        let (bound, changes) = bind(address, settings.waits_for_port, &mut caches).await?;
         let secret = SecretKey::new(std::array::from_fn(|n| random[32 + n]));
         let identity = Identity {
             name: settings.node_name.as_str().into(),
@@ -109,7 +110,7 @@ impl Announcer {
             election.succeed(votes_until);
         }
         election.restore_after_crash(forwarding.recovered());
-        Ok(Self {
+        let mut this = Self {
             address,
             election,
             caches,
@@ -123,7 +124,9 @@ impl Announcer {
             reporter: Reporter::new(client, settings.node_name, Arc::clone(&metrics)),
             metrics,
             next_status: Time::ZERO,
-        })
+        };
+        this.apply_changes(changes);
+        Ok(this)
     }
 
     /// Waits for an input, processes it with one queued input of each other kind, and applies the effects.
@@ -354,5 +357,23 @@ impl Announcer {
             announcements = self.metrics.announcements.load(Ordering::Relaxed),
             "announcer stopped"
         );
+    }
+}
+
+/// Binds the port of the probes. While a predecessor has it, the caches follow the API. Returns their changes, too.
+async fn bind(
+    address: SocketAddr,
+    waits: bool,
+    caches: &mut Caches,
+) -> Result<(Bound, CacheChanges), AnnounceError> {
+    let mut changes = CacheChanges::default();
+    let binding = standby::bind(address, waits);
+    tokio::pin!(binding);
+    loop {
+        tokio::select! {
+            biased;
+            bound = &mut binding => return Ok((bound?, changes)),
+            event = caches.next() => changes.extend(caches.process(event)),
+        }
     }
 }

@@ -9,6 +9,7 @@ mod attacker;
 mod attacks;
 mod scenarios;
 mod stored_record;
+mod succession;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -93,6 +94,8 @@ struct Host {
     is_shutting_down: bool,
     /// Addresses that its last process owned when it was killed.
     owned_at_kill: Vec<IpAddr>,
+    /// Report of its last process: its time, and the time until which votes may be in use.
+    report: Option<(Time, Time)>,
 }
 
 /// A cluster.
@@ -178,6 +181,7 @@ impl Cluster {
             is_unkeyed: self.is_unkeyed,
             is_shutting_down: false,
             owned_at_kill: Vec::new(),
+            report: None,
         });
         self.set_nodes();
         self.boot(number);
@@ -217,6 +221,7 @@ impl Cluster {
         host.keyring = Keyring::new(NodeName::clone(&host.name), host.process, secret);
         let now = self.clock(node);
         let mut election = Election::new(identity, now);
+        self.pass_report(node, &mut election);
         election.set_nodes(now, self.nodes.clone());
         let host = &mut self.hosts[node];
         host.is_shutting_down = false;

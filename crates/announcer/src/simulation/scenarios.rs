@@ -12,7 +12,7 @@ use crate::election::capabilities::LinkSetId;
 const LINKS: LinkSetId = LinkSetId(7);
 
 /// Address with this number.
-fn address(number: u8) -> IpAddr {
+pub(super) fn address(number: u8) -> IpAddr {
     Ipv4Addr::new(198, 51, 100, number).into()
 }
 
@@ -42,7 +42,7 @@ fn full_capabilities() -> NodeCapabilities {
 }
 
 /// Starts a cluster that has settled, with addresses for which every node is a candidate.
-fn settled(seed: u64, nodes: usize, addresses: u8) -> Cluster {
+pub(super) fn settled(seed: u64, nodes: usize, addresses: u8) -> Cluster {
     let mut cluster = Cluster::start(seed, nodes);
     let all: Vec<usize> = (0..nodes).collect();
     for number in 0..addresses {
@@ -581,7 +581,7 @@ fn upgrade_from_the_version_without_keys_ends_with_every_address_owned() {
     }
 }
 
-/// Random loss, one-way cuts, partitions, freezes, deaths, absences of the API server, new nodes, upgrades, and an
+/// Random loss, one-way cuts, partitions, freezes, deaths, successions, absences of the API server, new nodes, upgrades, and an
 /// attacker who has taken a node over: there are never two owners, and the cluster settles soon after the last
 /// disturbance. `ANNOUNCE_SEEDS` sets the number of seeds.
 #[test]
@@ -637,7 +637,7 @@ fn disturbances_never_cause_two_owners_and_the_cluster_settles() {
 fn disturb(cluster: &mut Cluster) {
     let node = cluster.random.usize(..cluster.size());
     let other = cluster.random.usize(..cluster.size());
-    match cluster.random.u32(..22) {
+    match cluster.random.u32(..24) {
         0 => cluster.loss = cluster.random.f64() * 0.6,
         1 => cluster.loss = 0.0,
         2 | 3 => cluster.cut(node, other),
@@ -670,6 +670,11 @@ fn disturb(cluster: &mut Cluster) {
             if let Some(attacker) = &mut cluster.attacker {
                 (attacker.holding, attacker.member) = (holding, member);
             }
+        }
+        22 => cluster.end(node),
+        23 => {
+            cluster.end(node);
+            cluster.boot(node);
         }
         _ if cluster.size() < 7 => cluster.add_node(),
         _ => {}

@@ -15,9 +15,9 @@ const SHOW_IPV4: &str = "show bgp ipv4 unicast 192.0.2.10/32";
 /// Route of IPv6 with its attributes.
 const SHOW_IPV6: &str = "show bgp ipv6 unicast fd00:192::10/128";
 
-/// Profile of BFD with short periods.
+/// Profile of BFD. The detection time of 1.5 s exceeds the pauses of a busy machine.
 const BFD: &str =
-    "bfd\n profile fast\n  detect-multiplier 3\n  receive-interval 50\n  transmit-interval 50\n";
+    "bfd\n profile fast\n  detect-multiplier 5\n  receive-interval 300\n  transmit-interval 300\n";
 
 /// Returns the configuration of `bgpd` with one neighbor: its statements, and its address families.
 fn bgpd(system: u32, neighbor: &str, statements: &[&str], families: &[&str]) -> String {
@@ -108,7 +108,7 @@ fn frr_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate() 
             BFD,
             "",
         );
-        let profile = json!({"receiveInterval": 50, "transmitInterval": 50, "detectMultiplier": 3});
+        let profile = json!({"receiveInterval": 300, "transmitInterval": 300, "detectMultiplier": 5});
         fixture.create_own("bfdprofiles", "BFDProfile", "fast", profile);
         fixture.create_peer(
             "router",
@@ -158,7 +158,7 @@ fn frr_learns_both_families_from_a_peer_that_names_its_link_only() {
             BFD,
             "interface eth0\n no ipv6 nd suppress-ra\n ipv6 nd ra-interval 10\n",
         );
-        let profile = json!({"receiveInterval": 50, "transmitInterval": 50, "detectMultiplier": 3});
+        let profile = json!({"receiveInterval": 300, "transmitInterval": 300, "detectMultiplier": 5});
         fixture.create_own("bfdprofiles", "BFDProfile", "fast", profile);
         let spec =
             json!({"myASN": 64512, "dynamicASN": "external", "interface": "eth0", "bfdProfile": "fast"});
