@@ -191,7 +191,7 @@ fn terminates_tls_by_host_and_redirects_to_it() {
         hosts: Some(
             [("a.example", "shop/a"), ("b.example", "shop/b")]
                 .into_iter()
-                .map(|(host, source)| (host.into(), source.into()))
+                .map(|(host, source)| (host.into(), Some(source.into())))
                 .collect(),
         ),
         ..Tls::new(vec![certificate(&a, "shop/a"), certificate(&b, "shop/b")])
