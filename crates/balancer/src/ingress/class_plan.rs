@@ -38,6 +38,14 @@ pub struct HostPlan {
     pub tls: Option<TlsPlan>,
 }
 
+impl HostPlan {
+    /// Returns true if a route takes all paths: later ones of this kind get no request.
+    fn has_route_of_all_paths(&self) -> bool {
+        let mut routes = self.routes.iter();
+        routes.any(|route| route.matching == PathMatching::Prefix && &*route.path == "/")
+    }
+}
+
 /// Certificate of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsPlan {
@@ -162,7 +170,9 @@ impl ClassPlan {
             self.add_problem(ingress, Problem::ResourceBackend);
         }
         for host in hosts(ingress) {
-            if let Some(plan) = self.host(ingress, &host, owners) {
+            if let Some(plan) = self.host(ingress, &host, owners)
+                && !plan.has_route_of_all_paths()
+            {
                 plan.routes.push(route.clone());
             }
         }

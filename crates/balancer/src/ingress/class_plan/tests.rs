@@ -83,7 +83,8 @@ fn default_backend_serves_the_rest_of_its_hosts_or_any_host() {
     let plan = ClassPlan::new(&all, &Owners::new());
     assert_eq!(
         services(&plan, "shop.test"),
-        ["/api a/api", "/ a/root", "/ a/web"]
+        ["/api a/api", "/ a/root"],
+        "the default backend gets no request"
     );
     assert_eq!(services(&plan, ""), ["/ c/other"]);
 }
