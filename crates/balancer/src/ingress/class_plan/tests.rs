@@ -130,6 +130,20 @@ fn secret_covers_hosts_of_its_entry() {
 }
 
 #[test]
+fn first_entry_that_covers_a_host_has_its_secret() {
+    let mut spec = rules("shop.test", &[("/", "web")]);
+    spec["tls"] = json!([
+        {"hosts": ["other.test"], "secretName": "other"}, {"hosts": ["*.test"]},
+        {"hosts": ["*.test"], "secretName": "first"}, {"hosts": ["Shop.test"], "secretName": "second"},
+        {"secretName": "all"},
+    ]);
+    let one = ingress("a", "one", 1, spec);
+    let plan = ClassPlan::new([&one], &Owners::new());
+    let tls = plan.hosts["shop.test"].tls.as_ref().expect("a Secret");
+    assert_eq!(&*tls.secret.name, "first");
+}
+
+#[test]
 fn surplus_routes_of_a_host_are_a_problem() {
     let paths: Vec<String> = (0..=ROUTES_MAX).map(|number| format!("/{number}")).collect();
     let paths: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "web")).collect();
