@@ -34,8 +34,8 @@ const BATCH_MAX: usize = 4_096;
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// Timeout at shutdown for the announcer to hand its addresses over.
 const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time for which the first settings wait for Services whose Secrets or Ingresses are unread. The edge closes sockets of
-/// a predecessor that its first settings do not use.
+/// Time for which the first settings wait for the own Node, and for Services whose Secrets or Ingresses are unread. The
+/// edge closes sockets of a predecessor that its first settings do not use.
 const FIRST_SETTINGS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves the Services of this node until `shutdown` resolves or a successor takes the listening sockets
@@ -98,6 +98,8 @@ struct EdgeServer {
     report: ReportWriter,
     /// A successor on this node serves the addresses.
     is_handed_over: bool,
+    /// The own Node was read, or does not exist.
+    has_node: bool,
     /// The edge has settings.
     has_settings: bool,
     /// End of [`FIRST_SETTINGS_TIMEOUT`].
@@ -123,6 +125,7 @@ impl EdgeServer {
             fault_events: FaultEvents::new(client.clone()),
             report: ReportWriter::new(client.clone(), settings.node_name.clone()),
             is_handed_over: false,
+            has_node: false,
             has_settings: false,
             holds_until: None,
             held: BTreeSet::new(),
@@ -207,7 +210,7 @@ impl EdgeServer {
                 self.state.set_node_addresses(addresses.collect());
             }
             Event::Deleted(_) => self.edge.set_zone(None),
-            Event::Synced => {}
+            Event::Synced => self.has_node = true,
             Event::Malformed { key, error } => {
                 tracing::error!(node = %key, error, "malformed Node ignored; the zone stays");
             }
@@ -244,7 +247,7 @@ impl EdgeServer {
         }
         let now = Instant::now();
         let until = *self.holds_until.get_or_insert(now + FIRST_SETTINGS_TIMEOUT);
-        self.state.has_pending() && now < until
+        (self.state.has_pending() || !self.has_node) && now < until
     }
 
     fn owned(&mut self) -> OwnedAddresses {
