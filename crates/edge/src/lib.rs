@@ -90,3 +90,4 @@ pub use peer::{Peer, TlsPeer};
 pub use port_key::{PortKey, Transport};
 pub use refusal::ConnectionRefusal;
 pub use sticky_cookie::StickySecrets;
+pub use tls::certificate_fault;

@@ -24,6 +24,8 @@ pub struct RouteTable {
 /// Routes of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostRoutes {
+    /// Owner of the host. A TLS connection for a host of one owner serves no hosts of others.
+    pub owner: Arc<str>,
     /// Port of `https://` to which requests without TLS are redirected.
     pub redirects_to_https: Option<u16>,
     /// Uses the routes of any host for paths without a route.
@@ -98,6 +100,13 @@ impl RouteTable {
     /// Returns the port of `https://` to which a request without TLS for `authority` is redirected.
     pub fn redirect(&self, authority: &str) -> Option<u16> {
         self.host(&host_of(authority)).redirects_to_https
+    }
+
+    /// Returns true if two hosts have the same owner. A client may use one TLS connection for all hosts of a certificate
+    /// (RFC 9113, section 9.1.1).
+    pub fn have_same_owner(&self, authority: &str, other: &str) -> bool {
+        let (host, other) = (host_of(authority), host_of(other));
+        host == other || self.host(&host).owner == self.host(&other).owner
     }
 
     /// Returns the route of a request; `None` without one.

@@ -114,13 +114,24 @@ impl ServiceTable {
     /// Serves exactly these settings. Returns the removed backends whose connections have to be closed later.
     pub fn apply(&mut self, settings: &Settings, context: &ServingContext<'_>) -> Vec<RemovedBackends> {
         let mut removed = Vec::new();
+        // Ports to which routes lead are present before the routes, and stay until the routes are replaced.
+        let targets = settings
+            .iter()
+            .filter(|(_, settings)| settings.addresses.is_empty());
+        if self.apply_changed(targets, context, &mut removed) {
+            self.publish_route_targets(context);
+        }
+        let others = settings
+            .iter()
+            .filter(|(_, settings)| !settings.addresses.is_empty());
+        let mut has_changed = self.apply_changed(others, context, &mut removed);
         let gone: Vec<ServiceName> = self
             .services
             .keys()
             .filter(|name| !settings.contains_key(name))
             .cloned()
             .collect();
-        let mut has_changed = !gone.is_empty();
+        has_changed |= !gone.is_empty();
         for name in gone {
             if let Some(service) = self.services.remove(&name) {
                 service
@@ -129,28 +140,44 @@ impl ServiceTable {
                     .for_each(|entry| removed.extend(self.remove_port(&entry.port)));
             }
         }
-        let is_same = |service: &ServiceEntry, settings: &Arc<ServiceSettings>| {
-            Arc::ptr_eq(&service.settings, settings) || service.settings == *settings
-        };
-        for (name, settings) in settings {
-            match self.services.get(name) {
-                Some(service) if is_same(service, settings) => {}
-                _ => {
-                    has_changed = true;
-                    self.apply_service(name, settings, context, &mut removed);
-                }
-            }
-        }
         if has_changed {
-            let targets = self.services.values();
-            let targets = targets.filter(|service| service.settings.addresses.is_empty());
-            let ports = targets.flat_map(|service| service.ports.values());
-            context.edge.set_route_targets(ports.map(|entry| &entry.port));
+            self.publish_route_targets(context);
         }
         self.listen(context);
         // Inherited sockets that the first settings do not use are closed.
         self.inherited.clear();
         removed
+    }
+
+    /// Serves those of `settings` that are new or have changed. Returns true if there are any.
+    fn apply_changed<'s>(
+        &mut self,
+        settings: impl Iterator<Item = (&'s ServiceName, &'s Arc<ServiceSettings>)>,
+        context: &ServingContext<'_>,
+        removed: &mut Vec<RemovedBackends>,
+    ) -> bool {
+        let is_same = |service: &ServiceEntry, settings: &Arc<ServiceSettings>| {
+            Arc::ptr_eq(&service.settings, settings) || service.settings == *settings
+        };
+        let mut has_changed = false;
+        for (name, settings) in settings {
+            match self.services.get(name) {
+                Some(service) if is_same(service, settings) => {}
+                _ => {
+                    has_changed = true;
+                    self.apply_service(name, settings, context, removed);
+                }
+            }
+        }
+        has_changed
+    }
+
+    /// Publishes the ports of Services without addresses, to which routes lead.
+    fn publish_route_targets(&self, context: &ServingContext<'_>) {
+        let targets = self.services.values();
+        let targets = targets.filter(|service| service.settings.addresses.is_empty());
+        let ports = targets.flat_map(|service| service.ports.values());
+        context.edge.set_route_targets(ports.map(|entry| &entry.port));
     }
 
     /// Serves a Service that is new or has changed.

@@ -164,6 +164,9 @@ pub enum BackendProtocol {
     Https,
 }
 
+/// Sources of the certificates of server names.
+pub type HostCertificates = BTreeMap<Arc<str>, Option<Arc<str>>>;
+
 /// TLS termination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
@@ -175,8 +178,9 @@ pub struct Tls {
     /// Protocols for ALPN.
     pub alpn: Alpn,
     /// Source of the certificate of each server name in lower case; `*.` starts a wildcard. Clients without one of these
-    /// names are rejected. `None` selects by the names in the certificates.
-    pub hosts: Option<BTreeMap<Arc<str>, Arc<str>>>,
+    /// names are rejected, and so are those of a name without a source, which no wildcard covers. `None` selects by the
+    /// names in the certificates.
+    pub hosts: Option<HostCertificates>,
 }
 
 impl Tls {

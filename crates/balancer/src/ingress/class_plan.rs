@@ -4,7 +4,7 @@
 //! a host as long as one of its Ingresses names it. Without such an owner, an Ingress with an address in its status
 //! precedes one without, and then the older one precedes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use api::object::{Ingress, IngressBackend, IngressRule, ObjectKey, ServiceBackendPort};
@@ -36,6 +36,14 @@ pub struct HostPlan {
     pub routes: Vec<RoutePlan>,
     /// Certificate of the host.
     pub tls: Option<TlsPlan>,
+}
+
+impl HostPlan {
+    /// Returns true if a route takes all paths: later ones of this kind get no request.
+    fn has_route_of_all_paths(&self) -> bool {
+        let mut routes = self.routes.iter();
+        routes.any(|route| route.matching == PathMatching::Prefix && &*route.path == "/")
+    }
 }
 
 /// Certificate of a host.
@@ -124,6 +132,7 @@ impl ClassPlan {
     }
 
     fn add(&mut self, ingress: &Ingress, owners: &Owners) {
+        let secrets = Secrets::new(ingress);
         for rule in &ingress.spec.rules {
             let host = rule.host.to_ascii_lowercase();
             let paths = rule.http.iter().flat_map(|http| &http.paths);
@@ -144,7 +153,7 @@ impl ClassPlan {
             };
             plan.routes.extend(routes);
             if plan.tls.is_none() {
-                plan.tls = tls(ingress, &host);
+                plan.tls = secrets.of(&host);
             }
             if plan.routes.len() > ROUTES_MAX {
                 plan.routes.truncate(ROUTES_MAX);
@@ -162,7 +171,9 @@ impl ClassPlan {
             self.add_problem(ingress, Problem::ResourceBackend);
         }
         for host in hosts(ingress) {
-            if let Some(plan) = self.host(ingress, &host, owners) {
+            if let Some(plan) = self.host(ingress, &host, owners)
+                && !plan.has_route_of_all_paths()
+            {
                 plan.routes.push(route.clone());
             }
         }
@@ -240,24 +251,53 @@ fn route(ingress: &Ingress, path: &str, matching: PathMatching, backend: &Ingres
     }
 }
 
-/// Returns the certificate of a host: that of the first entry of `tls` with the host, a wildcard for it, or without hosts.
-fn tls(ingress: &Ingress, host: &str) -> Option<TlsPlan> {
-    if host.is_empty() {
-        return None;
+/// Secrets of an Ingress by host. An Ingress may have as many hosts as entries.
+struct Secrets<'i> {
+    ingress: &'i Ingress,
+    /// Position and Secret of the first entry with each host, in lower case.
+    by_host: HashMap<String, (usize, &'i str)>,
+    /// Position and Secret of the first entry without hosts.
+    of_all: Option<(usize, &'i str)>,
+}
+
+impl<'i> Secrets<'i> {
+    fn new(ingress: &'i Ingress) -> Self {
+        let mut secrets = Self {
+            ingress,
+            by_host: HashMap::new(),
+            of_all: None,
+        };
+        let entries = ingress.spec.tls.iter().enumerate();
+        for (position, tls) in entries.filter(|(_, tls)| !tls.secret_name.is_empty()) {
+            let found = (position, tls.secret_name.as_str());
+            if tls.hosts.is_empty() {
+                secrets.of_all.get_or_insert(found);
+            }
+            for host in &tls.hosts {
+                secrets.by_host.entry(host.to_ascii_lowercase()).or_insert(found);
+            }
+        }
+        secrets
     }
-    let covers = |pattern: &String| {
-        let pattern = pattern.to_ascii_lowercase();
-        let parent = host.split_once('.').map(|(_, parent)| parent);
-        pattern == host || (parent.is_some() && pattern.strip_prefix("*.") == parent)
-    };
-    let mut entries = ingress.spec.tls.iter().filter(|tls| !tls.secret_name.is_empty());
-    let entry = entries.find(|tls| tls.hosts.is_empty() || tls.hosts.iter().any(covers))?;
-    let annotation = ingress.metadata.annotations.get(SSL_REDIRECT_ANNOTATION);
-    Some(TlsPlan {
-        secret: ObjectKey::new(&ingress.metadata.namespace, &entry.secret_name),
-        ingress: ingress.metadata.key(),
-        redirects: annotation.is_none_or(|value| value != "false"),
-    })
+
+    /// Returns the certificate of a host: that of the first entry with the host, a wildcard for it, or without hosts.
+    fn of(&self, host: &str) -> Option<TlsPlan> {
+        if host.is_empty() {
+            return None;
+        }
+        let wildcard = host
+            .split_once('.')
+            .and_then(|(_, parent)| self.by_host.get(&format!("*.{parent}")));
+        let candidates = [self.by_host.get(host), wildcard, self.of_all.as_ref()];
+        let (_, secret) = candidates.into_iter().flatten().min()?;
+        let meta = &self.ingress.metadata;
+        let annotation = meta.annotations.get(SSL_REDIRECT_ANNOTATION);
+        Some(TlsPlan {
+            secret: ObjectKey::new(&meta.namespace, secret),
+            ingress: meta.key(),
+            redirects: annotation.is_none_or(|value| value != "false"),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -146,9 +146,11 @@ impl IngressController {
 
     /// Creates the pool of node addresses once: a user may delete it.
     fn reconcile_node_pool(&mut self) -> Action<Job> {
+        if !self.needs_node_pool {
+            return Action::Done;
+        }
         let mut classes = self.classes.keys();
-        let is_needed = classes.any(|name| self.own_class(name).is_some() && self.has_ingress_of(name));
-        if !self.needs_node_pool || !is_needed {
+        if !classes.any(|name| self.own_class(name).is_some() && self.has_ingress_of(name)) {
             return Action::Done;
         }
         if !self.pools.is_empty() {

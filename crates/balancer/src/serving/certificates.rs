@@ -29,6 +29,8 @@ struct CachedSecret {
     allowed_namespaces: Arc<str>,
     /// The certificate, or an error that only allowed namespaces may see.
     certificate: Result<Arc<Certificate>, SecretError>,
+    /// Defect of the certificate, if it has one.
+    fault: Option<Arc<str>>,
 }
 
 impl CachedSecret {
@@ -36,6 +38,7 @@ impl CachedSecret {
         Self {
             allowed_namespaces: Arc::from(""),
             certificate: Err(error),
+            fault: None,
         }
     }
 
@@ -65,6 +68,12 @@ impl Certificates {
         Some(cached.certificate.clone())
     }
 
+    /// Returns the defect of the certificate in a Secret, which TLS cannot use.
+    pub fn fault(&self, secret: &ObjectKey) -> Option<&str> {
+        let (_, cached) = self.cached.get(secret)?;
+        cached.fault.as_deref()
+    }
+
     /// Returns true if the Secret was read, successfully or not.
     pub fn is_read(&self, secret: &ObjectKey) -> bool {
         self.cached.contains_key(secret)
@@ -84,9 +93,13 @@ impl Certificates {
                     return false;
                 }
                 let allowed = secret.metadata.annotations.get(ALLOWED_NAMESPACES);
+                let certificate = certificate(secret, key);
+                let readable = certificate.as_ref().ok();
+                let fault = readable.and_then(|certificate| edge::certificate_fault(certificate));
                 let cached = CachedSecret {
                     allowed_namespaces: allowed.map_or("", String::as_str).into(),
-                    certificate: certificate(secret, key),
+                    certificate,
+                    fault: fault.map(Into::into),
                 };
                 (version, cached)
             }

@@ -33,6 +33,7 @@ use crate::backends::ChosenBackend;
 use crate::connection_age::{end_of_age, reached};
 use crate::peer::Peer;
 use crate::port::Port;
+use crate::port_key::PortKey;
 use crate::stream::AbortiveClose;
 use crate::watch_flag::wait_until_true;
 
@@ -56,8 +57,8 @@ pub struct Connection {
     pub(super) guard: Option<GuardHandle>,
     requests: AtomicU64,
     /// Connections to backends that belong to this client, because they start with its PROXY header. There are at
-    /// most as many as the Service has backends.
-    own_pools: Mutex<HashMap<SocketAddr, Arc<Pool>>>,
+    /// most as many as the Service, or those to which its routes lead, have backends.
+    own_pools: Mutex<HashMap<(PortKey, SocketAddr), Arc<Pool>>>,
     tunnel: Mutex<Option<Tunnel>>,
     /// Dropped when no request of the connection is under way any more.
     _permit: Option<ConnectionPermit>,
@@ -83,21 +84,15 @@ impl Connection {
         })
     }
 
-    /// Returns the pool for connections to a backend.
-    pub(super) fn pool(&self, chosen: &ChosenBackend) -> Arc<Pool> {
-        if self
-            .port
-            .policy
-            .settings()
-            .service
-            .policy
-            .proxy_protocol_to_backends
-            .is_none()
-        {
+    /// Returns the pool for connections to a backend of `target`.
+    pub(super) fn pool(&self, target: &Port, chosen: &ChosenBackend) -> Arc<Pool> {
+        let settings = target.policy.settings();
+        if settings.service.policy.proxy_protocol_to_backends.is_none() {
             return chosen.backend.pool().clone();
         }
         let mut pools = lock(&self.own_pools);
-        pools.entry(chosen.backend.address).or_default().clone()
+        let key = (target.key.clone(), chosen.backend.address);
+        pools.entry(key).or_default().clone()
     }
 
     /// Returns the number of the next request, counted from 1.

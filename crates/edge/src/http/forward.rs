@@ -152,6 +152,10 @@ impl Connection {
             return Ok(self.port.clone());
         };
         let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let server_name = self.peer.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
+        if server_name.is_some_and(|name| !routes.have_same_owner(name, host)) {
+            return Err(GatewayError::Misdirected);
+        }
         let route = routes.find(host, path).ok_or(GatewayError::NoRoute)?;
         let target = route.target.as_ref().and_then(|key| self.port.route_target(key));
         target.ok_or(GatewayError::NoBackend)

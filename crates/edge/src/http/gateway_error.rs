@@ -19,6 +19,9 @@ pub enum GatewayError {
     /// No route matches host and path.
     #[error("no route for host and path")]
     NoRoute,
+    /// The host belongs to another owner than the server name of the TLS connection.
+    #[error("host of another owner than the server name of the connection")]
+    Misdirected,
     /// No backend is available. A later attempt may succeed.
     #[error("no backend available")]
     NoBackend,
@@ -44,6 +47,7 @@ impl GatewayError {
         match self {
             Self::Refused(refusal) => refusal.status(),
             Self::NoRoute => StatusCode::NOT_FOUND,
+            Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Self::NoBackend => StatusCode::SERVICE_UNAVAILABLE,
             Self::Unreachable(_) | Self::Broken(_) | Self::UnexpectedUpgrade | Self::BackendRemoved => {
                 StatusCode::BAD_GATEWAY
@@ -57,6 +61,7 @@ impl GatewayError {
             Self::Refused(RequestRefusal::Slow) => "client too slow",
             Self::Refused(_) => "refused",
             Self::NoRoute => "no route",
+            Self::Misdirected => "misdirected",
             Self::NoBackend => "no backend",
             Self::Unreachable(_) | Self::Broken(_) | Self::UnexpectedUpgrade => "backend failed",
             Self::Timeout => "timeout",
@@ -69,6 +74,7 @@ impl GatewayError {
         match self {
             Self::Refused(refusal) => format!("{refusal}\n"),
             Self::NoRoute => "no route for this host and path\n".to_owned(),
+            Self::Misdirected => "the host needs a connection of its own\n".to_owned(),
             Self::NoBackend => "no backend is available\n".to_owned(),
             Self::Unreachable(_) | Self::Broken(_) | Self::UnexpectedUpgrade | Self::BackendRemoved => {
                 "the backend failed\n".to_owned()

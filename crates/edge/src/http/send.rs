@@ -159,7 +159,7 @@ impl Connection {
         may_use_pool: bool,
     ) -> Result<(RequestSender, bool), GatewayError> {
         let is_http1 = outgoing.head.wants_upgrade();
-        let pool = self.pool(chosen);
+        let pool = self.pool(&outgoing.target, chosen);
         if may_use_pool && let Some(sender) = pool.take(is_http1, !outgoing.is_repeatable).await {
             return Ok((sender, true));
         }

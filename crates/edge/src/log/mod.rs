@@ -129,8 +129,8 @@ pub struct Record<'a> {
     pub received_bytes: u64,
     /// Bytes to the client; for a request, of its response's body.
     pub sent_bytes: u64,
-    /// End: `ok`, `no backend`, `backend failed`, `backend left`, `timeout`, `client left`, `idle`, `reset` or
-    /// `shutdown`.
+    /// End: `ok`, `no route`, `misdirected`, `no backend`, `backend failed`, `backend left`, `timeout`, `client left`,
+    /// `idle`, `reset` or `shutdown`.
     pub outcome: &'static str,
 }
 

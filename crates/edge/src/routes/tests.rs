@@ -125,3 +125,20 @@ fn host_without_a_route_falls_through_only_if_it_may() {
     assert_eq!(table.redirect("open.com:80"), Some(443));
     assert_eq!(table.redirect("closed.com"), None);
 }
+
+#[test]
+fn hosts_below_a_wildcard_may_have_another_owner() {
+    let owned = |owner: &str| HostRoutes {
+        owner: owner.into(),
+        ..host(vec![prefix("/", owner)])
+    };
+    let mut table = RouteTable::default();
+    table.insert("*.shop.test", owned("a"));
+    table.insert("x.shop.test", owned("b"));
+    table.insert("other.test", owned("a"));
+    assert!(table.have_same_owner("y.shop.test", "Z.shop.test:443"));
+    assert!(table.have_same_owner("y.shop.test", "other.test"));
+    assert!(table.have_same_owner("x.shop.test", "x.shop.test."));
+    assert!(!table.have_same_owner("y.shop.test", "x.shop.test"));
+    assert!(!table.have_same_owner("y.shop.test", "unknown.test"));
+}

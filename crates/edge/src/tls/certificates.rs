@@ -1,6 +1,6 @@
 //! Certificates of a port, selected by the server name that a client requests.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
@@ -12,7 +12,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
 use crate::faults::Fault;
-use crate::settings::Certificate;
+use crate::settings::{Certificate, HostCertificates};
 
 /// Certificates of a port.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Certificates {
     /// the certificates of these sources, and other names have none.
     pub fn load(
         settings: &[Arc<Certificate>],
-        hosts: Option<&BTreeMap<Arc<str>, Arc<str>>>,
+        hosts: Option<&HostCertificates>,
         former: Option<&Self>,
     ) -> (Option<Self>, Vec<Fault>) {
         let mut faults = Vec::new();
@@ -102,8 +102,10 @@ impl Certificates {
     fn matching(&self, name: Option<&str>) -> impl Iterator<Item = &LoadedCertificate> {
         let name = name.map(|name| name.trim_end_matches('.').to_ascii_lowercase());
         let exact = name.as_ref().and_then(|name| self.by_name.get(name));
+        // Where names select certificates by source, a wildcard covers names without an entry only.
         let wildcard = name
             .as_ref()
+            .filter(|_| exact.is_none() || self.fallback.is_some())
             .and_then(|name| name.split_once('.'))
             .and_then(|(_, parent)| self.by_name.get(&format!("*.{parent}")));
         let numbers = [exact, wildcard].into_iter().flatten().flatten();
@@ -128,6 +130,11 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
+/// Returns the defect of a certificate, if it has one.
+pub fn certificate_fault(certificate: &Certificate) -> Option<String> {
+    read(certificate).err().map(|error| error.to_string())
+}
+
 /// Returns the certificates of the names that they contain.
 fn by_own_name(loaded: &[LoadedCertificate]) -> HashMap<String, Vec<usize>> {
     let mut by_name = HashMap::<String, Vec<usize>>::new();
@@ -140,14 +147,11 @@ fn by_own_name(loaded: &[LoadedCertificate]) -> HashMap<String, Vec<usize>> {
 }
 
 /// Returns the certificates of the names that select them by source.
-fn by_host(
-    loaded: &[LoadedCertificate],
-    hosts: &BTreeMap<Arc<str>, Arc<str>>,
-) -> HashMap<String, Vec<usize>> {
+fn by_host(loaded: &[LoadedCertificate], hosts: &HostCertificates) -> HashMap<String, Vec<usize>> {
     let position = |source: &Arc<str>| loaded.iter().position(|loaded| loaded.source == *source);
     let found = hosts
         .iter()
-        .filter_map(|(host, source)| Some((host.to_string(), vec![position(source)?])));
+        .map(|(host, source)| (host.to_string(), source.iter().filter_map(position).collect()));
     found.collect()
 }
 

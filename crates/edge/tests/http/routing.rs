@@ -158,6 +158,16 @@ fn identity(name: &str) -> Identity {
 
 /// Sends a request over TLS to a server that must have the certificate `trusted`.
 fn get_with_tls(port: u16, trusted: &Identity, host: &'static str) -> std::io::Result<String> {
+    get_on_connection_for(host, port, trusted, host)
+}
+
+/// Sends a request for `host` over TLS with another server name.
+fn get_on_connection_for(
+    server_name: &'static str,
+    port: u16,
+    trusted: &Identity,
+    host: &str,
+) -> std::io::Result<String> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.cert.der().clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -166,7 +176,7 @@ fn get_with_tls(port: u16, trusted: &Identity, host: &'static str) -> std::io::R
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let client = ClientConnection::new(Arc::new(config), ServerName::try_from(host).unwrap()).unwrap();
+    let client = ClientConnection::new(Arc::new(config), ServerName::try_from(server_name).unwrap()).unwrap();
     let stream = TcpStream::connect(("127.0.0.1", port))?;
     let mut stream = StreamOwned::new(client, stream);
     write!(
@@ -184,6 +194,7 @@ fn terminates_tls_by_host_and_redirects_to_it() {
     let (http_port, https_port) = (free_port(), free_port());
     let (a, b) = (identity("a.example"), identity("b.example"));
     let secured = |service: &str| HostRoutes {
+        owner: service.into(),
         redirects_to_https: Some(https_port),
         ..host(vec![prefix("/", service)])
     };
@@ -191,7 +202,7 @@ fn terminates_tls_by_host_and_redirects_to_it() {
         hosts: Some(
             [("a.example", "shop/a"), ("b.example", "shop/b")]
                 .into_iter()
-                .map(|(host, source)| (host.into(), source.into()))
+                .map(|(host, source)| (host.into(), Some(source.into())))
                 .collect(),
         ),
         ..Tls::new(vec![certificate(&a, "shop/a"), certificate(&b, "shop/b")])
@@ -230,6 +241,8 @@ fn terminates_tls_by_host_and_redirects_to_it() {
             .unwrap()
             .ends_with("two")
     );
+    let misdirected = get_on_connection_for("a.example", https_port, &a, "b.example").unwrap();
+    assert_status(&misdirected, 421);
     assert!(
         get_with_tls(https_port, &a, "plain.example").is_err(),
         "a name without a certificate"

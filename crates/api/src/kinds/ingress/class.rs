@@ -54,7 +54,7 @@ pub fn validate_class(class: &Value) -> FieldErrors {
     errors
 }
 
-/// Validates an update. The controller is immutable.
+/// Validates an update. The controller is immutable. Upstream validates the rest once more as that of a new object.
 pub fn validate_class_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     let controller = |class| text(child(class, "spec"), "controller");
@@ -62,7 +62,7 @@ pub fn validate_class_update(new: &Value, old: &Value) -> FieldErrors {
         let path = Path::new("spec").child("controller");
         errors.push(FieldError::invalid(&path, controller(new), "field is immutable"));
     }
-    validate_spec(&mut errors, child(new, "spec"));
+    errors.extend(validate_class(new));
     errors
 }
 

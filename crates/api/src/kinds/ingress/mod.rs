@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::kinds::apps::begin_generation;
 use crate::machinery::metadata;
 use crate::machinery::tree::{
-    as_object_mut, child, entries, items_mut, object_mut, omit_null, omit_zero, set, set_or_clear,
+    as_object_mut, child, entries, is_set, items_mut, object_mut, omit_null, omit_zero, set, set_or_clear,
 };
 
 pub use class::{
@@ -84,10 +84,10 @@ pub fn prepare_ingress_update(new: &mut Value, old: &Value) {
     }
 }
 
-/// Returns the warnings about an Ingress: the annotation of the class is deprecated.
-pub fn ingress_warnings(ingress: &Value) -> Vec<String> {
-    let has_annotation =
-        entries(child(ingress, "metadata"), "annotations").any(|(key, _)| key == CLASS_ANNOTATION);
+/// Returns the warnings about a new Ingress: the annotation of the class is deprecated, unless the field is set, too.
+pub fn ingress_creation_warnings(ingress: &Value) -> Vec<String> {
+    let has_annotation = !is_set(child(ingress, "spec"), "ingressClassName")
+        && entries(child(ingress, "metadata"), "annotations").any(|(key, _)| key == CLASS_ANNOTATION);
     let warning = format!(
         "annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"
     );

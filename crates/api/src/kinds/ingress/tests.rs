@@ -139,7 +139,11 @@ fn rejects_incomplete_and_double_backends() {
         ),
         (
             json!({"resource": {"kind": "", "name": "static"}}),
-            "spec.defaultBackend.resource.kind: Required value: kind is required",
+            "spec.defaultBackend.resource.kind: Required value",
+        ),
+        (
+            json!({"resource": {"kind": "Bucket", "name": ".."}}),
+            "spec.defaultBackend.resource.name: Invalid value: \"..\": may not be '..'",
         ),
     ] {
         assert_eq!(faults(&with_backend(backend)), [fault]);
@@ -165,7 +169,7 @@ fn class_of_annotation_equals_the_field() {
     both["metadata"]["annotations"] = json!({CLASS_ANNOTATION: "one"});
     both["spec"]["ingressClassName"] = json!("one");
     assert!(faults(&both).is_empty());
-    assert_eq!(ingress_warnings(&both).len(), 1);
+    assert!(ingress_creation_warnings(&both).is_empty());
     both["spec"]["ingressClassName"] = json!("two");
     assert_eq!(
         faults(&both),
@@ -178,6 +182,8 @@ fn class_of_annotation_equals_the_field() {
         validate_ingress_update(&both, &both).is_empty(),
         "only creations compare"
     );
+    both["spec"]["ingressClassName"] = Value::Null;
+    assert_eq!(ingress_creation_warnings(&both).len(), 1);
 }
 
 #[test]
@@ -220,6 +226,10 @@ fn class_needs_a_controller_that_stays() {
             "{controller}"
         );
     }
+    let group = json!({"controller": CONTROLLER, "parameters": {"apiGroup": "", "kind": "A", "name": "a", "scope": "Cluster"}});
+    let errors = validate_class(&class(group));
+    assert_eq!(errors.len(), 1);
+    assert_eq!(errors[0].path.as_str(), "spec.parameters.apiGroup");
     let errors = validate_class_update(&class(json!({"controller": "example.com/other"})), &valid);
     assert_eq!(errors.len(), 1);
     assert_eq!(errors[0].path.as_str(), "spec.controller");

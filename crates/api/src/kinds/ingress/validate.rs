@@ -33,9 +33,10 @@ pub fn validate_ingress(ingress: &Value) -> FieldErrors {
     errors
 }
 
-/// Validates an update.
+/// Validates an update. Upstream validates the metadata once more as those of a new object.
 pub fn validate_ingress_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
+    errors.extend(metadata::validate(new, NameForm::DnsSubdomain, true));
     validate_spec(&mut errors, child(new, "spec"));
     errors
 }
@@ -222,8 +223,7 @@ fn validate_service(errors: &mut FieldErrors, service: &Value, path: &Path) {
 
 /// Validates a reference to an object by group, kind and name.
 pub(super) fn validate_reference(errors: &mut FieldErrors, reference: &Value, path: &Path) {
-    let group = text(reference, "apiGroup");
-    if !group.is_empty() {
+    if let Some(group) = text_if_set(reference, "apiGroup") {
         push_faults(
             errors,
             &path.child("apiGroup"),
@@ -231,10 +231,10 @@ pub(super) fn validate_reference(errors: &mut FieldErrors, reference: &Value, pa
             names::dns_subdomain(group),
         );
     }
-    for (field, missing) in [("kind", "kind is required"), ("name", "name is required")] {
+    for field in ["kind", "name"] {
         let path = path.child(field);
         match text(reference, field) {
-            "" => errors.push(FieldError::required(&path, missing)),
+            "" => errors.push(FieldError::required(&path, "")),
             value => push_faults(errors, &path, value, names::path_segment(value)),
         }
     }

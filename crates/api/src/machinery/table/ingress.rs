@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{AGE, Layout, NAME, NONE, age, column, name, or};
+use crate::kinds::ingress::is_default_class;
 use crate::machinery::tree::{child, items, text, text_if_set};
 
-/// Length to which the addresses of an Ingress are cut.
-const ADDRESSES_SHOWN_CHARS: usize = 16;
 /// Hosts that are shown; the others are counted.
 const HOSTS_SHOWN_MAX: usize = 3;
 
@@ -48,8 +47,10 @@ pub(super) static CLASS: Layout = Layout {
     ],
     cells: |class, now| {
         let spec = child(class, "spec");
+        let name = text(child(class, "metadata"), "name");
+        let suffix = if is_default_class(class) { " (default)" } else { "" };
         vec![
-            name(class),
+            format!("{name}{suffix}").into(),
             text(spec, "controller").into(),
             parameters(child(spec, "parameters")).into(),
             age::of(class, now),
@@ -59,20 +60,22 @@ pub(super) static CLASS: Layout = Layout {
 
 fn hosts(spec: &Value) -> String {
     let rules = items(spec, "rules");
-    if rules.is_empty() {
-        return "*".to_owned();
+    let mut shown: Vec<&str> = Vec::with_capacity(HOSTS_SHOWN_MAX);
+    let mut has_more = false;
+    for rule in rules {
+        // As upstream: rules without a host count if they follow.
+        has_more |= shown.len() == HOSTS_SHOWN_MAX;
+        let host = text(rule, "host");
+        if !has_more && !host.is_empty() {
+            shown.push(host);
+        }
     }
-    let named: Vec<&str> = rules
-        .iter()
-        .map(|rule| text(rule, "host"))
-        .filter(|host| !host.is_empty())
-        .collect();
-    let shown: Vec<&str> = named.iter().take(HOSTS_SHOWN_MAX).copied().collect();
     let shown = shown.join(",");
-    match named.len().saturating_sub(HOSTS_SHOWN_MAX) {
-        0 => or(&shown, "*").to_owned(),
-        more => format!("{shown} + {more} more..."),
+    if has_more {
+        let more = rules.len().saturating_sub(HOSTS_SHOWN_MAX);
+        return format!("{shown} + {more} more...");
     }
+    or(&shown, "*").to_owned()
 }
 
 fn addresses(ingress: &Value) -> String {
@@ -82,14 +85,7 @@ fn addresses(ingress: &Value) -> String {
         .map(|entry| or(text(entry, "ip"), text(entry, "hostname")))
         .filter(|address| !address.is_empty())
         .collect();
-    let all = all.into_iter().collect::<Vec<_>>().join(",");
-    match all.char_indices().nth(ADDRESSES_SHOWN_CHARS) {
-        Some(_) => {
-            let start: String = all.chars().take(ADDRESSES_SHOWN_CHARS - 3).collect();
-            format!("{start}...")
-        }
-        None => all,
-    }
+    all.into_iter().collect::<Vec<_>>().join(",")
 }
 
 fn parameters(parameters: &Value) -> String {

@@ -34,7 +34,7 @@ fn prints_ingresses() {
         (
             json!({"metadata": {"name": "b"}, "spec": {"rules": [rule("a"), rule("b"), rule("c"), rule("d")]},
                    "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.2"}, {"ip": "192.0.2.1"}]}}}),
-            "b <none> a,b,c + 1 more... 192.0.2.1,192... 80 3m",
+            "b <none> a,b,c + 1 more... 192.0.2.1,192.0.2.2 80 3m",
         ),
         (
             json!({"metadata": {"name": "c"}, "spec": {"defaultBackend": {}}}),
@@ -44,11 +44,19 @@ fn prints_ingresses() {
     for (ingress, expected) in rows {
         assert_eq!(row("Ingress", ingress).join(" "), expected);
     }
-    let class = json!({"metadata": {"name": "edge"}, "spec": {"controller": "portolan.dev/ingress"}});
+    let rules = json!([rule("a"), rule(""), rule("b"), rule("c")]);
+    let all_shown = json!({"metadata": {"name": "d"}, "spec": {"rules": rules}});
+    assert_eq!(row("Ingress", all_shown)[2], "a,b,c");
+    let rules = json!([rule("a"), rule("b"), rule("c"), rule("")]);
+    let one_more = json!({"metadata": {"name": "e"}, "spec": {"rules": rules}});
+    assert_eq!(row("Ingress", one_more)[2], "a,b,c + 1 more...");
+    let mut class = json!({"metadata": {"name": "edge"}, "spec": {"controller": "portolan.dev/ingress"}});
     assert_eq!(
-        row("IngressClass", class).join(" "),
+        row("IngressClass", class.clone()).join(" "),
         "edge portolan.dev/ingress <none> 3m"
     );
+    class["metadata"]["annotations"] = json!({"ingressclass.kubernetes.io/is-default-class": "true"});
+    assert_eq!(row("IngressClass", class)[0], "edge (default)");
 }
 
 #[test]

@@ -358,7 +358,7 @@ static INGRESS: Strategy = Strategy {
     validate: ingress::validate_ingress,
     validate_update: ingress::validate_ingress_update,
     validate_status_update: ingress::validate_ingress_status_update,
-    warnings: ingress::ingress_warnings,
+    creation_warnings: ingress::ingress_creation_warnings,
     ..PLAIN
 };
 

@@ -83,7 +83,8 @@ fn default_backend_serves_the_rest_of_its_hosts_or_any_host() {
     let plan = ClassPlan::new(&all, &Owners::new());
     assert_eq!(
         services(&plan, "shop.test"),
-        ["/api a/api", "/ a/root", "/ a/web"]
+        ["/api a/api", "/ a/root"],
+        "the default backend gets no request"
     );
     assert_eq!(services(&plan, ""), ["/ c/other"]);
 }
@@ -126,6 +127,20 @@ fn secret_covers_hosts_of_its_entry() {
         let plan = ClassPlan::new([&one], &Owners::new());
         assert_eq!(plan.hosts[host].tls, tls(false));
     }
+}
+
+#[test]
+fn first_entry_that_covers_a_host_has_its_secret() {
+    let mut spec = rules("shop.test", &[("/", "web")]);
+    spec["tls"] = json!([
+        {"hosts": ["other.test"], "secretName": "other"}, {"hosts": ["*.test"]},
+        {"hosts": ["*.test"], "secretName": "first"}, {"hosts": ["Shop.test"], "secretName": "second"},
+        {"secretName": "all"},
+    ]);
+    let one = ingress("a", "one", 1, spec);
+    let plan = ClassPlan::new([&one], &Owners::new());
+    let tls = plan.hosts["shop.test"].tls.as_ref().expect("a Secret");
+    assert_eq!(&*tls.secret.name, "first");
 }
 
 #[test]

@@ -34,6 +34,9 @@ const BATCH_MAX: usize = 4_096;
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// Timeout at shutdown for the announcer to hand its addresses over.
 const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time for which the first settings wait for the own Node, and for Services whose Secrets or Ingresses are unread. The
+/// edge closes sockets of a predecessor that its first settings do not use.
+const FIRST_SETTINGS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves the Services of this node until `shutdown` resolves or a successor takes the listening sockets
 /// over. Then open connections have [`Settings::drain_timeout`] to finish.
@@ -95,6 +98,14 @@ struct EdgeServer {
     report: ReportWriter,
     /// A successor on this node serves the addresses.
     is_handed_over: bool,
+    /// The own Node was read, or does not exist.
+    has_node: bool,
+    /// The edge has settings.
+    has_settings: bool,
+    /// End of [`FIRST_SETTINGS_TIMEOUT`].
+    holds_until: Option<Instant>,
+    /// Services whose settings wait until then.
+    held: BTreeSet<ObjectKey>,
 }
 
 impl EdgeServer {
@@ -114,6 +125,10 @@ impl EdgeServer {
             fault_events: FaultEvents::new(client.clone()),
             report: ReportWriter::new(client.clone(), settings.node_name.clone()),
             is_handed_over: false,
+            has_node: false,
+            has_settings: false,
+            holds_until: None,
+            held: BTreeSet::new(),
             settings,
         };
         if this.settings.sticky_secrets.is_some() {
@@ -173,10 +188,16 @@ impl EdgeServer {
     fn next_wake(&self) -> Option<Instant> {
         let reads_secrets = self.reads_cookie_secret() || !self.state.secrets().is_empty();
         let next_round = reads_secrets.then_some(self.secrets.next_round);
-        [self.addresses.next_wake(), next_round, self.report.next_wake()]
-            .into_iter()
-            .flatten()
-            .min()
+        let hold = self.holds_until.filter(|until| *until > Instant::now());
+        [
+            self.addresses.next_wake(),
+            next_round,
+            self.report.next_wake(),
+            hold,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Applies an event of the own Node. A deleted Node has no zone.
@@ -189,7 +210,7 @@ impl EdgeServer {
                 self.state.set_node_addresses(addresses.collect());
             }
             Event::Deleted(_) => self.edge.set_zone(None),
-            Event::Synced => {}
+            Event::Synced => self.has_node = true,
             Event::Malformed { key, error } => {
                 tracing::error!(node = %key, error, "malformed Node ignored; the zone stays");
             }
@@ -207,12 +228,26 @@ impl EdgeServer {
         self.watches.follow_ingresses(&mut self.state);
         self.state.renew_ingress_plans();
         self.read_secrets();
-        let changed = self.state.rebuild();
-        if !changed.is_empty() {
+        let mut changed = self.state.rebuild();
+        changed.append(&mut self.held);
+        if self.holds_first_settings() {
+            self.held = changed;
+        } else if !changed.is_empty() {
             self.apply(changed)?;
         }
         self.report_faults();
         Ok(())
+    }
+
+    /// Returns true while the first settings wait, after a hand-over from a predecessor.
+    fn holds_first_settings(&mut self) -> bool {
+        if self.has_settings || self.settings.handover_socket.is_none() {
+            self.holds_until = None;
+            return false;
+        }
+        let now = Instant::now();
+        let until = *self.holds_until.get_or_insert(now + FIRST_SETTINGS_TIMEOUT);
+        (self.state.has_pending() || !self.has_node) && now < until
     }
 
     fn owned(&mut self) -> OwnedAddresses {
@@ -235,6 +270,7 @@ impl EdgeServer {
             self.edge.start(&self.settings)?;
         }
         self.edge.apply(self.state.settings());
+        self.has_settings = true;
         self.addresses.remove_others(&added);
         self.settings.served.send_if_modified(|served| {
             let has_changed = **served != addresses;

@@ -139,7 +139,11 @@ impl EdgeState {
     /// Adds or replaces a Service to which routes may lead.
     pub(in crate::serving) fn target_applied(&mut self, service: Service) {
         let key = service.metadata.key();
-        self.target_changed(&key);
+        let former = self.ingress.services.get(&key);
+        // Status and metadata do not matter. A watch that starts again reports all Services.
+        if former.is_none_or(|former| former.spec != service.spec) {
+            self.target_changed(&key);
+        }
         self.ingress.services.insert(key, service);
     }
 
@@ -229,8 +233,8 @@ impl EdgeState {
                 build.add_event(ingress, reason, message);
             }
         }
-        let certificates = self.certificates_of(plan, &mut build);
-        build.settings.listeners = listeners(served, &certificates);
+        let certificates = self.certificates_of(key, plan, &mut build);
+        build.settings.listeners = listeners(served, plan, &certificates);
         let mut routes = RouteTable::default();
         for (host, host_plan) in &plan.hosts {
             let of_host = self.host_routes(key, plan, host_plan, certificates.contains_key(host), &mut build);
@@ -243,24 +247,63 @@ impl EdgeState {
     /// Returns the certificates of hosts.
     fn certificates_of(
         &self,
+        class: &ObjectKey,
         plan: &ClassPlan,
         build: &mut ClassBuild,
     ) -> BTreeMap<String, Arc<Certificate>> {
         let mut certificates = BTreeMap::new();
         for (host, host_plan) in &plan.hosts {
             let Some(tls) = &host_plan.tls else { continue };
-            match self.certificates.get(&tls.secret.namespace, &tls.secret) {
-                Some(Ok(certificate)) => {
-                    certificates.insert(host.clone(), certificate);
-                }
-                Some(Err(error)) => {
-                    let message = format!("host {host} is served without TLS: {error}");
-                    build.add_event(&tls.ingress, "InvalidCertificate", message);
-                }
-                None => {}
+            let (certificate, problem) = self.certificate_in(class, &tls.secret);
+            if let Some(problem) = problem {
+                let effect = if certificate.is_some() {
+                    "keeps its former certificate"
+                } else {
+                    "is served without TLS"
+                };
+                let message = format!("host {host} {effect}: {problem}");
+                build.add_event(&tls.ingress, "InvalidCertificate", message);
             }
+            certificates.extend(certificate.map(|certificate| (host.clone(), certificate)));
         }
         certificates
+    }
+
+    /// Returns the certificate in a Secret, and its problem. An invalid one is replaced by the former one.
+    fn certificate_in(
+        &self,
+        class: &ObjectKey,
+        secret: &ObjectKey,
+    ) -> (Option<Arc<Certificate>>, Option<String>) {
+        match self.certificates.get(&secret.namespace, secret) {
+            None => (None, None),
+            Some(Err(error)) => (None, Some(error.to_string())),
+            Some(Ok(certificate)) => match self.certificates.fault(secret) {
+                None => (Some(certificate), None),
+                Some(fault) => {
+                    let former = self.former_certificate(class, &certificate.source);
+                    (former, Some(format!("Secret {secret}: {fault}")))
+                }
+            },
+        }
+    }
+
+    /// Returns the certificate that the settings of a class have from this source.
+    fn former_certificate(&self, class: &ObjectKey, source: &str) -> Option<Arc<Certificate>> {
+        let name = ServiceName {
+            namespace: Arc::clone(&class.namespace),
+            name: Arc::clone(&class.name),
+        };
+        let mut listeners = self.settings.get(&name)?.listeners.iter();
+        listeners.find_map(|listener| {
+            let Frontend::Https(tls) = &listener.frontend else {
+                return None;
+            };
+            let mut certificates = tls.certificates.iter();
+            certificates
+                .find(|certificate| *certificate.source == *source)
+                .cloned()
+        })
     }
 
     fn host_routes(
@@ -295,6 +338,7 @@ impl EdgeState {
             });
         }
         HostRoutes {
+            owner: Arc::clone(&host.namespace),
             redirects_to_https: redirects.then_some(HTTPS_PORT),
             falls_through: others.is_some_and(|others| others.namespace == host.namespace),
             routes,
@@ -407,7 +451,11 @@ const HTTP: Frontend = Frontend::Http {
 };
 
 /// Returns the listeners of a class: HTTP, and HTTPS if there is a certificate.
-fn listeners(served: &ServedService, certificates: &BTreeMap<String, Arc<Certificate>>) -> Vec<Listener> {
+fn listeners(
+    served: &ServedService,
+    plan: &ClassPlan,
+    certificates: &BTreeMap<String, Arc<Certificate>>,
+) -> Vec<Listener> {
     let listener = |name: &str, port, frontend| Listener {
         name: name.into(),
         port,
@@ -423,28 +471,42 @@ fn listeners(served: &ServedService, certificates: &BTreeMap<String, Arc<Certifi
         .values()
         .map(|certificate| (&certificate.source, certificate))
         .collect();
-    let hosts = certificates.iter();
+    let with = certificates
+        .iter()
+        .map(|(host, certificate)| (host.as_str().into(), Some(Arc::clone(&certificate.source))));
+    let without = plan.hosts.iter().filter(|(host, host_plan)| {
+        !certificates.contains_key(*host) && is_below_foreign_wildcard(plan, host, host_plan)
+    });
+    let without = without.map(|(host, _)| (host.as_str().into(), None));
     let tls = Tls {
         certificates: by_source.into_values().cloned().collect(),
         policy: served.spec.tls_policy,
         alpn: served.spec.alpn,
-        hosts: Some(
-            hosts
-                .map(|(host, certificate)| (host.as_str().into(), Arc::clone(&certificate.source)))
-                .collect(),
-        ),
+        hosts: Some(with.chain(without).collect()),
     };
     listeners.push(listener("https", HTTPS_PORT, Frontend::Https(tls)));
     listeners
 }
 
+/// Returns true if a wildcard of another namespace covers the host. Its certificate is not for this host.
+fn is_below_foreign_wildcard(plan: &ClassPlan, host: &str, host_plan: &HostPlan) -> bool {
+    let wildcard = host
+        .split_once('.')
+        .and_then(|(_, parent)| plan.hosts.get(&format!("*.{parent}")));
+    wildcard.is_some_and(|wildcard| wildcard.namespace != host_plan.namespace)
+}
+
 /// Returns the policy towards the backends of a Service: that of the class, with the session affinity of the Service.
+/// Several Services may share a host, so each has a cookie of its own.
 fn target_policy(class: &Policy, service: &Service) -> Policy {
     let mut policy = Policy {
         source_ranges: Vec::new(),
         proxy_protocol_from: Vec::new(),
         ..class.clone()
     };
+    if let Stickiness::Cookie { name, .. } = &mut policy.stickiness {
+        *name = format!("{name}-{}", service.metadata.name).into();
+    }
     if let (Stickiness::None, Some(seconds)) = (&policy.stickiness, service.spec.affinity_timeout_seconds()) {
         policy.stickiness = Stickiness::Source {
             timeout: Duration::from_secs(seconds.into()),

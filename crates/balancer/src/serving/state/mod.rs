@@ -329,6 +329,11 @@ impl EdgeState {
         complete
     }
 
+    /// Returns true if Services wait for their Secrets or Ingresses, as of the last [`EdgeState::rebuild`].
+    pub(super) fn has_pending(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     /// Settings of the edge, as of the last [`EdgeState::rebuild`].
     pub(super) fn settings(&self) -> &Settings {
         &self.settings

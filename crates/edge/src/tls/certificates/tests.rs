@@ -51,16 +51,18 @@ fn hosts_select_certificates_by_source_and_others_have_none() {
         certificate("a/one", &["one.test", "two.test"]),
         certificate("b/two", &["two.test"]),
     ];
-    let hosts = BTreeMap::from([
-        ("one.test".into(), "a/one".into()),
-        ("*.two.test".into(), "b/two".into()),
-        ("missing.test".into(), "c/missing".into()),
+    let hosts = HostCertificates::from([
+        ("one.test".into(), Some("a/one".into())),
+        ("*.two.test".into(), Some("b/two".into())),
+        ("other.two.test".into(), None),
+        ("missing.test".into(), Some("c/missing".into())),
     ]);
     let (certificates, _) = Certificates::load(&settings, Some(&hosts), None);
     let certificates = certificates.expect("valid certificates");
     assert_eq!(chosen(&certificates, Some("one.test")), "a/one");
     assert_eq!(chosen(&certificates, Some("x.two.test")), "b/two");
-    for name in [None, Some("two.test"), Some("missing.test"), Some("other.test")] {
+    let without = ["two.test", "other.two.test", "missing.test", "other.test"];
+    for name in without.map(Some).into_iter().chain([None]) {
         assert_eq!(certificates.matching(name).count(), 0, "{name:?}");
     }
 }
@@ -88,6 +90,8 @@ fn invalid_certificate_is_a_fault_and_keeps_the_former_one() {
         reason.starts_with("tls.key does not belong to the first certificate"),
         "{reason}"
     );
+    assert_eq!(certificate_fault(&good), None);
+    assert_eq!(certificate_fault(&mixed).as_ref(), Some(reason));
     let (none, faults) = Certificates::load(&[mixed], None, None);
     assert!(none.is_none() && faults.len() == 1);
 }

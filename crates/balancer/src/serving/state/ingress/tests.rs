@@ -1,4 +1,6 @@
 use api::object::EndpointSlice;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use client::ClientError;
 use serde_json::{Value, json};
 
@@ -157,32 +159,117 @@ fn missing_service_and_port_are_events() {
     assert_eq!(state.settings().len(), 1, "the target is gone");
 }
 
+/// Reads the Secret `cert` of a namespace with this certificate and key.
+fn read_secret(state: &mut EdgeState, namespace: &str, version: &str, chain: &str, key: &str) {
+    let name = ObjectKey::new(namespace, "cert");
+    let secret: Secret = read(json!({
+        "metadata": {"resourceVersion": version}, "type": "kubernetes.io/tls",
+        "data": {"tls.crt": STANDARD.encode(chain), "tls.key": STANDARD.encode(key)},
+    }));
+    assert!(state.certificates.store(&name, &Ok::<_, ClientError>(secret)));
+    state.secret_changed(&name);
+}
+
+fn pair(host: &str) -> (String, String) {
+    let pair = rcgen::generate_simple_self_signed([host.to_owned()]).expect("a certificate");
+    (pair.cert.pem(), pair.signing_key.serialize_pem())
+}
+
+fn tls_of_class(state: &EdgeState) -> Tls {
+    let class = class_settings(state);
+    let Frontend::Https(tls) = &class.listeners[1].frontend else {
+        panic!("{:?}", class.listeners)
+    };
+    tls.clone()
+}
+
 #[test]
 fn certificate_of_the_own_namespace_secures_its_hosts() {
     let mut state = state(json!([{"hosts": ["shop.test"], "secretName": "cert"}]));
     state.ingresses_synced();
     rebuild(&mut state);
     assert!(state.settings().is_empty(), "the Secret is unread");
-    let key = ObjectKey::new("shop", "cert");
-    assert_eq!(state.secrets(), BTreeSet::from([key.clone()]));
-    let secret: Secret = read(json!({
-        "metadata": {"resourceVersion": "1"}, "type": "kubernetes.io/tls",
-        "data": {"tls.crt": "Y2VydA==", "tls.key": "a2V5"},
-    }));
-    assert!(state.certificates.store(&key, &Ok::<_, ClientError>(secret)));
-    state.secret_changed(&key);
+    assert!(state.has_pending());
+    assert_eq!(state.secrets(), BTreeSet::from([ObjectKey::new("shop", "cert")]));
+    let (chain, key) = pair("shop.test");
+    read_secret(&mut state, "shop", "1", &chain, &key);
     rebuild(&mut state);
-    let class = class_settings(&state);
-    let Frontend::Https(tls) = &class.listeners[1].frontend else {
-        panic!("{:?}", class.listeners)
-    };
+    assert!(!state.has_pending());
     assert_eq!(
-        tls.hosts,
-        Some(BTreeMap::from([("shop.test".into(), "shop/cert".into())]))
+        tls_of_class(&state).hosts,
+        Some(BTreeMap::from([("shop.test".into(), Some("shop/cert".into()))]))
     );
+    let class = class_settings(&state);
     let routes = class.routes.as_ref().expect("routes");
     assert_eq!(routes.redirect("shop.test"), Some(443));
     assert_eq!(routes.redirect("other.test"), None);
+}
+
+#[test]
+fn invalid_certificate_leaves_the_host_without_tls_or_with_the_former_one() {
+    let mut state = state(json!([{"hosts": ["shop.test"], "secretName": "cert"}]));
+    state.ingresses_synced();
+    read_secret(&mut state, "shop", "1", "cert", "key");
+    rebuild(&mut state);
+    assert_eq!(events(&state), ["InvalidCertificate"]);
+    let class = class_settings(&state);
+    assert_eq!(class.listeners.len(), 1);
+    let routes = class.routes.as_ref().expect("routes");
+    assert_eq!(routes.redirect("shop.test"), None, "no certificate");
+    let (chain, key) = pair("shop.test");
+    read_secret(&mut state, "shop", "2", &chain, &key);
+    rebuild(&mut state);
+    assert!(events(&state).is_empty());
+    let former = tls_of_class(&state);
+    read_secret(&mut state, "shop", "3", &chain, "key");
+    rebuild(&mut state);
+    assert_eq!(events(&state), ["InvalidCertificate"]);
+    assert_eq!(tls_of_class(&state), former);
+}
+
+#[test]
+fn wildcard_certificate_is_not_for_a_host_of_another_namespace() {
+    let mut state = state(json!([]));
+    let mut wildcard = ingress(json!([{"secretName": "cert"}]));
+    wildcard.metadata.namespace = "other".to_owned();
+    wildcard.spec.rules[0].host = "*.test".to_owned();
+    state.ingress_applied(wildcard);
+    let mut exact = ingress(json!([]));
+    exact.metadata.name = "own".to_owned();
+    exact.metadata.namespace = "other".to_owned();
+    exact.spec.rules[0].host = "own.test".to_owned();
+    state.ingress_applied(exact);
+    state.ingresses_synced();
+    let (chain, key) = pair("*.test");
+    read_secret(&mut state, "other", "1", &chain, &key);
+    rebuild(&mut state);
+    assert_eq!(
+        tls_of_class(&state).hosts,
+        Some(BTreeMap::from([
+            ("*.test".into(), Some("other/cert".into())),
+            ("shop.test".into(), None),
+        ]))
+    );
+    let class = class_settings(&state);
+    let routes = class.routes.as_ref().expect("routes");
+    assert!(routes.have_same_owner("x.test", "own.test"));
+    assert!(!routes.have_same_owner("x.test", "shop.test"));
+}
+
+#[test]
+fn each_service_has_a_cookie_of_its_own() {
+    let class = Policy {
+        stickiness: Stickiness::Cookie {
+            name: "edge".into(),
+            max_age: None,
+        },
+        ..Policy::default()
+    };
+    let service = backend_service(json!({"name": "http", "port": 80, "protocol": "TCP"}));
+    let Stickiness::Cookie { name, .. } = target_policy(&class, &service).stickiness else {
+        panic!("no cookie")
+    };
+    assert_eq!(&*name, "edge-web");
 }
 
 #[test]
