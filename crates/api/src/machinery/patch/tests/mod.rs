@@ -298,11 +298,15 @@ fn items_with_the_same_key_stand_together_after_a_patch() {
         ),
         (
             json!([{"port": 99, "name": "n"}]),
-            vec!["dns", "dns-tcp", "metrics", "last", "n"],
+            vec!["n", "dns", "dns-tcp", "metrics", "last"],
         ),
         (
             json!([{"port": 9153, "name": "m"}]),
             vec!["dns", "dns-tcp", "m", "last"],
+        ),
+        (
+            json!([{"port": 53, "name": "q"}]),
+            vec!["q", "dns-tcp", "metrics", "last"],
         ),
         (
             json!([{"port": 9153, "$patch": "delete"}]),
