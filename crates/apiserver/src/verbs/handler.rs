@@ -124,6 +124,9 @@ impl Handler {
         };
         let service_accounts = &self.access.authenticator.service_accounts;
         match info.route {
+            Route::Version | Route::TokenKeys | Route::TokenIssuer if info.method != Method::GET => {
+                Err(Failure::method_not_allowed())
+            }
             Route::Health => Ok(health::respond(&self.resources, info.path(), &info.query).await),
             Route::Version => Ok(discovery::version()),
             Route::TokenKeys => Ok(discovery::token_keys(service_accounts)),
@@ -140,14 +143,15 @@ impl Handler {
                 handler.operate(operation, request, admitted, revocation).await
             }
             Route::Document => {
-                if !matches!(info.method, Method::GET | Method::HEAD) {
-                    return Err(Failure::method_not_allowed());
-                }
-                if !info.path().starts_with("/openapi/") {
+                let is_served = info.method == Method::GET || !serves_get_only(info.path());
+                if is_served && !info.path().starts_with("/openapi/") {
                     // Documents are JSON; an Accept header that allows nothing is an error nevertheless.
                     discovery::ensure_acceptable(&info.accept, request.headers())?;
                 }
-                discovery::document(info.path(), host(&request), request.headers())
+                let document = discovery::document(info.path(), host(&request), request.headers())?;
+                is_served
+                    .then_some(document)
+                    .ok_or_else(Failure::method_not_allowed)
             }
             Route::CustomResourceDefinitions => self.custom_resource_definitions(&info),
             Route::Metrics => Ok(response::text(StatusCode::OK, self.render_metrics())),
@@ -180,7 +184,7 @@ impl Handler {
 
     /// Lists CustomResourceDefinitions. A watch would never report one, so it is not served.
     fn custom_resource_definitions(&self, info: &RequestInfo) -> Result<ApiResponse, Failure> {
-        if !matches!(info.method, Method::GET | Method::HEAD) {
+        if info.method != Method::GET {
             return Err(Failure::method_not_allowed());
         }
         if info.query.flag("watch") == Some(true) {
@@ -435,6 +439,17 @@ impl Handler {
     ) -> Result<RequestLifetime, Failure> {
         let permit = self.access.flow_control.acquire_long_running(flow, kind)?;
         Ok(RequestLifetime::new(permit, revocation))
+    }
+}
+
+/// Returns true for discovery documents that serve GET only. As upstream: these are `/api` with its versions, and the versions of
+/// groups. Other documents are served for any method that the client may use.
+fn serves_get_only(path: &str) -> bool {
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+    match (segments.next(), segments.nth(1)) {
+        (Some("api"), _) => true,
+        (Some("apis"), version) => version.is_some(),
+        _ => false,
     }
 }
 

@@ -89,6 +89,39 @@ async fn rejects_methods_that_a_path_does_not_support() {
 }
 
 #[tokio::test]
+async fn documents_serve_the_methods_of_upstream() {
+    let api = Api::start().await;
+    for path in [
+        "/version",
+        "/api",
+        "/api/v1",
+        "/apis/apps/v1",
+        "/openid/v1/jwks",
+        "/.well-known/openid-configuration",
+    ] {
+        for method in [Method::HEAD, Method::POST, Method::OPTIONS] {
+            let reply = api.send(method.clone(), path, &[], "").await;
+            assert_eq!(reply.code, 405, "{method} {path}");
+        }
+    }
+    for path in [
+        "/",
+        "/apis",
+        "/apis/apps",
+        "/openapi/v3",
+        "/healthz",
+        "/livez",
+        "/metrics",
+    ] {
+        for method in [Method::HEAD, Method::POST] {
+            let reply = api.send(method.clone(), path, &[], "").await;
+            assert_eq!(reply.code, 200, "{method} {path}");
+        }
+    }
+    assert_eq!(api.send(Method::HEAD, "/apis/apps/v9", &[], "").await.code, 404);
+}
+
+#[tokio::test]
 async fn rejects_malformed_selectors_and_tokens() {
     let api = Api::start().await;
     for query in [

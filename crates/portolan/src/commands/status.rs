@@ -43,6 +43,14 @@ pub struct Flags {
     output: Format,
 }
 
+impl Flags {
+    /// Prints the reason why there is no status.
+    fn print_absence(&self, reason: &str) {
+        self.output
+            .print(&json!({"reason": reason}), || format!("{reason}\n"));
+    }
+}
+
 /// Prints the state of the API server, the Node and each component, and the number of findings about Services. The exit code is 0 if all are healthy, 1 if one is
 /// not, 3 if no process runs, and 4 if the state is not readable.
 ///
@@ -56,8 +64,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     loop {
         let status = match status_file::read(&flags.data_dir) {
             Err(error) if error.is_permission_denied() => {
-                output::print(&format!(
-                    "{error}: only the user of `portolan up` or `portolan join` may read it; try sudo portolan status\n"
+                flags.print_absence(&format!(
+                    "{error}: only the user of `portolan up` or `portolan join` may read it; try sudo portolan status"
                 ));
                 return Ok(ExitCode::from(EXIT_UNKNOWN));
             }
@@ -68,8 +76,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
                 std::thread::sleep(WAIT_PERIOD);
                 continue;
             }
-            output::print(&format!(
-                "portolan is not running with --data-dir {}\n",
+            flags.print_absence(&format!(
+                "portolan is not running with --data-dir {}",
                 flags.data_dir.display()
             ));
             return Ok(ExitCode::from(EXIT_NOT_RUNNING));

@@ -8,6 +8,7 @@ use crate::machinery::tree::{
     child, flag_if_set, is_set, items, items_mut, number, object_mut, omit_zero, set, text,
 };
 
+const GRACE_PERIOD: &str = "terminationGracePeriodSeconds";
 const GRACE_PERIOD_SECONDS_DEFAULT: i64 = 30;
 /// Mode of files from ConfigMaps, Secrets and the like.
 const FILE_MODE_DEFAULT: i64 = 0o644;
@@ -18,6 +19,10 @@ pub fn default_pod_on_write(pod: &mut Value) {
     object_mut(pod, "spec");
     if let Some(spec) = pod.get_mut("spec") {
         default_spec(spec);
+        // As upstream: in Pods only, not in templates.
+        if number(spec, GRACE_PERIOD) < 0 {
+            set(spec, GRACE_PERIOD, 1);
+        }
     }
     object_mut(pod, "status");
     if let Some(status) = pod.get_mut("status") {
@@ -53,10 +58,7 @@ pub(crate) fn default_spec(spec: &mut Value) {
     );
     let defaults = [
         ("restartPolicy", json!("Always")),
-        (
-            "terminationGracePeriodSeconds",
-            json!(GRACE_PERIOD_SECONDS_DEFAULT),
-        ),
+        (GRACE_PERIOD, json!(GRACE_PERIOD_SECONDS_DEFAULT)),
         ("dnsPolicy", json!("ClusterFirst")),
         ("securityContext", json!({})),
         ("schedulerName", json!("default-scheduler")),

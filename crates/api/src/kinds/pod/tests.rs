@@ -81,8 +81,8 @@ fn user_namespace_excludes_host_namespaces() {
         errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
         [
             "spec.hostNetwork: Forbidden: when `hostUsers` is false",
-            "spec.hostPID: Forbidden: when `hostUsers` is false",
-            "spec.hostIPC: Forbidden: when `hostUsers` is false",
+            "spec.HostPID: Forbidden: when `hostUsers` is false",
+            "spec.HostIPC: Forbidden: when `hostUsers` is false",
         ]
     );
     assert!(spec(json!({"hostUsers": true, "hostNetwork": true, "hostPID": true})).is_empty());
@@ -141,11 +141,11 @@ fn requires_containers_with_unique_names() {
     assert_eq!(
         faults,
         [
-            "FieldValueDuplicate spec.containers[0].name",
             "FieldValueRequired spec.containers[0].image",
             "FieldValueInvalid spec.containers[1].name",
-            "FieldValueInvalid spec.containers[1].image",
             "FieldValueNotSupported spec.containers[1].imagePullPolicy",
+            "FieldValueInvalid spec.containers[1].image",
+            "FieldValueDuplicate spec.initContainers[0].name",
         ]
     );
 }
@@ -204,7 +204,7 @@ fn reports_faults_of_the_spec() {
     );
     assert_eq!(
         of("dnsPolicy", json!("None")),
-        "FieldValueRequired spec.dnsConfig.nameservers"
+        "FieldValueRequired spec.dnsConfig"
     );
     assert_eq!(of("hostname", json!("Web_0")), "FieldValueInvalid spec.hostname");
     assert_eq!(
@@ -418,9 +418,10 @@ fn stop_signals_depend_on_the_operating_system() {
             [format!("FieldValueNotSupported {field}")]
         );
     }
+    assert!(causes(Value::Null, "SIGTERM").is_empty());
     assert_eq!(
-        causes(Value::Null, "SIGTERM"),
-        [format!("FieldValueForbidden {field}")]
+        causes(json!({"name": "windows"}), "SIGUSR1"),
+        [format!("FieldValueNotSupported {field}")]
     );
 }
 
@@ -451,6 +452,42 @@ fn rejects_invalid_sysctls() {
             at("FieldValueInvalid", 4),
         ]
     );
+}
+
+#[test]
+fn messages_about_sysctls_and_host_names_are_those_of_upstream() {
+    let messages = |spec: Value| -> Vec<String> {
+        let errors = validate_pod(&pod(spec));
+        errors.iter().map(ToString::to_string).collect()
+    };
+    let containers = json!([{"name": "c", "image": "x"}]);
+    let sysctls = json!({"sysctls": [{"name": "A", "value": "1"}, {"name": "net/ipv4/x", "value": "1"}]});
+    let found = messages(json!({"hostNetwork": true, "securityContext": sysctls, "containers": containers}));
+    assert_eq!(
+        found,
+        [
+            "spec.securityContext.sysctls[0].name: Invalid value: \"A\": must have at most 253 characters and match regex \
+             ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
+            "spec.securityContext.sysctls[1].name: Invalid value: \"net/ipv4/x\": may not be specified when \
+             'hostNetwork' is true",
+        ]
+    );
+    let names = json!({"hostnameOverride": "a", "hostNetwork": true, "setHostnameAsFQDN": true, "containers": containers});
+    assert_eq!(
+        messages(names),
+        [
+            "spec.hostnameOverride: Forbidden: may not be specified when setHostnameAsFQDN is true",
+            "spec.hostnameOverride: Forbidden: may not be specified when hostNetwork is true",
+        ]
+    );
+}
+
+#[test]
+fn negative_grace_period_of_a_pod_is_one_second() {
+    let spec = json!({"terminationGracePeriodSeconds": -5, "containers": [{"name": "c", "image": "x"}]});
+    let pod = pod(spec);
+    assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 1);
+    assert!(validate_pod(&pod).is_empty());
 }
 
 #[test]

@@ -163,7 +163,7 @@ fn rejects_yaml_alias_bombs() {
 #[test]
 fn scalars_are_normalized() {
     let lease = decode(
-        br#"{"metadata":{"creationTimestamp":"2026-01-02T05:04:05.9+02:00"},"spec":{"renewTime":"2026-01-02T03:04:05Z"}}"#,
+        br#"{"metadata":{"creationTimestamp":"2026-01-02T05:04:05.9+02:00"},"spec":{"renewTime":"2026-01-02T04:04:05.250000+01:00"}}"#,
         Format::Json,
         kind_of("Lease"),
     )
@@ -172,7 +172,7 @@ fn scalars_are_normalized() {
         lease.object["metadata"]["creationTimestamp"],
         "2026-01-02T03:04:05Z"
     );
-    assert_eq!(lease.object["spec"]["renewTime"], "2026-01-02T03:04:05.000000Z");
+    assert_eq!(lease.object["spec"]["renewTime"], "2026-01-02T03:04:05.250000Z");
     let node = decode(
         br#"{"status":{"capacity":{"cpu":4,"memory":"2Gi","pods":null}}}"#,
         Format::Json,

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::PatchError;
+use super::go_notation::{go_notation, list_notation};
 use super::strategic::{PATCH, merge_object, unknown_directive};
 use crate::machinery::schema::Shape;
 
@@ -20,7 +21,7 @@ pub(super) fn merge(
     merge_key: Option<&str>,
     shape: &Shape,
 ) -> Result<Vec<Value>, PatchError> {
-    let key = element_key(original.iter().chain(&patch), merge_key)?;
+    let key = element_key(&original, &patch, merge_key)?;
     let Directives {
         items,
         deleted,
@@ -39,9 +40,11 @@ pub(super) fn merge(
     let order = match order {
         None => patched,
         Some(order) => {
-            let order = identities(&order, key)?;
-            check_order(&patched, &order)?;
-            order
+            let identities = identities(&order, key)?;
+            if !has_order(&patched, &identities) {
+                return Err(other_order(&items, &order));
+            }
+            identities
         }
     };
     let previous = positions(original.iter().filter_map(|item| identity(item, key)));
@@ -51,29 +54,33 @@ pub(super) fn merge(
 
 /// Returns the merge key; `None` for lists of scalars. Objects need a merge key, and lists of lists are not
 /// supported.
-fn element_key<'k, 'v>(
-    items: impl Iterator<Item = &'v Value>,
+fn element_key<'k>(
+    original: &[Value],
+    patch: &[Value],
     merge_key: Option<&'k str>,
 ) -> Result<Option<&'k str>, PatchError> {
-    let (mut has_objects, mut has_scalars) = (false, false);
-    for item in items {
+    let (mut has_objects, mut has_lists, mut has_scalars) = (false, false, false);
+    for item in original.iter().chain(patch) {
         match item {
             Value::Object(_) => has_objects = true,
-            Value::Array(_) => {
-                return Err(PatchError::DoesNotApply(
-                    "lists of lists are not supported".into(),
-                ));
-            }
+            Value::Array(_) => has_lists = true,
             _ => has_scalars = true,
         }
     }
-    match (has_objects, has_scalars, merge_key) {
-        (true, true, _) => Err(PatchError::Directive(
-            "list element types are not identical".into(),
+    match (has_objects, has_lists || has_scalars, merge_key) {
+        (true, true, _) => Err(PatchError::Unhandled(format!(
+            "list element types are not identical: [{} {}]",
+            list_notation(original),
+            list_notation(patch)
+        ))),
+        (true, false, None) => Err(PatchError::Unhandled(
+            "expected a list whose items have a merge key".into(),
         )),
-        (true, false, None) => Err(no_merge_key("")),
         (true, false, Some(key)) => Ok(Some(key)),
-        (false, _, _) => Ok(None),
+        (false, ..) if has_lists => Err(PatchError::DoesNotApply(
+            "lists of lists are not supported".into(),
+        )),
+        (false, ..) => Ok(None),
     }
 }
 
@@ -95,13 +102,13 @@ fn extract_directives(patch: Vec<Value>, key: Option<&str>) -> Result<Directives
                 "delete" => deleted.push(required_identity(&item, key)?),
                 "replace" => replaces = true,
                 "merge" => {
-                    return Err(PatchError::Directive(
+                    return Err(PatchError::Unhandled(
                         "merging lists cannot yet be specified in the patch".into(),
                     ));
                 }
-                other => return Err(unknown_directive(other)),
+                _ => return Err(unknown_directive(&item)),
             },
-            Some(other) => return Err(unknown_directive(&other.to_string())),
+            Some(_) => return Err(unknown_directive(&item)),
         }
     }
     Ok(Directives {
@@ -190,15 +197,17 @@ fn arrange(
     result
 }
 
-/// Checks that the patch's items occur in the requested order.
-fn check_order(patched: &[Identity], order: &[Identity]) -> Result<(), PatchError> {
+/// Returns true if the patch's items occur in the requested order.
+fn has_order(patched: &[Identity], order: &[Identity]) -> bool {
     let mut rest = order.iter();
-    if patched.iter().all(|id| rest.any(|other| other == id)) {
-        return Ok(());
-    }
-    Err(PatchError::Directive(
-        "invalid patch format of setElementOrder list: expected the items of the patch in the same order"
-            .into(),
+    patched.iter().all(|id| rest.any(|other| other == id))
+}
+
+fn other_order(patch: &[Value], order: &[Value]) -> PatchError {
+    PatchError::Unhandled(format!(
+        "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
+        list_notation(patch),
+        list_notation(order)
     ))
 }
 
@@ -210,7 +219,10 @@ fn identity(item: &Value, key: Option<&str>) -> Option<Identity> {
 }
 
 fn required_identity(item: &Value, key: Option<&str>) -> Result<Identity, PatchError> {
-    identity(item, key).ok_or_else(|| no_merge_key(key.unwrap_or_default()))
+    identity(item, key).ok_or_else(|| {
+        let (item, key) = (go_notation(item), key.unwrap_or_default());
+        PatchError::Unhandled(format!("map: {item} does not contain declared merge key: {key}"))
+    })
 }
 
 fn identities(items: &[Value], key: Option<&str>) -> Result<Vec<Identity>, PatchError> {
@@ -224,8 +236,4 @@ fn positions(ids: impl Iterator<Item = Identity>) -> HashMap<Identity, usize> {
         positions.entry(id).or_insert(position);
     }
     positions
-}
-
-fn no_merge_key(key: &str) -> PatchError {
-    PatchError::DoesNotApply(format!("map does not contain declared merge key: {key}"))
 }

@@ -23,6 +23,7 @@
 //! # Ok::<(), api::patch::PatchError>(())
 //! ```
 
+mod go_notation;
 mod json;
 mod list;
 mod operation;
@@ -34,6 +35,7 @@ use thiserror::Error;
 
 use crate::kinds::kind::Kind;
 use crate::machinery::decode::{DecodeError, Format, decode_untyped};
+pub use go_notation::go_notation;
 
 /// Format of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,9 @@ pub enum PatchError {
     /// A directive is misused. A retry does not help. The response is 400 `BadRequest`.
     #[error("{0}")]
     Directive(String),
+    /// A directive is unknown, or an item of a list has no merge key. As upstream, the response is 500 without a reason.
+    #[error("{0}")]
+    Unhandled(String),
     /// The patch does not match the object, for example because a `test` operation failed. It may apply after the
     /// object has changed. The response is 422 `Invalid`.
     #[error("{0}")]
@@ -69,6 +74,7 @@ impl PatchError {
     pub fn status_code(&self) -> u16 {
         match self {
             Self::Syntax(_) | Self::Directive(_) => 400,
+            Self::Unhandled(_) => 500,
             Self::DoesNotApply(_) => 422,
             Self::TooLarge(_) => 413,
         }

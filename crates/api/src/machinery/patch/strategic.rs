@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use super::go_notation::{go_notation, string_notation};
 use super::{PatchError, list};
 use crate::kinds::kind::Kind;
 use crate::machinery::schema::{PatchStrategy, Shape, schema};
@@ -48,15 +49,16 @@ pub(super) fn merge_object(
     mut patch: Map<String, Value>,
     shape: &Shape,
 ) -> Result<Map<String, Value>, PatchError> {
-    match patch.shift_remove(PATCH) {
-        None => {}
-        Some(Value::String(directive)) => match directive.as_str() {
+    if let Some(directive) = patch.shift_remove(PATCH) {
+        match directive.as_str() {
             // The rest of the patch becomes the new value.
-            "replace" => original = Map::new(),
-            "delete" => return Ok(Map::new()),
-            other => return Err(unknown_directive(other)),
-        },
-        Some(other) => return Err(unknown_directive(&other.to_string())),
+            Some("replace") => original = Map::new(),
+            Some("delete") => return Ok(Map::new()),
+            _ => {
+                patch.insert(PATCH.to_owned(), directive);
+                return Err(unknown_directive(&Value::Object(patch)));
+            }
+        }
     }
     if let Some(keys) = patch.shift_remove(RETAIN_KEYS) {
         retain(&mut original, &patch, &keys)?;
@@ -251,7 +253,9 @@ fn take_prefixed(
     directives.into_iter().map(parse).collect()
 }
 
-/// Returns the error for an unknown value of `$patch`.
-pub(super) fn unknown_directive(directive: &str) -> PatchError {
-    PatchError::DoesNotApply(format!("unknown patch type found: {directive}"))
+/// Returns the error for an unknown value of `$patch` in an object of a patch.
+pub(super) fn unknown_directive(object: &Value) -> PatchError {
+    let directive = string_notation(object.get(PATCH).unwrap_or(&Value::Null));
+    let object = go_notation(object);
+    PatchError::Unhandled(format!("unknown patch type: {directive} in map: {object}"))
 }

@@ -88,8 +88,8 @@ impl FieldSelector {
             let (name, is_equal, value) = split_term(part).ok_or_else(|| {
                 SelectorError(format!("invalid selector: '{text}'; can't understand '{part}'"))
             })?;
-            // As upstream: a term without field and value selects everything.
-            if name.is_empty() && value.is_empty() && is_equal {
+            // As upstream: a term without field and value selects everything, also with `!=`.
+            if name.is_empty() && value.is_empty() {
                 continue;
             }
             let value = unescape(value)?;

@@ -179,7 +179,9 @@ fn matches_booleans_lists_and_event_sources() {
     ));
     let event = json!({"reportingComponent":"proxy","source":{}});
     assert!(matches("Event", "source=proxy", &event));
-    assert!(matches("Event", "=", &event), "everything");
+    for everything in ["=", "==", "!="] {
+        assert!(matches("Event", everything, &event), "{everything}");
+    }
     assert!(matches(
         "Event",
         "source=agent",

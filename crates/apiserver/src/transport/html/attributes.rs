@@ -104,9 +104,11 @@ fn rewritten_value(value: &str, links: &Links) -> String {
         return value.to_owned();
     }
     // The prefix is a path of the client's request: a quote in it must not end the value.
+    let Some(path) = rewritten.strip_prefix(links.prefix.as_str()) else {
+        return rewritten;
+    };
     let mut out = String::with_capacity(rewritten.len());
-    let added = rewritten.strip_suffix(trimmed).unwrap_or_default();
-    for character in added.chars() {
+    for character in links.prefix.chars() {
         match character {
             '"' => out.push_str("%22"),
             '\'' => out.push_str("%27"),
@@ -116,7 +118,7 @@ fn rewritten_value(value: &str, links: &Links) -> String {
             other => out.push(other),
         }
     }
-    out.push_str(rewritten.get(added.len()..).unwrap_or_default());
+    out.push_str(path);
     out
 }
 

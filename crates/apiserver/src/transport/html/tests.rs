@@ -69,6 +69,21 @@ fn rewrites_absolute_paths_of_links() {
 }
 
 #[test]
+fn quotes_in_the_prefix_do_not_end_a_value() {
+    let links = Links {
+        prefix: "/x'\"y/proxy".to_owned(),
+        ..links()
+    };
+    for link in ["/a", "http://192.0.2.1:80/a"] {
+        let mut page = Page::new(false, links.clone());
+        let tag = format!("<a href='{link}'>");
+        let mut out = page.push(tag.as_bytes()).unwrap().to_vec();
+        out.extend(page.finish().unwrap());
+        assert_eq!(String::from_utf8(out).unwrap(), "<a href='/x%27%22y/proxy/a'>");
+    }
+}
+
+#[test]
 fn leaves_other_text_unchanged() {
     for page in [
         "",

@@ -131,9 +131,16 @@ fn forwarded_ports(encoded_query: &str) -> Result<String, Failure> {
         .map(|(_, value)| value.replace("%2C", ",").replace("%2c", ","))
         .collect::<Vec<_>>();
     for value in values.iter().flat_map(|value| value.split(',')) {
-        let port: u16 = value.parse().map_err(|_| {
+        // As upstream.
+        let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+        let reason = if is_number {
+            "value out of range"
+        } else {
+            "invalid syntax"
+        };
+        let port = value.parse::<u16>().ok().filter(|_| is_number).ok_or_else(|| {
             Failure::bad_request(format!(
-                "invalid parameter ports: expected a number, found {value:?}"
+                "cannot convert to []int32: strconv.ParseUint: parsing {value:?}: {reason}"
             ))
         })?;
         parameters.push(format!("port={port}"));

@@ -1,7 +1,7 @@
 //! Implements `patch` with JSON patch, merge patch and strategic merge patch.
 
 use api::decode::{DecodeError, Decoded, conform};
-use api::patch::{PatchFormat, apply};
+use api::patch::{PatchError, PatchFormat, apply, go_notation};
 use api::tree::text;
 use http::StatusCode;
 
@@ -32,17 +32,7 @@ impl Resources {
                 .ok_or_else(|| Failure::not_found(target.kind, target.name()))?;
             let kind = target.sent_kind();
             let shown = kind.of_stored(scale::to_representation(stored.object.clone(), target));
-            let patched = apply(&shown, body, format, kind).map_err(|error| {
-                match StatusCode::from_u16(error.status_code()) {
-                    Ok(StatusCode::UNPROCESSABLE_ENTITY) => Failure::unprocessable(error.to_string()),
-                    Ok(StatusCode::PAYLOAD_TOO_LARGE) => Failure::new(
-                        StatusCode::PAYLOAD_TOO_LARGE,
-                        "RequestEntityTooLarge",
-                        error.to_string(),
-                    ),
-                    _ => Failure::bad_request(error.to_string()),
-                }
-            })?;
+            let patched = apply(&shown, body, format, kind).map_err(|error| refused(&error, kind.kind))?;
             // The audit log records the message at all levels, and must not contain the data of a Secret.
             let shown = || match kind.kind {
                 "Secret" => "<omitted>".to_owned(),
@@ -59,12 +49,12 @@ impl Resources {
                     .splice(0..0, patched.strict_errors.iter().cloned());
                 decoded
             });
-            let refused = |error: DecodeError| match error {
+            let invalid = |error: DecodeError| match error {
                 DecodeError::TooManyValues => Failure::of_decode(&error),
                 other => Failure::invalid_patch(&shown(), other.detail()),
             };
             let (mut object, warnings) =
-                apply_field_validation(decoded, kind, options.field_validation, refused)?;
+                apply_field_validation(decoded, kind, options.field_validation, invalid)?;
             let settled = ensure_name(&object, target)
                 .and_then(|()| ensure_namespace(&mut object, target))
                 .and_then(|()| scale::from_representation(object, &stored.object, target));
@@ -83,6 +73,21 @@ impl Resources {
             .await
         })
         .await
+    }
+}
+
+/// Returns the failure of a patch that does not apply. Messages about directives contain values of the patch. The audit log records
+/// them at all levels, and must not contain the data of a Secret.
+fn refused(error: &PatchError, kind_name: &str) -> Failure {
+    let code = StatusCode::from_u16(error.status_code()).unwrap_or(StatusCode::BAD_REQUEST);
+    match code {
+        StatusCode::INTERNAL_SERVER_ERROR if kind_name == "Secret" => {
+            Failure::new(code, "", "a directive of the patch does not apply")
+        }
+        StatusCode::INTERNAL_SERVER_ERROR => Failure::new(code, "", error.to_string()),
+        StatusCode::UNPROCESSABLE_ENTITY => Failure::unprocessable(error.to_string()),
+        StatusCode::PAYLOAD_TOO_LARGE => Failure::new(code, "RequestEntityTooLarge", error.to_string()),
+        _ => Failure::bad_request(error.to_string()),
     }
 }
 
@@ -113,27 +118,5 @@ fn shown_in_failure(patched: &Value, body: &[u8], format: PatchFormat) -> String
     match (format, serde_json::from_slice::<Value>(body)) {
         (PatchFormat::StrategicMerge, Ok(patch)) => go_notation(&patch),
         _ => patched.to_string(),
-    }
-}
-
-/// Formats a value as Go's `%+v` does. The parser limits the depth.
-fn go_notation(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(go_notation).collect();
-            format!("[{}]", items.join(" "))
-        }
-        Value::Object(fields) => {
-            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
-            fields.sort_by_key(|(name, _)| *name);
-            let fields: Vec<String> = fields
-                .into_iter()
-                .map(|(name, value)| format!("{name}:{}", go_notation(value)))
-                .collect();
-            format!("map[{}]", fields.join(" "))
-        }
-        other => other.to_string(),
     }
 }

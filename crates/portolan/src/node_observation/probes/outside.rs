@@ -20,7 +20,7 @@ const LOCAL: &str = "Local";
 const ADDRESS_TYPES: [&str; 2] = ["InternalIP", "ExternalIP"];
 
 /// Returns the probes of node ports, load balancer IPs and external IPs of the examined Services. Ports without a ready endpoint are
-/// left out, and load balancer IPs whose source ranges have none of the addresses of this host.
+/// left out, load balancer IPs whose source ranges have none of the addresses of this host, and these addresses themselves.
 pub fn jobs(cluster: &Cluster, own: &[IpAddr]) -> Vec<Job> {
     let mut jobs = Vec::new();
     for service in cluster.examined() {
@@ -65,12 +65,9 @@ fn targets(
         let mut endpoints = ready.iter();
         endpoints.any(|endpoint| endpoint.address.is_ipv4() == address.is_ipv4())
     };
-    let mut addresses: Vec<IpAddr> = service
-        .spec
-        .external_ips
-        .iter()
-        .filter_map(|text| text.parse().ok())
-        .collect();
+    let external = service.spec.external_ips.iter();
+    let mut addresses: Vec<IpAddr> = external.filter_map(|text| text.parse().ok()).collect();
+    addresses.retain(|address| may_be_probed(cluster, address));
     if may_be_admitted(service, own) {
         let ingress = service.status.load_balancer.ingress.iter();
         addresses.extend(ingress.filter_map(|entry| entry.ip.parse::<IpAddr>().ok()));
@@ -91,8 +88,16 @@ fn targets(
     }
     let targets = addresses.chain(of_nodes);
     targets
+        .filter(|(address, _)| !own.contains(address))
         .map(|(address, port)| SocketAddr::new(address, port))
         .collect()
+}
+
+/// Returns true if an external IP may get packets. The author of a Service chooses its external IPs, which can be addresses of
+/// others. Without a Service that the command names, only addresses of Nodes are probed.
+fn may_be_probed(cluster: &Cluster, external: &IpAddr) -> bool {
+    let mut of_nodes = cluster.nodes.iter().flat_map(addresses_of);
+    cluster.service.is_some() || of_nodes.any(|address| address == *external)
 }
 
 /// Returns the addresses of a Node.

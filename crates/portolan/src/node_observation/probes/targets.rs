@@ -1,7 +1,7 @@
 //! Selection of probes.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use api::object::{ObjectKey, Protocol, Service, ServicePort};
 use dns::wire::kind;
@@ -29,6 +29,14 @@ const DNS_PORT: u16 = 53;
 const DNS_SERVICE: (&str, &str) = ("kube-system", "kube-dns");
 /// Part of the names of annotations for the PROXY protocol.
 const PROXY_PROTOCOL: &str = "proxy-protocol";
+
+/// Servers of clouds with credentials of the host, at addresses that are not link-local: Alibaba Cloud, Azure, Oracle Cloud, and AWS (IPv6).
+const CLOUD_SERVERS: [IpAddr; 4] = [
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+];
 
 /// A probe to send. The outcome of `probe` is filled in.
 #[derive(Clone, Debug)]
@@ -87,8 +95,8 @@ pub enum Request {
 }
 
 impl Request {
-    /// Returns false for targets that objects must not name: at loopback and link-local addresses listen servers of the host and
-    /// of its cloud, which trust the node. Resolvers may have such addresses.
+    /// Returns false for targets that objects must not name: at loopback, link-local and some other addresses listen servers of the
+    /// host and of its cloud, which trust the node. Resolvers may have such addresses.
     pub(super) fn is_permitted(&self) -> bool {
         let target = match self {
             Self::Tcp(target) | Self::Tls(target) | Self::Udp(target) | Self::Http { target, .. } => {
@@ -102,7 +110,8 @@ impl Request {
             IpAddr::V6(address) => address.is_unicast_link_local(),
         };
         let target = target.to_canonical();
-        !(is_link_local || target.is_loopback() || target.is_unspecified() || target.is_multicast())
+        let is_of_cloud = is_link_local || CLOUD_SERVERS.contains(&target);
+        !(is_of_cloud || target.is_loopback() || target.is_unspecified() || target.is_multicast())
     }
 }
 

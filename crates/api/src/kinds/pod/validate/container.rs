@@ -10,7 +10,7 @@ use crate::machinery::metadata::push_faults;
 use crate::machinery::names;
 use crate::machinery::tree::{child, is_set, items, number, text};
 
-/// Validates a container. `seen` holds the names of earlier containers.
+/// Validates a container, in upstream's order. `seen` holds the names of earlier containers.
 pub(super) fn validate<'a>(
     errors: &mut FieldErrors,
     container: &'a Value,
@@ -24,17 +24,16 @@ pub(super) fn validate<'a>(
         errors.push(FieldError::required(&name_path, ""));
     } else {
         push_faults(errors, &name_path, name, names::dns_label(name));
-        if !seen.insert(name) {
-            errors.push(FieldError::duplicate(&name_path, name));
-        }
     }
     let image = text(container, "image");
     if image.is_empty() {
         errors.push(FieldError::required(&path.child("image"), ""));
-    } else if image != image.trim() {
-        let fault = "must not have leading or trailing whitespace";
-        errors.push(FieldError::invalid(&path.child("image"), image, fault));
     }
+    let policies = ["File", "FallbackToLogsOnError"];
+    validate_choice(errors, container, "terminationMessagePolicy", &policies, path);
+    validate_ports(errors, container, &path.child("ports"));
+    validate_variables(errors, container, &path.child("env"));
+    validate_mounts(errors, container, volumes, &path.child("volumeMounts"));
     validate_choice(
         errors,
         container,
@@ -42,11 +41,9 @@ pub(super) fn validate<'a>(
         &["Always", "IfNotPresent", "Never"],
         path,
     );
-    let policies = ["FallbackToLogsOnError", "File"];
-    validate_choice(errors, container, "terminationMessagePolicy", &policies, path);
-    validate_ports(errors, container, &path.child("ports"));
-    validate_variables(errors, container, &path.child("env"));
-    validate_mounts(errors, container, volumes, &path.child("volumeMounts"));
+    if !name.is_empty() && !seen.insert(name) {
+        errors.push(FieldError::duplicate(&name_path, name));
+    }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if is_set(container, probe) {
             validate_probe(
@@ -56,6 +53,10 @@ pub(super) fn validate<'a>(
                 &path.child(probe),
             );
         }
+    }
+    if image != image.trim() {
+        let fault = "must not have leading or trailing whitespace";
+        errors.push(FieldError::invalid(&path.child("image"), image, fault));
     }
 }
 
@@ -115,7 +116,8 @@ fn validate_mounts(errors: &mut FieldErrors, container: &Value, volumes: &HashSe
         let (name, target) = (text(mount, "name"), text(mount, "mountPath"));
         if name.is_empty() {
             errors.push(FieldError::required(&path.child("name"), ""));
-        } else if !volumes.contains(name) {
+        }
+        if !volumes.contains(name) {
             errors.push(FieldError::not_found(&path.child("name"), name));
         }
         if target.is_empty() {
@@ -150,8 +152,8 @@ fn validate_probe(errors: &mut FieldErrors, probe: &Value, must_succeed_once: bo
         "initialDelaySeconds",
         "timeoutSeconds",
         "periodSeconds",
-        "successThreshold",
         "failureThreshold",
+        "successThreshold",
     ];
     for field in NUMBERS {
         let value = number(probe, field);

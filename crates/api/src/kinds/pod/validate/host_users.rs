@@ -10,10 +10,15 @@ use crate::machinery::tree::{child, flag_if_set, items, text};
 /// has an unmasked `/proc`.
 pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     if flag_if_set(spec, "hostUsers") == Some(false) {
-        for field in ["hostNetwork", "hostPID", "hostIPC"] {
+        // As upstream, which shows two fields in another case.
+        for (field, shown) in [
+            ("hostNetwork", "hostNetwork"),
+            ("hostPID", "HostPID"),
+            ("hostIPC", "HostIPC"),
+        ] {
             if flag_if_set(spec, field) == Some(true) {
                 let detail = "when `hostUsers` is false";
-                errors.push(FieldError::forbidden(&path.child(field), detail));
+                errors.push(FieldError::forbidden(&path.child(shown), detail));
             }
         }
         return;

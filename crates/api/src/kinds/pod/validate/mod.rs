@@ -36,7 +36,8 @@ pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path)
         errors.push(FieldError::required(&path.child("containers"), ""));
     }
     let mut seen = HashSet::new();
-    for list in CONTAINER_LISTS {
+    // As upstream: init containers come last.
+    for list in CONTAINER_LISTS.into_iter().rev() {
         for (index, container) in items(spec, list).iter().enumerate() {
             let path = path.child(list).index(index);
             container::validate(errors, container, &volumes, &mut seen, &path);
@@ -49,14 +50,17 @@ pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path)
         &mut seen,
         &path.child(EPHEMERAL_CONTAINERS),
     );
-    validate_choices(errors, spec, path);
-    host_users::validate(errors, spec, path);
-    ids::validate(errors, spec, path);
     stop_signal::validate(errors, spec, path);
+    validate_host_ports(errors, spec, path);
+    validate_choices(errors, spec, path);
+    metadata::validate_labels(errors, &path.child("nodeSelector"), entries(spec, "nodeSelector"));
+    ids::validate(errors, spec, path);
     sysctls::validate(errors, spec, path);
+    validate_dns_config(errors, spec, &path.child("dnsConfig"));
+    validate_readiness_gates(errors, spec, &path.child("readinessGates"));
+    host_users::validate(errors, spec, path);
     validate_hostname_override(errors, spec, path);
     validate_names(errors, spec, path);
-    validate_dns_config(errors, spec, &path.child("dnsConfig"));
     validate_host_aliases(errors, spec, &path.child("hostAliases"));
 }
 
@@ -93,71 +97,64 @@ fn validate_volumes<'a>(errors: &mut FieldErrors, spec: &'a Value, path: &Path) 
 }
 
 fn validate_choices(errors: &mut FieldErrors, spec: &Value, path: &Path) {
-    validate_choice(
-        errors,
-        spec,
-        "restartPolicy",
-        &["Always", "Never", "OnFailure"],
-        path,
-    );
-    let policies = ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"];
+    let policies = ["Always", "OnFailure", "Never"];
+    validate_choice(errors, spec, "restartPolicy", &policies, path);
+    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     validate_choice(errors, spec, "dnsPolicy", &policies, path);
-    const DEADLINE: &str = "activeDeadlineSeconds";
-    if is_set(spec, DEADLINE) && number(spec, DEADLINE) < 1 {
-        let fault = "must be between 1 and 2147483647, inclusive";
-        errors.push(FieldError::invalid(
-            &path.child(DEADLINE),
-            number(spec, DEADLINE),
-            fault,
-        ));
-    }
-    const GRACE: &str = "terminationGracePeriodSeconds";
-    if is_set(spec, GRACE) && number(spec, GRACE) < 0 {
-        let fault = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid(
-            &path.child(GRACE),
-            number(spec, GRACE),
-            fault,
-        ));
-    }
-    let uses_host_network = flag_if_set(spec, "hostNetwork") == Some(true);
-    if !uses_host_network {
+}
+
+/// Validates the ports of containers that share the network of their node.
+fn validate_host_ports(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    if flag_if_set(spec, "hostNetwork") != Some(true) {
         return;
     }
     for (index, container) in items(spec, "containers").iter().enumerate() {
+        let path = path.child("containers").index(index).child("ports");
         for (at, port) in items(container, "ports").iter().enumerate() {
-            if number(port, "hostPort") != number(port, "containerPort") {
-                let path = path
-                    .child("containers")
-                    .index(index)
-                    .child("ports")
-                    .index(at)
-                    .child("containerPort");
-                let fault = "must match `hostPort` when `hostNetwork` is true";
-                errors.push(FieldError::invalid(&path, number(port, "containerPort"), fault));
+            let host_port = number(port, "hostPort");
+            if host_port != number(port, "containerPort") {
+                let fault = "must match `containerPort` when `hostNetwork` is true";
+                errors.push(FieldError::invalid(
+                    &path.index(at).child("hostPort"),
+                    host_port,
+                    fault,
+                ));
             }
         }
     }
 }
 
 fn validate_names(errors: &mut FieldErrors, spec: &Value, path: &Path) {
-    type Form = fn(&str) -> Vec<String>;
-    let forms: [(&str, Form); 4] = [
-        ("hostname", names::dns_label),
-        ("subdomain", names::dns_label),
-        ("nodeName", names::dns_subdomain),
-        ("serviceAccountName", names::dns_subdomain),
-    ];
-    for (field, form) in forms {
-        let value = text(spec, field);
-        if !value.is_empty() {
-            push_faults(errors, &path.child(field), value, form(value));
-        }
+    const DEADLINE: &str = "activeDeadlineSeconds";
+    validate_name(errors, spec, "serviceAccountName", names::dns_subdomain, path);
+    validate_name(errors, spec, "nodeName", names::dns_subdomain, path);
+    if is_set(spec, DEADLINE) && number(spec, DEADLINE) < 1 {
+        let fault = "must be between 1 and 2147483647, inclusive";
+        let seconds = number(spec, DEADLINE);
+        errors.push(FieldError::invalid(&path.child(DEADLINE), seconds, fault));
     }
-    metadata::validate_labels(errors, &path.child("nodeSelector"), entries(spec, "nodeSelector"));
+    validate_name(errors, spec, "hostname", names::dns_label, path);
+    validate_name(errors, spec, "subdomain", names::dns_label, path);
+}
+
+/// Validates a name that may be absent.
+fn validate_name(
+    errors: &mut FieldErrors,
+    spec: &Value,
+    field: &str,
+    form: fn(&str) -> Vec<String>,
+    path: &Path,
+) {
+    let value = text(spec, field);
+    if !value.is_empty() {
+        push_faults(errors, &path.child(field), value, form(value));
+    }
+}
+
+fn validate_readiness_gates(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     for (index, gate) in items(spec, "readinessGates").iter().enumerate() {
         let condition = text(gate, "conditionType");
-        let path = path.child("readinessGates").index(index).child("conditionType");
+        let path = path.index(index).child("conditionType");
         push_faults(errors, &path, condition, names::qualified_name(condition));
     }
 }
@@ -171,17 +168,16 @@ fn validate_hostname_override(errors: &mut FieldErrors, spec: &Value, path: &Pat
         return;
     }
     let (value, path) = (text(spec, FIELD), path.child(FIELD));
-    if value.len() > BYTES_MAX {
-        errors.push(FieldError::too_long(&path, BYTES_MAX));
-    } else {
-        push_faults(errors, &path, value, names::dns_subdomain(value));
-    }
-    for other in ["hostNetwork", "setHostnameAsFQDN"] {
+    for other in ["setHostnameAsFQDN", "hostNetwork"] {
         if flag_if_set(spec, other) == Some(true) {
-            let detail = format!("may not be set when `{other}` is true");
+            let detail = format!("may not be specified when {other} is true");
             errors.push(FieldError::forbidden(&path, detail));
         }
     }
+    if value.len() > BYTES_MAX {
+        errors.push(FieldError::too_long(&path, BYTES_MAX));
+    }
+    push_faults(errors, &path, value, names::dns_subdomain(value));
 }
 
 fn validate_dns_config(errors: &mut FieldErrors, spec: &Value, path: &Path) {
@@ -189,7 +185,11 @@ fn validate_dns_config(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     const SEARCHES_MAX: usize = 32;
     let config = child(spec, "dnsConfig");
     let nameservers = texts(config, "nameservers");
-    if text(spec, "dnsPolicy") == "None" && nameservers.is_empty() {
+    let needs_nameserver = text(spec, "dnsPolicy") == "None";
+    if needs_nameserver && !is_set(spec, "dnsConfig") {
+        let detail = "must provide `dnsConfig` when `dnsPolicy` is None";
+        errors.push(FieldError::required(path, detail));
+    } else if needs_nameserver && nameservers.is_empty() {
         let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
         errors.push(FieldError::required(&path.child("nameservers"), detail));
     }

@@ -1,4 +1,5 @@
-//! Validation of `lifecycle.stopSignal` (upstream's `validateStopSignal`).
+//! Validation of `lifecycle.stopSignal` (upstream's `validateStopSignal`). Upstream's default drops the field, and its feature gate
+//! requires `spec.os.name`. Here the field has an effect, and Pods without an operating system are those of Linux.
 
 use serde_json::Value;
 
@@ -60,17 +61,14 @@ pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
                 .index(index)
                 .child("lifecycle")
                 .child("stopSignal");
-            let is_supported = match system {
-                "" => {
-                    let detail = "may not be set for containers with empty `spec.os.name`";
-                    errors.push(FieldError::forbidden(&path, detail));
-                    continue;
-                }
-                "windows" => WINDOWS.contains(&signal),
-                _ => LINUX.contains(&signal) || is_real_time(signal),
+            let is_windows = system == "windows";
+            let is_supported = if is_windows {
+                WINDOWS.contains(&signal)
+            } else {
+                LINUX.contains(&signal) || is_real_time(signal)
             };
             if !is_supported {
-                let supported: &[&str] = if system == "windows" { &WINDOWS } else { &LINUX };
+                let supported: &[&str] = if is_windows { &WINDOWS } else { &LINUX };
                 errors.push(FieldError::not_supported(&path, signal, supported));
             }
         }

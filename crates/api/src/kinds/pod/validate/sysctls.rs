@@ -10,7 +10,7 @@ use crate::machinery::tree::{child, flag_if_set, items, text};
 /// Bytes of a name.
 const NAME_BYTES_MAX: usize = 253;
 /// Form of a name, in messages.
-const FORM: &str = "([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
+const FORM: &str = "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 /// Prefixes of sysctls in the IPC namespace.
 const IPC_PREFIXES: [&str; 4] = ["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."];
 
@@ -31,11 +31,11 @@ pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
         } else if !seen.insert(name) {
             errors.push(FieldError::duplicate(&path, name));
         }
-        let name = name.replace('/', ".");
+        let dotted = name.replace('/', ".");
         let shares = |field: &str| flag_if_set(spec, field) == Some(true);
-        let shared = if name.starts_with("net.") && shares("hostNetwork") {
+        let shared = if dotted.starts_with("net.") && shares("hostNetwork") {
             "hostNetwork"
-        } else if IPC_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && shares("hostIPC") {
+        } else if IPC_PREFIXES.iter().any(|prefix| dotted.starts_with(prefix)) && shares("hostIPC") {
             "hostIPC"
         } else {
             continue;

@@ -278,9 +278,38 @@ fn applies_the_requested_order_of_elements() {
     assert_eq!(
         strategic(&pod(&["a"]), &patch)
             .expect_err("incomplete order")
-            .status_code(),
-        400
+            .to_string(),
+        "The order in patch list:\n[map[name:b]]\n doesn't match $setElementOrder list:\n[map[name:a]]\n"
     );
+}
+
+#[test]
+fn messages_about_directives_are_those_of_upstream() {
+    for (spec, message) in [
+        (
+            json!({"$patch": "merge", "nodeName": "n"}),
+            "unknown patch type: merge in map: map[$patch:merge nodeName:n]",
+        ),
+        (
+            json!({"$patch": 1}),
+            "unknown patch type: %!s(int64=1) in map: map[$patch:1]",
+        ),
+        (
+            json!({"containers": [{"name": "a", "$patch": null}]}),
+            "unknown patch type: %!s(<nil>) in map: map[$patch:<nil> name:a]",
+        ),
+        (
+            json!({"containers": [{"image": "x"}]}),
+            "map: map[image:x] does not contain declared merge key: name",
+        ),
+        (
+            json!({"containers": ["x"]}),
+            "list element types are not identical: [[map[image:old name:a]] [x]]",
+        ),
+    ] {
+        let error = strategic(&pod(&["a"]), &json!({"spec": spec})).expect_err("a wrong directive");
+        assert_eq!(error.to_string(), message);
+    }
 }
 
 #[test]
@@ -298,11 +327,15 @@ fn items_with_the_same_key_stand_together_after_a_patch() {
         ),
         (
             json!([{"port": 99, "name": "n"}]),
-            vec!["dns", "dns-tcp", "metrics", "last", "n"],
+            vec!["n", "dns", "dns-tcp", "metrics", "last"],
         ),
         (
             json!([{"port": 9153, "name": "m"}]),
             vec!["dns", "dns-tcp", "m", "last"],
+        ),
+        (
+            json!([{"port": 53, "name": "q"}]),
+            vec!["q", "dns-tcp", "metrics", "last"],
         ),
         (
             json!([{"port": 9153, "$patch": "delete"}]),
@@ -319,15 +352,15 @@ fn items_with_the_same_key_stand_together_after_a_patch() {
 #[test]
 fn rejects_invalid_strategic_patches() {
     let codes = [
-        (json!({"spec": {"$patch": "explode"}}), 422),
-        (json!({"spec": {"$patch": 1}}), 422),
-        (json!({"spec": {"$patch": "merge", "nodeName": "n"}}), 422),
-        (json!({"spec": {"containers": [{"image": "x"}]}}), 422),
-        (json!({"spec": {"containers": [["x"]]}}), 422),
-        (json!({"spec": {"containers": ["x"]}}), 400),
+        (json!({"spec": {"$patch": "explode"}}), 500),
+        (json!({"spec": {"$patch": 1}}), 500),
+        (json!({"spec": {"$patch": "merge", "nodeName": "n"}}), 500),
+        (json!({"spec": {"containers": [{"image": "x"}]}}), 500),
+        (json!({"spec": {"containers": [["x"]]}}), 500),
+        (json!({"spec": {"containers": ["x"]}}), 500),
         (
             json!({"spec": {"containers": [{"name": "a", "$patch": "merge"}]}}),
-            400,
+            500,
         ),
         (json!({"spec": {"$setElementOrder/containers": {}}}), 400),
         (json!({"spec": {"$retainKeys": 1}}), 400),

@@ -30,8 +30,15 @@ fn ports_reach_the_agent() {
     let ports = |query| forwarded_ports(query).map_err(|failure| failure.message().to_owned());
     assert_eq!(ports(""), Ok(String::new()));
     assert_eq!(ports("ports=80&x=1&ports=81"), Ok("?port=80&port=81".to_owned()));
-    let message = "invalid parameter ports: expected a number, found \"x%26\"";
-    assert_eq!(ports("ports=x%26"), Err(message.to_owned()));
+    assert_eq!(ports("ports=80%2C81"), Ok("?port=80&port=81".to_owned()));
+    for (value, reason) in [
+        ("x", "invalid syntax"),
+        ("+80", "invalid syntax"),
+        ("65536", "value out of range"),
+    ] {
+        let message = format!("cannot convert to []int32: strconv.ParseUint: parsing {value:?}: {reason}");
+        assert_eq!(ports(&format!("ports={value}")), Err(message));
+    }
 }
 
 #[test]

@@ -1,3 +1,4 @@
+use api::object::ObjectKey;
 use explain::{Builder, World};
 use serde_json::json;
 
@@ -32,8 +33,13 @@ fn builder(changes: &serde_json::Value) -> Builder {
     builder
 }
 
+/// Targets of a command that names the Service.
 fn targets_with(changes: &serde_json::Value) -> Vec<String> {
-    let cluster = Cluster::read(&builder(changes), None);
+    targets_of(changes, Some(&ObjectKey::new("shop", "web")))
+}
+
+fn targets_of(changes: &serde_json::Value, named: Option<&ObjectKey>) -> Vec<String> {
+    let cluster = Cluster::read(&builder(changes), named);
     let jobs = jobs(&cluster, &OWN);
     assert!(jobs.iter().all(|job| job.probe.from == ProbeSource::Outside));
     jobs.into_iter().map(|job| job.probe.target).collect()
@@ -48,6 +54,25 @@ fn addresses_for_clients_outside_of_the_cluster_are_selected() {
         "192.0.2.2:30080",
     ];
     assert_eq!(targets_with(&json!({})), expected);
+}
+
+#[test]
+fn external_ips_of_unnamed_services_are_addresses_of_nodes() {
+    let addresses = json!({"externalIPs": ["192.0.2.80", "192.0.2.2"]});
+    let expected = [
+        "192.0.2.2:80",
+        "203.0.113.10:80",
+        "192.0.2.1:30080",
+        "192.0.2.2:30080",
+    ];
+    assert_eq!(targets_of(&addresses, None), expected);
+}
+
+#[test]
+fn own_addresses_and_servers_of_clouds_get_no_probes() {
+    let addresses = json!({"externalIPs": ["198.51.100.7", "169.254.169.254", "100.100.100.200", "::ffff:168.63.129.16"]});
+    let targets = targets_with(&addresses);
+    assert_eq!(targets.first().map(String::as_str), Some("203.0.113.10:80"));
 }
 
 #[test]
