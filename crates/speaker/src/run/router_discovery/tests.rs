@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{
-    ADVERTISEMENT_BYTES, REPLACEMENT_DELAY, Router, Routers, advertisement, advertiser, filter_of, heard,
+    ADVERTISEMENT_BYTES, REPLACEMENT_DELAY, Router, Routers, advertisement, advertiser, filter_of, record,
 };
 
 fn source(address: &str) -> SocketAddr {

@@ -27,7 +27,7 @@ fn commands_reach_the_agent_with_escapes() {
 
 #[test]
 fn ports_reach_the_agent() {
-    let ports = |query| forwarded_ports(query).map_err(|failure| failure.message().to_owned());
+    let ports = |query: &str| forwarded_ports(query).map_err(|failure| failure.message().to_owned());
     assert_eq!(ports(""), Ok(String::new()));
     assert_eq!(ports("ports=80&x=1&ports=81"), Ok("?port=80&port=81".to_owned()));
     assert_eq!(ports("ports=80%2C81"), Ok("?port=80&port=81".to_owned()));
