@@ -152,6 +152,24 @@ async fn lists_of_any_version_are_whole() {
 }
 
 #[tokio::test]
+async fn versions_that_are_no_numbers_have_the_failures_of_upstream() {
+    let api = with_object().await;
+    let fault = "strconv.ParseUint: parsing \"x\": invalid syntax";
+    let in_query = format!("resourceVersion: Invalid value: \"x\": {fault}");
+    let query = "?resourceVersion=x";
+    let read = api.get(&(config_maps("a") + query)).await.expect(500);
+    assert_eq!((&read["message"], read.get("reason")), (&json!(in_query), None));
+    let listed = api.get(&(config_maps("") + query)).await.expect(400);
+    assert_eq!(listed["message"], format!("invalid resource version: {in_query}"));
+    let mut object = config_map("a", json!({}));
+    object["metadata"]["resourceVersion"] = json!("x");
+    let headers = [("content-type", "application/json")];
+    let path = config_maps("a");
+    let updated = api.send(Method::PUT, &path, &headers, object.to_string()).await;
+    assert_eq!(updated.expect(500)["message"], fault);
+}
+
+#[tokio::test]
 async fn queries_of_deletes_have_preconditions() {
     let api = with_object().await;
     let delete = async |path: String| api.send(Method::DELETE, &path, &[], "").await;

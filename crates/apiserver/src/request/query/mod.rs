@@ -4,6 +4,7 @@ mod options;
 
 pub(crate) use options::{
     DeleteOptions, FieldValidation, ListOptions, Propagation, VersionMatch, WriteOptions, parse_version,
+    version_of_query,
 };
 
 use std::borrow::Cow;

@@ -3,8 +3,8 @@
 use api::decode::{self, Format};
 use api::field::{FieldError, FieldErrors, Path};
 use api::tree::{child, items, text_if_set};
-use http::HeaderMap;
 use http::header::USER_AGENT;
+use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 use store::Revision;
 
@@ -326,7 +326,7 @@ impl ListOptions {
         };
         refuse("ListOptions", &errors)?;
         if !version.is_empty() {
-            options.version = Some(parse_version(version)?);
+            options.version = Some(version_of_query(version, !options.watch)?);
         }
         Ok(options)
     }
@@ -385,12 +385,32 @@ impl ListOptions {
 /// Parses a resourceVersion.
 ///
 /// # Errors
-/// 400 if it is not a number.
-pub(crate) fn parse_version(text: &str) -> Result<Revision, Failure> {
-    text.parse().map(Revision).map_err(|_| {
-        Failure::bad_request(format!(
-            "Invalid value: {text:?}: the resource version must be a number"
-        ))
+/// Upstream's text about one that is no number.
+pub(crate) fn parse_version(text: &str) -> Result<Revision, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let reason = if is_number {
+        "value out of range"
+    } else {
+        "invalid syntax"
+    };
+    let version = text.parse::<u64>().ok().filter(|_| is_number);
+    version
+        .map(Revision)
+        .ok_or_else(|| format!("strconv.ParseUint: parsing {text:?}: {reason}"))
+}
+
+/// Parses the resourceVersion of a query. As upstream, the failure of a list is 400, and that of another read is 500 without a reason.
+///
+/// # Errors
+/// One of these if it is not a number.
+pub(crate) fn version_of_query(text: &str, is_list: bool) -> Result<Revision, Failure> {
+    parse_version(text).map_err(|fault| {
+        let message = format!("resourceVersion: Invalid value: {text:?}: {fault}");
+        if is_list {
+            Failure::bad_request(format!("invalid resource version: {message}"))
+        } else {
+            Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+        }
     })
 }
 

@@ -49,6 +49,9 @@ fn reads_list_options() {
 #[test]
 fn rejects_contradictory_list_options() {
     assert_eq!(list("resourceVersion=abc"), Err(400));
+    assert_eq!(list("resourceVersion=%2B1"), Err(400));
+    assert_eq!(list("resourceVersion=99999999999999999999"), Err(400));
+    assert_eq!(list("watch=1&resourceVersion=abc"), Err(500));
     assert_eq!(list("limit=many"), Err(400));
     assert_eq!(list("resourceVersionMatch=Exact"), Err(422));
     assert_eq!(list("resourceVersion=0&resourceVersionMatch=Exact"), Err(422));

@@ -5,7 +5,7 @@ use store::Revision;
 
 use super::{Resources, check_readable};
 use crate::failure::Failure;
-use crate::request::query::{Query, parse_version};
+use crate::request::query::{Query, version_of_query};
 use crate::request::route::Target;
 
 impl Resources {
@@ -13,7 +13,7 @@ impl Resources {
     pub(crate) async fn get(&self, target: &Target, query: &Query) -> Result<Bytes, Failure> {
         let oldest = match query.text("resourceVersion") {
             "" => None,
-            text => Some(parse_version(text)?),
+            text => Some(version_of_query(text, false)?),
         };
         self.wait_for(oldest).await?;
         let entry = self.store.index().get(&target.key());

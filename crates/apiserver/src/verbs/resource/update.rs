@@ -5,6 +5,7 @@ use api::decode::Format;
 use api::kind::{EPHEMERAL_CONTAINERS, SCALE};
 use api::metadata::drop_duplicate_owners;
 use api::tree::{child, clear, is_set, items, number, object_mut, omit_zero, set_or_clear, text};
+use http::StatusCode;
 use serde_json::Value;
 use store::{Expectation, Transaction, Write};
 
@@ -200,7 +201,11 @@ fn check_version(target: &Target, stored: &Stored, new: &Value) -> Result<(), Fa
                 &vec![error],
             ));
         }
-    } else if parse_version(version)? != stored.entry.modified {
+        return Ok(());
+    }
+    // As upstream.
+    let invalid = |fault: String| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", fault);
+    if parse_version(version).map_err(invalid)? != stored.entry.modified {
         return Err(Failure::modified(kind, name));
     }
     Ok(())
