@@ -75,6 +75,7 @@ impl Handler {
             request.extensions_mut().insert(audit_context.clone());
         }
         let uri = request.uri().clone();
+        let is_head = *request.method() == Method::HEAD;
         let accept = Accept::of(request.headers());
         let status_encoding = accept.status_encoding();
         let accepts_compression = compression::is_accepted(request.headers());
@@ -99,8 +100,13 @@ impl Handler {
             Some(audit_context) => audit_context.record_response(response),
             None => response,
         };
-        if is_success && accepts_compression {
+        let response = if is_success && accepts_compression {
             compressed(response)
+        } else {
+            response
+        };
+        if is_head {
+            response::without_body(response)
         } else {
             response
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use api::object::{IpAddress, Resource, ServiceCidr};
 use client::{Client, ClientError, MERGE_PATCH, STRATEGIC_PATCH};
+use futures_util::future::try_join;
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -69,11 +70,16 @@ pub(super) async fn execute(
 /// caches may lack a new address.
 async fn is_needed(client: &Client, cidr: &ServiceCidr) -> Result<bool, ClientError> {
     let managed = format!("{MANAGED_BY_LABEL}={MANAGED_BY}");
-    let addresses = list_all::<IpAddress>(client, &managed).await?.items;
+    // Concurrent requests halve the time in which an address can be added before the write.
+    let (addresses, all) = try_join(
+        list_all::<IpAddress>(client, &managed),
+        list_all::<ServiceCidr>(client, ""),
+    )
+    .await?;
+    let (addresses, all) = (addresses.items, all.items);
     let addresses = addresses
         .iter()
         .filter_map(|address| address.metadata.name.parse().ok());
-    let all = list_all::<ServiceCidr>(client, "").await?.items;
     let inputs = Inputs {
         cidr,
         all: &all.iter().collect::<Vec<_>>(),

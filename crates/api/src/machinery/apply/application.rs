@@ -31,12 +31,16 @@ impl Application<'_> {
         };
         let previous = remove(&mut managers, &own);
         let merged = merge::merge(Some(self.live), self.configuration, self.layout);
+        // A merge removes only those fields whose applied value is `null`.
+        let nulls = Comparison::of(self.live, &merged, self.layout)
+            .removed
+            .intersection(&own.fields);
         let object = match &previous {
             Some(previous) => self.prune(&merged, &previous.fields, &own.fields, &managers),
             None => merged,
         };
         let comparison = Comparison::of(self.live, &object, self.layout);
-        let conflicts = release_fields(&mut managers, Some(&own), &comparison, force);
+        let conflicts = release_fields(&mut managers, Some((&own, &nulls)), &comparison, force);
         if !conflicts.is_empty() {
             return Err(conflicts);
         }
@@ -69,18 +73,20 @@ impl Application<'_> {
 }
 
 /// Removes changed fields from the other managers. Without `force`, fields that a manager owns and the change sets
-/// become conflicts, which are returned. The change sets a field to `null`, too, if `own` names it.
+/// become conflicts, which are returned. `own` is the manager that applies, with the fields that it sets to `null`.
 pub(super) fn release_fields(
     managers: &mut Vec<Manager>,
-    own: Option<&Manager>,
+    own: Option<(&Manager, &FieldSet)>,
     comparison: &Comparison,
     force: bool,
 ) -> Vec<Conflict> {
-    let nulls = own.map(|own| comparison.removed.intersection(&own.fields));
-    let written = comparison.written().union(&nulls.unwrap_or_default());
+    let written = match own {
+        Some((_, nulls)) => comparison.written().union(nulls),
+        None => comparison.written(),
+    };
     let mut conflicts = Vec::new();
     for manager in managers.iter_mut() {
-        debug_assert!(own.is_none_or(|own| !own.is_same(manager)));
+        debug_assert!(own.is_none_or(|(own, _)| !own.is_same(manager)));
         let lost = manager.fields.intersection(&written);
         if !lost.is_empty() && !force {
             conflicts.extend(Conflict::all_of(manager, &lost));

@@ -40,6 +40,11 @@ pub(crate) fn object(code: StatusCode, bytes: Bytes, encoding: Encoding) -> ApiR
     new(code, content_type, Body::Whole(Some(bytes)))
 }
 
+/// Response to HEAD: the headers of `response`. HTTP/2 forbids a body (RFC 9110 section 9.3.2).
+pub(crate) fn without_body(response: ApiResponse) -> ApiResponse {
+    response.map(|_| Body::Whole(None))
+}
+
 /// JSON response.
 pub(crate) fn tree(code: StatusCode, tree: &Value) -> ApiResponse {
     object(code, Bytes::from(tree.to_string()), Encoding::Json)
