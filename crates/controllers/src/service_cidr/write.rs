@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use api::object::{IpAddress, Resource, ServiceCidr};
 use client::{Client, ClientError, MERGE_PATCH, STRATEGIC_PATCH};
-use futures_util::future::try_join;
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -71,11 +70,10 @@ pub(super) async fn execute(
 async fn is_needed(client: &Client, cidr: &ServiceCidr) -> Result<bool, ClientError> {
     let managed = format!("{MANAGED_BY_LABEL}={MANAGED_BY}");
     // Concurrent requests halve the time in which an address can be added before the write.
-    let (addresses, all) = try_join(
+    let (addresses, all) = tokio::try_join!(
         list_all::<IpAddress>(client, &managed),
         list_all::<ServiceCidr>(client, ""),
-    )
-    .await?;
+    )?;
     let (addresses, all) = (addresses.items, all.items);
     let addresses = addresses
         .iter()
