@@ -4,6 +4,7 @@
 mod cluster;
 
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// First three octets of the cluster's network.
 const NETWORK: &str = "198.18.22";
@@ -29,6 +30,7 @@ const RUN: &str = r#"
             kubectl get services,pods,events -A -o wide || true
             tail -n 20 "$CLUSTER_DIR"/log/portolan-*
         fi
+        [ ! -S "$CLUSTER_DIR/bird.ctl" ] || birdc -s "$CLUSTER_DIR/bird.ctl" down >"$CLUSTER_DIR/log/birdc" || true
         "$script" down
         exit $status
     }
@@ -116,6 +118,7 @@ DEFINITION
         kubectl wait --for=condition=Established --timeout=60s crd/$2.metallb.io
     }
     define IPAddressPool ipaddresspools v1beta1
+    define L2Advertisement l2advertisements v1beta1
     define BGPPeer bgppeers v1beta2
     define BGPAdvertisement bgpadvertisements v1beta1
     define Community communities v1beta1
@@ -136,8 +139,7 @@ template bgp node {
 protocol bgp node1 from node { neighbor $NETWORK.11 as 64500; }
 protocol bgp node2 from node { neighbor $NETWORK.12 as 64500; }
 ROUTER
-    client bird -f -c "$CLUSTER_DIR/bird.conf" -s "$CLUSTER_DIR/bird.ctl" &
-    echo $! >"$CLUSTER_DIR/pid/bird"
+    client bird -f -c "$CLUSTER_DIR/bird.conf" -s "$CLUSTER_DIR/bird.ctl" >"$CLUSTER_DIR/log/bird" 2>&1 &
     kubectl create namespace metallb-system
     kubectl apply -f - <<OBJECTS
 apiVersion: metallb.io/v1beta2
@@ -183,7 +185,7 @@ spec:
   aggregationLength: 24
 OBJECTS
     kubectl expose deployment web --type=LoadBalancer --port=80 --target-port=8080
-    kubectl wait service/web --for=jsonpath='{.status.loadBalancer.ingress[0].ip}' --timeout=30s
+    kubectl wait service/web --for=jsonpath='{.status.loadBalancer.ingress[0].ip}' --timeout=90s
     address=$(kubectl get service web -o 'jsonpath={.status.loadBalancer.ingress[0].ip}')
     routes() { birdc -s "$CLUSTER_DIR/bird.ctl" show route all protocol $1; }
     for node in node1 node2; do
@@ -211,7 +213,6 @@ OBJECTS
     done
     [ "$(kubectl -n metallb-system get configurationstates speaker-node1 -o "jsonpath=$state")" = 'Invalid ConfigurationError' ]
     kubectl -n metallb-system get events | grep 'bgppeer/sample'
-    kill "$(cat "$CLUSTER_DIR/pid/bird")"
 "#;
 
 /// A pool of the nodes' own addresses. Each node accepts connections to its address.
@@ -232,11 +233,15 @@ OBJECTS
     done
 "#;
 
+/// Held while a cluster runs: two with the same prefix share names of control groups.
+static CLUSTER: Mutex<()> = Mutex::new(());
+
 /// Runs commands in a cluster, whose balancers have some flags. The commands need the programs of a cluster and `others`.
 fn run(test: &str, flags: &str, others: &[(&'static str, &'static str)], commands: &str) {
     let Some(script) = cluster::script_or_skip(test, others) else {
         return;
     };
+    let _one_cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = tempfile::tempdir().expect("a temporary directory");
     let output = Command::new("unshare")
         .args(["--mount", "--propagation=private", "bash", "-c", RUN])
