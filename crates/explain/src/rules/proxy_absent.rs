@@ -38,7 +38,8 @@ fn check(world: &World) -> Vec<Finding> {
             findings.extend(wrong_name(node, index, proxy).or_else(|| unhealthy(node, index, proxy)));
         }
     }
-    if observed_nodes(world).all(|node| node.observation.proxies.is_none()) {
+    let has_no_proxies = |node: Observed<'_>| node.observation.proxies.as_ref().is_none_or(Vec::is_empty);
+    if findings.is_empty() && observed_nodes(world).all(has_no_proxies) {
         findings.extend(failing_pods(world));
     }
     findings

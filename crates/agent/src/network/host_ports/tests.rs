@@ -117,7 +117,7 @@ fn dial(address: IpAddr) -> std::io::Result<TcpStream> {
 }
 
 #[test]
-fn host_ports_lead_node_and_pods_to_the_pod() {
+fn node_and_pods_reach_the_pod_at_host_ports() {
     testbed::in_namespace(|| {
         let fixture = Fixture::start();
         for gateway in &fixture.gateways {

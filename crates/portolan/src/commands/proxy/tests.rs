@@ -187,7 +187,7 @@ fn everywhere() -> Vec<ipnet::IpNet> {
         .to_vec()
 }
 
-/// KPF-21 to KPF-25, IPV-02: flags of IPVS mode have kube-proxy's names.
+/// KPC-04, KPF-21 to KPF-25, IPV-02: flags of IPVS mode have kube-proxy's names.
 #[test]
 fn ipvs_flags_select_scheduler_periods_and_options() {
     let arguments = [
