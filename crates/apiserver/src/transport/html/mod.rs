@@ -1,6 +1,6 @@
 //! Links in HTML pages of Pods that clients read through the `proxy` subresource (upstream's proxy transport).
 //!
-//! [`Links`] rewrites one link, [`LinkRewriter`] the links of a page piece by piece, and [`HtmlBody`] the body of a
+//! [`Links`] rewrites one link, [`rewriter::LinkRewriter`] the links of a page piece by piece, and [`HtmlBody`] the body of a
 //! response.
 
 mod attributes;
