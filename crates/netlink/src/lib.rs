@@ -9,7 +9,7 @@
 //! - [`ipvs`]: virtual servers and their destinations
 //! - [`accounting`]: counters of iptables rules
 //! - [`bpf`]: eBPF programs, maps, and attachments to control groups
-//! - [`route`]: links, addresses, routes, neighbours
+//! - [`route`]: links, addresses, routes, policy rules, neighbours
 //! - [`packet`]: frames of a link
 //! - [`echo`]: ICMP echo requests
 //! - [`segment`]: TCP segments with any source address

@@ -1,5 +1,5 @@
-//! Links, addresses, routes and neighbours by rtnetlink (RFC 3549; the kernel's `rtnetlink.h`, `if_link.h`,
-//! `if_addr.h`, `neighbour.h`).
+//! Links, addresses, routes, policy rules and neighbours by rtnetlink (RFC 3549; the kernel's `rtnetlink.h`,
+//! `if_link.h`, `if_addr.h`, `fib_rules.h`, `neighbour.h`).
 //!
 //! A [`Connection`] stays in the network namespace in which it was opened, even if its thread moves to another one.
 //! Each call is one request with its acknowledgement and blocks for microseconds.
@@ -14,6 +14,8 @@ mod message;
 mod namespace;
 mod neighbour;
 mod path;
+mod rule;
+mod table;
 mod vxlan;
 
 /// Decoder for the fuzz target.
@@ -24,6 +26,7 @@ pub(crate) fn decode_for_fuzzing(message: &crate::message::Message<'_>) {
     path::parse(message.payload);
     listing::parse(message.payload);
     neighbour::parse(message.payload);
+    rule::parse(message.payload);
     vxlan::parse_entry(message.payload);
     vxlan::parse(message.payload);
 }
@@ -40,4 +43,6 @@ pub use listing::ListedRoute;
 pub use namespace::NetworkNamespace;
 pub use neighbour::Neighbour;
 pub use path::{Action, Route};
+pub use rule::{Rule, RuleFamily, RuleMark};
+pub use table::RouteTable;
 pub use vxlan::{ForwardingEntry, Vxlan};

@@ -8,6 +8,7 @@ use super::connection::Connection;
 use super::error::RouteError;
 use super::link_id::LinkIndex;
 use super::message::{Request, family, read_address, read_u32};
+use super::table::RouteTable;
 use crate::message::{Attribute, attributes};
 
 /// Size of `struct rtmsg` in bytes.
@@ -42,7 +43,7 @@ pub enum Action {
     Unreachable,
 }
 
-/// A route of table `main`, or of table `local` for [`Action::Local`].
+/// A route, without its table: `main` if no call names another one, and `local` for [`Action::Local`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Destination; prefix length 0 for the default route.
@@ -93,8 +94,17 @@ impl Connection {
     ///
     /// A [`RouteError`] if the kernel refuses.
     pub fn routes(&mut self) -> Result<Vec<Route>, RouteError> {
+        self.routes_of(RouteTable::MAIN)
+    }
+
+    /// Returns the routes of a table.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if the kernel refuses.
+    pub fn routes_of(&mut self, table: RouteTable) -> Result<Vec<Route>, RouteError> {
         let request = || Request::new(libc::RTM_GETROUTE, libc::NLM_F_DUMP, &[0; FIXED_BYTES]);
-        self.dump("list routes", request, parse)
+        self.dump("list routes", request, |part| parse_of_table(part, table))
     }
 
     /// Returns the routes to addresses of this host.
@@ -103,10 +113,7 @@ impl Connection {
     ///
     /// A [`RouteError`] if the kernel refuses.
     pub fn local_routes(&mut self) -> Result<Vec<Route>, RouteError> {
-        let request = || Request::new(libc::RTM_GETROUTE, libc::NLM_F_DUMP, &[0; FIXED_BYTES]);
-        self.dump("list local routes", request, |part| {
-            parse_of_table(part, libc::RT_TABLE_LOCAL)
-        })
+        self.routes_of(RouteTable::LOCAL)
     }
 
     /// Adds a route.
@@ -133,24 +140,56 @@ impl Connection {
     ///
     /// A [`RouteError`]; [`RouteError::is_absent`] if there is no such route.
     pub fn delete_route(&mut self, route: &Route) -> Result<(), RouteError> {
-        let request = request(libc::RTM_DELROUTE, 0, route);
+        let request = request(libc::RTM_DELROUTE, 0, table_of(route), route);
         self.execute(format!("remove route to {}", route.destination), request)
     }
 
+    /// Adds a route to a table, or replaces the one to the same destination.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if the kernel refuses.
+    pub fn replace_route_of(&mut self, table: RouteTable, route: &Route) -> Result<(), RouteError> {
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        let request = request(libc::RTM_NEWROUTE, flags, table, route);
+        self.execute(
+            format!("replace route to {} in table {}", route.destination, table.0),
+            request,
+        )
+    }
+
+    /// Deletes a route of a table.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`]; [`RouteError::is_absent`] if there is no such route.
+    pub fn delete_route_of(&mut self, table: RouteTable, route: &Route) -> Result<(), RouteError> {
+        let request = request(libc::RTM_DELROUTE, 0, table, route);
+        self.execute(
+            format!("remove route to {} in table {}", route.destination, table.0),
+            request,
+        )
+    }
+
     fn write_route(&mut self, verb: &str, flags: i32, route: &Route) -> Result<(), RouteError> {
-        let request = request(libc::RTM_NEWROUTE, flags, route);
+        let request = request(libc::RTM_NEWROUTE, flags, table_of(route), route);
         self.execute(format!("{verb} route to {}", route.destination), request)
     }
 }
 
-fn request(kind: u16, flags: i32, route: &Route) -> Request {
+/// Returns the table of a route for which no call names one.
+fn table_of(route: &Route) -> RouteTable {
+    match route.action {
+        Action::Local(_) => RouteTable::LOCAL,
+        _ => RouteTable::MAIN,
+    }
+}
+
+fn request(kind: u16, flags: i32, table: RouteTable, route: &Route) -> Request {
     let mut part = [0; FIXED_BYTES];
     part[0] = family(route.destination.addr());
     part[1] = route.destination.prefix_len();
-    part[4] = match route.action {
-        Action::Local(_) => libc::RT_TABLE_LOCAL,
-        _ => libc::RT_TABLE_MAIN,
-    };
+    part[4] = table.byte();
     part[5] = route.protocol;
     part[6] = match route.action {
         Action::OnLink(_) => libc::RT_SCOPE_LINK,
@@ -168,6 +207,7 @@ fn request(kind: u16, flags: i32, route: &Route) -> Request {
     }
     let mut request = Request::new(kind, flags, &part);
     request.address(libc::RTA_DST, route.destination.network());
+    request.number(libc::RTA_TABLE, table.0);
     match route.action {
         Action::Via { gateway, link } => {
             request.address(libc::RTA_GATEWAY, gateway);
@@ -190,17 +230,17 @@ fn request(kind: u16, flags: i32, route: &Route) -> Request {
     request
 }
 
-/// Decodes the payload of an `RTM_NEWROUTE`; `None` for other tables and types.
+/// Decodes the payload of an `RTM_NEWROUTE` of table `main`; `None` for other tables and types.
+#[cfg(any(test, fuzzing))]
 pub(super) fn parse(part: &[u8]) -> Option<Route> {
-    parse_of_table(part, libc::RT_TABLE_MAIN)
+    parse_of_table(part, RouteTable::MAIN)
 }
 
-fn parse_of_table(part: &[u8], expected_table: u8) -> Option<Route> {
+/// Decodes the payload of an `RTM_NEWROUTE`; `None` for other tables and types.
+fn parse_of_table(part: &[u8], expected_table: RouteTable) -> Option<Route> {
     let fixed = part.get(..FIXED_BYTES)?;
-    let (family, prefix_length, table, kind) = (fixed[0], fixed[1], fixed[4], fixed[7]);
-    if table != expected_table {
-        return None;
-    }
+    let (family, prefix_length, kind) = (fixed[0], fixed[1], fixed[7]);
+    let mut table = RouteTable(u32::from(fixed[4]));
     let any: IpAddr = match i32::from(family) {
         libc::AF_INET => std::net::Ipv4Addr::UNSPECIFIED.into(),
         libc::AF_INET6 => std::net::Ipv6Addr::UNSPECIFIED.into(),
@@ -214,11 +254,15 @@ fn parse_of_table(part: &[u8], expected_table: u8) -> Option<Route> {
     {
         match attribute {
             libc::RTA_DST => destination = read_address(value)?,
+            libc::RTA_TABLE => table = RouteTable(read_u32(value, 0)?),
             libc::RTA_GATEWAY => gateway = read_address(value),
             libc::RTA_OIF => link = read_u32(value, 0).map(LinkIndex),
             libc::RTA_PREFSRC => source = read_address(value),
             _ => {}
         }
+    }
+    if table != expected_table {
+        return None;
     }
     let is_on_link = read_u32(fixed, 8)? & RTNH_F_ONLINK != 0;
     let action = match kind {
@@ -227,7 +271,7 @@ fn parse_of_table(part: &[u8], expected_table: u8) -> Option<Route> {
             Some(gateway) => Action::Via { gateway, link },
             None => Action::OnLink(link?),
         },
-        libc::RTN_LOCAL if expected_table == libc::RT_TABLE_LOCAL => Action::Local(link?),
+        libc::RTN_LOCAL if expected_table == RouteTable::LOCAL => Action::Local(link?),
         libc::RTN_BLACKHOLE => Action::Blackhole,
         libc::RTN_UNREACHABLE => Action::Unreachable,
         _ => return None,

@@ -202,6 +202,34 @@ fn routes_are_added_replaced_and_removed() {
 }
 
 #[test]
+fn routes_of_other_tables_are_separate() {
+    testbed::in_namespace(|| {
+        let mut here = Connection::open().unwrap();
+        here.add_veth(&name("a"), &name("b"), None).unwrap();
+        let link = here.link_index(&name("a")).unwrap();
+        here.change_link(link, &LinkChange::up()).unwrap();
+        here.add_address(link, net("192.0.2.1/24")).unwrap();
+        let default = |gateway: &str| {
+            let gateway = ip(gateway);
+            Route::new(net("0.0.0.0/0"), Action::ViaOnLink { gateway, link })
+        };
+        let before = here.routes().unwrap();
+        for table in [RouteTable(112), RouteTable(70_000)] {
+            here.replace_route_of(table, &default("192.0.2.9")).unwrap();
+            here.replace_route_of(table, &default("192.0.2.10")).unwrap();
+            assert_eq!(here.routes_of(table).unwrap(), [default("192.0.2.10")]);
+            let blackhole = Route::new(net("::/0"), Action::Blackhole);
+            here.replace_route_of(table, &blackhole).unwrap();
+            assert!(here.routes_of(table).unwrap().contains(&blackhole));
+            assert_eq!(here.routes().unwrap(), before);
+            here.delete_route_of(table, &default("192.0.2.10")).unwrap();
+            let error = here.delete_route_of(table, &default("192.0.2.10")).unwrap_err();
+            assert!(error.is_absent(), "{error}");
+        }
+    });
+}
+
+#[test]
 fn neighbours_are_set_and_deleted() {
     testbed::in_namespace(|| {
         let mut here = Connection::open().unwrap();
