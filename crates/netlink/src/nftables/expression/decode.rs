@@ -2,7 +2,7 @@
 
 use super::encode::{
     ADDRESS_TYPE, DNAT, ICMPX_PORT_UNREACH, ICMPX_UNREACH, INCREMENTAL, INVERTED, META_TRACE, OF_INPUT_LINK,
-    OUTPUT_LINK, TCP_RST,
+    OUTPUT_LINK, SNAT, TCP_RST,
 };
 use super::*;
 
@@ -133,6 +133,7 @@ fn decode_ct(fields: &Fields<'_>) -> Option<Expression> {
     let direction = fields.get(3).and_then(|direction| direction.u8());
     let key = match (fields.number(2)?, direction) {
         (0, None) => CtKey::State,
+        (1, None) => CtKey::Direction,
         (2, None) => CtKey::Status,
         (12, Some(0)) => CtKey::OriginalPort,
         (20, Some(0)) => CtKey::OriginalIpv4,
@@ -184,6 +185,10 @@ fn decode_effect(name: &str, fields: &Fields<'_>) -> Option<Expression> {
             is_ipv6: fields.number(2)? == u32::from(wire::NFPROTO_IPV6),
             address: fields.register(3)?,
             port: fields.register(5),
+        },
+        "nat" if fields.number(1)? == SNAT && fields.get(5).is_none() => Expression::Snat {
+            is_ipv6: fields.number(2)? == u32::from(wire::NFPROTO_IPV6),
+            address: fields.register(3)?,
         },
         "masq" => Expression::Masquerade,
         "dup" => Expression::Dup {

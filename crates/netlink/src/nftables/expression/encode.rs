@@ -20,6 +20,8 @@ const RANDOM: u32 = 1;
 pub(super) const INCREMENTAL: u32 = 0;
 /// `NFT_HASH_JENKINS`.
 const JENKINS: u32 = 0;
+/// `NFT_NAT_SNAT`.
+pub(super) const SNAT: u32 = 0;
 /// `NFT_NAT_DNAT`.
 pub(super) const DNAT: u32 = 1;
 /// `NFT_REJECT_TCP_RST`.
@@ -42,7 +44,7 @@ impl Expression {
             Self::Verdict(_) | Self::Load { .. } => "immediate",
             Self::Random { .. } | Self::Increment { .. } => "numgen",
             Self::Hash { .. } => "hash",
-            Self::Dnat { .. } => "nat",
+            Self::Dnat { .. } | Self::Snat { .. } => "nat",
             Self::Masquerade => "masq",
             Self::Dup { .. } => "dup",
             Self::Notrack => "notrack",
@@ -87,7 +89,7 @@ impl Expression {
             }
             Self::Ct { key, into } => {
                 writer.u32_be(1, into.number()).u32_be(2, *key as u32);
-                if !matches!(key, CtKey::State | CtKey::Status) {
+                if !matches!(key, CtKey::State | CtKey::Direction | CtKey::Status) {
                     writer.attribute(3, &[0]); // IP_CT_DIR_ORIGINAL
                 }
             }
@@ -122,6 +124,7 @@ impl Expression {
             }
             Self::Random { .. } | Self::Increment { .. } | Self::Hash { .. } => self.encode_number(writer),
             Self::Dnat { .. }
+            | Self::Snat { .. }
             | Self::Masquerade
             | Self::Dup { .. }
             | Self::Reject(_)
@@ -177,19 +180,12 @@ impl Expression {
                 address,
                 port,
             } => {
-                let family = if *is_ipv6 {
-                    wire::NFPROTO_IPV6
-                } else {
-                    wire::NFPROTO_IPV4
-                };
-                writer
-                    .u32_be(1, DNAT)
-                    .u32_be(2, u32::from(family))
-                    .u32_be(3, address.number());
+                encode_nat(writer, DNAT, *is_ipv6, *address);
                 if let Some(port) = port {
                     writer.u32_be(5, port.number());
                 }
             }
+            Self::Snat { is_ipv6, address } => encode_nat(writer, SNAT, *is_ipv6, *address),
             Self::Masquerade => {
                 writer.u32_be(1, RANDOM_FULLY);
             }
@@ -221,6 +217,18 @@ impl Expression {
             _ => {}
         }
     }
+}
+
+fn encode_nat(writer: &mut Writer, kind: u32, is_ipv6: bool, address: Register) {
+    let family = if is_ipv6 {
+        wire::NFPROTO_IPV6
+    } else {
+        wire::NFPROTO_IPV4
+    };
+    writer
+        .u32_be(1, kind)
+        .u32_be(2, u32::from(family))
+        .u32_be(3, address.number());
 }
 
 fn encode_fib(writer: &mut Writer, into: Register, result: u32, flags: u32) {

@@ -196,6 +196,9 @@ pub enum MetaKey {
 pub enum CtKey {
     /// State of the packet: a bit of [`CtState`].
     State = 0,
+    /// Direction of the packet, one byte: 0 from the client, 1 for replies (`enum ip_conntrack_dir`). Packets without a
+    /// connection have none, and end the rule.
+    Direction = 1,
     /// `IPS_…` bits.
     Status = 2,
     /// Destination port.
@@ -395,6 +398,13 @@ pub enum Expression {
         address: Register,
         /// Register of the port; `None` if the port stays.
         port: Option<Register>,
+    },
+    /// Translates the source address of the connection, and accepts. The port stays if it is free.
+    Snat {
+        /// True for IPv6.
+        is_ipv6: bool,
+        /// First register of the address.
+        address: Register,
     },
     /// Translates the source of the connection to an address of this node, with a random port.
     Masquerade,

@@ -48,6 +48,7 @@ pub fn sets() -> Vec<Set> {
             &[Field::Mark, Field::Mark],
             SetValue::Fields(vec![Field::Ipv4, Field::Port]),
         ),
+        set("sources", &[Field::Ipv4], SetValue::Fields(vec![Field::Ipv4])),
         set("verdicts", &[Field::Mark], SetValue::Verdict),
         set("ports", &[Field::Port], SetValue::None),
         set("six", &[Field::Ipv6], SetValue::None),
@@ -272,6 +273,16 @@ fn effects() -> Vec<(&'static str, Rule, &'static str)> {
         compare(r(0), Comparison::NotEqual, &[0; 4]),
         Expression::Masquerade,
     ]);
+    let source = with_ipv4(vec![
+        ct(CtKey::Direction, r(0)),
+        compare(r(0), Comparison::Equal, &[0]),
+        payload(PayloadBase::Network, 12, 4, r(0)),
+        lookup("sources", r(0), Destination::Register(r(0))),
+        Expression::Snat {
+            is_ipv6: false,
+            address: r(0),
+        },
+    ]);
     let jump = with_ipv4(vec![
         ct(CtKey::OriginalIpv4, r(0)),
         lookup("ranges", r(0), Destination::Found),
@@ -289,6 +300,11 @@ fn effects() -> Vec<(&'static str, Rule, &'static str)> {
             "post",
             masquerade,
             "ct status dnat masquerade fully-random comment \"why\"",
+        ),
+        (
+            "post",
+            source,
+            "ct direction original snat ip to ip saddr map @sources",
         ),
         (
             "post",
