@@ -16,6 +16,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 
 use crate::desired_announcements::DesiredAnnouncements;
+use crate::egress::objects::EgressObjects;
 use crate::{NodeName, Settings};
 use balancer::metallb::objects::IpAddressPool;
 use balancer::metallb::{self, Configurations};
@@ -62,6 +63,7 @@ impl CacheChanges {
 /// Caches of the watched kinds.
 pub(crate) struct Caches {
     pub(crate) desired: DesiredAnnouncements,
+    pub(crate) egress: EgressObjects,
     nodes: BTreeSet<NodeName>,
     has_nodes: bool,
     services: Receiver<Event<Service>>,
@@ -89,6 +91,7 @@ impl Caches {
         pool_errors.spawn(pool_error(client.clone()));
         Self {
             desired: DesiredAnnouncements::new(settings.ignores_exclude_label),
+            egress: EgressObjects::default(),
             nodes: BTreeSet::new(),
             has_nodes: false,
             services: watch_all(client),
@@ -180,6 +183,11 @@ impl Caches {
         changes
     }
 
+    /// Returns true if all initial lists have arrived.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.unsynced.is_empty()
+    }
+
     /// Returns the names of the Node objects.
     pub(crate) fn nodes(&self) -> &BTreeSet<NodeName> {
         &self.nodes
@@ -203,10 +211,12 @@ impl Caches {
         match event {
             Event::Applied(node) => {
                 self.nodes.insert(node.metadata.name.as_str().into());
+                self.egress.node_applied(&node);
                 self.desired.node_applied(&node)
             }
             Event::Deleted(key) => {
                 self.nodes.remove(&key.name);
+                self.egress.node_deleted(&key.name);
                 self.desired.node_deleted(&key.name)
             }
             Event::Synced => {
@@ -236,8 +246,14 @@ impl Caches {
 
     fn process_slice(&mut self, event: Event<EndpointSlice>) -> BTreeSet<IpAddr> {
         match event {
-            Event::Applied(slice) => self.desired.slice_applied(&slice),
-            Event::Deleted(key) => self.desired.slice_deleted(&key),
+            Event::Applied(slice) => {
+                self.egress.slice_applied(&slice);
+                self.desired.slice_applied(&slice)
+            }
+            Event::Deleted(key) => {
+                self.egress.slice_deleted(&key);
+                self.desired.slice_deleted(&key)
+            }
             Event::Synced => self.synced(EndpointSlice::KIND),
             Event::Malformed { key, error } => malformed(EndpointSlice::KIND, &key, &error),
         }
@@ -245,8 +261,14 @@ impl Caches {
 
     fn process_service(&mut self, event: Event<Service>) -> BTreeSet<IpAddr> {
         match event {
-            Event::Applied(service) => self.desired.service_applied(&service),
-            Event::Deleted(key) => self.desired.service_deleted(&key),
+            Event::Applied(service) => {
+                self.egress.service_applied(&service);
+                self.desired.service_applied(&service)
+            }
+            Event::Deleted(key) => {
+                self.egress.service_deleted(&key);
+                self.desired.service_deleted(&key)
+            }
             Event::Synced => self.synced(Service::KIND),
             Event::Malformed { key, error } => malformed(Service::KIND, &key, &error),
         }

@@ -14,6 +14,7 @@
 //! | [`protocol`] | messages between nodes and their authentication |
 //! | [`l2`] | ARP and NDP frames, links, packet sockets |
 //! | `handoff` | connections that stay open when an address moves: forwarding, ownership history, conntrack flush |
+//! | `egress` | Pods that leave the cluster with a load balancer IP: policy routes to the owner, address translation |
 //! | `caches` | watches of the API |
 //! | [`run()`] | event loop around the state machine, with sockets and the API |
 //! | [`status`] | report for operators and for `portolan balancer status` |
@@ -49,6 +50,7 @@
 
 mod caches;
 mod desired_announcements;
+mod egress;
 mod election;
 mod handoff;
 pub mod l2;
@@ -62,6 +64,7 @@ pub mod status;
 use std::time::Duration;
 
 pub use api::announcers::{MEMBERS_MAX, NodeName};
+pub use egress::kernel::{EgressError, remove_egress};
 pub use election::capabilities::NodeCapabilities;
 pub use election::rendezvous;
 pub use l2::links::LinkSelection;

@@ -12,6 +12,9 @@ use tokio::sync::watch;
 use crate::Status;
 use crate::desired_announcements::withheld::Withheld;
 
+/// Values of the label `state` of Pods with egress: translated at this node, sent to the owner, dropped.
+const EGRESS_STATES: [&str; 3] = ["translated", "routed", "blocked"];
+
 /// Counters of an announcer, its owned addresses and its last status.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -26,6 +29,8 @@ pub struct Metrics {
     pub(crate) flushed: AtomicU64,
     forwarded: AtomicUsize,
     forwarding_unavailable: Mutex<Vec<String>>,
+    /// Pods with egress by [`EGRESS_STATES`].
+    egress_pods: [AtomicUsize; EGRESS_STATES.len()],
     /// Withheld addresses by [`Withheld::LABELS`].
     withheld: [AtomicUsize; Withheld::LABELS.len()],
     /// `None` before an announcer has started.
@@ -92,6 +97,13 @@ impl Metrics {
     /// Sets the number of addresses with forwarding to a previous owner.
     pub(crate) fn set_forwarded(&self, count: usize) {
         self.forwarded.store(count, Ordering::Relaxed);
+    }
+
+    /// Sets the numbers of Pods with egress by [`EGRESS_STATES`].
+    pub(crate) fn set_egress_pods(&self, counts: [usize; EGRESS_STATES.len()]) {
+        for (counter, count) in self.egress_pods.iter().zip(counts) {
+            counter.store(count, Ordering::Relaxed);
+        }
     }
 
     /// Counts the withheld addresses by reason.
@@ -273,6 +285,16 @@ impl Metrics {
                 &format!("reason=\"{label}\""),
                 counter.load(Ordering::Relaxed),
             );
+        }
+        let name = "portolan_announcer_egress_pods";
+        text.family(
+            name,
+            MetricType::Gauge,
+            "Number of Pods with egress of all nodes, by what this node does with their packets.",
+        );
+        for (state, counter) in EGRESS_STATES.iter().zip(&self.egress_pods) {
+            let count = counter.load(Ordering::Relaxed);
+            text.sample(name, &format!("state=\"{state}\""), count);
         }
         let name = "portolan_announcer_announced";
         text.family(

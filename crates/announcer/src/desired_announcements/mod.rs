@@ -465,7 +465,7 @@ fn needs_edge(service: &Service) -> bool {
 }
 
 /// Returns the addresses that the assigner has recorded.
-fn assigned(service: &Service) -> BTreeSet<IpAddr> {
+pub(crate) fn assigned(service: &Service) -> BTreeSet<IpAddr> {
     // Nodes have their own addresses anyway.
     let is_ours = |condition: &Condition| {
         condition.kind == ASSIGNED_CONDITION

@@ -12,6 +12,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tokio::time::{Instant, sleep_until};
 
 use super::conntrack::{ConntrackFlusher, FlushEvent, log_failure};
+use super::egress::{EgressCluster, EgressControl};
 use super::forwarding::ForwardingControl;
 use super::membership::{self, MembershipChange, MembershipClient, MembershipInput};
 use super::probes::{Datagram, ProbeSocket};
@@ -68,6 +69,7 @@ pub(super) struct Announcer {
     links_due: Instant,
     pub(super) forwarding: ForwardingControl,
     pub(super) conntrack: ConntrackFlusher,
+    egress: EgressControl,
     pub(super) served: ServedAddresses,
     pub(super) reporter: Reporter,
     pub(super) metrics: Arc<Metrics>,
@@ -120,6 +122,7 @@ impl Announcer {
             links_due: Instant::now(),
             forwarding,
             conntrack: ConntrackFlusher::default(),
+            egress: EgressControl::new(NodeName::from(settings.node_name.as_str())),
             served,
             reporter: Reporter::new(client, settings.node_name, Arc::clone(&metrics)),
             metrics,
@@ -151,9 +154,21 @@ impl Announcer {
             self.process(input);
         }
         self.apply_effects();
+        self.apply_egress();
         if self.next_status <= since_boot() {
             self.report_status();
         }
+    }
+
+    /// Writes the desired state of egress to the kernel if it may have changed.
+    fn apply_egress(&mut self) {
+        let cluster = EgressCluster {
+            election: &self.election,
+            sockets: &self.sockets,
+            metrics: &self.metrics,
+            reporter: &self.reporter,
+        };
+        self.egress.apply(since_boot(), &mut self.caches, &cluster);
     }
 
     fn report_status(&mut self) {
@@ -351,6 +366,9 @@ impl Announcer {
         }
         self.election.give_up(since_boot());
         self.apply_effects();
+        // The tables stay: without an announcer, Pods must not leave with the address of their node.
+        self.egress.check_now();
+        self.apply_egress();
         self.forwarding.delete();
         standby::report(self.address, self.election.votes_until()).await;
         tracing::info!(

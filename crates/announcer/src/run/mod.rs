@@ -4,6 +4,7 @@
 mod announcer;
 mod conntrack;
 mod effects;
+mod egress;
 mod forwarding;
 mod membership;
 mod probes;

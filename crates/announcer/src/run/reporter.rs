@@ -1,7 +1,7 @@
 //! Events, logs and metrics about owned and withheld addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use api::object::ObjectKey;
@@ -10,6 +10,7 @@ use client::{Client, WallClock};
 
 use crate::desired_announcements::DesiredAnnouncements;
 use crate::desired_announcements::withheld::Withheld;
+use crate::egress::plan::EgressFault;
 use crate::election::rendezvous;
 use crate::metrics::Metrics;
 
@@ -94,6 +95,24 @@ impl Reporter {
             );
             self.record(service, uid, EventText::warning("AddressWithheld", message));
         }
+    }
+
+    /// Reports a fault of egress. If all nodes see it, one of them records the Event.
+    pub(crate) fn egress_fault(
+        &self,
+        desired: &DesiredAnnouncements,
+        service: &ObjectKey,
+        uid: &str,
+        fault: &EgressFault,
+    ) {
+        tracing::warn!(%service, %fault, "egress not applied");
+        let address = Ipv4Addr::UNSPECIFIED.into();
+        let recorder = rendezvous::winner(address, desired.uncordoned().iter());
+        if fault.is_seen_by_all() && recorder.is_none_or(|name| **name != *self.node_name) {
+            return;
+        }
+        let message = format!("{fault} (node {:?})", self.node_name);
+        self.record(service, uid, EventText::warning(fault.reason(), message));
     }
 
     /// Records an Event about a Service.

@@ -2,6 +2,7 @@
 
 mod arp_observer;
 mod connections;
+mod egress;
 mod fixture;
 mod flood;
 mod forged;

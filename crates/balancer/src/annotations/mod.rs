@@ -116,6 +116,8 @@ pub struct Reading {
     pub hostname: Option<String>,
     /// Nodes that may announce the addresses (LBC-13); a node has to match all selectors.
     pub nodes: Vec<LabelSelector>,
+    /// True if Pods of the Service leave the cluster with its address.
+    pub is_egress: bool,
     /// Annotations that are not applied because of an error.
     pub errors: Vec<AnnotationError>,
     /// Annotations that restrict clients.
@@ -138,6 +140,7 @@ pub fn read(service: &Service) -> Reading {
     }
     reading.hostname = values.hostname.get().cloned();
     reading.nodes = std::mem::take(&mut values.node_selectors);
+    reading.is_egress = values.is_egress.get_or(false);
     reading
         .errors
         .extend(reading.restrictions.resolve(&values, service));

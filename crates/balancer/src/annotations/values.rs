@@ -70,6 +70,8 @@ pub struct AnnotationValues {
     pub hostname: Setting<String>,
     /// Nodes that may announce the addresses; a node has to match all selectors.
     pub node_selectors: Vec<LabelSelector>,
+    /// Set if Pods leave the cluster with the address of the Service.
+    pub is_egress: Setting<bool>,
 }
 
 /// TLS between clients and the edge.

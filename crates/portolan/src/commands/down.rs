@@ -186,6 +186,12 @@ impl Removal {
                 .for_each(|object| self.record(object, Ok::<_, io::Error>(true))),
             Err(error) => self.fail(&format!("routes to Pods: {error}")),
         }
+        match announcer::remove_egress() {
+            Ok(tables) => tables
+                .iter()
+                .for_each(|table| self.record(table, Ok::<_, io::Error>(true))),
+            Err(error) => self.fail(&format!("egress: {error}")),
+        }
         match Nftables::open() {
             Ok(mut nftables) => {
                 for (family, table) in TABLES {

@@ -107,6 +107,9 @@ impl Departure<'_> {
         for item in routes::remove_all()? {
             output::print(&format!("removed: {item}\n"));
         }
+        for item in announcer::remove_egress()? {
+            output::print(&format!("removed: {item}\n"));
+        }
         if agent::network::source_validation::remove()? {
             output::print(&format!(
                 "removed: table {}\n",

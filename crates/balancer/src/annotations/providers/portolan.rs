@@ -238,6 +238,15 @@ const ROWS: &[Row] = &[
             values.timeouts.connection_age_max.set(annotation, age)
         },
     ),
+    Row::direct(
+        "service.portolan.dev/egress",
+        "Pods of the Service leave the cluster with its address: `true` or `false`",
+        |values, annotation| {
+            values
+                .is_egress
+                .set_with_default(annotation, value::bool(annotation.value)?, false)
+        },
+    ),
     Row::requires_edge(
         edge!("connections-max"),
         "open connections of all clients",
