@@ -45,6 +45,8 @@ const GUESTBOOK: &str = "standalone/guestbook.md";
 const LOAD_BALANCER: &str = "load-balancer/tutorial.md";
 /// Page of the guide for port ranges and ping.
 const PORT_RANGES: &str = "port-ranges.md";
+/// Page of the guide for Pods that leave with the address of their Service.
+const EGRESS: &str = "egress.md";
 /// Page of the guide for Services that do not answer.
 const DEBUGGING: &str = "debugging.md";
 /// Page of the guide for two clusters.
@@ -110,6 +112,11 @@ fn load_balancer_tutorial_works() {
 #[test]
 fn port_ranges_guide_works() {
     in_namespace(|| follow(PORT_RANGES, "port-ranges", 1));
+}
+
+#[test]
+fn egress_guide_works() {
+    in_namespace(|| follow(EGRESS, "egress", 2));
 }
 
 #[test]
