@@ -1,5 +1,5 @@
 //! Egress: Pods of a Service with the annotation `service.portolan.dev/egress` leave the cluster with its load
-//! balancer IP as source address.
+//! balancer IP as source address (LBK-05).
 //!
 //! The owner of the address translates the source, because it receives the replies. Other nodes send the packets of
 //! these Pods to the owner by a policy route. Without an owner, or without a route to it, the packets are dropped:

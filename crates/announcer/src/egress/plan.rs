@@ -1,4 +1,4 @@
-//! Decision about the packets of each Pod that leave the cluster.
+//! Decision about the packets of each Pod that leave the cluster (LBK-05).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,9 +22,9 @@ pub(crate) const PODS_MAX: usize = 65_536;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodEgress {
     /// This node owns the address, and translates the source to it.
-    Here(IpAddr),
+    Translated(IpAddr),
     /// The packets go to the owner.
-    Owner {
+    Routed {
         /// Node of the owner.
         node: NodeName,
         /// Route to it.
@@ -47,19 +47,21 @@ pub(crate) enum EgressFault {
     NoPodRange(IpAddr),
     /// There are more Pods than the tables have room for.
     TooManyPods,
+    /// The kernel of this node refused the tables or routes, for this reason.
+    Kernel(String),
 }
 
 impl EgressFault {
     /// Returns true if all nodes see the fault.
     pub(crate) fn is_seen_by_all(&self) -> bool {
-        !matches!(self, Self::NoRoute(_))
+        !matches!(self, Self::NoRoute(_) | Self::Kernel(_))
     }
 
     /// Returns the reason for Events.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::NoAddress(_) | Self::NoOwner(_) | Self::NoRoute(_) => "EgressBlocked",
-            Self::NoPodRange(_) | Self::TooManyPods => "EgressNotApplied",
+            Self::NoPodRange(_) | Self::TooManyPods | Self::Kernel(_) => "EgressNotApplied",
         }
     }
 }
@@ -90,6 +92,7 @@ impl fmt::Display for EgressFault {
                 f,
                 "egress does not apply to all of its Pods: expected at most {PODS_MAX} Pods with egress"
             ),
+            Self::Kernel(error) => write!(f, "egress does not apply to Pods of this node: {error}"),
         }
     }
 }

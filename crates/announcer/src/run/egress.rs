@@ -11,7 +11,7 @@ use crate::caches::Caches;
 use crate::desired_announcements::DesiredAnnouncements;
 use crate::egress::kernel::EgressKernel;
 use crate::egress::objects::EgressObjects;
-use crate::egress::plan::{EgressPlan, EgressView, PodEgress, route_to_pods};
+use crate::egress::plan::{EgressFault, EgressPlan, EgressView, PodEgress, route_to_pods};
 use crate::egress::reports::EgressReports;
 use crate::egress::stale_flows::StaleFlowFlusher;
 use crate::egress::state::{EgressState, OwnerNumbers};
@@ -96,10 +96,15 @@ impl EgressControl {
                 self.repair_at = now + REPAIR_PERIOD;
                 self.kernel.write_again();
             }
-            let plan = self.plan(&caches.egress, &caches.desired, cluster);
-            self.reports.set(now, &plan.faults);
+            let mut plan = self.plan(&caches.egress, &caches.desired, cluster);
             cluster.metrics.set_egress_pods(count(&plan));
             self.write(&plan);
+            if let Some(error) = &self.last_error {
+                let services = caches.egress.services();
+                let faults = services.map(|(key, _)| (key.clone(), EgressFault::Kernel(error.clone())));
+                plan.faults = faults.collect();
+            }
+            self.reports.set(now, &plan.faults);
         }
         self.flusher.advance(&self.applied);
         for (service, fault) in self.reports.take_due(now) {
@@ -153,7 +158,10 @@ impl EgressControl {
                 self.last_error = None;
             }
             // A kernel without the right or without nftables has no objects of an earlier process.
-            Err(error) if is_empty => tracing::debug!(%error, "egress tables not removed"),
+            Err(error) if is_empty => {
+                tracing::debug!(%error, "egress tables not removed");
+                self.last_error = None;
+            }
             Err(error) => {
                 let error = error.to_string();
                 // The same error is logged once.

@@ -1,4 +1,4 @@
-//! Pods of a Service with egress leave the cluster with its address, or not at all.
+//! Pods of a Service with egress leave the cluster with its address, or not at all (LBK-05).
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};

@@ -83,6 +83,7 @@ fn fault(plan: &EgressPlan, service: &str) -> Option<EgressFault> {
     plan.faults.get(&ObjectKey::new("d", service)).cloned()
 }
 
+/// LBK-05.
 #[test]
 fn owner_translates_and_other_nodes_send_to_it() {
     let mut objects = with_nodes();
