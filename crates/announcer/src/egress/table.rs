@@ -11,6 +11,9 @@ use netlink::route::RuleFamily;
 
 use super::state::EgressState;
 
+#[cfg(test)]
+mod tests;
+
 /// Name of the table in each family.
 pub(super) const TABLE: &str = "portolan-egress";
 /// Set of destinations inside of the cluster.
@@ -105,10 +108,10 @@ fn add_elements(batch: &mut Batch, family: RuleFamily, state: &EgressState) {
     let ranges: Vec<IpNet> = ranges
         .filter(|range| RuleFamily::of(range.addr()) == family)
         .collect();
-    for range in IpNet::aggregate(&ranges) {
-        let first = octets(range.network());
+    for (first, last) in intervals(ranges) {
+        let first = octets(first);
         batch.elements(Change::Add, INSIDE, 0).push(&Element::key(&first));
-        if let Some(end) = next(range.broadcast()) {
+        if let Some(end) = next(last) {
             let end = octets(end);
             let end = Element {
                 is_interval_end: true,
@@ -133,6 +136,18 @@ fn add_elements(batch: &mut Batch, family: RuleFamily, state: &EgressState) {
         let element = Element::pair(&key, ElementData::Value(&source));
         batch.elements(Change::Add, SOURCES, 0).push(&element);
     }
+}
+
+/// Returns the first and last addresses of ranges, joined where they touch.
+fn intervals(ranges: Vec<IpNet>) -> Vec<(IpAddr, IpAddr)> {
+    let mut intervals: Vec<(IpAddr, IpAddr)> = Vec::new();
+    for range in IpNet::aggregate(&ranges) {
+        match intervals.last_mut() {
+            Some((_, last)) if next(*last) == Some(range.network()) => *last = range.broadcast(),
+            _ => intervals.push((range.network(), range.broadcast())),
+        }
+    }
+    intervals
 }
 
 /// Builds the rules of the chain [`LEAVING`]. Packets without a connection have no direction; they are marked, too.

@@ -667,3 +667,19 @@ fn api_server_recognizes_all_certificate_annotations() {
         assert_eq!(!spec.certificates.is_empty(), is_known, "{}", row.name);
     }
 }
+
+#[test]
+fn egress_is_true_or_false() {
+    const EGRESS: &str = "service.portolan.dev/egress";
+    let reading = |value: &str| read(&service(&[(EGRESS, value)], json!({})));
+    let on = reading("true");
+    assert!(on.is_egress && on.edge.is_none() && on.errors.is_empty());
+    assert!(!reading("false").is_egress);
+    let invalid = reading("yes");
+    assert!(!invalid.is_egress);
+    let errors = invalid.errors.as_slice();
+    assert!(
+        matches!(errors, [AnnotationError::InvalidValue { annotation, .. }] if annotation == EGRESS),
+        "{errors:?}"
+    );
+}
