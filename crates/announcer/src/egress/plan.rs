@@ -100,8 +100,11 @@ impl fmt::Display for EgressFault {
 /// Decisions about all Pods with egress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EgressPlan {
-    /// Decision about each Pod. A Pod of several Services has that of the first one by name.
+    /// Decision about each Pod. A Pod of several Services has that of the first one by name. Of several addresses of a
+    /// Service, the lowest one of the family is the source.
     pub(crate) pods: BTreeMap<IpAddr, PodEgress>,
+    /// Owners of the load balancer IPs, and the routes to them. Replies that reach this node belong to the owner.
+    pub(crate) replies: BTreeMap<IpAddr, (NodeName, Action)>,
     /// Destinations that are inside of the cluster.
     pub(crate) inside: BTreeSet<IpNet>,
     /// First fault of each Service.
@@ -131,8 +134,16 @@ impl EgressPlan {
         }
         plan.inside = inside(objects, balanced);
         for (key, service) in objects.services() {
-            let mut by_family: BTreeMap<bool, Result<PodEgress, EgressFault>> = BTreeMap::new();
             let mut first_fault = None;
+            let decisions = [true, false].map(|is_ipv4| {
+                let mut addresses = service.addresses.iter().copied();
+                let source = addresses.find(|address| address.is_ipv4() == is_ipv4);
+                let decision = egress_of(source, is_ipv4, view);
+                if let (Some(source), Ok(PodEgress::Routed { node, route })) = (source, &decision) {
+                    plan.replies.insert(source, (NodeName::clone(node), *route));
+                }
+                decision
+            });
             for pod in objects.pods_of(key) {
                 if !is_pod_address(objects.nodes(), pod) {
                     first_fault.get_or_insert(EgressFault::NoPodRange(pod));
@@ -145,10 +156,9 @@ impl EgressPlan {
                     first_fault.get_or_insert(EgressFault::TooManyPods);
                     break;
                 }
-                let decided = by_family
-                    .entry(pod.is_ipv4())
-                    .or_insert_with(|| egress_of(&service.addresses, pod.is_ipv4(), view));
-                let egress = match decided {
+                let [of_ipv4, of_ipv6] = &decisions;
+                let decision = if pod.is_ipv4() { of_ipv4 } else { of_ipv6 };
+                let egress = match decision {
                     Ok(egress) => egress.clone(),
                     Err(fault) => {
                         first_fault.get_or_insert_with(|| fault.clone());
@@ -165,15 +175,14 @@ impl EgressPlan {
     }
 }
 
-/// Returns the decision about the Pods of a Service in one IP family. Of several addresses, the lowest one is the source.
+/// Returns the decision about the Pods of a Service in one IP family, from its address.
 fn egress_of(
-    addresses: &BTreeSet<IpAddr>,
+    address: Option<IpAddr>,
     is_ipv4: bool,
     view: &EgressView<'_>,
 ) -> Result<PodEgress, EgressFault> {
     let family = if is_ipv4 { "IPv4" } else { "IPv6" };
-    let mut of_family = addresses.iter().filter(|address| address.is_ipv4() == is_ipv4);
-    let address = *of_family.next().ok_or(EgressFault::NoAddress(family))?;
+    let address = address.ok_or(EgressFault::NoAddress(family))?;
     let owner = (view.owner)(address).ok_or(EgressFault::NoOwner(address))?;
     if owner == *view.own {
         return Ok(PodEgress::Translated(address));

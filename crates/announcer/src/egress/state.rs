@@ -68,6 +68,8 @@ pub(crate) struct EgressState {
     pub(crate) sources: BTreeMap<IpAddr, IpAddr>,
     /// Owners by Pod.
     pub(crate) routed: BTreeMap<IpAddr, OwnerNumber>,
+    /// Owners by load balancer IP, for replies that reach this node.
+    pub(crate) replies: BTreeMap<IpAddr, OwnerNumber>,
     /// Pods whose packets are dropped.
     pub(crate) blocked: BTreeSet<IpAddr>,
     /// Routes to owners, by family.
@@ -81,6 +83,12 @@ impl EgressState {
             inside: plan.inside.clone(),
             ..Self::default()
         };
+        for (address, (node, route)) in &plan.replies {
+            if let Some(number) = numbers.number(node) {
+                state.replies.insert(*address, number);
+                state.routes.insert((RuleFamily::of(*address), number), *route);
+            }
+        }
         for (pod, egress) in &plan.pods {
             match egress {
                 PodEgress::Translated(address) => {
@@ -104,9 +112,9 @@ impl EgressState {
         state
     }
 
-    /// Returns true if there are no Pods with egress.
+    /// Returns true if no packet is affected.
     pub(crate) fn is_empty(&self) -> bool {
-        self.sources.is_empty() && self.blocked.is_empty()
+        self.sources.is_empty() && self.blocked.is_empty() && self.replies.is_empty()
     }
 
     /// Returns the Pods whose connections have another source address than in `before`.

@@ -22,6 +22,8 @@ const INSIDE: &str = "inside";
 const SOURCES: &str = "sources";
 /// Map from Pods to marks.
 const ROUTED: &str = "routed";
+/// Map from load balancer IPs to marks.
+const REPLIES: &str = "replies";
 /// Set of Pods whose packets are dropped.
 const BLOCKED: &str = "blocked";
 /// Chain that drops and marks packets.
@@ -89,6 +91,7 @@ fn add_sets(batch: &mut Batch, family: RuleFamily) {
         (INSIDE, SetValue::None, true),
         (BLOCKED, SetValue::None, false),
         (ROUTED, SetValue::Fields(vec![Field::Mark]), false),
+        (REPLIES, SetValue::Fields(vec![Field::Mark]), false),
         (SOURCES, SetValue::Fields(vec![address]), false),
     ] {
         let set = Set {
@@ -124,11 +127,13 @@ fn add_elements(batch: &mut Batch, family: RuleFamily, state: &EgressState) {
         let key = octets(*pod);
         batch.elements(Change::Add, BLOCKED, 0).push(&Element::key(&key));
     }
-    let routed = state.routed.iter();
-    for (pod, number) in routed.filter(|(pod, _)| RuleFamily::of(**pod) == family) {
-        let (key, mark) = (octets(*pod), number.mark().to_ne_bytes());
-        let element = Element::pair(&key, ElementData::Value(&mark));
-        batch.elements(Change::Add, ROUTED, 0).push(&element);
+    for (map, marks) in [(ROUTED, &state.routed), (REPLIES, &state.replies)] {
+        let marks = marks.iter();
+        for (address, number) in marks.filter(|(address, _)| RuleFamily::of(**address) == family) {
+            let (key, mark) = (octets(*address), number.mark().to_ne_bytes());
+            let element = Element::pair(&key, ElementData::Value(&mark));
+            batch.elements(Change::Add, map, 0).push(&element);
+        }
     }
     let sources = state.sources.iter();
     for (pod, source) in sources.filter(|(pod, _)| RuleFamily::of(**pod) == family) {
@@ -150,9 +155,11 @@ fn intervals(ranges: Vec<IpNet>) -> Vec<(IpAddr, IpAddr)> {
     intervals
 }
 
-/// Builds the rules of the chain [`LEAVING`]. Packets without a connection have no direction; they are marked, too.
+/// Builds the rules of the chain [`LEAVING`]. Packets without a connection have no direction; they are marked, too. A packet
+/// to a load balancer IP of another owner that DNAT left alone is a reply to its translation: routers that spread packets
+/// over several nodes send it here, as do neighbours that know the previous owner.
 fn leaving_rules(family: RuleFamily) -> Vec<Vec<Expression>> {
-    let replies = vec![
+    let to_clients = vec![
         Expression::Ct {
             key: CtKey::Direction,
             into: FIRST,
@@ -164,6 +171,11 @@ fn leaving_rules(family: RuleFamily) -> Vec<Vec<Expression>> {
         },
         Expression::Verdict(Verdict::Return),
     ];
+    let to_owner = vec![
+        destination(family),
+        lookup(REPLIES, Destination::Register(FIRST)),
+        Expression::SetMark { from: FIRST },
+    ];
     let blocked = vec![
         source(family),
         lookup(BLOCKED, Destination::Found),
@@ -174,7 +186,7 @@ fn leaving_rules(family: RuleFamily) -> Vec<Vec<Expression>> {
         lookup(ROUTED, Destination::Register(FIRST)),
         Expression::SetMark { from: FIRST },
     ];
-    vec![replies, stays_inside(family), blocked, routed]
+    vec![to_clients, to_owner, stays_inside(family), blocked, routed]
 }
 
 fn translation_rules(family: RuleFamily) -> Vec<Vec<Expression>> {
@@ -190,15 +202,20 @@ fn translation_rules(family: RuleFamily) -> Vec<Vec<Expression>> {
 }
 
 fn stays_inside(family: RuleFamily) -> Vec<Expression> {
+    vec![
+        destination(family),
+        lookup(INSIDE, Destination::Found),
+        Expression::Verdict(Verdict::Return),
+    ]
+}
+
+/// Loads the destination address.
+fn destination(family: RuleFamily) -> Expression {
     let offset = match family {
         RuleFamily::V4 => 16,
         RuleFamily::V6 => 24,
     };
-    vec![
-        address_at(family, offset),
-        lookup(INSIDE, Destination::Found),
-        Expression::Verdict(Verdict::Return),
-    ]
+    address_at(family, offset)
 }
 
 /// Loads the source address.

@@ -17,7 +17,7 @@ use testbed::{Cluster, until};
 
 use crate::connections::ADDRESS6;
 use crate::fixture::{
-    ADDRESS, Fixture, POOLS, SERVICES, TIMEOUT, pool, request_api, service, start_announcer,
+    ADDRESS, Fixture, POOLS, SERVICES, TIMEOUT, link_of, pool, request_api, service, start_announcer,
     wait_for_members, wait_for_object,
 };
 
@@ -142,6 +142,19 @@ fn pods_leave_with_the_address_of_their_service() {
             let seen = until("a Pod answers", TIMEOUT, || pods[0].source_at(address));
             assert_eq!(seen, pods[0].addresses[number]);
         }
+        // Replies that reach another node go on to the owner, as those of routers that spread packets over the nodes.
+        let member = &outside.namespace;
+        let link = link_of(member, "eth0").0;
+        let mut neighbours = Connection::open_in(member).expect("a socket");
+        for node in &announcers {
+            neighbours
+                .replace_neighbour(link, ADDRESS.into(), node.hardware)
+                .expect("a neighbour");
+            assert_eq!(pods[0].source_at(servers[0]), Some(ADDRESS.into()));
+        }
+        neighbours
+            .delete_neighbour(link, ADDRESS.into())
+            .expect("no neighbour");
         // A Service without an address has an Event, and its Pods reach nothing outside.
         wait_for_event(cluster, config, "EgressBlocked");
 

@@ -98,6 +98,9 @@ fn owner_translates_and_other_nodes_send_to_it() {
         route: via("192.0.2.2"),
     };
     assert!(other.pods.values().all(|pod| *pod == routed));
+    let owner = (NodeName::from("n2"), via("192.0.2.2"));
+    assert_eq!(other.replies, BTreeMap::from([(ip("192.0.2.100"), owner)]));
+    assert!(own.replies.is_empty());
     assert!(own.faults.is_empty() && other.faults.is_empty());
 }
 
