@@ -33,7 +33,7 @@ fn requests_decode_to_their_rule() {
         let bytes = request(libc::RTM_NEWRULE, 0, &rule).finish(1);
         assert_eq!(parse(&bytes[16..]), Some(rule));
         for length in 16..bytes.len() {
-            // No part of a message panics, and none decodes to another table.
+            // No part of a message panics, and none decodes to another family.
             let part = parse(&bytes[16..length]);
             assert!(part.is_none_or(|part| part.family == rule.family), "{length}");
         }
