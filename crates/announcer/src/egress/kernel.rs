@@ -26,7 +26,7 @@ pub enum EgressError {
     /// nftables is not reachable.
     #[error("cannot use nftables: {0}")]
     Nftables(#[source] io::Error),
-    /// The kernel refused a table. Address translation in family `ip6` needs Linux 5.2 with NFT_NAT.
+    /// The kernel refused a table. It needs NFT_NAT and NFT_CT.
     #[error("cannot write the egress table: {0}")]
     Table(#[from] CommitError),
     /// The kernel refused a policy rule or a route.

@@ -117,11 +117,13 @@ impl EgressState {
         self.sources.is_empty() && self.blocked.is_empty() && self.replies.is_empty()
     }
 
-    /// Returns the Pods whose connections have another source address than in `before`.
+    /// Returns the Pods whose connections have another source address than in `before`. Connections of blocked Pods stay:
+    /// they continue if the same owner returns.
     pub(crate) fn changed_pods(&self, before: &Self) -> BTreeSet<IpAddr> {
-        let pods = self.sources.keys().chain(before.sources.keys());
-        pods.filter(|pod| self.sources.get(*pod) != before.sources.get(*pod))
-            .copied()
-            .collect()
+        let sources = self.sources.iter();
+        let translated = sources.filter(|(pod, source)| before.sources.get(*pod) != Some(*source));
+        let earlier = before.sources.keys().chain(&before.blocked);
+        let ended = earlier.filter(|pod| !self.sources.contains_key(*pod) && !self.blocked.contains(*pod));
+        translated.map(|(pod, _)| pod).chain(ended).copied().collect()
     }
 }

@@ -50,8 +50,14 @@ fn routed_pods_keep_their_address_and_owners_their_number() {
     assert_eq!(after.routed[&ip("10.244.1.8")], number);
     assert_ne!(after.routed[&ip("10.244.1.7")], number);
     assert_eq!(after.routes.len(), 3);
-    let changed = BTreeSet::from([ip("10.244.1.8"), ip("fd00:244:1::8")]);
-    assert_eq!(after.changed_pods(&before), changed);
+    // The Pod that was blocked has no egress any more.
+    let changed = ["10.244.1.8", "10.244.1.9", "fd00:244:1::8"].map(ip);
+    assert_eq!(after.changed_pods(&before), BTreeSet::from(changed));
+    let blocked = EgressState::new(&plan(&[("10.244.1.7", PodEgress::Blocked)]), &mut numbers);
+    let changed = after.changed_pods(&blocked);
+    assert!(changed.contains(&ip("10.244.1.7")), "{changed:?}");
+    let changed = blocked.changed_pods(&after);
+    assert!(!changed.contains(&ip("10.244.1.7")), "{changed:?}");
 }
 
 #[test]
