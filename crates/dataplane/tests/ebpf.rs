@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use dataplane::Dataplane;
 use dataplane::ebpf::{EbpfDataplane, Limits, Options};
 use netlink::bpf::{Hook, Instruction, Program};
 use netlink::route::{Connection, LinkChange, Route};
+use netlink::socket_diagnostics::SocketDiagnostics;
 use plan::{Plan, Settings};
 use serde_json::json;
 use testbed::ControlGroup;
@@ -37,6 +39,20 @@ const CLIENTS: usize = 2;
 
 /// Enters a control group with all endpoints in this network namespace, and returns its options.
 fn set_up() -> Options {
+    serve_endpoints();
+    let group = match ControlGroup::create(&process(), GROUP) {
+        Ok(group) => group,
+        Err(error) => testbed::skip_inside(&format!("no control group for the test: {error}")),
+    };
+    group.enter().unwrap();
+    Options {
+        control_group: Some(group.path().to_owned()),
+        ..Options::default()
+    }
+}
+
+/// Serves all endpoints in the network namespace of the calling thread.
+fn serve_endpoints() {
     let mut connection = Connection::open().unwrap();
     let loopback = connection.link_index(&"lo".parse().unwrap()).unwrap();
     connection.change_link(loopback, &LinkChange::up()).unwrap();
@@ -57,15 +73,6 @@ fn set_up() -> Options {
                 stream.write_all(address.as_bytes()).ok();
             }
         });
-    }
-    let group = match ControlGroup::create(&process(), GROUP) {
-        Ok(group) => group,
-        Err(error) => testbed::skip_inside(&format!("no control group for the test: {error}")),
-    };
-    group.enter().unwrap();
-    Options {
-        control_group: Some(group.path().to_owned()),
-        ..Options::default()
     }
 }
 
@@ -170,6 +177,69 @@ fn only_clients_of_own_namespace_are_served() {
         assert_eq!(counts("web").accepted, 0);
         assert_served();
         assert_eq!(counts("web").accepted, 1);
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
+/// Skips the test if the kernel does not destroy sockets.
+fn require_destruction() {
+    if let Err(error) = SocketDiagnostics::open().and_then(|mut diagnostics| diagnostics.probe()) {
+        testbed::skip_inside(&error.to_string());
+    }
+}
+
+fn error_of(stream: &TcpStream) -> Option<ErrorKind> {
+    stream.take_error().unwrap().map(|error| error.kind())
+}
+
+#[test]
+fn selected_sockets_of_clients_are_destroyed() {
+    testbed::in_namespace(|| {
+        let mut dataplane = applied(set_up(), &mut plan(ENDPOINTS[0]));
+        require_destruction();
+        let streams = [(); 2].map(|()| TcpStream::connect(FRONTEND).unwrap());
+        let cookies = streams
+            .each_ref()
+            .map(|stream| rustix::net::sockopt::socket_cookie(stream).unwrap());
+        let mut found = Vec::new();
+        dataplane
+            .client_sockets(&mut |socket| found.push((socket.cookie, socket.frontend)))
+            .unwrap();
+        let frontend: SocketAddr = FRONTEND.parse().unwrap();
+        found.sort_unstable();
+        let mut expected = cookies.map(|cookie| (cookie, frontend));
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+        for count in [1, 0] {
+            let destroyed = dataplane.destroy_client_sockets(&mut |socket| socket.cookie == cookies[0]);
+            assert_eq!(destroyed.unwrap(), count);
+        }
+        assert_eq!(error_of(&streams[0]), Some(ErrorKind::ConnectionAborted));
+        assert_eq!(error_of(&streams[1]), None);
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
+#[test]
+fn sockets_in_namespaces_of_pods_are_destroyed() {
+    testbed::in_namespace(|| {
+        let mut dataplane = applied(set_up(), &mut plan(&["10.244.0.1"]));
+        require_destruction();
+        let pod = netlink::route::NetworkNamespace::create().unwrap();
+        let (sender, connected) = mpsc::channel();
+        let (destroyed, receiver) = mpsc::channel::<()>();
+        let work = move || {
+            serve_endpoints();
+            let stream = TcpStream::connect(FRONTEND).unwrap();
+            sender.send(()).unwrap();
+            receiver.recv().unwrap();
+            error_of(&stream)
+        };
+        let client = thread::spawn(move || pod.enter(work).unwrap());
+        connected.recv().unwrap();
+        assert_eq!(dataplane.destroy_client_sockets(&mut |_| true).unwrap(), 1);
+        destroyed.send(()).unwrap();
+        assert_eq!(client.join().unwrap(), Some(ErrorKind::ConnectionAborted));
         ControlGroup::remove_all(&process()).unwrap();
     });
 }

@@ -133,6 +133,12 @@ pub fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, u16::from_be_bytes(*port)))
 }
 
+/// Reads the value of a connection: its frontend and its endpoint.
+pub fn connection_value(bytes: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+    let (frontend, endpoint) = bytes.split_first_chunk::<SOCKET_BYTES>()?;
+    Some((socket_address(frontend)?, socket_address(endpoint)?))
+}
+
 /// Returns the value of a frontend.
 pub fn frontend_bytes(word: Word, counter: u32) -> [u8; FRONTEND_BYTES] {
     let mut bytes = [0; FRONTEND_BYTES];

@@ -13,9 +13,10 @@ use netlink::bpf::{
 
 use super::Options;
 use super::control_group::{ControlGroupError, open_control_group};
-use super::layout::{Shapes, VERSION, frontend_value, socket_address, socket_bytes};
+use super::layout::{Shapes, VERSION, connection_value, frontend_value, socket_address, socket_bytes};
 use super::programs::{MapDescriptors, Variant, program};
 use super::services::{Edit, KernelState};
+use crate::client_sockets::ClientSocket;
 use crate::counts::ConnectionCount;
 
 /// Reasons why connections are not balanced by eBPF. The nftables rules serve them then.
@@ -110,6 +111,7 @@ impl Maps {
 #[derive(Debug)]
 pub struct Objects {
     control_group: File,
+    control_group_path: PathBuf,
     control_group_inode: u64,
     shapes: Shapes,
     maps: Maps,
@@ -128,7 +130,7 @@ impl Objects {
         if options.serves_pods && options.control_group.is_none() && is_in_other_namespace() {
             return Err(EbpfError::OtherNamespace);
         }
-        let control_group = open_control_group(options.control_group.as_deref())?;
+        let (control_group, control_group_path) = open_control_group(options.control_group.as_deref())?;
         let control_group_inode = control_group
             .metadata()
             .map(|found| found.ino())
@@ -170,6 +172,7 @@ impl Objects {
         };
         Ok(Self {
             control_group,
+            control_group_path,
             control_group_inode,
             shapes,
             maps,
@@ -184,6 +187,24 @@ impl Objects {
     /// Returns true if the kernel can refuse connections with an error of its own.
     pub fn can_refuse(&self) -> bool {
         self.can_refuse
+    }
+
+    /// Returns the path of the control group with the clients.
+    pub fn control_group_path(&self) -> &Path {
+        &self.control_group_path
+    }
+
+    /// Passes each connected socket to `each`. Those that begin meanwhile may be missing.
+    pub fn connections(&self, mut each: impl FnMut(&ClientSocket)) -> Result<(), BpfError> {
+        self.maps.connections.read(|cookie, value| {
+            if let (Ok(cookie), Some((frontend, endpoint))) = (cookie.try_into(), connection_value(value)) {
+                each(&ClientSocket {
+                    cookie: u64::from_ne_bytes(cookie),
+                    frontend,
+                    endpoint,
+                });
+            }
+        })
     }
 
     /// Returns true if the objects outlive this process.
