@@ -22,6 +22,8 @@ pub struct ConnectCounts {
     pub is_attached: bool,
     /// Frontends whose endpoints are chosen when a client connects.
     pub frontends: u64,
+    /// Events of connections for which the ring had no room; `None` if the programs report none.
+    pub lost_events: Option<u64>,
 }
 
 /// Accepted and refused connections of a Service, as eBPF mode counts them.

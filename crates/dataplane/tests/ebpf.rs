@@ -3,6 +3,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use api::object::{EndpointSlice, ObjectKey, Service};
 use dataplane::Dataplane;
-use dataplane::ebpf::{EbpfDataplane, Limits, Options};
+use dataplane::ebpf::{ConnectionEvents, EbpfDataplane, EventError, Limits, Options, default_pins};
 use netlink::bpf::{Hook, Instruction, Program};
 use netlink::route::{Connection, LinkChange, Route};
 use netlink::socket_diagnostics::SocketDiagnostics;
@@ -240,6 +241,100 @@ fn sockets_in_namespaces_of_pods_are_destroyed() {
         assert_eq!(dataplane.destroy_client_sockets(&mut |_| true).unwrap(), 1);
         destroyed.send(()).unwrap();
         assert_eq!(client.join().unwrap(), Some(ErrorKind::ConnectionAborted));
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
+/// Opens the reader of events. Without pins, the test is skipped.
+fn events() -> ConnectionEvents {
+    match ConnectionEvents::open(&default_pins()) {
+        Ok(events) => events,
+        Err(error @ EventError::NotPinned { .. }) => testbed::skip_inside(&error.to_string()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn events_name_client_frontend_and_endpoint() {
+    testbed::in_namespace(|| {
+        let options = set_up();
+        let group = options.control_group.clone().unwrap();
+        let dataplane = applied(options, &mut plan(ENDPOINTS[0]));
+        ask(FRONTEND).unwrap();
+        let mut reader = events();
+        assert!(matches!(
+            ConnectionEvents::open(&default_pins()),
+            Err(EventError::InUse)
+        ));
+        let stream = TcpStream::connect(FRONTEND).unwrap();
+        let cookie = rustix::net::sockopt::socket_cookie(&stream).unwrap();
+        ask(EMPTY_FRONTEND).unwrap_err();
+        let mut found = Vec::new();
+        reader.read(|event| found.push(*event));
+        assert_eq!(found[0].socket_cookie, cookie);
+        let endpoint = found[0].endpoint.unwrap();
+        assert!(ENDPOINTS[0].contains(&&*endpoint.ip().to_string()), "{endpoint}");
+        let frontends: Vec<String> = found.iter().map(|event| event.frontend.to_string()).collect();
+        assert_eq!(frontends, [FRONTEND, EMPTY_FRONTEND]);
+        assert_eq!(found[1].endpoint, None);
+        let namespace = netlink::bpf::namespace_cookie().unwrap();
+        let inode = std::fs::metadata(group).unwrap().ino();
+        for event in &found {
+            assert_eq!((event.namespace_cookie, event.control_group), (namespace, inode));
+            assert!(event.at <= netlink::clock::since_boot());
+        }
+        assert_eq!(dataplane.counts().connect.unwrap().lost_events, Some(0));
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
+#[test]
+fn events_without_room_are_counted_as_lost() {
+    const CONNECTIONS: usize = 2_800;
+    testbed::in_namespace(|| {
+        let dataplane = applied(set_up(), &mut plan(ENDPOINTS[0]));
+        let mut reader = events();
+        for count in 0..CONNECTIONS {
+            if count % 100 == 0 {
+                reader.request().unwrap();
+            }
+            ask(EMPTY_FRONTEND).unwrap_err();
+        }
+        let mut read = 0;
+        reader.read(|_| read += 1);
+        let lost = dataplane.counts().connect.unwrap().lost_events.unwrap();
+        assert!(lost > 0);
+        assert_eq!(read + lost, CONNECTIONS as u64);
+        // There is room again.
+        ask(EMPTY_FRONTEND).unwrap_err();
+        reader.read(|_| read += 1);
+        assert_eq!(read + lost, CONNECTIONS as u64 + 1);
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
+/// A process of an earlier version pinned no maps for events.
+#[test]
+fn missing_maps_of_events_are_added_in_place() {
+    testbed::in_namespace(|| {
+        let options = set_up();
+        drop(applied(options.clone(), &mut plan(ENDPOINTS[0])));
+        drop(events());
+        let stream = TcpStream::connect(FRONTEND).unwrap();
+        let pins = default_pins().join(format!("net-{}", process())).join("v1");
+        for name in ["events", "event_requests", "event_losses"] {
+            std::fs::remove_file(pins.join(name)).unwrap();
+        }
+        let dataplane = applied(options, &mut plan(ENDPOINTS[0]));
+        assert_eq!(dataplane.fault(), None);
+        let mut reader = events();
+        assert_served();
+        let mut count = 0;
+        reader.read(|_| count += 1);
+        assert_eq!(count, 2);
+        let counts = dataplane.connection_counts().unwrap();
+        assert_eq!(counts[&ObjectKey::new("ns", "web")].accepted, 2);
+        assert_eq!(stream.peer_addr().unwrap(), FRONTEND.parse().unwrap());
         ControlGroup::remove_all(&process()).unwrap();
     });
 }

@@ -434,6 +434,12 @@ impl Values {
             text.family(name, MetricType::Gauge, help);
             text.sample(name, "", value);
         }
+        if let Some(lost) = connect.lost_events {
+            let name = "ebpf_lost_events_total";
+            let help = "Number of events of connections that a reader requested and did not get, because the ring was full";
+            text.family(name, MetricType::Counter, help);
+            text.sample(name, "", lost);
+        }
     }
 
     /// Writes the metrics of iptables mode (MET-14 to MET-17), if there are tables of iptables.

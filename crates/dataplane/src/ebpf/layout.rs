@@ -23,6 +23,11 @@ pub const ENDPOINTS_MAX: usize = (1 << COUNT_BITS) - 1;
 /// Size of a counter: accepted and refused connections.
 pub const COUNTER_BYTES: usize = 16;
 
+/// Size of the ring of events, about 2,700 of them.
+const EVENT_RING_BYTES: u32 = 256 << 10;
+/// Key of the only element of a map.
+pub const ONLY_KEY: [u8; 4] = [0; 4];
+
 /// Maximum numbers of elements. They bound the kernel's memory: about 50 MB for empty maps, and 100 to 150 bytes for each
 /// element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +84,44 @@ impl Shapes {
             counters: shape("counters", MapKind::PerCpuHash, 4, counter, limits.frontends),
         }
     }
+}
+
+/// Shapes of the maps for events. A process of an earlier version did not pin them, and another one may lack them.
+#[derive(Clone, Copy, Debug)]
+pub struct EventShapes {
+    /// Ring of events.
+    pub events: MapShape,
+    /// Time since boot until which events are requested, in nanoseconds.
+    pub requests: MapShape,
+    /// Number of events for which the ring had no room.
+    pub losses: MapShape,
+}
+
+impl EventShapes {
+    /// The current shapes.
+    pub const CURRENT: Self = Self {
+        events: MapShape {
+            name: "events",
+            kind: MapKind::Ring,
+            key_bytes: 0,
+            value_bytes: 0,
+            elements_max: EVENT_RING_BYTES,
+        },
+        requests: MapShape {
+            name: "event_requests",
+            kind: MapKind::Array,
+            key_bytes: 4,
+            value_bytes: 8,
+            elements_max: 1,
+        },
+        losses: MapShape {
+            name: "event_losses",
+            kind: MapKind::PerCpuHash,
+            key_bytes: 4,
+            value_bytes: 8,
+            elements_max: 1,
+        },
+    };
 }
 
 /// Generation of a group's endpoints, and their number, in one number that a program reads at once. A generation is never

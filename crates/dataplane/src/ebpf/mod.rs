@@ -13,9 +13,14 @@
 mod client_namespaces;
 mod clients;
 mod control_group;
+mod event_maps;
+mod event_program;
+mod events;
+mod frame;
 mod frontends;
 mod layout;
 mod objects;
+mod pins;
 mod programs;
 mod services;
 
@@ -40,8 +45,9 @@ use objects::{EbpfError, Objects};
 use services::Services;
 
 pub use control_group::ControlGroupError;
+pub use events::{ConnectionEvent, ConnectionEvents, EventError};
 pub use layout::Limits;
-pub use objects::remove_pins;
+pub use pins::remove_pins;
 
 /// Function that loads a program into the kernel.
 pub type Load = fn(Hook, &[Instruction]) -> Result<Program, BpfError>;
@@ -211,6 +217,13 @@ impl EbpfDataplane {
         }
         Ok(counts)
     }
+
+    /// Returns the number of lost events; `None` if none are reported.
+    fn lost_events(&self) -> Option<u64> {
+        let lost = self.objects.as_ref()?.lost_events();
+        lost.inspect_err(|error| tracing::debug!(%error, "counter of lost events not read"))
+            .ok()?
+    }
 }
 
 /// Makes the maps equal to the plan, and attaches the programs if they are not. Returns the number of changed elements.
@@ -285,6 +298,7 @@ impl Dataplane for EbpfDataplane {
                     .objects
                     .as_ref()
                     .map_or(0, |_| self.services.frontends() as u64),
+                lost_events: self.lost_events(),
             }),
             ..self.rules.counts()
         }
