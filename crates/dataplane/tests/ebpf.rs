@@ -13,7 +13,7 @@ use std::time::Duration;
 use api::object::{EndpointSlice, ObjectKey, Service};
 use dataplane::Dataplane;
 use dataplane::ebpf::{ConnectionEvents, EbpfDataplane, EventError, Limits, Options, default_pins};
-use netlink::bpf::{Hook, Instruction, Program};
+use netlink::bpf::{BpfError, Hook, Instruction, Program};
 use netlink::route::{Connection, LinkChange, Route};
 use netlink::socket_diagnostics::SocketDiagnostics;
 use plan::{Plan, Settings};
@@ -363,6 +363,28 @@ fn nftables_serves_after_a_rejected_program() {
     });
 }
 
+/// A lockdown refuses bpf(2) as missing capabilities do.
+#[test]
+fn nftables_serves_under_a_kernel_lockdown() {
+    testbed::in_namespace(|| {
+        let options = set_up();
+        // Skips the test where eBPF is not permitted for another reason.
+        drop(applied(options.clone(), &mut plan(ENDPOINTS[0])));
+        let mut plan = plan(&["10.244.0.3", "10.244.0.1"]);
+        let mut dataplane = EbpfDataplane::open(Options {
+            load: |_: Hook, _: &[Instruction]| {
+                let operation = "loading an eBPF program";
+                Err(BpfError::NotPermitted { operation })
+            },
+            ..options
+        })
+        .unwrap();
+        let changes = plan.take_changes();
+        assert_eq!(dataplane.apply(&plan, &changes).unwrap().skipped, []);
+        assert_fell_back(&dataplane, "lockdown");
+    });
+}
+
 #[test]
 fn nftables_serves_with_a_full_map() {
     testbed::in_namespace(|| {
@@ -413,6 +435,10 @@ fn wait_for_detachment() {
 fn assert_falls_back(options: Options, reason: &str) {
     let mut plan = plan(&["10.244.0.3", "10.244.0.1"]);
     let dataplane = applied(options, &mut plan);
+    assert_fell_back(&dataplane, reason);
+}
+
+fn assert_fell_back(dataplane: &EbpfDataplane, reason: &str) {
     let fault = dataplane.fault().expect("a fault");
     assert!(fault.contains(reason), "{fault}");
     assert!(!dataplane.counts().connect.unwrap().is_attached);
