@@ -41,6 +41,17 @@ pub fn client_namespaces(control_group: &Path) -> Result<Vec<NetworkNamespace>, 
     Ok(namespaces)
 }
 
+/// Returns the network namespaces of the processes that this process may inspect, each once.
+pub fn process_namespaces() -> Vec<NetworkNamespace> {
+    let mut known = HashSet::new();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(|process| namespace_of(process, &mut known).ok().flatten())
+        .map(NetworkNamespace::from)
+        .collect()
+}
+
 /// Opens the namespace of a thread; `None` if it is known, or if the thread has ended.
 fn namespace_of(thread: u32, known: &mut HashSet<u64>) -> Result<Option<File>, ClientSocketError> {
     let path = PathBuf::from(format!("/proc/{thread}/ns/net"));

@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use netlink::bpf::{MapKind, MapShape};
 
+use crate::client_sockets::ClientSocket;
+
 /// Version of the layouts, in the path of the pins.
 pub const VERSION: u32 = 1;
 
@@ -176,10 +178,14 @@ pub fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, u16::from_be_bytes(*port)))
 }
 
-/// Reads the value of a connection: its frontend and its endpoint.
-pub fn connection_value(bytes: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
-    let (frontend, endpoint) = bytes.split_first_chunk::<SOCKET_BYTES>()?;
-    Some((socket_address(frontend)?, socket_address(endpoint)?))
+/// Reads key and value of a connection.
+pub fn client_socket(cookie: &[u8], value: &[u8]) -> Option<ClientSocket> {
+    let (frontend, endpoint) = value.split_first_chunk::<SOCKET_BYTES>()?;
+    Some(ClientSocket {
+        cookie: u64::from_ne_bytes(cookie.try_into().ok()?),
+        frontend: socket_address(frontend)?,
+        endpoint: socket_address(endpoint)?,
+    })
 }
 
 /// Returns the value of a frontend.

@@ -10,6 +10,7 @@
 //! Programs and maps are pinned, so new connections get their endpoints while no proxy runs. The next process replaces the
 //! programs in place.
 
+mod client_connections;
 mod client_namespaces;
 mod clients;
 mod control_group;
@@ -44,6 +45,7 @@ use frontends::Abilities;
 use objects::{EbpfError, Objects};
 use services::Services;
 
+pub use client_connections::{ClientConnections, FrontendsOfConnections};
 pub use control_group::ControlGroupError;
 pub use events::{ConnectionEvent, ConnectionEvents, EventError};
 pub use layout::Limits;

@@ -11,7 +11,7 @@ use netlink::bpf::{Attachment, BpfError, Hook, Map, Program, namespace_cookie};
 use super::Options;
 use super::control_group::{ControlGroupError, open_control_group};
 use super::event_maps::EventMaps;
-use super::layout::{Shapes, connection_value, frontend_value, socket_address, socket_bytes};
+use super::layout::{Shapes, client_socket, frontend_value, socket_address, socket_bytes};
 use super::pins;
 use super::programs::{MapDescriptors, Variant, program};
 use super::services::{Edit, KernelState};
@@ -189,12 +189,8 @@ impl Objects {
     /// Passes each connected socket to `each`. Those that begin meanwhile may be missing.
     pub fn connections(&self, mut each: impl FnMut(&ClientSocket)) -> Result<(), BpfError> {
         self.maps.connections.read(|cookie, value| {
-            if let (Ok(cookie), Some((frontend, endpoint))) = (cookie.try_into(), connection_value(value)) {
-                each(&ClientSocket {
-                    cookie: u64::from_ne_bytes(cookie),
-                    frontend,
-                    endpoint,
-                });
+            if let Some(socket) = client_socket(cookie, value) {
+                each(&socket);
             }
         })
     }
