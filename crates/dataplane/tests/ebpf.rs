@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use api::object::{EndpointSlice, ObjectKey, Service};
 use dataplane::Dataplane;
-use dataplane::ebpf::{ConnectionEvents, EbpfDataplane, EventError, Limits, Options, default_pins};
+use dataplane::ebpf::{
+    ClientConnections, ConnectionEvents, EbpfDataplane, EventError, Limits, Options, default_pins,
+};
 use netlink::bpf::{BpfError, Hook, Instruction, Program};
 use netlink::route::{Connection, LinkChange, Route};
 use netlink::socket_diagnostics::SocketDiagnostics;
@@ -284,6 +286,26 @@ fn events_name_client_frontend_and_endpoint() {
             assert!(event.at <= netlink::clock::since_boot());
         }
         assert_eq!(dataplane.counts().connect.unwrap().lost_events, Some(0));
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
+#[test]
+fn open_connections_have_their_frontends() {
+    testbed::in_namespace(|| {
+        let _dataplane = applied(set_up(), &mut plan(ENDPOINTS[0]));
+        // Skips the test without pins.
+        drop(events());
+        let connections = ClientConnections::new(&default_pins()).unwrap();
+        let stream = TcpStream::connect(FRONTEND).unwrap();
+        let found: Vec<_> = connections.read().unwrap().into_iter().collect();
+        assert_eq!(found.len(), 1, "{found:?}");
+        let ((client, endpoint), frontend) = found[0];
+        assert_eq!(client, stream.local_addr().unwrap());
+        assert!(ENDPOINTS[0].contains(&&*endpoint.ip().to_string()), "{endpoint}");
+        assert_eq!(frontend, FRONTEND.parse().unwrap());
+        drop(stream);
+        assert!(connections.read().unwrap().is_empty());
         ControlGroup::remove_all(&process()).unwrap();
     });
 }

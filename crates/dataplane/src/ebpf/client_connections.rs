@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use netlink::bpf::Map;
-use netlink::socket_diagnostics::SocketDiagnostics;
+use netlink::socket_diagnostics::{SocketDiagnostics, TcpSocket};
 
 use super::client_namespaces::process_namespaces;
 use super::layout::{Limits, Shapes, client_socket};
@@ -58,12 +58,11 @@ impl ClientConnections {
             return Ok(found);
         }
         for namespace in process_namespaces() {
-            let Ok(opened) = namespace.enter(SocketDiagnostics::open) else {
+            let Ok(Ok(mut diagnostics)) = namespace.enter(SocketDiagnostics::open) else {
                 continue;
             };
-            let is_known = |cookie: &u64| sockets.contains_key(cookie);
-            let listed = opened?.tcp_sockets(sockets.len(), |socket| is_known(&socket.cookie))?;
-            for socket in listed {
+            let is_known = |socket: &TcpSocket| sockets.contains_key(&socket.cookie);
+            for socket in diagnostics.tcp_sockets(sockets.len(), is_known)? {
                 let (local, remote) = (canonical(socket.local), canonical(socket.remote));
                 // A socket may have connected elsewhere since.
                 if let Some(known) = sockets

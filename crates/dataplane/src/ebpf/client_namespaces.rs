@@ -13,32 +13,54 @@ use crate::client_sockets::ClientSocketError;
 /// Maximum of control groups that are read: many times those of a node with the most Pods.
 const CONTROL_GROUPS_MAX: usize = 65_536;
 
-/// Returns the network namespaces of the threads in the control group, each once.
-///
-/// # Errors
-///
-/// [`ClientSocketError`] if a thread is hidden, or its namespace cannot be read.
-pub fn client_namespaces(control_group: &Path) -> Result<Vec<NetworkNamespace>, ClientSocketError> {
+/// Network namespaces of clients.
+#[derive(Debug, Default)]
+pub struct ClientNamespaces {
+    /// Namespaces, each once.
+    pub found: Vec<NetworkNamespace>,
+    /// Reason why others may be missing.
+    pub failure: Option<ClientSocketError>,
+}
+
+/// Returns the network namespaces of the threads in a control group and in its descendants.
+pub fn client_namespaces(control_group: &Path) -> ClientNamespaces {
+    let mut namespaces = ClientNamespaces::default();
     let mut known = HashSet::new();
-    let mut namespaces = Vec::new();
     let mut waiting = vec![control_group.to_owned()];
-    let mut count = 0;
-    while let Some(path) = waiting.pop() {
-        count += 1;
-        if count > CONTROL_GROUPS_MAX {
-            return Err(ClientSocketError::ControlGroups(CONTROL_GROUPS_MAX));
+    for _ in 0..CONTROL_GROUPS_MAX {
+        let Some(path) = waiting.pop() else {
+            return namespaces;
+        };
+        if let Err(error) = namespaces.add(&path, &mut known) {
+            namespaces.failure = Some(error);
         }
-        for thread in threads(&path)? {
-            if thread == 0 {
-                return Err(ClientSocketError::HiddenProcess { path });
-            }
-            if let Some(file) = namespace_of(thread, &mut known)? {
-                namespaces.push(NetworkNamespace::from(file));
-            }
+        match children(&path) {
+            Ok(children) => waiting.extend(children),
+            Err(error) => namespaces.failure = Some(error),
         }
-        waiting.extend(children(&path)?);
     }
-    Ok(namespaces)
+    namespaces.failure = Some(ClientSocketError::ControlGroups(CONTROL_GROUPS_MAX));
+    namespaces
+}
+
+impl ClientNamespaces {
+    /// Adds the namespaces of the threads in one control group. Returns the last failure of a thread.
+    fn add(&mut self, path: &Path, known: &mut HashSet<u64>) -> Result<(), ClientSocketError> {
+        let mut result = Ok(());
+        for thread in threads(path)? {
+            if thread == 0 {
+                result = Err(ClientSocketError::HiddenProcess {
+                    path: path.to_owned(),
+                });
+                continue;
+            }
+            match namespace_of(thread, known) {
+                Ok(file) => self.found.extend(file.map(NetworkNamespace::from)),
+                Err(error) => result = Err(error),
+            }
+        }
+        result
+    }
 }
 
 /// Returns the network namespaces of the processes that this process may inspect, each once.

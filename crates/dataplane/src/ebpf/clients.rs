@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use netlink::route::NetworkNamespace;
 use netlink::socket_diagnostics::{SocketDiagnostics, TcpSocket};
 
-use super::client_namespaces::client_namespaces;
+use super::client_namespaces::{ClientNamespaces, client_namespaces};
 use crate::client_sockets::{ClientSocket, ClientSocketError};
 
 /// Place of the clients' sockets.
@@ -34,17 +34,20 @@ impl Clients {
     pub fn probe(&self) -> Result<(), ClientSocketError> {
         SocketDiagnostics::open()?.probe()?;
         if let Some(path) = &self.control_group {
-            client_namespaces(path)?;
+            if let Some(failure) = client_namespaces(path).failure {
+                return Err(failure);
+            }
             NetworkNamespace::current()?.enter(|| ())?;
         }
         Ok(())
     }
 
-    /// Destroys sockets that are still connected to their endpoint. Returns their number.
+    /// Destroys sockets that are still connected to their endpoint. Returns their number. Failures of single network
+    /// namespaces are logged.
     ///
     /// # Errors
     ///
-    /// [`ClientSocketError`]. Some sockets may be destroyed then.
+    /// [`ClientSocketError`] if the only network namespace fails.
     pub fn destroy(&self, sockets: &[ClientSocket]) -> Result<usize, ClientSocketError> {
         let endpoints: HashMap<u64, SocketAddr> = sockets
             .iter()
@@ -57,15 +60,29 @@ impl Clients {
             return destroy_in_namespace(SocketDiagnostics::open()?, &endpoints);
         };
         let mut destroyed = 0;
-        for namespace in client_namespaces(path)? {
+        let ClientNamespaces { found, mut failure } = client_namespaces(path);
+        for namespace in found {
             if destroyed == endpoints.len() {
-                break;
+                return Ok(destroyed);
             }
-            let diagnostics = namespace.enter(SocketDiagnostics::open)??;
-            destroyed += destroy_in_namespace(diagnostics, &endpoints)?;
+            match enter_and_destroy(&namespace, &endpoints) {
+                Ok(count) => destroyed += count,
+                Err(error) => failure = Some(error),
+            }
+        }
+        if let Some(error) = failure {
+            tracing::warn!(%error, destroyed, "sockets of some clients not destroyed");
         }
         Ok(destroyed)
     }
+}
+
+fn enter_and_destroy(
+    namespace: &NetworkNamespace,
+    endpoints: &HashMap<u64, SocketAddr>,
+) -> Result<usize, ClientSocketError> {
+    let diagnostics = namespace.enter(SocketDiagnostics::open)??;
+    destroy_in_namespace(diagnostics, endpoints)
 }
 
 fn destroy_in_namespace(
