@@ -88,7 +88,8 @@ impl Shapes {
     }
 }
 
-/// Shapes of the maps for events. A process of an earlier version did not pin them, and another one may lack them.
+/// Shapes of the maps for events. Processes of earlier versions have none, so the maps are not part of [`VERSION`]: a change
+/// of the layout of events needs other names.
 #[derive(Clone, Copy, Debug)]
 pub struct EventShapes {
     /// Ring of events.
