@@ -213,6 +213,7 @@ fn selected_sockets_of_clients_are_destroyed() {
         let mut expected = cookies.map(|cookie| (cookie, frontend));
         expected.sort_unstable();
         assert_eq!(found, expected);
+        assert!(dataplane.counts().connect.unwrap().destroys_sockets);
         for count in [1, 0] {
             let destroyed = dataplane.destroy_client_sockets(&mut |socket| socket.cookie == cookies[0]);
             assert_eq!(destroyed.unwrap(), count);

@@ -209,6 +209,7 @@ impl Metrics {
         let ebpf = values.counts.connect.map(|connect| {
             serde_json::json!({
                 "attached": connect.is_attached,
+                "destroysSockets": connect.destroys_sockets,
                 "frontends": connect.frontends,
                 "fault": values.dataplane_fault,
             })
@@ -429,6 +430,11 @@ impl Values {
                 "ebpf_frontends",
                 "Number of frontends whose endpoints eBPF programs choose",
                 connect.frontends,
+            ),
+            (
+                "ebpf_destroys_sockets",
+                "1 if the sockets of clients are destroyed at the end of drain-seconds and when nodes die, 0 if they cannot be",
+                u64::from(connect.destroys_sockets),
             ),
         ] {
             text.family(name, MetricType::Gauge, help);

@@ -300,6 +300,7 @@ impl Dataplane for EbpfDataplane {
                     .objects
                     .as_ref()
                     .map_or(0, |_| self.services.frontends() as u64),
+                destroys_sockets: self.clients.is_some(),
                 lost_events: self.lost_events(),
             }),
             ..self.rules.counts()

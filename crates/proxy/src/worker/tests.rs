@@ -88,6 +88,7 @@ impl Dataplane for Recorder {
             connect: Some(ConnectCounts {
                 is_attached,
                 frontends: 1,
+                destroys_sockets: false,
                 lost_events: None,
             }),
             ..Counts::default()
