@@ -90,9 +90,9 @@ pub trait Dataplane {
         false
     }
 
-    /// Passes each connected TCP socket of a client on this node whose endpoint was chosen when it connected to `each`.
-    /// Connection tracking does not know the Service of its connection. Without sockets that
-    /// [`Dataplane::destroy_client_sockets`] can destroy, there are none.
+    /// Passes to `each` the connected TCP sockets of clients on this node whose endpoints were chosen when they connected.
+    /// Connection tracking does not know the Services of these connections. There are none if
+    /// [`Dataplane::destroy_client_sockets`] cannot destroy them.
     ///
     /// # Errors
     ///

@@ -52,8 +52,6 @@ pub struct Reader {
     attribution: Attribution,
     /// Connections of eBPF mode; `None` if the network namespace is unknown.
     clients: Option<ClientConnections>,
-    /// Frontends of the connections of eBPF mode in the last sample.
-    frontends: FrontendsOfConnections,
     opened_at: Instant,
     has_lost: bool,
 }
@@ -80,7 +78,6 @@ impl Reader {
             clients: ClientConnections::new(&default_pins())
                 .inspect_err(|error| tracing::debug!(%error, "connections by eBPF not attributed"))
                 .ok(),
-            frontends: FrontendsOfConnections::new(),
             opened_at: Instant::now(),
             has_lost: false,
         };
@@ -151,19 +148,18 @@ impl Reader {
     /// Takes a sample, and reads the events up to its end.
     fn sample(&mut self) -> Result<(), ReadError> {
         let now = wall_clock();
-        self.frontends = self.client_connections();
+        let frontends = self.client_connections();
         let Self {
             conntrack,
             tracker,
             attribution,
-            frontends,
             opened_at,
             ..
         } = self;
         tracker.begin_sample(opened_at.elapsed());
         let listed = conntrack.visit(|flow| {
             if let Some(mut entry) = entry(flow, now) {
-                entry.frontend = frontend_of(&entry, frontends);
+                entry.frontend = frontend_of(&entry, &frontends);
                 tracker.observe(&entry, attribution);
             }
         });
