@@ -22,6 +22,10 @@ pub struct ConnectCounts {
     pub is_attached: bool,
     /// Frontends whose endpoints are chosen when a client connects.
     pub frontends: u64,
+    /// True if the sockets of clients can be destroyed. Otherwise nftables serves Services with `drain-seconds`.
+    pub destroys_sockets: bool,
+    /// Events of connections for which the ring had no room; `None` if the programs report none.
+    pub lost_events: Option<u64>,
 }
 
 /// Accepted and refused connections of a Service, as eBPF mode counts them.

@@ -26,6 +26,7 @@ use api::object::ObjectKey;
 use netlink::nftables::{CommitError, ExternalChange, Monitor, ReadError};
 use plan::{Changes, Plan, Scheduler};
 
+mod client_sockets;
 mod counts;
 pub mod ebpf;
 pub mod iptables;
@@ -35,6 +36,7 @@ pub mod nftables;
 mod test_plans;
 pub mod userspace;
 
+pub use client_sockets::{ClientSocket, ClientSocketError};
 pub use counts::{ConnectCounts, ConnectionCount, Counts, IptablesCounts, TableCounts};
 
 /// Addresses of endpoints, each with its Service: a Service ends only its own connections, although any namespace may
@@ -86,6 +88,29 @@ pub trait Dataplane {
     /// then connection tracking knows them.
     fn end_connections(&mut self, _endpoints: &ServiceEndpoints) -> bool {
         false
+    }
+
+    /// Passes to `each` the connected TCP sockets of clients on this node whose endpoints were chosen when they connected.
+    /// Connection tracking does not know the Services of these connections. There are none if
+    /// [`Dataplane::destroy_client_sockets`] cannot destroy them.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientSocketError`] if the sockets cannot be read.
+    fn client_sockets(&self, _each: &mut dyn FnMut(&ClientSocket)) -> Result<(), ClientSocketError> {
+        Ok(())
+    }
+
+    /// Destroys those of the sockets that `is_selected` accepts. Returns their number.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientSocketError`]. Some sockets may be destroyed then.
+    fn destroy_client_sockets(
+        &mut self,
+        _is_selected: &mut dyn FnMut(&ClientSocket) -> bool,
+    ) -> Result<usize, ClientSocketError> {
+        Ok(0)
     }
 
     /// Returns counters for metrics.

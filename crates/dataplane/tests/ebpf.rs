@@ -3,16 +3,21 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use api::object::{EndpointSlice, ObjectKey, Service};
 use dataplane::Dataplane;
-use dataplane::ebpf::{EbpfDataplane, Limits, Options};
-use netlink::bpf::{Hook, Instruction, Program};
+use dataplane::ebpf::{
+    ClientConnections, ConnectionEvents, EbpfDataplane, EventError, Limits, Options, default_pins,
+};
+use netlink::bpf::{BpfError, Hook, Instruction, Program};
 use netlink::route::{Connection, LinkChange, Route};
+use netlink::socket_diagnostics::SocketDiagnostics;
 use plan::{Plan, Settings};
 use serde_json::json;
 use testbed::ControlGroup;
@@ -37,6 +42,20 @@ const CLIENTS: usize = 2;
 
 /// Enters a control group with all endpoints in this network namespace, and returns its options.
 fn set_up() -> Options {
+    serve_endpoints();
+    let group = match ControlGroup::create(&process(), GROUP) {
+        Ok(group) => group,
+        Err(error) => testbed::skip_inside(&format!("no control group for the test: {error}")),
+    };
+    group.enter().unwrap();
+    Options {
+        control_group: Some(group.path().to_owned()),
+        ..Options::default()
+    }
+}
+
+/// Serves all endpoints in the network namespace of the calling thread.
+fn serve_endpoints() {
     let mut connection = Connection::open().unwrap();
     let loopback = connection.link_index(&"lo".parse().unwrap()).unwrap();
     connection.change_link(loopback, &LinkChange::up()).unwrap();
@@ -57,15 +76,6 @@ fn set_up() -> Options {
                 stream.write_all(address.as_bytes()).ok();
             }
         });
-    }
-    let group = match ControlGroup::create(&process(), GROUP) {
-        Ok(group) => group,
-        Err(error) => testbed::skip_inside(&format!("no control group for the test: {error}")),
-    };
-    group.enter().unwrap();
-    Options {
-        control_group: Some(group.path().to_owned()),
-        ..Options::default()
     }
 }
 
@@ -174,6 +184,184 @@ fn only_clients_of_own_namespace_are_served() {
     });
 }
 
+/// Skips the test if the kernel does not destroy sockets.
+fn require_destruction() {
+    if let Err(error) = SocketDiagnostics::open().and_then(|mut diagnostics| diagnostics.probe()) {
+        testbed::skip_inside(&error.to_string());
+    }
+}
+
+fn error_of(stream: &TcpStream) -> Option<ErrorKind> {
+    stream.take_error().unwrap().map(|error| error.kind())
+}
+
+#[test]
+fn selected_sockets_of_clients_are_destroyed() {
+    testbed::in_namespace(|| {
+        let mut dataplane = applied(set_up(), &mut plan(ENDPOINTS[0]));
+        require_destruction();
+        let streams = [(); 2].map(|()| TcpStream::connect(FRONTEND).unwrap());
+        let cookies = streams
+            .each_ref()
+            .map(|stream| rustix::net::sockopt::socket_cookie(stream).unwrap());
+        let mut found = Vec::new();
+        dataplane
+            .client_sockets(&mut |socket| found.push((socket.cookie, socket.frontend)))
+            .unwrap();
+        let frontend: SocketAddr = FRONTEND.parse().unwrap();
+        found.sort_unstable();
+        let mut expected = cookies.map(|cookie| (cookie, frontend));
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+        assert!(dataplane.counts().connect.unwrap().destroys_sockets);
+        for count in [1, 0] {
+            let destroyed = dataplane.destroy_client_sockets(&mut |socket| socket.cookie == cookies[0]);
+            assert_eq!(destroyed.unwrap(), count);
+        }
+        assert_eq!(error_of(&streams[0]), Some(ErrorKind::ConnectionAborted));
+        assert_eq!(error_of(&streams[1]), None);
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
+#[test]
+fn sockets_in_namespaces_of_pods_are_destroyed() {
+    testbed::in_namespace(|| {
+        let mut dataplane = applied(set_up(), &mut plan(&["10.244.0.1"]));
+        require_destruction();
+        let pod = netlink::route::NetworkNamespace::create().unwrap();
+        let (sender, connected) = mpsc::channel();
+        let (destroyed, receiver) = mpsc::channel::<()>();
+        let work = move || {
+            serve_endpoints();
+            let stream = TcpStream::connect(FRONTEND).unwrap();
+            sender.send(()).unwrap();
+            receiver.recv().unwrap();
+            error_of(&stream)
+        };
+        let client = thread::spawn(move || pod.enter(work).unwrap());
+        connected.recv().unwrap();
+        assert_eq!(dataplane.destroy_client_sockets(&mut |_| true).unwrap(), 1);
+        destroyed.send(()).unwrap();
+        assert_eq!(client.join().unwrap(), Some(ErrorKind::ConnectionAborted));
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
+/// Opens the reader of events. Without pins, the test is skipped.
+fn events() -> ConnectionEvents {
+    match ConnectionEvents::open(&default_pins()) {
+        Ok(events) => events,
+        Err(error @ EventError::NotPinned { .. }) => testbed::skip_inside(&error.to_string()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn events_name_client_frontend_and_endpoint() {
+    testbed::in_namespace(|| {
+        let options = set_up();
+        let group = options.control_group.clone().unwrap();
+        let dataplane = applied(options, &mut plan(ENDPOINTS[0]));
+        ask(FRONTEND).unwrap();
+        let mut reader = events();
+        assert!(matches!(
+            ConnectionEvents::open(&default_pins()),
+            Err(EventError::InUse)
+        ));
+        let stream = TcpStream::connect(FRONTEND).unwrap();
+        let cookie = rustix::net::sockopt::socket_cookie(&stream).unwrap();
+        ask(EMPTY_FRONTEND).unwrap_err();
+        let mut found = Vec::new();
+        reader.read(|event| found.push(*event));
+        assert_eq!(found[0].socket_cookie, cookie);
+        let endpoint = found[0].endpoint.unwrap();
+        assert!(ENDPOINTS[0].contains(&&*endpoint.ip().to_string()), "{endpoint}");
+        let frontends: Vec<String> = found.iter().map(|event| event.frontend.to_string()).collect();
+        assert_eq!(frontends, [FRONTEND, EMPTY_FRONTEND]);
+        assert_eq!(found[1].endpoint, None);
+        let namespace = netlink::bpf::namespace_cookie().unwrap();
+        let inode = std::fs::metadata(group).unwrap().ino();
+        for event in &found {
+            assert_eq!((event.namespace_cookie, event.control_group), (namespace, inode));
+            assert!(event.at <= netlink::clock::since_boot());
+        }
+        assert_eq!(dataplane.counts().connect.unwrap().lost_events, Some(0));
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
+#[test]
+fn open_connections_have_their_frontends() {
+    testbed::in_namespace(|| {
+        let _dataplane = applied(set_up(), &mut plan(ENDPOINTS[0]));
+        // Skips the test without pins.
+        drop(events());
+        let connections = ClientConnections::new(&default_pins()).unwrap();
+        let stream = TcpStream::connect(FRONTEND).unwrap();
+        let found: Vec<_> = connections.read().unwrap().into_iter().collect();
+        assert_eq!(found.len(), 1, "{found:?}");
+        let ((client, endpoint), frontend) = found[0];
+        assert_eq!(client, stream.local_addr().unwrap());
+        assert!(ENDPOINTS[0].contains(&&*endpoint.ip().to_string()), "{endpoint}");
+        assert_eq!(frontend, FRONTEND.parse().unwrap());
+        drop(stream);
+        assert!(connections.read().unwrap().is_empty());
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
+#[test]
+fn events_without_room_are_counted_as_lost() {
+    const CONNECTIONS: usize = 2_800;
+    testbed::in_namespace(|| {
+        let dataplane = applied(set_up(), &mut plan(ENDPOINTS[0]));
+        let mut reader = events();
+        for count in 0..CONNECTIONS {
+            if count % 100 == 0 {
+                reader.request().unwrap();
+            }
+            ask(EMPTY_FRONTEND).unwrap_err();
+        }
+        let mut read = 0;
+        reader.read(|_| read += 1);
+        let lost = dataplane.counts().connect.unwrap().lost_events.unwrap();
+        assert!(lost > 0);
+        assert_eq!(read + lost, CONNECTIONS as u64);
+        // There is room again.
+        ask(EMPTY_FRONTEND).unwrap_err();
+        reader.read(|_| read += 1);
+        assert_eq!(read + lost, CONNECTIONS as u64 + 1);
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
+/// A process of an earlier version pinned no maps for events.
+#[test]
+fn missing_maps_of_events_are_added_in_place() {
+    testbed::in_namespace(|| {
+        let options = set_up();
+        drop(applied(options.clone(), &mut plan(ENDPOINTS[0])));
+        drop(events());
+        let stream = TcpStream::connect(FRONTEND).unwrap();
+        let pins = default_pins().join(format!("net-{}", process())).join("v1");
+        for name in ["events", "event_requests", "event_losses"] {
+            std::fs::remove_file(pins.join(name)).unwrap();
+        }
+        let dataplane = applied(options, &mut plan(ENDPOINTS[0]));
+        assert_eq!(dataplane.fault(), None);
+        let mut reader = events();
+        assert_served();
+        let mut count = 0;
+        reader.read(|_| count += 1);
+        assert_eq!(count, 2);
+        let counts = dataplane.connection_counts().unwrap();
+        assert_eq!(counts[&ObjectKey::new("ns", "web")].accepted, 2);
+        assert_eq!(stream.peer_addr().unwrap(), FRONTEND.parse().unwrap());
+        ControlGroup::remove_all(&process()).unwrap();
+    });
+}
+
 #[test]
 fn nftables_serves_without_a_control_group() {
     testbed::in_namespace(|| {
@@ -195,6 +383,28 @@ fn nftables_serves_after_a_rejected_program() {
             ..set_up()
         };
         assert_falls_back(options, "verifier");
+    });
+}
+
+/// A lockdown refuses bpf(2) as missing capabilities do.
+#[test]
+fn nftables_serves_under_a_kernel_lockdown() {
+    testbed::in_namespace(|| {
+        let options = set_up();
+        // Skips the test where eBPF is not permitted for another reason.
+        drop(applied(options.clone(), &mut plan(ENDPOINTS[0])));
+        let mut plan = plan(&["10.244.0.3", "10.244.0.1"]);
+        let mut dataplane = EbpfDataplane::open(Options {
+            load: |_: Hook, _: &[Instruction]| {
+                let operation = "loading an eBPF program";
+                Err(BpfError::NotPermitted { operation })
+            },
+            ..options
+        })
+        .unwrap();
+        let changes = plan.take_changes();
+        assert_eq!(dataplane.apply(&plan, &changes).unwrap().skipped, []);
+        assert_fell_back(&dataplane, "lockdown");
     });
 }
 
@@ -248,6 +458,10 @@ fn wait_for_detachment() {
 fn assert_falls_back(options: Options, reason: &str) {
     let mut plan = plan(&["10.244.0.3", "10.244.0.1"]);
     let dataplane = applied(options, &mut plan);
+    assert_fell_back(&dataplane, reason);
+}
+
+fn assert_fell_back(dataplane: &EbpfDataplane, reason: &str) {
     let fault = dataplane.fault().expect("a fault");
     assert!(fault.contains(reason), "{fault}");
     assert!(!dataplane.counts().connect.unwrap().is_attached);

@@ -1,7 +1,7 @@
 //! Entry point of the fuzz targets for all decoders.
 
 use crate::message::messages;
-use crate::{accounting, conntrack, ipset, ipvs, nftables, route};
+use crate::{accounting, conntrack, ipset, ipvs, nftables, route, socket_diagnostics};
 
 /// Decodes bytes as messages of every kind of this crate.
 pub fn decode_everything(bytes: &[u8]) {
@@ -13,5 +13,6 @@ pub fn decode_everything(bytes: &[u8]) {
         ipvs::decode_for_fuzzing(&message);
         nftables::decode_for_fuzzing(&message);
         route::decode_for_fuzzing(&message);
+        socket_diagnostics::decode_for_fuzzing(&message);
     }
 }

@@ -10,6 +10,7 @@
 //! - [`accounting`]: counters of iptables rules
 //! - [`bpf`]: eBPF programs, maps, and attachments to control groups
 //! - [`route`]: links, addresses, routes, policy rules, neighbours
+//! - [`socket_diagnostics`]: TCP sockets of a network namespace, and their destruction
 //! - [`packet`]: frames of a link
 //! - [`echo`]: ICMP echo requests
 //! - [`segment`]: TCP segments with any source address
@@ -50,4 +51,5 @@ pub mod rlimit;
 pub mod route;
 pub mod segment;
 pub mod socket;
+pub mod socket_diagnostics;
 pub mod tcp;

@@ -29,6 +29,8 @@ pub enum Subsystem {
     Netfilter,
     /// Generic families, such as ip_vs (`NETLINK_GENERIC`).
     Generic,
+    /// Sockets of processes (`NETLINK_SOCK_DIAG`).
+    SocketDiagnostics,
 }
 
 /// A netlink socket. It stays in the network namespace in which it was opened.
@@ -50,6 +52,7 @@ impl Socket {
             Subsystem::Route => libc::NETLINK_ROUTE,
             Subsystem::Netfilter => libc::NETLINK_NETFILTER,
             Subsystem::Generic => libc::NETLINK_GENERIC,
+            Subsystem::SocketDiagnostics => libc::NETLINK_SOCK_DIAG,
         };
         // SAFETY: socket takes no pointer.
         let raw = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };

@@ -209,6 +209,7 @@ impl Metrics {
         let ebpf = values.counts.connect.map(|connect| {
             serde_json::json!({
                 "attached": connect.is_attached,
+                "destroysSockets": connect.destroys_sockets,
                 "frontends": connect.frontends,
                 "fault": values.dataplane_fault,
             })
@@ -430,9 +431,20 @@ impl Values {
                 "Number of frontends whose endpoints eBPF programs choose",
                 connect.frontends,
             ),
+            (
+                "ebpf_destroys_sockets",
+                "1 if the sockets of clients are destroyed at the end of drain-seconds and when nodes die, 0 if they cannot be",
+                u64::from(connect.destroys_sockets),
+            ),
         ] {
             text.family(name, MetricType::Gauge, help);
             text.sample(name, "", value);
+        }
+        if let Some(lost) = connect.lost_events {
+            let name = "ebpf_lost_events_total";
+            let help = "Number of events of connections that a reader requested and did not get, because the ring was full";
+            text.family(name, MetricType::Counter, help);
+            text.sample(name, "", lost);
         }
     }
 

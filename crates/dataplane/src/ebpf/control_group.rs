@@ -47,8 +47,8 @@ pub enum ControlGroupError {
     },
 }
 
-/// Opens the control group with this path, or the root of the hierarchy.
-pub fn open_control_group(named: Option<&Path>) -> Result<File, ControlGroupError> {
+/// Opens the control group with this path, or the root of the hierarchy. Returns its directory and path.
+pub fn open_control_group(named: Option<&Path>) -> Result<(File, PathBuf), ControlGroupError> {
     let path = match named {
         Some(path) => path.to_owned(),
         None => mount_point()?,
@@ -66,7 +66,7 @@ pub fn open_control_group(named: Option<&Path>) -> Result<File, ControlGroupErro
     if named.is_none() && inode != ROOT_INODE {
         return Err(ControlGroupError::NotRoot { path });
     }
-    Ok(directory)
+    Ok((directory, path))
 }
 
 fn mount_point() -> Result<PathBuf, ControlGroupError> {

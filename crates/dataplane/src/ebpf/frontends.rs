@@ -28,10 +28,19 @@ impl Group {
     }
 }
 
+/// Abilities of the kernel and of this process, on which the choice depends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// True if the kernel has `bpf_set_retval`, so that frontends without endpoints are served.
+    pub can_refuse: bool,
+    /// True if this process can destroy the sockets of clients, so that Services with `drain-seconds` are served.
+    pub can_destroy: bool,
+}
+
 /// Returns the groups of a Service.
-pub fn groups(plan: &Plan, service: &ObjectKey) -> Vec<Group> {
+pub fn groups(plan: &Plan, service: &ObjectKey, abilities: Abilities) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    for port in plan.ports_of(service).filter(|port| is_served(port)) {
+    for port in plan.ports_of(service).filter(|port| is_served(port, abilities)) {
         let detects_pods = plan.settings().pods.covers(port.key.family);
         for frontend in &port.frontends {
             let (Some(address), Some(set)) = (
@@ -55,7 +64,9 @@ pub fn groups(plan: &Plan, service: &ObjectKey) -> Vec<Group> {
             }
         }
     }
-    groups.retain(|group| group.endpoints.len() <= ENDPOINTS_MAX);
+    groups.retain(|group| {
+        group.endpoints.len() <= ENDPOINTS_MAX && (group.set.is_some() || abilities.can_refuse)
+    });
     groups
 }
 
@@ -65,13 +76,14 @@ fn endpoints(port: &ServicePortPlan, set: Option<Set>) -> Vec<SocketAddr> {
 }
 
 /// Returns true if endpoints of a Service port are chosen without regard to the client, and its connections end by
-/// themselves. Those that the proxy ends are found by their translation in connection tracking, which they lack here.
-fn is_served(port: &ServicePortPlan) -> bool {
+/// themselves or by the destruction of their sockets. Age and number of connections are read from connection tracking,
+/// where those of eBPF have no Service.
+fn is_served(port: &ServicePortPlan, abilities: Abilities) -> bool {
     port.key.protocol == Protocol::Tcp
         && !port.is_range
         && port.affinity_seconds.is_none()
         && port.scheduler == Scheduler::Random
-        && port.drain_seconds.is_none()
+        && (port.drain_seconds.is_none() || abilities.can_destroy)
         && port.connection_age_max_seconds.is_none()
         && port.rebalance_percent.is_none()
 }

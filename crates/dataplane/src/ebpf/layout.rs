@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use netlink::bpf::{MapKind, MapShape};
 
+use crate::client_sockets::ClientSocket;
+
 /// Version of the layouts, in the path of the pins.
 pub const VERSION: u32 = 1;
 
@@ -22,6 +24,11 @@ pub const COUNT_BITS: u32 = 24;
 pub const ENDPOINTS_MAX: usize = (1 << COUNT_BITS) - 1;
 /// Size of a counter: accepted and refused connections.
 pub const COUNTER_BYTES: usize = 16;
+
+/// Size of the ring of events, about 2,700 of them.
+const EVENT_RING_BYTES: u32 = 256 << 10;
+/// Key of the only element of a map.
+pub const ONLY_KEY: [u8; 4] = [0; 4];
 
 /// Maximum numbers of elements. They bound the kernel's memory: about 50 MB for empty maps, and 100 to 150 bytes for each
 /// element.
@@ -81,6 +88,45 @@ impl Shapes {
     }
 }
 
+/// Shapes of the maps for events. Processes of earlier versions have none, so the maps are not part of [`VERSION`]: a change
+/// of the layout of events needs other names.
+#[derive(Clone, Copy, Debug)]
+pub struct EventShapes {
+    /// Ring of events.
+    pub events: MapShape,
+    /// Time since boot until which events are requested, in nanoseconds.
+    pub requests: MapShape,
+    /// Number of events for which the ring had no room.
+    pub losses: MapShape,
+}
+
+impl EventShapes {
+    /// The current shapes.
+    pub const CURRENT: Self = Self {
+        events: MapShape {
+            name: "events",
+            kind: MapKind::Ring,
+            key_bytes: 0,
+            value_bytes: 0,
+            elements_max: EVENT_RING_BYTES,
+        },
+        requests: MapShape {
+            name: "event_requests",
+            kind: MapKind::Array,
+            key_bytes: 4,
+            value_bytes: 8,
+            elements_max: 1,
+        },
+        losses: MapShape {
+            name: "event_losses",
+            kind: MapKind::PerCpuHash,
+            key_bytes: 4,
+            value_bytes: 8,
+            elements_max: 1,
+        },
+    };
+}
+
 /// Generation of a group's endpoints, and their number, in one number that a program reads at once. A generation is never
 /// used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -131,6 +177,16 @@ pub fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
     let (port, _) = rest.split_first_chunk::<2>()?;
     let ip = Ipv6Addr::from(*ip).to_canonical();
     Some(SocketAddr::new(ip, u16::from_be_bytes(*port)))
+}
+
+/// Reads key and value of a connection.
+pub fn client_socket(cookie: &[u8], value: &[u8]) -> Option<ClientSocket> {
+    let (frontend, endpoint) = value.split_first_chunk::<SOCKET_BYTES>()?;
+    Some(ClientSocket {
+        cookie: u64::from_ne_bytes(cookie.try_into().ok()?),
+        frontend: socket_address(frontend)?,
+        endpoint: socket_address(endpoint)?,
+    })
 }
 
 /// Returns the value of a frontend.

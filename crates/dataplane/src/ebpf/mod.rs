@@ -10,10 +10,18 @@
 //! Programs and maps are pinned, so new connections get their endpoints while no proxy runs. The next process replaces the
 //! programs in place.
 
+mod client_connections;
+mod client_namespaces;
+mod clients;
 mod control_group;
+mod event_maps;
+mod event_program;
+mod events;
+mod frame;
 mod frontends;
 mod layout;
 mod objects;
+mod pins;
 mod programs;
 mod services;
 
@@ -27,14 +35,21 @@ use netlink::nftables::{ExternalChange, Monitor};
 use plan::{Changes, Plan, Scheduler};
 
 use crate::nftables::{self, NftablesDataplane};
-use crate::{Applied, ConnectCounts, ConnectionCount, Counts, Dataplane, DataplaneError};
+use crate::{
+    Applied, ClientSocket, ClientSocketError, ConnectCounts, ConnectionCount, Counts, Dataplane,
+    DataplaneError,
+};
 
+use clients::Clients;
+use frontends::Abilities;
 use objects::{EbpfError, Objects};
 use services::Services;
 
+pub use client_connections::{ClientConnections, FrontendsOfConnections};
 pub use control_group::ControlGroupError;
+pub use events::{ConnectionEvent, ConnectionEvents, EventError};
 pub use layout::Limits;
-pub use objects::remove_pins;
+pub use pins::remove_pins;
 
 /// Function that loads a program into the kernel.
 pub type Load = fn(Hook, &[Instruction]) -> Result<Program, BpfError>;
@@ -81,6 +96,8 @@ pub struct EbpfDataplane {
     /// Objects in the kernel; `None` if eBPF is not usable.
     objects: Option<Objects>,
     services: Services,
+    /// Clients whose sockets this process can destroy; `None` if it cannot.
+    clients: Option<Clients>,
     /// True if the maps are the state of `services`.
     is_in_sync: bool,
     /// Reason why eBPF is not usable.
@@ -112,6 +129,7 @@ impl EbpfDataplane {
             options,
             objects: None,
             services: Services::default(),
+            clients: None,
             is_in_sync: false,
             fault: None,
         };
@@ -122,7 +140,18 @@ impl EbpfDataplane {
     fn open_objects(&mut self) {
         match Objects::open(&self.options) {
             Ok(objects) => {
-                self.services = Services::new(objects.can_refuse());
+                let clients = Clients::new(objects.control_group_path(), self.options.serves_pods);
+                self.clients = clients
+                    .probe()
+                    .inspect_err(|error| {
+                        tracing::warn!(%error, "connections by eBPF cannot be ended; nftables serves Services with drain-seconds");
+                    })
+                    .is_ok()
+                    .then_some(clients);
+                self.services = Services::new(Abilities {
+                    can_refuse: objects.can_refuse(),
+                    can_destroy: self.clients.is_some(),
+                });
                 self.objects = Some(objects);
                 self.is_in_sync = false;
                 self.fault = None;
@@ -135,6 +164,7 @@ impl EbpfDataplane {
     fn fall_back(&mut self, error: &EbpfError) {
         tracing::warn!(%error, "eBPF not usable; nftables serves all connections");
         self.objects = None;
+        self.clients = None;
         self.is_in_sync = false;
         let mut fault = error.to_string();
         // Pins of a former process would keep its programs attached.
@@ -189,6 +219,13 @@ impl EbpfDataplane {
         }
         Ok(counts)
     }
+
+    /// Returns the number of lost events; `None` if none are reported.
+    fn lost_events(&self) -> Option<u64> {
+        let lost = self.objects.as_ref()?.lost_events();
+        lost.inspect_err(|error| tracing::debug!(%error, "counter of lost events not read"))
+            .ok()?
+    }
 }
 
 /// Makes the maps equal to the plan, and attaches the programs if they are not. Returns the number of changed elements.
@@ -232,6 +269,29 @@ impl Dataplane for EbpfDataplane {
         self.rules.repair_external(plan, changes)
     }
 
+    fn client_sockets(&self, each: &mut dyn FnMut(&ClientSocket)) -> Result<(), ClientSocketError> {
+        match (&self.objects, &self.clients) {
+            (Some(objects), Some(_)) => Ok(objects.connections(each)?),
+            _ => Ok(()),
+        }
+    }
+
+    fn destroy_client_sockets(
+        &mut self,
+        is_selected: &mut dyn FnMut(&ClientSocket) -> bool,
+    ) -> Result<usize, ClientSocketError> {
+        let Some(clients) = &self.clients else {
+            return Ok(0);
+        };
+        let mut selected = Vec::new();
+        self.client_sockets(&mut |socket| {
+            if is_selected(socket) {
+                selected.push(*socket);
+            }
+        })?;
+        clients.destroy(&selected)
+    }
+
     fn counts(&self) -> Counts {
         Counts {
             connect: Some(ConnectCounts {
@@ -240,6 +300,8 @@ impl Dataplane for EbpfDataplane {
                     .objects
                     .as_ref()
                     .map_or(0, |_| self.services.frontends() as u64),
+                destroys_sockets: self.clients.is_some(),
+                lost_events: self.lost_events(),
             }),
             ..self.rules.counts()
         }

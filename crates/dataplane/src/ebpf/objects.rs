@@ -6,16 +6,16 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use netlink::bpf::{
-    Attachment, BpfError, FILE_SYSTEM, Hook, Map, Program, is_file_system, mount_file_system,
-    namespace_cookie,
-};
+use netlink::bpf::{Attachment, BpfError, Hook, Map, Program, namespace_cookie};
 
 use super::Options;
 use super::control_group::{ControlGroupError, open_control_group};
-use super::layout::{Shapes, VERSION, frontend_value, socket_address, socket_bytes};
+use super::event_maps::EventMaps;
+use super::layout::{Shapes, client_socket, frontend_value, socket_address, socket_bytes};
+use super::pins;
 use super::programs::{MapDescriptors, Variant, program};
 use super::services::{Edit, KernelState};
+use crate::client_sockets::ClientSocket;
 use crate::counts::ConnectionCount;
 
 /// Reasons why connections are not balanced by eBPF. The nftables rules serve them then.
@@ -96,12 +96,13 @@ impl Maps {
         ]
     }
 
-    fn descriptors(&self) -> MapDescriptors {
+    fn descriptors(&self, events: Option<&EventMaps>) -> MapDescriptors {
         MapDescriptors {
             frontends: self.frontends.as_raw_fd(),
             endpoints: self.endpoints.as_raw_fd(),
             connections: self.connections.as_raw_fd(),
             counters: self.counters.as_raw_fd(),
+            events: events.map(EventMaps::descriptors),
         }
     }
 }
@@ -110,9 +111,12 @@ impl Maps {
 #[derive(Debug)]
 pub struct Objects {
     control_group: File,
+    control_group_path: PathBuf,
     control_group_inode: u64,
     shapes: Shapes,
     maps: Maps,
+    /// Maps for events; `None` if the programs report none.
+    event_maps: Option<EventMaps>,
     /// True if the maps are not pinned.
     has_new_maps: bool,
     programs: Vec<Program>,
@@ -128,7 +132,7 @@ impl Objects {
         if options.serves_pods && options.control_group.is_none() && is_in_other_namespace() {
             return Err(EbpfError::OtherNamespace);
         }
-        let control_group = open_control_group(options.control_group.as_deref())?;
+        let (control_group, control_group_path) = open_control_group(options.control_group.as_deref())?;
         let control_group_inode = control_group
             .metadata()
             .map(|found| found.ino())
@@ -138,7 +142,7 @@ impl Objects {
         } else {
             Some(namespace_cookie().map_err(EbpfError::Namespace)?)
         };
-        let pins = pin_directory(&options.pins)
+        let pins = pins::create_directory(&options.pins)
             .inspect_err(|error| {
                 tracing::warn!(%error, path = %options.pins.display(), "eBPF objects not pinned; without this process, nftables serves");
             })
@@ -153,26 +157,17 @@ impl Objects {
             Some(maps) => maps,
             None => Maps::create(&shapes)?,
         };
-        let load = |can_refuse| {
-            load_all(
-                options,
-                &maps,
-                Variant {
-                    only_namespace,
-                    can_refuse,
-                },
-            )
-        };
-        let (programs, can_refuse) = match load(true) {
-            // Linux before 5.18 has no `bpf_set_retval`.
-            Err(BpfError::Rejected { .. }) => (load(false)?, false),
-            programs => (programs?, true),
-        };
+        let event_maps = EventMaps::open(pins.as_deref())
+            .inspect_err(|error| tracing::warn!(%error, "connections by eBPF not reported"))
+            .ok();
+        let (programs, can_refuse, event_maps) = load_best(options, &maps, only_namespace, event_maps)?;
         Ok(Self {
             control_group,
+            control_group_path,
             control_group_inode,
             shapes,
             maps,
+            event_maps,
             has_new_maps,
             programs,
             attachments: Vec::new(),
@@ -184,6 +179,20 @@ impl Objects {
     /// Returns true if the kernel can refuse connections with an error of its own.
     pub fn can_refuse(&self) -> bool {
         self.can_refuse
+    }
+
+    /// Returns the path of the control group with the clients.
+    pub fn control_group_path(&self) -> &Path {
+        &self.control_group_path
+    }
+
+    /// Passes each connected socket to `each`. Those that begin meanwhile may be missing.
+    pub fn connections(&self, mut each: impl FnMut(&ClientSocket)) -> Result<(), BpfError> {
+        self.maps.connections.read(|cookie, value| {
+            if let Some(socket) = client_socket(cookie, value) {
+                each(&socket);
+            }
+        })
     }
 
     /// Returns true if the objects outlive this process.
@@ -225,6 +234,11 @@ impl Objects {
         Ok(counts)
     }
 
+    /// Returns the number of lost events; `None` if the programs report none.
+    pub fn lost_events(&self) -> Result<Option<u64>, BpfError> {
+        self.event_maps.as_ref().map(EventMaps::lost).transpose()
+    }
+
     /// Writes changes in their order.
     pub fn write(&self, edit: &Edit) -> Result<(), BpfError> {
         let number_bytes =
@@ -251,11 +265,12 @@ impl Objects {
     pub fn attach(&mut self) -> Result<(), EbpfError> {
         if let Some(pins) = self.pins.as_ref().filter(|_| self.has_new_maps) {
             for (map, name) in self.maps.all(&self.shapes) {
-                let path = pins.join(name);
-                remove_pin(&path)?;
-                map.pin(&path)?;
+                pin_map(map, &pins.join(name))?;
             }
             self.has_new_maps = false;
+        }
+        if let (Some(pins), Some(events)) = (&self.pins, &mut self.event_maps) {
+            events.pin(|map, name| pin_map(map, &pins.join(name)))?;
         }
         self.attachments.clear();
         for program in &self.programs {
@@ -267,7 +282,7 @@ impl Objects {
             self.attachments.push((hook, attachment));
         }
         if let Some(pins) = &self.pins {
-            remove_other_versions(pins);
+            pins::remove_other_versions(pins);
         }
         Ok(())
     }
@@ -298,35 +313,44 @@ impl Objects {
     }
 }
 
-fn load_all(options: &Options, maps: &Maps, variant: Variant) -> Result<Vec<Program>, BpfError> {
+/// Loads the programs in the first variant that the kernel accepts. Returns them with their abilities.
+fn load_best(
+    options: &Options,
+    maps: &Maps,
+    only_namespace: Option<u64>,
+    event_maps: Option<EventMaps>,
+) -> Result<(Vec<Program>, bool, Option<EventMaps>), BpfError> {
+    let load = |can_refuse, events: Option<&EventMaps>| {
+        let variant = Variant {
+            only_namespace,
+            can_refuse,
+        };
+        load_all(options, maps.descriptors(events), variant)
+    };
+    // Linux before 5.18 has no `bpf_set_retval`.
+    if let Some(events) = event_maps {
+        for can_refuse in [true, false] {
+            match load(can_refuse, Some(&events)) {
+                Err(error @ BpfError::Rejected { .. }) => {
+                    tracing::debug!(%error, can_refuse, "eBPF programs that report connections rejected");
+                }
+                programs => return Ok((programs?, can_refuse, Some(events))),
+            }
+        }
+        tracing::warn!("connections by eBPF not reported: the kernel rejects the programs that do");
+    }
+    match load(true, None) {
+        Err(BpfError::Rejected { .. }) => Ok((load(false, None)?, false, None)),
+        programs => Ok((programs?, true, None)),
+    }
+}
+
+fn load_all(options: &Options, maps: MapDescriptors, variant: Variant) -> Result<Vec<Program>, BpfError> {
     let programs = Hook::ALL.into_iter().map(|hook| {
-        let instructions = program(hook, maps.descriptors(), variant)?;
+        let instructions = program(hook, maps, variant)?;
         (options.load)(hook, &instructions)
     });
     programs.collect()
-}
-
-/// Returns the directory of the pins of this network namespace, and mounts the bpf file system if it is missing.
-fn pin_directory(base: &Path) -> io::Result<PathBuf> {
-    let parent = base.parent().unwrap_or(base);
-    if !is_file_system(parent) {
-        if parent != Path::new(FILE_SYSTEM) {
-            return Err(io::Error::other(format!(
-                "{} is no bpf file system",
-                parent.display()
-            )));
-        }
-        mount_file_system(parent)?;
-    }
-    let pins = own_directory(base)?.join(format!("v{VERSION}"));
-    std::fs::create_dir_all(&pins)?;
-    Ok(pins)
-}
-
-/// Returns the directory of this network namespace. A host may have several, each with a proxy.
-fn own_directory(base: &Path) -> io::Result<PathBuf> {
-    let inode = std::fs::metadata("/proc/thread-self/ns/net")?.ino();
-    Ok(base.join(format!("net-{inode}")))
 }
 
 /// Returns true if the first process is known to be in another network namespace.
@@ -338,41 +362,15 @@ fn is_in_other_namespace() -> bool {
     }
 }
 
-/// Removes the pins of versions with other layouts, whose programs would serve beside these. A failure leaves some of them.
-fn remove_other_versions(pins: &Path) {
-    let entries = pins.parent().and_then(|parent| std::fs::read_dir(parent).ok());
-    for entry in entries.into_iter().flatten().flatten() {
-        let path = entry.path();
-        let is_version = entry.file_name().as_encoded_bytes().starts_with(b"v");
-        if is_version
-            && path != pins
-            && let Err(error) = std::fs::remove_dir_all(&path)
-        {
-            tracing::warn!(%error, path = %path.display(), "eBPF objects of another version not removed");
-        }
-    }
-}
-
-/// Removes the pins of this network namespace, which ends the attachments. Returns true if there were some.
-///
-/// # Errors
-///
-/// The error of the file system. Some pins may be removed then.
-pub fn remove_pins(base: &Path) -> io::Result<bool> {
-    match std::fs::remove_dir_all(own_directory(base)?) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
+/// Pins a map in place of a former one.
+fn pin_map(map: &Map, path: &Path) -> Result<(), EbpfError> {
+    remove_pin(path)?;
+    Ok(map.pin(path)?)
 }
 
 fn remove_pin(path: &Path) -> Result<(), EbpfError> {
-    match std::fs::remove_file(path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(EbpfError::Pin {
-            path: path.to_owned(),
-            source,
-        }),
-    }
+    pins::remove_pin(path).map_err(|source| EbpfError::Pin {
+        path: path.to_owned(),
+        source,
+    })
 }

@@ -9,6 +9,10 @@ use netlink::bpf::{
     R10, Register, Width,
 };
 
+use super::event_program::{EventDescriptors, Outcome, report};
+use super::frame::{
+    COOKIE, COUNTER, ENDPOINT, ENDPOINT_KEY, FRONTEND, double_words, look_up, set_stack_pointer,
+};
 use super::layout::{COUNT_BITS, COUNTER_OFFSET, ENDPOINTS_MAX, PORT_OFFSET, SOCKET_BYTES};
 
 // Offsets in `struct bpf_sock_addr`.
@@ -20,13 +24,6 @@ const SOCKET_PROTOCOL: i16 = 36;
 // Offsets in `struct bpf_sock`.
 const RELEASED_TYPE: i16 = 8;
 const RELEASED_PROTOCOL: i16 = 12;
-
-// Places in the stack frame. Frontend and endpoint are the value of a connection.
-const FRONTEND: i16 = -48;
-const ENDPOINT: i16 = -24;
-const ENDPOINT_KEY: i16 = -56;
-const COOKIE: i16 = -64;
-const COUNTER: i16 = -72;
 
 /// Offset of the counter of refused connections; accepted ones precede it.
 const REFUSED_OFFSET: i16 = 8;
@@ -48,6 +45,8 @@ pub struct MapDescriptors {
     pub connections: i32,
     /// [`Shapes::counters`](super::layout::Shapes::counters).
     pub counters: i32,
+    /// Maps for events; `None` if the kernel has no rings, or the program may not report.
+    pub events: Option<EventDescriptors>,
 }
 
 /// Variants of the programs.
@@ -110,6 +109,9 @@ fn connect(
     program.bind(chosen);
     record(&mut program, maps, permit);
     count(&mut program, maps, 0);
+    if let Some(events) = maps.events {
+        report(&mut program, events, Outcome::Chosen);
+    }
     write_address(&mut program, addresses, ENDPOINT);
     program.bind(permit);
     program.set(R0, PERMIT);
@@ -118,6 +120,9 @@ fn connect(
     program.bind(refuse);
     if variant.can_refuse {
         count(&mut program, maps, REFUSED_OFFSET);
+        if let Some(events) = maps.events {
+            report(&mut program, events, Outcome::Refused);
+        }
         program.set(R1, -libc::ECONNREFUSED);
         program.call(Helper::SetResult);
     }
@@ -237,18 +242,6 @@ fn release(maps: MapDescriptors) -> Result<Vec<Instruction>, AssemblyError> {
     program.finish()
 }
 
-/// Looks up the key at a place in the stack frame. R0 is a pointer to the value, or 0.
-fn look_up(program: &mut Assembler, map: i32, key: i16) {
-    program.set_map_descriptor(R1, map);
-    set_stack_pointer(program, R2, key);
-    program.call(Helper::Lookup);
-}
-
-fn set_stack_pointer(program: &mut Assembler, register: Register, place: i16) {
-    program.copy(register, R10);
-    program.add(register, place.into());
-}
-
 /// Copies the address of the context, which is in R6, to the stack frame.
 fn read_address(program: &mut Assembler, addresses: Addresses, place: i16) {
     match addresses {
@@ -297,11 +290,6 @@ fn copy_socket(program: &mut Assembler, from: Register, from_offset: i16, place:
         program.load(Width::Double, R1, from, from_offset + offset);
         program.store(Width::Double, R10, place + offset, R1);
     }
-}
-
-/// Returns the offsets of the 64-bit parts of an address with port.
-fn double_words() -> impl Iterator<Item = i16> {
-    (0..SOCKET_BYTES as i16).step_by(8)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use api::object::ObjectKey;
 use plan::{Plan, PortKey};
 
-use super::frontends::{Group, groups};
+use super::frontends::{Abilities, Group, groups};
 use super::layout::{FRONTEND_BYTES, SOCKET_BYTES, Word, frontend_bytes, socket_bytes};
 
 /// State of the maps in the kernel.
@@ -94,15 +94,14 @@ pub struct Services {
     /// Generations and counters in use are smaller.
     generation: u64,
     counter: u32,
-    /// True if the kernel has `bpf_set_retval`, so that frontends without endpoints are served.
-    can_refuse: bool,
+    abilities: Abilities,
 }
 
 impl Services {
     /// Creates an empty state.
-    pub fn new(can_refuse: bool) -> Self {
+    pub fn new(abilities: Abilities) -> Self {
         Self {
-            can_refuse,
+            abilities,
             ..Self::default()
         }
     }
@@ -126,7 +125,7 @@ impl Services {
         let mut edit = Edit::default();
         for service in services {
             let former = self.placed.remove(service).unwrap_or_default();
-            let placed = self.place(self.groups(plan, service), &former, &mut edit);
+            let placed = self.place(groups(plan, service, self.abilities), &former, &mut edit);
             for gone in &former {
                 let frontends = gone.group.frontends.iter().copied();
                 let is_left = |at: &SocketAddr| placed.iter().any(|now| now.group.frontends.contains(at));
@@ -175,7 +174,7 @@ impl Services {
         let mut edit = Edit::default();
         let mut used = HashSet::new();
         for service in plan.services() {
-            let groups = self.groups(plan, service);
+            let groups = groups(plan, service, self.abilities);
             let found = groups.iter().filter_map(|group| {
                 let (word, counter) = found_in(kernel, group)?;
                 // Refusals share one word.
@@ -218,12 +217,6 @@ impl Services {
         edit.deleted_counters
             .extend(kernel.counters.difference(&counters));
         edit.added_counters = counters.difference(&kernel.counters).copied().collect();
-    }
-
-    fn groups(&self, plan: &Plan, service: &ObjectKey) -> Vec<Group> {
-        let mut groups = groups(plan, service);
-        groups.retain(|group| group.set.is_some() || self.can_refuse);
-        groups
     }
 
     /// Gives groups their elements: those of a former state if the endpoints are the same, new ones otherwise.

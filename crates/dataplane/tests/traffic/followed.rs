@@ -130,6 +130,7 @@ impl Turn<'_> {
                 Outcome::Silence => Response::Timeout,
             },
             milliseconds: 0,
+            at_connect: None,
             entry,
             rules,
             disagreements: Vec::new(),

@@ -51,12 +51,38 @@ pub struct Connection {
     pub response: Response,
     /// Milliseconds until the response.
     pub milliseconds: u64,
+    /// Decision of an eBPF program when the client connected; absent if there is none, or it was not read.
+    pub at_connect: Option<AtConnect>,
     /// Conntrack entry; absent if there is none, or it was not read.
     pub entry: Option<Entry>,
     /// Rules of nftables that the first packet met, in order.
     pub rules: Vec<RuleMet>,
     /// Differences between plan and kernel.
     pub disagreements: Vec<Disagreement>,
+}
+
+impl Connection {
+    /// Returns the endpoint that the kernel chose, with the address of the client that it sees.
+    fn translation(&self) -> Option<Entry> {
+        match self.at_connect {
+            Some(AtConnect::Endpoint(endpoint)) => Some(Entry {
+                endpoint,
+                client_seen: self.source.ip(),
+            }),
+            Some(AtConnect::Refused) => None,
+            None => self.entry,
+        }
+    }
+}
+
+/// Decision of an eBPF program when a client connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AtConnect {
+    /// The connection leads to this endpoint.
+    Endpoint(SocketAddr),
+    /// The connection is refused.
+    Refused,
 }
 
 /// Response to a connection or datagram.
@@ -161,7 +187,7 @@ impl Live {
         if path.affinity_seconds.is_none() || !self.evidence.translation {
             return;
         }
-        let entries = self.connections.iter().filter_map(|connection| connection.entry);
+        let entries = self.connections.iter().filter_map(Connection::translation);
         let endpoints: BTreeSet<SocketAddr> = entries.map(|entry| entry.endpoint).collect();
         if let (2.., Some(last)) = (endpoints.len(), self.connections.last_mut()) {
             let chosen: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
@@ -181,7 +207,7 @@ pub fn disagreements(
     evidence: Evidence,
 ) -> Option<Disagreement> {
     let is_translated = |entry: &Entry| evidence.translation && entry.endpoint != connection.destination;
-    let translated = connection.entry.filter(is_translated);
+    let translated = connection.translation().filter(is_translated);
     match path.verdict {
         Verdict::Reaches => of_forwarded(path, client, connection, evidence),
         Verdict::Refused => {
@@ -226,10 +252,16 @@ fn of_forwarded(
         );
         return Some(Disagreement::new(plan(), kernel));
     }
-    if !evidence.conntrack || !evidence.translation {
+    if !evidence.translation || (!evidence.conntrack && connection.at_connect.is_none()) {
         return None;
     }
-    let Some(entry) = connection.entry else {
+    if connection.at_connect == Some(AtConnect::Refused) {
+        return Some(Disagreement::new(
+            plan(),
+            "an eBPF program refuses the connection",
+        ));
+    }
+    let Some(entry) = connection.translation() else {
         let kernel = match connection.response {
             Response::Answered => "answered by a connection without a conntrack entry".to_owned(),
             other => format!("{}, without a conntrack entry", other.as_str()),
@@ -246,6 +278,10 @@ fn of_forwarded(
         };
         return Some(Disagreement::new(plan(), kernel));
     };
+    // Nothing translates the packets of such a connection.
+    if connection.at_connect.is_some() {
+        return None;
+    }
     // Masquerading can leave the address of a process of the node as it is.
     let is_masqueraded = entry.client_seen != connection.source.ip();
     if client.kind == ClientKind::Node || is_masqueraded == endpoint.masquerade {

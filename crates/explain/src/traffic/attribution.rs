@@ -8,7 +8,7 @@ use api::object::{ObjectKey, Protocol};
 use plan::{Family, Plan, Settings};
 use serde::{Deserialize, Serialize};
 
-use super::entry::{Direction, Entry};
+use super::entry::Entry;
 
 /// Kind of a frontend's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -158,9 +158,8 @@ impl Attribution {
         }
     }
 
-    /// Returns the frontend that a connection with this original direction uses, as [`Plan::frontend_at`] does.
-    pub fn frontend(&self, protocol: Protocol, original: &Direction) -> Option<&Arc<FrontendName>> {
-        let destination = original.destination;
+    /// Returns the frontend that a connection to this destination uses, as [`Plan::frontend_at`] does.
+    pub fn frontend(&self, protocol: Protocol, destination: SocketAddr) -> Option<&Arc<FrontendName>> {
         let family = Family::of(destination.ip());
         let at = |address| {
             self.frontends
@@ -181,10 +180,11 @@ impl Attribution {
 
     /// Returns frontend and endpoint of an entry; `None` if the entry belongs to no selected Service.
     pub fn attribute(&self, entry: &Entry) -> Option<Attributed> {
-        let frontend = self.frontend(entry.protocol, &entry.original)?;
+        let destination = entry.destination();
+        let frontend = self.frontend(entry.protocol, destination)?;
         let replier = entry.reply.source;
         let is_relayed = self.settings.is_own(replier.ip()) && !self.own_endpoints.contains(&replier);
-        let is_translated = replier != entry.original.destination;
+        let is_translated = replier != destination;
         Some(Attributed {
             frontend: frontend.clone(),
             endpoint: Some(replier).filter(|_| is_translated && !is_relayed),

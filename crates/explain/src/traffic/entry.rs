@@ -57,6 +57,13 @@ pub enum Phase {
     Closed,
 }
 
+impl Entry {
+    /// Returns the address and port to which the client connected.
+    pub fn destination(&self) -> SocketAddr {
+        self.frontend.unwrap_or(self.original.destination)
+    }
+}
+
 impl State {
     /// Returns the name of the state. Those of TCP are as in `/proc/net/nf_conntrack`.
     pub fn name(self) -> &'static str {
@@ -95,6 +102,8 @@ pub struct Entry {
     pub protocol: Protocol,
     /// Direction from the client, before translation.
     pub original: Direction,
+    /// Address and port to which the client connected, if an eBPF program replaced it by an endpoint before the first packet.
+    pub frontend: Option<SocketAddr>,
     /// Direction of replies: its source is the endpoint, its destination the source that the endpoint sees.
     pub reply: Direction,
     /// State.

@@ -69,6 +69,7 @@ fn entry(id: u32, client: &str, endpoint: &str, state: State) -> Entry {
             source: at(client),
             destination: at("10.96.0.5:80"),
         },
+        frontend: None,
         reply: Direction {
             source: at(endpoint),
             destination: at(client),
@@ -123,6 +124,38 @@ fn attribution_has_frontend_and_endpoint() {
         other.protocol = protocol;
         assert_eq!(attribution.attribute(&other), None, "{destination}");
     }
+}
+
+/// The packets lead to the endpoint from the start, so only the socket of the client knows the frontend.
+#[test]
+fn connection_by_ebpf_has_frontend_and_endpoint() {
+    let mut direct = entry(1, "10.244.1.9:4000", "10.244.1.2:8080", ESTABLISHED);
+    direct.original.destination = at("10.244.1.2:8080");
+    assert_eq!(attribution().attribute(&direct), None);
+    direct.frontend = Some(at("10.96.0.5:80"));
+    let found = attribution().attribute(&direct).expect("a Service");
+    assert_eq!(found.frontend.kind, FrontendKind::ClusterIp);
+    assert_eq!(found.endpoint, Some(at("10.244.1.2:8080")));
+}
+
+/// A sample knows the frontend only while the socket is open, and the entry outlives it.
+#[test]
+fn connection_by_ebpf_keeps_its_frontend() {
+    let mut tracker = Tracker::default();
+    let mut direct = entry(1, "10.244.1.9:4000", "10.244.1.2:8080", ESTABLISHED);
+    direct.original.destination = at("10.244.1.2:8080");
+    let known = Entry {
+        frontend: Some(at("10.96.0.5:80")),
+        ..direct
+    };
+    sample(&mut tracker, seconds(0), &[known]);
+    sample(&mut tracker, seconds(1), &[direct]);
+    let flows = report(&tracker).flows;
+    assert_eq!(flows.len(), 1);
+    assert_eq!(
+        (flows[0].name.as_str(), flows[0].state.as_str()),
+        ("web", "ESTABLISHED")
+    );
 }
 
 #[test]

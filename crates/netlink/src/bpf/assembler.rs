@@ -58,6 +58,8 @@ pub enum Condition {
     Equal,
     /// The operands differ.
     NotEqual,
+    /// The left operand is greater.
+    Greater,
 }
 
 impl Condition {
@@ -65,6 +67,7 @@ impl Condition {
         match self {
             Self::Equal => 0x10,
             Self::NotEqual => 0x50,
+            Self::Greater => 0x20,
         }
     }
 }
@@ -83,8 +86,14 @@ pub enum Helper {
     Random = 7,
     /// `bpf_get_socket_cookie(context)`: number of the socket, never reused.
     SocketCookie = 46,
+    /// `bpf_get_current_cgroup_id()`: inode number of the control group of the calling process.
+    ControlGroup = 80,
     /// `bpf_get_netns_cookie(context)`: number of the network namespace, never reused.
     NamespaceCookie = 122,
+    /// `bpf_ktime_get_boot_ns()`: nanoseconds since boot, suspend included (Linux 5.8).
+    NanosecondsSinceBoot = 125,
+    /// `bpf_ringbuf_output(ring, record, size, flags)`: 0, or a negative error if the ring is full (Linux 5.8).
+    Append = 130,
     /// `bpf_set_retval(error)`: error of the system call if the program refuses it (Linux 5.18).
     SetResult = 187,
 }

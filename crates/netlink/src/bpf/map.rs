@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use super::error::BpfError;
 use super::file_system::path_text;
@@ -26,6 +27,9 @@ pub enum MapKind {
     PerCpuHash = 5,
     /// Elements by key, which all have memory from the start. A full map replaces elements that were seldom used.
     LruHash = 9,
+    /// Records that programs append and one process reads ([`Ring`](super::Ring)); Linux 5.8. `elements_max` is its size in
+    /// bytes, a power of two and a multiple of the page size. It has no keys.
+    Ring = 27,
 }
 
 /// Form of a map.
@@ -47,7 +51,7 @@ impl MapShape {
     fn flags(&self) -> u32 {
         match self.kind {
             MapKind::Hash | MapKind::PerCpuHash => NO_PREALLOCATION,
-            MapKind::Array | MapKind::LruHash => 0,
+            MapKind::Array | MapKind::LruHash | MapKind::Ring => 0,
         }
     }
 }
@@ -135,6 +139,16 @@ impl Map {
             && elements_max == shape.elements_max
             && flags == shape.flags();
         Ok(is_same.then_some(Self { descriptor, shape }))
+    }
+
+    /// Returns the form.
+    pub fn shape(&self) -> MapShape {
+        self.shape
+    }
+
+    /// Returns another descriptor of the map.
+    pub(super) fn descriptor(&self) -> std::io::Result<OwnedFd> {
+        self.descriptor.try_clone()
     }
 
     /// Pins the map at a path of a bpf file system, so that it outlives this process.
@@ -277,8 +291,10 @@ impl Map {
     /// Returns the sizes of keys and of values as this process sees them.
     fn element_bytes(&self) -> (usize, usize) {
         let cpus = match self.shape.kind {
-            MapKind::PerCpuHash => possible_cpus(),
+            MapKind::PerCpuHash => *POSSIBLE_CPUS,
             MapKind::Hash | MapKind::Array | MapKind::LruHash => 1,
+            // The kernel refuses the commands for elements; sizes of 0 would not divide.
+            MapKind::Ring => return (1, 1),
         };
         let value_bytes = self.shape.value_bytes as usize * cpus;
         (self.shape.key_bytes as usize, value_bytes)
@@ -310,6 +326,9 @@ pub(super) fn object_name(name: &str) -> [u8; 16] {
     }
     bytes
 }
+
+/// Number of CPUs, read once: it does not change while the kernel runs.
+static POSSIBLE_CPUS: LazyLock<usize> = LazyLock::new(possible_cpus);
 
 /// Returns the number of CPUs that the kernel may use, now or later. It is the number of values of an element.
 fn possible_cpus() -> usize {

@@ -25,6 +25,7 @@ mod error;
 mod file_system;
 mod map;
 mod program;
+mod ring;
 mod system_call;
 
 pub use assembler::{
@@ -37,4 +38,5 @@ pub use error::BpfError;
 pub use file_system::{FILE_SYSTEM, is_file_system, mount_file_system};
 pub use map::{Map, MapKind, MapShape};
 pub use program::{Hook, Program};
+pub use ring::Ring;
 pub use system_call::namespace_cookie;

@@ -18,6 +18,7 @@ pub fn entry(flow: &Flow, now: Duration) -> Option<Entry> {
         zone: flow.zone,
         protocol,
         original: direction(flow.original.source, flow.original.destination),
+        frontend: None,
         reply: direction(flow.reply.source, flow.reply.destination),
         state: state(protocol, flow),
         is_replied: flow.is_replied,

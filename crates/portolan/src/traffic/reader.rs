@@ -1,10 +1,13 @@
 //! Samples and events of connection tracking on this node.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use explain::traffic::{self, Attribution, Limits, NodeFlows, RowSelection, Tracker};
+use api::object::Protocol;
+use dataplane::ebpf::{ClientConnections, FrontendsOfConnections, default_pins};
+use explain::traffic::{self, Attribution, Entry, Limits, NodeFlows, RowSelection, Tracker};
 use jiff::Timestamp;
 use netlink::conntrack::{Conntrack, ConntrackError, Event, EventRead, Events};
 
@@ -47,6 +50,8 @@ pub struct Reader {
     events: Option<Events>,
     tracker: Tracker,
     attribution: Attribution,
+    /// Connections of eBPF mode; `None` if the network namespace is unknown.
+    clients: Option<ClientConnections>,
     opened_at: Instant,
     has_lost: bool,
 }
@@ -70,6 +75,9 @@ impl Reader {
             events,
             tracker: Tracker::default(),
             attribution,
+            clients: ClientConnections::new(&default_pins())
+                .inspect_err(|error| tracing::debug!(%error, "connections by eBPF not attributed"))
+                .ok(),
             opened_at: Instant::now(),
             has_lost: false,
         };
@@ -140,6 +148,7 @@ impl Reader {
     /// Takes a sample, and reads the events up to its end.
     fn sample(&mut self) -> Result<(), ReadError> {
         let now = wall_clock();
+        let frontends = self.client_connections();
         let Self {
             conntrack,
             tracker,
@@ -149,7 +158,8 @@ impl Reader {
         } = self;
         tracker.begin_sample(opened_at.elapsed());
         let listed = conntrack.visit(|flow| {
-            if let Some(entry) = entry(flow, now) {
+            if let Some(mut entry) = entry(flow, now) {
+                entry.frontend = frontend_of(&entry, &frontends);
                 tracker.observe(&entry, attribution);
             }
         });
@@ -158,6 +168,15 @@ impl Reader {
         self.has_lost |= !self.read_events(EVENTS_PER_SECOND_MAX).is_drained;
         self.tracker.end_sample();
         Ok(())
+    }
+
+    /// Returns the frontends of the open connections of eBPF mode. Failures leave their entries without Services.
+    fn client_connections(&self) -> FrontendsOfConnections {
+        let read = self.clients.as_ref().map(ClientConnections::read).transpose();
+        read.inspect_err(|error| tracing::debug!(%error, "connections by eBPF not attributed"))
+            .ok()
+            .flatten()
+            .unwrap_or_default()
     }
 
     /// Reads at most `events_max` queued events.
@@ -199,6 +218,13 @@ impl Reader {
         tracing::warn!(%error, "events of connection tracking not read");
         self.events = None;
     }
+}
+
+/// Returns the frontend of an entry whose packets lead to the endpoint without translation.
+fn frontend_of(entry: &Entry, frontends: &FrontendsOfConnections) -> Option<SocketAddr> {
+    let is_tcp = entry.protocol == Protocol::Tcp;
+    let addresses = (entry.original.source, entry.original.destination);
+    frontends.get(&addresses).copied().filter(|_| is_tcp)
 }
 
 /// Returns the time since the epoch.

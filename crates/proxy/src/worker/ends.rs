@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use api::object::ObjectKey;
-use dataplane::{Dataplane, ServiceEndpoints};
+use api::object::{ObjectKey, Protocol};
+use dataplane::{ClientSocket, Dataplane, ServiceEndpoints};
 use netlink::conntrack::{ConntrackError, Flow};
-use plan::{Changes, Departed, PortKey, ServicePortPlan, Set};
+use plan::{Changes, Departed, Plan, PortKey, ServicePortPlan, Set};
 
 use super::Worker;
 use crate::conntrack::{connected, reaches, tcp_flows};
@@ -39,7 +39,10 @@ impl<D: Dataplane> Worker<D> {
             };
             let endpoints: ServiceEndpoints = departed.iter().map(service_endpoint).collect();
             match connected(conntrack, &self.plan, &endpoints) {
-                Ok(connected) => departed.retain(|endpoint| connected.contains(&service_endpoint(endpoint))),
+                Ok(mut connected) => {
+                    connected.extend(connected_sockets(&self.dataplane, &self.plan, &endpoints));
+                    departed.retain(|endpoint| connected.contains(&service_endpoint(endpoint)));
+                }
                 Err(error) => {
                     tracing::warn!(%error, "connections to departed endpoints not read; all checked")
                 }
@@ -72,6 +75,13 @@ impl<D: Dataplane> Worker<D> {
             return;
         }
         let plan = &self.plan;
+        let destroyed = self.dataplane.destroy_client_sockets(&mut |socket| {
+            service_of(plan, socket).is_some_and(|endpoint| endpoints.contains(&endpoint))
+        });
+        match destroyed {
+            Ok(count) => self.count_ended(count, EndReason::NodeLost),
+            Err(error) => tracing::warn!(%error, "sockets of connections to lost endpoints not destroyed"),
+        }
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
@@ -169,18 +179,22 @@ impl<D: Dataplane> Worker<D> {
         let now = Instant::now();
         let ended = flows.and_then(|flows| self.resets.end(conntrack, &flows, peers, capacity, now));
         match ended {
-            Ok(0) => {}
-            Ok(count) => {
-                tracing::info!(count, ?reason, "connections reset");
-                self.shared_status.metrics.update(|values| {
-                    let total = values.reset_connections_total.get_mut(reason as usize);
-                    if let Some(total) = total {
-                        *total += count as u64;
-                    }
-                });
-            }
+            Ok(count) => self.count_ended(count, reason),
             Err(error) => tracing::warn!(%error, ?reason, "connections not reset"),
         }
+    }
+
+    fn count_ended(&self, count: usize, reason: EndReason) {
+        if count == 0 {
+            return;
+        }
+        tracing::info!(count, ?reason, "connections reset");
+        self.shared_status.metrics.update(|values| {
+            let total = values.reset_connections_total.get_mut(reason as usize);
+            if let Some(total) = total {
+                *total += count as u64;
+            }
+        });
     }
 
     /// Returns the faults of annotations that this mode, or this node, cannot implement.
@@ -260,6 +274,31 @@ impl Pass {
         self.is_exceeded |= taken < count;
         taken
     }
+}
+
+/// Returns those of the endpoints to which a socket of a client is connected through their Service.
+fn connected_sockets(
+    dataplane: &impl Dataplane,
+    plan: &Plan,
+    endpoints: &ServiceEndpoints,
+) -> ServiceEndpoints {
+    let mut found = ServiceEndpoints::new();
+    let read = dataplane.client_sockets(&mut |socket| {
+        found.extend(service_of(plan, socket).filter(|endpoint| endpoints.contains(endpoint)));
+    });
+    match read {
+        Ok(()) => found,
+        Err(error) => {
+            tracing::warn!(%error, "sockets of clients to departed endpoints not read; all endpoints checked");
+            endpoints.clone()
+        }
+    }
+}
+
+/// Returns the Service of a socket, and the address of its endpoint; `None` without a frontend.
+fn service_of(plan: &Plan, socket: &ClientSocket) -> Option<(ObjectKey, IpAddr)> {
+    let (port, _) = plan.frontend_at(Protocol::Tcp, socket.frontend)?;
+    Some((port.key.service.clone(), socket.endpoint.ip()))
 }
 
 fn service_endpoint(departed: &Departed) -> (ObjectKey, IpAddr) {

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use dataplane::Dataplane;
+use api::object::Protocol;
+use dataplane::{ClientSocket, Dataplane};
 use plan::Changes;
 
 use super::Worker;
 use crate::conntrack::{Deleted, Requests, delete_stale, drained, tcp_connections};
-use crate::conntrack_cleanup::CleanupScope;
+use crate::conntrack_cleanup::{CleanupScope, TrackedFlow};
 use crate::resets::{Peers, TableCapacity};
 
 /// Time for the response to a UDP request that is under way when its endpoint leaves. A server that leaves before it stops, as
@@ -51,13 +52,19 @@ impl<D: Dataplane> Worker<D> {
         }
         let now = Instant::now();
         self.drains.record(&self.plan, changes, now);
-        let Some(conntrack) = self.conntrack.as_mut() else {
-            return;
-        };
         if !changes.everything || self.drains.is_empty() {
             return;
         }
         let (drains, plan) = (&mut self.drains, &self.plan);
+        let noted = self
+            .dataplane
+            .client_sockets(&mut |socket| drains.record_connection(plan, &flow_of(socket), now));
+        if let Err(error) = noted {
+            tracing::warn!(%error, "existing sockets not checked for draining");
+        }
+        let Some(conntrack) = self.conntrack.as_mut() else {
+            return;
+        };
         let noted = tcp_connections(conntrack, |flow| drains.record_connection(plan, flow, now));
         if let Err(error) = noted {
             tracing::warn!(%error, "existing connections not checked for draining");
@@ -68,7 +75,18 @@ impl<D: Dataplane> Worker<D> {
     pub(super) fn end_drained(&mut self) {
         let now = Instant::now();
         let due = self.drains.due(now);
-        let Some(conntrack) = self.conntrack.as_mut().filter(|_| !due.is_empty()) else {
+        if due.is_empty() {
+            return;
+        }
+        let plan = &self.plan;
+        let destroyed = self
+            .dataplane
+            .destroy_client_sockets(&mut |socket| due.ends(plan, &flow_of(socket)));
+        match destroyed {
+            Ok(count) => self.count_drained(count),
+            Err(error) => tracing::warn!(%error, "sockets of drained connections not destroyed"),
+        }
+        let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
         let ended = drained(conntrack, &self.plan, &due).and_then(|flows| {
@@ -76,15 +94,19 @@ impl<D: Dataplane> Worker<D> {
                 .end(conntrack, &flows, Peers::Both, TableCapacity::All, now)
         });
         match ended {
-            Ok(count) => {
-                tracing::info!(count, "drained connections reset");
-                let ended = count as u64;
-                self.shared_status
-                    .metrics
-                    .update(|values| values.drained_connections_total += ended);
-            }
+            Ok(count) => self.count_drained(count),
             Err(error) => tracing::warn!(%error, "drained connections not reset"),
         }
+    }
+
+    fn count_drained(&self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        tracing::info!(count, "drained connections reset");
+        self.shared_status
+            .metrics
+            .update(|values| values.drained_connections_total += count as u64);
     }
 
     /// Deletes stale conntrack entries. A failure is retried with the next change.
@@ -134,6 +156,16 @@ impl<D: Dataplane> Worker<D> {
                 .conntrack_reconciler_sync_duration_seconds
                 .observe(began.elapsed().as_secs_f64());
         });
+    }
+}
+
+/// Returns the connection of a socket as connection tracking would show it.
+fn flow_of(socket: &ClientSocket) -> TrackedFlow {
+    TrackedFlow {
+        protocol: Protocol::Tcp,
+        destination: socket.frontend,
+        endpoint: socket.endpoint,
+        is_replied: true,
     }
 }
 

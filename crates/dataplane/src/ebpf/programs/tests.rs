@@ -3,6 +3,7 @@ use std::os::fd::AsRawFd;
 use netlink::bpf::{BpfError, Map, Program};
 
 use super::*;
+use crate::ebpf::event_maps::EventMaps;
 use crate::ebpf::layout::{Limits, Shapes};
 
 /// The verifier of this kernel accepts every program in every variant.
@@ -28,6 +29,12 @@ fn verifier_accepts_programs() {
             endpoints: maps[1].as_raw_fd(),
             connections: maps[2].as_raw_fd(),
             counters: maps[3].as_raw_fd(),
+            events: None,
+        };
+        let event_maps = EventMaps::open(None).unwrap();
+        let reporting = MapDescriptors {
+            events: Some(event_maps.descriptors()),
+            ..descriptors
         };
         for hook in Hook::ALL {
             for only_namespace in [None, Some(1)] {
@@ -35,8 +42,10 @@ fn verifier_accepts_programs() {
                     only_namespace,
                     can_refuse: false,
                 };
-                let instructions = program(hook, descriptors, variant).unwrap();
-                Program::load(hook, &instructions).unwrap_or_else(|error| panic!("{error}"));
+                for maps in [descriptors, reporting] {
+                    let instructions = program(hook, maps, variant).unwrap();
+                    Program::load(hook, &instructions).unwrap_or_else(|error| panic!("{error}"));
+                }
             }
         }
         // A program without its last instruction has no end.

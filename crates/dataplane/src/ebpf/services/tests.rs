@@ -4,6 +4,12 @@ use serde_json::json;
 use super::*;
 use crate::test_plans::settings;
 
+/// Abilities of current kernels.
+const ABILITIES: Abilities = Abilities {
+    can_refuse: true,
+    can_destroy: true,
+};
+
 fn put(plan: &mut Plan, name: &str, ip: &str, endpoints: &[&str]) -> ObjectKey {
     let service: Service = serde_json::from_value(json!({
         "metadata": {"namespace": "ns", "name": name},
@@ -68,7 +74,7 @@ fn endpoints_of(kernel: &KernelState, frontend: &str) -> Vec<SocketAddr> {
 #[test]
 fn changed_endpoints_get_a_new_generation() {
     let mut plan = Plan::new(settings());
-    let mut services = Services::new(true);
+    let mut services = Services::new(ABILITIES);
     let mut kernel = KernelState::default();
     let web = put(&mut plan, "web", "10.96.0.1", &["10.244.0.1", "10.244.0.2"]);
     write(&mut kernel, &services.change(&plan, [&web]));
@@ -90,7 +96,7 @@ fn changed_endpoints_get_a_new_generation() {
 #[test]
 fn deleted_service_leaves_nothing() {
     let mut plan = Plan::new(settings());
-    let mut services = Services::new(true);
+    let mut services = Services::new(ABILITIES);
     let mut kernel = KernelState::default();
     let web = put(&mut plan, "web", "10.96.0.1", &["10.244.0.1"]);
     write(&mut kernel, &services.change(&plan, [&web]));
@@ -103,7 +109,7 @@ fn deleted_service_leaves_nothing() {
 #[test]
 fn service_that_loses_its_endpoints_refuses() {
     let mut plan = Plan::new(settings());
-    let mut services = Services::new(true);
+    let mut services = Services::new(ABILITIES);
     let mut kernel = KernelState::default();
     let web = put(&mut plan, "web", "10.96.0.1", &["10.244.0.1"]);
     write(&mut kernel, &services.change(&plan, [&web]));
@@ -117,21 +123,21 @@ fn service_that_loses_its_endpoints_refuses() {
 fn kernel_without_refusals_has_no_frontend_without_endpoints() {
     let mut plan = Plan::new(settings());
     let web = put(&mut plan, "web", "10.96.0.1", &[]);
-    let edit = Services::new(false).change(&plan, [&web]);
+    let edit = Services::new(Abilities::default()).change(&plan, [&web]);
     assert_eq!(edit, Edit::default());
 }
 
 #[test]
 fn frontend_of_a_deleted_service_passes_to_another_one() {
     let mut plan = Plan::new(settings());
-    let mut services = Services::new(true);
+    let mut services = Services::new(ABILITIES);
     let mut kernel = KernelState::default();
     let first = put(&mut plan, "first", "10.96.0.1", &["10.244.0.1"]);
     write(&mut kernel, &services.change(&plan, [&first]));
     plan.remove_service(&first);
     let second = put(&mut plan, "second", "10.96.0.1", &["10.244.0.2"]);
     for services_in_order in [[&second, &first], [&first, &second]] {
-        let mut services = Services::new(true);
+        let mut services = Services::new(ABILITIES);
         let mut kernel = kernel.clone();
         load(&mut kernel, &mut services, &plan);
         write(&mut kernel, &services.change(&plan, services_in_order));
@@ -148,8 +154,8 @@ fn next_process_takes_over_without_a_change() {
     let mut kernel = KernelState::default();
     put(&mut plan, "web", "10.96.0.1", &["10.244.0.1", "10.244.0.2"]);
     put(&mut plan, "empty", "10.96.0.2", &[]);
-    load(&mut kernel, &mut Services::new(true), &plan);
-    let mut next = Services::new(true);
+    load(&mut kernel, &mut Services::new(ABILITIES), &plan);
+    let mut next = Services::new(ABILITIES);
     assert_eq!(next.reconcile(&plan, &kernel).elements(), 0);
     let web = put(&mut plan, "web", "10.96.0.1", &["10.244.0.3"]);
     write(&mut kernel, &next.change(&plan, [&web]));
@@ -164,7 +170,7 @@ fn foreign_changes_are_repaired() {
     let mut plan = Plan::new(settings());
     let mut kernel = KernelState::default();
     put(&mut plan, "web", "10.96.0.1", &["10.244.0.1"]);
-    let mut services = Services::new(true);
+    let mut services = Services::new(ABILITIES);
     load(&mut kernel, &mut services, &plan);
     let key = *kernel.endpoints.keys().next().unwrap();
     kernel.endpoints.insert(key, "192.0.2.1:1".parse().unwrap());

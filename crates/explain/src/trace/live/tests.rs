@@ -46,6 +46,7 @@ fn connection(response: Response, endpoint: &str, client_seen: &str) -> Connecti
         destination: DESTINATION.parse().expect("an address"),
         response,
         milliseconds: 1,
+        at_connect: None,
         entry: (!endpoint.is_empty()).then(|| Entry {
             endpoint: endpoint.parse().expect("an address"),
             client_seen: client_seen.parse().expect("an address"),
@@ -203,4 +204,42 @@ fn affinity_keeps_the_endpoint() {
     live.connections.pop();
     live.compare(&plan, &client(ClientKind::Pod));
     assert!(!live.has_disagreement());
+}
+
+/// Connection whose endpoint an eBPF program chose; connection tracking has no entry of the destination.
+fn connection_by_ebpf(response: Response, at_connect: AtConnect) -> Connection {
+    Connection {
+        at_connect: Some(at_connect),
+        ..connection(response, "", "")
+    }
+}
+
+#[test]
+fn endpoint_of_an_ebpf_program_needs_no_conntrack_entry() {
+    let path = path(Verdict::Reaches, &["10.244.1.2:8080", "10.244.1.3:8080"], false);
+    let client = client(ClientKind::Pod);
+    let found = |endpoint: &str, evidence| {
+        let endpoint = AtConnect::Endpoint(endpoint.parse().expect("an address"));
+        let sent = connection_by_ebpf(Response::Answered, endpoint);
+        disagreements(&path, &client, &sent, evidence).map(|found| found.kernel)
+    };
+    assert_eq!(found("10.244.1.3:8080", ALL), None);
+    let without = Evidence {
+        conntrack: false,
+        ..ALL
+    };
+    let other = Some("translates the destination to 10.244.9.9:8080".to_owned());
+    assert_eq!(found("10.244.9.9:8080", ALL), other);
+    assert_eq!(found("10.244.9.9:8080", without), other);
+}
+
+#[test]
+fn refusal_of_an_ebpf_program_is_compared() {
+    let sent = connection_by_ebpf(Response::Refused, AtConnect::Refused);
+    let client = client(ClientKind::Pod);
+    let reaching = path(Verdict::Reaches, &["10.244.1.2:8080"], false);
+    let found = disagreements(&reaching, &client, &sent, ALL).expect("a difference");
+    assert_eq!(found.kernel, "an eBPF program refuses the connection");
+    let refusing = path(Verdict::Refused, &[], false);
+    assert_eq!(disagreements(&refusing, &client, &sent, ALL), None);
 }

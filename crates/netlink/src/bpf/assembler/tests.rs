@@ -51,6 +51,16 @@ fn jump_skips_to_its_label() {
 }
 
 #[test]
+fn greater_compares_without_sign() {
+    let mut program = Assembler::new();
+    let end = program.label();
+    program.jump_if_register(Condition::Greater, R0, R7, end);
+    program.bind(end);
+    program.exit();
+    assert_eq!(program.finish().unwrap()[0].code, 0x2d);
+}
+
+#[test]
 fn rejects_label_without_place() {
     let mut program = Assembler::new();
     let label = program.label();

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use api::object::Protocol;
-use explain::trace::live::{Connection, Entry, Evidence, RuleMet};
+use dataplane::ebpf::{ConnectionEvents, default_pins};
+use explain::trace::live::{AtConnect, Connection, Entry, Evidence, RuleMet};
 use netlink::conntrack::Conntrack;
 use netlink::nftables::{PacketTracer, TraceEvent, TraceStep, TracedFlow, Verdict};
 
@@ -21,11 +22,14 @@ pub struct Follower {
     protocol: Protocol,
     tracer: Option<PacketTracer>,
     conntrack: Option<Conntrack>,
+    /// Decisions of eBPF programs when clients connect, in mode `ebpf`.
+    events: Option<ConnectionEvents>,
+    /// False if eBPF programs may decide, and their decisions are not read.
+    reads_decisions: bool,
 }
 
 impl Follower {
-    /// Opens what is permitted, and notes what is not. Only the modes `nftables` and `ebpf` have rules to follow: the packets
-    /// of a trace pass no connect().
+    /// Opens what is permitted, and notes what is not. Only the modes `nftables` and `ebpf` have rules to follow.
     pub fn open(protocol: Protocol, mode: Option<&str>, notes: &mut Vec<String>) -> Self {
         let tracer = match mode {
             Some(mode) if !matches!(mode, "nftables" | "ebpf") => {
@@ -45,10 +49,20 @@ impl Follower {
         let conntrack = Conntrack::open()
             .map_err(|error| notes.push(error.to_string()))
             .ok();
+        let is_ebpf = mode == Some("ebpf") && protocol == Protocol::Tcp;
+        let events = is_ebpf
+            .then(|| ConnectionEvents::open(&default_pins()))
+            .and_then(|opened| {
+                opened
+                    .map_err(|error| notes.push(format!("decisions of eBPF programs are not read: {error}")))
+                    .ok()
+            });
         Self {
             protocol,
             tracer,
             conntrack,
+            reads_decisions: events.is_some() || !is_ebpf,
+            events,
         }
     }
 
@@ -57,7 +71,7 @@ impl Follower {
         Evidence {
             conntrack: self.conntrack.is_some(),
             rules: self.tracer.is_some(),
-            translation: true,
+            translation: self.reads_decisions,
         }
     }
 
@@ -65,6 +79,7 @@ impl Follower {
     pub fn send(&mut self, packet: Packet, notes: &mut Vec<String>) -> Connection {
         self.begin(&packet, notes);
         let (response, elapsed) = packet.send();
+        let at_connect = self.at_connect(&packet);
         // The socket is still open, so the entry belongs to this connection.
         let entry = self.entry(&packet, notes);
         let rules = self.rules(notes);
@@ -73,6 +88,7 @@ impl Follower {
             destination: packet.destination,
             response,
             milliseconds: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            at_connect,
             entry,
             rules,
             disagreements: Vec::new(),
@@ -80,6 +96,13 @@ impl Follower {
     }
 
     fn begin(&mut self, packet: &Packet, notes: &mut Vec<String>) {
+        if let Some(events) = &self.events
+            && let Err(error) = events.request()
+        {
+            notes.push(format!("decisions of eBPF programs are not read: {error}"));
+            self.events = None;
+            self.reads_decisions = false;
+        }
         let flow = TracedFlow {
             protocol: self.protocol.number(),
             source: packet.source,
@@ -90,6 +113,18 @@ impl Follower {
             notes.push(format!("rules are not followed: {error}"));
             self.tracer = None;
         }
+    }
+
+    /// Returns the decision about a packet that was sent: its event is complete when connect(2) returns.
+    fn at_connect(&mut self, packet: &Packet) -> Option<AtConnect> {
+        let cookie = packet.cookie()?;
+        let mut found = None;
+        self.events.as_mut()?.read(|event| {
+            if event.socket_cookie == cookie {
+                found = Some(event.endpoint.map_or(AtConnect::Refused, AtConnect::Endpoint));
+            }
+        });
+        found
     }
 
     fn entry(&mut self, packet: &Packet, notes: &mut Vec<String>) -> Option<Entry> {

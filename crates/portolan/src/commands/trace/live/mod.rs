@@ -122,6 +122,7 @@ impl LiveFlags {
             let packet = Packet::prepare(place.namespace.as_ref(), protocol, source, destination)?;
             live.connections.push(follower.send(packet, &mut live.notes));
         }
+        live.evidence.translation &= follower.evidence().translation;
         live.evidence.rules &= follower.evidence().rules;
         live.evidence.conntrack &= follower.evidence().conntrack;
         live.compare(path, &trace.client);

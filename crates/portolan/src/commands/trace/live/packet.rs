@@ -63,6 +63,14 @@ impl Packet {
         })
     }
 
+    /// Returns the number of a TCP socket; `None` for UDP.
+    pub fn cookie(&self) -> Option<u64> {
+        match &self.socket {
+            Socket::Tcp(socket) => rustix::net::sockopt::socket_cookie(socket).ok(),
+            Socket::Udp(_) => None,
+        }
+    }
+
     /// Sends the packet, and waits for the response. The socket stays open until the value is dropped.
     pub fn send(&self) -> (Response, Duration) {
         let start = Instant::now();

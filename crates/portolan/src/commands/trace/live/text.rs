@@ -1,6 +1,6 @@
 //! Sent packets as text: each connection with its rules, and the differences.
 
-use explain::trace::live::{Connection, Live};
+use explain::trace::live::{AtConnect, Connection, Live};
 
 use crate::output::printable;
 
@@ -35,6 +35,11 @@ fn connection_lines(connection: &Connection) -> Vec<String> {
         ..
     } = connection;
     let response = connection.response.as_str();
+    let at_connect = match connection.at_connect {
+        None => String::new(),
+        Some(AtConnect::Endpoint(endpoint)) => format!("; eBPF: endpoint {endpoint}"),
+        Some(AtConnect::Refused) => "; eBPF: refused".to_owned(),
+    };
     let entry = match &connection.entry {
         None => String::new(),
         Some(entry) => {
@@ -47,7 +52,7 @@ fn connection_lines(connection: &Connection) -> Vec<String> {
         }
     };
     let mut lines = vec![format!(
-        "  {source} -> {destination}: {response} after {milliseconds} ms{entry}"
+        "  {source} -> {destination}: {response} after {milliseconds} ms{at_connect}{entry}"
     )];
     let rules = connection.rules.iter();
     lines.extend(rules.map(|rule| format!("    {} {}: {}", rule.table, rule.chain, rule.verdict)));

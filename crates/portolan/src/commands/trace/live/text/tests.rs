@@ -16,6 +16,7 @@ fn live() -> Live {
             destination: "10.96.0.5:80".parse().expect("an address"),
             response: Response::Answered,
             milliseconds: 2,
+            at_connect: None,
             entry: Some(Entry {
                 endpoint: "10.244.1.2:8080".parse().expect("an address"),
                 client_seen: "192.0.2.11".parse().expect("an address"),
@@ -57,4 +58,16 @@ fn differences_and_notes_are_lines() {
         "{text}"
     );
     assert!(!text.contains("agree\n"), "{text}");
+}
+
+#[test]
+fn decision_of_an_ebpf_program_is_shown() {
+    let mut live = live();
+    live.connections[0].entry = None;
+    live.connections[0].at_connect = Some(AtConnect::Endpoint(
+        "10.244.1.2:8080".parse().expect("an address"),
+    ));
+    assert!(render(&live).contains("answered after 2 ms; eBPF: endpoint 10.244.1.2:8080\n"));
+    live.connections[0].at_connect = Some(AtConnect::Refused);
+    assert!(render(&live).contains("after 2 ms; eBPF: refused\n"));
 }
