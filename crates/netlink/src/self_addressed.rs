@@ -201,9 +201,10 @@ fn open(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Re
 
 /// Returns the filter of returned datagrams: UDP without fragments, with hops, destination address and port.
 fn steps(address: Ipv4Addr, port: u16) -> Vec<libc::sock_filter> {
-    let load = |size, offset| step(libc::BPF_LD | size | libc::BPF_ABS, 0, 0, offset);
-    let jump =
-        |test, if_true, if_false, value| step(libc::BPF_JMP | test | libc::BPF_K, if_true, if_false, value);
+    let load = |size: u32, offset: u32| step(libc::BPF_LD | size | libc::BPF_ABS, 0, 0, offset);
+    let jump = |test: u32, if_true: u8, if_false: u8, value: u32| {
+        step(libc::BPF_JMP | test | libc::BPF_K, if_true, if_false, value)
+    };
     let end = |bytes| step(libc::BPF_RET | libc::BPF_K, 0, 0, bytes);
     vec![
         load(libc::BPF_B, 9),
