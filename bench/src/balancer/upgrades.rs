@@ -26,6 +26,8 @@ use crate::proxy::{backends, wait_for};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Measurement time after the exit of the old process, in which its successor acquires everything.
 const AFTERMATH: Duration = Duration::from_secs(3);
+/// Time in which a process reports to a connected successor.
+const REPORT_PAUSE: Duration = Duration::from_millis(500);
 
 /// Flags of `bench upgrades`.
 #[derive(Debug, Args)]
@@ -39,6 +41,9 @@ pub struct Flags {
     /// Add a TLS port, whose certificate the edge reads first
     #[arg(long)]
     tls: bool,
+    /// Kill each process while its successor waits for the end of the process; for a single node
+    #[arg(long)]
+    killed: bool,
 }
 
 /// Runs the benchmark.
@@ -63,7 +68,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         let mut total = Observations::default();
         for number in 0..flags.upgrades {
             std::thread::sleep(RECOVERY_PAUSE);
-            let observations = upgrade(&environment, &mut nodes, service)?;
+            let observations = upgrade(&environment, &mut nodes, service, flags.killed)?;
             observations.print(number);
             total.add(observations);
         }
@@ -126,11 +131,34 @@ fn start(environment: &Environment, member: &Member) -> Result<Measured, Failure
     environment.start_component(&format!("node-{name}"), member, process)
 }
 
-/// Replaces the process of the owner. Returns the observations from shortly before to [`AFTERMATH`] after.
+/// Waits until the announcer of a successor is connected to the one before it on a node, and until that one has reported.
+fn wait_for_report(member: &Member) -> Result<(), Failure> {
+    let deadline = Instant::now() + TIMEOUT;
+    let is_connected = || {
+        // The column before the last two is the state; 03 is a connection (`SS_CONNECTED`).
+        std::fs::read_to_string("/proc/thread-self/net/unix").is_ok_and(|sockets| {
+            sockets.lines().any(|line| {
+                line.contains("@portolan-announcer/") && line.ends_with("/votes") && line.contains(" 03 ")
+            })
+        })
+    };
+    while !member.enter(is_connected)? {
+        if Instant::now() > deadline {
+            return Err("no successor waits for the process".into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(REPORT_PAUSE);
+    Ok(())
+}
+
+/// Replaces the process of the owner, and kills it if `is_killed`. Returns the observations from shortly before to
+/// [`AFTERMATH`] after.
 fn upgrade(
     environment: &Environment,
     nodes: &mut [Node],
     service: SocketAddr,
+    is_killed: bool,
 ) -> Result<Observations, Failure> {
     let outside = environment.cluster.outside()?;
     let arp_client = ArpClient::new(outside)?;
@@ -143,6 +171,10 @@ fn upgrade(
             let node = &mut nodes[owner];
             let successor = start(environment, environment.cluster.member(&node.name)?)?;
             let mut predecessor = std::mem::replace(&mut node.process, successor);
+            if is_killed {
+                wait_for_report(environment.cluster.member(&node.name)?)?;
+                predecessor.kill();
+            }
             let deadline = Instant::now() + TIMEOUT;
             while predecessor.must_run().is_ok() {
                 if Instant::now() > deadline {

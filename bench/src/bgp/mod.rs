@@ -1,6 +1,8 @@
 //! Time to announce load-balancer addresses by BGP, to move traffic from a dead node by BFD, and to announce many addresses
 //! to two routers.
 
+mod bird;
+mod frr;
 mod router;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,7 +22,7 @@ use crate::environment::{Environment, TIMEOUT, run_enclosed_with_nodes};
 use crate::fixtures;
 use crate::percentiles::Percentiles;
 use crate::process::Measured;
-use router::Router;
+use router::{Program, Router};
 
 /// Nodes of the testbed.
 const NODES: usize = 2;
@@ -45,6 +47,9 @@ pub struct Flags {
     /// Number of further Services for the time until all routes are announced
     #[arg(long, default_value_t = 1_000)]
     services: usize,
+    /// Program of the routers
+    #[arg(long, value_enum, default_value = "bird")]
+    router: Program,
 }
 
 /// Runs the benchmark.
@@ -61,8 +66,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         let _assigner = environment.start_component("assigner", control_plane, assigner)?;
         let outside = environment.cluster.outside()?;
         let routers = [
-            Router::start(&environment, "router-1", outside, true)?,
-            Router::start(&environment, "router-2", control_plane, false)?,
+            Router::start(&environment, flags.router, "router-1", outside, true)?,
+            Router::start(&environment, flags.router, "router-2", control_plane, false)?,
         ];
         let mut speakers = Vec::new();
         for node in environment.cluster.nodes() {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -102,6 +102,8 @@ struct Inner {
     table: Mutex<ServiceTable>,
     /// Present until its sockets are served.
     predecessor: Mutex<Option<Predecessor>>,
+    /// A predecessor may still serve.
+    has_predecessor: AtomicBool,
     handover_socket: Option<PathBuf>,
     is_offered: Mutex<bool>,
     faults: watch::Sender<Arc<Faults>>,
@@ -147,6 +149,7 @@ impl Edge {
             logs: Logs::start(options.log_destinations, control.clone()),
             control: control.clone(),
             table: Mutex::new(ServiceTable::new(inherited)),
+            has_predecessor: AtomicBool::new(predecessor.is_some()),
             predecessor: Mutex::new(predecessor),
             handover_socket: options.handover_socket,
             is_offered: Mutex::new(false),
@@ -233,6 +236,12 @@ impl Edge {
         if is_handed_over.wait_for(|is| *is).await.is_err() {
             std::future::pending::<()>().await;
         }
+    }
+
+    /// Returns true if the predecessor whose sockets this edge received may still serve. If this edge ends now, that one
+    /// continues.
+    pub fn has_predecessor(&self) -> bool {
+        self.inner.has_predecessor.load(Ordering::Relaxed)
     }
 
     /// Accepts no more connections and lets open ones finish. Closes those that are left after `timeout`. Completes
@@ -388,6 +397,9 @@ fn inherit_sockets(
 async fn hand_over(inner: Weak<Inner>, predecessor: Option<Predecessor>, path: PathBuf) {
     if let Some(predecessor) = predecessor {
         predecessor.take_over().await;
+        if let Some(inner) = inner.upgrade() {
+            inner.has_predecessor.store(false, Ordering::Relaxed);
+        }
     }
     let sockets = || match inner.upgrade() {
         Some(inner) => inner.table().sockets(),

@@ -2,8 +2,9 @@
 //!
 //! Both processes have the same sockets, and either accepts what waits there. The successor connects to a
 //! socket in the file system. Each packet that it receives names an address and carries its listening sockets
-//! (`SCM_RIGHTS`, unix(7)); a last packet ends the list. When the successor serves them it confirms, and the
-//! predecessor accepts no more connections.
+//! (`SCM_RIGHTS`, unix(7)); a last packet ends the list. When the successor serves them it confirms. Both processes accept
+//! for [`CONFIRMATION_TIME`]. If the successor lives that long, the predecessor accepts no more connections. Otherwise it
+//! continues to serve, and waits for another successor.
 
 use std::fs::{self, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -40,6 +41,9 @@ const ADDRESSES_MAX: usize = 65_536;
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time until a successor has to serve the sockets. It learns from its API server what to serve first.
 const TAKE_OVER_TIMEOUT: Duration = Duration::from_secs(600);
+/// Time for which a successor has to live after its confirmation. It is shorter than [`STEP_TIMEOUT`], for which the successor
+/// waits for the predecessor.
+const CONFIRMATION_TIME: Duration = Duration::from_secs(2);
 /// Successors that wait; there is one.
 const BACKLOG: i32 = 4;
 /// Pause after a failed exchange.
@@ -116,7 +120,7 @@ impl Predecessor {
 }
 
 /// Waits for a successor at `path` and hands over the sockets that `sockets` returns. Completes when the
-/// successor serves them. The successor waits until the returned value is dropped.
+/// successor has served them for [`CONFIRMATION_TIME`]. The successor waits until the returned value is dropped.
 ///
 /// # Errors
 /// [`HandoverError::Socket`] if no successor can connect.
@@ -135,7 +139,14 @@ pub(crate) async fn hand_over(
         let accepted = listener.async_io(Interest::READABLE, |listener| Ok(accept_with(listener, flags)?));
         let successor = accepted.await.map_err(error)?;
         match hand_over_to(successor, sockets()).await {
-            Ok(Some(successor)) => return Ok(successor),
+            Ok(Some(successor)) => {
+                if lives(&successor).await {
+                    return Ok(successor);
+                }
+                tracing::warn!(
+                    "successor exited after it took over the listening sockets; this process serves them"
+                );
+            }
             Ok(None) => tracing::warn!("successor exited without taking over the listening sockets"),
             Err(error) => {
                 tracing::warn!(%error, "listening sockets not handed over");
@@ -163,6 +174,12 @@ async fn hand_over_to(
     timeout(STEP_TIMEOUT, send_with(&successor, END, &[])).await??;
     let (reply, _) = timeout(TAKE_OVER_TIMEOUT, receive(&successor)).await??;
     Ok((reply == TAKEN).then_some(successor))
+}
+
+/// Returns true if a successor lives for [`CONFIRMATION_TIME`]. It sends nothing more, so its next packet is the end of the
+/// connection.
+async fn lives(successor: &AsyncFd<Arc<OwnedFd>>) -> bool {
+    timeout(CONFIRMATION_TIME, receive(successor)).await.is_err()
 }
 
 fn packet_socket() -> io::Result<OwnedFd> {

@@ -14,6 +14,7 @@
 //! - [`packet`]: frames of a link
 //! - [`echo`]: ICMP echo requests
 //! - [`segment`]: TCP segments with any source address
+//! - [`self_addressed`]: UDP datagrams that a neighbour returns
 //! - [`tcp`]: state of TCP connections
 //! - [`rlimit`]: resource limits of this process
 //! - [`clock`]: clock that continues during suspend
@@ -50,6 +51,7 @@ pub mod packet;
 pub mod rlimit;
 pub mod route;
 pub mod segment;
+pub mod self_addressed;
 pub mod socket;
 pub mod socket_diagnostics;
 pub mod tcp;

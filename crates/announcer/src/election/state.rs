@@ -173,12 +173,23 @@ impl Election {
         self.node.grants_votes_from.max(granted)
     }
 
+    /// Returns true if no other node uses a vote of this process or of its predecessors, or receives one without a change of
+    /// the member list.
+    pub(crate) fn is_free_of_votes(&self, now: Time) -> bool {
+        self.is_alone() && self.votes_until() <= now
+    }
+
+    /// Returns true if the member list has no other node, and is known.
+    fn is_alone(&self) -> bool {
+        let own = self.node.name();
+        let record = self.membership.record();
+        record.is_some_and(|record| record.members_and_joining().all(|(name, _)| name == own))
+    }
+
     /// Ends the fencing interval of a node that is alone as soon as the votes of its predecessor are free. With other
     /// members, the interval is also the time in which their probes arrive.
     pub(super) fn shorten_fencing(&mut self) {
-        let own = self.node.name();
-        let is_alone = |record: &Record| record.members_and_joining().all(|(name, _)| name == own);
-        let is_alone = self.membership.record().is_some_and(is_alone);
+        let is_alone = self.is_alone();
         let reported = self.node.predecessor_votes_until.take();
         if let Some(votes_until) = reported.filter(|_| is_alone) {
             self.node.grants_votes_from = self.node.grants_votes_from.min(votes_until);

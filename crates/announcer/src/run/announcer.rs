@@ -19,6 +19,7 @@ use super::probes::{Datagram, ProbeSocket};
 use super::reporter::Reporter;
 use super::served::ServedAddresses;
 use super::standby::{self, Bound};
+use super::standing_report::StandingReport;
 use super::{AnnounceError, Settings};
 use crate::caches::{CacheChanges, CacheEvent, Caches};
 use crate::election::capabilities::NodeCapabilities;
@@ -54,6 +55,8 @@ enum Input {
     LinkRefresh,
     /// The edge serves other addresses than before.
     Served,
+    /// A successor connected or ended.
+    Successor,
     Tick,
 }
 
@@ -61,6 +64,7 @@ enum Input {
 pub(super) struct Announcer {
     /// Address of the socket for probes.
     address: SocketAddr,
+    pub(super) standing_report: StandingReport,
     pub(super) election: Election,
     pub(super) caches: Caches,
     pub(super) probes: ProbeSocket,
@@ -114,6 +118,7 @@ impl Announcer {
         election.restore_after_crash(forwarding.recovered());
         let mut this = Self {
             address,
+            standing_report: StandingReport::new(address),
             election,
             caches,
             probes: ProbeSocket::new(bound.socket, keyring, Arc::clone(&metrics)),
@@ -143,6 +148,7 @@ impl Announcer {
             received = self.probes.receive() => Input::Datagram(received),
             Some(request) = self.sockets.requests.recv() => Input::Request(request),
             () = self.served.changed() => Input::Served,
+            () = self.standing_report.changed() => Input::Successor,
             () = tokio::time::sleep(pause) => Input::Tick,
             Some(event) = self.conntrack.next() => Input::Flush(event),
             input = self.membership.next() => Input::Membership(input),
@@ -216,6 +222,8 @@ impl Announcer {
                 }
             }
             Input::Tick => self.election.tick(since_boot()),
+            // The effects of the step include the report to it.
+            Input::Successor => {}
             Input::Served => {
                 // Addresses that are acquired by now may wait for their edge.
                 self.apply_effects();

@@ -13,6 +13,8 @@ impl Announcer {
     /// Starts a write that is due and applies the effects of the election.
     pub(super) fn apply_effects(&mut self) {
         let now = since_boot();
+        // A report is withdrawn before other nodes receive votes. A message that is not sent is a lost one.
+        let may_send = self.standing_report.update(self.election.is_free_of_votes(now));
         if let Some(write) = self.election.write(now) {
             self.membership.write(write, now);
         }
@@ -33,7 +35,11 @@ impl Announcer {
                 Effect::FlushConntrack(address, flush) => {
                     self.conntrack.queue(since_boot(), address, flush);
                 }
-                Effect::Send(to, message) => self.probes.send(to, &message),
+                Effect::Send(to, message) => {
+                    if may_send {
+                        self.probes.send(to, &message);
+                    }
+                }
                 Effect::Acquired(address) => {
                     self.reporter.acquired(&self.caches.desired, address);
                     self.update_groups();

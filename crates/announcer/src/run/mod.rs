@@ -11,6 +11,7 @@ mod probes;
 mod reporter;
 mod served;
 mod standby;
+mod standing_report;
 
 use std::collections::BTreeSet;
 use std::future::Future;

@@ -2,8 +2,9 @@
 //!
 //! A starting process grants no votes for a fencing interval, because it does not know the votes of its predecessor. A
 //! predecessor that exits by shutdown reports how long its votes may be in use. It sends the report over an abstract Unix
-//! socket to the process that waits for its port. The report is valid for a fencing interval: a third process that had the
-//! port in this time has not granted a vote.
+//! socket to the process that waits for its port. One that is killed may have left a report ([`super::standing_report`]).
+//! A report is valid for a fencing interval from a time at which the predecessor ran: a third process that had the port in
+//! this time has not granted a vote.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use tokio::net::{UdpSocket, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
 
 use super::AnnounceError;
+use super::standing_report::predecessor_ended;
 use crate::{FENCING_INTERVAL, Time};
 
 #[cfg(test)]
@@ -38,7 +40,8 @@ pub(super) struct Bound {
 /// Report of a predecessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Report {
-    received: Time,
+    /// Time at which the predecessor ran.
+    as_of: Time,
     votes_until: Time,
 }
 
@@ -47,6 +50,7 @@ struct Report {
 /// # Errors
 /// The port cannot be bound, or another process has it and `waits` is false.
 pub(super) async fn bind(address: SocketAddr, waits: bool) -> Result<Bound, AnnounceError> {
+    let mut seen_at = since_boot();
     if let Some(socket) = try_bind(address, waits).await? {
         return Ok(Bound {
             socket,
@@ -59,13 +63,20 @@ pub(super) async fn bind(address: SocketAddr, waits: bool) -> Result<Bound, Anno
         .ok();
     let receiving = receive(listener.as_ref());
     tokio::pin!(receiving);
+    let ending = killed(address, listener.is_some());
+    tokio::pin!(ending);
     let mut report: Option<Report> = None;
     loop {
+        let now = since_boot();
         match report {
             Some(_) => sleep(TAKEOVER_PERIOD).await,
+            // The time of the report is that of the round before: this process may have been frozen since the predecessor
+            // ended.
             None => tokio::select! {
-                received = &mut receiving => report = Some(received),
-                () = sleep(WAIT_PERIOD) => {}
+                biased;
+                votes_until = &mut receiving => report = Some(Report { as_of: seen_at, votes_until }),
+                () = &mut ending => report = Some(Report { as_of: seen_at, votes_until: seen_at }),
+                () = sleep(WAIT_PERIOD) => seen_at = now,
             },
         }
         if let Some(socket) = try_bind(address, true).await? {
@@ -84,7 +95,7 @@ pub(super) async fn bind(address: SocketAddr, waits: bool) -> Result<Bound, Anno
 impl Report {
     /// Returns the reported time, while the report is valid.
     fn votes_until(&self, now: Time) -> Option<Time> {
-        (now.saturating_sub(self.received) < FENCING_INTERVAL).then_some(self.votes_until)
+        (now.saturating_sub(self.as_of) < FENCING_INTERVAL).then_some(self.votes_until)
     }
 }
 
@@ -112,14 +123,24 @@ pub(super) async fn report(address: SocketAddr, votes_until: Time) {
     }
 }
 
-/// Waits for a report; never resolves without a socket.
-async fn receive(listener: Option<&UnixListener>) -> Report {
+/// Waits until the predecessor is killed with a valid report. Only the process that receives reports does so; for others it
+/// never resolves.
+async fn killed(address: SocketAddr, receives_reports: bool) {
+    if !receives_reports {
+        return std::future::pending().await;
+    }
+    predecessor_ended(address).await;
+    tracing::info!("predecessor ended; no other node uses its votes");
+}
+
+/// Waits for a report, and returns the time until which votes may be in use; never resolves without a socket.
+async fn receive(listener: Option<&UnixListener>) -> Time {
     let Some(listener) = listener else {
         return std::future::pending().await;
     };
     loop {
         match accept(listener).await {
-            Ok(Some(report)) => return report,
+            Ok(Some(votes_until)) => return votes_until,
             Ok(None) => tracing::debug!("report of a foreign process ignored"),
             Err(error) => {
                 tracing::debug!(%error, "report of the predecessor not read");
@@ -130,7 +151,7 @@ async fn receive(listener: Option<&UnixListener>) -> Report {
 }
 
 /// Accepts a connection and reads its report; `None` if its process belongs to another user.
-async fn accept(listener: &UnixListener) -> io::Result<Option<Report>> {
+async fn accept(listener: &UnixListener) -> io::Result<Option<Time>> {
     let (mut stream, _) = listener.accept().await?;
     if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
         return Ok(None);
@@ -139,12 +160,8 @@ async fn accept(listener: &UnixListener) -> io::Result<Option<Report>> {
     timeout(REPORT_TIMEOUT, stream.read_exact(&mut bytes))
         .await
         .map_err(|_| io::ErrorKind::TimedOut)??;
-    let received = since_boot();
     let remaining = Duration::from_nanos(u64::from_be_bytes(bytes));
-    Ok(Some(Report {
-        received,
-        votes_until: received + remaining,
-    }))
+    Ok(Some(since_boot() + remaining))
 }
 
 /// Returns the name of the abstract socket, which belongs to the network namespace as the port does.

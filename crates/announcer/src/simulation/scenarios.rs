@@ -650,6 +650,7 @@ fn disturb(cluster: &mut Cluster) {
             let lasts = milliseconds(cluster.random.u64(1..4_000));
             cluster.freeze(node, lasts);
         }
+        8 if cluster.random.bool() => cluster.kill_followed(node),
         8 => cluster.kill(node),
         9 | 10 => cluster.boot(node),
         11 => cluster.set_api(node, false),

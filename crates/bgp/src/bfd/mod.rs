@@ -1,22 +1,27 @@
 //! Bidirectional Forwarding Detection (RFC 5880), asynchronous mode: packets and the state machine of a session.
 //!
 //! Both speakers send packets at a fixed period. A session that misses [`Settings::detect_multiplier`] packets of the peer is
-//! down. There is no authentication, demand mode or echo function.
+//! down. With the echo function of [`EchoSettings`], the session is also down if the peer returns none of as many echo packets,
+//! and control packets are slow. There is no authentication or demand mode.
 
+mod echo;
 mod packet;
 
 use std::time::Duration;
 
 use fastrand::Rng;
 
+pub use echo::{EchoPacket, EchoSettings};
 pub use packet::{Diagnostic, Packet, State};
 
 use crate::Time;
+use echo::Echo;
 
 #[cfg(test)]
 mod tests;
 
-/// Minimum period of sent packets while the session is not up (RFC 5880, section 6.8.3).
+/// Minimum period of control packets while the session is not up, and of the peer's while the echo function is active
+/// (RFC 5880, section 6.8.3).
 const SLOW_PERIOD: Duration = Duration::from_secs(1);
 
 /// Settings of a session.
@@ -30,6 +35,8 @@ pub struct Settings {
     pub detect_multiplier: u8,
     /// True to send nothing before the first packet of the peer.
     pub is_passive: bool,
+    /// Echo function; `None` to neither send nor return echo packets.
+    pub echo: Option<EchoSettings>,
 }
 
 /// State machine of one session.
@@ -44,6 +51,10 @@ pub struct Session {
     peer_multiplier: u8,
     peer_transmit_interval: Duration,
     peer_receive_interval: Duration,
+    /// Minimum period of echo packets that the peer returns; zero if it returns none.
+    peer_echo_interval: Duration,
+    /// Echo function, while it is active.
+    echo: Option<Echo>,
     has_heard: bool,
     deadline: Option<Time>,
     transmit_due: Option<Time>,
@@ -68,6 +79,8 @@ impl Session {
             peer_multiplier: 1,
             peer_transmit_interval: SLOW_PERIOD,
             peer_receive_interval: Duration::from_micros(1),
+            peer_echo_interval: Duration::ZERO,
+            echo: None,
             has_heard: false,
             deadline: None,
             transmit_due: (!settings.is_passive).then_some(now),
@@ -88,6 +101,11 @@ impl Session {
         self.state
     }
 
+    /// Reason of the last change of the state.
+    pub fn diagnostic(&self) -> Diagnostic {
+        self.diagnostic
+    }
+
     /// Discriminator of this side, which the peer repeats.
     pub fn discriminator(&self) -> u32 {
         self.discriminator
@@ -106,12 +124,14 @@ impl Session {
         self.peer_multiplier = packet.detect_multiplier;
         self.peer_transmit_interval = packet.desired_transmit;
         self.peer_receive_interval = packet.required_receive;
+        self.peer_echo_interval = packet.required_echo;
         if packet.is_final {
             self.polls = false;
         }
         self.must_confirm |= packet.is_poll;
         self.change_state(packet.state);
-        let interval = self.settings.receive_interval.max(self.peer_transmit_interval);
+        self.update_echo(now);
+        let interval = self.expected_receive().max(self.peer_transmit_interval);
         self.deadline = Some(now + interval * u32::from(self.peer_multiplier));
         let next = now + self.period();
         self.transmit_due = Some(match self.transmit_due {
@@ -143,6 +163,45 @@ impl Session {
         self.polls = (state == State::Up) || (self.polls && state != State::Down);
         self.state = state;
         self.diagnostic = diagnostic;
+        if state != State::Up {
+            self.echo = None;
+        }
+    }
+
+    /// Starts, changes or ends the echo function, which needs a session that is up and a peer that returns the packets.
+    fn update_echo(&mut self, now: Time) {
+        let is_possible = self.state == State::Up && !self.peer_echo_interval.is_zero();
+        let settings = self.settings.echo.filter(|_| is_possible);
+        let interval = settings.map(|settings| settings.transmit_interval.max(self.peer_echo_interval));
+        let before = self.echo.take();
+        let was_active = before.is_some();
+        self.echo = interval.map(|interval| match before {
+            Some(echo) => echo.with_interval(now, interval),
+            None => Echo::start(now, interval, self.settings.detect_multiplier),
+        });
+        if self.state == State::Up && was_active != self.echo.is_some() {
+            // The peer has to confirm the other period of its control packets.
+            self.polls = true;
+        }
+    }
+
+    /// Processes an echo packet that the peer has returned.
+    pub fn received_echo(&mut self, now: Time, packet: &EchoPacket) {
+        if packet.discriminator != self.discriminator {
+            return;
+        }
+        if let Some(echo) = &mut self.echo {
+            echo.received(now, packet.token);
+        }
+    }
+
+    /// Returns the echo packet to send. [`Session::tick`] has to be called first for the same time.
+    pub fn tick_echo(&mut self, now: Time) -> Option<EchoPacket> {
+        let token = self.echo.as_mut()?.tick(now, &mut self.random)?;
+        Some(EchoPacket {
+            discriminator: self.discriminator,
+            token,
+        })
     }
 
     /// Processes expired timers, and returns the packet to send.
@@ -159,6 +218,12 @@ impl Session {
             if self.settings.is_passive {
                 self.transmit_due = None;
             }
+        }
+        if self.echo.as_ref().is_some_and(|echo| echo.has_failed(now)) {
+            self.has_lost = true;
+            self.set_state(State::Down, Diagnostic::EchoFailed);
+            // The peer learns the reason at once.
+            self.transmit_due = Some(now);
         }
         if self.transmit_due.is_none_or(|due| due > now) {
             return None;
@@ -187,7 +252,11 @@ impl Session {
 
     /// Returns the time of the next [`Session::tick`].
     pub fn next_wake(&self) -> Option<Time> {
-        [self.deadline, self.transmit_due].into_iter().flatten().min()
+        let echo = self.echo.as_ref().map(Echo::next_wake);
+        [self.deadline, self.transmit_due, echo]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn packet(&self, is_final: bool) -> Packet {
@@ -201,7 +270,15 @@ impl Session {
             my_discriminator: self.discriminator,
             your_discriminator: self.peer_discriminator,
             desired_transmit: self.desired_transmit(),
-            required_receive: self.settings.receive_interval,
+            required_receive: if self.echo.is_some() {
+                self.slow_receive()
+            } else {
+                self.settings.receive_interval
+            },
+            required_echo: self
+                .settings
+                .echo
+                .map_or(Duration::ZERO, |echo| echo.receive_interval),
         }
     }
 
@@ -211,6 +288,21 @@ impl Session {
         } else {
             self.settings.transmit_interval.max(SLOW_PERIOD)
         }
+    }
+
+    /// Minimum period of the peer's control packets for the detection time. A shorter one than before counts only after the
+    /// peer has confirmed it.
+    fn expected_receive(&self) -> Duration {
+        if self.echo.is_some() || (self.polls && self.settings.echo.is_some()) {
+            self.slow_receive()
+        } else {
+            self.settings.receive_interval
+        }
+    }
+
+    /// Minimum period of received control packets while the echo function is active.
+    fn slow_receive(&self) -> Duration {
+        self.settings.receive_interval.max(SLOW_PERIOD)
     }
 
     /// Period of sent packets, before its jitter.

@@ -29,6 +29,7 @@ pub enum State {
 pub enum Diagnostic {
     None,
     DetectionTimeExpired,
+    EchoFailed,
     NeighborDown,
     AdministrativelyDown,
     /// Any other; its number does not matter.
@@ -56,6 +57,8 @@ pub struct Packet {
     pub desired_transmit: Duration,
     /// Minimum period of received packets; zero to receive none.
     pub required_receive: Duration,
+    /// Minimum period of received echo packets; zero if the sender returns none.
+    pub required_echo: Duration,
 }
 
 impl Packet {
@@ -89,6 +92,7 @@ impl Packet {
             your_discriminator,
             desired_transmit: interval(12),
             required_receive: interval(16),
+            required_echo: interval(20),
         })
     }
 
@@ -118,6 +122,7 @@ impl Packet {
             self.your_discriminator,
             micros(self.desired_transmit),
             micros(self.required_receive),
+            micros(self.required_echo),
         ];
         for (target, number) in bytes[4..].chunks_mut(4).zip(numbers) {
             target.copy_from_slice(&number.to_be_bytes());
@@ -131,6 +136,7 @@ impl Diagnostic {
         match number {
             0 => Self::None,
             1 => Self::DetectionTimeExpired,
+            2 => Self::EchoFailed,
             3 => Self::NeighborDown,
             7 => Self::AdministrativelyDown,
             other => Self::Other(other),
@@ -141,6 +147,7 @@ impl Diagnostic {
         match self {
             Self::None => 0,
             Self::DetectionTimeExpired => 1,
+            Self::EchoFailed => 2,
             Self::NeighborDown => 3,
             Self::AdministrativelyDown => 7,
             Self::Other(number) => number & 0x1f,

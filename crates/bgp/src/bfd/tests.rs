@@ -17,6 +17,7 @@ fn settings(is_passive: bool) -> Settings {
         transmit_interval: INTERVAL,
         detect_multiplier: 3,
         is_passive,
+        echo: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use edge::settings::Frontend;
 use edge::{Edge, Options};
@@ -89,6 +90,43 @@ fn socket_of_a_dead_process_is_no_predecessor() {
     };
     let fixture = Fixture::with(options, service(Frontend::Tcp, &[named("a")]));
     assert_eq!(fixture.chosen_backend().expect("a backend"), "a");
+}
+
+#[test]
+fn predecessor_serves_on_if_its_successor_dies_at_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("handover.sock");
+    let options = || Options {
+        handover_socket: Some(path.clone()),
+        ..Options::default()
+    };
+    let settings = service(Frontend::Tcp, &[named("a")]);
+    let former = Fixture::with(options(), settings.clone());
+    crate::fixture::wait_until("it can be taken over", || path.exists());
+    let next = Fixture::with(options(), settings.clone());
+    assert!(next.edge.has_predecessor());
+    crate::fixture::wait_until("the successor serves", || {
+        assert_eq!(former.chosen_backend().expect("a backend"), "a");
+        next.metric("portolan_edge_connections_total", "") > Some(0)
+    });
+    drop(next);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    let handed_over = runtime.block_on(async {
+        let limit = Duration::from_secs(3);
+        tokio::time::timeout(limit, former.edge.handed_over()).await
+    });
+    assert!(handed_over.is_err(), "the former edge goes on");
+    assert_eq!(former.chosen_backend().expect("a backend"), "a");
+    // A later successor takes over.
+    let last = Fixture::with(options(), settings);
+    drain(&former.edge);
+    assert_eq!(last.chosen_backend().expect("a backend"), "a");
+    crate::fixture::wait_until("the predecessor is known to be gone", || {
+        !last.edge.has_predecessor()
+    });
 }
 
 #[test]

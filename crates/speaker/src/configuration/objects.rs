@@ -137,6 +137,8 @@ pub struct BfdProfileSpec {
     pub passive_mode: bool,
     /// Use the echo function.
     pub echo_mode: bool,
+    /// Minimum period of sent and returned echo packets in milliseconds.
+    pub echo_interval: Option<u32>,
     /// Minimum TTL of packets of peers that are not on the same link.
     pub minimum_ttl: Option<u8>,
 }

@@ -26,6 +26,8 @@ const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
 const CONNECT_RETRY: Duration = Duration::from_secs(120);
 /// Periods of BFD, for profiles without them.
 const BFD_MILLISECONDS: u32 = 300;
+/// Period of echo packets, for profiles with the echo function and without it.
+const BFD_ECHO_MILLISECONDS: u32 = 50;
 /// Range of the periods of BFD, as MetalLB has it.
 const BFD_MILLISECONDS_RANGE: std::ops::RangeInclusive<u32> = 10..=60_000;
 const DETECT_MULTIPLIER: u8 = 3;
@@ -239,9 +241,6 @@ fn profile(group: Group, name: &str, objects: &Objects) -> Result<BfdProfile, St
     let spec = &object
         .ok_or_else(|| format!("spec.bfdProfile: there is no BFDProfile {name:?}"))?
         .spec;
-    if spec.echo_mode {
-        return Err(format!("BFDProfile {name:?}: spec.echoMode is not supported"));
-    }
     let interval = |field: &str, value: Option<u32>| {
         let milliseconds = value.unwrap_or(BFD_MILLISECONDS);
         if BFD_MILLISECONDS_RANGE.contains(&milliseconds) {
@@ -258,12 +257,23 @@ fn profile(group: Group, name: &str, objects: &Objects) -> Result<BfdProfile, St
             "BFDProfile {name:?}: spec.detectMultiplier must be at least 2"
         ));
     }
+    let echo = if spec.echo_mode {
+        let period = spec.echo_interval.unwrap_or(BFD_ECHO_MILLISECONDS);
+        let period = interval("echoInterval", Some(period))?;
+        Some(bfd::EchoSettings {
+            transmit_interval: period,
+            receive_interval: period,
+        })
+    } else {
+        None
+    };
     Ok(BfdProfile {
         settings: bfd::Settings {
             receive_interval: interval("receiveInterval", spec.receive_interval)?,
             transmit_interval: interval("transmitInterval", spec.transmit_interval)?,
             detect_multiplier,
             is_passive: spec.passive_mode,
+            echo,
         },
         minimum_ttl: spec.minimum_ttl.unwrap_or(MINIMUM_TTL),
     })

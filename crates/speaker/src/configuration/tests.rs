@@ -82,6 +82,35 @@ fn reads_all_fields_of_peers() {
     assert_eq!(peer.vrf.as_deref(), Some("red"));
 }
 
+/// Reads a peer with a profile of BFD.
+fn with_profile(profile: Value) -> Configuration {
+    let mut objects = Objects::default();
+    let spec = json!({"myASN": 64500, "peerASN": 64501, "peerAddress": "10.0.0.1", "bfdProfile": "echo"});
+    objects.peers.insert(name("p"), object(spec));
+    objects.profiles.insert(name("echo"), object(profile));
+    Configuration::of(&objects, "metallb-system")
+}
+
+#[test]
+fn reads_the_echo_function_of_profiles() {
+    let cases = [
+        (json!({}), None),
+        (json!({"echoInterval": 20}), None),
+        (json!({"echoMode": true}), Some(50)),
+        (json!({"echoMode": true, "echoInterval": 20}), Some(20)),
+    ];
+    for (profile, milliseconds) in cases {
+        let configuration = with_profile(profile.clone());
+        let echo = configuration.peers[&name("p")].bfd.expect("BFD").settings.echo;
+        let period = milliseconds.map(Duration::from_millis);
+        assert_eq!(echo.map(|echo| echo.transmit_interval), period, "{profile}");
+        assert_eq!(echo.map(|echo| echo.receive_interval), period, "{profile}");
+    }
+    let configuration = with_profile(json!({"echoMode": true, "echoInterval": 9}));
+    assert!(configuration.peers.is_empty());
+    assert!(configuration.invalid[0].reason.contains("spec.echoInterval"));
+}
+
 #[test]
 fn rejects_invalid_peers_alone() {
     let base = json!({"myASN": 64500, "peerASN": 64501, "peerAddress": "10.0.0.1"});

@@ -5,16 +5,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsRawFd as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bgp::bfd::{Packet, Session, Settings, State};
+use bgp::bfd::{Diagnostic, EchoPacket, EchoSettings, Packet, Session, Settings, State};
 use mio::net::UdpSocket;
+use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::sync::watch;
 
+use super::bfd_echo::EchoPath;
 use super::sockets::ttl_filter;
 use crate::configuration::{BfdProfile, Name, Peer};
 
@@ -35,6 +38,8 @@ const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// Maximum length of a datagram that is read; packets have 24 bytes.
 const DATAGRAM_BYTES: usize = 128;
 const WAKE: Token = Token(4);
+/// Token of the paths of all echo packets.
+const ECHO: Token = Token(5);
 
 /// Settings of the session with one peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,13 +57,18 @@ impl BfdSettings {
     /// Returns the settings of a session. The port of `remote` has no effect.
     pub(super) fn of(peer: &Peer, profile: &BfdProfile, mut remote: SocketAddr) -> Self {
         remote.set_port(if peer.is_multi_hop { ROUTED_PORT } else { LINK_PORT });
+        // RFC 5883, section 3, excludes the echo function.
+        let has_echo = remote.is_ipv4() && !peer.is_multi_hop;
         Self {
             remote,
             source: peer.source,
             vrf: peer.vrf.clone(),
             is_routed: peer.is_multi_hop,
             minimum_ttl: profile.minimum_ttl,
-            timers: profile.settings,
+            timers: Settings {
+                echo: profile.settings.echo.filter(|_| has_echo),
+                ..profile.settings
+            },
         }
     }
 
@@ -187,6 +197,8 @@ struct Running {
     settings: BfdSettings,
     session: Session,
     socket: std::net::UdpSocket,
+    /// Path of the echo packets; `None` without the echo function.
+    echo: Option<EchoPath>,
 }
 
 /// State of the thread.
@@ -231,9 +243,14 @@ impl Worker {
     fn run(&mut self) {
         let mut events = Events::with_capacity(16);
         while !self.states.is_closed() {
-            let longest = if self.synchronize() { IDLE } else { RETRY_PERIOD };
+            let are_started = self.synchronize();
             self.transmit();
-            self.publish();
+            let are_continued = self.publish();
+            let longest = if are_started && are_continued {
+                IDLE
+            } else {
+                RETRY_PERIOD
+            };
             let now = self.start.elapsed();
             let wakes = self
                 .sessions
@@ -253,6 +270,7 @@ impl Worker {
             for index in 0..self.listeners.len() {
                 self.receive(index);
             }
+            self.receive_echo();
         }
     }
 
@@ -313,13 +331,56 @@ impl Worker {
         }
         self.next_discriminator += 1;
         let socket = sending_socket(&settings)?;
+        let (timers, echo) = self.open_echo(&settings, socket.local_addr()?.port())?;
         let now = self.start.elapsed();
-        let session = Session::new(settings.timers, self.next_discriminator, fastrand::u64(..), now);
+        let session = Session::new(timers, self.next_discriminator, fastrand::u64(..), now);
         Ok(Running {
             settings,
             session,
             socket,
+            echo,
         })
+    }
+
+    /// Opens the path of the echo packets of a session. Returns its timers, too: without the right to open raw sockets, the
+    /// session has no echo function.
+    fn open_echo(
+        &self,
+        settings: &BfdSettings,
+        source_port: u16,
+    ) -> io::Result<(Settings, Option<EchoPath>)> {
+        let (Some(echo), SocketAddr::V4(peer)) = (settings.timers.echo, settings.remote) else {
+            return Ok((settings.timers, None));
+        };
+        let path = match EchoPath::open(peer, settings.source, settings.vrf.as_deref(), source_port) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                tracing::warn!(%peer, %error, "no echo function of BFD; it needs CAP_NET_RAW");
+                let timers = Settings {
+                    echo: None,
+                    ..settings.timers
+                };
+                return Ok((timers, None));
+            }
+            path => path?,
+        };
+        self.poll
+            .registry()
+            .register(&mut SourceFd(&path.as_raw_fd()), ECHO, Interest::READABLE)?;
+        let receive_interval = if path.is_forwarding() {
+            echo.receive_interval
+        } else {
+            tracing::info!(%peer, "echo packets of the peer not returned; this host does not forward packets of its link");
+            Duration::ZERO
+        };
+        let echo = EchoSettings {
+            receive_interval,
+            ..echo
+        };
+        let timers = Settings {
+            echo: Some(echo),
+            ..settings.timers
+        };
+        Ok((timers, Some(path)))
     }
 
     fn listen(&mut self) -> io::Result<()> {
@@ -381,14 +442,41 @@ impl Worker {
             if let Some(packet) = running.session.tick(now) {
                 running.send(&packet);
             }
+            if let Some(packet) = running.session.tick_echo(now) {
+                running.send_echo(&packet);
+            }
         }
     }
 
-    fn publish(&mut self) {
+    /// Processes returned echo packets.
+    fn receive_echo(&mut self) {
+        let now = self.start.elapsed();
+        for running in self.sessions.values_mut() {
+            let Some(path) = &running.echo else { continue };
+            for _ in 0..READS_MAX {
+                match path.receive() {
+                    Ok(Some(packet)) => running.session.received_echo(now, &packet),
+                    Ok(None) => {}
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    /// Publishes states and losses. A lost session with the echo function ends, because the address of this host may have
+    /// changed. Returns false if sessions ended, which start again.
+    fn publish(&mut self) -> bool {
+        let mut ended = Vec::new();
         for (name, running) in &mut self.sessions {
             if running.session.take_loss() {
                 self.loss_count += 1;
                 self.losses.insert(name.clone(), self.loss_count);
+                if running.echo.is_some() {
+                    ended.push(name.clone());
+                }
+                if running.session.diagnostic() == Diagnostic::EchoFailed {
+                    tracing::warn!(peer = %running.settings.remote, "BFD session lost; the peer returned no echo packets");
+                }
             }
         }
         let up = self
@@ -406,6 +494,10 @@ impl Worker {
             }
             is_changed
         });
+        for name in &ended {
+            self.sessions.remove(name);
+        }
+        ended.is_empty()
     }
 }
 
@@ -414,6 +506,14 @@ impl Running {
     fn send(&self, packet: &Packet) {
         if let Err(error) = self.socket.send_to(&packet.encode(), self.settings.remote) {
             tracing::trace!(peer = %self.settings.remote, %error, "BFD packet not sent");
+        }
+    }
+
+    /// Sends an echo packet. A failure counts as a lost packet.
+    fn send_echo(&self, packet: &EchoPacket) {
+        let Some(path) = &self.echo else { return };
+        if let Err(error) = path.send(packet) {
+            tracing::trace!(peer = %self.settings.remote, %error, "BFD echo packet not sent");
         }
     }
 }

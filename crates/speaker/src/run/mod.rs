@@ -1,6 +1,7 @@
 //! Event loop of the speaker: objects in, sessions and reports out.
 
 mod bfd;
+mod bfd_echo;
 mod connection;
 mod inputs;
 mod listeners;

@@ -135,6 +135,58 @@ fn frr_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate() 
     });
 }
 
+/// Sets if the router forwards packets, and so returns echo packets.
+fn set_forwarding(fixture: &Fixture, value: &'static str) {
+    let outside = fixture.cluster.outside().expect("a router");
+    let written = outside.enter(move || testbed::write_sysctl("net.ipv4.ip_forward", value));
+    written.expect("its namespace").expect("a kernel parameter");
+}
+
+#[test]
+fn frr_and_speaker_return_the_echo_packets_of_each_other() {
+    testbed::in_namespace(|| {
+        Frr::require();
+        let fixture = Fixture::start();
+        set_forwarding(&fixture, "1");
+        let statements = ["remote-as 64512", "bfd", "bfd profile fast", "timers connect 1"];
+        let echo = "  echo-mode\n  echo transmit-interval 300\n  echo receive-interval 300\n";
+        let frr = Frr::start(
+            &fixture.cluster,
+            fixture.directory.path(),
+            &bgpd(64513, NODE, &statements, &["ipv4"]),
+            &format!("{BFD}{echo}"),
+            "",
+        );
+        let profile = json!({"receiveInterval": 300, "transmitInterval": 300, "detectMultiplier": 5,
+                             "echoMode": true, "echoInterval": 300});
+        fixture.create_own("bfdprofiles", "BFDProfile", "fast", profile);
+        fixture.create_peer("router", json!({"bfdProfile": "fast"}));
+        fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", json!({}));
+        fixture.create_service();
+        let speaker = fixture.start_speaker();
+        frr.wait_established(NODE);
+        let wait_for_bfd = |expected: &str| {
+            testbed::until(expected, Duration::from_secs(20), || {
+                let status = speaker.metrics.status();
+                (status.sessions[0].bfd.as_deref() == Some(expected)).then_some(())
+            });
+        };
+        wait_for_bfd("up");
+        // The kernel of the node returns those of FRR.
+        let returned = |counters: &str| {
+            let mut inputs = counters.split("\"echo-packet-input\":").skip(1);
+            inputs.any(|rest| !rest.starts_with('0'))
+        };
+        frr.wait("show bfd peers counters json", returned);
+        // Control packets continue to arrive, and the node misses its echo packets.
+        set_forwarding(&fixture, "0");
+        wait_for_bfd("down");
+        set_forwarding(&fixture, "1");
+        wait_for_bfd("up");
+        speaker.shut_down();
+    });
+}
+
 #[test]
 fn frr_learns_both_families_from_a_peer_that_names_its_link_only() {
     testbed::in_namespace(|| {

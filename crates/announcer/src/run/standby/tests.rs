@@ -73,7 +73,7 @@ fn used_port_is_an_error_for_a_process_that_does_not_wait() {
 fn reports_expire_with_the_fencing_interval() {
     let second = Duration::from_secs(1);
     let report = Report {
-        received: second,
+        as_of: second,
         votes_until: second,
     };
     assert_eq!(report.votes_until(second), Some(second));

@@ -109,6 +109,11 @@ impl EdgeInstance {
         busy.flat_map(|port| port.addresses).collect()
     }
 
+    /// Returns true if a predecessor may still serve.
+    pub(super) fn has_predecessor(&self) -> bool {
+        self.edge.as_ref().is_some_and(|edge| edge.has_predecessor())
+    }
+
     /// Stops the edge after open connections have finished, at the latest after `timeout`.
     pub(super) async fn drain(&mut self, timeout: Duration) {
         if let Some(edge) = self.edge.take() {

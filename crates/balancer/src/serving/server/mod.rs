@@ -96,7 +96,7 @@ struct EdgeServer {
     edge: EdgeInstance,
     fault_events: FaultEvents,
     report: ReportWriter,
-    /// A successor on this node serves the addresses.
+    /// A successor on this node serves the addresses, or a predecessor.
     is_handed_over: bool,
     /// The own Node was read, or does not exist.
     has_node: bool,
@@ -308,24 +308,24 @@ impl EdgeServer {
     }
 
     /// Drains connections. Before that, other nodes take the addresses over, so that no client is refused.
-    /// After a hand-over to a successor on this node, the addresses stay.
+    /// After a hand-over to a successor on this node, the addresses stay. They also stay if a predecessor still serves them.
     async fn shut_down(mut self, is_handed_over: bool) {
-        self.is_handed_over = is_handed_over;
-        if !is_handed_over && let Some(owned) = &mut self.settings.owned {
+        self.is_handed_over = is_handed_over || self.edge.has_predecessor();
+        if !self.is_handed_over && let Some(owned) = &mut self.settings.owned {
             let released = owned.wait_for(|owned| owned.as_ref().is_none_or(Addresses::is_empty));
             if tokio::time::timeout(HAND_OVER_TIMEOUT, released).await.is_err() {
                 tracing::debug!("addresses are still announced while connections drain");
             }
         }
         self.edge.drain(self.settings.drain_timeout).await;
-        if !is_handed_over {
+        if !self.is_handed_over {
             self.addresses.remove_all();
         }
     }
 }
 
 impl Drop for EdgeServer {
-    /// Withdraws all addresses from announcer and speaker. After a hand-over, they stay with the successor.
+    /// Withdraws all addresses from announcer and speaker, unless another process serves them.
     fn drop(&mut self) {
         if !self.is_handed_over {
             self.settings.served.send_replace(Arc::default());

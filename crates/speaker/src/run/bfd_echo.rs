@@ -1,0 +1,112 @@
+//! Path of the echo packets of BFD (RFC 5881, section 4): to an address of this host, through the forwarding of the peer.
+//!
+//! Only peers with an IPv4 address on the same link have one. The kernel of this host returns the packets of the peer, if it
+//! forwards packets of the link.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::{AsRawFd, RawFd};
+
+use bgp::bfd::EchoPacket;
+use netlink::route::{Connection, LinkIndex};
+use netlink::self_addressed::SelfAddressedSocket;
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// Destination port of echo packets (RFC 5881, section 4).
+const ECHO_PORT: u16 = 3785;
+
+/// Path through one peer.
+pub(super) struct EchoPath {
+    socket: SelfAddressedSocket,
+    peer: Ipv4Addr,
+    source_port: u16,
+    is_forwarding: bool,
+}
+
+impl EchoPath {
+    /// Opens a path from the local address that the kernel selects for the peer, or from `source`.
+    ///
+    /// # Errors
+    /// No route leads to the peer, the source is not a local address, or the process may not open raw sockets.
+    pub(super) fn open(
+        peer: SocketAddrV4,
+        source: Option<IpAddr>,
+        vrf: Option<&str>,
+        source_port: u16,
+    ) -> io::Result<Self> {
+        let address = local_address(peer, source, vrf)?;
+        let (link, name) = link_of(address)?;
+        Ok(Self {
+            socket: SelfAddressedSocket::open(link, address, ECHO_PORT)?,
+            peer: *peer.ip(),
+            source_port,
+            is_forwarding: is_forwarding(&name),
+        })
+    }
+
+    /// Returns true if the kernel forwarded packets of the link when the path was opened, and so returns those of the peer.
+    pub(super) fn is_forwarding(&self) -> bool {
+        self.is_forwarding
+    }
+
+    /// Sends a packet.
+    ///
+    /// # Errors
+    /// The kernel does not send it.
+    pub(super) fn send(&self, packet: &EchoPacket) -> io::Result<()> {
+        self.socket.send(self.peer, self.source_port, &packet.encode())
+    }
+
+    /// Receives a returned packet; `None` if it is none of BFD.
+    ///
+    /// # Errors
+    /// No packet waits, or the kernel reports a failure.
+    pub(super) fn receive(&self) -> io::Result<Option<EchoPacket>> {
+        match self.socket.receive() {
+            Ok(payload) => Ok(EchoPacket::decode(&payload)),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsRawFd for EchoPath {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// Returns the address from which the kernel sends packets to a peer.
+fn local_address(peer: SocketAddrV4, source: Option<IpAddr>, vrf: Option<&str>) -> io::Result<Ipv4Addr> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+    if let Some(vrf) = vrf {
+        socket.bind_device(Some(vrf.as_bytes()))?;
+    }
+    if let Some(source) = source {
+        socket.bind(&SocketAddr::new(source, 0).into())?;
+    }
+    // This sends nothing.
+    socket.connect(&SocketAddr::V4(peer).into())?;
+    let local = socket.local_addr()?.as_socket_ipv4();
+    local
+        .map(|local| *local.ip())
+        .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+}
+
+/// Returns the link with an address of this host, and its name.
+fn link_of(address: Ipv4Addr) -> io::Result<(LinkIndex, String)> {
+    let failed = |error: netlink::route::RouteError| io::Error::other(error.to_string());
+    let mut connection = Connection::open().map_err(failed)?;
+    let addresses = connection.addresses().map_err(failed)?;
+    let found = addresses.iter().find(|found| found.network.addr() == address);
+    let index = found.ok_or(io::ErrorKind::AddrNotAvailable)?.link;
+    let mut links = connection.links().map_err(failed)?.into_iter();
+    let link = links.find(|link| link.index == index);
+    Ok((index, link.ok_or(io::ErrorKind::NotFound)?.name))
+}
+
+/// Returns true if the kernel forwards packets that arrive by a link.
+fn is_forwarding(link: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{link}/forwarding"))
+        .is_ok_and(|value| value.trim() == "1")
+}
