@@ -1,13 +1,15 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use netlink::nftables::TableFamily;
 use netlink::route::NetworkNamespace;
 use serde_json::json;
 
 use super::*;
 use crate::network::addresses::AddressPool;
-use crate::network::{create_namespace, link_name, prepare_node, route_loopback};
+use crate::network::{create_namespace, link_name, prepare_node, route_loopback, source_validation};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -208,6 +210,26 @@ fn host_ports_carry_datagrams() {
             client.set_read_timeout(Some(TIMEOUT)).unwrap();
             assert_eq!(client.recv(&mut buffer).unwrap(), 5);
         }
+    });
+}
+
+#[test]
+fn rules_that_another_program_deletes_are_restored() {
+    testbed::in_namespace(|| {
+        let fixture = Fixture::start();
+        let host_ports = Arc::new(fixture.host_ports);
+        watch(&host_ports).unwrap();
+        let mut other = Nftables::open().unwrap();
+        for table in [TABLE, source_validation::TABLE] {
+            assert!(other.delete_table(TableFamily::Inet, table).unwrap(), "{table}");
+            let deadline = Instant::now() + TIMEOUT;
+            while other.table(table).unwrap().is_none() {
+                assert!(Instant::now() < deadline, "{table} is not restored");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        host_ports.remove("a").unwrap();
+        assert!(other.table(TABLE).unwrap().is_none());
     });
 }
 
