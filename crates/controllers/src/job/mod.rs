@@ -4,6 +4,7 @@
 mod conditions;
 mod pods;
 mod reconcile;
+mod success_policy;
 mod tally;
 
 use api::object::Job;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::conditions::{End, finished_at, has, record_end, record_suspension};
 use super::pods::{index_of, is_indexed, pod_of};
+use super::success_policy::met_rule;
 use super::tally::Tally;
 use crate::replicaset::ReplicaPod;
 use crate::workload::pods::{owned, pod_claims};
@@ -94,14 +95,14 @@ impl<'a> Progress<'a> {
         let active: Vec<&ReplicaPod> = pods.iter().copied().filter(|pod| pod.is_active()).collect();
         let tally = Tally::of(job, pods, false);
         let end = End::recorded(job).or_else(|| end_of(inputs, &tally, &active));
-        let ends_all = end.is_some();
+        let has_failed = end.as_ref().is_some_and(|end| !end.is_success());
         Self {
             inputs,
             pods,
             terminating: pods.iter().filter(|pod| pod.is_terminating()).count(),
             active,
             // Pods that the end of the Job deletes count as failed, unless the Job succeeded.
-            tally: if ends_all && end != Some(End::Complete) {
+            tally: if has_failed {
                 Tally::of(job, pods, true)
             } else {
                 tally
@@ -140,9 +141,10 @@ impl<'a> Progress<'a> {
         if let Some(end) = &self.end {
             record_end(&mut conditions, end, is_final, now);
             if is_final {
-                events.push(match end {
-                    End::Complete => EventText::normal("Completed", "Job completed".to_owned()),
-                    end => EventText::warning(end.reason(), end.message().to_owned()),
+                events.push(if end.is_success() {
+                    EventText::normal("Completed", "Job completed".to_owned())
+                } else {
+                    EventText::warning(end.reason(), end.message().to_owned())
                 });
             }
         } else {
@@ -167,7 +169,7 @@ impl<'a> Progress<'a> {
             "startTime": start,
             "conditions": if conditions.is_empty() { Value::Null } else { json!(conditions) },
         });
-        if is_final && self.end == Some(End::Complete) {
+        if is_final && self.end.as_ref().is_some_and(End::is_success) {
             status["completionTime"] = json!(timestamp(now));
         }
         self.tally.write(job, &mut status);
@@ -325,6 +327,9 @@ fn end_of(inputs: &Inputs<'_, Job>, tally: &Tally, active: &[&ReplicaPod]) -> Op
         && remaining(start, seconds, inputs.now).is_none()
     {
         return Some(End::DeadlineExceeded);
+    }
+    if let Some(position) = met_rule(job, &tally.indexes) {
+        return Some(End::by_rule(position));
     }
     let is_complete = match job.spec.completions {
         Some(completions) => i64::try_from(tally.total_succeeded).unwrap_or(i64::MAX) >= completions,

@@ -237,6 +237,48 @@ fn indexed_jobs_run_each_index_once() {
 }
 
 #[test]
+fn success_policy_ends_a_job_before_its_completions() {
+    let rules = json!([
+        {"succeededIndexes": "3-4", "succeededCount": 1},
+        {"succeededIndexes": "0,2"},
+        {"succeededCount": 4},
+    ]);
+    let mut model = model(json!({
+        "completions": 5, "parallelism": 3, "completionMode": "Indexed", "successPolicy": {"rules": rules},
+    }));
+    model.settle::<Job>();
+    for (index, expected) in [(0, vec![]), (2, vec!["SuccessCriteriaMet=True SuccessPolicy"])] {
+        let all = active(&model);
+        let of_index = all.iter().find(|name| name.starts_with(&format!("web-{index}-")));
+        model.end(of_index.expect("a Pod"), "Succeeded");
+        model.settle::<Job>();
+        assert_eq!(conditions(&model), expected);
+    }
+    assert_eq!(active(&model).len(), 0);
+    model.converge::<Job>();
+    assert_eq!(conditions(&model)[1], "Complete=True SuccessPolicy");
+    let status = &model.workload["status"];
+    assert_eq!(status["conditions"][1]["message"], "Matched rules at index 1");
+    assert_eq!(status["completedIndexes"], "0,2");
+    assert!(status["completionTime"].is_string());
+}
+
+#[test]
+fn rule_with_a_count_needs_as_many_of_its_indexes() {
+    let rules = json!([{"succeededIndexes": "1-3", "succeededCount": 2}]);
+    let mut model = model(json!({
+        "completions": 4, "parallelism": 4, "completionMode": "Indexed", "successPolicy": {"rules": rules},
+    }));
+    model.settle::<Job>();
+    let all = active(&model);
+    for (name, expected) in all.iter().zip([0, 0, 1]) {
+        model.end(name, "Succeeded");
+        model.settle::<Job>();
+        assert_eq!(conditions(&model).len(), expected, "{name}");
+    }
+}
+
+#[test]
 fn first_success_of_a_work_queue_ends_creation() {
     let mut model = model(json!({"completions": null, "parallelism": 3}));
     model.settle::<Job>();

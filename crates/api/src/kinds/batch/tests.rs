@@ -80,6 +80,64 @@ fn rejects_invalid_specs() {
 }
 
 #[test]
+fn success_policies_name_indexes_of_the_job() {
+    let with = |rules: Value| {
+        job(
+            json!({"completionMode": "Indexed", "completions": 5, "parallelism": 1, "successPolicy": {"rules": rules}}),
+        )
+    };
+    let valid = with(json!([{"succeededIndexes": "0,2-4", "succeededCount": 4}, {"succeededCount": 5}]));
+    assert_eq!(faults(&valid), Vec::<String>::new());
+    let rule = "spec.successPolicy.rules[0]";
+    let cases = [
+        (
+            json!([]),
+            "spec.successPolicy.rules: Required value: at least one rules must be specified when the successPolicy is specified"
+                .to_owned(),
+        ),
+        (
+            json!([{}]),
+            format!("{rule}: Required value: at least one of succeededCount or succeededIndexes must be specified"),
+        ),
+        (
+            json!([{"succeededIndexes": "invalid-format"}]),
+            format!(
+                "{rule}.succeededIndexes: Invalid value: \"invalid-format\": error parsing succeededIndexes: cannot convert \
+                 string to integer for index: \"invalid\""
+            ),
+        ),
+        (
+            json!([{"succeededIndexes": "3,2"}]),
+            format!(
+                "{rule}.succeededIndexes: Invalid value: \"3,2\": error parsing succeededIndexes: non-increasing order, \
+                 previous: 3, current: 2"
+            ),
+        ),
+        (
+            json!([{"succeededIndexes": "5"}]),
+            format!(
+                "{rule}.succeededIndexes: Invalid value: \"5\": error parsing succeededIndexes: too large index: \"5\""
+            ),
+        ),
+        (
+            json!([{"succeededIndexes": "0-1", "succeededCount": 3}]),
+            format!(
+                "{rule}.succeededCount: Invalid value: 3: must be less than or equal to 2 (the number of indexes in the \
+                 specified succeededIndexes field)"
+            ),
+        ),
+    ];
+    for (rules, expected) in cases {
+        assert_eq!(faults(&with(rules)), [expected]);
+    }
+    let unindexed = job(json!({"successPolicy": {"rules": [{"succeededCount": 1}]}}));
+    assert_eq!(faults(&unindexed).len(), 1);
+    assert!(faults(&unindexed)[0].ends_with("requires indexed completion mode"));
+    let changed = with(json!([{"succeededCount": 5}]));
+    assert_eq!(validate_job_update(&changed, &valid).len(), 1);
+}
+
+#[test]
 fn templates_change_only_while_suspended() {
     let changed = |mut job: Value| {
         job["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other");

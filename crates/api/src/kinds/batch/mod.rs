@@ -1,5 +1,7 @@
 //! Rules of Jobs (`batch/v1`): defaults, preparation of writes, and validation, as upstream.
 
+mod success_policy;
+
 use serde_json::{Value, json};
 
 use crate::kinds::apps::template::{self, TemplateRules};
@@ -27,9 +29,8 @@ const BACKOFF_LIMIT_DEFAULT: i64 = 6;
 /// Upper bound of `parallelism` of an Indexed Job.
 const INDEXED_PARALLELISM_MAX: i64 = 100_000;
 /// Fields that no controller acts upon.
-const NOT_SERVED: [&str; 5] = [
+const NOT_SERVED: [&str; 4] = [
     "podFailurePolicy",
-    "successPolicy",
     "backoffLimitPerIndex",
     "maxFailedIndexes",
     "managedBy",
@@ -54,6 +55,7 @@ pub fn default_job_on_write(job: &mut Value) {
         "selector",
         "manualSelector",
         "podReplacementPolicy",
+        "successPolicy",
     ];
     complete(job, &nullable, &[]);
     let fields = object_mut(job, "spec");
@@ -144,6 +146,7 @@ pub fn validate_job_update(new: &Value, old: &Value) -> FieldErrors {
         ("template", is_startable),
         ("completionMode", false),
         ("podReplacementPolicy", false),
+        ("successPolicy", false),
     ] {
         let (new, old) = (child(new_spec, field), child(old_spec, field));
         if !is_mutable && new != old {
@@ -181,6 +184,7 @@ fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
         }
     }
     validate_mode(errors, spec, &path);
+    success_policy::validate(errors, spec, &path);
     let policies = ["TerminatingOrFailed", "Failed"];
     let policy = text(spec, "podReplacementPolicy");
     if !policies.contains(&policy) {
