@@ -304,8 +304,11 @@ fn update_changes_few_fields() {
     prepare_pod_update(&mut new, &old);
     assert_eq!(
         (&new["status"], &new["metadata"]["generation"]),
-        (&old["status"], &json!(2))
+        (&old["status"], &json!(1))
     );
+    new["spec"]["activeDeadlineSeconds"] = 60.into();
+    prepare_pod_update(&mut new, &old);
+    assert_eq!(new["metadata"]["generation"], 2);
 }
 
 #[test]
