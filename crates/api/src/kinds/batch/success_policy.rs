@@ -81,7 +81,8 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     if text.is_empty() {
         return Ok(0);
     }
-    let (mut last, mut total) = (None, 0);
+    let mut last: Option<i64> = None;
+    let mut total = 0;
     for interval in text.split(',') {
         let (first, end) = parse_interval(interval, completions)?;
         if let Some(last) = last.filter(|last| *last >= first) {
