@@ -3,6 +3,7 @@
 //! The rules are in an nftables table of their own. They stay when the agent exits, and the records of the Pods name
 //! them for the next agent.
 
+pub mod admission;
 mod table;
 mod watch;
 
@@ -72,12 +73,9 @@ pub enum HostPortError {
 impl HostPort {
     /// Returns the host ports of a Pod with these addresses. A host IP limits a port to its family.
     pub fn of_pod(pod: &Pod, addresses: &[IpAddr]) -> Vec<Self> {
-        let sidecars = pod.spec.init_containers.iter();
-        let sidecars = sidecars.filter(|container| container.is_restartable());
-        let containers = sidecars.chain(&pod.spec.containers);
-        let ports = containers.flat_map(|container| &container.ports);
-        let ports = ports.filter(|port| port.host_port != 0);
-        ports.flat_map(|port| Self::of_port(port, addresses)).collect()
+        admission::host_ports(pod)
+            .flat_map(|port| Self::of_port(port, addresses))
+            .collect()
     }
 
     fn of_port(port: &ContainerPort, addresses: &[IpAddr]) -> Vec<Self> {

@@ -66,6 +66,26 @@ fn ports_collide_at_the_same_address_or_at_all_addresses() {
     assert!(!any.collides(&tcp(None, 80, "[fd00:244:1::2]:80".parse().unwrap())));
 }
 
+#[test]
+fn pods_with_the_same_port_of_the_node_collide() {
+    let with = |ip: &str, protocol: &str, port: u16| {
+        pod(json!([{"containerPort": port, "hostPort": port, "hostIP": ip, "protocol": protocol}]))
+    };
+    let first = with("192.0.2.1", "TCP", 80);
+    for (other, expected) in [
+        (with("", "TCP", 80), true),
+        (with("0.0.0.0", "TCP", 80), true),
+        (with("192.0.2.1", "TCP", 80), true),
+        (with("192.0.2.2", "TCP", 80), false),
+        (with("", "UDP", 80), false),
+        (with("", "TCP", 81), false),
+        (pod(json!([{"containerPort": 80}])), false),
+    ] {
+        assert_eq!(admission::collide(&first, &other), expected, "{other:?}");
+        assert_eq!(admission::collide(&other, &first), expected, "{other:?}");
+    }
+}
+
 /// Node with two Pods; the host port 8080 leads to port 80 of the first one.
 struct Fixture {
     host_ports: HostPorts,
