@@ -9,6 +9,8 @@ use crate::workload::timestamp;
 
 /// Reason of an end by the success policy.
 const SUCCESS_POLICY: &str = "SuccessPolicy";
+/// Reason of an end by the pod failure policy.
+const POD_FAILURE_POLICY: &str = "PodFailurePolicy";
 
 /// The end of a Job, with upstream's reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub(super) enum End {
     BackoffLimitExceeded,
     /// The Job was active longer than `activeDeadlineSeconds`.
     DeadlineExceeded,
+    /// A Pod met a rule FailJob of `podFailurePolicy`, with the message of the condition.
+    PodFailurePolicy(String),
 }
 
 impl End {
@@ -55,6 +59,7 @@ impl End {
             Self::SuccessPolicy(_) => SUCCESS_POLICY,
             Self::BackoffLimitExceeded => "BackoffLimitExceeded",
             Self::DeadlineExceeded => "DeadlineExceeded",
+            Self::PodFailurePolicy(_) => POD_FAILURE_POLICY,
         }
     }
 
@@ -62,7 +67,7 @@ impl End {
     pub(super) fn message(&self) -> &str {
         match self {
             Self::Complete => "Reached expected number of succeeded pods",
-            Self::SuccessPolicy(message) => message,
+            Self::SuccessPolicy(message) | Self::PodFailurePolicy(message) => message,
             Self::BackoffLimitExceeded => "Job has reached the specified backoff limit",
             Self::DeadlineExceeded => "Job was active longer than specified deadline",
         }
@@ -78,6 +83,9 @@ impl End {
                     Some(Self::SuccessPolicy(text(condition, "message").to_owned()))
                 }
                 ("Complete" | "SuccessCriteriaMet", _) => Some(Self::Complete),
+                ("Failed" | "FailureTarget", POD_FAILURE_POLICY) => {
+                    Some(Self::PodFailurePolicy(text(condition, "message").to_owned()))
+                }
                 ("Failed" | "FailureTarget", "DeadlineExceeded") => Some(Self::DeadlineExceeded),
                 ("Failed" | "FailureTarget", _) => Some(Self::BackoffLimitExceeded),
                 _ => None,

@@ -2,6 +2,7 @@
 //! deleted early counts too.
 
 mod conditions;
+mod pod_failure_policy;
 mod pods;
 mod reconcile;
 mod success_policy;

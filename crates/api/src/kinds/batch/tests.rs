@@ -138,6 +138,64 @@ fn success_policies_name_indexes_of_the_job() {
 }
 
 #[test]
+fn failure_policies_have_defaults_and_rules() {
+    let with = |rules: Value| job(json!({"podFailurePolicy": {"rules": rules}}));
+    let valid = with(json!([
+        {"action": "FailJob", "onExitCodes": {"containerName": "c", "operator": "In", "values": [1, 42]}},
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
+    ]));
+    assert_eq!(faults(&valid), Vec::<String>::new());
+    let spec = &valid["spec"];
+    assert_eq!(spec["podReplacementPolicy"], "Failed");
+    assert_eq!(
+        spec["podFailurePolicy"]["rules"][1]["onPodConditions"][0]["status"],
+        "True"
+    );
+    let rule = "spec.podFailurePolicy.rules[0]";
+    let codes = |operator: &str, values: Value| json!({"operator": operator, "values": values});
+    let cases = [
+        (
+            json!([{"action": "FailIndex", "onExitCodes": codes("In", json!([1]))}]),
+            format!(
+                "{rule}.action: Invalid value: \"FailIndex\": requires the backoffLimitPerIndex to be set"
+            ),
+        ),
+        (
+            json!([{"onExitCodes": codes("In", json!([1]))}]),
+            format!(
+                "{rule}.action: Required value: valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]"
+            ),
+        ),
+        (
+            json!([{"action": "Count"}]),
+            format!("{rule}: Invalid value: specifying one of OnExitCodes and OnPodConditions is required"),
+        ),
+        (
+            json!([{"action": "Count", "onExitCodes": codes("In", json!([0]))}]),
+            format!("{rule}.onExitCodes.values[0]: Invalid value: 0: must not be 0 for the In operator"),
+        ),
+        (
+            json!([{"action": "Count", "onExitCodes": codes("NotIn", json!([2, 2]))}]),
+            format!("{rule}.onExitCodes.values[1]: Duplicate value: 2"),
+        ),
+    ];
+    for (rules, expected) in cases {
+        assert_eq!(faults(&with(rules)), [expected]);
+    }
+    let mut restarting = valid;
+    restarting["spec"]["template"]["spec"]["restartPolicy"] = json!("OnFailure");
+    restarting["spec"]["podReplacementPolicy"] = json!("TerminatingOrFailed");
+    assert_eq!(
+        faults(&restarting),
+        [
+            "spec.podReplacementPolicy: Unsupported value: \"TerminatingOrFailed\": supported values: \"Failed\"",
+            "spec.template.spec.restartPolicy: Invalid value: \"OnFailure\": only \"Never\" is supported when \
+             podFailurePolicy is specified",
+        ]
+    );
+}
+
+#[test]
 fn templates_change_only_while_suspended() {
     let changed = |mut job: Value| {
         job["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other");
