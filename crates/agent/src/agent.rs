@@ -102,6 +102,9 @@ pub async fn run(
         () = &mut shutdown => return Ok(()),
     };
     let leftovers = leftovers::find(&context).await?;
+    if let Err(error) = network::host_ports::watch(&context.host_ports) {
+        tracing::warn!(%error, "rules of host ports are not restored after changes by others");
+    }
     let mut sync_loop = SyncLoop::new(Arc::new(context), leftovers);
     sync_loop.delete_orphaned_links();
     sync_loop.start_static_pods().await;

@@ -106,7 +106,7 @@ impl Context {
         }
     }
 
-    /// Removes the control groups of a Pod, in which nothing runs any more.
+    /// Removes the control groups of a Pod, and kills the processes in them.
     pub fn remove_cgroups(&self, uid: &str) {
         if let Ok(cgroups) = &self.cgroups {
             cgroups.remove_pod(uid);

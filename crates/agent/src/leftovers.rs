@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::path::PathBuf;
 
+use crate::cgroups;
 use crate::context::Context;
 use crate::network;
 use crate::runtime::Sandbox;
@@ -23,6 +25,8 @@ pub(crate) struct Leftover {
     pub users: Option<PodUsers>,
     /// Set if the sandbox can start containers from images.
     pub runs_images: bool,
+    /// Control groups of a Pod whose processes outlive its sandbox.
+    pub control_groups: Vec<PathBuf>,
 }
 
 /// Finds the Pods of earlier agents and reserves their addresses and host IDs.
@@ -55,6 +59,7 @@ pub(crate) async fn find(context: &Context) -> Result<Leftovers, StateError> {
             addresses,
             users: record.users,
             runs_images: record.runs_images,
+            control_groups: record.control_groups.clone(),
         };
         reserve_ids(context, &record, &mut leftover).await;
         leftovers.insert(record.uid.clone(), (record, leftover));
@@ -102,6 +107,7 @@ pub(crate) async fn remove(context: &Context, record: &Record, leftover: Leftove
     {
         tracing::error!(uid = %record.uid, %error, "leftover sandbox not killed");
     }
+    cgroups::remove_groups(&leftover.control_groups);
     context.release(&leftover.addresses, leftover.users.map(|users| users.ids));
     context.remove_host_ports(&record.uid).await;
     context.remove_cgroups(&record.uid);

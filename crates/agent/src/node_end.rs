@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout_at};
 
-use crate::cgroups::Cgroups;
+use crate::cgroups::{self, Cgroups};
 use crate::containers::Checkpoint;
 use crate::runtime::{RuntimeError, Sandbox, SandboxEvent};
 use crate::sandbox::protocol::ContainerState;
@@ -57,6 +57,7 @@ pub async fn end_pods(state_directory: &Path, grace: Duration) -> Result<EndedPo
                 continue;
             }
             if let Some(record) = record {
+                cgroups::remove_groups(&record.control_groups);
                 if let Some(cgroups) = &cgroups {
                     cgroups.remove_pod(&record.uid);
                 }

@@ -16,6 +16,10 @@ use crate::object::Pod;
 use crate::pod_api::{self, BACK_OFF_MAX, BACK_OFF_MIN, patch_status};
 use crate::status;
 
+/// Delay before an overwritten status is written again. Controllers act upon the status of the other client meanwhile, for
+/// example upon a Pod that a client marks as failed; a kubelet repairs every ten seconds.
+const REPAIR_DELAY: Duration = Duration::from_millis(500);
+
 /// Writer of one Pod's status.
 pub(crate) struct StatusWriter {
     latest: watch::Sender<LatestStatus>,
@@ -111,7 +115,15 @@ async fn write_latest(
 ) {
     let mut delay = BACK_OFF_MIN;
     loop {
-        let latest = receiver.borrow_and_update().clone();
+        let mut latest = receiver.borrow_and_update().clone();
+        let is_repair = {
+            let written = lock(&written);
+            written.latest.status == latest.status && written.latest.overwrites != latest.overwrites
+        };
+        // A new status, or the end of the writer, ends the delay.
+        if is_repair && let Ok(Ok(())) = tokio::time::timeout(REPAIR_DELAY, receiver.changed()).await {
+            latest = receiver.borrow_and_update().clone();
+        }
         let is_new = lock(&written).latest != latest;
         if let (true, Some(status)) = (is_new, &latest.status) {
             match patch_status(&client, &path, &uid, status).await {

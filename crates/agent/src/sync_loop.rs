@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::context::Context;
 use crate::leftovers::{self, Leftovers};
 use crate::mirror_pod::{self, MirrorPod};
+use crate::network::host_ports::admission;
 use crate::object::Pod;
 use crate::pod_worker::{self, DesiredState};
 use crate::rfc3339::whole_seconds;
@@ -188,6 +189,12 @@ impl SyncLoop {
             let message = forbidden.to_string();
             return self.reject(&key, &pod, "SysctlForbidden", &message).await;
         }
+        let is_new = !pod.is_terminating() && !self.leftovers.contains_key(&uid);
+        if is_new && self.has_taken_port(&pod) {
+            return self
+                .reject(&key, &pod, admission::REASON, admission::MESSAGE)
+                .await;
+        }
         let pods_max = self.context.settings.pods_max;
         if self.workers.len() >= pods_max {
             let message = format!(
@@ -196,6 +203,16 @@ impl SyncLoop {
             return self.reject(&key, &pod, "OutOfpods", &message).await;
         }
         self.start_worker(pod, None);
+    }
+
+    /// Returns true if a port of the node that the Pod names is taken by another Pod, which has not ended.
+    fn has_taken_port(&self, pod: &Pod) -> bool {
+        let is_taken_by = |state: &DesiredState| match state {
+            DesiredState::Present(other) => !other.is_finished() && admission::collide(pod, other),
+            DesiredState::Removed | DesiredState::AgentShutdown => false,
+        };
+        let mut workers = self.workers.values();
+        workers.any(|(_, worker)| is_taken_by(&worker.borrow()))
     }
 
     /// Removes the Pods of the API with that name, except the one with the UID `except`.

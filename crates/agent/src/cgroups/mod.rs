@@ -6,7 +6,7 @@ mod discovery;
 mod usage;
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -189,17 +189,14 @@ impl Cgroups {
         was_out_of_memory
     }
 
-    /// Removes the groups of a Pod that has no processes any more.
+    /// Groups of a Pod, one in each hierarchy. The groups of its containers are below.
+    pub fn of_pod(&self, uid: &str) -> Vec<PathBuf> {
+        self.all().into_iter().map(|pods| pods.join(uid)).collect()
+    }
+
+    /// Removes the groups of a Pod, and kills the processes in them.
     pub fn remove_pod(&self, uid: &str) {
-        for pods in self.all() {
-            let pod = pods.join(uid);
-            for entry in fs::read_dir(&pod).into_iter().flatten().flatten() {
-                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    remove(&entry.path());
-                }
-            }
-            remove(&pod);
-        }
+        remove_groups(&self.of_pod(uid));
     }
 
     fn all(&self) -> Vec<&PathBuf> {
@@ -215,6 +212,19 @@ impl Cgroups {
                 [memory, cpu, pids].into_iter().chain(accounting).collect()
             }
         }
+    }
+}
+
+/// Removes groups of a Pod with those of its containers, and kills the processes in them. After the end of its sandbox,
+/// only a Pod with `hostPID` has any.
+pub fn remove_groups(groups: &[PathBuf]) {
+    for pod in groups {
+        for entry in fs::read_dir(pod).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                remove(&entry.path());
+            }
+        }
+        remove(pod);
     }
 }
 
@@ -252,6 +262,11 @@ fn remove(group: &Path) {
 }
 
 fn kill_all(group: &Path) {
+    // Version 2 since Linux 5.14: no process escapes by a fork.
+    let kill = fs::OpenOptions::new().write(true).open(group.join("cgroup.kill"));
+    if kill.and_then(|mut file| file.write_all(b"1")).is_ok() {
+        return;
+    }
     let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     for pid in text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)) {
         if let Err(error) = kill_process(pid, Signal::KILL) {

@@ -10,7 +10,7 @@
 
 use netlink::nftables::{
     BaseChain, Batch, Chain, ChainKind, Change, CommitError, Comparison, Expression, FibAddress, Hook,
-    MetaKey, Nftables, PayloadBase, Register, Rule, Table, TableFamily, Verdict,
+    MetaKey, Nftables, PayloadBase, ReadError, Register, Rule, Table, TableFamily, Verdict,
 };
 
 /// Name of the table.
@@ -34,6 +34,9 @@ pub enum SourceValidationError {
     /// The kernel rejects the table.
     #[error(transparent)]
     Commit(#[from] CommitError),
+    /// The kernel does not report its tables.
+    #[error(transparent)]
+    Read(#[from] ReadError),
 }
 
 /// Installs the table in the network namespace of the calling thread, in place of an existing one.
@@ -43,6 +46,19 @@ pub enum SourceValidationError {
 pub fn install() -> Result<(), SourceValidationError> {
     let mut nftables = Nftables::open().map_err(SourceValidationError::Open)?;
     Ok(nftables.commit(table())?)
+}
+
+/// Installs the table if it is missing. Returns false if it exists.
+///
+/// # Errors
+/// See [`SourceValidationError`].
+pub fn restore() -> Result<bool, SourceValidationError> {
+    let mut nftables = Nftables::open().map_err(SourceValidationError::Open)?;
+    if nftables.table(TABLE)?.is_some() {
+        return Ok(false);
+    }
+    nftables.commit(table())?;
+    Ok(true)
 }
 
 /// Removes the table. Returns false if there was none.

@@ -85,6 +85,8 @@ pub struct PodSpec {
     pub host_network: bool,
     #[serde(rename = "hostIPC")]
     pub host_ipc: bool,
+    #[serde(rename = "hostPID")]
+    pub host_pid: bool,
     pub host_users: Option<bool>,
     pub hostname: String,
     /// Host name as the Pod sees it. Names in DNS do not follow it.

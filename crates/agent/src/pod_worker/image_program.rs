@@ -35,7 +35,7 @@ impl ContainerStart<'_> {
         };
         let directory = if directory.is_empty() { "/" } else { directory };
         confinement.mounts.extend(self.pod_files(&confinement));
-        confinement.has_own_processes = self.context.pod.spec.share_process_namespace != Some(true);
+        confinement.has_own_processes = self.has_own_processes();
         confinement.root = Some(ImageRoot {
             layers: image.layers.clone(),
             writable: self.writable_layer().await?,
@@ -60,12 +60,17 @@ impl ContainerStart<'_> {
         })
     }
 
-    /// Container whose PID namespace an ephemeral container shares. In a Pod with `shareProcessNamespace`, all containers
-    /// share one.
+    /// Container whose PID namespace an ephemeral container shares. In a Pod with `shareProcessNamespace` or `hostPID`, all
+    /// containers share one.
     fn target(&self) -> Option<String> {
         let name = &self.container.target_container_name;
-        let has_own = self.context.pod.spec.share_process_namespace != Some(true);
-        (has_own && !name.is_empty()).then(|| name.clone())
+        (self.has_own_processes() && !name.is_empty()).then(|| name.clone())
+    }
+
+    /// Returns true if the container has a PID namespace of its own.
+    fn has_own_processes(&self) -> bool {
+        let spec = &self.context.pod.spec;
+        !spec.host_pid && spec.share_process_namespace != Some(true)
     }
 
     /// Creates the directory of the writable layer, and removes those of earlier runs.

@@ -182,6 +182,7 @@ impl PodWorker {
             addresses: leftover.addresses,
             users: leftover.users,
             runs_images: leftover.runs_images,
+            control_groups: leftover.control_groups,
         };
         self.sandbox.adopt(sandbox, adopted);
         let Some(containers) = containers else {

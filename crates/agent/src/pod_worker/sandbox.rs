@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use netlink::route::{LinkName, NetworkNamespace, RouteError};
 
 use super::PodContext;
+use crate::cgroups;
 use crate::hosts_file;
 use crate::network;
 use crate::network::addresses::AddressError;
@@ -26,6 +28,7 @@ pub(super) struct AdoptedState {
     pub addresses: Vec<IpAddr>,
     pub users: Option<PodUsers>,
     pub runs_images: bool,
+    pub control_groups: Vec<PathBuf>,
 }
 
 /// Reason why a Pod has no sandbox. The worker retries.
@@ -52,6 +55,12 @@ pub(super) enum SandboxError {
     /// A static Pod, or one that an earlier agent admitted, has a sysctl that is not safe. The agent rejects others.
     #[error(transparent)]
     Sysctl(#[from] ForbiddenSysctl),
+    /// The Pod has `hostPID`, and nothing could end its processes.
+    #[error("hostPID needs control groups, which end the processes of the Pod: {reason}")]
+    HostProcesses {
+        /// Reason why the node has no control groups.
+        reason: String,
+    },
     /// The agent shuts down.
     #[error("this process is ending")]
     Shutdown,
@@ -68,6 +77,8 @@ pub(super) struct PodSandbox {
     pub(super) runs_images: bool,
     /// Ports of the node that lead to the Pod, from the first start of its sandbox to its end.
     pub(super) host_ports: Vec<HostPort>,
+    /// Control groups of a Pod with `hostPID`, from the first start of its sandbox.
+    control_groups: Vec<PathBuf>,
     running: Option<Sandbox>,
 }
 
@@ -83,6 +94,7 @@ impl PodSandbox {
             users: None,
             runs_images: false,
             host_ports: Vec::new(),
+            control_groups: Vec::new(),
             running: None,
         })
     }
@@ -93,6 +105,7 @@ impl PodSandbox {
         self.addresses = leftover.addresses;
         self.users = leftover.users;
         self.runs_images = leftover.runs_images;
+        self.control_groups = leftover.control_groups;
     }
 
     /// Returns true if the sandbox process runs.
@@ -139,6 +152,7 @@ impl PodSandbox {
             users: self.users,
             runs_images: self.runs_images,
             host_ports: self.host_ports.clone(),
+            control_groups: self.control_groups.clone(),
         }
     }
 
@@ -149,6 +163,11 @@ impl PodSandbox {
     /// See [`SandboxError`]. Call [`PodSandbox::remove`] afterwards, because the network may exist.
     pub async fn start(&mut self, context: &PodContext, holder: Option<Holder>) -> Result<(), SandboxError> {
         let (agent, pod) = (&context.agent, &context.pod);
+        let shares_processes = pod.spec.host_pid && holder.is_none();
+        if shares_processes {
+            self.end_host_processes();
+            self.control_groups = control_groups(context)?;
+        }
         if !pod.spec.host_network && self.addresses.is_empty() {
             self.addresses = agent.addresses().allocate()?;
         }
@@ -181,6 +200,7 @@ impl PodSandbox {
             namespaces_of: holder.as_ref().map(Holder::pid),
             images,
             shares_ipc: pod.spec.host_ipc,
+            shares_processes,
             sysctls: sysctls::of_pod(&pod.spec)?,
         };
         self.write_files(context, settings.hostname.as_deref())?;
@@ -225,6 +245,11 @@ impl PodSandbox {
         Ok(connected.map_err(|_| SandboxError::Shutdown)??)
     }
 
+    /// Ends the processes of a Pod with `hostPID`, which outlive its sandbox.
+    fn end_host_processes(&self) {
+        cgroups::remove_groups(&self.control_groups);
+    }
+
     async fn open_host_ports(&self, context: &PodContext) -> Result<(), SandboxError> {
         if self.host_ports.is_empty() {
             return Ok(());
@@ -242,6 +267,7 @@ impl PodSandbox {
         {
             tracing::error!(pod = %context.key, %error, "sandbox not killed");
         }
+        self.end_host_processes();
         context.agent.remove_host_ports(&context.pod.metadata.uid).await;
         let link = self.link.clone();
         match tokio::task::spawn_blocking(move || network::disconnect(&link)).await {
@@ -249,5 +275,15 @@ impl PodSandbox {
             Ok(Err(error)) => tracing::error!(pod = %context.key, %error, "link of a Pod not deleted"),
             Err(error) => tracing::error!(pod = %context.key, %error, "link of a Pod not deleted"),
         }
+    }
+}
+
+/// Control groups of a Pod with `hostPID`.
+fn control_groups(context: &PodContext) -> Result<Vec<PathBuf>, SandboxError> {
+    match &context.agent.cgroups {
+        Ok(cgroups) => Ok(cgroups.of_pod(&context.pod.metadata.uid)),
+        Err(error) => Err(SandboxError::HostProcesses {
+            reason: error.to_string(),
+        }),
     }
 }

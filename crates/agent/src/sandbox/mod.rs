@@ -1,6 +1,7 @@
 //! Sandbox of a Pod: the process that holds the Pod's namespaces, starts its containers and reaps them.
 //!
-//! It is process 1 of the Pod's PID namespace, so that its end ends all processes of the Pod. It outlives the agent: a
+//! It is process 1 of the Pod's PID namespace, so that its end ends all processes of the Pod. In a Pod with `hostPID` it is
+//! a process of the node, and the agent ends the processes of the Pod by their control groups. It outlives the agent: a
 //! restarted agent connects to its socket and receives the state of the containers. The agent starts it as a hidden
 //! subcommand of the same binary in two steps, because only child processes enter a new PID namespace.
 
@@ -35,6 +36,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use rustix::process::{getpid, set_child_subreaper};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 use serde::{Deserialize, Serialize};
 
@@ -50,9 +52,9 @@ mod tests;
 pub const SELF_EXE: &str = "/proc/self/exe";
 /// Hidden subcommand of the first process.
 pub const SUBCOMMAND: &str = "internal-sandbox";
-/// Hidden subcommand of the second process, which is process 1.
+/// Hidden subcommand of the second process, which is process 1 of the Pod's PID namespace, if it has one.
 pub const INIT_SUBCOMMAND: &str = "internal-sandbox-init";
-/// Line that process 1 prints once its socket exists.
+/// Line that the second process prints once its socket exists.
 pub const READY_LINE: &str = "ready";
 /// Name of the sandbox processes in `ps`.
 const PROCESS_NAME: &str = "portolan-sandbox";
@@ -79,17 +81,20 @@ pub struct Settings {
     /// Set if the Pod shares the IPC namespace of the node.
     #[serde(default)]
     pub shares_ipc: bool,
+    /// Set if the Pod shares the PID namespace of the node.
+    #[serde(default)]
+    pub shares_processes: bool,
     /// Sysctls of the Pod by name, with dots.
     #[serde(default)]
     pub sysctls: BTreeMap<String, String>,
 }
 
-/// Runs the first process: leaves the agent's namespaces, starts process 1, and exits.
+/// Runs the first process: leaves the agent's namespaces, starts the second process, and exits.
 pub fn run(settings: &str) -> ExitCode {
     report(enter_and_start(settings))
 }
 
-/// Runs process 1 until it is killed.
+/// Runs the second process until it is killed.
 pub fn run_init(settings: &str) -> ExitCode {
     report(init(settings))
 }
@@ -109,8 +114,11 @@ fn enter_and_start(settings: &str) -> io::Result<()> {
     rustix::process::setsid()?;
     // This must precede the change of the mount namespace in which the executable is.
     let executable = executable::mount_read_only();
-    let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWPID;
     let parsed: Settings = serde_json::from_str(settings)?;
+    let mut flags = UnshareFlags::NEWNS;
+    if !parsed.shares_processes {
+        flags |= UnshareFlags::NEWPID;
+    }
     match parsed.namespaces_of {
         Some(holder) => enter_namespaces(holder)?,
         None if parsed.shares_ipc => flags |= UnshareFlags::NEWUTS,
@@ -141,6 +149,9 @@ fn enter_namespaces(holder: u32) -> io::Result<()> {
 
 fn init(settings: &str) -> io::Result<()> {
     let settings: Settings = serde_json::from_str(settings)?;
+    if settings.shares_processes {
+        adopt_orphans()?;
+    }
     processes::block_child_signal()?;
     let directory = settings.socket.parent().unwrap_or(Path::new("/"));
     let pod_directory = OpenPodDirectory::open(directory, settings.images.as_deref())?;
@@ -164,6 +175,11 @@ fn init(settings: &str) -> io::Result<()> {
     stdout.flush()?;
     detach_stdout()?;
     processes.reap_forever()
+}
+
+/// Makes orphaned processes of the containers children of this process, as those of process 1 in a PID namespace.
+fn adopt_orphans() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
 }
 
 /// Writes a sysctl of the namespaces of this process. The agent permits safe names only.

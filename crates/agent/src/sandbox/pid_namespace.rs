@@ -1,5 +1,5 @@
 //! PID namespaces of containers. A container from an image has one of its own, unless the Pod has
-//! `shareProcessNamespace`.
+//! `shareProcessNamespace` or `hostPID`.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 /// PID namespace of a new process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PidNamespace {
-    /// PID namespace of the sandbox.
+    /// PID namespace of the sandbox, which is that of the node in a Pod with `hostPID`.
     OfPod,
     /// A new one, in which the process has the PID 1. Its end ends all processes of the namespace.
     New,

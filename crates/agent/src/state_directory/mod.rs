@@ -68,6 +68,10 @@ pub struct Record {
     /// Ports of the node that lead to the Pod.
     #[serde(default)]
     pub host_ports: Vec<HostPort>,
+    /// Control groups of a Pod that shares the PID namespace of the node: its processes outlive its sandbox. Another
+    /// process of this program may be in another control group and would not find them.
+    #[serde(default)]
+    pub control_groups: Vec<PathBuf>,
 }
 
 /// State directory.

@@ -10,6 +10,7 @@ fn record(uid: &str) -> Record {
         users: None,
         runs_images: false,
         host_ports: Vec::new(),
+        control_groups: Vec::new(),
     }
 }
 

@@ -4,7 +4,7 @@ use api::object::PodCondition;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Observation;
+use super::{Observation, observed_generation};
 use crate::containers::{Containers, Phase};
 use crate::object::Pod;
 use crate::rfc3339::whole_seconds;
@@ -45,7 +45,14 @@ pub(super) fn conditions(
         ("PodScheduled", None),
     ];
     all.into_iter()
-        .map(|(kind, falsehood)| Condition { kind, falsehood }.to_json(observation.last_conditions, now))
+        .map(|(kind, falsehood)| {
+            let condition = Condition { kind, falsehood };
+            let mut json = condition.to_json(observation.last_conditions, now);
+            if let Some(generation) = observed_generation(pod) {
+                json["observedGeneration"] = generation.into();
+            }
+            json
+        })
         .collect()
 }
 

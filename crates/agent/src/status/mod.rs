@@ -48,6 +48,9 @@ pub fn generate(pod: &Pod, observation: &Observation<'_>, now: Timestamp) -> Val
         "conditions": conditions(pod, observation, phase, now),
         "containerStatuses": container_statuses(pod, &pod.spec.containers, observation),
     });
+    if let Some(generation) = observed_generation(pod) {
+        status["observedGeneration"] = generation.into();
+    }
     if let Some(ip) = first(observation.pod_ips) {
         status["podIP"] = ip.into();
         status["podIPs"] = ips(observation.pod_ips).into();
@@ -60,6 +63,11 @@ pub fn generate(pod: &Pod, observation: &Observation<'_>, now: Timestamp) -> Val
         status["ephemeralContainerStatuses"] = container_statuses(pod, ephemeral, observation);
     }
     status
+}
+
+/// Generation of the Pod that a status describes; `None` for a Pod from a server or manifest without generations.
+fn observed_generation(pod: &Pod) -> Option<i64> {
+    Some(pod.metadata.generation).filter(|generation| *generation != 0)
 }
 
 /// Returns true if `present` contains all of `written`, so that writing it again would change nothing.

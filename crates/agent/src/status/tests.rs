@@ -204,6 +204,20 @@ fn written_status_is_recognized_despite_foreign_additions() {
 }
 
 #[test]
+fn status_names_the_generation_that_it_describes() {
+    let mut pod = pod(json!({}));
+    assert!(
+        status(&pod, &containers(), &[])
+            .get("observedGeneration")
+            .is_none()
+    );
+    pod.metadata.generation = 3;
+    let status = status(&pod, &containers(), &[]);
+    assert_eq!(status["observedGeneration"], 3);
+    assert_eq!(condition_of(&status, "Ready")["observedGeneration"], 3);
+}
+
+#[test]
 fn evicted_pod_has_failed() {
     let mut status = status(&pod(json!({})), &containers(), &[]);
     set_evicted(&mut status, "too much", at(5));

@@ -126,6 +126,7 @@ fn run_all(filter: Option<&str>) -> Outcome {
             ephemeral_containers::debug_container_sees_the_processes_of_its_target,
             ephemeral_containers::kubectl_debug_attaches,
             namespaces::host_ipc_is_that_of_the_node,
+            namespaces::host_pid_is_that_of_the_node,
             namespaces::safe_sysctls_apply_to_the_pod,
             volumes::volumes_are_filled_shared_and_refreshed,
             volumes::pod_waits_for_missing_source,

@@ -1,12 +1,14 @@
 //! Namespaces of Pods: those that they share with the node, and their sysctls.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
+use agent::cgroups::Cgroups;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::cluster::{Cluster, check, container};
+use crate::cluster::{Cluster, check, container, is_ready};
 
 /// Waits for the first line of a Pod's log.
 async fn first_line(cluster: &Cluster, pod: &str) -> String {
@@ -33,6 +35,39 @@ pub async fn host_ipc_is_that_of_the_node(cluster: &mut Cluster) -> Outcome {
         cluster.wait_until_gone(pod).await?;
     }
     Ok(())
+}
+
+pub async fn host_pid_is_that_of_the_node(cluster: &mut Cluster) -> Outcome {
+    let pod = "host-pid";
+    // The child has a session of its own, so that only the control group leads to it.
+    let script = "setsid sleep 1000 & echo $(readlink /proc/self/ns/pid) $!; sleep 1000";
+    let sees_this_process = format!("test -d /proc/{}", std::process::id());
+    let probe = json!({"exec": {"command": ["/bin/sh", "-c", sees_this_process]}, "periodSeconds": 1});
+    let main = container("a", script, json!({"readinessProbe": probe}));
+    let spec = json!({"hostPID": true, "terminationGracePeriodSeconds": 1, "containers": [main]});
+    cluster.create_pod(pod, spec).await?;
+    if Cgroups::open().is_err() {
+        let message = cluster.event(pod, "FailedCreatePodSandBox").await?;
+        check(message.contains("hostPID needs control groups"), &message)?;
+        println!("skipped: namespaces::host_pid_is_that_of_the_node: {message}");
+    } else {
+        cluster.wait_for_pod(pod, is_ready).await?;
+        let line = first_line(cluster, pod).await;
+        let (namespace, child) = line.split_once(' ').ok_or("expected a namespace and a PID")?;
+        let own = fs::read_link("/proc/self/ns/pid")?;
+        let shown = format!("{line}, node: {}", own.display());
+        check(own.to_string_lossy() == namespace, shown)?;
+        let child = Path::new("/proc").join(child);
+        check(child.exists(), format!("{} is not running", child.display()))?;
+        cluster.delete_pod(pod).await?;
+        cluster.wait_until_gone(pod).await?;
+        while child.exists() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        return Ok(());
+    }
+    cluster.delete_pod(pod).await?;
+    cluster.wait_until_gone(pod).await
 }
 
 pub async fn safe_sysctls_apply_to_the_pod(cluster: &mut Cluster) -> Outcome {

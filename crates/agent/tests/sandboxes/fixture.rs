@@ -65,6 +65,7 @@ impl Pod {
             namespaces_of: holder.as_ref().map(Holder::pid),
             images: Some(images_directory(root.path())?),
             shares_ipc: false,
+            shares_processes: false,
             sysctls: BTreeMap::new(),
         };
         let sandbox = Sandbox::start(&directory, &settings, Some(&namespace)).await?;

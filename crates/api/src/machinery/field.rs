@@ -110,6 +110,11 @@ impl FieldError {
         )
     }
 
+    /// Error of an invalid value that is not shown.
+    pub fn invalid_whole(path: &Path, detail: impl fmt::Display) -> Self {
+        Self::of(Reason::Invalid, path, format!("Invalid value: {detail}"))
+    }
+
     /// Error of a missing value.
     pub fn required(path: &Path, detail: impl fmt::Display) -> Self {
         Self::of(Reason::Required, path, with_detail("Required value", detail))

@@ -1,8 +1,7 @@
 //! Hosts of a class: the namespace that owns each, its routes and its Secret. Pure.
 //!
-//! A host belongs to one namespace. All Ingresses of the namespace that name the host share its paths. A namespace keeps
-//! a host as long as one of its Ingresses names it. Without such an owner, an Ingress with an address in its status
-//! precedes one without, and then the older one precedes.
+//! A host belongs to the namespace of the oldest Ingress that names it. All Ingresses of the namespace that name the host
+//! share its paths. The owner follows from the objects alone, so that all edges agree, also after a restart.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use super::SSL_REDIRECT_ANNOTATION;
 const ROUTES_MAX: usize = 1_000;
 
 /// Namespaces of hosts.
-pub type Owners = BTreeMap<String, Arc<str>>;
+type Owners = BTreeMap<String, Arc<str>>;
 
 /// Hosts of a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,14 +90,14 @@ pub enum Problem {
 }
 
 impl ClassPlan {
-    /// Plans the hosts of the Ingresses of a class. Hosts stay with their namespaces in `former`.
-    pub fn new<'i>(ingresses: impl IntoIterator<Item = &'i Ingress>, former: &Owners) -> Self {
+    /// Plans the hosts of the Ingresses of a class.
+    pub fn new<'i>(ingresses: impl IntoIterator<Item = &'i Ingress>) -> Self {
         let mut ingresses: Vec<&Ingress> = ingresses
             .into_iter()
             .filter(|ingress| ingress.metadata.deletion_timestamp.is_none())
             .collect();
         ingresses.sort_by(|a, b| precedence(a).cmp(&precedence(b)));
-        let owners = owners(&ingresses, former);
+        let owners = owners(&ingresses);
         let mut plan = Self::default();
         for ingress in &ingresses {
             plan.add(ingress, &owners);
@@ -108,14 +107,6 @@ impl ClassPlan {
             plan.add_default(ingress, &owners);
         }
         plan
-    }
-
-    /// Returns the namespace of each host.
-    pub fn owners(&self) -> Owners {
-        let hosts = self.hosts.iter();
-        hosts
-            .map(|(host, plan)| (host.clone(), Arc::clone(&plan.namespace)))
-            .collect()
     }
 
     /// Returns the Secrets of all hosts.
@@ -200,11 +191,10 @@ impl ClassPlan {
     }
 }
 
-/// Returns the order in which Ingresses get hosts without an owner.
-fn precedence(ingress: &Ingress) -> (bool, &str, &str, &str) {
+/// Returns the order in which Ingresses get their hosts.
+fn precedence(ingress: &Ingress) -> (&str, &str, &str) {
     let meta = &ingress.metadata;
     (
-        ingress.status.load_balancer.ingress.is_empty(),
         // Timestamps of one format sort as text.
         meta.creation_timestamp.as_deref().unwrap_or_default(),
         &meta.namespace,
@@ -223,16 +213,13 @@ fn hosts(ingress: &Ingress) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the namespace of each host: the former one if it still names the host, or that of the first Ingress.
-fn owners(ingresses: &[&Ingress], former: &Owners) -> Owners {
+/// Returns the namespace of each host: that of the first Ingress.
+fn owners(ingresses: &[&Ingress]) -> Owners {
     let mut owners = Owners::new();
     for ingress in ingresses {
-        let namespace = ingress.metadata.namespace.as_str();
         for host in hosts(ingress) {
-            let is_former = former.get(&host).is_some_and(|owner| **owner == *namespace);
-            if is_former || !owners.contains_key(&host) {
-                owners.insert(host, namespace.into());
-            }
+            let owner = owners.entry(host);
+            owner.or_insert_with(|| ingress.metadata.namespace.as_str().into());
         }
     }
     owners

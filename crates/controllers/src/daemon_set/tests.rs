@@ -159,6 +159,18 @@ fn refused_pods_are_replaced_after_a_pause() {
     assert_eq!(model.counted("numberAvailable"), 1);
 }
 
+#[test]
+fn ready_pods_that_a_client_marks_as_failed_are_replaced_at_once() {
+    let mut model = model(&["a"], json!(1), json!(0));
+    model.converge::<DaemonSet>();
+    let name = model.pods.keys().next().expect("a Pod").clone();
+    let pod = model.pods.get_mut(&name).expect("a Pod");
+    pod["metadata"]["creationTimestamp"] = json!(crate::workload::timestamp(model.now));
+    pod["status"]["phase"] = json!("Failed");
+    model.settle::<DaemonSet>();
+    assert!(model.pods[&name]["metadata"]["deletionTimestamp"].is_string());
+}
+
 /// Users, Nodes, agents and lost writes at random; then the faults stop.
 #[test]
 fn random_histories_converge() {

@@ -7,31 +7,48 @@ use serde_json::{Value, json};
 
 use crate::workload::timestamp;
 
+/// Reason of an end by the success policy.
+const SUCCESS_POLICY: &str = "SuccessPolicy";
+/// Reason of an end by the pod failure policy.
+const POD_FAILURE_POLICY: &str = "PodFailurePolicy";
+
 /// The end of a Job, with upstream's reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The completions are reached.
     Complete,
+    /// A rule of `successPolicy` is met, with the message of the condition.
+    SuccessPolicy(String),
     /// More Pods than `backoffLimit` have failed.
     BackoffLimitExceeded,
     /// The Job was active longer than `activeDeadlineSeconds`.
     DeadlineExceeded,
+    /// A Pod met a rule FailJob of `podFailurePolicy`, with the message of the condition.
+    PodFailurePolicy(String),
 }
 
 impl End {
+    /// End by the success policy, whose rule at this position is met.
+    pub(super) fn by_rule(position: usize) -> Self {
+        Self::SuccessPolicy(format!("Matched rules at index {position}"))
+    }
+
+    /// Returns true if the Job succeeded.
+    pub(super) fn is_success(&self) -> bool {
+        matches!(self, Self::Complete | Self::SuccessPolicy(_))
+    }
+
     /// Type of the final condition.
     pub(super) fn kind(&self) -> &'static str {
-        match self {
-            Self::Complete => "Complete",
-            _ => "Failed",
-        }
+        if self.is_success() { "Complete" } else { "Failed" }
     }
 
     /// Type of the condition while Pods still run.
     fn interim_kind(&self) -> &'static str {
-        match self {
-            Self::Complete => "SuccessCriteriaMet",
-            _ => "FailureTarget",
+        if self.is_success() {
+            "SuccessCriteriaMet"
+        } else {
+            "FailureTarget"
         }
     }
 
@@ -39,15 +56,18 @@ impl End {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Complete => "CompletionsReached",
+            Self::SuccessPolicy(_) => SUCCESS_POLICY,
             Self::BackoffLimitExceeded => "BackoffLimitExceeded",
             Self::DeadlineExceeded => "DeadlineExceeded",
+            Self::PodFailurePolicy(_) => POD_FAILURE_POLICY,
         }
     }
 
     /// Message of the condition.
-    pub(super) fn message(&self) -> &'static str {
+    pub(super) fn message(&self) -> &str {
         match self {
             Self::Complete => "Reached expected number of succeeded pods",
+            Self::SuccessPolicy(message) | Self::PodFailurePolicy(message) => message,
             Self::BackoffLimitExceeded => "Job has reached the specified backoff limit",
             Self::DeadlineExceeded => "Job was active longer than specified deadline",
         }
@@ -59,7 +79,13 @@ impl End {
         let mut conditions = conditions.filter(|condition| text(condition, "status") == "True");
         conditions.find_map(
             |condition| match (text(condition, "type"), text(condition, "reason")) {
+                ("Complete" | "SuccessCriteriaMet", SUCCESS_POLICY) => {
+                    Some(Self::SuccessPolicy(text(condition, "message").to_owned()))
+                }
                 ("Complete" | "SuccessCriteriaMet", _) => Some(Self::Complete),
+                ("Failed" | "FailureTarget", POD_FAILURE_POLICY) => {
+                    Some(Self::PodFailurePolicy(text(condition, "message").to_owned()))
+                }
                 ("Failed" | "FailureTarget", "DeadlineExceeded") => Some(Self::DeadlineExceeded),
                 ("Failed" | "FailureTarget", _) => Some(Self::BackoffLimitExceeded),
                 _ => None,

@@ -2,8 +2,10 @@
 //! deleted early counts too.
 
 mod conditions;
+mod pod_failure_policy;
 mod pods;
 mod reconcile;
+mod success_policy;
 mod tally;
 
 use api::object::Job;

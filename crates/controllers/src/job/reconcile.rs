@@ -11,7 +11,9 @@ use reconcile::events::EventText;
 use serde_json::{Value, json};
 
 use super::conditions::{End, finished_at, has, record_end, record_suspension};
-use super::pods::{index_of, is_indexed, pod_of};
+use super::pod_failure_policy::{Effect, effect_of, ignores};
+use super::pods::{has_failed, index_of, is_indexed, pod_of};
+use super::success_policy::met_rule;
 use super::tally::Tally;
 use crate::replicaset::ReplicaPod;
 use crate::workload::pods::{owned, pod_claims};
@@ -93,15 +95,15 @@ impl<'a> Progress<'a> {
         let job = inputs.workload;
         let active: Vec<&ReplicaPod> = pods.iter().copied().filter(|pod| pod.is_active()).collect();
         let tally = Tally::of(job, pods, false);
-        let end = End::recorded(job).or_else(|| end_of(inputs, &tally, &active));
-        let ends_all = end.is_some();
+        let end = End::recorded(job).or_else(|| end_of(inputs, pods, &tally, &active));
+        let is_failure = end.as_ref().is_some_and(|end| !end.is_success());
         Self {
             inputs,
             pods,
             terminating: pods.iter().filter(|pod| pod.is_terminating()).count(),
             active,
             // Pods that the end of the Job deletes count as failed, unless the Job succeeded.
-            tally: if ends_all && end != Some(End::Complete) {
+            tally: if is_failure {
                 Tally::of(job, pods, true)
             } else {
                 tally
@@ -140,9 +142,10 @@ impl<'a> Progress<'a> {
         if let Some(end) = &self.end {
             record_end(&mut conditions, end, is_final, now);
             if is_final {
-                events.push(match end {
-                    End::Complete => EventText::normal("Completed", "Job completed".to_owned()),
-                    end => EventText::warning(end.reason(), end.message().to_owned()),
+                events.push(if end.is_success() {
+                    EventText::normal("Completed", "Job completed".to_owned())
+                } else {
+                    EventText::warning(end.reason(), end.message().to_owned())
                 });
             }
         } else {
@@ -167,7 +170,7 @@ impl<'a> Progress<'a> {
             "startTime": start,
             "conditions": if conditions.is_empty() { Value::Null } else { json!(conditions) },
         });
-        if is_final && self.end == Some(End::Complete) {
+        if is_final && self.end.as_ref().is_some_and(End::is_success) {
             status["completionTime"] = json!(timestamp(now));
         }
         self.tally.write(job, &mut status);
@@ -275,6 +278,7 @@ impl<'a> Progress<'a> {
         let ended = |phase: &'static str| self.pods.iter().filter(move |pod| pod.status.phase == phase);
         let last_success = ended("Succeeded").filter_map(|pod| end_time(pod)).max();
         let failures: Vec<Timestamp> = ended("Failed")
+            .filter(|pod| !ignores(self.inputs.workload, pod))
             .filter_map(|pod| end_time(pod))
             .filter(|time| last_success.is_none_or(|success| *time > success))
             .collect();
@@ -309,8 +313,21 @@ fn end_time(pod: &ReplicaPod) -> Option<Timestamp> {
 }
 
 /// Returns the reason that the Job ends now.
-fn end_of(inputs: &Inputs<'_, Job>, tally: &Tally, active: &[&ReplicaPod]) -> Option<End> {
+fn end_of(
+    inputs: &Inputs<'_, Job>,
+    pods: &[&ReplicaPod],
+    tally: &Tally,
+    active: &[&ReplicaPod],
+) -> Option<End> {
     let job = inputs.workload;
+    let mut failed = pods.iter().filter(|pod| has_failed(job, pod));
+    let end_by_policy = failed.find_map(|pod| match effect_of(job, pod) {
+        Effect::FailJob(message) => Some(End::PodFailurePolicy(message)),
+        Effect::Count | Effect::Ignore => None,
+    });
+    if end_by_policy.is_some() {
+        return end_by_policy;
+    }
     let restarts: i64 = match text(&job.spec.template["spec"], "restartPolicy") {
         "OnFailure" => active.iter().map(|pod| pod.restarts_total()).sum(),
         _ => 0,
@@ -325,6 +342,9 @@ fn end_of(inputs: &Inputs<'_, Job>, tally: &Tally, active: &[&ReplicaPod]) -> Op
         && remaining(start, seconds, inputs.now).is_none()
     {
         return Some(End::DeadlineExceeded);
+    }
+    if let Some(position) = met_rule(job, &tally.indexes) {
+        return Some(End::by_rule(position));
     }
     let is_complete = match job.spec.completions {
         Some(completions) => i64::try_from(tally.total_succeeded).unwrap_or(i64::MAX) >= completions,

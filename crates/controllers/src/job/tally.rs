@@ -10,6 +10,7 @@ use api::object::{Job, ObjectMeta};
 use api::tree::{child, number, text, texts};
 use serde_json::{Value, json};
 
+use super::pod_failure_policy::ignores;
 use super::pods::{format_indexes, has_failed, index_of, is_indexed, parse_indexes};
 use crate::replicaset::ReplicaPod;
 use crate::workload::{count, is_tracked};
@@ -84,7 +85,9 @@ impl Tally {
                     this.uncounted_succeeded.insert(uid.clone());
                 }
             } else if is_listed || has_failed(job, pod) || ends_all {
-                if is_full {
+                if !is_listed && ignores(job, pod) {
+                    this.to_release.push(pod.metadata.clone());
+                } else if is_full {
                     more_failed += 1;
                 } else {
                     this.uncounted_failed.insert(uid.clone());

@@ -236,6 +236,114 @@ fn indexed_jobs_run_each_index_once() {
     assert_eq!(model.workload["status"]["completedIndexes"], "0-2");
 }
 
+/// Ends the only active Pod with an exit code of its container.
+fn exit(model: &mut Model, code: i64) {
+    let name = active(model)[0].clone();
+    model.end(&name, "Failed");
+    let state = json!({"terminated": {"exitCode": code}});
+    model.pods.get_mut(&name).expect("a Pod")["status"]["containerStatuses"] =
+        json!([{"name": "c", "state": state}]);
+}
+
+#[test]
+fn failure_policy_ignores_pods_or_fails_the_job() {
+    let rules = json!([
+        {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [7]}},
+        {"action": "FailJob", "onExitCodes": {"containerName": "c", "operator": "NotIn", "values": [1, 7]}},
+    ]);
+    let mut model = model(json!({
+        "backoffLimit": 1, "podReplacementPolicy": "Failed", "podFailurePolicy": {"rules": rules},
+    }));
+    model.settle::<Job>();
+    for (code, failed) in [(7, 0), (7, 0), (1, 1)] {
+        exit(&mut model, code);
+        model.settle::<Job>();
+        assert_eq!(model.counted("failed"), failed, "{code}");
+        if failed == 0 {
+            assert_eq!(active(&model).len(), 1, "no pause after {code}");
+        }
+    }
+    model.now += SignedDuration::from_secs(10);
+    model.settle::<Job>();
+    exit(&mut model, 42);
+    model.converge::<Job>();
+    assert_eq!(
+        conditions(&model),
+        [
+            "FailureTarget=True PodFailurePolicy",
+            "Failed=True PodFailurePolicy"
+        ]
+    );
+    let message = model.workload["status"]["conditions"][1]["message"].as_str();
+    let message = message.expect("a message");
+    assert!(message.starts_with("Container c for pod "), "{message}");
+    assert!(
+        message.ends_with(" failed with exit code 42 matching FailJob rule at index 1"),
+        "{message}"
+    );
+    assert_eq!(model.counted("failed"), 2);
+}
+
+#[test]
+fn failure_policy_ignores_disrupted_pods() {
+    let rules = json!([
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    ]);
+    let mut model = model(json!({
+        "backoffLimit": 0, "podReplacementPolicy": "Failed", "podFailurePolicy": {"rules": rules},
+    }));
+    model.settle::<Job>();
+    let name = active(&model)[0].clone();
+    model.end(&name, "Failed");
+    model.pods.get_mut(&name).expect("a Pod")["status"]["conditions"] =
+        json!([{"type": "DisruptionTarget", "status": "True"}]);
+    model.settle::<Job>();
+    assert_eq!((model.counted("failed"), active(&model).len()), (0, 1));
+    assert_eq!(conditions(&model), Vec::<String>::new());
+}
+
+#[test]
+fn success_policy_ends_a_job_before_its_completions() {
+    let rules = json!([
+        {"succeededIndexes": "3-4", "succeededCount": 1},
+        {"succeededIndexes": "0,2"},
+        {"succeededCount": 4},
+    ]);
+    let mut model = model(json!({
+        "completions": 5, "parallelism": 3, "completionMode": "Indexed", "successPolicy": {"rules": rules},
+    }));
+    model.settle::<Job>();
+    for (index, expected) in [(0, vec![]), (2, vec!["SuccessCriteriaMet=True SuccessPolicy"])] {
+        let all = active(&model);
+        let of_index = all.iter().find(|name| name.starts_with(&format!("web-{index}-")));
+        model.end(of_index.expect("a Pod"), "Succeeded");
+        model.settle::<Job>();
+        assert_eq!(conditions(&model), expected);
+    }
+    assert_eq!(active(&model).len(), 0);
+    model.converge::<Job>();
+    assert_eq!(conditions(&model)[1], "Complete=True SuccessPolicy");
+    let status = &model.workload["status"];
+    assert_eq!(status["conditions"][1]["message"], "Matched rules at index 1");
+    assert_eq!(status["completedIndexes"], "0,2");
+    assert!(status["completionTime"].is_string());
+}
+
+#[test]
+fn rule_with_a_count_needs_as_many_of_its_indexes() {
+    let rules = json!([{"succeededIndexes": "1-3", "succeededCount": 2}]);
+    let mut model = model(json!({
+        "completions": 4, "parallelism": 4, "completionMode": "Indexed", "successPolicy": {"rules": rules},
+    }));
+    model.settle::<Job>();
+    let all = active(&model);
+    for (name, expected) in all.iter().zip([0, 0, 1]) {
+        model.end(name, "Succeeded");
+        model.settle::<Job>();
+        assert_eq!(conditions(&model).len(), expected, "{name}");
+    }
+}
+
 #[test]
 fn first_success_of_a_work_queue_ends_creation() {
     let mut model = model(json!({"completions": null, "parallelism": 3}));

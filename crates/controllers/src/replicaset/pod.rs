@@ -39,14 +39,36 @@ pub struct ReplicaPodStatus {
     pub conditions: Vec<PodCondition>,
     /// Container statuses.
     pub container_statuses: Vec<ContainerState>,
+    /// Statuses of init containers.
+    pub init_container_statuses: Vec<ContainerState>,
 }
 
 /// Status of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerState {
+    /// Name of the container.
+    pub name: Box<str>,
     /// Number of restarts.
     pub restart_count: i64,
+    /// Present state.
+    pub state: Termination,
+}
+
+/// State of a container, as far as it has terminated.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Termination {
+    /// Exit of the container; `None` if it has not terminated.
+    pub terminated: Option<ContainerExit>,
+}
+
+/// Exit of a container.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerExit {
+    /// Exit status, or 128 plus the number of a signal.
+    pub exit_code: i64,
 }
 
 api::resource!(ReplicaPod, "", "v1", "Pod", "pods");

@@ -41,6 +41,8 @@ const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 const STANDALONE: &str = "standalone/tutorials.md";
 /// Page of the guide for an application of several images.
 const GUESTBOOK: &str = "standalone/guestbook.md";
+/// Page of the guide for Ingresses.
+const INGRESS: &str = "ingress.md";
 /// Page of the guide for load-balancer addresses.
 const LOAD_BALANCER: &str = "load-balancer/tutorial.md";
 /// Page of the guide for port ranges and ping.
@@ -102,6 +104,15 @@ fn guestbook_works() {
         }
     }
     in_namespace(|| follow_from(Some(SOURCES), GUESTBOOK, "guestbook", 1));
+}
+
+#[test]
+fn ingress_guide_works() {
+    let openssl = Command::new("openssl").arg("version").output();
+    if !openssl.is_ok_and(|output| output.status.success()) {
+        return println!("skipped: ingress_guide_works: openssl is not installed");
+    }
+    in_namespace(|| follow(INGRESS, "ingress", 1));
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //! The rules are in an nftables table of their own. They stay when the agent exits, and the records of the Pods name
 //! them for the next agent.
 
+pub mod admission;
 mod table;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -11,12 +13,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use api::object::Protocol;
 use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow};
-use netlink::nftables::CommitError;
+use netlink::nftables::{CommitError, Monitor, Nftables, ReadError};
 use serde::{Deserialize, Serialize};
 
 use crate::object::{ContainerPort, Pod};
 
 pub use table::{TABLE, remove_table};
+pub use watch::watch;
 
 #[cfg(test)]
 mod tests;
@@ -62,17 +65,17 @@ pub enum HostPortError {
     /// The kernel rejects the rules.
     #[error("host ports: {0}")]
     Commit(#[from] CommitError),
+    /// The kernel does not report the state of nftables.
+    #[error("host ports: {0}")]
+    Read(#[from] ReadError),
 }
 
 impl HostPort {
     /// Returns the host ports of a Pod with these addresses. A host IP limits a port to its family.
     pub fn of_pod(pod: &Pod, addresses: &[IpAddr]) -> Vec<Self> {
-        let sidecars = pod.spec.init_containers.iter();
-        let sidecars = sidecars.filter(|container| container.is_restartable());
-        let containers = sidecars.chain(&pod.spec.containers);
-        let ports = containers.flat_map(|container| &container.ports);
-        let ports = ports.filter(|port| port.host_port != 0);
-        ports.flat_map(|port| Self::of_port(port, addresses)).collect()
+        admission::host_ports(pod)
+            .flat_map(|port| Self::of_port(port, addresses))
+            .collect()
     }
 
     fn of_port(port: &ContainerPort, addresses: &[IpAddr]) -> Vec<Self> {
@@ -118,8 +121,31 @@ impl HostPort {
 /// Host ports of all Pods of the node.
 #[derive(Debug, Default)]
 pub struct HostPorts {
+    rules: Mutex<Rules>,
+}
+
+#[derive(Debug, Default)]
+struct Rules {
     /// Ports by UID of the Pod.
-    pods: Mutex<BTreeMap<String, Vec<HostPort>>>,
+    pods: BTreeMap<String, Vec<HostPort>>,
+    /// Connection of all own transactions, from the first one on. The monitor ignores them by its port ID.
+    nftables: Option<Nftables>,
+}
+
+impl Rules {
+    /// Writes the table.
+    fn write(&mut self) -> Result<(), HostPortError> {
+        table::write(opened(&mut self.nftables)?, &self.pods)
+    }
+}
+
+/// Opens the connection, unless it is open.
+fn opened(connection: &mut Option<Nftables>) -> Result<&mut Nftables, HostPortError> {
+    let nftables = match connection.take() {
+        Some(nftables) => nftables,
+        None => Nftables::open().map_err(HostPortError::Open)?,
+    };
+    Ok(connection.insert(nftables))
 }
 
 impl HostPorts {
@@ -131,9 +157,9 @@ impl HostPorts {
         &self,
         left: impl IntoIterator<Item = (String, Vec<HostPort>)>,
     ) -> Result<(), HostPortError> {
-        let mut pods = self.lock();
-        *pods = left.into_iter().filter(|(_, ports)| !ports.is_empty()).collect();
-        table::write(&pods)
+        let mut rules = self.lock();
+        rules.pods = left.into_iter().filter(|(_, ports)| !ports.is_empty()).collect();
+        rules.write()
     }
 
     /// Adds the host ports of a Pod, in place of its earlier ones. On failure the Pod has none.
@@ -148,11 +174,11 @@ impl HostPorts {
         if ports.is_empty() {
             return Ok(());
         }
-        let mut pods = self.lock();
-        check_free(&pods, &ports)?;
-        pods.insert(uid.to_owned(), ports.clone());
-        if let Err(error) = table::write(&pods) {
-            pods.remove(uid);
+        let mut rules = self.lock();
+        check_free(&rules.pods, &ports)?;
+        rules.pods.insert(uid.to_owned(), ports.clone());
+        if let Err(error) = rules.write() {
+            rules.pods.remove(uid);
             return Err(error);
         }
         delete_flows(&ports, HostPort::is_lost);
@@ -164,17 +190,32 @@ impl HostPorts {
     /// # Errors
     /// See [`HostPortError`].
     pub fn remove(&self, uid: &str) -> Result<(), HostPortError> {
-        let mut pods = self.lock();
-        let Some(ports) = pods.remove(uid) else {
+        let mut rules = self.lock();
+        let Some(ports) = rules.pods.remove(uid) else {
             return Ok(());
         };
-        table::write(&pods)?;
+        rules.write()?;
         delete_flows(&ports, HostPort::is_served);
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<HostPort>>> {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Writes all rules again, after another program changed them.
+    fn rewrite(&self) -> Result<(), HostPortError> {
+        self.lock().write()
+    }
+
+    /// Opens a monitor of changes by other programs.
+    fn monitor(&self) -> Result<Monitor, HostPortError> {
+        let mut rules = self.lock();
+        let nftables = opened(&mut rules.nftables)?;
+        // The kernel assigns the port ID with the first request.
+        nftables.generation()?;
+        let own_port = nftables.port().map_err(HostPortError::Open)?;
+        Monitor::open(TABLE, own_port).map_err(HostPortError::Open)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rules> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -45,11 +45,14 @@ struct FamilyTable {
 ///
 /// # Errors
 /// See [`HostPortError`].
-pub(super) fn write(pods: &BTreeMap<String, Vec<HostPort>>) -> Result<(), HostPortError> {
+pub(super) fn write(
+    nftables: &mut Nftables,
+    pods: &BTreeMap<String, Vec<HostPort>>,
+) -> Result<(), HostPortError> {
     if pods.is_empty() {
-        return remove_table().map(drop);
+        nftables.delete_table(TableFamily::Inet, TABLE)?;
+        return Ok(());
     }
-    let mut nftables = Nftables::open().map_err(HostPortError::Open)?;
     Ok(nftables.commit(batch(pods.values().flatten()))?)
 }
 

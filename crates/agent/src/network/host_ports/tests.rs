@@ -1,13 +1,15 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use netlink::nftables::TableFamily;
 use netlink::route::NetworkNamespace;
 use serde_json::json;
 
 use super::*;
 use crate::network::addresses::AddressPool;
-use crate::network::{create_namespace, link_name, prepare_node, route_loopback};
+use crate::network::{create_namespace, link_name, prepare_node, route_loopback, source_validation};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -62,6 +64,26 @@ fn ports_collide_at_the_same_address_or_at_all_addresses() {
     assert!(any.collides(&one) && one.collides(&any) && one.collides(&one));
     assert!(!one.collides(&other) && !any.collides(&tcp(None, 81, target)));
     assert!(!any.collides(&tcp(None, 80, "[fd00:244:1::2]:80".parse().unwrap())));
+}
+
+#[test]
+fn pods_with_the_same_port_of_the_node_collide() {
+    let with = |ip: &str, protocol: &str, port: u16| {
+        pod(json!([{"containerPort": port, "hostPort": port, "hostIP": ip, "protocol": protocol}]))
+    };
+    let first = with("192.0.2.1", "TCP", 80);
+    for (other, expected) in [
+        (with("", "TCP", 80), true),
+        (with("0.0.0.0", "TCP", 80), true),
+        (with("192.0.2.1", "TCP", 80), true),
+        (with("192.0.2.2", "TCP", 80), false),
+        (with("", "UDP", 80), false),
+        (with("", "TCP", 81), false),
+        (pod(json!([{"containerPort": 80}])), false),
+    ] {
+        assert_eq!(admission::collide(&first, &other), expected, "{other:?}");
+        assert_eq!(admission::collide(&other, &first), expected, "{other:?}");
+    }
 }
 
 /// Node with two Pods; the host port 8080 leads to port 80 of the first one.
@@ -208,6 +230,26 @@ fn host_ports_carry_datagrams() {
             client.set_read_timeout(Some(TIMEOUT)).unwrap();
             assert_eq!(client.recv(&mut buffer).unwrap(), 5);
         }
+    });
+}
+
+#[test]
+fn rules_that_another_program_deletes_are_restored() {
+    testbed::in_namespace(|| {
+        let fixture = Fixture::start();
+        let host_ports = Arc::new(fixture.host_ports);
+        watch(&host_ports).unwrap();
+        let mut other = Nftables::open().unwrap();
+        for table in [TABLE, source_validation::TABLE] {
+            assert!(other.delete_table(TableFamily::Inet, table).unwrap(), "{table}");
+            let deadline = Instant::now() + TIMEOUT;
+            while other.table(table).unwrap().is_none() {
+                assert!(Instant::now() < deadline, "{table} is not restored");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        host_ports.remove("a").unwrap();
+        assert!(other.table(TABLE).unwrap().is_none());
     });
 }
 

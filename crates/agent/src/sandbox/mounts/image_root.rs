@@ -24,7 +24,7 @@ const STAGING: &str = "/dev";
 
 /// File systems of the kernel as detached mounts.
 struct KernelFileSystems {
-    /// `/proc` of the Pod; `None` for a container with its own PID namespace.
+    /// `/proc` of the sandbox; `None` for a container with its own PID namespace.
     processes: Option<OwnedFd>,
     system: OwnedFd,
     /// `/dev` of the node, for a privileged container.

@@ -80,6 +80,122 @@ fn rejects_invalid_specs() {
 }
 
 #[test]
+fn success_policies_name_indexes_of_the_job() {
+    let with = |rules: Value| {
+        job(
+            json!({"completionMode": "Indexed", "completions": 5, "parallelism": 1, "successPolicy": {"rules": rules}}),
+        )
+    };
+    let valid = with(json!([{"succeededIndexes": "0,2-4", "succeededCount": 4}, {"succeededCount": 5}]));
+    assert_eq!(faults(&valid), Vec::<String>::new());
+    let rule = "spec.successPolicy.rules[0]";
+    let cases = [
+        (
+            json!([]),
+            "spec.successPolicy.rules: Required value: at least one rules must be specified when the successPolicy is specified"
+                .to_owned(),
+        ),
+        (
+            json!([{}]),
+            format!("{rule}: Required value: at least one of succeededCount or succeededIndexes must be specified"),
+        ),
+        (
+            json!([{"succeededIndexes": "invalid-format"}]),
+            format!(
+                "{rule}.succeededIndexes: Invalid value: \"invalid-format\": error parsing succeededIndexes: cannot convert \
+                 string to integer for index: \"invalid\""
+            ),
+        ),
+        (
+            json!([{"succeededIndexes": "3,2"}]),
+            format!(
+                "{rule}.succeededIndexes: Invalid value: \"3,2\": error parsing succeededIndexes: non-increasing order, \
+                 previous: 3, current: 2"
+            ),
+        ),
+        (
+            json!([{"succeededIndexes": "5"}]),
+            format!(
+                "{rule}.succeededIndexes: Invalid value: \"5\": error parsing succeededIndexes: too large index: \"5\""
+            ),
+        ),
+        (
+            json!([{"succeededIndexes": "0-1", "succeededCount": 3}]),
+            format!(
+                "{rule}.succeededCount: Invalid value: 3: must be less than or equal to 2 (the number of indexes in the \
+                 specified succeededIndexes field)"
+            ),
+        ),
+    ];
+    for (rules, expected) in cases {
+        assert_eq!(faults(&with(rules)), [expected]);
+    }
+    let unindexed = job(json!({"successPolicy": {"rules": [{"succeededCount": 1}]}}));
+    assert_eq!(faults(&unindexed).len(), 1);
+    assert!(faults(&unindexed)[0].ends_with("requires indexed completion mode"));
+    let changed = with(json!([{"succeededCount": 5}]));
+    assert_eq!(validate_job_update(&changed, &valid).len(), 1);
+}
+
+#[test]
+fn failure_policies_have_defaults_and_rules() {
+    let with = |rules: Value| job(json!({"podFailurePolicy": {"rules": rules}}));
+    let valid = with(json!([
+        {"action": "FailJob", "onExitCodes": {"containerName": "c", "operator": "In", "values": [1, 42]}},
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
+    ]));
+    assert_eq!(faults(&valid), Vec::<String>::new());
+    let spec = &valid["spec"];
+    assert_eq!(spec["podReplacementPolicy"], "Failed");
+    assert_eq!(
+        spec["podFailurePolicy"]["rules"][1]["onPodConditions"][0]["status"],
+        "True"
+    );
+    let rule = "spec.podFailurePolicy.rules[0]";
+    let codes = |operator: &str, values: Value| json!({"operator": operator, "values": values});
+    let cases = [
+        (
+            json!([{"action": "FailIndex", "onExitCodes": codes("In", json!([1]))}]),
+            format!(
+                "{rule}.action: Invalid value: \"FailIndex\": requires the backoffLimitPerIndex to be set"
+            ),
+        ),
+        (
+            json!([{"onExitCodes": codes("In", json!([1]))}]),
+            format!(
+                "{rule}.action: Required value: valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]"
+            ),
+        ),
+        (
+            json!([{"action": "Count"}]),
+            format!("{rule}: Invalid value: specifying one of OnExitCodes and OnPodConditions is required"),
+        ),
+        (
+            json!([{"action": "Count", "onExitCodes": codes("In", json!([0]))}]),
+            format!("{rule}.onExitCodes.values[0]: Invalid value: 0: must not be 0 for the In operator"),
+        ),
+        (
+            json!([{"action": "Count", "onExitCodes": codes("NotIn", json!([2, 2]))}]),
+            format!("{rule}.onExitCodes.values[1]: Duplicate value: 2"),
+        ),
+    ];
+    for (rules, expected) in cases {
+        assert_eq!(faults(&with(rules)), [expected]);
+    }
+    let mut restarting = valid;
+    restarting["spec"]["template"]["spec"]["restartPolicy"] = json!("OnFailure");
+    restarting["spec"]["podReplacementPolicy"] = json!("TerminatingOrFailed");
+    assert_eq!(
+        faults(&restarting),
+        [
+            "spec.podReplacementPolicy: Unsupported value: \"TerminatingOrFailed\": supported values: \"Failed\"",
+            "spec.template.spec.restartPolicy: Invalid value: \"OnFailure\": only \"Never\" is supported when \
+             podFailurePolicy is specified",
+        ]
+    );
+}
+
+#[test]
 fn templates_change_only_while_suspended() {
     let changed = |mut job: Value| {
         job["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other");

@@ -165,6 +165,10 @@ pub struct JobSpec {
     pub suspend: bool,
     /// TerminatingOrFailed or Failed.
     pub pod_replacement_policy: String,
+    /// Rules about failed Pods, a `PodFailurePolicy`.
+    pub pod_failure_policy: Value,
+    /// Rules by which an Indexed Job succeeds before its completions, a `SuccessPolicy`.
+    pub success_policy: Value,
     /// Selector of the Pods, a `LabelSelector`.
     pub selector: Value,
     /// Pod template.

@@ -90,6 +90,55 @@ fn user_namespace_excludes_host_namespaces() {
 }
 
 #[test]
+fn rejects_duplicate_host_ports() {
+    let port = |protocol: &str, ip: &str| json!({"containerPort": 80, "hostPort": 80, "protocol": protocol, "hostIP": ip});
+    let container = |name: &str, ports: Value| json!({"name": name, "image": "x", "ports": ports});
+    let faults = |init: Value, main: Value| {
+        let errors = validate_pod(&pod(json!({"initContainers": init, "containers": main})));
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let distinct = json!([port("TCP", ""), port("UDP", ""), port("TCP", "127.0.0.1")]);
+    let init = json!([container("i", distinct.clone()), container("j", distinct.clone())]);
+    assert_eq!(
+        faults(init, json!([container("c", distinct)])),
+        Vec::<String>::new()
+    );
+    let main = json!([
+        container("c", json!([port("TCP", "10.0.0.1")])),
+        container("d", json!([port("UDP", ""), port("TCP", "10.0.0.1")])),
+    ]);
+    let init = json!([
+        container("i", json!([])),
+        container("j", json!([port("TCP", ""), port("TCP", "")])),
+    ]);
+    assert_eq!(
+        faults(init, main),
+        [
+            "spec.containers[1].ports[1].hostPort: Duplicate value: \"TCP/10.0.0.1/80\"",
+            "spec.initContainers[0].ports[1].hostPort: Duplicate value: \"TCP//80\"",
+        ]
+    );
+}
+
+#[test]
+fn shared_process_namespace_excludes_that_of_the_node() {
+    let faults = |shared: Value| {
+        let main = json!([{"name": "c", "image": "x"}]);
+        let spec = json!({"hostPID": true, "shareProcessNamespace": shared, "containers": main});
+        let errors = validate_pod(&pod(spec));
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(faults(json!(false)), Vec::<String>::new());
+    assert_eq!(
+        faults(json!(true)),
+        [
+            "spec.securityContext.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both \
+             be enabled"
+        ]
+    );
+}
+
+#[test]
 fn unmasked_proc_needs_a_user_namespace() {
     let spec = |host_users: Value| {
         let main = json!({"name": "c", "image": "x", "securityContext": {"procMount": "Unmasked"}});
@@ -255,8 +304,11 @@ fn update_changes_few_fields() {
     prepare_pod_update(&mut new, &old);
     assert_eq!(
         (&new["status"], &new["metadata"]["generation"]),
-        (&old["status"], &json!(2))
+        (&old["status"], &json!(1))
     );
+    new["spec"]["activeDeadlineSeconds"] = 60.into();
+    prepare_pod_update(&mut new, &old);
+    assert_eq!(new["metadata"]["generation"], 2);
 }
 
 #[test]

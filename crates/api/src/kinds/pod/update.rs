@@ -25,9 +25,21 @@ pub fn prepare_pod_update(new: &mut Value, old: &Value) {
 
 /// Increments the generation if the spec has changed.
 pub(super) fn set_next_generation(new: &mut Value, old: &Value) {
-    let is_changed = child(new, "spec") != child(old, "spec");
+    let is_changed = has_changed(child(new, "spec"), child(old, "spec"));
     let generation = number(child(old, "metadata"), "generation") + i64::from(is_changed);
     object_mut(new, "metadata").insert("generation".to_owned(), json!(generation));
+}
+
+/// Compares two specs. The choice of a node is no change, as with upstream's subresource `binding`.
+fn has_changed(new: &Value, old: &Value) -> bool {
+    const NODE: &str = "nodeName";
+    let node = text(new, NODE);
+    if new == old || node.is_empty() || !text(old, NODE).is_empty() {
+        return new != old;
+    }
+    let mut bound = old.clone();
+    set(&mut bound, NODE, node);
+    *new != bound
 }
 
 /// Prepares an update of the status: spec and owners stay.

@@ -40,7 +40,7 @@ fn older_ingress_owns_a_host_and_its_namespace_merges_paths() {
         ingress("a", "first", 1, rules("shop.test", &[("/", "web")])),
         ingress("a", "second", 5, rules("Shop.test", &[("/api", "api")])),
     ];
-    let plan = ClassPlan::new(&all, &Owners::new());
+    let plan = ClassPlan::new(&all);
     assert_eq!(services(&plan, "shop.test"), ["/ a/web", "/api a/api"]);
     let conflict = Problem::HostConflict("shop.test".to_owned());
     assert_eq!(
@@ -50,25 +50,25 @@ fn older_ingress_owns_a_host_and_its_namespace_merges_paths() {
 }
 
 #[test]
-fn owner_keeps_a_host_while_it_names_it() {
+fn owners_do_not_depend_on_order_or_status() {
     let mut newer = ingress("b", "newer", 3, rules("shop.test", &[("/", "web")]));
-    let older = ingress("a", "older", 1, rules("shop.test", &[("/", "web")]));
-    let former = Owners::from([("shop.test".to_owned(), "b".into())]);
-    let plan = ClassPlan::new([&newer, &older], &former);
+    newer.status.load_balancer.ingress = vec![api::object::LoadBalancerIngress::default()];
+    let mut older = ingress("a", "older", 1, rules("shop.test", &[("/", "web")]));
+    for both in [[&newer, &older], [&older, &newer]] {
+        let plan = ClassPlan::new(both);
+        assert_eq!(&*plan.hosts["shop.test"].namespace, "a");
+    }
+    older.spec.rules[0].host = "other.test".to_owned();
+    let plan = ClassPlan::new([&newer, &older]);
     assert_eq!(&*plan.hosts["shop.test"].namespace, "b");
-    assert_eq!(plan.owners(), former);
-    newer.spec.rules[0].host = "other.test".to_owned();
-    let plan = ClassPlan::new([&newer, &older], &former);
-    assert_eq!(&*plan.hosts["shop.test"].namespace, "a");
 }
 
 #[test]
-fn ingress_with_an_address_precedes_an_older_one() {
-    let mut newer = ingress("b", "newer", 3, rules("shop.test", &[("/", "web")]));
-    newer.status.load_balancer.ingress = vec![api::object::LoadBalancerIngress::default()];
-    let older = ingress("a", "older", 1, rules("shop.test", &[("/", "web")]));
-    let plan = ClassPlan::new([&newer, &older], &Owners::new());
-    assert_eq!(&*plan.hosts["shop.test"].namespace, "b");
+fn namespace_decides_between_ingresses_of_one_time() {
+    let first = ingress("a", "z", 1, rules("shop.test", &[("/", "web")]));
+    let second = ingress("b", "a", 1, rules("shop.test", &[("/", "web")]));
+    let plan = ClassPlan::new([&second, &first]);
+    assert_eq!(&*plan.hosts["shop.test"].namespace, "a");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn default_backend_serves_the_rest_of_its_hosts_or_any_host() {
         ingress("a", "more", 2, rules("shop.test", &[("/", "root")])),
         ingress("c", "default", 3, json!({"defaultBackend": backend("other")})),
     ];
-    let plan = ClassPlan::new(&all, &Owners::new());
+    let plan = ClassPlan::new(&all);
     assert_eq!(
         services(&plan, "shop.test"),
         ["/api a/api", "/ a/root"],
@@ -92,7 +92,7 @@ fn default_backend_serves_the_rest_of_its_hosts_or_any_host() {
 #[test]
 fn resource_backend_is_a_problem() {
     let spec = json!({"defaultBackend": {"resource": {"kind": "Bucket", "name": "static"}}});
-    let plan = ClassPlan::new(&[ingress("a", "static", 1, spec)], &Owners::new());
+    let plan = ClassPlan::new(&[ingress("a", "static", 1, spec)]);
     assert_eq!(services(&plan, ""), ["/ "]);
     assert_eq!(
         plan.problems[&ObjectKey::new("a", "static")],
@@ -113,7 +113,7 @@ fn secret_covers_hosts_of_its_entry() {
         let mut spec = rules(host, &[("/", "web")]);
         spec["tls"] = json!([{"hosts": hosts, "secretName": "cert"}]);
         let mut one = ingress("a", "one", 1, spec);
-        let plan = ClassPlan::new([&one], &Owners::new());
+        let plan = ClassPlan::new([&one]);
         let tls = |redirects| {
             expected.then(|| TlsPlan {
                 secret: ObjectKey::new("a", "cert"),
@@ -124,7 +124,7 @@ fn secret_covers_hosts_of_its_entry() {
         assert_eq!(plan.hosts[host].tls, tls(true), "{hosts} {host}");
         let annotations = &mut one.metadata.annotations;
         annotations.insert(SSL_REDIRECT_ANNOTATION.to_owned(), "false".to_owned());
-        let plan = ClassPlan::new([&one], &Owners::new());
+        let plan = ClassPlan::new([&one]);
         assert_eq!(plan.hosts[host].tls, tls(false));
     }
 }
@@ -138,7 +138,7 @@ fn first_entry_that_covers_a_host_has_its_secret() {
         {"secretName": "all"},
     ]);
     let one = ingress("a", "one", 1, spec);
-    let plan = ClassPlan::new([&one], &Owners::new());
+    let plan = ClassPlan::new([&one]);
     let tls = plan.hosts["shop.test"].tls.as_ref().expect("a Secret");
     assert_eq!(&*tls.secret.name, "first");
 }
@@ -148,7 +148,7 @@ fn surplus_routes_of_a_host_are_a_problem() {
     let paths: Vec<String> = (0..=ROUTES_MAX).map(|number| format!("/{number}")).collect();
     let paths: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "web")).collect();
     let all = [ingress("a", "many", 1, rules("shop.test", &paths))];
-    let plan = ClassPlan::new(&all, &Owners::new());
+    let plan = ClassPlan::new(&all);
     assert_eq!(plan.hosts["shop.test"].routes.len(), ROUTES_MAX);
     assert_eq!(plan.problems.len(), 1);
 }

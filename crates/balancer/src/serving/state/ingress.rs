@@ -15,7 +15,7 @@ use edge::{PortKey, Transport};
 
 use super::{EdgeState, ServedService};
 use crate::annotations::{FrontendSpec, ListenerSpec, http_backend_protocol};
-use crate::ingress::class_plan::{BackendPlan, ClassPlan, HostPlan, Owners, Problem};
+use crate::ingress::class_plan::{BackendPlan, ClassPlan, HostPlan, Problem};
 use crate::ingress::class_service::{self, HTTP_PORT, HTTPS_PORT};
 
 /// Events of one Ingress at the same time.
@@ -110,23 +110,35 @@ impl EdgeState {
     pub(in crate::serving) fn class_applied(&mut self, class: IngressClass) {
         let name = class.metadata.name.clone();
         self.ingress.classes.insert(name.as_str().into(), class);
-        self.ingress.outdate(Some(&name));
+        self.class_changed(&name);
     }
 
     /// Removes a class.
     pub(in crate::serving) fn class_deleted(&mut self, key: &ObjectKey) {
         self.ingress.classes.remove(&*key.name);
-        self.ingress.outdate(Some(&key.name));
+        self.class_changed(&key.name);
+    }
+
+    /// Marks the Service of a class: it may be another one now, with the same Ingresses.
+    fn class_changed(&mut self, name: &str) {
+        self.ingress.outdate(Some(name));
+        self.changed.extend(class_service::key(name));
     }
 
     /// Adds or replaces an Ingress.
     pub(in crate::serving) fn ingress_applied(&mut self, ingress: Ingress) {
         let state = &mut self.ingress;
         let key = ingress.metadata.key();
-        state.outdate(ingress.class());
-        if let Some(former) = state.ingresses.insert(key, ingress) {
-            state.outdate(former.class());
+        let former = state.ingresses.get(&key);
+        // A watch that starts again reports all Ingresses, and each write of a status reports one.
+        if former.is_none_or(|former| !is_planned_alike(former, &ingress)) {
+            let classes =
+                [former.and_then(Ingress::class), ingress.class()].map(|class| class.map(str::to_owned));
+            for class in classes {
+                state.outdate(class.as_deref());
+            }
         }
+        state.ingresses.insert(key, ingress);
     }
 
     /// Removes an Ingress.
@@ -156,6 +168,9 @@ impl EdgeState {
 
     /// Marks the classes whose routes name a Service.
     fn target_changed(&mut self, service: &ObjectKey) {
+        if self.ingress.has_target(service) {
+            self.ingress.changed_targets.insert(service.clone());
+        }
         let plans = self.ingress.plans.iter();
         let affected = plans.filter(|(_, plan)| plan.services().any(|named| named == service));
         self.changed.extend(affected.map(|(class, _)| class.clone()));
@@ -200,10 +215,11 @@ impl EdgeState {
             let class = class_service::class_of(&key).unwrap_or_default();
             let ingresses = state.ingresses.values();
             let of_class = ingresses.filter(|ingress| ingress.class() == Some(class));
-            let former = state.plans.get(&key).map_or_else(Owners::new, ClassPlan::owners);
-            let plan = ClassPlan::new(of_class, &former);
-            state.plans.insert(key.clone(), plan);
-            self.changed.insert(key);
+            let plan = ClassPlan::new(of_class);
+            if state.plans.get(&key) != Some(&plan) {
+                state.plans.insert(key.clone(), plan);
+                self.changed.insert(key);
+            }
         }
     }
 
@@ -290,11 +306,7 @@ impl EdgeState {
 
     /// Returns the certificate that the settings of a class have from this source.
     fn former_certificate(&self, class: &ObjectKey, source: &str) -> Option<Arc<Certificate>> {
-        let name = ServiceName {
-            namespace: Arc::clone(&class.namespace),
-            name: Arc::clone(&class.name),
-        };
-        let mut listeners = self.settings.get(&name)?.listeners.iter();
+        let mut listeners = self.settings.get(&service_name(class))?.listeners.iter();
         listeners.find_map(|listener| {
             let Frontend::Https(tls) = &listener.frontend else {
                 return None;
@@ -385,7 +397,14 @@ impl EdgeState {
         for target in former.keys().filter(|target| !targets.contains_key(*target)) {
             self.settings.remove(&target_name(class, target));
         }
-        let keys: Vec<ObjectKey> = targets.keys().cloned().collect();
+        let policy = settings.as_ref().map(|(settings, _)| &settings.policy);
+        let former_settings = self.settings.get(&service_name(class));
+        let has_former_policy = former_settings.is_some_and(|former| policy == Some(&former.policy));
+        // Other changes of a target mark it in `changed_targets`.
+        let outdated = targets
+            .iter()
+            .filter(|(target, ports)| !has_former_policy || former.get(*target) != Some(*ports));
+        let outdated: Vec<ObjectKey> = outdated.map(|(target, _)| target.clone()).collect();
         if !targets.is_empty() {
             self.ingress.targets.insert(class.clone(), targets);
         }
@@ -394,7 +413,7 @@ impl EdgeState {
         } else {
             self.ingress.events.insert(class.clone(), events);
         }
-        for target in keys {
+        for target in outdated {
             self.rebuild_target(class, &target);
         }
         settings
@@ -513,6 +532,24 @@ fn target_policy(class: &Policy, service: &Service) -> Policy {
         };
     }
     policy
+}
+
+/// Returns true if two states of an Ingress lead to the same plan of its class.
+fn is_planned_alike(a: &Ingress, b: &Ingress) -> bool {
+    let (of_a, of_b) = (&a.metadata, &b.metadata);
+    a.spec == b.spec
+        && of_a.uid == of_b.uid
+        && of_a.creation_timestamp == of_b.creation_timestamp
+        && of_a.annotations == of_b.annotations
+        && of_a.deletion_timestamp.is_some() == of_b.deletion_timestamp.is_some()
+}
+
+/// Returns the name of the Service of a class in the settings.
+fn service_name(class: &ObjectKey) -> ServiceName {
+    ServiceName {
+        namespace: Arc::clone(&class.namespace),
+        name: Arc::clone(&class.name),
+    }
 }
 
 /// Returns the name of a Service in the settings as a target of a class. No Service has such a name.

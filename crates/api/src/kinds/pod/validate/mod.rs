@@ -2,6 +2,7 @@
 
 mod container;
 mod ephemeral;
+mod host_ports;
 mod host_users;
 mod ids;
 mod stop_signal;
@@ -42,6 +43,7 @@ pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path)
             let path = path.child(list).index(index);
             container::validate(errors, container, &volumes, &mut seen, &path);
         }
+        host_ports::validate_distinct(errors, spec, list, path);
     }
     ephemeral::validate(
         errors,
@@ -51,10 +53,11 @@ pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path)
         &path.child(EPHEMERAL_CONTAINERS),
     );
     stop_signal::validate(errors, spec, path);
-    validate_host_ports(errors, spec, path);
+    host_ports::validate_host_network(errors, spec, path);
     validate_choices(errors, spec, path);
     metadata::validate_labels(errors, &path.child("nodeSelector"), entries(spec, "nodeSelector"));
     ids::validate(errors, spec, path);
+    validate_process_namespace(errors, spec, path);
     sysctls::validate(errors, spec, path);
     validate_dns_config(errors, spec, &path.child("dnsConfig"));
     validate_readiness_gates(errors, spec, &path.child("readinessGates"));
@@ -103,24 +106,14 @@ fn validate_choices(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     validate_choice(errors, spec, "dnsPolicy", &policies, path);
 }
 
-/// Validates the ports of containers that share the network of their node.
-fn validate_host_ports(errors: &mut FieldErrors, spec: &Value, path: &Path) {
-    if flag_if_set(spec, "hostNetwork") != Some(true) {
-        return;
-    }
-    for (index, container) in items(spec, "containers").iter().enumerate() {
-        let path = path.child("containers").index(index).child("ports");
-        for (at, port) in items(container, "ports").iter().enumerate() {
-            let host_port = number(port, "hostPort");
-            if host_port != number(port, "containerPort") {
-                let fault = "must match `containerPort` when `hostNetwork` is true";
-                errors.push(FieldError::invalid(
-                    &path.index(at).child("hostPort"),
-                    host_port,
-                    fault,
-                ));
-            }
-        }
+/// Checks that the containers do not share two PID namespaces: one of the Pod, and that of the node.
+fn validate_process_namespace(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    const FIELD: &str = "shareProcessNamespace";
+    if flag_if_set(spec, FIELD) == Some(true) && flag_if_set(spec, "hostPID") == Some(true) {
+        let fault = "ShareProcessNamespace and HostPID cannot both be enabled";
+        // As upstream, whose internal type has the field there.
+        let path = path.child("securityContext").child(FIELD);
+        errors.push(FieldError::invalid(&path, true, fault));
     }
 }
 

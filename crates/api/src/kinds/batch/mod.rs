@@ -1,5 +1,8 @@
 //! Rules of Jobs (`batch/v1`): defaults, preparation of writes, and validation, as upstream.
 
+mod pod_failure_policy;
+mod success_policy;
+
 use serde_json::{Value, json};
 
 use crate::kinds::apps::template::{self, TemplateRules};
@@ -27,13 +30,7 @@ const BACKOFF_LIMIT_DEFAULT: i64 = 6;
 /// Upper bound of `parallelism` of an Indexed Job.
 const INDEXED_PARALLELISM_MAX: i64 = 100_000;
 /// Fields that no controller acts upon.
-const NOT_SERVED: [&str; 5] = [
-    "podFailurePolicy",
-    "successPolicy",
-    "backoffLimitPerIndex",
-    "maxFailedIndexes",
-    "managedBy",
-];
+const NOT_SERVED: [&str; 3] = ["backoffLimitPerIndex", "maxFailedIndexes", "managedBy"];
 
 const TEMPLATE_RULES: TemplateRules = TemplateRules {
     kind: "Job",
@@ -54,9 +51,18 @@ pub fn default_job_on_write(job: &mut Value) {
         "selector",
         "manualSelector",
         "podReplacementPolicy",
+        "successPolicy",
+        pod_failure_policy::FIELD,
     ];
     complete(job, &nullable, &[]);
     let fields = object_mut(job, "spec");
+    let replacement = match fields.get_mut(pod_failure_policy::FIELD) {
+        Some(policy) => {
+            pod_failure_policy::default_on_write(policy);
+            "Failed"
+        }
+        None => "TerminatingOrFailed",
+    };
     if !fields.contains_key("completions") && !fields.contains_key("parallelism") {
         fields.insert("completions".to_owned(), json!(1));
     }
@@ -65,7 +71,7 @@ pub fn default_job_on_write(job: &mut Value) {
         ("backoffLimit", json!(BACKOFF_LIMIT_DEFAULT)),
         ("completionMode", json!("NonIndexed")),
         ("suspend", json!(false)),
-        ("podReplacementPolicy", json!("TerminatingOrFailed")),
+        ("podReplacementPolicy", json!(replacement)),
         ("manualSelector", json!(false)),
     ] {
         fields.entry(field).or_insert(default);
@@ -144,6 +150,8 @@ pub fn validate_job_update(new: &Value, old: &Value) -> FieldErrors {
         ("template", is_startable),
         ("completionMode", false),
         ("podReplacementPolicy", false),
+        ("successPolicy", false),
+        (pod_failure_policy::FIELD, false),
     ] {
         let (new, old) = (child(new_spec, field), child(old_spec, field));
         if !is_mutable && new != old {
@@ -181,11 +189,18 @@ fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
         }
     }
     validate_mode(errors, spec, &path);
-    let policies = ["TerminatingOrFailed", "Failed"];
+    pod_failure_policy::validate(errors, spec, &path);
+    success_policy::validate(errors, spec, &path);
+    let has_failure_policy = is_set(spec, pod_failure_policy::FIELD);
+    let policies: &[&str] = if has_failure_policy {
+        &["Failed"]
+    } else {
+        &["TerminatingOrFailed", "Failed"]
+    };
     let policy = text(spec, "podReplacementPolicy");
     if !policies.contains(&policy) {
         let path = path.child("podReplacementPolicy");
-        errors.push(FieldError::not_supported(&path, policy, &policies));
+        errors.push(FieldError::not_supported(&path, policy, policies));
     }
     let at = path.child("selector");
     if !is_set(spec, "selector") {
@@ -200,6 +215,12 @@ fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
             &TEMPLATE_RULES,
         ),
         Err(faults) => errors.extend(faults),
+    }
+    let restarts = text(child(child(spec, "template"), "spec"), "restartPolicy");
+    if has_failure_policy && restarts == "OnFailure" {
+        let path = path.child("template").child("spec").child("restartPolicy");
+        let fault = "only \"Never\" is supported when podFailurePolicy is specified";
+        errors.push(FieldError::invalid(&path, restarts, fault));
     }
 }
 

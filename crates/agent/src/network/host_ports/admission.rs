@@ -1,0 +1,29 @@
+//! Admission of Pods with host ports (kubelet's predicate `NodePorts`). Pure.
+
+use crate::object::{ContainerPort, Pod};
+
+/// Reason in the status of a Pod that is not admitted.
+pub const REASON: &str = "NodePorts";
+/// Message in the status of a Pod that is not admitted.
+pub const MESSAGE: &str = "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports";
+
+/// Returns true if two Pods name the same port of the node. In the host network, all ports are ports of the node.
+pub fn collide(pod: &Pod, other: &Pod) -> bool {
+    host_ports(pod).any(|port| host_ports(other).any(|taken| is_same(port, taken)))
+}
+
+/// Ports of the node that containers and sidecars name.
+pub(super) fn host_ports(pod: &Pod) -> impl Iterator<Item = &ContainerPort> {
+    let sidecars = pod.spec.init_containers.iter();
+    let sidecars = sidecars.filter(|container| container.is_restartable());
+    let containers = sidecars.chain(&pod.spec.containers);
+    let ports = containers.flat_map(|container| &container.ports);
+    ports.filter(|port| port.host_port != 0)
+}
+
+fn is_same(a: &ContainerPort, b: &ContainerPort) -> bool {
+    let is_any = |port: &ContainerPort| matches!(port.host_ip.as_str(), "" | "0.0.0.0");
+    a.host_port == b.host_port
+        && a.protocol == b.protocol
+        && (is_any(a) || is_any(b) || a.host_ip == b.host_ip)
+}
