@@ -60,6 +60,7 @@ const KNOWN: [(&str, &[&str]); 20] = [
             "keep-unready-flows",
             "max-connection-age-seconds",
             "rebalance-percent",
+            "two-tier-forwarding",
         ],
     ),
     ("networking.istio.io", &["exportTo", "traffic-distribution"]),
