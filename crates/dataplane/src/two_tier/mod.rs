@@ -32,7 +32,7 @@ use peers::Peers;
 use slots::Weights;
 use state::{LEVELS, NumberedSlots, State, is_forwarded};
 
-/// Maximum of Service ports with two-tier forwarding per family: about 50 MiB of the kernel's memory. All nodes forward
+/// Maximum of Service ports with two-tier forwarding per family: about 30 MiB of the kernel's memory. All nodes forward
 /// the same ones, the first ones by name.
 pub const PORTS_MAX: usize = 64;
 
