@@ -87,7 +87,10 @@ pub fn remove_leftovers(mode: Option<&str>, scope: LeftoverScope) -> Removal {
         removal.record("programs of eBPF mode", dataplane::ebpf::remove_pins(&pins));
     }
     if !matches!(mode, Some("nftables" | "ebpf")) {
-        removal.record("tables and links of two-tier forwarding", dataplane::two_tier::remove());
+        removal.record(
+            "tables and links of two-tier forwarding",
+            dataplane::two_tier::remove(),
+        );
     }
     if let Some(chains) = chains {
         removal.record("chains of iptables", IptablesDataplane::cleanup(chains));

@@ -7,11 +7,11 @@ use ipnet::{IpNet, Ipv4Net};
 use netlink::route::{Connection, ForwardingEntry, Link, LinkChange, LinkIndex, LinkName, RouteError, Vxlan};
 use plan::Family;
 
-use super::TwoTierError;
+use super::error::TwoTierError;
 use super::peers::{Peers, ethernet_of};
 use super::state::LEVELS;
 
-/// UDP port of encapsulated packets: the one after that of the routes to Pods.
+/// UDP port of encapsulated packets. The routes to Pods use another one.
 pub const UDP_PORT: u16 = 8_473;
 /// VXLAN network identifier of the first hop; the other hops have the next ones.
 const FIRST_ID: u32 = 7_401;

@@ -9,6 +9,7 @@
 //!
 //! `rules` builds one nftables table for each family, independent of that of the data plane.
 
+mod error;
 mod expressions;
 mod links;
 mod peers;
@@ -18,13 +19,13 @@ mod state;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use netlink::nftables::{CommitError, Nftables};
-use netlink::route::{Connection, LinkIndex, RouteError};
+use netlink::nftables::Nftables;
+use netlink::route::{Connection, LinkIndex};
 use plan::{Family, Plan, PortKey, ServicePortPlan};
 
+pub use error::TwoTierError;
 pub use links::UDP_PORT;
 pub use peers::NodeAddresses;
 
@@ -37,26 +38,6 @@ use state::{LEVELS, NumberedSlots, State, is_forwarded};
 pub const PORTS_MAX: usize = 64;
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
-
-/// Reasons why connections are not forwarded. A retry may help, except without CAP_NET_ADMIN.
-#[derive(Debug, thiserror::Error)]
-pub enum TwoTierError {
-    /// The kernel refused a change of links.
-    #[error(transparent)]
-    Route(#[from] RouteError),
-    /// nftables is not reachable.
-    #[error("cannot use nftables: {0}")]
-    Nftables(#[source] std::io::Error),
-    /// The kernel refused a table.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    /// The Node of this host is unknown, or has no address. It may appear later.
-    #[error("Node {0} has no InternalIP or ExternalIP")]
-    NoAddress(String),
-    /// No link has the address of this node. It may appear later.
-    #[error("no link of this host has the address {0} of its Node")]
-    NoUnderlay(IpAddr),
-}
 
 /// Forwarding of this node, in the network namespace in which it was opened.
 #[derive(Debug)]

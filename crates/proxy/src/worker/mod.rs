@@ -24,7 +24,6 @@ use serde_json::json;
 use tokio::sync::mpsc::{Receiver, WeakSender};
 
 use self::flows::SparedRequests;
-use self::two_tier::Forwarding;
 use crate::config::Config;
 use crate::configuration::Mode;
 use crate::connection_age::ConnectionAges;
@@ -32,6 +31,7 @@ use crate::conntrack_cleanup::CleanupScope;
 use crate::drain::Drains;
 use crate::events::Events;
 use crate::faults::{Faults, ServiceFault};
+use crate::forwarding::Forwarding;
 use crate::health::{Health, Moment, ServiceChecks};
 use crate::leftovers::{LeftoverScope, remove_leftovers};
 use crate::localhost::LocalhostPorts;
@@ -149,6 +149,8 @@ pub(crate) struct Worker<D> {
     resets: Resets,
     /// Connections that this node forwards to other nodes.
     forwarding: Forwarding,
+    /// Next attempt of forwarding after a failure.
+    forwarding_retry: Option<Retry>,
     /// Channel for endpoints whose node may have died.
     departed_sender: Option<DepartedSender>,
     events: Events,
@@ -209,6 +211,7 @@ impl<D: Dataplane> Worker<D> {
             rebalancing: Rebalancing::default(),
             resets: Resets::default(),
             forwarding: Forwarding::default(),
+            forwarding_retry: None,
             departed_sender: None,
             events,
             change_sender: None,
@@ -263,7 +266,7 @@ impl<D: Dataplane> Worker<D> {
                 self.ages.next(),
                 self.rebalancing.next(),
                 self.resets.next(),
-                self.forwarding.next(),
+                self.forwarding_retry.map(|retry| retry.at),
                 self.spared_requests.as_ref().map(SparedRequests::at),
                 repair_external_at,
                 ready_at,

@@ -1,90 +1,16 @@
-//! Two-tier forwarding: the Services that use it, the addresses of all Nodes, and retries.
+//! Two-tier forwarding: tables and links follow the plan and the Nodes, with retries.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
-use api::object::{Node, ObjectKey};
-use client::Event;
+use api::object::ObjectKey;
 use dataplane::Dataplane;
-use dataplane::two_tier::{self, NodeAddresses, PORTS_MAX, TwoTier, TwoTierError};
+use dataplane::two_tier::{self, PORTS_MAX, TwoTier, TwoTierError};
 use plan::{PortKey, TWO_TIER_ANNOTATION};
 use tokio::sync::watch;
 
 use super::{Retry, Worker};
 use crate::faults::ServiceFault;
-use crate::node;
-
-/// State of two-tier forwarding.
-#[derive(Debug, Default)]
-pub(super) struct Forwarding {
-    /// True after the first sync: the Services below are all of them.
-    knows_services: bool,
-    /// Services with two-tier forwarding.
-    services: BTreeSet<ObjectKey>,
-    /// Addresses of all Nodes by name.
-    nodes: NodeAddresses,
-    /// True if the initial list of Nodes is complete.
-    has_nodes: bool,
-    /// Starts the watch of Nodes, once.
-    node_watch: Option<watch::Sender<bool>>,
-    /// Tables and links, from the first Service on.
-    two_tier: Option<TwoTier>,
-    /// True if leftovers of an earlier process are removed.
-    has_removed_leftovers: bool,
-    /// True if the kernel may differ from the plan.
-    is_due: bool,
-    retry: Option<Retry>,
-    /// Failure, as it was last reported.
-    failure: Option<String>,
-    /// Service ports that are not forwarded, because there are too many.
-    excess: BTreeSet<PortKey>,
-}
-
-impl Forwarding {
-    /// Returns the time of the next attempt after a failure.
-    pub(super) fn next(&self) -> Option<Instant> {
-        self.retry.map(|retry| retry.at)
-    }
-
-    /// Applies an event of a Node.
-    pub(super) fn apply_node(&mut self, event: Event<Node>) {
-        match event {
-            Event::Applied(node) => {
-                let addresses = node::ips(Some(&node), IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-                let name: &str = &node.metadata.name;
-                if self.nodes.get(name) != Some(&addresses) {
-                    self.nodes.insert(name.into(), addresses);
-                    self.is_due = true;
-                }
-            }
-            Event::Deleted(key) => {
-                self.is_due |= self.nodes.remove(&*key.name).is_some();
-            }
-            Event::Synced => {
-                self.has_nodes = true;
-                self.is_due = true;
-            }
-            Event::Malformed { key, error } => {
-                tracing::warn!(kind = "Node", %key, error, "malformed object; its previous state stays");
-            }
-        }
-    }
-
-    /// Compares the kernel with the plan at the next attempt.
-    pub(super) fn verify(&mut self) {
-        if let Some(two_tier) = &mut self.two_tier {
-            two_tier.verify();
-            self.is_due = true;
-        }
-    }
-
-    fn start_node_watch(&mut self) {
-        if let Some(sender) = self.node_watch.take() {
-            sender.send_replace(true);
-        }
-    }
-}
 
 impl<D: Dataplane> Worker<D> {
     /// Starts the watch of all Nodes by this channel once a Service has two-tier forwarding.
@@ -113,7 +39,9 @@ impl<D: Dataplane> Worker<D> {
     /// Forwards connections as planned, once all Nodes are known. After a failure, the next attempt follows later.
     pub(super) fn forward_connections(&mut self) {
         let forwarding = &mut self.forwarding;
-        let is_waiting = forwarding.retry.is_some_and(|retry| Instant::now() < retry.at);
+        let is_waiting = self
+            .forwarding_retry
+            .is_some_and(|retry| Instant::now() < retry.at);
         if !forwarding.knows_services || is_waiting || !self.dataplane.supports_two_tier() {
             return;
         }
@@ -128,7 +56,7 @@ impl<D: Dataplane> Worker<D> {
         match self.apply_forwarding() {
             Ok(excess) => {
                 let forwarding = &mut self.forwarding;
-                (forwarding.is_due, forwarding.retry) = (false, None);
+                (forwarding.is_due, self.forwarding_retry) = (false, None);
                 let concerned: BTreeSet<ObjectKey> = excess
                     .symmetric_difference(&forwarding.excess)
                     .map(|port| port.service.clone())
@@ -139,7 +67,7 @@ impl<D: Dataplane> Worker<D> {
                 self.report_forwarding(None);
             }
             Err(error) => {
-                self.forwarding.retry = Some(Retry::after(self.forwarding.retry));
+                self.forwarding_retry = Some(Retry::after(self.forwarding_retry));
                 self.report_forwarding(Some(error.to_string()));
             }
         }
@@ -147,11 +75,11 @@ impl<D: Dataplane> Worker<D> {
 
     fn apply_forwarding(&mut self) -> Result<BTreeSet<PortKey>, TwoTierError> {
         let forwarding = &mut self.forwarding;
+        forwarding.has_removed_leftovers = false;
         let two_tier = match &mut forwarding.two_tier {
             Some(two_tier) => two_tier,
             none => none.insert(TwoTier::open(&self.config.node_name)?),
         };
-        forwarding.has_removed_leftovers = false;
         let excess = two_tier.apply(&self.plan, &forwarding.nodes)?;
         Ok(excess.into_iter().collect())
     }
@@ -166,11 +94,12 @@ impl<D: Dataplane> Worker<D> {
                 let forwarding = &mut self.forwarding;
                 forwarding.two_tier = None;
                 forwarding.has_removed_leftovers = true;
-                (forwarding.is_due, forwarding.retry) = (false, None);
+                forwarding.excess.clear();
+                (forwarding.is_due, self.forwarding_retry) = (false, None);
                 self.report_forwarding(None);
             }
             Err(error) => {
-                self.forwarding.retry = Some(Retry::after(self.forwarding.retry));
+                self.forwarding_retry = Some(Retry::after(self.forwarding_retry));
                 self.report_forwarding(Some(error.to_string()));
             }
         }
@@ -218,6 +147,3 @@ impl<D: Dataplane> Worker<D> {
         unsupported.into_iter().chain(excess)
     }
 }
-
-#[cfg(test)]
-mod tests;
