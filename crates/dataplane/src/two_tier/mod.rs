@@ -13,6 +13,7 @@ mod error;
 mod expressions;
 mod links;
 mod peers;
+mod recovery;
 mod rules;
 mod slots;
 mod state;
@@ -30,6 +31,7 @@ pub use links::UDP_PORT;
 pub use peers::NodeAddresses;
 
 use peers::Peers;
+use recovery::Recovered;
 use slots::Weights;
 use state::{LEVELS, NumberedSlots, State, is_forwarded};
 
@@ -48,13 +50,15 @@ pub struct TwoTier {
     peers: Peers,
     slots: NumberedSlots,
     links: Option<[LinkIndex; LEVELS]>,
+    /// True if the state of an earlier process was read.
+    has_recovered: bool,
     /// State that the kernel holds, by family; `None` if it is unknown.
     applied: [Option<State>; 2],
 }
 
 impl TwoTier {
-    /// Opens the network in the namespace of the calling thread. The tables of an earlier process stay until
-    /// [`TwoTier::apply`].
+    /// Opens the network in the namespace of the calling thread. The first [`TwoTier::apply`] takes over the state of an
+    /// earlier process.
     ///
     /// # Errors
     ///
@@ -67,6 +71,7 @@ impl TwoTier {
             peers: Peers::default(),
             slots: NumberedSlots::default(),
             links: None,
+            has_recovered: false,
             applied: [None, None],
         })
     }
@@ -82,6 +87,7 @@ impl TwoTier {
             .get(self.own_name.as_str())
             .and_then(|addresses| addresses.first());
         let local = *local.ok_or_else(|| TwoTierError::NoAddress(self.own_name.clone()))?;
+        self.recover(plan, nodes)?;
         self.peers.update(nodes, &self.own_name, local);
         let mut forwarded: [Vec<&ServicePortPlan>; 2] = [Vec::new(), Vec::new()];
         let mut excess = Vec::new();
@@ -116,6 +122,22 @@ impl TwoTier {
             self.write(family, state, &links)?;
         }
         Ok(excess)
+    }
+
+    /// Takes over the numbers and slots of an earlier process, so that its connections continue.
+    fn recover(&mut self, plan: &Plan, nodes: &NodeAddresses) -> Result<(), TwoTierError> {
+        if self.has_recovered {
+            return Ok(());
+        }
+        let mut recovered = Recovered::read(&mut self.connection, &mut self.nftables, nodes)?;
+        self.peers.reserve(std::mem::take(&mut recovered.numbers));
+        for port in plan.ports().filter(|port| is_forwarded(port)) {
+            if let Some((number, slots)) = recovered.slots_of(port, &self.own_name) {
+                self.slots.recover(&port.key, number, slots);
+            }
+        }
+        self.has_recovered = true;
+        Ok(())
     }
 
     /// Makes the next [`TwoTier::apply`] write a table again if another program deleted it.

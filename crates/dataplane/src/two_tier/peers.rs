@@ -15,6 +15,30 @@ const FIRST_NUMBER: u16 = 2;
 pub(crate) struct PeerNumber(u16);
 
 impl PeerNumber {
+    /// Returns the number in a gateway address.
+    pub(crate) fn of_gateway(gateway: IpAddr) -> Option<Self> {
+        let number = match gateway {
+            IpAddr::V4(address) => {
+                let [_, _, high, low] = address.octets();
+                u16::from_be_bytes([high, low])
+            }
+            IpAddr::V6(address) => {
+                let [.., number] = address.segments();
+                number
+            }
+        };
+        (number >= FIRST_NUMBER).then_some(Self(number))
+    }
+
+    /// Returns the number in the bytes of a gateway address.
+    pub(crate) fn of_bytes(gateway: &[u8]) -> Option<Self> {
+        let gateway = match gateway.len() {
+            4 => IpAddr::from(<[u8; 4]>::try_from(gateway).ok()?),
+            _ => IpAddr::from(<[u8; 16]>::try_from(gateway).ok()?),
+        };
+        Self::of_gateway(gateway)
+    }
+
     /// Returns the gateway address on the link of a hop. The kernel needs one for each packet; no packet contains it, so
     /// the range only has to be unused: IPv4 reserves 240.0.0.0/4 (RFC 1112).
     pub(crate) fn gateway(self, hop: u8, is_ipv6: bool) -> IpAddr {
@@ -42,9 +66,16 @@ pub(crate) struct Peer {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Peers {
     by_name: BTreeMap<Arc<str>, Peer>,
+    /// Numbers that nodes without a peer get, by name.
+    reserved: BTreeMap<Arc<str>, PeerNumber>,
 }
 
 impl Peers {
+    /// Reserves the numbers that an earlier process gave to nodes, until the next update.
+    pub(crate) fn reserve(&mut self, numbers: BTreeMap<Arc<str>, PeerNumber>) {
+        self.reserved = numbers;
+    }
+
     /// Applies the addresses of all Nodes; `local` is that of this node. A peer keeps its number.
     pub(crate) fn update(&mut self, nodes: &NodeAddresses, own: &str, local: IpAddr) {
         let host_of = |addresses: &Vec<IpAddr>| {
@@ -57,17 +88,22 @@ impl Peers {
             .filter_map(|(name, addresses)| Some((name, host_of(addresses)?)))
             .collect();
         self.by_name.retain(|name, _| hosts.contains_key(name));
-        let used: BTreeSet<u16> = self.by_name.values().map(|peer| peer.number.0).collect();
-        let mut free = (FIRST_NUMBER..=u16::MAX).filter(|number| !used.contains(number));
+        let mut reserved = std::mem::take(&mut self.reserved);
+        let of_peers = self.by_name.values().map(|peer| peer.number);
+        let used: BTreeSet<PeerNumber> = of_peers.chain(reserved.values().copied()).collect();
+        let numbers = (FIRST_NUMBER..=u16::MAX).map(PeerNumber);
+        let mut free = numbers.filter(|number| !used.contains(number));
         for (name, host) in hosts {
             if let Some(peer) = self.by_name.get_mut(name) {
                 peer.host = host;
                 continue;
             }
             // Kubernetes supports fewer nodes than there are numbers.
-            let Some(number) = free.next() else { return };
+            let Some(number) = reserved.remove(name).or_else(|| free.next()) else {
+                return;
+            };
             let peer = Peer {
-                number: PeerNumber(number),
+                number,
                 ethernet: ethernet_of(name),
                 host,
             };

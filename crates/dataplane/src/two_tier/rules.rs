@@ -437,7 +437,7 @@ fn errors(hop: usize) -> String {
 }
 
 /// Name of the map from frontends to the number of their slots.
-fn frontends(input: HashInput) -> &'static str {
+pub(crate) fn frontends(input: HashInput) -> &'static str {
     match input {
         HashInput::Connection => "frontends",
         HashInput::Client => "frontends-by-client",
@@ -445,14 +445,15 @@ fn frontends(input: HashInput) -> &'static str {
 }
 
 /// Name of the map from slots to the nodes of a level.
-fn choices(level: usize) -> String {
+pub(crate) fn choices(level: usize) -> String {
     match level {
         0 => "current".to_owned(),
         level => format!("previous{level}"),
     }
 }
 
-fn frontend_bytes(key: &FrontendKey) -> Vec<u8> {
+/// Encodes a frontend as a key.
+pub(crate) fn frontend_bytes(key: &FrontendKey) -> Vec<u8> {
     let mut bytes = address_bytes(key.address);
     bytes.extend([key.protocol, 0, 0, 0]);
     bytes.extend(key.port.to_be_bytes());

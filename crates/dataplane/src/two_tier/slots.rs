@@ -11,6 +11,9 @@ const WEIGHTS_MAX: u64 = 512;
 /// Number of ready endpoints by node.
 pub(crate) type Weights = BTreeMap<Arc<str>, u32>;
 
+/// Nodes of a slot by level.
+pub(crate) type Levels = [Option<Arc<str>>; PREVIOUS_MAX + 1];
+
 /// Slots of a Service port: a Maglev table of nodes, and the previous nodes of each slot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slots {
@@ -24,6 +27,19 @@ struct Slot {
 }
 
 impl Slots {
+    /// Creates the slots of an earlier process. Slots without a current node are those of the node `own`.
+    pub(crate) fn recovered(levels: &[Levels], own: &Arc<str>) -> Self {
+        let slots = levels.iter().map(|[current, previous @ ..]| {
+            let current = current.as_ref().unwrap_or(own);
+            let mut nodes = vec![current.clone()];
+            nodes.extend(previous.iter().flatten().filter(|node| *node != current).cloned());
+            Slot { nodes }
+        });
+        Self {
+            slots: slots.collect(),
+        }
+    }
+
     /// Applies weights. Without an earlier table, the one without the node `own` counts as the previous one: most likely,
     /// this node just joined. Without any weight, the current nodes stay.
     pub(crate) fn update(&mut self, weights: &Weights, own: &str) {

@@ -70,16 +70,8 @@ impl State {
         } else {
             HashInput::Connection
         };
-        for frontend in &port.frontends {
-            if let (FrontendKind::LoadBalancerIp, Some(address)) = (frontend.kind, frontend.address) {
-                let key = FrontendKey {
-                    address,
-                    protocol: port.key.protocol.number(),
-                    port: frontend.port,
-                };
-                self.frontends[input as usize].insert(key, number);
-            }
-        }
+        let keys = frontend_keys(port).map(|key| (key, number));
+        self.frontends[input as usize].extend(keys);
         for (level, choices) in self.choices.iter_mut().enumerate() {
             let of_peers = slots
                 .at_level(level)
@@ -87,6 +79,21 @@ impl State {
             choices.extend(of_peers);
         }
     }
+}
+
+/// Returns the frontends of a Service port whose connections are forwarded.
+pub(crate) fn frontend_keys(port: &ServicePortPlan) -> impl Iterator<Item = FrontendKey> {
+    let balanced = port
+        .frontends
+        .iter()
+        .filter(|frontend| frontend.kind == FrontendKind::LoadBalancerIp);
+    balanced.filter_map(move |frontend| {
+        Some(FrontendKey {
+            address: frontend.address?,
+            protocol: port.key.protocol.number(),
+            port: frontend.port,
+        })
+    })
 }
 
 /// Returns true if the plan forwards connections of a Service port to the nodes of its endpoints.
@@ -105,6 +112,12 @@ impl NumberedSlots {
     /// Drops the slots of other ports.
     pub(crate) fn retain(&mut self, ports: &BTreeSet<&PortKey>) {
         self.by_port.retain(|port, _| ports.contains(port));
+    }
+
+    /// Sets the slots of a port that has none, with their number.
+    pub(crate) fn recover(&mut self, port: &PortKey, number: u32, slots: Slots) {
+        self.next = self.next.max(number);
+        self.by_port.entry(port.clone()).or_insert((number, slots));
     }
 
     /// Returns the slots of a port with their number; creates them if there are none.

@@ -50,6 +50,13 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Replaces the forwarding by that of another process.
+    fn restart(&mut self) {
+        let name = self.member.plan.name.as_str();
+        let opened = self.member.enter(|| TwoTier::open(name)).unwrap();
+        self.two_tier = opened.unwrap();
+    }
+
     /// Applies the Service with ready endpoints on these nodes.
     fn apply(&mut self, endpoints: &[&Backend], nodes: &NodeAddresses) -> Result<Vec<PortKey>, TwoTierError> {
         self.plan.apply_service(&service());
@@ -116,6 +123,19 @@ fn connect(outside: &Member) -> (TcpStream, String) {
     (stream, name.to_owned())
 }
 
+/// Applies ready endpoints at all nodes.
+fn apply_all(nodes: &mut [Node<'_>], endpoints: &[&Backend], addresses: &NodeAddresses) {
+    for node in nodes {
+        match node.apply(endpoints, addresses) {
+            Ok(excess) => assert_eq!(excess, []),
+            Err(TwoTierError::Route(error)) if error.errno() == Some(libc::EOPNOTSUPP) => {
+                skip_inside(&format!("no VXLAN links: {error}"))
+            }
+            Err(error) => panic!("{}: {error}", node.member.plan.name),
+        }
+    }
+}
+
 fn serving_nodes(connections: &[(TcpStream, String)]) -> BTreeMap<&str, usize> {
     let mut count = BTreeMap::new();
     for (_, node) in connections {
@@ -156,17 +176,6 @@ fn connections_survive_other_receiving_nodes_and_changed_endpoints() {
             })
             .collect();
         let mut nodes: Vec<Node<'_>> = members.into_iter().map(Node::start).collect();
-        let mut apply = |endpoints: &[&Backend]| {
-            for node in &mut nodes {
-                match node.apply(endpoints, &addresses) {
-                    Ok(excess) => assert_eq!(excess, []),
-                    Err(TwoTierError::Route(error)) if error.errno() == Some(libc::EOPNOTSUPP) => {
-                        skip_inside(&format!("no VXLAN links: {error}"))
-                    }
-                    Err(error) => panic!("{}: {error}", node.member.plan.name),
-                }
-            }
-        };
         let receive_at = |node: &Backend| {
             let route = Route::via(format!("{FRONTEND}/32").parse().unwrap(), node.address);
             let replace = || Connection::open()?.replace_route(&route);
@@ -174,7 +183,7 @@ fn connections_survive_other_receiving_nodes_and_changed_endpoints() {
         };
 
         // The first node receives all packets and has no endpoint.
-        apply(&[second, third]);
+        apply_all(&mut nodes, &[second, third], &addresses);
         receive_at(first);
         let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| connect(outside)).collect();
         let nodes_before = serving_nodes(&connections);
@@ -185,13 +194,13 @@ fn connections_survive_other_receiving_nodes_and_changed_endpoints() {
         receive_at(third);
         assert_open(&mut connections, "received by a third node");
 
-        apply(&[second]);
+        apply_all(&mut nodes, &[second], &addresses);
         assert_open(&mut connections, "an endpoint is not ready");
         let mut added: Vec<_> = (0..CONNECTIONS).map(|_| connect(outside)).collect();
         assert_eq!(serving_nodes(&added), BTreeMap::from([(NODES[1], CONNECTIONS)]));
         connections.append(&mut added);
 
-        apply(&[first, third]);
+        apply_all(&mut nodes, &[first, third], &addresses);
         receive_at(first);
         assert_open(&mut connections, "other endpoints are ready");
         receive_at(second);

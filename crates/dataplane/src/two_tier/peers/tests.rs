@@ -61,3 +61,39 @@ fn gateways_differ_by_hop_and_peer() {
     let ipv6: IpAddr = "fe80::1:203".parse().expect("an address");
     assert_eq!(second.gateway(1, true), ipv6);
 }
+
+#[test]
+fn number_is_part_of_the_gateway() {
+    for is_ipv6 in [false, true] {
+        let gateway = PeerNumber(515).gateway(3, is_ipv6);
+        assert_eq!(PeerNumber::of_gateway(gateway), Some(PeerNumber(515)));
+        let bytes = match gateway {
+            IpAddr::V4(address) => address.octets().to_vec(),
+            IpAddr::V6(address) => address.octets().to_vec(),
+        };
+        assert_eq!(PeerNumber::of_bytes(&bytes), Some(PeerNumber(515)));
+    }
+    assert_eq!(
+        PeerNumber::of_bytes(&[240, 1, 0, 1]),
+        None,
+        "the node's own address"
+    );
+    assert_eq!(PeerNumber::of_bytes(&[240]), None);
+}
+
+#[test]
+fn reserved_numbers_go_to_their_nodes_only() {
+    let mut peers = Peers::default();
+    peers.reserve(BTreeMap::from([
+        ("c".into(), PeerNumber(2)),
+        ("gone".into(), PeerNumber(3)),
+    ]));
+    peers.update(
+        &nodes(&[("b", &["192.0.2.2"]), ("c", &["192.0.2.3"])]),
+        "a",
+        local(),
+    );
+    let number = |name: &str| peers.get(name).map(|peer| peer.number);
+    assert_eq!(number("c"), Some(PeerNumber(2)));
+    assert_eq!(number("b"), Some(PeerNumber(4)));
+}
