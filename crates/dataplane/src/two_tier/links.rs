@@ -68,8 +68,12 @@ pub(crate) fn ensure(
 /// A [`RouteError`] if the kernel refuses.
 pub(crate) fn remove(connection: &mut Connection) -> Result<bool, RouteError> {
     let mut is_removed = false;
-    for hop in 1..=LEVELS {
-        match connection.delete_link(&hop_name(hop).parse()?) {
+    let links = connection.links()?;
+    for name in (1..=LEVELS).map(hop_name) {
+        if links.iter().all(|link| link.name != name) {
+            continue;
+        }
+        match connection.delete_link(&name.parse()?) {
             Ok(()) => is_removed = true,
             Err(error) if error.is_absent() => {}
             Err(error) => return Err(error),

@@ -115,9 +115,15 @@ impl TwoTier {
         if self.links.replace(links) != Some(links) {
             self.applied = [None, None];
         }
-        // Encapsulated packets are of the family of the nodes, whatever the family of the connections.
         for family in FAMILIES {
             let ports = &forwarded[family as usize];
+            // Encapsulated packets are of the family of the nodes, whatever the family of the connections.
+            if ports.is_empty() && family != Family::of(local) {
+                self.applied[family as usize] = None;
+                self.nftables
+                    .delete_table(rules::table_family(family), rules::TABLE)?;
+                continue;
+            }
             let state = self.state(family, ports, plan);
             self.write(family, state, &links)?;
         }
