@@ -6,6 +6,8 @@
 //! - [`ebpf`]: programs that choose endpoints at `connect()`, over the rules of nftables
 //! - [`userspace`]: relays in this process, with redirects by nftables
 //!
+//! [`two_tier`] forwards packets to the nodes of endpoints, before a data plane translates them.
+//!
 //! ```no_run
 //! use dataplane::Dataplane;
 //! use dataplane::nftables::{NftablesDataplane, Options};
@@ -34,6 +36,7 @@ pub mod ipvs;
 pub mod nftables;
 #[cfg(test)]
 mod test_plans;
+pub mod two_tier;
 pub mod userspace;
 
 pub use client_sockets::{ClientSocket, ClientSocketError};
@@ -135,6 +138,11 @@ pub trait Dataplane {
 
     /// Returns true if the implementation answers echo requests ([`Plan::pings_of`]).
     fn answers_ping(&self) -> bool {
+        false
+    }
+
+    /// Returns true if the implementation serves connections that other nodes forward ([`two_tier`]).
+    fn supports_two_tier(&self) -> bool {
         false
     }
 

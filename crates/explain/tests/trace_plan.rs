@@ -81,6 +81,7 @@ fn proxy_plan(recorded: &Value, variant: &Variant) -> Plan {
         node_addresses: ips.clone(),
         ignores_external_ips: false,
         answers_ping: true,
+        supports_two_tier: false,
         default_scheduler: Scheduler::default(),
     });
     plan.set_node(NodeFacts {

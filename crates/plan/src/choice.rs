@@ -1,11 +1,13 @@
 //! Endpoint choice of a Service port (EPT-01 to EPT-06).
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use api::object::Protocol;
 
 use crate::slice::{EndpointRecord, SliceRecord};
-use crate::types::{Backend, Family};
+use crate::types::{Backend, Family, ServingNode};
 
 /// A candidate endpoint of a Service port.
 #[derive(Clone, Copy)]
@@ -20,6 +22,15 @@ impl Candidate<'_> {
         Backend {
             address: self.address,
             can_be_local: self.endpoint.can_be_local(),
+        }
+    }
+
+    /// Returns the name of the endpoint's node, if its slice states one. `own` is the name of this node.
+    fn node(&self, own: &Arc<str>) -> Option<Arc<str>> {
+        if self.endpoint.is_local() {
+            Some(own.clone())
+        } else {
+            self.slice.node_of(self.endpoint).cloned()
         }
     }
 
@@ -144,6 +155,29 @@ pub(crate) fn choose(candidates: &[Candidate<'_>], used: UsedPolicies, zone: Opt
         }
     }
     chosen
+}
+
+/// Counts the usable endpoints of each node. Hints are irrelevant: a client outside of the cluster has no zone. An
+/// endpoint without a node is not counted.
+pub(crate) fn serving_nodes(candidates: &[Candidate<'_>], own_name: &str) -> Vec<ServingNode> {
+    let own: Arc<str> = own_name.into();
+    let count = |is_usable: &dyn Fn(&Candidate<'_>) -> bool| -> Vec<ServingNode> {
+        let mut nodes: BTreeMap<Arc<str>, u32> = BTreeMap::new();
+        let usable = candidates.iter().filter(|candidate| is_usable(candidate));
+        for node in usable.filter_map(|candidate| candidate.node(&own)) {
+            *nodes.entry(node).or_default() += 1;
+        }
+        nodes
+            .into_iter()
+            .map(|(name, endpoints)| ServingNode { name, endpoints })
+            .collect()
+    };
+    let ready = count(&|candidate| candidate.endpoint.is_ready());
+    if ready.is_empty() {
+        count(&|candidate| candidate.is_last_resort())
+    } else {
+        ready
+    }
 }
 
 /// Topology hints that restrict the endpoints.

@@ -50,8 +50,9 @@ pub use fault::Fault;
 pub use outline::Outline;
 pub use plan::Plan;
 pub use port_ranges::{PORT_RANGES_ANNOTATION, PORT_RANGES_MAX, PortRange, PortRanges};
+pub use service::TWO_TIER_ANNOTATION;
 pub use settings::{InterfaceName, InterfaceNameError, NodeFacts, NodePortAddresses, PodDetection, Settings};
 pub use types::{
     Backend, Changes, Family, Frontend, FrontendKind, HealthCheck, IpvsScheduler, Origin, PingPlan, PortKey,
-    Scheduler, ServicePortPlan, Set, Target, Totals, Withdrawn,
+    Scheduler, ServicePortPlan, ServingNode, Set, Target, Totals, Withdrawn,
 };

@@ -5,7 +5,7 @@
 //! requests to external IPs continue: these are often addresses of hosts, which answer themselves.
 
 use crate::ports::Inputs;
-use crate::types::{Frontend, FrontendKind, PingPlan, ServicePortPlan, Target};
+use crate::types::{Frontend, FrontendKind, PingPlan, ServicePortPlan, Set, Target};
 
 impl Inputs<'_> {
     /// Decides about echo requests; `ports` and `ranges` are the decisions for this Service.
@@ -24,9 +24,12 @@ impl Inputs<'_> {
                 for (kind, address) in family.ping_addresses() {
                     let is_owner = self.claims.ping_owner(address) == Some(self.key);
                     let is_at_node = kind != FrontendKind::ClusterIp && self.node.has_address(address);
-                    let here = own.iter().flat_map(|port| &port.frontends);
-                    let here = here.filter(|frontend| frontend.address == Some(address));
-                    let targets = here.map(|frontend| frontend.targets).reduce(best_of_each);
+                    let here = own.iter().flat_map(|port| {
+                        let at = port.frontends.iter();
+                        at.filter(move |frontend| frontend.address == Some(address))
+                            .map(move |frontend| targets_of_pings(port, frontend))
+                    });
+                    let targets = here.reduce(best_of_each);
                     let Some(targets) = targets.filter(|_| is_owner && !is_at_node) else {
                         continue;
                     };
@@ -47,6 +50,20 @@ impl Inputs<'_> {
             })
             .collect()
     }
+}
+
+/// Returns the targets of a frontend. With two-tier forwarding, endpoints of other nodes count, too: this node receives
+/// the connections.
+fn targets_of_pings(port: &ServicePortPlan, frontend: &Frontend) -> [Target; 3] {
+    let is_forwarded = frontend.kind == FrontendKind::LoadBalancerIp
+        && port.serving_nodes.as_ref().is_some_and(|nodes| !nodes.is_empty());
+    frontend.targets.map(|target| match target {
+        Target::Drop if is_forwarded => Target::Balance {
+            set: Set::Cluster,
+            masquerade: false,
+        },
+        target => target,
+    })
 }
 
 /// Returns for each origin the target that comes closest to an endpoint.

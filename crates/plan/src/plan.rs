@@ -321,6 +321,12 @@ impl Plan {
         record.map_or("", |record| &record.uid)
     }
 
+    /// Returns true if a Service requests two-tier forwarding, whether or not this node supports it.
+    pub fn requests_two_tier(&self, service: &ObjectKey) -> bool {
+        let record = self.services.get(service).and_then(|entry| entry.record.as_ref());
+        record.is_some_and(|record| record.requests_two_tier)
+    }
+
     /// Returns the state of a Service's health check node port.
     pub fn health_check(&self, service: &ObjectKey) -> Option<HealthCheck> {
         self.services.get(service)?.decided.health_check
@@ -485,7 +491,9 @@ fn count(totals: &mut Totals, port: &ServicePortPlan, add: impl Fn(&mut usize, u
         })
     };
     add(&mut totals.internal_without_local, usize::from(drops(true)));
-    add(&mut totals.external_without_local, usize::from(drops(false)));
+    // With two-tier forwarding, another node serves the connections.
+    let drops_external = port.serving_nodes.is_none() && drops(false);
+    add(&mut totals.external_without_local, usize::from(drops_external));
 }
 
 /// Returns the frontends whose flows outlive their endpoints.

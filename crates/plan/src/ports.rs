@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use api::object::{ObjectKey, Protocol};
 use ipnet::IpNet;
 
-use crate::choice::{Chosen, UsedPolicies, candidates, choose, range_candidates};
+use crate::choice::{Chosen, UsedPolicies, candidates, choose, range_candidates, serving_nodes};
 use crate::claims::{Claims, FrontendKey};
 use crate::fault::Fault;
 use crate::port_ranges::PROTOCOLS;
@@ -98,6 +98,8 @@ impl Inputs<'_> {
                 family: family.family,
             },
             is_range: false,
+            serving_nodes: is_two_tier(record, family)
+                .then(|| serving_nodes(&found, &self.settings.node_name)),
             frontends: self.frontends(family, port, port_index, &chosen, conflicts),
             cluster: chosen.cluster,
             local: chosen.local,
@@ -119,7 +121,13 @@ impl Inputs<'_> {
         conflicts: &mut Vec<Fault>,
     ) -> Vec<Frontend> {
         let internal = self.internal_targets(family, chosen);
-        let external = self.external_targets(family, chosen);
+        let is_external_local = self.record.is_external_local;
+        let external = self.external_targets(family, chosen, is_external_local);
+        let balanced = self.external_targets(
+            family,
+            chosen,
+            is_external_local || is_two_tier(self.record, family),
+        );
         let mut frontends: Vec<Frontend> = Vec::new();
         for (kind, key) in family.frontends(port) {
             let FrontendKey {
@@ -151,10 +159,10 @@ impl Inputs<'_> {
                 address,
                 port: number,
                 last_port: number,
-                targets: if kind == FrontendKind::ClusterIp {
-                    internal
-                } else {
-                    external
+                targets: match kind {
+                    FrontendKind::ClusterIp => internal,
+                    FrontendKind::LoadBalancerIp => balanced,
+                    FrontendKind::ExternalIp | FrontendKind::NodePort => external,
                 },
                 source_ranges: address.map_or_else(Vec::new, |ip| self.source_ranges_of(kind, family, ip)),
             });
@@ -205,6 +213,7 @@ impl Inputs<'_> {
             connection_age_max_seconds: None,
             rebalance_percent: None,
             affinity_seconds: record.affinity_seconds,
+            serving_nodes: None,
         })
     }
 
@@ -251,7 +260,7 @@ impl Inputs<'_> {
     fn targets(&self, kind: FrontendKind, family: &FamilyRecord, chosen: &Chosen) -> [Target; 3] {
         match kind {
             FrontendKind::ClusterIp => self.internal_targets(family, chosen),
-            _ => self.external_targets(family, chosen),
+            _ => self.external_targets(family, chosen, self.record.is_external_local),
         }
     }
 
@@ -283,11 +292,11 @@ impl Inputs<'_> {
     }
 
     /// Returns the targets of node ports, external IPs and load balancer IPs (EPT-08, EPT-09, EPT-13, EPT-16,
-    /// EPT-17).
-    fn external_targets(&self, family: &FamilyRecord, chosen: &Chosen) -> [Target; 3] {
+    /// EPT-17). `is_local`: connections from outside get the endpoints of this node.
+    fn external_targets(&self, family: &FamilyRecord, chosen: &Chosen, is_local: bool) -> [Target; 3] {
         let detects_pods = self.settings.pods.covers(family.family);
         Origin::ALL.map(|origin| match origin {
-            _ if !self.record.is_external_local => balance(chosen, Set::Cluster, true),
+            _ if !is_local => balance(chosen, Set::Cluster, true),
             Origin::Pod if detects_pods => balance(chosen, Set::Cluster, false),
             Origin::Node => balance(chosen, Set::Cluster, true),
             _ => balance(chosen, Set::Local, false),
@@ -340,8 +349,15 @@ pub(crate) fn used_policies(
     UsedPolicies {
         // External policy Local needs them, too, for connections from inside the cluster (EPT-08).
         cluster: !record.is_internal_local || is_accessible,
-        local: record.is_internal_local || (record.is_external_local && is_accessible),
+        local: record.is_internal_local
+            || (record.is_external_local && is_accessible)
+            || is_two_tier(record, family),
     }
+}
+
+/// Returns true if the load balancer IPs of a family have two-tier forwarding.
+fn is_two_tier(record: &ServiceRecord, family: &FamilyRecord) -> bool {
+    record.is_two_tier && !family.ingress_ips.is_empty()
 }
 
 /// Returns true if flows to an endpoint continue (EPT-22).
@@ -363,3 +379,6 @@ fn balance(chosen: &Chosen, set: Set, masquerade: bool) -> Target {
         (true, false) => Target::Reject,
     }
 }
+
+#[cfg(test)]
+mod tests;

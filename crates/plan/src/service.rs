@@ -28,6 +28,9 @@ const KEEP_UNREADY_FLOWS_ANNOTATION: &str = "service.portolan.dev/keep-unready-f
 const CONNECTION_AGE_ANNOTATION: &str = "service.portolan.dev/max-connection-age-seconds";
 /// Annotation with the maximum share of TCP connections that are reset when endpoints are added, in percent.
 const REBALANCE_ANNOTATION: &str = "service.portolan.dev/rebalance-percent";
+/// Annotation that lets the endpoint's node serve connections to the load balancer IPs, whichever node receives the
+/// packets: `true` or `false`.
+pub const TWO_TIER_ANNOTATION: &str = "service.portolan.dev/two-tier-forwarding";
 /// Shortest maximum age of connections in seconds: a shorter one would reset connections faster than they are checked.
 const CONNECTION_AGE_SECONDS_MIN: u32 = 10;
 
@@ -52,6 +55,10 @@ pub(crate) struct ServiceRecord {
     pub(crate) keeps_unready_flows: bool,
     pub(crate) connection_age_max_seconds: Option<u32>,
     pub(crate) rebalance_percent: Option<u8>,
+    /// True if the Service requests two-tier forwarding.
+    pub(crate) requests_two_tier: bool,
+    /// True if the Service requests two-tier forwarding and this node supports it.
+    pub(crate) is_two_tier: bool,
     pub(crate) is_external_local: bool,
     pub(crate) is_internal_local: bool,
     pub(crate) health_check_port: Option<u16>,
@@ -135,6 +142,14 @@ impl ServiceRecord {
         let mut faults = Vec::new();
         let families = read_families(service, settings.ignores_external_ips, &mut faults);
         let port_ranges = read_port_ranges(service, &families, &mut faults);
+        let requests_two_tier = spec.kind == "LoadBalancer"
+            && read_annotation(
+                service,
+                TWO_TIER_ANNOTATION,
+                |text| text.parse().ok(),
+                &mut faults,
+            )
+            .unwrap_or(false);
         let ports = spec.ports.iter().map(|port| PortRecord {
             name: names.intern(&port.name),
             protocol: port.protocol,
@@ -174,6 +189,8 @@ impl ServiceRecord {
                 |text| text.parse().ok().filter(|percent| (1..=100).contains(percent)),
                 &mut faults,
             ),
+            requests_two_tier,
+            is_two_tier: requests_two_tier && settings.supports_two_tier,
             is_external_local: is_external_local(spec),
             is_internal_local: spec.internal_traffic_policy.as_deref() == Some("Local"),
             health_check_port: health_check_port(spec, &mut faults),

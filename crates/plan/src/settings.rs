@@ -138,6 +138,9 @@ pub struct Settings {
     /// True if this node answers echo requests (ping) to addresses of Services with usable endpoints. The plan does not
     /// read its Services again, so this does not change.
     pub answers_ping: bool,
+    /// True if this node forwards connections to the nodes of endpoints where a Service requests it (annotation
+    /// `service.portolan.dev/two-tier-forwarding`). The plan does not read its Services again, so this does not change.
+    pub supports_two_tier: bool,
 }
 
 /// Facts of this Node.

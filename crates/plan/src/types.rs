@@ -254,6 +254,10 @@ pub struct ServicePortPlan {
     pub rebalance_percent: Option<u8>,
     /// Session affinity in seconds (EPT-11).
     pub affinity_seconds: Option<u32>,
+    /// Nodes that serve connections to the load balancer IPs, sorted by name (annotation
+    /// `service.portolan.dev/two-tier-forwarding`). The node that receives a packet forwards it to one of them. `None`
+    /// without two-tier forwarding.
+    pub serving_nodes: Option<Vec<ServingNode>>,
     /// Addresses and ports that clients use.
     pub frontends: Vec<Frontend>,
 }
@@ -286,6 +290,15 @@ impl ServicePortPlan {
         };
         (keeps_port || !self.is_range) && self.serving.binary_search(&known).is_ok()
     }
+}
+
+/// A node with usable endpoints of a Service port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServingNode {
+    /// Name of the Node.
+    pub name: Arc<str>,
+    /// Number of its ready endpoints, or of those that serve and terminate if no endpoint of the cluster is ready.
+    pub endpoints: u32,
 }
 
 /// Decisions about echo requests (ping) to the addresses of a Service in one family.

@@ -86,6 +86,12 @@ pub fn remove_leftovers(mode: Option<&str>, scope: LeftoverScope) -> Removal {
         let pins = dataplane::ebpf::default_pins();
         removal.record("programs of eBPF mode", dataplane::ebpf::remove_pins(&pins));
     }
+    if !matches!(mode, Some("nftables" | "ebpf")) {
+        removal.record(
+            "tables and links of two-tier forwarding",
+            dataplane::two_tier::remove(),
+        );
+    }
     if let Some(chains) = chains {
         removal.record("chains of iptables", IptablesDataplane::cleanup(chains));
     }

@@ -12,6 +12,7 @@
 //! - `connection_age`, `rebalance`: TCP connections that are too old; their distribution after a scale-out
 //! - `resets`: resets of the peers of TCP connections
 //! - `faults`, `events`: faults of Services; Events about Services and the Node
+//! - `forwarding`: Services and Nodes of two-tier forwarding
 //! - `node`: facts of the Node object, and addresses of this node
 //! - `node_plan`: the plan of a node from a list of objects, for other processes
 //! - `localhost`: TCP node ports on 127.0.0.1, relayed by this process
@@ -49,6 +50,7 @@ mod conntrack_cleanup;
 mod drain;
 mod events;
 mod faults;
+mod forwarding;
 mod health;
 mod instance;
 mod leftovers;

@@ -153,7 +153,9 @@ async fn start<D: Dataplane + Send + 'static>(
         events.clone(),
     ));
 
-    let sources = sources::start(&client, &config.node_name, own_addresses.clone(), &sender);
+    let mut sources = sources::start(&client, &config.node_name, own_addresses.clone(), &sender);
+    let (node_watch, is_needed) = watch::channel(false);
+    sources.spawn(sources::cluster_nodes(client.clone(), is_needed, sender.clone()));
     servers.spawn(sources::configs(configs, sender.clone()));
     let (departed_sender, departed) = mpsc::channel(lost_nodes::QUEUE_BATCHES_MAX);
     servers.spawn(lost_nodes::check_departed(
@@ -173,7 +175,8 @@ async fn start<D: Dataplane + Send + 'static>(
         shared_status,
         events,
     )
-    .check_departed(departed_sender);
+    .check_departed(departed_sender)
+    .watch_nodes_by(node_watch);
     let runtime = tokio::runtime::Handle::current();
     let (ended, mut end) = oneshot::channel();
     std::thread::Builder::new()

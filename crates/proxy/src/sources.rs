@@ -75,6 +75,19 @@ pub(crate) fn start(
     tasks
 }
 
+/// Watches all Nodes once they are needed: for two-tier forwarding.
+pub(crate) async fn cluster_nodes(
+    client: Client,
+    mut is_needed: watch::Receiver<bool>,
+    updates: Sender<Update>,
+) {
+    if is_needed.wait_for(|is_needed| *is_needed).await.is_err() {
+        return;
+    }
+    let watch = client::watch(&client, Query::default());
+    forward::<Node>(watch, |event| Update::ClusterNode(Box::new(event)), updates).await;
+}
+
 async fn forward<T: Resource>(mut watch: Watch<T>, wrap: fn(Event<T>) -> Update, updates: Sender<Update>) {
     loop {
         if updates.send(wrap(watch.next().await)).await.is_err() {

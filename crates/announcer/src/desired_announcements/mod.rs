@@ -33,6 +33,9 @@ pub(crate) mod withheld;
 
 use withheld::{HostAddresses, Withheld};
 
+/// Annotation that lets the endpoint's node serve connections; the node proxy reads it, too.
+const TWO_TIER_ANNOTATION: &str = "service.portolan.dev/two-tier-forwarding";
+
 #[cfg(test)]
 mod tests;
 
@@ -69,6 +72,8 @@ struct AnnouncedService {
     is_local: bool,
     /// True if the edge serves the Service.
     needs_edge: bool,
+    /// True if nodes forward its connections to the nodes of endpoints.
+    is_two_tier: bool,
     /// Selectors that all candidates match (LBC-13).
     nodes: Vec<LabelSelector>,
     /// Labels, which L2Advertisements select.
@@ -110,6 +115,7 @@ impl DesiredAnnouncements {
             addresses,
             is_local: service.spec.external_traffic_policy == "Local",
             needs_edge: needs_edge(service),
+            is_two_tier: is_two_tier(service),
             nodes: annotations::read(service).nodes,
             labels: service.metadata.labels.clone(),
         };
@@ -368,6 +374,13 @@ impl DesiredAnnouncements {
         holders.any(|key| self.services.get(key).is_some_and(|service| service.needs_edge))
     }
 
+    /// Returns true if nodes forward connections to the address to the nodes of endpoints. They track connections then,
+    /// whichever node owns the address.
+    pub(crate) fn is_two_tier(&self, address: IpAddr) -> bool {
+        let mut holders = self.holders.get(&address).into_iter().flatten();
+        holders.any(|key| self.services.get(key).is_some_and(|service| service.is_two_tier))
+    }
+
     /// Returns the Services of an address, with their UIDs.
     pub(crate) fn services_of(&self, address: IpAddr) -> impl Iterator<Item = (&ObjectKey, &str)> {
         let holders = self.holders.get(&address).into_iter().flatten();
@@ -462,6 +475,12 @@ impl DesiredAnnouncements {
 fn needs_edge(service: &Service) -> bool {
     let mut ingress = service.status.load_balancer.ingress.iter();
     ingress.any(|ingress| IngressMode::of(ingress) == IngressMode::Proxy)
+}
+
+/// Returns true if the Service requests two-tier forwarding.
+fn is_two_tier(service: &Service) -> bool {
+    let value = service.metadata.annotations.get(TWO_TIER_ANNOTATION);
+    value.is_some_and(|value| value.trim() == "true")
 }
 
 /// Returns the addresses that the assigner has recorded.

@@ -56,6 +56,19 @@ fn three_nodes() -> DesiredAnnouncements {
 }
 
 #[test]
+fn two_tier_forwarding_concerns_the_addresses_of_the_service() {
+    let mut desired = three_nodes();
+    let mut forwarded = service("forwarded", "Cluster", "192.0.2.5", true);
+    let annotations = &mut forwarded.metadata.annotations;
+    annotations.insert(TWO_TIER_ANNOTATION.to_owned(), "true".to_owned());
+    desired.service_applied(&forwarded);
+    desired.service_applied(&service("other", "Cluster", "192.0.2.6", true));
+    assert!(desired.is_two_tier(ip("192.0.2.5")));
+    assert!(!desired.is_two_tier(ip("192.0.2.6")));
+    assert!(!desired.is_two_tier(ip("192.0.2.7")));
+}
+
+#[test]
 fn announces_only_assigned_addresses() {
     let mut desired = three_nodes();
     assert!(

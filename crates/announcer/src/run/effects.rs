@@ -6,6 +6,7 @@ use netlink::clock::since_boot;
 
 use super::announcer::Announcer;
 use crate::election::Effect;
+use crate::handoff::ownership_history::ConntrackFlush;
 use crate::l2::frame::ResolutionRequest;
 use crate::metrics::Message;
 
@@ -33,6 +34,12 @@ impl Announcer {
             match effect {
                 Effect::UpdateForwarding => {}
                 Effect::FlushConntrack(address, flush) => {
+                    // Open connections are not stale: this node may serve them for other owners.
+                    let flush = if self.caches.desired.is_two_tier(address) {
+                        ConntrackFlush::Closed
+                    } else {
+                        flush
+                    };
                     self.conntrack.queue(since_boot(), address, flush);
                 }
                 Effect::Send(to, message) => {

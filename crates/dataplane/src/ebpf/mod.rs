@@ -321,6 +321,10 @@ impl Dataplane for EbpfDataplane {
         self.rules.serves_port_ranges()
     }
 
+    fn supports_two_tier(&self) -> bool {
+        self.rules.supports_two_tier()
+    }
+
     fn answers_ping(&self) -> bool {
         self.rules.answers_ping()
     }

@@ -398,6 +398,10 @@ impl Dataplane for NftablesDataplane {
         self.delegation.local_redirects().is_none()
     }
 
+    fn supports_two_tier(&self) -> bool {
+        true
+    }
+
     fn answers_ping(&self) -> bool {
         true
     }

@@ -240,6 +240,7 @@ impl Run {
             ignores_external_ips: false,
             default_scheduler: mode.default_scheduler(),
             answers_ping: mode.answers_ping,
+            supports_two_tier: false,
             node_addresses: World::node_addresses(),
         });
         // The traces get them from the Node.

@@ -129,6 +129,7 @@ impl ClusterSettings {
             ignores_external_ips: false,
             default_scheduler: Scheduler::default(),
             answers_ping: true,
+            supports_two_tier: false,
         });
         plan.set_node(node.facts.clone());
         plan

@@ -50,8 +50,23 @@ impl Connection {
     ///
     /// A [`RouteError`]; [`RouteError::is_exists`] if the address exists.
     pub fn add_address(&mut self, link: LinkIndex, network: IpNet) -> Result<(), RouteError> {
+        self.add_scoped_address(link, network, libc::RT_SCOPE_UNIVERSE)
+    }
+
+    /// Adds an address that is valid on the link only ([`Address::is_global`] is false).
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`]; [`RouteError::is_exists`] if the address exists.
+    pub fn add_link_address(&mut self, link: LinkIndex, network: IpNet) -> Result<(), RouteError> {
+        self.add_scoped_address(link, network, libc::RT_SCOPE_LINK)
+    }
+
+    fn add_scoped_address(&mut self, link: LinkIndex, network: IpNet, scope: u8) -> Result<(), RouteError> {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-        let mut request = Request::new(libc::RTM_NEWADDR, flags, &fixed(link, network));
+        let mut part = fixed(link, network);
+        part[3] = scope;
+        let mut request = Request::new(libc::RTM_NEWADDR, flags, &part);
         request.address(libc::IFA_LOCAL, network.addr());
         request.address(libc::IFA_ADDRESS, network.addr());
         self.execute(format!("add address {network} to link {}", link.0), request)

@@ -66,6 +66,7 @@ impl<D: Dataplane> Worker<D> {
             }
             Err(error) => tracing::error!(%error, "comparison with the kernel failed"),
         }
+        self.forwarding.verify();
         self.report_dataplane_fault();
     }
 }

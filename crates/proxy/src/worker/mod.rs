@@ -3,6 +3,7 @@
 mod drift;
 mod ends;
 mod flows;
+mod two_tier;
 mod updates;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,7 @@ use crate::conntrack_cleanup::CleanupScope;
 use crate::drain::Drains;
 use crate::events::Events;
 use crate::faults::{Faults, ServiceFault};
+use crate::forwarding::Forwarding;
 use crate::health::{Health, Moment, ServiceChecks};
 use crate::leftovers::{LeftoverScope, remove_leftovers};
 use crate::localhost::LocalhostPorts;
@@ -145,6 +147,10 @@ pub(crate) struct Worker<D> {
     /// Services whose connections are to be distributed again.
     rebalancing: Rebalancing,
     resets: Resets,
+    /// Connections that this node forwards to other nodes.
+    forwarding: Forwarding,
+    /// Next attempt of forwarding after a failure.
+    forwarding_retry: Option<Retry>,
     /// Channel for endpoints whose node may have died.
     departed_sender: Option<DepartedSender>,
     events: Events,
@@ -183,6 +189,7 @@ impl<D: Dataplane> Worker<D> {
             ignores_external_ips: !config.allows_external_ips,
             default_scheduler: config.default_scheduler,
             answers_ping: config.answers_ping && dataplane.answers_ping(),
+            supports_two_tier: dataplane.supports_two_tier(),
             ..Settings::default()
         });
         let mut worker = Self {
@@ -203,6 +210,8 @@ impl<D: Dataplane> Worker<D> {
             ages: ConnectionAges::default(),
             rebalancing: Rebalancing::default(),
             resets: Resets::default(),
+            forwarding: Forwarding::default(),
+            forwarding_retry: None,
             departed_sender: None,
             events,
             change_sender: None,
@@ -257,6 +266,7 @@ impl<D: Dataplane> Worker<D> {
                 self.ages.next(),
                 self.rebalancing.next(),
                 self.resets.next(),
+                self.forwarding_retry.map(|retry| retry.at),
                 self.spared_requests.as_ref().map(SparedRequests::at),
                 repair_external_at,
                 ready_at,
@@ -287,6 +297,7 @@ impl<D: Dataplane> Worker<D> {
             self.end_aged();
             self.rebalance();
             self.resets.expire(Instant::now());
+            self.forward_connections();
             self.clean_up_spared_requests();
             self.repair_external_changes();
             if repair_at <= Instant::now() {
@@ -338,6 +349,7 @@ impl<D: Dataplane> Worker<D> {
             for service in &changes.services {
                 self.refused.remove(service);
             }
+            self.record_forwarded(&concerned);
             self.record_drains(&changes);
             self.record_ends(&changes);
             self.watch_external_changes();
@@ -428,7 +440,8 @@ impl<D: Dataplane> Worker<D> {
             ),
         });
         let faults = skipped.chain(refused).chain(unsupported).chain(ranges);
-        faults.chain(self.unsupported_ends(service)).collect()
+        let faults = faults.chain(self.unsupported_ends(service));
+        faults.chain(self.forwarding_faults(service)).collect()
     }
 
     /// Removes the rules of kube-proxy and of Portolan's other modes after the first sync.

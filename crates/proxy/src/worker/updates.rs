@@ -30,6 +30,8 @@ pub(crate) enum Update {
     Service(Box<Event<Service>>),
     Slice(Event<EndpointSlice>),
     Node(Box<Event<Node>>),
+    /// Any Node, for two-tier forwarding.
+    ClusterNode(Box<Event<Node>>),
     ServiceCidr(Event<ServiceCidr>),
     /// Rules need not wait for ServiceCIDRs: the server lacks them, refuses them, or did not send them in time.
     ServiceCidrsNotAwaited,
@@ -65,6 +67,7 @@ impl<D: Dataplane> Worker<D> {
             Update::Service(event) => self.apply_service(*event),
             Update::Slice(event) => self.apply_slice(event),
             Update::Node(event) => self.apply_node(*event),
+            Update::ClusterNode(event) => self.forwarding.apply_node(*event),
             Update::ServiceCidr(event) => self.apply_service_cidr(event),
             Update::ServiceCidrsNotAwaited => self.synced.service_cidrs = true,
             Update::Addresses(own) => {

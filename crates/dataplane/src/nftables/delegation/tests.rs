@@ -26,6 +26,7 @@ fn port(scheduler: Scheduler) -> ServicePortPlan {
         connection_age_max_seconds: None,
         rebalance_percent: None,
         affinity_seconds: None,
+        serving_nodes: None,
         frontends: Vec::new(),
     }
 }

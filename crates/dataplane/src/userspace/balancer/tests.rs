@@ -34,6 +34,7 @@ fn port(endpoints: &[u8], scheduler: Scheduler, affinity_seconds: Option<u32>) -
         connection_age_max_seconds: None,
         rebalance_percent: None,
         affinity_seconds,
+        serving_nodes: None,
         frontends: Vec::new(),
     }
 }

@@ -61,6 +61,7 @@ const KNOWN: [(&str, &[&str]); 20] = [
             "max-connection-age-seconds",
             "rebalance-percent",
             "egress",
+            "two-tier-forwarding",
         ],
     ),
     ("networking.istio.io", &["exportTo", "traffic-distribution"]),

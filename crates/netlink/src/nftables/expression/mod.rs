@@ -216,6 +216,10 @@ pub enum CtKey {
 pub enum CtState {
     /// The packet belongs to no connection and cannot open one, or does not fit its connection.
     Invalid = 1,
+    /// The packet belongs to a tracked connection.
+    Established = 1 << 1,
+    /// The packet belongs to a connection that a tracked one expects, or is an ICMP error about a tracked one.
+    Related = 1 << 2,
     /// The packet is the first one of an untracked connection, possibly in its middle.
     New = 1 << 3,
 }

@@ -1,0 +1,478 @@
+//! Table of a family, as nftables transactions.
+//!
+//! The chain `incoming` runs after connection tracking and before the destination is translated. It leaves packets of
+//! tracked connections alone: this node serves them. Other packets to a frontend go to the current node of their slot,
+//! through the link of the first hop. A packet in the middle of a connection which this node neither forwards nor tracks
+//! goes to the previous nodes of its slot, each through the link of a further hop. A node that gets a packet by a hop
+//! considers only the nodes of later levels, so no packet returns. The last one resets the connection.
+//!
+//! A packet is duplicated to the other node (`dup`) and dropped here, so that it leaves no entry in connection tracking.
+//! `dup` decrements the TTL and reports packets that are too large to the client.
+
+use std::net::IpAddr;
+
+use netlink::nftables::{
+    BaseChain, Batch, Chain, ChainKind, Change, Comparison, CtState, Destination, Element, ElementData,
+    Expression, Field, Hook, MetaKey, PayloadBase, Rejection, Rule, Set, SetValue, Table, TableFamily,
+    Verdict,
+};
+use netlink::route::LinkIndex;
+use netlink::tcp;
+use plan::{Family, PodDetection};
+
+use super::expressions::{
+    FIRST, GATEWAY_LINK, Headers, SLOT, SLOTS, compare, destination_key, in_state, link_name, lookup, masked,
+    payload, protocol, slot_hash, tcp_flags,
+};
+use super::links::{UDP_PORT, hop_name};
+use super::peers::PeerNumber;
+use super::state::{FrontendKey, HashInput, LEVELS, SlotKey, State};
+
+/// Name of the table in families `ip` and `ip6`; the `inet` family has no `dup`.
+pub(crate) const TABLE: &str = "portolan-two-tier";
+/// Set of the nodes from which encapsulated packets are accepted.
+pub(crate) const SOURCES: &str = "nodes";
+const INCOMING: &str = "incoming";
+const FROM_CLIENT: &str = "from-client";
+const ERRORS_FROM_CLIENT: &str = "errors-from-client";
+/// Before the chains of the announcer (priority `mangle`, -150), which forward packets of unknown connections as well.
+const INCOMING_PRIORITY: i32 = -160;
+/// `NF_IP_PRI_RAW`: before connection tracking.
+const UNTRACKED_PRIORITY: i32 = -300;
+/// `NF_IP_PRI_MANGLE`.
+const ENCAPSULATED_PRIORITY: i32 = -150;
+
+/// Returns the family of the table.
+pub(crate) fn table_family(family: Family) -> TableFamily {
+    match family {
+        Family::V4 => TableFamily::Ipv4,
+        Family::V6 => TableFamily::Ipv6,
+    }
+}
+
+/// Builds a transaction that replaces the table. `links` are the links of the hops; `is_loose`: conntrack picks up
+/// established connections.
+pub(crate) fn table(family: Family, links: &[LinkIndex; LEVELS], state: &State, is_loose: bool) -> Batch {
+    let mut batch = Batch::of_family(table_family(family), TABLE);
+    let table = Table {
+        name: TABLE.to_owned(),
+        comment: "connections to load balancer IPs, forwarded to the nodes of endpoints".to_owned(),
+        is_dormant: false,
+    };
+    // A deletion fails without a table, so it is added first.
+    for change in [Change::Add, Change::Delete, Change::Add] {
+        batch.table(change, &table, 0);
+    }
+    for set in sets(family) {
+        batch.set(Change::Add, &set, 0);
+    }
+    // A chain refers to those before it.
+    for hop in (1..=LEVELS).rev() {
+        add_chain(
+            &mut batch,
+            &previous(hop),
+            None,
+            previous_rules(family, links, hop),
+        );
+        add_chain(&mut batch, &unknown(hop), None, unknown_rules(hop, is_loose));
+        add_chain(&mut batch, &errors(hop), None, error_rules(family, links, hop));
+        add_chain(&mut batch, &hop_chain(hop), None, hop_rules(family, hop));
+    }
+    add_chain(&mut batch, FROM_CLIENT, None, client_rules(family, links));
+    add_chain(
+        &mut batch,
+        ERRORS_FROM_CLIENT,
+        None,
+        client_error_rules(family, links),
+    );
+    let base = |hook, priority| BaseChain {
+        kind: ChainKind::Filter,
+        hook,
+        priority,
+    };
+    let incoming = incoming_rules(family, &state.pods);
+    add_chain(
+        &mut batch,
+        INCOMING,
+        Some(base(Hook::Prerouting, INCOMING_PRIORITY)),
+        incoming,
+    );
+    for (name, hook) in [
+        ("untracked-in", Hook::Prerouting),
+        ("untracked-out", Hook::Output),
+    ] {
+        let base = base(hook, UNTRACKED_PRIORITY);
+        add_chain(&mut batch, name, Some(base), vec![untracked_rule()]);
+    }
+    add_chain(
+        &mut batch,
+        "encapsulated",
+        Some(base(Hook::Input, ENCAPSULATED_PRIORITY)),
+        vec![foreign_source_rule(family)],
+    );
+    add_difference(&mut batch, family, &State::default(), state);
+    batch
+}
+
+/// Builds a transaction from one state to another one with the same Pods.
+pub(crate) fn difference(family: Family, before: &State, after: &State) -> Batch {
+    let mut batch = Batch::of_family(table_family(family), TABLE);
+    add_difference(&mut batch, family, before, after);
+    batch
+}
+
+fn add_difference(batch: &mut Batch, family: Family, before: &State, after: &State) {
+    for source in before.sources.difference(&after.sources) {
+        let key = address_bytes(*source);
+        batch
+            .elements(Change::Delete, SOURCES, 0)
+            .push(&Element::key(&key));
+    }
+    for source in after.sources.difference(&before.sources) {
+        let key = address_bytes(*source);
+        batch.elements(Change::Add, SOURCES, 0).push(&Element::key(&key));
+    }
+    for input in HashInput::ALL {
+        let set = frontends(input);
+        let (before, after) = (
+            &before.frontends[input as usize],
+            &after.frontends[input as usize],
+        );
+        let mut list = batch.elements(Change::Delete, set, 0);
+        for (key, _) in before
+            .iter()
+            .filter(|(key, number)| after.get(*key) != Some(*number))
+        {
+            list.push(&Element::key(&frontend_bytes(key)));
+        }
+        drop(list);
+        let mut list = batch.elements(Change::Add, set, 0);
+        for (key, number) in after
+            .iter()
+            .filter(|(key, number)| before.get(*key) != Some(*number))
+        {
+            let (key, number) = (frontend_bytes(key), number.to_ne_bytes());
+            list.push(&Element::pair(&key, ElementData::Value(&number)));
+        }
+    }
+    for level in 0..LEVELS {
+        let set = choices(level);
+        let (before, after) = (&before.choices[level], &after.choices[level]);
+        let mut list = batch.elements(Change::Delete, &set, 0);
+        for (key, _) in before.iter().filter(|(key, node)| after.get(*key) != Some(*node)) {
+            list.push(&Element::key(&slot_bytes(*key)));
+        }
+        drop(list);
+        let mut list = batch.elements(Change::Add, &set, 0);
+        for (key, node) in after.iter().filter(|(key, node)| before.get(*key) != Some(*node)) {
+            let (key, gateway) = (slot_bytes(*key), gateway_bytes(*node, level, family));
+            list.push(&Element::pair(&key, ElementData::Value(&gateway)));
+        }
+    }
+}
+
+fn sets(family: Family) -> Vec<Set> {
+    let address = match family {
+        Family::V4 => Field::Ipv4,
+        Family::V6 => Field::Ipv6,
+    };
+    let set = |name: String, key: Vec<Field>, value: SetValue| Set {
+        name,
+        key,
+        value,
+        is_interval: false,
+        dynamic_size: None,
+        comment: String::new(),
+    };
+    let mut sets = vec![set(SOURCES.to_owned(), vec![address], SetValue::None)];
+    for input in HashInput::ALL {
+        let key = vec![address, Field::Protocol, Field::Port];
+        let value = SetValue::Fields(vec![Field::Mark]);
+        sets.push(set(frontends(input).to_owned(), key, value));
+    }
+    for level in 0..LEVELS {
+        let value = SetValue::Fields(vec![address]);
+        sets.push(set(choices(level), vec![Field::Mark, Field::Mark], value));
+    }
+    sets
+}
+
+/// Rules of the chain [`INCOMING`].
+fn incoming_rules(family: Family, pods: &PodDetection) -> Vec<Vec<Expression>> {
+    let mut tracked = in_state(&[CtState::Established, CtState::Related]);
+    tracked.push(Expression::Verdict(Verdict::Return));
+    let mut rules = vec![tracked];
+    for hop in 1..=LEVELS {
+        let mut rule = link_name(&hop_name(hop));
+        rule.push(Expression::Verdict(Verdict::Goto(hop_chain(hop))));
+        rules.push(rule);
+    }
+    for mut rule in match_pods(family, pods) {
+        rule.push(Expression::Verdict(Verdict::Return));
+        rules.push(rule);
+    }
+    for input in HashInput::ALL {
+        let mut rule = destination_key(family, Headers::Outer);
+        rule.push(lookup(frontends(input), FIRST, Destination::Found));
+        rule.push(Expression::Verdict(Verdict::Goto(FROM_CLIENT.to_owned())));
+        rules.push(rule);
+    }
+    let mut rule = too_big(family);
+    rule.push(Expression::Verdict(Verdict::Goto(ERRORS_FROM_CLIENT.to_owned())));
+    rules.push(rule);
+    rules
+}
+
+fn client_rules(family: Family, links: &[LinkIndex; LEVELS]) -> Vec<Vec<Expression>> {
+    let mut rules: Vec<Vec<Expression>> = HashInput::ALL
+        .into_iter()
+        .map(|input| forward_rule(family, Headers::Outer, input, 0, links))
+        .collect();
+    rules.push(vec![Expression::Verdict(Verdict::Goto(unknown(1)))]);
+    rules
+}
+
+/// ICMP errors about packets of a frontend. Other ones continue.
+fn client_error_rules(family: Family, links: &[LinkIndex; LEVELS]) -> Vec<Vec<Expression>> {
+    let forward = HashInput::ALL
+        .into_iter()
+        .map(|input| forward_rule(family, Headers::InError, input, 0, links));
+    let own = HashInput::ALL.into_iter().map(|input| {
+        let mut rule = destination_key(family, Headers::InError);
+        rule.push(lookup(frontends(input), FIRST, Destination::Found));
+        rule.push(Expression::Verdict(Verdict::Goto(errors(1))));
+        rule
+    });
+    forward.chain(own).collect()
+}
+
+/// Packets that another node forwarded by this hop. Only those to a frontend are accepted.
+fn hop_rules(family: Family, hop: usize) -> Vec<Vec<Expression>> {
+    let mut error = too_big(family);
+    error.push(Expression::Verdict(Verdict::Goto(errors(hop))));
+    let mut foreign = destination_key(family, Headers::Outer);
+    for input in HashInput::ALL {
+        foreign.push(lookup(frontends(input), FIRST, Destination::NotFound));
+    }
+    foreign.push(Expression::Verdict(Verdict::Drop));
+    vec![
+        error,
+        foreign,
+        vec![Expression::Verdict(Verdict::Goto(unknown(hop)))],
+    ]
+}
+
+/// Matches packets in the middle of a connection that is not tracked here. Conntrack reports FIN and RST of an unknown
+/// connection as `invalid`, like packets outside of the window of a known one. In strict mode, all packets without SYN of
+/// an unknown connection are invalid.
+fn unknown_rules(hop: usize, is_loose: bool) -> Vec<Vec<Expression>> {
+    let go = || Expression::Verdict(Verdict::Goto(previous(hop)));
+    let mut middle = protocol(tcp::PROTOCOL);
+    middle.extend(in_state(&[CtState::New]));
+    middle.extend(tcp_flags(tcp::SYN, Comparison::Equal));
+    middle.push(go());
+    let mut end = protocol(tcp::PROTOCOL);
+    end.extend(in_state(&[CtState::Invalid]));
+    end.extend(if is_loose {
+        tcp_flags(tcp::FIN | tcp::RST, Comparison::NotEqual)
+    } else {
+        tcp_flags(tcp::SYN, Comparison::Equal)
+    });
+    end.push(go());
+    vec![middle, end]
+}
+
+fn previous_rules(family: Family, links: &[LinkIndex; LEVELS], hop: usize) -> Vec<Vec<Expression>> {
+    let mut rules = Vec::new();
+    for level in hop..LEVELS {
+        for input in HashInput::ALL {
+            rules.push(forward_rule(family, Headers::Outer, input, level, links));
+        }
+    }
+    // An invalid packet may be an old duplicate of a connection that this node tracks.
+    let mut reset = in_state(&[CtState::New]);
+    reset.push(Expression::Reject(Rejection::TcpReset));
+    rules.push(reset);
+    rules.push(vec![Expression::Verdict(Verdict::Drop)]);
+    rules
+}
+
+fn error_rules(family: Family, links: &[LinkIndex; LEVELS], hop: usize) -> Vec<Vec<Expression>> {
+    let mut rules = Vec::new();
+    for level in hop..LEVELS {
+        for input in HashInput::ALL {
+            rules.push(forward_rule(family, Headers::InError, input, level, links));
+        }
+    }
+    rules.push(vec![Expression::Verdict(Verdict::Drop)]);
+    rules
+}
+
+/// Sends a packet to the node of its slot at a level, unless that is this node. The link of hop 1 belongs to level 0.
+fn forward_rule(
+    family: Family,
+    headers: Headers,
+    input: HashInput,
+    level: usize,
+    links: &[LinkIndex; LEVELS],
+) -> Vec<Expression> {
+    let mut rule = destination_key(family, headers);
+    rule.push(lookup(frontends(input), FIRST, Destination::Register(SLOTS)));
+    rule.extend(slot_hash(family, headers, input, SLOT));
+    rule.push(lookup(&choices(level), SLOTS, Destination::Register(FIRST)));
+    rule.push(Expression::Load {
+        value: links[level].0.to_ne_bytes().to_vec(),
+        into: GATEWAY_LINK,
+    });
+    rule.push(Expression::Dup {
+        address: FIRST,
+        link: GATEWAY_LINK,
+    });
+    rule.push(Expression::Verdict(Verdict::Drop));
+    rule
+}
+
+/// Matches encapsulated packets.
+fn encapsulated() -> Vec<Expression> {
+    let mut rule = protocol(libc::IPPROTO_UDP as u8);
+    rule.push(payload(PayloadBase::Transport, 2, 2));
+    rule.push(compare(Comparison::Equal, &UDP_PORT.to_be_bytes()));
+    rule
+}
+
+/// Excludes encapsulated packets from connection tracking: each connection would add an entry of the tunnel.
+fn untracked_rule() -> Vec<Expression> {
+    let mut rule = encapsulated();
+    rule.push(Expression::Notrack);
+    rule
+}
+
+/// Drops encapsulated packets that no node sent.
+fn foreign_source_rule(family: Family) -> Vec<Expression> {
+    let mut rule = encapsulated();
+    let (offset, bytes) = match family {
+        Family::V4 => (12, 4),
+        Family::V6 => (8, 16),
+    };
+    rule.push(payload(PayloadBase::Network, offset, bytes));
+    rule.push(lookup(SOURCES, FIRST, Destination::NotFound));
+    rule.push(Expression::Verdict(Verdict::Drop));
+    rule
+}
+
+/// Matches the ICMP error that path MTU discovery needs: "destination unreachable" (RFC 792) and "packet too big"
+/// (RFC 4443).
+fn too_big(family: Family) -> Vec<Expression> {
+    let (icmp, kind) = match family {
+        Family::V4 => (libc::IPPROTO_ICMP as u8, 3),
+        Family::V6 => (libc::IPPROTO_ICMPV6 as u8, 2),
+    };
+    let mut rule = protocol(icmp);
+    rule.push(payload(PayloadBase::Transport, 0, 1));
+    rule.push(compare(Comparison::Equal, &[kind]));
+    rule
+}
+
+/// Matches packets of Pods: this node serves their connections by the endpoints of the cluster.
+fn match_pods(family: Family, pods: &PodDetection) -> Vec<Vec<Expression>> {
+    match pods {
+        PodDetection::Ranges(ranges) => {
+            let of_family = ranges.iter().filter(|range| Family::of(range.addr()) == family);
+            of_family
+                .map(|range| {
+                    let offset = match family {
+                        Family::V4 => 12,
+                        Family::V6 => 8,
+                    };
+                    let network = address_bytes(range.network());
+                    vec![
+                        payload(PayloadBase::Network, offset, network.len() as u32),
+                        masked(&address_bytes(range.netmask())),
+                        compare(Comparison::Equal, &network),
+                    ]
+                })
+                .collect()
+        }
+        PodDetection::Interface(name) => vec![link_name(name.as_str())],
+        PodDetection::InterfacePrefix(prefix) => vec![vec![
+            Expression::Meta {
+                key: MetaKey::InputInterface,
+                into: FIRST,
+            },
+            compare(Comparison::Equal, prefix.as_str().as_bytes()),
+        ]],
+    }
+}
+
+fn add_chain(batch: &mut Batch, name: &str, base: Option<BaseChain>, rules: Vec<Vec<Expression>>) {
+    let chain = Chain {
+        name: name.to_owned(),
+        base,
+        comment: String::new(),
+    };
+    batch.chain(Change::Add, &chain, 0);
+    for expressions in rules {
+        let rule = Rule {
+            expressions,
+            comment: String::new(),
+        };
+        batch.rule(name, &rule, 0);
+    }
+}
+
+fn hop_chain(hop: usize) -> String {
+    format!("hop-{hop}")
+}
+
+fn unknown(hop: usize) -> String {
+    format!("unknown-{hop}")
+}
+
+fn previous(hop: usize) -> String {
+    format!("previous-{hop}")
+}
+
+fn errors(hop: usize) -> String {
+    format!("errors-{hop}")
+}
+
+/// Name of the map from frontends to the number of their slots.
+pub(crate) fn frontends(input: HashInput) -> &'static str {
+    match input {
+        HashInput::Connection => "frontends",
+        HashInput::Client => "frontends-by-client",
+    }
+}
+
+/// Name of the map from slots to the nodes of a level.
+pub(crate) fn choices(level: usize) -> String {
+    match level {
+        0 => "current".to_owned(),
+        level => format!("previous{level}"),
+    }
+}
+
+/// Encodes a frontend as a key.
+pub(crate) fn frontend_bytes(key: &FrontendKey) -> Vec<u8> {
+    let mut bytes = address_bytes(key.address);
+    bytes.extend([key.protocol, 0, 0, 0]);
+    bytes.extend(key.port.to_be_bytes());
+    bytes.extend([0; 2]);
+    bytes
+}
+
+fn slot_bytes((number, index): SlotKey) -> Vec<u8> {
+    [number.to_ne_bytes(), index.to_ne_bytes()].concat()
+}
+
+/// Encodes the gateway of a node on the link of the hop of a level.
+fn gateway_bytes(node: PeerNumber, level: usize, family: Family) -> Vec<u8> {
+    address_bytes(node.gateway(level as u8 + 1, family == Family::V6))
+}
+
+fn address_bytes(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}

@@ -1,0 +1,246 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+
+/// Simulated nodes, each with its own slots and connections. Packets go as the rules send them.
+#[derive(Default)]
+struct Cluster {
+    nodes: BTreeMap<Arc<str>, Node>,
+    weights: Weights,
+    random: u64,
+}
+
+#[derive(Default)]
+struct Node {
+    slots: Slots,
+    connections: BTreeSet<u32>,
+}
+
+impl Cluster {
+    fn new(seed: u64, count: u32) -> Self {
+        let mut this = Self {
+            random: seed,
+            ..Self::default()
+        };
+        for number in 0..count {
+            let name: Arc<str> = format!("node-{number}").into();
+            let endpoints = this.below(3) as u32 + 1;
+            this.weights.insert(name.clone(), endpoints);
+            this.nodes.insert(name, Node::default());
+        }
+        this.update();
+        this
+    }
+
+    /// Returns a pseudo-random number (constants of Knuth's MMIX).
+    fn below(&mut self, bound: usize) -> usize {
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) as usize % bound
+    }
+
+    fn any_node(&mut self) -> Arc<str> {
+        let index = self.below(self.nodes.len());
+        self.nodes.keys().nth(index).expect("a node").clone()
+    }
+
+    fn update(&mut self) {
+        for (name, node) in &mut self.nodes {
+            node.slots.update(&self.weights, name);
+        }
+    }
+
+    /// Delivers a packet that `first` receives. Returns the node that serves it.
+    fn deliver(&mut self, first: &Arc<str>, connection: u32, slot: u32, opens: bool) -> Option<Arc<str>> {
+        let mut at = first.clone();
+        let mut level = 0;
+        loop {
+            let node = self.nodes.get(&at)?;
+            if node.connections.contains(&connection) {
+                return Some(at);
+            }
+            let levels = if opens { level..1 } else { level..PREVIOUS_MAX + 1 };
+            let next = levels.into_iter().find_map(|level| {
+                let found = node.slots.at_level(level).find(|(index, _)| *index == slot);
+                let name = found.map(|(_, name)| name)?;
+                (*name != at && self.nodes.contains_key(name)).then(|| (level, name.clone()))
+            });
+            match next {
+                Some((of, name)) => (at, level) = (name, of + 1),
+                None if opens => {
+                    let node = self.nodes.get_mut(&at)?;
+                    node.connections.insert(connection);
+                    return Some(at);
+                }
+                None => return None,
+            }
+        }
+    }
+
+    fn open(&mut self, connections: std::ops::Range<u32>) -> Vec<(u32, u32, Arc<str>)> {
+        let mut opened = Vec::new();
+        for connection in connections {
+            let slot = self.below(maglev::TABLE_SIZE as usize) as u32;
+            let first = self.any_node();
+            let at = self
+                .deliver(&first, connection, slot, true)
+                .expect("a serving node");
+            opened.push((connection, slot, at));
+        }
+        opened
+    }
+
+    fn change(&mut self, step: usize) {
+        match self.below(4) {
+            0 => {
+                let name: Arc<str> = format!("joined-{step}").into();
+                self.weights.insert(name.clone(), 1);
+                self.nodes.insert(name, Node::default());
+            }
+            1 => {
+                let name = self.any_node();
+                self.nodes.remove(&name);
+                self.weights.remove(&name);
+            }
+            // Its endpoints are no longer ready, but its connections continue.
+            2 => {
+                let name = self.any_node();
+                self.weights.remove(&name);
+            }
+            _ => {
+                let name = self.any_node();
+                let endpoints = self.below(3) as u32 + 1;
+                self.weights.insert(name, endpoints);
+            }
+        }
+        self.update();
+    }
+}
+
+#[test]
+fn connections_to_living_nodes_survive_changes_of_the_nodes() {
+    for seed in 0..40 {
+        let mut cluster = Cluster::new(seed, 8);
+        let opened = cluster.open(0..300);
+        for step in 0..2 {
+            cluster.change(step);
+            for (connection, slot, at) in &opened {
+                if !cluster.nodes.contains_key(at) {
+                    continue;
+                }
+                let first = cluster.any_node();
+                let served = cluster.deliver(&first, *connection, *slot, false);
+                assert_eq!(
+                    served.as_ref(),
+                    Some(at),
+                    "seed {seed}, step {step}, connection {connection} through {first}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn packet_of_an_unknown_connection_is_served_by_no_node() {
+    let mut cluster = Cluster::new(7, 8);
+    cluster.change(0);
+    for connection in 0..100 {
+        let first = cluster.any_node();
+        let slot = cluster.below(maglev::TABLE_SIZE as usize) as u32;
+        assert_eq!(cluster.deliver(&first, connection, slot, false), None);
+    }
+}
+
+fn weights(of: &[(&str, u32)]) -> Weights {
+    of.iter()
+        .map(|(name, weight)| ((*name).into(), *weight))
+        .collect()
+}
+
+fn shares(slots: &Slots) -> BTreeMap<Arc<str>, u32> {
+    let mut shares = BTreeMap::new();
+    for (_, node) in slots.at_level(0) {
+        *shares.entry(node.clone()).or_default() += 1;
+    }
+    shares
+}
+
+#[test]
+fn endpoints_get_even_shares() {
+    let cases = [
+        weights(&[("a", 3), ("b", 3), ("c", 4)]),
+        weights(&[("a", 9), ("b", 1)]),
+        weights(&[("a", 1), ("b", 2), ("c", 3), ("d", 4)]),
+    ];
+    for weights in cases {
+        let mut slots = Slots::default();
+        slots.update(&weights, "a");
+        let total: u32 = weights.values().sum();
+        assert_eq!(total, 10);
+        for (node, share) in shares(&slots) {
+            let even = maglev::TABLE_SIZE * weights[&node] / total;
+            assert!(
+                share.abs_diff(even) * 10 <= even,
+                "{node}: {share} of {even} in {weights:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_node_gets_slots_however_many_endpoints_there_are() {
+    let weights = weights(&[("a", 100_000), ("b", 100_000), ("c", 1)]);
+    let mut slots = Slots::default();
+    slots.update(&weights, "a");
+    assert_eq!(shares(&slots).len(), 3);
+}
+
+#[test]
+fn previous_nodes_are_remembered_without_duplicates_up_to_the_maximum() {
+    let mut slots = Slots::default();
+    for node in ["a", "b", "c", "b", "d", "e"] {
+        slots.update(&weights(&[(node, 1)]), "z");
+    }
+    let first = |level: usize| slots.at_level(level).next().map(|(_, node)| node.to_string());
+    let levels: Vec<_> = (0..=PREVIOUS_MAX + 1).map(first).collect();
+    let expected = ["e", "d", "b", "c"].map(|node| Some(node.to_owned()));
+    assert_eq!(levels[..4], expected);
+    assert_eq!(levels[4], None);
+}
+
+#[test]
+fn node_that_starts_assumes_that_it_joins() {
+    let all = weights(&[("a", 1), ("b", 1), ("c", 1)]);
+    let (mut before, mut joined) = (Slots::default(), Slots::default());
+    before.update(&weights(&[("a", 1), ("b", 1)]), "z");
+    before.update(&all, "z");
+    joined.update(&all, "c");
+    let of =
+        |slots: &Slots| -> Vec<Vec<Arc<str>>> { slots.slots.iter().map(|slot| slot.nodes.clone()).collect() };
+    assert_eq!(of(&joined), of(&before));
+}
+
+#[test]
+fn nodes_stay_without_endpoints() {
+    let mut slots = Slots::default();
+    slots.update(&Weights::new(), "a");
+    assert_eq!(slots.count(), 0);
+    slots.update(&weights(&[("b", 1)]), "a");
+    slots.update(&Weights::new(), "a");
+    assert_eq!(shares(&slots), BTreeMap::from([("b".into(), maglev::TABLE_SIZE)]));
+}
+
+#[test]
+fn recovered_slots_have_the_nodes_of_the_earlier_process() {
+    let node = |name: &str| Some(Arc::<str>::from(name));
+    let levels: [Levels; 2] = [
+        [node("b"), None, node("c"), None],
+        [None, node("b"), node("a"), node("c")],
+    ];
+    let slots = Slots::recovered(&levels, &"a".into());
+    let of = |index: usize| -> Vec<&str> { slots.slots[index].nodes.iter().map(|name| &**name).collect() };
+    assert_eq!(of(0), ["b", "c"]);
+    assert_eq!(of(1), ["a", "b", "c"]);
+}

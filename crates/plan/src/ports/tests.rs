@@ -1,0 +1,140 @@
+use api::object::{EndpointSlice, Service};
+use serde_json::json;
+
+use crate::plan::Plan;
+use crate::service::TWO_TIER_ANNOTATION;
+use crate::settings::{PodDetection, Settings};
+use crate::types::{FrontendKind, Origin, ServicePortPlan, Set, Target};
+
+fn plan(supports_two_tier: bool, annotation: &str) -> Plan {
+    let service: Service = serde_json::from_value(json!({
+        "metadata": {"namespace": "ns", "name": "web", "annotations": {TWO_TIER_ANNOTATION: annotation}},
+        "spec": {
+            "type": "LoadBalancer", "clusterIP": "10.96.0.5", "externalIPs": ["198.51.100.5"],
+            "ports": [{"port": 80, "nodePort": 30_080}],
+        },
+        "status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.5"}]}},
+    }))
+    .expect("a Service");
+    let mut plan = Plan::new(Settings {
+        node_name: "node-a".to_owned(),
+        pods: PodDetection::Ranges(vec!["10.244.0.0/16".parse().expect("a range")]),
+        supports_two_tier,
+        ..Settings::default()
+    });
+    plan.apply_service(&service);
+    plan
+}
+
+/// Applies endpoints with their node and whether they are ready. The others serve and terminate.
+fn apply(plan: &mut Plan, endpoints: &[(&str, bool)]) {
+    let endpoints: Vec<_> = (1..)
+        .zip(endpoints)
+        .map(|(number, (node, is_ready))| {
+            json!({
+                "addresses": [format!("10.244.0.{number}")], "nodeName": node,
+                "conditions": {"ready": is_ready, "serving": true, "terminating": !is_ready},
+            })
+        })
+        .collect();
+    let slice: EndpointSlice = serde_json::from_value(json!({
+        "metadata": {"namespace": "ns", "name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+        "addressType": "IPv4", "ports": [{"name": "", "port": 8080}], "endpoints": endpoints,
+    }))
+    .expect("a slice");
+    plan.apply_slice(&slice);
+    plan.take_changes();
+}
+
+fn serving_nodes(plan: &Plan) -> Option<Vec<(&str, u32)>> {
+    let port = plan.ports().next().expect("a port");
+    let nodes = port.serving_nodes.as_ref()?.iter();
+    Some(nodes.map(|node| (&*node.name, node.endpoints)).collect())
+}
+
+fn from_outside(port: &ServicePortPlan) -> Vec<(FrontendKind, Target)> {
+    let frontends = port.frontends.iter();
+    frontends
+        .map(|frontend| (frontend.kind, frontend.target(Origin::Outside)))
+        .collect()
+}
+
+#[test]
+fn two_tier_forwarding_counts_ready_endpoints_of_each_node() {
+    let mut plan = plan(true, "true");
+    apply(
+        &mut plan,
+        &[
+            ("node-b", true),
+            ("node-a", true),
+            ("node-b", true),
+            ("node-c", false),
+        ],
+    );
+    assert_eq!(serving_nodes(&plan), Some(vec![("node-a", 1), ("node-b", 2)]));
+    apply(&mut plan, &[("node-b", false), ("node-c", false)]);
+    assert_eq!(serving_nodes(&plan), Some(vec![("node-b", 1), ("node-c", 1)]));
+    apply(&mut plan, &[]);
+    assert_eq!(serving_nodes(&plan), Some(vec![]));
+}
+
+#[test]
+fn two_tier_forwarding_serves_load_balancer_ips_by_local_endpoints() {
+    let mut plan = plan(true, "true");
+    apply(&mut plan, &[("node-a", true), ("node-b", true)]);
+    let of_cluster = Target::Balance {
+        set: Set::Cluster,
+        masquerade: true,
+    };
+    let of_node = Target::Balance {
+        set: Set::Local,
+        masquerade: false,
+    };
+    let port = plan.ports().next().expect("a port");
+    assert_eq!(
+        from_outside(port),
+        [
+            (FrontendKind::ClusterIp, of_cluster),
+            (FrontendKind::LoadBalancerIp, of_node),
+            (FrontendKind::ExternalIp, of_cluster),
+            (FrontendKind::NodePort, of_cluster),
+        ]
+    );
+    let balanced = port.frontends.get(1).expect("a frontend");
+    assert!(matches!(
+        balanced.target(Origin::Pod),
+        Target::Balance {
+            set: Set::Cluster,
+            ..
+        }
+    ));
+
+    apply(&mut plan, &[("node-b", true)]);
+    let port = plan.ports().next().expect("a port");
+    assert_eq!(from_outside(port)[1].1, Target::Drop);
+    assert_eq!(plan.totals(crate::Family::V4).external_without_local, 0);
+}
+
+#[test]
+fn nothing_is_forwarded_without_request_or_support() {
+    for (supports, annotation, is_requested) in [
+        (true, "false", false),
+        (false, "true", true),
+        (true, "yes", false),
+    ] {
+        let mut plan = plan(supports, annotation);
+        apply(&mut plan, &[("node-b", true)]);
+        let service = plan.services().next().expect("a Service").clone();
+        assert_eq!(plan.requests_two_tier(&service), is_requested);
+        assert_eq!(plan.faults_of(&service).count(), usize::from(annotation == "yes"));
+        assert_eq!(serving_nodes(&plan), None);
+        let port = plan.ports().next().expect("a port");
+        assert!(matches!(
+            from_outside(port)[1].1,
+            Target::Balance {
+                set: Set::Cluster,
+                ..
+            }
+        ));
+    }
+}

@@ -1,0 +1,149 @@
+//! Two-tier forwarding: tables and links follow the plan and the Nodes, with retries.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use api::object::ObjectKey;
+use dataplane::Dataplane;
+use dataplane::two_tier::{self, PORTS_MAX, TwoTier, TwoTierError};
+use plan::{PortKey, TWO_TIER_ANNOTATION};
+use tokio::sync::watch;
+
+use super::{Retry, Worker};
+use crate::faults::ServiceFault;
+
+impl<D: Dataplane> Worker<D> {
+    /// Starts the watch of all Nodes by this channel once a Service has two-tier forwarding.
+    pub(crate) fn watch_nodes_by(mut self, sender: watch::Sender<bool>) -> Self {
+        self.forwarding.node_watch = Some(sender);
+        self
+    }
+
+    /// Records changed Services.
+    pub(super) fn record_forwarded(&mut self, services: &[ObjectKey]) {
+        self.forwarding.knows_services = true;
+        for service in services {
+            let is_forwarded = self
+                .plan
+                .ports_of(service)
+                .any(|port| port.serving_nodes.is_some());
+            if is_forwarded {
+                self.forwarding.services.insert(service.clone());
+                self.forwarding.is_due = true;
+            } else {
+                self.forwarding.is_due |= self.forwarding.services.remove(service);
+            }
+        }
+    }
+
+    /// Forwards connections as planned, once all Nodes are known. After a failure, the next attempt follows later.
+    pub(super) fn forward_connections(&mut self) {
+        let forwarding = &mut self.forwarding;
+        let is_waiting = self
+            .forwarding_retry
+            .is_some_and(|retry| Instant::now() < retry.at);
+        if !forwarding.knows_services || is_waiting || !self.dataplane.supports_two_tier() {
+            return;
+        }
+        if forwarding.services.is_empty() {
+            self.stop_forwarding();
+            return;
+        }
+        forwarding.start_node_watch();
+        if !forwarding.is_due || !forwarding.has_nodes {
+            return;
+        }
+        match self.apply_forwarding() {
+            Ok(excess) => {
+                let forwarding = &mut self.forwarding;
+                (forwarding.is_due, self.forwarding_retry) = (false, None);
+                let concerned: BTreeSet<ObjectKey> = excess
+                    .symmetric_difference(&forwarding.excess)
+                    .map(|port| port.service.clone())
+                    .collect();
+                forwarding.excess = excess;
+                let concerned: Vec<ObjectKey> = concerned.into_iter().collect();
+                self.report_faults(&concerned);
+                self.report_forwarding(None);
+            }
+            Err(error) => {
+                self.forwarding_retry = Some(Retry::after(self.forwarding_retry));
+                self.report_forwarding(Some(error.to_string()));
+            }
+        }
+    }
+
+    fn apply_forwarding(&mut self) -> Result<BTreeSet<PortKey>, TwoTierError> {
+        let forwarding = &mut self.forwarding;
+        forwarding.has_removed_leftovers = false;
+        let two_tier = match &mut forwarding.two_tier {
+            Some(two_tier) => two_tier,
+            none => none.insert(TwoTier::open(&self.config.node_name)?),
+        };
+        let excess = two_tier.apply(&self.plan, &forwarding.nodes)?;
+        Ok(excess.into_iter().collect())
+    }
+
+    /// Removes tables and links after the last Service, and those of an earlier process.
+    fn stop_forwarding(&mut self) {
+        if self.forwarding.has_removed_leftovers {
+            return;
+        }
+        match two_tier::remove() {
+            Ok(_) => {
+                let forwarding = &mut self.forwarding;
+                forwarding.two_tier = None;
+                forwarding.has_removed_leftovers = true;
+                forwarding.excess.clear();
+                (forwarding.is_due, self.forwarding_retry) = (false, None);
+                self.report_forwarding(None);
+            }
+            Err(error) => {
+                self.forwarding_retry = Some(Retry::after(self.forwarding_retry));
+                self.report_forwarding(Some(error.to_string()));
+            }
+        }
+    }
+
+    fn report_forwarding(&mut self, failure: Option<String>) {
+        if failure == self.forwarding.failure {
+            return;
+        }
+        match &failure {
+            Some(reason) => {
+                tracing::error!(
+                    error = reason,
+                    "connections not forwarded to the nodes of endpoints"
+                );
+                let message = format!("connections are not forwarded to the nodes of endpoints: {reason}");
+                self.events
+                    .record_node_warning("TwoTierForwardingFailed", message);
+            }
+            None => {
+                let message = "connections are forwarded to the nodes of endpoints again".to_owned();
+                self.events.record_node_event("TwoTierForwardingUsable", message);
+            }
+        }
+        self.forwarding.failure = failure;
+    }
+
+    /// Returns the faults of a Service that requests two-tier forwarding without effect.
+    pub(super) fn forwarding_faults(&self, service: &ObjectKey) -> impl Iterator<Item = ServiceFault> {
+        let is_requested = self.plan.requests_two_tier(service);
+        let unsupported = (is_requested && !self.dataplane.supports_two_tier()).then(|| ServiceFault {
+            reason: "TwoTierForwardingNotSupported",
+            message: format!(
+                "annotation {TWO_TIER_ANNOTATION} has no effect in {} mode: the node that receives a connection chooses its endpoint",
+                self.config.proxy_mode
+            ),
+        });
+        let is_excess = self.forwarding.excess.iter().any(|port| port.service == *service);
+        let excess = is_excess.then(|| ServiceFault {
+            reason: "TwoTierForwardingFull",
+            message: format!(
+                "connections are not forwarded to the nodes of endpoints: {PORTS_MAX} Service ports have two-tier forwarding already; use it for fewer Services"
+            ),
+        });
+        unsupported.into_iter().chain(excess)
+    }
+}
