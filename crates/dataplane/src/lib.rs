@@ -19,18 +19,19 @@
 //! # Ok::<(), dataplane::DataplaneError>(())
 //! ```
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 use api::object::ObjectKey;
 use netlink::nftables::{CommitError, ExternalChange, Monitor, ReadError};
-use plan::{Changes, Plan, Scheduler};
+use plan::{Changes, Plan, PortKey, Scheduler};
 
 mod counts;
 pub mod ebpf;
 pub mod iptables;
 pub mod ipvs;
 pub mod nftables;
+pub mod rebalance;
 #[cfg(test)]
 mod test_plans;
 pub mod userspace;
@@ -85,6 +86,12 @@ pub trait Dataplane {
     /// Resets the open TCP connections to these endpoints. Returns false if connections do not pass through this process:
     /// then connection tracking knows them.
     fn end_connections(&mut self, _endpoints: &ServiceEndpoints) -> bool {
+        false
+    }
+
+    /// Distributes the TCP connections of Service ports with `rebalance-percent` again, after endpoints were added. Returns
+    /// false if connections do not pass through this process.
+    fn rebalance(&mut self, _ports: &BTreeSet<PortKey>) -> bool {
         false
     }
 
