@@ -16,6 +16,8 @@ use crate::metrics::Packets;
 #[derive(Default)]
 struct Calls {
     applied: Vec<Changes>,
+    /// Number of comparisons.
+    repairs: usize,
     /// Number of calls that will fail.
     failures: usize,
     /// A Service to refuse once.
@@ -56,6 +58,7 @@ impl Dataplane for Recorder {
     }
 
     fn repair(&mut self, _: &Plan) -> Result<usize, DataplaneError> {
+        self.calls().repairs += 1;
         Ok(0)
     }
 
@@ -328,6 +331,41 @@ fn closed_queue_is_drained_and_ends_worker() {
     assert_eq!(calls.applied[0].services, keys(&["a", "b"]));
     // Both claim node port 30080; each has its health check nevertheless.
     assert_eq!(calls.applied[0].health_checks, keys(&["a", "b"]));
+}
+
+/// KPF-20, KPF-21: a change waits for the minimum period, and comparisons follow the sync period.
+#[test]
+fn change_waits_for_minimum_period_and_comparisons_do_not() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let (mut worker, recorder) = worker();
+    worker.config.min_sync_period = Duration::from_secs(3_600);
+    worker.config.repair_period = Duration::from_millis(1);
+    worker.apply_update(service("a", "10.96.0.1"));
+    sync(&mut worker);
+    let (sender, receiver) = tokio::sync::mpsc::channel(16);
+    let change_sender = sender.downgrade();
+    let handle = runtime.handle();
+    std::thread::scope(|scope| {
+        scope.spawn(move || worker.run(receiver, change_sender, handle).expect("no failure"));
+        let applied = || recorder.calls().applied.len();
+        let compared = |count| {
+            testbed::until("comparisons", LIMIT, || {
+                (recorder.calls().repairs >= count).then_some(())
+            });
+        };
+        testbed::until("the first change", LIMIT, || (applied() == 1).then_some(()));
+        sender.try_send(service("b", "10.96.0.2")).expect("there is room");
+        let before = recorder.calls().repairs;
+        compared(before + 3);
+        assert_eq!(applied(), 1, "the second change waits");
+        drop(sender);
+    });
+    assert_eq!(recorder.calls().applied.len(), 2);
 }
 
 /// Chain in the table of kube-proxy's nftables mode.
