@@ -20,7 +20,7 @@
 //! ```
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use api::object::ObjectKey;
 use netlink::nftables::{CommitError, ExternalChange, Monitor, ReadError};
@@ -41,6 +41,9 @@ pub use counts::{ConnectCounts, ConnectionCount, Counts, IptablesCounts, TableCo
 /// Addresses of endpoints, each with its Service: a Service ends only its own connections, although any namespace may
 /// name the address of a Pod in a slice.
 pub type ServiceEndpoints = HashSet<(ObjectKey, IpAddr)>;
+
+/// Addresses and ports of endpoints, each with its Service.
+pub type ServiceSockets = HashSet<(ObjectKey, SocketAddr)>;
 
 /// Implementation of a plan on this node.
 ///
@@ -86,6 +89,12 @@ pub trait Dataplane {
     /// Resets the open TCP connections to these endpoints. Returns false if connections do not pass through this process:
     /// then connection tracking knows them.
     fn end_connections(&mut self, _endpoints: &ServiceEndpoints) -> bool {
+        false
+    }
+
+    /// Resets the open TCP connections to endpoints whose drain period is over. Returns false if connections do not pass
+    /// through this process.
+    fn end_drained(&mut self, _endpoints: &ServiceSockets) -> bool {
         false
     }
 

@@ -222,7 +222,7 @@ impl Metrics {
             "failedSyncs": values.sync_proxy_rules_nftables_sync_failures_total,
             "repairedElements": values.repaired_elements_total,
             "forgottenFlows": values.conntrack_reconciler_deleted_entries_total.iter().sum::<u64>(),
-            "drainedConnections": values.drained_connections_total,
+            "drainedConnections": values.drained_connections_total + values.counts.drained_connections,
             "resetConnections": EndReason::ALL.into_iter().map(|reason| values.reset_connections(reason)).sum::<u64>(),
             "faultyServices": values.faulty_services,
             "IPv4": of_family(ipv4),
@@ -367,7 +367,7 @@ impl Values {
                 "drained_connections_total",
                 MetricType::Counter,
                 "Number of TCP connections reset because the drain timeout of their endpoint was over",
-                self.drained_connections_total,
+                self.drained_connections_total + self.counts.drained_connections,
             ),
             (
                 "faulty_services",

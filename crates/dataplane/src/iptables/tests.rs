@@ -210,7 +210,9 @@ fn ports_of_all_services_precede_ranges() {
 #[test]
 fn shares_of_sources_are_equal() {
     for count in 2..=1024_usize {
-        let rule = rule::Rule::new().one_source_in(count, (1 << 32) | 2).jump("ACCEPT");
+        let rule = rule::Rule::new()
+            .one_source_in(count, (1 << 32) | 2)
+            .jump("ACCEPT");
         let share: usize = rule
             .split("--cluster-total-nodes ")
             .skip(1)

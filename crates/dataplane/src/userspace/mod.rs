@@ -27,7 +27,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 use crate::nftables::{self, NftablesDataplane};
-use crate::{Applied, Counts, Dataplane, DataplaneError, ServiceEndpoints, Skipped};
+use crate::{Applied, Counts, Dataplane, DataplaneError, ServiceEndpoints, ServiceSockets, Skipped};
 
 use balancer::Balancer;
 use listener::Listener;
@@ -269,6 +269,11 @@ impl Dataplane for UserspaceDataplane {
         true
     }
 
+    fn end_drained(&mut self, endpoints: &ServiceSockets) -> bool {
+        self.workers.end_drained(endpoints);
+        true
+    }
+
     fn rebalance(&mut self, ports: &BTreeSet<PortKey>) -> bool {
         let listeners = ports.iter().flat_map(|key| {
             let of_service = self.listeners.get(&key.service).into_iter().flatten();
@@ -293,6 +298,7 @@ impl Dataplane for UserspaceDataplane {
     fn counts(&self) -> Counts {
         Counts {
             reset_connections: self.workers.ended_connections(tcp::EndReason::Lost),
+            drained_connections: self.workers.ended_connections(tcp::EndReason::Drain),
             aged_connections: self.workers.ended_connections(tcp::EndReason::Age),
             rebalanced_connections: self.workers.ended_connections(tcp::EndReason::Rebalance),
             ..self.ruleset.counts()

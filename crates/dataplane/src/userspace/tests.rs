@@ -427,6 +427,28 @@ fn connection_is_reset_at_its_maximum_age() {
 }
 
 #[test]
+fn connections_to_drained_endpoint_are_reset_and_others_continue() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({"service.portolan.dev/drain-seconds": "1"}));
+        let endpoint = echo_at_once();
+        machine.endpoints("TCP", &[endpoint]);
+        let mut client = accepted();
+        let other_port = SocketAddr::new(endpoint.ip(), endpoint.port() ^ 1);
+        let of = |service: &str, endpoint| HashSet::from([(ObjectKey::new("ns", service), endpoint)]);
+        for others in [of("a", other_port), of("other", endpoint)] {
+            assert!(machine.dataplane.end_drained(&others));
+            assert!(is_relayed(&mut client));
+        }
+        assert!(machine.dataplane.end_drained(&of("a", endpoint)));
+        let error = client.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        testbed::until("the count", REPLY_TIMEOUT, || {
+            (machine.dataplane.counts().drained_connections == 1).then_some(())
+        });
+    });
+}
+
+#[test]
 fn oldest_connections_are_reset_after_scale_out() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({"service.portolan.dev/rebalance-percent": "50"}));

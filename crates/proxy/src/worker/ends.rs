@@ -187,7 +187,6 @@ impl<D: Dataplane> Worker<D> {
     /// Returns the faults of annotations that this mode, or this node, cannot implement.
     pub(super) fn unsupported_ends(&self, service: &ObjectKey) -> Vec<ServiceFault> {
         let mut faults = Vec::new();
-        let mode = &self.config.proxy_mode;
         let has_age = |port: &ServicePortPlan| port.connection_age_max_seconds.is_some();
         if let Some(reason) = self.ages.unavailable()
             && !self.is_userspace()
@@ -196,15 +195,6 @@ impl<D: Dataplane> Worker<D> {
             faults.push(ServiceFault {
                 reason: "ConnectionAgeNotSupported",
                 message: format!("connections have no maximum age: {reason}"),
-            });
-        }
-        let drains = |port: &ServicePortPlan| port.drain_seconds.is_some();
-        if self.is_userspace() && self.plan.ports_of(service).any(drains) {
-            faults.push(ServiceFault {
-                reason: "DrainNotSupported",
-                message: format!(
-                    "connections to removed endpoints are not reset: {mode} mode does not support it"
-                ),
             });
         }
         let is_rebalanced = |port: &ServicePortPlan| port.rebalance_percent.is_some() && can_move(port);

@@ -46,11 +46,11 @@ impl SparedRequests {
 impl<D: Dataplane> Worker<D> {
     /// Records endpoints that have left. After a start, existing connections show earlier departures.
     pub(super) fn record_drains(&mut self, changes: &Changes) {
-        if self.config.proxy_mode == "userspace" {
-            return; // conntrack entries lead to this process, not to endpoints
-        }
         let now = Instant::now();
         self.drains.record(&self.plan, changes, now);
+        if self.config.proxy_mode == "userspace" {
+            return; // No connection is older than this process
+        }
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
@@ -68,7 +68,10 @@ impl<D: Dataplane> Worker<D> {
     pub(super) fn end_drained(&mut self) {
         let now = Instant::now();
         let due = self.drains.due(now);
-        let Some(conntrack) = self.conntrack.as_mut().filter(|_| !due.is_empty()) else {
+        if due.is_empty() || self.dataplane.end_drained(&due.endpoints()) {
+            return;
+        }
+        let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
         let ended = drained(conntrack, &self.plan, &due).and_then(|flows| {

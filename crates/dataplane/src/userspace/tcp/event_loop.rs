@@ -17,7 +17,6 @@ use super::pump::BUFFER_BYTES;
 use super::rebalance::{ConnectionId, Report, Round};
 use super::relay::{Direction, Relay, RelayProgress};
 use super::{EndReason, Request, WorkerHandle};
-use crate::ServiceEndpoints;
 
 /// Events that one call of `epoll_wait` returns at most.
 const EVENTS_MAX: usize = 256;
@@ -151,10 +150,22 @@ impl EventLoop {
                             match request {
                                 Request::Stop => return,
                                 Request::End(endpoints) => {
-                                    let ended = self.end_connections(&endpoints);
-                                    if let Some(worker) = workers.get(self.index) {
-                                        worker.count_ended(EndReason::Lost, ended);
-                                    }
+                                    let ended = self.end_connections(|relay| {
+                                        endpoints.contains(&(
+                                            relay.accepted.service.clone(),
+                                            relay.endpoint.address().ip(),
+                                        ))
+                                    });
+                                    count_ended(workers.get(self.index), EndReason::Lost, ended);
+                                }
+                                Request::EndDrained(endpoints) => {
+                                    let ended = self.end_connections(|relay| {
+                                        endpoints.contains(&(
+                                            relay.accepted.service.clone(),
+                                            relay.endpoint.address(),
+                                        ))
+                                    });
+                                    count_ended(workers.get(self.index), EndReason::Drain, ended);
                                 }
                                 Request::Report(round) => {
                                     send_excess(round.take(self.report(&round)), workers);
@@ -212,7 +223,7 @@ impl EventLoop {
                 self.ending.extend(excess);
                 self.end_at.get_or_insert_with(Instant::now);
             }
-            Request::End(_) | Request::Report(_) | Request::Stop => {}
+            Request::End(_) | Request::EndDrained(_) | Request::Report(_) | Request::Stop => {}
         }
     }
 
@@ -291,20 +302,12 @@ impl EventLoop {
         })
     }
 
-    /// Resets the connections to these endpoints. Returns their number.
-    fn end_connections(&mut self, endpoints: &ServiceEndpoints) -> u64 {
-        let is_to_lost = |connection: &Connection| match connection {
-            Connection::Established(tracked) => {
-                let relay = &tracked.relay;
-                endpoints.contains(&(relay.accepted.service.clone(), relay.endpoint.address().ip()))
-            }
-            // Its timeout leads to another endpoint.
-            Connection::Connecting(..) => false,
-        };
-        let connections = self.connections.iter();
-        let ended: Vec<usize> = connections
-            .filter(|(_, connection)| is_to_lost(connection))
-            .map(|(number, _)| number)
+    /// Resets the connections for which `ends` returns true. Returns their number.
+    fn end_connections(&mut self, ends: impl Fn(&Relay) -> bool) -> u64 {
+        let ended: Vec<usize> = self
+            .relays()
+            .filter(|(_, tracked)| ends(&tracked.relay))
+            .map(|(id, _)| id.number)
             .collect();
         for number in &ended {
             self.end_relay(*number, RelayProgress::Broken);
@@ -608,6 +611,12 @@ impl EventLoop {
             self.deadlines.pop_first();
             self.resume_connect(number, PendingConnect::time_out);
         }
+    }
+}
+
+fn count_ended(worker: Option<&WorkerHandle>, reason: EndReason, count: u64) {
+    if let Some(worker) = worker {
+        worker.count_ended(reason, count);
     }
 }
 

@@ -23,7 +23,7 @@ use mio::Waker;
 use rebalance::{ConnectionId, Round};
 use relay::Relay;
 
-use crate::ServiceEndpoints;
+use crate::{ServiceEndpoints, ServiceSockets};
 
 pub use congestion::CongestionControl;
 pub use lifetime::AgeLimit;
@@ -41,6 +41,8 @@ enum Request {
     Adopt(Box<Relay>),
     /// Reset the connections to these endpoints.
     End(Arc<ServiceEndpoints>),
+    /// Reset the connections to these endpoints, whose drain period is over.
+    EndDrained(Arc<ServiceSockets>),
     /// Begin or stop the checks of ages.
     CheckAges(bool),
     /// Report the connections for a distribution after a scale-out.
@@ -56,6 +58,8 @@ enum Request {
 pub enum EndReason {
     /// Their endpoint was lost.
     Lost,
+    /// The drain period of their endpoint was over.
+    Drain,
     /// They reached their maximum age.
     Age,
     /// Endpoints were added.
@@ -63,7 +67,7 @@ pub enum EndReason {
 }
 
 /// Number of reasons.
-const END_REASONS: usize = 3;
+const END_REASONS: usize = 4;
 
 /// Handle of a worker for the other threads.
 #[derive(Debug)]
@@ -159,6 +163,14 @@ impl Workers {
         let endpoints = Arc::new(endpoints.clone());
         for handle in self.handles.iter() {
             handle.send(Request::End(endpoints.clone()));
+        }
+    }
+
+    /// Resets the connections to endpoints whose drain period is over.
+    pub fn end_drained(&self, endpoints: &ServiceSockets) {
+        let endpoints = Arc::new(endpoints.clone());
+        for handle in self.handles.iter() {
+            handle.send(Request::EndDrained(endpoints.clone()));
         }
     }
 
