@@ -16,6 +16,7 @@ mod fixtures;
 mod flows;
 mod image_archive;
 mod lists;
+mod multicluster;
 mod percentiles;
 mod process;
 mod proxy;
@@ -60,6 +61,8 @@ enum Benchmark {
     Upgrades(balancer::upgrades::Flags),
     /// Maintain EndpointSlices of many Pods: latency, writes, start time and memory of the controllers
     Controllers(controllers::Flags),
+    /// Import Services of another cluster of a set: time, latency of changes, memory of the controllers
+    Multicluster(multicluster::Flags),
     /// Connect through a Service and directly: latency, throughput, memory of the proxy
     Traffic(traffic::Flags),
     /// Report the traffic of many connections: CPU time and memory of `portolan top`
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Benchmark::Bgp(flags) => bgp::run(&flags),
         Benchmark::Upgrades(flags) => balancer::upgrades::run(&flags),
         Benchmark::Controllers(flags) => controllers::run(&flags),
+        Benchmark::Multicluster(flags) => multicluster::run(&flags),
         Benchmark::Traffic(flags) => traffic::run(&flags),
         Benchmark::Flows(flags) => flows::run(&flags),
         Benchmark::Up(flags) => standalone::up(&flags),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use netlink::route::{Connection, Route};
+use serde_json::{Value, json};
 use testbed::{ControlGroup, Member};
 
 use crate::Failure;
@@ -32,6 +33,10 @@ const CHUNK_BYTES: usize = 256 << 10;
 const STREAM_DURATION: Duration = Duration::from_secs(1);
 /// Duration of connections before the other path is measured.
 const RATE_DURATION: Duration = Duration::from_millis(200);
+/// Port of the measured Service.
+const SERVICE_PORT: u16 = 80;
+/// First of the further ports of the measured Service.
+const LISTED_PORT_FIRST: u16 = 10_000;
 /// First byte of a client that requests one byte.
 const ECHO: u8 = b'a';
 /// First byte of a client that requests the number of its bytes.
@@ -60,6 +65,15 @@ pub struct Flags {
     /// Number of open connections while memory is read; each needs two file descriptors
     #[arg(long, default_value_t = 9_000)]
     open: usize,
+    /// Number of ports of a range (annotation `port-ranges`) through which clients reach the Service; 0 for its port
+    #[arg(long, default_value_t = 0)]
+    range_ports: u16,
+    /// Number of further ports in `spec.ports` of the Service
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=50_000))]
+    listed_ports: u16,
+    /// Maximum age of connections in seconds (annotation `max-connection-age-seconds`); 0 for none
+    #[arg(long, default_value_t = 0)]
+    connection_age: u32,
     /// Measure this proxy instead of Portolan: command for `sh` with {kubeconfig} and {node}
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
@@ -82,7 +96,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             serve(backend)?;
             serve(endpoint)
         })??;
-        let service = environment.with_api(async || create(&environment, flags.services, endpoint).await)?;
+        let service = environment.with_api(async || create(&environment, flags, endpoint).await)?;
         let node = environment
             .cluster
             .nodes()
@@ -147,16 +161,45 @@ fn command(
 }
 
 /// Creates the Services; returns the address of the measured one.
-async fn create(environment: &Environment, services: usize, backend: IpAddr) -> Result<SocketAddr, Failure> {
+async fn create(environment: &Environment, flags: &Flags, backend: IpAddr) -> Result<SocketAddr, Failure> {
     let client = environment.client()?;
-    fixtures::create_services(std::slice::from_ref(&client), services, 10).await?;
-    let created = fixtures::post(&client, &fixtures::service("measured")).await?;
-    fixtures::post(&client, &fixtures::slice("measured", &[backend])).await?;
+    fixtures::create_services(std::slice::from_ref(&client), flags.services, 10).await?;
+    let (service, slice, port) = measured(flags, backend);
+    let created = fixtures::post(&client, &service).await?;
+    fixtures::post(&client, &slice).await?;
     let ip: Ipv4Addr = created["spec"]["clusterIP"]
         .as_str()
         .ok_or("no cluster IP")?
         .parse()?;
-    Ok((ip, 80).into())
+    Ok((ip, port).into())
+}
+
+/// Returns the measured Service, its EndpointSlice, and the port that clients use.
+fn measured(flags: &Flags, backend: IpAddr) -> (Value, Value, u16) {
+    let mut service = fixtures::service("measured");
+    let mut slice = fixtures::slice("measured", &[backend]);
+    for number in 0..flags.listed_ports {
+        let name = format!("p{number}");
+        let port = LISTED_PORT_FIRST.saturating_add(number);
+        if let Some(ports) = service["spec"]["ports"].as_array_mut() {
+            ports.push(json!({"name": name, "port": port, "targetPort": BACKEND_PORT}));
+        }
+        if let Some(ports) = slice["ports"].as_array_mut() {
+            ports.push(json!({"name": name, "protocol": "TCP", "port": BACKEND_PORT}));
+        }
+    }
+    let mut annotate = |name: &str, value: String| {
+        service["metadata"]["annotations"][format!("service.portolan.dev/{name}")] = json!(value);
+    };
+    if flags.connection_age > 0 {
+        annotate("max-connection-age-seconds", flags.connection_age.to_string());
+    }
+    if flags.range_ports == 0 {
+        return (service, slice, SERVICE_PORT);
+    }
+    let last = BACKEND_PORT.saturating_add(flags.range_ports - 1);
+    annotate("port-ranges", format!("{BACKEND_PORT}-{last}/TCP"));
+    (service, slice, BACKEND_PORT)
 }
 
 /// Adds the address of the endpoint to the namespace of the current thread.
@@ -341,5 +384,16 @@ fn memory(flags: &Flags, service: SocketAddr, proxy: &mut Measured) -> Result<()
         "resident memory: {before:.1} MiB; with {} connections open: {after:.1} MiB",
         open.len()
     );
+    if flags.connection_age > 0 {
+        let cpu = proxy.cpu()?;
+        let started = Instant::now();
+        std::thread::sleep(Duration::from_secs(flags.seconds));
+        let cpu = proxy.cpu()? - cpu;
+        println!(
+            "checks of the age of {} connections: {:.1} ms of the proxy's CPU a second",
+            open.len(),
+            cpu.as_secs_f64() * 1e3 / started.elapsed().as_secs_f64(),
+        );
+    }
     proxy.must_run()
 }

@@ -9,6 +9,12 @@ pub struct Counts {
     pub cleanup_failures: u64,
     /// TCP connections of this process that were reset because their endpoint was lost.
     pub reset_connections: u64,
+    /// TCP connections of this process that were reset because the drain period of their endpoint was over.
+    pub drained_connections: u64,
+    /// TCP connections of this process that were reset at their maximum age.
+    pub aged_connections: u64,
+    /// TCP connections of this process that were reset because endpoints were added.
+    pub rebalanced_connections: u64,
     /// Counters of iptables mode, by IP family.
     pub iptables: Vec<IptablesCounts>,
     /// State of eBPF mode; `None` in other modes.

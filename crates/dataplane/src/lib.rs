@@ -21,12 +21,12 @@
 //! # Ok::<(), dataplane::DataplaneError>(())
 //! ```
 
-use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
 
 use api::object::ObjectKey;
 use netlink::nftables::{CommitError, ExternalChange, Monitor, ReadError};
-use plan::{Changes, Plan, Scheduler};
+use plan::{Changes, Plan, PortKey, Scheduler};
 
 mod client_sockets;
 mod counts;
@@ -34,6 +34,7 @@ pub mod ebpf;
 pub mod iptables;
 pub mod ipvs;
 pub mod nftables;
+pub mod rebalance;
 #[cfg(test)]
 mod test_plans;
 pub mod two_tier;
@@ -45,6 +46,9 @@ pub use counts::{ConnectCounts, ConnectionCount, Counts, IptablesCounts, TableCo
 /// Addresses of endpoints, each with its Service: a Service ends only its own connections, although any namespace may
 /// name the address of a Pod in a slice.
 pub type ServiceEndpoints = HashSet<(ObjectKey, IpAddr)>;
+
+/// Addresses and ports of endpoints, each with its Service.
+pub type ServiceSockets = HashSet<(ObjectKey, SocketAddr)>;
 
 /// Implementation of a plan on this node.
 ///
@@ -114,6 +118,18 @@ pub trait Dataplane {
         _is_selected: &mut dyn FnMut(&ClientSocket) -> bool,
     ) -> Result<usize, ClientSocketError> {
         Ok(0)
+    }
+
+    /// Resets the open TCP connections to endpoints whose drain period is over. Returns false if connections do not pass
+    /// through this process.
+    fn end_drained(&mut self, _endpoints: &ServiceSockets) -> bool {
+        false
+    }
+
+    /// Distributes the TCP connections of Service ports with `rebalance-percent` again, after endpoints were added. Returns
+    /// false if connections do not pass through this process.
+    fn rebalance(&mut self, _ports: &BTreeSet<PortKey>) -> bool {
+        false
     }
 
     /// Returns counters for metrics.

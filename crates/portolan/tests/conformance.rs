@@ -135,11 +135,11 @@ fn run_dataplane(test: &str, mode: &str, flags: &[&str], known: &str) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let portolan = env!("CARGO_BIN_EXE_portolan");
     let api = format!(
-        "{portolan} apiserver --listen={{addr}}:{{port}} --data-dir={{dir}}/data \
+        "'{portolan}' apiserver --listen={{addr}}:{{port}} --data-dir={{dir}}/data \
          --service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112 --write-kubeconfig={{dir}}/admin.conf"
     );
     let proxy = format!(
-        "{portolan} proxy --kubeconfig={{kubeconfig}} --hostname-override={{node}} --proxy-mode={mode} \
+        "'{portolan}' proxy --kubeconfig={{kubeconfig}} --hostname-override={{node}} --proxy-mode={mode} \
          --cluster-cidr=10.244.0.0/16,fd00:244::/32"
     );
     let mut runner = Command::new("python3");

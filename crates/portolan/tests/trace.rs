@@ -351,7 +351,6 @@ fn examples() -> Vec<(String, String)> {
 #[test]
 fn examples_of_the_page_print_what_it_shows() {
     let directory = tempfile::tempdir().expect("a directory");
-    let program = program().display().to_string();
     let mut printed = None;
     let mut compared = 0;
     for (info, text) in examples() {
@@ -361,9 +360,10 @@ fn examples_of_the_page_print_what_it_shows() {
                 std::fs::write(directory.path().join("objects.yaml"), text).expect("a writable file");
             }
             ["sh", "TRACE", code] => {
-                let command = text.replacen("portolan", &program, 1);
+                let command = text.replacen("portolan", "\"$PORTOLAN\"", 1);
                 let mut shell = Command::new("sh");
                 shell.args(["-c", &command]).current_dir(&directory);
+                shell.env("PORTOLAN", program());
                 let output = shell.output().expect("a shell");
                 let expected: i32 = code.parse().expect("an exit code");
                 assert_eq!(output.status.code(), Some(expected), "{text}{output:?}");

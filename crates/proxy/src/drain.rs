@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use api::object::{ObjectKey, Protocol};
+use dataplane::ServiceSockets;
 use plan::{Changes, Family, Plan, PortKey, ServicePortPlan};
 
 use crate::conntrack_cleanup::TrackedFlow;
@@ -156,6 +157,18 @@ impl Due {
     /// Returns true if there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Returns the endpoints, each with its Service.
+    pub(crate) fn endpoints(&self) -> ServiceSockets {
+        let departures = self.0.iter();
+        departures
+            .flat_map(|(endpoint, ports)| {
+                ports
+                    .iter()
+                    .map(move |port| (port.key.service.clone(), *endpoint))
+            })
+            .collect()
     }
 
     /// Returns true if a connection has to end: it leads through a frontend to an endpoint that left it.

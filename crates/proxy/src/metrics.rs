@@ -223,8 +223,8 @@ impl Metrics {
             "failedSyncs": values.sync_proxy_rules_nftables_sync_failures_total,
             "repairedElements": values.repaired_elements_total,
             "forgottenFlows": values.conntrack_reconciler_deleted_entries_total.iter().sum::<u64>(),
-            "drainedConnections": values.drained_connections_total,
-            "resetConnections": values.reset_connections_total.iter().sum::<u64>() + values.counts.reset_connections,
+            "drainedConnections": values.drained_connections_total + values.counts.drained_connections,
+            "resetConnections": EndReason::ALL.into_iter().map(|reason| values.reset_connections(reason)).sum::<u64>(),
             "faultyServices": values.faulty_services,
             "IPv4": of_family(ipv4),
             "IPv6": of_family(ipv6),
@@ -368,7 +368,7 @@ impl Values {
                 "drained_connections_total",
                 MetricType::Counter,
                 "Number of TCP connections reset because the drain timeout of their endpoint was over",
-                self.drained_connections_total,
+                self.drained_connections_total + self.counts.drained_connections,
             ),
             (
                 "faulty_services",
@@ -383,14 +383,21 @@ impl Values {
         let name = "reset_connections_total";
         let help = "Number of TCP connections reset because the node of their endpoint died, because of their age, or to rebalance them";
         text.family(name, MetricType::Counter, help);
-        for (reason, count) in EndReason::ALL.into_iter().zip(self.reset_connections_total) {
-            let in_process = match reason {
-                EndReason::NodeLost => self.counts.reset_connections,
-                EndReason::Age | EndReason::Rebalance => 0,
-            };
+        for reason in EndReason::ALL {
             let labels = format!("reason=\"{}\"", reason.label());
-            text.sample(name, &labels, count + in_process);
+            text.sample(name, &labels, self.reset_connections(reason));
         }
+    }
+
+    /// Returns the number of connections that were reset for a reason.
+    fn reset_connections(&self, reason: EndReason) -> u64 {
+        let in_process = match reason {
+            EndReason::NodeLost => self.counts.reset_connections,
+            EndReason::Age => self.counts.aged_connections,
+            EndReason::Rebalance => self.counts.rebalanced_connections,
+        };
+        let in_kernel = self.reset_connections_total.get(reason as usize);
+        in_kernel.map_or(0, |count| count + in_process)
     }
 
     /// Writes the counters of nftables mode; iptables mode has counters of its own.

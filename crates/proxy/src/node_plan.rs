@@ -8,7 +8,6 @@ use ipnet::IpNet;
 use plan::{Plan, Settings};
 
 use crate::config::Config;
-use crate::configuration::Mode;
 use crate::node;
 
 /// Objects that the plan of a node depends on.
@@ -35,7 +34,7 @@ pub fn plan_of_node(config: &Config, objects: &NodeObjects) -> Plan {
         masquerade_all: config.masquerade_all,
         ignores_external_ips: !config.allows_external_ips,
         default_scheduler: config.default_scheduler,
-        answers_ping: config.answers_ping && config.proxy_mode != Mode::Iptables.name(),
+        answers_ping: config.answers_ping,
         ..Settings::default()
     });
     let facts = node::facts(node, config.bind_address);

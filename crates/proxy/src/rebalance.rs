@@ -1,7 +1,6 @@
 //! Distribution of TCP connections after a scale-out (annotation `service.portolan.dev/rebalance-percent`): the oldest
 //! connections of the endpoints with more than their share are reset, so that their clients connect again.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -119,28 +118,16 @@ pub(crate) fn set_of<'a>(plan: &'a Plan, flow: &Flow) -> Option<(&'a ServicePort
     }
 }
 
-/// Returns the connections to reset: of each endpoint with more than its share the oldest ones, at most `percent` of all,
-/// and at least one. The endpoint that has the most left is next.
-pub(crate) fn excess(mut flows: Vec<Flow>, endpoints: &[SocketAddr], percent: u8) -> Vec<Flow> {
-    flows.retain(|flow| endpoints.contains(&flow.reply.source));
-    let budget = (flows.len() * usize::from(percent) / 100).max(1);
-    let share = flows.len().div_ceil(endpoints.len().max(1));
-    let mut by_endpoint: BTreeMap<SocketAddr, Vec<Flow>> = BTreeMap::new();
-    for flow in flows {
-        by_endpoint.entry(flow.reply.source).or_default().push(flow);
-    }
-    let mut candidates: Vec<(usize, Flow)> = Vec::new();
-    for mut flows in by_endpoint.into_values() {
-        // A connection without a start time is older than the record of start times.
-        flows.sort_unstable_by_key(|flow| flow.began_at_nanoseconds);
-        let count = flows.len();
-        let surplus = count.saturating_sub(share);
-        let of_endpoint = flows.into_iter().take(surplus).enumerate();
-        candidates.extend(of_endpoint.map(|(index, flow)| (count - index, flow)));
-    }
-    candidates.sort_by_key(|(left, _)| Reverse(*left));
-    candidates.truncate(budget);
-    candidates.into_iter().map(|(_, flow)| flow).collect()
+/// Returns the connections to reset ([`dataplane::rebalance::excess`]). A connection without a start time is older than the
+/// record of start times.
+pub(crate) fn excess(flows: Vec<Flow>, endpoints: &[SocketAddr], percent: u8) -> Vec<Flow> {
+    dataplane::rebalance::excess(
+        flows,
+        endpoints,
+        percent,
+        |flow| flow.reply.source,
+        |flow| flow.began_at_nanoseconds,
+    )
 }
 
 #[cfg(test)]

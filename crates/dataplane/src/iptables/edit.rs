@@ -9,7 +9,7 @@ use plan::{Changes, Plan};
 use super::context::Context;
 use super::fixed::{self, FixedChain, Jump};
 use super::names::{ChainName, HEALTH_CHECKS, Shared, Table};
-use super::port::ServiceRules;
+use super::port::{Parts, ServiceRules};
 use super::saved::{RulesHash, Saved};
 
 /// Chains and number of rules of one Service.
@@ -30,9 +30,13 @@ impl Footprint {
                 .iter()
                 .map(|(name, rules)| (*name, RulesHash::of(rules)))
                 .collect(),
-            shared: std::array::from_fn(|index| RulesHash::of(&rules.shared[index])),
+            shared: std::array::from_fn(|index| {
+                RulesHash::of(rules.shared[index].iter().chain(&rules.last[index]))
+            }),
             rules: rules.chains.iter().map(|(_, rules)| rules.len() as u32).sum(),
-            shared_rules: std::array::from_fn(|index| rules.shared[index].len() as u16),
+            shared_rules: std::array::from_fn(|index| {
+                (rules.shared[index].len() + rules.last[index].len()) as u16
+            }),
         }
     }
 
@@ -69,6 +73,8 @@ pub struct Source<'a> {
     pub context: &'a Context,
     /// Services to leave out, because they were refused.
     pub skipped: &'a BTreeSet<ObjectKey>,
+    /// Services whose port ranges to leave out, because they were refused.
+    pub without_ranges: &'a BTreeSet<ObjectKey>,
 }
 
 impl<'a> Source<'a> {
@@ -82,7 +88,26 @@ impl<'a> Source<'a> {
         if self.skipped.contains(service) {
             ServiceRules::default()
         } else {
-            ServiceRules::new(self.plan, service, self.context)
+            ServiceRules::new(self.plan, service, self.context, self.parts_of(service))
+        }
+    }
+
+    /// Returns the rules of a Service in shared chains.
+    fn shared_rules_of(self, service: &ObjectKey) -> ServiceRules {
+        ServiceRules::shared(self.plan, service, self.context, self.parts_of(service))
+    }
+
+    /// Returns the Services with port ranges.
+    fn services_with_ranges(self) -> impl Iterator<Item = &'a ObjectKey> {
+        self.services()
+            .filter(move |service| self.plan.ranges_of(service).next().is_some())
+    }
+
+    fn parts_of(self, service: &ObjectKey) -> Parts {
+        if self.without_ranges.contains(service) {
+            Parts::WithoutRanges
+        } else {
+            Parts::All
         }
     }
 }
@@ -125,10 +150,14 @@ impl Edit {
             }
         }
         let mut shared: [RulesHash; Shared::ALL.len()] = Default::default();
+        let mut last: [Vec<String>; Shared::ALL.len()] = Default::default();
         for service in source.services() {
             let rules = source.rules_of(service);
             for (hash, rules) in shared.iter_mut().zip(&rules.shared) {
                 rules.iter().for_each(|rule| hash.add(rule));
+            }
+            for (last, rules) in last.iter_mut().zip(&rules.last) {
+                last.extend_from_slice(rules);
             }
             let footprint = Footprint::of(&rules);
             let changed = footprint
@@ -138,10 +167,9 @@ impl Edit {
             edit.rewrite(service, changed.map(|(name, _)| *name).collect());
             edit.footprints.push((service.clone(), footprint));
         }
-        for (chain, mut hash) in Shared::ALL.into_iter().zip(shared) {
-            fixed::tail(chain, source.context)
-                .iter()
-                .for_each(|rule| hash.add(rule));
+        for ((chain, mut hash), mut last) in Shared::ALL.into_iter().zip(shared).zip(last) {
+            last.extend(fixed::tail(chain, source.context));
+            last.iter().for_each(|rule| hash.add(rule));
             if !is_there(chain.table(), chain.name(), hash.finish()) {
                 edit.shared.push(chain);
             }
@@ -197,10 +225,14 @@ impl Edit {
         for chain in &self.shared {
             let mut hash = RulesHash::default();
             for service in source.services() {
-                let rules = ServiceRules::shared(source.plan, service, source.context);
+                let rules = source.shared_rules_of(service);
                 rules.shared[*chain as usize]
                     .iter()
                     .for_each(|rule| hash.add(rule));
+            }
+            for service in source.services_with_ranges() {
+                let rules = source.shared_rules_of(service);
+                rules.last[*chain as usize].iter().for_each(|rule| hash.add(rule));
             }
             fixed::tail(*chain, source.context)
                 .iter()
@@ -300,8 +332,16 @@ pub fn record_footprints(applied: &mut Footprints, footprints: Vec<(ObjectKey, F
 
 fn write_shared(chain: Shared, source: Source<'_>, script: &mut Script<'_>) -> io::Result<()> {
     for service in source.services() {
-        let rules = ServiceRules::shared(source.plan, service, source.context);
+        let rules = source.shared_rules_of(service);
         let rules = &rules.shared[chain as usize];
+        if !rules.is_empty() {
+            script.belongs_to(Some(service));
+            script.append(chain.name(), rules)?;
+        }
+    }
+    for service in source.services_with_ranges() {
+        let rules = source.shared_rules_of(service);
+        let rules = &rules.last[chain as usize];
         if !rules.is_empty() {
             script.belongs_to(Some(service));
             script.append(chain.name(), rules)?;

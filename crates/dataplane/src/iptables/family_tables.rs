@@ -18,6 +18,9 @@ use super::{INVALID_DROPPED_COUNTER, Options};
 
 /// Attempts of a change, each without one more refused Service: the programs report only the first.
 const ROUNDS_MAX: usize = 8;
+/// Reason why port ranges are left out.
+const RANGES_REFUSED: &str =
+    "port ranges are not served: this host refuses their rules, which need the match xt_cluster";
 /// Reports that connection tracking accepts out-of-window segments.
 const TCP_BE_LIBERAL: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal";
 
@@ -30,6 +33,8 @@ pub struct FamilyTables {
     applied: Option<Footprints>,
     /// Services that are not applied, because they were refused.
     skipped: BTreeSet<ObjectKey>,
+    /// Services that are applied without their port ranges, because the ranges of one of them were refused.
+    without_ranges: BTreeSet<ObjectKey>,
     spellings: Spellings,
     /// False if the kernel is known to lack counters by name.
     has_counter_match: bool,
@@ -49,6 +54,7 @@ impl FamilyTables {
             programs,
             applied: None,
             skipped: BTreeSet::new(),
+            without_ranges: BTreeSet::new(),
             spellings: Spellings::new(),
             has_counter_match: true,
             failures: 0,
@@ -133,6 +139,7 @@ impl FamilyTables {
     fn synchronize(&mut self, plan: &Plan, options: &Options) -> Result<Applied, DataplaneError> {
         self.applied = None;
         self.skipped.clear();
+        self.without_ranges.clear();
         self.has_counter_match = self.has_counter_match && has_counter();
         let make = |source: Source<'_>, tables: &Self| {
             let saved = tables.programs.save()?;
@@ -144,6 +151,7 @@ impl FamilyTables {
             // The kernel may have counters, but lack the match that adds to them. A second attempt without it shows
             // which Services are refused.
             self.skipped.clear();
+            self.without_ranges.clear();
             self.has_counter_match = false;
             context = self.context(plan, options);
             changed = self.change(plan, &context, make);
@@ -203,6 +211,14 @@ impl FamilyTables {
             let error = match result {
                 Ok(()) => {
                     let elements = edit.count();
+                    let changed = edit.footprints.iter().map(|(service, _)| service);
+                    let left_out = changed.filter(|service| {
+                        self.without_ranges.contains(*service) && !self.skipped.contains(*service)
+                    });
+                    refused.extend(left_out.map(|service| Skipped {
+                        service: service.clone(),
+                        reason: RANGES_REFUSED.to_owned(),
+                    }));
                     self.rules_last = rules;
                     record_footprints(self.applied.get_or_insert_default(), edit.footprints);
                     return Ok(Applied {
@@ -213,7 +229,26 @@ impl FamilyTables {
                 Err(error) => error,
             };
             match refused_service(&error, &parts) {
-                Some(service) if refused.len() < ROUNDS_MAX && self.skipped.insert(service.clone()) => {
+                Some(service)
+                    if has_ranges(plan, &service)
+                        && self.applied.is_none()
+                        && !self.without_ranges.contains(&service)
+                        && refused.len() < ROUNDS_MAX =>
+                {
+                    // The kernel may lack the match that selects endpoints, for all ranges.
+                    tracing::warn!(%error, %service, "rules refused; port ranges left out");
+                    let all = plan.services().filter(|service| has_ranges(plan, service));
+                    self.without_ranges.extend(all.cloned());
+                }
+                Some(service)
+                    if (self.applied.is_none() || !has_ranges(plan, &service))
+                        && refused.len() < ROUNDS_MAX
+                        && self.skipped.insert(service.clone()) =>
+                {
+                    // Ranges were not the reason.
+                    if self.without_ranges.contains(&service) {
+                        self.without_ranges.clear();
+                    }
                     refused.push(Skipped {
                         service,
                         reason: error.to_string(),
@@ -242,8 +277,13 @@ impl FamilyTables {
             plan,
             context,
             skipped: &self.skipped,
+            without_ranges: &self.without_ranges,
         }
     }
+}
+
+fn has_ranges(plan: &Plan, service: &ObjectKey) -> bool {
+    plan.ranges_of(service).next().is_some()
 }
 
 /// Creates the counter of dropped packets if needed. Returns true if it exists.

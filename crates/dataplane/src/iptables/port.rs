@@ -1,12 +1,16 @@
 //! Rules of one Service (IPT-02 … IPT-05): its own chains, and its rules in shared chains.
+//!
+//! Rules of port ranges follow those of all Service ports in a shared chain, because a port precedes a range. An endpoint
+//! of a range gets the port of the client, and a hash of the client's address selects it.
 
 use std::net::IpAddr;
 
 use api::object::ObjectKey;
-use plan::{Frontend, FrontendKind, Origin, Plan, ServicePortPlan, Set, Target};
+use plan::{Backend, Frontend, FrontendKind, Origin, Plan, ServicePortPlan, Set, Target};
 
 use super::context::Context;
 use super::names::{ChainName, Kind, MARK_MASQ, MARK_OFF_CLUSTER, REJECT, Shared, identity};
+use super::ping;
 use super::rule::{Rule, reject};
 
 /// Rules of one Service in one IP family.
@@ -16,23 +20,36 @@ pub struct ServiceRules {
     pub chains: Vec<(ChainName, Vec<String>)>,
     /// Rules in shared chains, indexed by [`Shared`].
     pub shared: [Vec<String>; Shared::ALL.len()],
+    /// Rules in shared chains that follow the rules of all Service ports, indexed by [`Shared`].
+    pub last: [Vec<String>; Shared::ALL.len()],
+}
+
+/// Rules of a Service that are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// All rules.
+    All,
+    /// All rules but those of port ranges, which this host refuses.
+    WithoutRanges,
 }
 
 impl ServiceRules {
     /// Builds the rules of a Service.
-    pub fn new(plan: &Plan, service: &ObjectKey, context: &Context) -> Self {
-        Self::write(plan, service, context, true)
+    pub fn new(plan: &Plan, service: &ObjectKey, context: &Context, parts: Parts) -> Self {
+        Self::write(plan, service, context, parts, true)
     }
 
     /// Builds the rules in shared chains only.
-    pub fn shared(plan: &Plan, service: &ObjectKey, context: &Context) -> Self {
-        Self::write(plan, service, context, false)
+    pub fn shared(plan: &Plan, service: &ObjectKey, context: &Context, parts: Parts) -> Self {
+        Self::write(plan, service, context, parts, false)
     }
 
-    fn write(plan: &Plan, service: &ObjectKey, context: &Context, with_chains: bool) -> Self {
+    fn write(plan: &Plan, service: &ObjectKey, context: &Context, parts: Parts, with_chains: bool) -> Self {
         let mut rules = Self::default();
         let mut cluster_ips: Vec<IpAddr> = Vec::new();
-        let ports = plan.ports_of(service);
+        ping::write(plan, service, context, &mut rules);
+        let ranges = plan.ranges_of(service).filter(|_| parts == Parts::All);
+        let ports = plan.ports_of(service).chain(ranges);
         for port in ports.filter(|port| port.key.family == context.family) {
             let mut writer = PortWriter {
                 port,
@@ -59,12 +76,19 @@ impl ServiceRules {
                 Shared::FilterServices
             };
             let comment = format!("{service} has no such port");
-            rules.push(chain, Rule::new().to(ip).comment(&comment).jump(REJECT));
+            let rule = Rule::new().to(ip).comment(&comment).jump(REJECT);
+            if rules.last[chain as usize].is_empty() {
+                rules.push(chain, rule);
+            } else {
+                // The rules of ranges precede.
+                rules.last[chain as usize].push(rule);
+            }
         }
         rules
     }
 
-    fn push(&mut self, chain: Shared, rule: String) {
+    /// Adds a rule to a shared chain.
+    pub fn push(&mut self, chain: Shared, rule: String) {
         self.shared[chain as usize].push(rule);
     }
 }
@@ -122,7 +146,7 @@ impl PortWriter<'_> {
             .collect();
         if let Some(seconds) = self.port.affinity_seconds {
             for (backend, target) in backends.iter().zip(&targets) {
-                let rule = Rule::new().comment(&format!("{} -> {}", self.name, backend.address));
+                let rule = Rule::new().comment(&format!("{} -> {}", self.name, self.target(backend)));
                 balance.push(
                     rule.match_recent(target, seconds, self.context.family)
                         .jump(target),
@@ -130,9 +154,12 @@ impl PortWriter<'_> {
             }
         }
         for (index, (backend, target)) in backends.iter().zip(&targets).enumerate() {
-            let mut rule = Rule::new().comment(&format!("{} -> {}", self.name, backend.address));
+            let mut rule = Rule::new().comment(&format!("{} -> {}", self.name, self.target(backend)));
             let left = backends.len() - index;
-            if left > 1 {
+            if left > 1 && self.port.is_range {
+                let name = backend.address.ip().to_string();
+                rule = rule.one_source_in(left, maglev::hash(name.as_bytes()));
+            } else if left > 1 {
                 rule = rule.one_in(left);
             }
             balance.push(rule.jump(target));
@@ -152,10 +179,28 @@ impl PortWriter<'_> {
                 rule = rule.update_recent(target, self.context.family);
             }
             let rule = rule.matching(super::rule::protocol_name(protocol));
-            rules.push(rule.jump(format_args!("DNAT --to-destination {}", backend.address)));
+            rules.push(rule.jump(format_args!("DNAT --to-destination {}", self.target(backend))));
             self.rules.chains.push((*target, rules));
         }
         self.rules.chains.push((self.chain(kind_of(set)), balance));
+    }
+
+    /// Returns the destination that an endpoint's chain writes. A range keeps the port of the packet.
+    fn target(&self, backend: &Backend) -> String {
+        if self.port.is_range {
+            backend.address.ip().to_string()
+        } else {
+            backend.address.to_string()
+        }
+    }
+
+    /// Adds a rule to a shared chain.
+    fn push(&mut self, chain: Shared, rule: String) {
+        if self.port.is_range {
+            self.rules.last[chain as usize].push(rule);
+        } else {
+            self.rules.push(chain, rule);
+        }
     }
 
     /// Returns the rules that masquerade connections by cluster IP (EPT-14) to this set. A plan masquerades all of
@@ -274,12 +319,18 @@ impl PortWriter<'_> {
                 let firewall = self.chain(Kind::Firewall);
                 let comment = format!(" traffic not accepted by {firewall}");
                 let drop = self.at(Rule::new(), frontend, &comment).jump("DROP");
-                self.rules.push(Shared::ProxyFirewall, drop);
+                // The verdicts of ports without endpoints precede that of a range.
+                let refused_in = if self.port.is_range {
+                    Shared::ExternalServices
+                } else {
+                    Shared::ProxyFirewall
+                };
+                self.push(refused_in, drop);
                 // A rejected client must not match a node port with the same number.
                 self.at(Rule::new(), frontend, " loadbalancer IP").goto(firewall)
             }
         };
-        self.rules.push(chain, rule);
+        self.push(chain, rule);
     }
 
     /// Writes the rules that reject or drop connections without an endpoint (EPT-07, EPT-08, EPT-09).
@@ -299,29 +350,29 @@ impl PortWriter<'_> {
             _ => Shared::ExternalServices,
         };
         if frontend.kind == FrontendKind::NodePort {
-            for at in &self.context.node_ports {
-                let rule = at.rule(self.context.family).protocol(protocol);
+            let context = self.context;
+            for at in &context.node_ports {
+                let rule = at.rule(context.family).protocol(protocol);
                 let rule = at.check(rule.comment(&format!("{}{comment}", self.name)));
-                self.rules
-                    .push(chain, rule.port(protocol, frontend.port).jump(verdict));
+                self.push(chain, rule.port(protocol, frontend.port).jump(verdict));
             }
             return;
         }
-        if !balances(frontend) && frontend.kind != FrontendKind::ClusterIp {
-            // These packets must not match a node port with the same number.
+        if !balances(frontend) {
+            // These packets must not match a port range, or a node port with the same number.
             let rule = self.at(Rule::new(), frontend, comment).jump("RETURN");
-            self.rules.push(Shared::Services, rule);
+            self.push(Shared::Services, rule);
         }
         if frontend.source_ranges.is_empty() {
             let rule = self.at(Rule::new(), frontend, comment).jump(verdict);
-            self.rules.push(chain, rule);
+            self.push(chain, rule);
         } else if !balances(frontend) {
             for range in &frontend.source_ranges {
                 let rule = self.at(Rule::new().source(*range), frontend, comment);
-                self.rules.push(chain, rule.jump(verdict));
+                self.push(chain, rule.jump(verdict));
             }
             let rule = self.at(Rule::new(), frontend, " is not open to this source");
-            self.rules.push(chain, rule.jump("DROP"));
+            self.push(chain, rule.jump("DROP"));
         }
     }
 
@@ -334,7 +385,7 @@ impl PortWriter<'_> {
         };
         rule.protocol(protocol)
             .comment(&format!("{}{comment}", self.name))
-            .port(protocol, frontend.port)
+            .ports(protocol, frontend.port, frontend.last_port)
     }
 
     fn chain(&self, kind: Kind) -> ChainName {

@@ -1,8 +1,9 @@
 use std::process::Command;
 
-use api::object::ObjectKey;
+use api::object::{EndpointSlice, ObjectKey, Service};
 use netlink::accounting::Accounting;
-use plan::{NodePortAddresses, Settings};
+use plan::{NodeFacts, NodePortAddresses, Settings};
+use serde_json::json;
 
 use super::*;
 use crate::test_plans::{planned, put, settings};
@@ -119,6 +120,108 @@ for_both!(packets_that_are_dropped_as_invalid_are_counted, |variant| {
     dataplane.repair(&plan).unwrap();
     assert_eq!(accounting.packets(INVALID_DROPPED_COUNTER).unwrap(), Some(0));
 });
+
+/// Adds a Service with a load balancer IP, source ranges, port ranges of two protocols and this many endpoints. Its range
+/// contains the port of the Services of [`planned`].
+fn put_ranges(plan: &mut Plan, endpoints: usize) {
+    let service: Service = serde_json::from_value(json!({
+        "metadata": {"namespace": "ns", "name": "a-ranges",
+            "annotations": {"service.portolan.dev/port-ranges": "all/TCP,5060-5160/UDP"}},
+        "spec": {
+            "type": "LoadBalancer", "clusterIP": "10.96.9.1", "clusterIPs": ["10.96.9.1", "fd00:10:96::9:1"],
+            "ipFamilies": ["IPv4", "IPv6"], "externalIPs": ["10.96.0.2"], "externalTrafficPolicy": "Local",
+            "loadBalancerSourceRanges": ["192.0.2.0/24", "2001:db8::/64"],
+            "ports": [{"name": "sip", "protocol": "UDP", "port": 5060}],
+        },
+        "status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.9"}, {"ip": "2001:db8:1::9"}]}},
+    }))
+    .unwrap();
+    plan.apply_service(&service);
+    for (family, prefix) in [("IPv4", "10.244.9."), ("IPv6", "fd00:244::9:")] {
+        let endpoints: Vec<_> = (0..endpoints)
+            .map(|index| json!({"addresses": [format!("{prefix}{}", index + 1)], "nodeName": "node-b"}))
+            .collect();
+        let slice: EndpointSlice = serde_json::from_value(json!({
+            "metadata": {"namespace": "ns", "name": format!("a-ranges-{}", family.to_lowercase()),
+                "labels": {"kubernetes.io/service-name": "a-ranges"}},
+            "addressType": family,
+            "ports": [{"name": "sip", "protocol": "UDP", "port": 5060}],
+            "endpoints": endpoints,
+        }))
+        .unwrap();
+        plan.apply_slice(&slice);
+    }
+}
+
+/// Returns a plan with two Services, and a node that answers ping.
+fn answering_plan() -> Plan {
+    let ips = ["192.0.2.1", "2001:db8::1"].map(|ip| ip.parse().unwrap());
+    let mut plan = Plan::new(Settings {
+        answers_ping: true,
+        node_addresses: ips.to_vec(),
+        ..settings()
+    });
+    plan.set_node(NodeFacts {
+        ips: ips.to_vec(),
+        ..NodeFacts::default()
+    });
+    put(&mut plan, 0, 3);
+    put(&mut plan, 1, 3);
+    plan
+}
+
+for_both!(ranges_and_answers_to_ping_read_back_as_written, |variant| {
+    let mut plan = answering_plan();
+    // One, two and three matches select an endpoint.
+    for endpoints in [40, 3, 1, 0] {
+        put_ranges(&mut plan, endpoints);
+        let mut dataplane = loaded(&mut plan, variant);
+        assert_eq!(dataplane.repair(&plan).unwrap(), 0, "{endpoints} endpoints");
+        put(&mut plan, 1, 2);
+        assert_eq!(update(&mut plan, &mut dataplane).skipped, []);
+        put(&mut plan, 1, 3);
+        update(&mut plan, &mut dataplane);
+        assert_eq!(dataplane.repair(&plan).unwrap(), 0, "{endpoints} endpoints");
+    }
+});
+
+#[test]
+fn ports_of_all_services_precede_ranges() {
+    testbed::in_namespace(|| {
+        let mut plan = planned(2);
+        put_ranges(&mut plan, 2);
+        // Without endpoints, the port at the external IP of the ranges is still refused.
+        put(&mut plan, 1, 0);
+        loaded(&mut plan, Variant::Nft);
+        let output = Command::new("iptables-nft-save").args(["-t", "nat"]).output();
+        let text = String::from_utf8(output.unwrap().stdout).unwrap();
+        let position = |part: &str| {
+            let rules = text.lines().filter(|line| line.starts_with("-A KUBE-SERVICES "));
+            let found = rules.enumerate().find(|(_, line)| line.contains(part));
+            found.unwrap_or_else(|| panic!("no rule with {part} in {text}")).0
+        };
+        let range = position("-d 10.96.0.2/32 -p tcp -m comment --comment \"ns/a-ranges:* external IP\"");
+        assert!(position("ns/s0:http cluster IP") < range);
+        assert!(position("ns/s1:http has no endpoints") < range);
+        assert!(range < position("kubernetes service nodeports"));
+    });
+}
+
+#[test]
+fn shares_of_sources_are_equal() {
+    for count in 2..=1024_usize {
+        let rule = rule::Rule::new()
+            .one_source_in(count, (1 << 32) | 2)
+            .jump("ACCEPT");
+        let share: usize = rule
+            .split("--cluster-total-nodes ")
+            .skip(1)
+            .map(|rest| rest.split(' ').next().unwrap().parse::<usize>().unwrap())
+            .inspect(|total| assert!((2..=32).contains(total), "{rule}"))
+            .product();
+        assert!(share.abs_diff(count) * 25 <= count, "{count} sources: {rule}");
+    }
+}
 
 #[test]
 fn canary_detects_flush_between_full_comparisons() {

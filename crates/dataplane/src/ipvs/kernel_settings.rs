@@ -32,13 +32,18 @@ pub fn load_module() {
 /// The error of a write if virtual servers do not use connection tracking.
 pub fn write_parameters(strict_arp: bool) -> io::Result<()> {
     write(CONNECTION_TRACKING, "1")?;
+    write_optional(strict_arp);
+    Ok(())
+}
+
+/// Writes the parameters whose failure is only logged.
+fn write_optional(strict_arp: bool) {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     for (name, value) in optional_parameters(strict_arp, version(&release)) {
         if let Err(error) = write(name, value) {
             tracing::warn!(name, value, %error, "kernel parameter not written");
         }
     }
-    Ok(())
 }
 
 /// Returns the parameters whose failure is only logged, with their values.

@@ -47,6 +47,8 @@ pub struct Balancer {
     /// Endpoints whose existing flows continue, whether or not they are usable for new ones.
     serving: Vec<SocketAddr>,
     scheduler: Scheduler,
+    /// Maximum share of connections that end after endpoints were added, in percent.
+    rebalance_percent: Option<u8>,
     affinity: Option<Duration>,
     /// Affinity of clients: endpoint and time of the last connection.
     clients: HashMap<IpAddr, (SocketAddr, Instant)>,
@@ -73,6 +75,7 @@ impl Balancer {
         self.endpoints = endpoints.collect();
         self.serving.clone_from(&port.serving);
         self.scheduler = port.scheduler;
+        self.rebalance_percent = port.rebalance_percent;
         self.affinity = port
             .affinity_seconds
             .map(|seconds| Duration::from_secs(seconds.into()));
@@ -90,6 +93,12 @@ impl Balancer {
             }
             _ => Vec::new(),
         };
+    }
+
+    /// Returns the endpoints and the maximum share of connections that end after endpoints were added; `None` if none end.
+    pub fn rebalancing(&self) -> Option<(Vec<SocketAddr>, u8)> {
+        let addresses = self.endpoints.iter().map(|endpoint| endpoint.address);
+        Some((addresses.collect(), self.rebalance_percent?))
     }
 
     /// Returns true if flows to an endpoint may continue.

@@ -28,6 +28,8 @@ pub struct Listener {
     pub address: SocketAddr,
     /// Selection of endpoints.
     pub(super) balancer: Arc<SharedBalancer>,
+    /// Maximum age of connections.
+    pub(super) age_limit: Arc<tcp::AgeLimit>,
     task: Task,
 }
 
@@ -56,6 +58,7 @@ impl Listener {
         congestion: &tcp::CongestionControl,
     ) -> io::Result<Self> {
         let balancer = Arc::new(SharedBalancer::default());
+        let age_limit = Arc::new(tcp::AgeLimit::default());
         let at = SocketAddr::new(address, 0);
         let is_tcp = port.key.protocol == Protocol::Tcp;
         let kind = if is_tcp { Type::STREAM } else { Type::DGRAM };
@@ -73,6 +76,7 @@ impl Listener {
                 address,
                 service: port.key.service.clone(),
                 balancer: balancer.clone(),
+                age_limit: age_limit.clone(),
                 permits: permits.clone(),
                 congestion: congestion.clone(),
             };
@@ -90,6 +94,7 @@ impl Listener {
             set,
             address,
             balancer,
+            age_limit,
             task,
         })
     }
@@ -97,6 +102,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        self.age_limit.set(None);
         if let Task::Udp(task) = &self.task {
             task.abort();
         }

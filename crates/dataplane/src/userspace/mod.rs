@@ -16,18 +16,18 @@ mod listener;
 mod tcp;
 mod udp;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::object::{ObjectKey, Protocol};
 use netlink::nftables::{ExternalChange, Monitor};
-use plan::{Changes, Family, Plan, Scheduler, ServicePortPlan, Set, Settings, Target};
+use plan::{Changes, Family, Plan, PortKey, Scheduler, ServicePortPlan, Set, Settings, Target};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 use crate::nftables::{self, NftablesDataplane};
-use crate::{Applied, Counts, Dataplane, DataplaneError, ServiceEndpoints, Skipped};
+use crate::{Applied, Counts, Dataplane, DataplaneError, ServiceEndpoints, ServiceSockets, Skipped};
 
 use balancer::Balancer;
 use listener::Listener;
@@ -85,6 +85,10 @@ pub struct UserspaceDataplane {
     listeners: HashMap<ObjectKey, Vec<Listener>>,
     /// Listeners that the rules may refer to until the next change is applied.
     closing: Vec<Listener>,
+    /// Services whose connections have a maximum age.
+    aged_services: HashSet<ObjectKey>,
+    /// True if the workers check ages.
+    checks_ages: bool,
     /// Addresses of this node that listeners bind to, by IP family.
     addresses: [Option<IpAddr>; 2],
     permits: Arc<Semaphore>,
@@ -118,6 +122,8 @@ impl UserspaceDataplane {
             ruleset,
             listeners: HashMap::new(),
             closing: Vec::new(),
+            aged_services: HashSet::new(),
+            checks_ages: false,
             addresses: [None; 2],
             permits: Arc::new(Semaphore::new(options.connections_max)),
             congestion: tcp::CongestionControl::detect(),
@@ -131,6 +137,7 @@ impl UserspaceDataplane {
         let mut former = self.listeners.remove(service).unwrap_or_default();
         let mut current = Vec::new();
         let mut result = Ok(());
+        let mut has_age = false;
         for listener in &former {
             self.ruleset.set_local_redirects(&listener.port, [None; 2]);
         }
@@ -159,12 +166,19 @@ impl UserspaceDataplane {
                     },
                 };
                 listener.balancer.lock().set(port, set);
+                listener.age_limit.set(port.connection_age_max_seconds);
+                has_age |= port.connection_age_max_seconds.is_some();
                 local_redirects[set as usize] = Some(listener.address);
                 current.push(listener);
             }
             self.ruleset.set_local_redirects(&port.key, local_redirects);
         }
         self.closing.append(&mut former);
+        if has_age {
+            self.aged_services.insert(service.clone());
+        } else {
+            self.aged_services.remove(service);
+        }
         if !current.is_empty() {
             self.listeners.insert(service.clone(), current);
         }
@@ -192,6 +206,11 @@ impl UserspaceDataplane {
         let mut skipped = Vec::new();
         for service in services {
             skipped.extend(self.update_listeners(plan, service).err());
+        }
+        let needs_checks = !self.aged_services.is_empty();
+        if self.checks_ages != needs_checks {
+            self.checks_ages = needs_checks;
+            self.workers.check_ages(needs_checks);
         }
         let mut applied = self.ruleset.apply(plan, changes)?;
         self.closing.clear();
@@ -250,9 +269,38 @@ impl Dataplane for UserspaceDataplane {
         true
     }
 
+    fn end_drained(&mut self, endpoints: &ServiceSockets) -> bool {
+        self.workers.end_drained(endpoints);
+        true
+    }
+
+    fn rebalance(&mut self, ports: &BTreeSet<PortKey>) -> bool {
+        let listeners = ports.iter().flat_map(|key| {
+            let of_service = self.listeners.get(&key.service).into_iter().flatten();
+            of_service.filter(move |listener| listener.port == *key)
+        });
+        let groups: Vec<tcp::Group> = listeners
+            .filter_map(|listener| {
+                let (endpoints, percent) = listener.balancer.lock().rebalancing()?;
+                Some(tcp::Group {
+                    listener: listener.age_limit.clone(),
+                    endpoints,
+                    percent,
+                })
+            })
+            .collect();
+        if !groups.is_empty() {
+            self.workers.rebalance(groups);
+        }
+        true
+    }
+
     fn counts(&self) -> Counts {
         Counts {
-            reset_connections: self.workers.ended_connections(),
+            reset_connections: self.workers.ended_connections(tcp::EndReason::Lost),
+            drained_connections: self.workers.ended_connections(tcp::EndReason::Drain),
+            aged_connections: self.workers.ended_connections(tcp::EndReason::Age),
+            rebalanced_connections: self.workers.ended_connections(tcp::EndReason::Rebalance),
             ..self.ruleset.counts()
         }
     }

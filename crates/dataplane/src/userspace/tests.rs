@@ -388,6 +388,85 @@ fn connections_to_lost_endpoint_are_reset_and_others_continue() {
     });
 }
 
+/// Opens a connection that an endpoint has accepted.
+fn accepted() -> TcpStream {
+    let mut client = connect();
+    assert!(is_relayed(&mut client));
+    client
+}
+
+/// Returns true if an endpoint that echoes at once replies.
+fn is_relayed(client: &mut TcpStream) -> bool {
+    client
+        .write_all(b"x")
+        .and_then(|()| client.read_exact(&mut [0]))
+        .is_ok()
+}
+
+#[test]
+fn connection_is_reset_at_its_maximum_age() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new(
+            "TCP",
+            json!({"service.portolan.dev/max-connection-age-seconds": "10"}),
+        );
+        machine.endpoints("TCP", &[echo_at_once()]);
+        assert!(machine.dataplane.checks_ages);
+        // The annotation permits no age as short as that of this test.
+        let service = ObjectKey::new("ns", "a");
+        machine.dataplane.listeners[&service][0].age_limit.set(Some(1));
+        let error = accepted().read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        testbed::until("the count", REPLY_TIMEOUT, || {
+            (machine.dataplane.counts().aged_connections == 1).then_some(())
+        });
+        machine.plan.remove_service(&service);
+        machine.apply();
+        assert!(!machine.dataplane.checks_ages);
+    });
+}
+
+#[test]
+fn connections_to_drained_endpoint_are_reset_and_others_continue() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({"service.portolan.dev/drain-seconds": "1"}));
+        let endpoint = echo_at_once();
+        machine.endpoints("TCP", &[endpoint]);
+        let mut client = accepted();
+        let other_port = SocketAddr::new(endpoint.ip(), endpoint.port() ^ 1);
+        let of = |service: &str, endpoint| HashSet::from([(ObjectKey::new("ns", service), endpoint)]);
+        for others in [of("a", other_port), of("other", endpoint)] {
+            assert!(machine.dataplane.end_drained(&others));
+            assert!(is_relayed(&mut client));
+        }
+        assert!(machine.dataplane.end_drained(&of("a", endpoint)));
+        let error = client.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        testbed::until("the count", REPLY_TIMEOUT, || {
+            (machine.dataplane.counts().drained_connections == 1).then_some(())
+        });
+    });
+}
+
+#[test]
+fn oldest_connections_are_reset_after_scale_out() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({"service.portolan.dev/rebalance-percent": "50"}));
+        let endpoint = echo_at_once();
+        machine.endpoints("TCP", &[endpoint]);
+        let mut clients: Vec<TcpStream> = (0..8).map(|_| accepted()).collect();
+        machine.endpoints("TCP", &[endpoint, echo_at_once()]);
+        let ports = machine.plan.ports_of(&ObjectKey::new("ns", "a"));
+        let ports: BTreeSet<PortKey> = ports.map(|port| port.key.clone()).collect();
+        assert!(machine.dataplane.rebalance(&ports));
+        testbed::until("the count", REPLY_TIMEOUT, || {
+            (machine.dataplane.counts().rebalanced_connections == 4).then_some(())
+        });
+        let open: Vec<bool> = clients.iter_mut().map(is_relayed).collect();
+        assert_eq!(open, [false, false, false, false, true, true, true, true]);
+    });
+}
+
 #[test]
 fn backlog_is_accepted_when_service_is_deleted() {
     testbed::in_namespace(|| {

@@ -52,6 +52,8 @@ struct Mode {
     keeps_source: bool,
     /// True if the rules are those of nftables.
     has_rules: bool,
+    /// True if the random Services may have port ranges.
+    serves_port_ranges: bool,
     /// True if the data plane answers echo requests.
     answers_ping: bool,
     /// True if TCP clients of the node get their endpoint when they connect.
@@ -119,11 +121,20 @@ macro_rules! battery {
 battery! {
     nftables => Mode {
         has_rules: true,
+        serves_port_ranges: true,
         answers_ping: true,
         ..in_kernel(|| Ok(Box::new(NftablesDataplane::open(dataplane::nftables::Options::default())?)))
     };
-    iptables_legacy => in_kernel(|| open_iptables(Variant::Legacy));
-    iptables_nft => in_kernel(|| open_iptables(Variant::Nft));
+    iptables_legacy => Mode {
+        serves_port_ranges: true,
+        answers_ping: true,
+        ..in_kernel(|| open_iptables(Variant::Legacy))
+    };
+    iptables_nft => Mode {
+        serves_port_ranges: true,
+        answers_ping: true,
+        ..in_kernel(|| open_iptables(Variant::Nft))
+    };
     ebpf => Mode {
         answers_ping: true,
         chooses_at_connect: true,
@@ -138,6 +149,7 @@ battery! {
         open: || Ok(Box::new(UserspaceDataplane::open(dataplane::userspace::Options::default())?)),
         keeps_source: false,
         has_rules: false,
+        serves_port_ranges: false,
         answers_ping: true,
         chooses_at_connect: false,
         has_virtual_servers: false,
@@ -149,6 +161,7 @@ fn in_kernel(open: fn() -> Opened) -> Mode {
         open,
         keeps_source: true,
         has_rules: false,
+        serves_port_ranges: false,
         answers_ping: false,
         chooses_at_connect: false,
         has_virtual_servers: false,
@@ -186,11 +199,13 @@ fn send_packets_at_node(mode: Mode, node: u32) {
         max_shrink_iters: 0,
         ..Config::default()
     };
-    let outcome =
-        TestRunner::new_with_rng(config, rng(node)).run(&services::cluster(mode.has_rules), |cluster| {
+    let outcome = TestRunner::new_with_rng(config, rng(node)).run(
+        &services::cluster(mode.serves_port_ranges),
+        |cluster| {
             run.check(&cluster);
             Ok(())
-        });
+        },
+    );
     if let Err(error) = outcome {
         panic!("node {node}: {error}");
     }

@@ -90,6 +90,32 @@ fn reads_back_written_servers_and_destinations() {
     }
 }
 
+/// KPF-25: `IPVS_CMD_SET_CONFIG` (12) with the attributes of `ipvsadm --set 900 120 300`.
+#[cfg(target_endian = "little")]
+#[test]
+fn encodes_timeouts_as_ipvsadm_does() {
+    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK;
+    let request = wire::request(0x23, wire::SET_CONFIG, flags, 7, |writer| {
+        wire::write_timeouts(
+            writer,
+            Timeouts {
+                tcp_seconds: 900,
+                tcp_fin_seconds: 120,
+                udp_seconds: 300,
+            },
+        );
+    });
+    #[rustfmt::skip]
+    let expected: [u8; 44] = [
+        44, 0, 0, 0, 0x23, 0, 5, 0, 7, 0, 0, 0, 0, 0, 0, 0, 12, 1, 0, 0,
+        // TIMEOUT_TCP, TIMEOUT_TCP_FIN, TIMEOUT_UDP.
+        8, 0, 4, 0, 0x84, 3, 0, 0,
+        8, 0, 5, 0, 120, 0, 0, 0,
+        8, 0, 6, 0, 44, 1, 0, 0,
+    ];
+    assert_eq!(request, expected);
+}
+
 #[test]
 fn ignores_servers_by_mark_and_truncated_messages() {
     const FWMARK: u16 = 5;

@@ -39,7 +39,7 @@ pub struct NodeProxyFlags {
     /// Masquerade all traffic to cluster IPs
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub masquerade_all: bool,
-    /// Answer ping to addresses of Services with endpoints; iptables mode cannot
+    /// Answer ping to addresses of Services with endpoints
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub answer_ping: bool,
     /// Primary address of the Node, if it is not 0.0.0.0 or ::; nothing listens on it

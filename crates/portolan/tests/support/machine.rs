@@ -8,6 +8,8 @@ use testbed::{Cluster, Member, skip_inside};
 
 /// Lines of the logs that are printed after a failure.
 const LOG_END_LINES: usize = 25;
+/// Directory of the sources.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Line after the output of a block.
 const MARK: &str = "@@portolan-guide-block-ends";
 
@@ -93,6 +95,7 @@ impl Machine {
             ])
             .env("PATH", format!("{}:{path}", directory.display()))
             .env("PROGRAMS", directory)
+            .env("SOURCES", SOURCES)
             .env("HOME", "/tmp")
             .env("ADDRESS", member.plan.address.ipv4.to_string())
             .stdin(Stdio::piped())
@@ -104,11 +107,14 @@ impl Machine {
         let input = shell.stdin.take().expect("a pipe");
         let output = BufReader::new(shell.stdout.take().expect("a pipe"));
         let mut machine = Self { shell, input, output };
-        // The program can lie below one of the places that the machine hides. An open directory stays reachable.
+        // The sources and the program can lie below one of the places that the machine hides. An open directory stays
+        // reachable.
         let setup = format!(
-            "exec 2>&1 9<\"$PROGRAMS\"\nfor place in /var/lib /var/log /tmp; do mount -t tmpfs tmpfs $place || exit; done\n\
-             [ -e \"$PROGRAMS\" ] || {{ mkdir -p \"$PROGRAMS\" && mount -c --bind /proc/self/fd/9 \"$PROGRAMS\"; }} || exit\n\
-             exec 9<&-\nhostname {} && cd /tmp",
+            "exec 2>&1 8<\"$SOURCES\" 9<\"$PROGRAMS\"\n\
+             for place in /var/lib /var/log /tmp; do mount -t tmpfs tmpfs $place || exit; done\n\
+             show() {{ [ -e \"$2/$3\" ] || {{ mkdir -p \"$2\" && mount -c --bind /proc/self/fd/$1 \"$2\"; }}; }}\n\
+             show 8 \"$SOURCES\" Cargo.toml || exit\nshow 9 \"$PROGRAMS\" portolan || exit\n\
+             exec 8<&- 9<&-\nhostname {} && cd /tmp",
             member.plan.name
         );
         let outcome = machine.run(&setup);

@@ -56,14 +56,15 @@ impl<D: Dataplane> Worker<D> {
         }
     }
 
-    /// Records maximum ages and scale-outs. In userspace mode, conntrack entries lead to this process, not to endpoints.
+    /// Records maximum ages and scale-outs. In userspace mode, conntrack entries lead to this process, not to endpoints: the
+    /// data plane ends the connections itself.
     pub(super) fn record_ends(&mut self, changes: &Changes) {
+        let now = Instant::now();
+        self.rebalancing.record(&self.plan, changes, now);
         if self.is_userspace() {
             return;
         }
-        let now = Instant::now();
         self.ages.record(&self.plan, changes, now);
-        self.rebalancing.record(&self.plan, changes, now);
         if self.rebalancing.is_used() {
             self.ages.record_start_times();
         }
@@ -113,7 +114,7 @@ impl<D: Dataplane> Worker<D> {
     pub(super) fn rebalance(&mut self) {
         let now = Instant::now();
         let due = self.rebalancing.due(now);
-        if due.is_empty() {
+        if due.is_empty() || self.dataplane.rebalance(&due) {
             return;
         }
         let mut pass = self.pass(now);
@@ -200,26 +201,14 @@ impl<D: Dataplane> Worker<D> {
     /// Returns the faults of annotations that this mode, or this node, cannot implement.
     pub(super) fn unsupported_ends(&self, service: &ObjectKey) -> Vec<ServiceFault> {
         let mut faults = Vec::new();
-        let mode = &self.config.proxy_mode;
         let has_age = |port: &ServicePortPlan| port.connection_age_max_seconds.is_some();
-        if self.plan.ports_of(service).any(has_age) {
-            let reason = if self.is_userspace() {
-                Some(format!("{mode} mode does not support it"))
-            } else {
-                self.ages.unavailable().map(str::to_owned)
-            };
-            faults.extend(reason.map(|reason| ServiceFault {
+        if let Some(reason) = self.ages.unavailable()
+            && !self.is_userspace()
+            && self.plan.ports_of(service).any(has_age)
+        {
+            faults.push(ServiceFault {
                 reason: "ConnectionAgeNotSupported",
                 message: format!("connections have no maximum age: {reason}"),
-            }));
-        }
-        let drains = |port: &ServicePortPlan| port.drain_seconds.is_some();
-        if self.is_userspace() && self.plan.ports_of(service).any(drains) {
-            faults.push(ServiceFault {
-                reason: "DrainNotSupported",
-                message: format!(
-                    "connections to removed endpoints are not reset: {mode} mode does not support it"
-                ),
             });
         }
         let is_rebalanced = |port: &ServicePortPlan| port.rebalance_percent.is_some() && can_move(port);
@@ -232,24 +221,15 @@ impl<D: Dataplane> Worker<D> {
                 message: format!("any connections are rebalanced instead of the oldest ones: {reason}"),
             });
         }
-        let mut rebalanced = self
-            .plan
-            .ports_of(service)
-            .filter(|port| port.rebalance_percent.is_some());
-        let reason = if self.is_userspace() {
-            rebalanced
-                .next()
-                .map(|_| format!("{mode} mode does not support it"))
-        } else {
-            let fixed = rebalanced.find(|port| !can_move(port));
-            fixed.map(|_| {
-                "session affinity or the scheduler leads clients to the same endpoint again".to_owned()
-            })
-        };
-        faults.extend(reason.map(|reason| ServiceFault {
-            reason: "RebalanceNotSupported",
-            message: format!("connections are not rebalanced: {reason}"),
-        }));
+        let is_fixed = |port: &ServicePortPlan| port.rebalance_percent.is_some() && !can_move(port);
+        if self.plan.ports_of(service).any(is_fixed) {
+            faults.push(ServiceFault {
+                reason: "RebalanceNotSupported",
+                message: "connections are not rebalanced: session affinity or the scheduler leads clients to the same \
+                          endpoint again"
+                    .to_owned(),
+            });
+        }
         faults
     }
 

@@ -47,11 +47,11 @@ impl SparedRequests {
 impl<D: Dataplane> Worker<D> {
     /// Records endpoints that have left. After a start, existing connections show earlier departures.
     pub(super) fn record_drains(&mut self, changes: &Changes) {
-        if self.config.proxy_mode == "userspace" {
-            return; // conntrack entries lead to this process, not to endpoints
-        }
         let now = Instant::now();
         self.drains.record(&self.plan, changes, now);
+        if self.config.proxy_mode == "userspace" {
+            return; // No connection is older than this process
+        }
         if !changes.everything || self.drains.is_empty() {
             return;
         }
@@ -75,7 +75,7 @@ impl<D: Dataplane> Worker<D> {
     pub(super) fn end_drained(&mut self) {
         let now = Instant::now();
         let due = self.drains.due(now);
-        if due.is_empty() {
+        if due.is_empty() || self.dataplane.end_drained(&due.endpoints()) {
             return;
         }
         let plan = &self.plan;

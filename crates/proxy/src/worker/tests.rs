@@ -17,6 +17,8 @@ use crate::metrics::Packets;
 #[derive(Default)]
 struct Calls {
     applied: Vec<Changes>,
+    /// Number of comparisons.
+    repairs: usize,
     /// Number of calls that will fail.
     failures: usize,
     /// A Service to refuse once.
@@ -59,6 +61,7 @@ impl Dataplane for Recorder {
     }
 
     fn repair(&mut self, _: &Plan) -> Result<usize, DataplaneError> {
+        self.calls().repairs += 1;
         Ok(0)
     }
 
@@ -351,6 +354,41 @@ fn closed_queue_is_drained_and_ends_worker() {
     assert_eq!(calls.applied[0].health_checks, keys(&["a", "b"]));
 }
 
+/// KPF-20, KPF-21: a change waits for the minimum period, and comparisons follow the sync period.
+#[test]
+fn change_waits_for_minimum_period_and_comparisons_do_not() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let (mut worker, recorder) = worker();
+    worker.config.min_sync_period = Duration::from_secs(3_600);
+    worker.config.repair_period = Duration::from_millis(1);
+    worker.apply_update(service("a", "10.96.0.1"));
+    sync(&mut worker);
+    let (sender, receiver) = tokio::sync::mpsc::channel(16);
+    let change_sender = sender.downgrade();
+    let handle = runtime.handle();
+    std::thread::scope(|scope| {
+        scope.spawn(move || worker.run(receiver, change_sender, handle).expect("no failure"));
+        let applied = || recorder.calls().applied.len();
+        let compared = |count| {
+            testbed::until("comparisons", LIMIT, || {
+                (recorder.calls().repairs >= count).then_some(())
+            });
+        };
+        testbed::until("the first change", LIMIT, || (applied() == 1).then_some(()));
+        sender.try_send(service("b", "10.96.0.2")).expect("there is room");
+        let before = recorder.calls().repairs;
+        compared(before + 3);
+        assert_eq!(applied(), 1, "the second change waits");
+        drop(sender);
+    });
+    assert_eq!(recorder.calls().applied.len(), 2);
+}
+
 /// Chain in the table of kube-proxy's nftables mode.
 const UPSTREAM_CHAIN: &str = "upstream";
 
@@ -497,7 +535,7 @@ fn annotated(annotations: &serde_json::Value, affinity: &str) -> Update {
 }
 
 #[test]
-fn annotations_that_userspace_mode_lacks_are_faults() {
+fn annotations_that_end_connections_have_no_fault_in_userspace_mode() {
     let (mut worker, _) = worker();
     worker.config.proxy_mode = "userspace".to_owned();
     let annotations = json!({
@@ -509,16 +547,13 @@ fn annotations_that_userspace_mode_lacks_are_faults() {
     sync(&mut worker);
     worker.apply().expect("an applied change");
     let faults = worker.faults_of(&ObjectKey::new("ns", "a"));
-    let reasons: Vec<_> = faults.iter().map(|fault| fault.reason).collect();
+    assert_eq!(faults.len(), 0, "{faults:?}");
     assert_eq!(
-        reasons,
-        [
-            "ConnectionAgeNotSupported",
-            "DrainNotSupported",
-            "RebalanceNotSupported"
-        ]
+        worker.ages.next(),
+        None,
+        "conntrack entries do not lead to endpoints"
     );
-    assert_eq!((worker.ages.next(), worker.rebalancing.next()), (None, None));
+    assert!(worker.rebalancing.is_used());
 }
 
 #[test]

@@ -69,6 +69,8 @@ fn fields_of(kind: &str) -> &'static [&'static str] {
         "Node" => &["metadata.name", "spec.unschedulable"],
         "Namespace" => &["metadata.name", "status.phase"],
         "Secret" => &["metadata.name", "metadata.namespace", "type"],
+        "ReplicationController" => &["metadata.name", "metadata.namespace", "status.replicas"],
+        "Job" => &["metadata.name", "metadata.namespace", "status.successful"],
         _ => METADATA,
     }
 }
@@ -156,6 +158,8 @@ fn value_of<'o>(object: &'o Value, field: &str) -> Cow<'o, str> {
                 "false"
             })
         }
+        "status.replicas" => count_at(object, field),
+        "status.successful" => count_at(object, "status.succeeded"),
         "source" => {
             let component = text(object, "source.component");
             Cow::Borrowed(if component.is_empty() {
@@ -177,6 +181,12 @@ fn value_of<'o>(object: &'o Value, field: &str) -> Cow<'o, str> {
 
 fn text<'o>(object: &'o Value, path: &str) -> &'o str {
     value_at(object, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns a number as upstream compares it: 0 if it is absent.
+fn count_at(object: &Value, path: &str) -> Cow<'static, str> {
+    let count = value_at(object, path).and_then(Value::as_i64).unwrap_or(0);
+    Cow::Owned(count.to_string())
 }
 
 fn value_at<'o>(object: &'o Value, path: &str) -> Option<&'o Value> {

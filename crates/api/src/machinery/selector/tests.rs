@@ -159,7 +159,7 @@ fn matches_fields() {
 }
 
 #[test]
-fn matches_booleans_lists_and_event_sources() {
+fn matches_booleans_lists_counts_and_event_sources() {
     let matches = |kind: &str, text: &str, object: &Value| {
         FieldSelector::parse(text, kind_of(kind))
             .expect(text)
@@ -176,6 +176,16 @@ fn matches_booleans_lists_and_event_sources() {
         "Pod",
         "status.podIPs=10.0.0.1",
         &json!({"status":{"podIPs":[{"ip":"10.0.0.1"}]}})
+    ));
+    let job = json!({"status":{"succeeded":2}});
+    assert!(matches("Job", "status.successful=2", &job));
+    assert!(matches("Job", "status.successful=0", &json!({})));
+    let controller = json!({"status":{"replicas":3}});
+    assert!(matches("ReplicationController", "status.replicas=3", &controller));
+    assert!(matches(
+        "ReplicationController",
+        "status.replicas!=0",
+        &controller
     ));
     let event = json!({"reportingComponent":"proxy","source":{}});
     assert!(matches("Event", "source=proxy", &event));

@@ -11,9 +11,10 @@ use rustix::io::Errno;
 use socket2::SockRef;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::lifetime::Lifetime;
 use super::outbound_sockets::{OutboundSocket, OutboundSockets};
 use super::pump::Pump;
-use super::relay::{Relay, reset_at_close};
+use super::relay::{Accepted, Relay, reset_at_close};
 use super::{CongestionControl, SharedListener};
 use crate::userspace::balancer::ConnectionCount;
 use crate::userspace::random;
@@ -202,7 +203,10 @@ impl EndpointSearch {
         Relay::new(
             stream,
             outbound,
-            listener.service.clone(),
+            Accepted {
+                service: listener.service.clone(),
+                lifetime: Lifetime::start(listener.age_limit.clone(), Instant::now(), random() as u16),
+            },
             is_on_node,
             up,
             listener.congestion.clone(),

@@ -1,6 +1,6 @@
 //! Event loop of a worker: it waits for all sockets and advances each one as far as possible.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,9 +14,9 @@ use super::connecting::{Client, EndpointSearch, PendingConnect, SearchResult};
 use super::listener::SharedListener;
 use super::outbound_sockets::OutboundSockets;
 use super::pump::BUFFER_BYTES;
+use super::rebalance::{ConnectionId, Report, Round};
 use super::relay::{Direction, Relay, RelayProgress};
-use super::{Request, WorkerHandle};
-use crate::ServiceEndpoints;
+use super::{EndReason, Request, WorkerHandle};
 
 /// Events that one call of `epoll_wait` returns at most.
 const EVENTS_MAX: usize = 256;
@@ -27,6 +27,14 @@ const LONG_LIVED_EVENTS: u32 = 16;
 /// A connection moves if this worker has more long-lived ones than another, by this tolerance and a quarter of its
 /// own.
 const LOAD_TOLERANCE: usize = 1;
+
+/// Period of the checks of ages: the maximum delay of a reset.
+const AGE_CHECK_PERIOD: Duration = Duration::from_secs(5);
+/// Maximum of connections that one pass of a worker ends because of their age or a scale-out: their clients connect again
+/// at once.
+const ENDED_PER_PASS_MAX: usize = 2_048;
+/// Time until the next pass, if connections remain.
+const PASS_PAUSE: Duration = Duration::from_secs(1);
 
 /// Bit in the tokens of listeners. A client has twice the number of its connection as token; an endpoint has twice
 /// its file descriptor plus one ([`OutboundSockets`]).
@@ -51,6 +59,11 @@ pub struct EventLoop {
     /// Listeners to register again, and the time for it.
     paused_listeners: BTreeSet<usize>,
     resume_at: Option<Instant>,
+    /// Time of the next check of ages; `None` if no connection has a maximum age.
+    age_check_at: Option<Instant>,
+    /// Connections to end because of their age or a scale-out, and the time of the next pass.
+    ending: VecDeque<(ConnectionId, EndReason)>,
+    end_at: Option<Instant>,
     buffer: Box<[u8]>,
 }
 
@@ -101,6 +114,9 @@ impl EventLoop {
             yielded: Vec::new(),
             paused_listeners: BTreeSet::new(),
             resume_at: None,
+            age_check_at: None,
+            ending: VecDeque::new(),
+            end_at: None,
             buffer: vec![0; BUFFER_BYTES].into(),
         };
         Ok((this, waker))
@@ -134,10 +150,25 @@ impl EventLoop {
                             match request {
                                 Request::Stop => return,
                                 Request::End(endpoints) => {
-                                    let ended = self.end_connections(&endpoints);
-                                    if let Some(worker) = workers.get(self.index) {
-                                        worker.ended.fetch_add(ended, Ordering::Relaxed);
-                                    }
+                                    let ended = self.end_connections(|relay| {
+                                        endpoints.contains(&(
+                                            relay.accepted.service.clone(),
+                                            relay.endpoint.address().ip(),
+                                        ))
+                                    });
+                                    count_ended(workers.get(self.index), EndReason::Lost, ended);
+                                }
+                                Request::EndDrained(endpoints) => {
+                                    let ended = self.end_connections(|relay| {
+                                        endpoints.contains(&(
+                                            relay.accepted.service.clone(),
+                                            relay.endpoint.address(),
+                                        ))
+                                    });
+                                    count_ended(workers.get(self.index), EndReason::Drain, ended);
+                                }
+                                Request::Report(round) => {
+                                    send_excess(round.take(self.report(&round)), workers);
                                 }
                                 request => self.handle_request(request),
                             }
@@ -149,7 +180,9 @@ impl EventLoop {
             self.resume_yielded();
             self.resume_listeners();
             self.time_out_connects();
+            self.queue_aged();
             if let Some(worker) = workers.get(self.index) {
+                self.end_queued(worker);
                 worker.load.store(self.long_lived, Ordering::Relaxed);
             }
         }
@@ -161,7 +194,8 @@ impl EventLoop {
             return Some(Duration::ZERO);
         }
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
-        let next = deadline.into_iter().chain(self.resume_at).min()?;
+        let others = [self.resume_at, self.age_check_at, self.end_at];
+        let next = deadline.into_iter().chain(others.into_iter().flatten()).min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
 
@@ -181,24 +215,99 @@ impl EventLoop {
                 self.long_lived += 1;
                 self.start_relay(TrackedRelay::new(relay, LONG_LIVED_EVENTS));
             }
-            Request::End(_) | Request::Stop => {}
+            Request::CheckAges(is_needed) => {
+                self.age_check_at = is_needed.then(|| Instant::now() + AGE_CHECK_PERIOD);
+            }
+            Request::EndExcess(connections) => {
+                let excess = connections.into_iter().map(|id| (id, EndReason::Rebalance));
+                self.ending.extend(excess);
+                self.end_at.get_or_insert_with(Instant::now);
+            }
+            Request::End(_) | Request::EndDrained(_) | Request::Report(_) | Request::Stop => {}
         }
     }
 
-    /// Resets the connections to these endpoints. Returns their number.
-    fn end_connections(&mut self, endpoints: &ServiceEndpoints) -> u64 {
-        let is_to_lost = |connection: &Connection| match connection {
-            Connection::Established(tracked) => {
-                let relay = &tracked.relay;
-                endpoints.contains(&(relay.service.clone(), relay.endpoint.address().ip()))
+    /// Returns the connections that a distribution concerns.
+    fn report(&self, round: &Round) -> Report {
+        let mut report = Report::default();
+        for (id, tracked) in self.relays() {
+            let relay = &tracked.relay;
+            round.add(
+                &mut report,
+                &relay.accepted.lifetime,
+                id,
+                relay.endpoint.address(),
+            );
+        }
+        report
+    }
+
+    /// Queues the connections that reached their maximum age, when a check is due.
+    fn queue_aged(&mut self) {
+        let Some(at) = self.age_check_at else { return };
+        let now = Instant::now();
+        if at > now {
+            return;
+        }
+        self.age_check_at = Some(now + AGE_CHECK_PERIOD);
+        if self.ending.is_empty() {
+            let aged = self.relays();
+            let aged = aged.filter(|(_, tracked)| tracked.relay.accepted.lifetime.is_over(now));
+            self.ending = aged.map(|(id, _)| (id, EndReason::Age)).collect();
+            self.end_at = (!self.ending.is_empty()).then_some(now);
+        }
+    }
+
+    /// Resets queued connections, when a pass is due.
+    fn end_queued(&mut self, worker: &WorkerHandle) {
+        if self.end_at.is_none_or(|at| at > Instant::now()) {
+            return;
+        }
+        for _ in 0..ENDED_PER_PASS_MAX {
+            let Some((id, reason)) = self.ending.pop_front() else {
+                break;
+            };
+            if self.is_open(id) {
+                self.end_relay(id.number, RelayProgress::Broken);
+                worker.count_ended(reason, 1);
             }
-            // Its timeout leads to another endpoint.
-            Connection::Connecting(..) => false,
-        };
+        }
+        self.end_at = (!self.ending.is_empty()).then(|| Instant::now() + PASS_PAUSE);
+    }
+
+    /// Returns true if a connection has neither ended nor moved to another worker.
+    fn is_open(&self, id: ConnectionId) -> bool {
+        match self.connections.get(id.number) {
+            Some(Connection::Established(tracked)) => {
+                tracked.relay.accepted.lifetime.began_at() == id.began_at
+            }
+            Some(Connection::Connecting(..)) | None => false,
+        }
+    }
+
+    /// Returns the relays of this worker.
+    fn relays(&self) -> impl Iterator<Item = (ConnectionId, &TrackedRelay)> {
+        let worker = self.index;
         let connections = self.connections.iter();
-        let ended: Vec<usize> = connections
-            .filter(|(_, connection)| is_to_lost(connection))
-            .map(|(number, _)| number)
+        connections.filter_map(move |(number, connection)| match connection {
+            Connection::Established(tracked) => {
+                let id = ConnectionId {
+                    worker,
+                    number,
+                    began_at: tracked.relay.accepted.lifetime.began_at(),
+                };
+                Some((id, tracked))
+            }
+            Connection::Connecting(..) => None,
+        })
+    }
+
+    /// Resets the connections for which `ends` returns true. Returns their number.
+    fn end_connections(&mut self, ends: impl Fn(&Relay) -> bool) -> u64 {
+        let ended: Vec<usize> = self
+            .relays()
+            .filter(|(_, tracked)| ends(&tracked.relay))
+            .map(|(id, _)| id.number)
             .collect();
         for number in &ended {
             self.end_relay(*number, RelayProgress::Broken);
@@ -501,6 +610,25 @@ impl EventLoop {
         {
             self.deadlines.pop_first();
             self.resume_connect(number, PendingConnect::time_out);
+        }
+    }
+}
+
+fn count_ended(worker: Option<&WorkerHandle>, reason: EndReason, count: u64) {
+    if let Some(worker) = worker {
+        worker.count_ended(reason, count);
+    }
+}
+
+/// Sends the connections to end to their workers.
+fn send_excess(chosen: Vec<ConnectionId>, workers: &[WorkerHandle]) {
+    let mut by_worker: BTreeMap<usize, Vec<ConnectionId>> = BTreeMap::new();
+    for id in chosen {
+        by_worker.entry(id.worker).or_default().push(id);
+    }
+    for (index, connections) in by_worker {
+        if let Some(worker) = workers.get(index) {
+            worker.send(Request::EndExcess(connections));
         }
     }
 }

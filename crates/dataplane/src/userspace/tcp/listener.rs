@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 
 use super::CongestionControl;
 use super::connecting::Client;
+use super::lifetime::AgeLimit;
 use crate::userspace::SharedBalancer;
 
 /// A listener at which all workers wait.
@@ -27,6 +28,8 @@ pub struct SharedListener {
     pub service: ObjectKey,
     /// Selection of endpoints.
     pub balancer: Arc<SharedBalancer>,
+    /// Maximum age of connections.
+    pub age_limit: Arc<AgeLimit>,
     /// Permits for open connections.
     pub permits: Arc<Semaphore>,
     /// Congestion control of accepted connections.

@@ -7,9 +7,11 @@
 mod congestion;
 mod connecting;
 mod event_loop;
+mod lifetime;
 mod listener;
 mod outbound_sockets;
 mod pump;
+mod rebalance;
 mod relay;
 
 use std::io;
@@ -18,12 +20,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use event_loop::EventLoop;
 use mio::Waker;
+use rebalance::{ConnectionId, Round};
 use relay::Relay;
 
-use crate::ServiceEndpoints;
+use crate::{ServiceEndpoints, ServiceSockets};
 
 pub use congestion::CongestionControl;
+pub use lifetime::AgeLimit;
 pub use listener::SharedListener;
+pub use rebalance::Group;
 
 /// Request to a worker.
 #[derive(Debug)]
@@ -36,20 +41,44 @@ enum Request {
     Adopt(Box<Relay>),
     /// Reset the connections to these endpoints.
     End(Arc<ServiceEndpoints>),
+    /// Reset the connections to these endpoints, whose drain period is over.
+    EndDrained(Arc<ServiceSockets>),
+    /// Begin or stop the checks of ages.
+    CheckAges(bool),
+    /// Report the connections for a distribution after a scale-out.
+    Report(Arc<Round>),
+    /// Reset these connections, because endpoints were added.
+    EndExcess(Vec<ConnectionId>),
     /// Stop, and close all connections.
     Stop,
 }
+
+/// Reason for which a request resets connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndReason {
+    /// Their endpoint was lost.
+    Lost,
+    /// The drain period of their endpoint was over.
+    Drain,
+    /// They reached their maximum age.
+    Age,
+    /// Endpoints were added.
+    Rebalance,
+}
+
+/// Number of reasons.
+const END_REASONS: usize = 4;
 
 /// Handle of a worker for the other threads.
 #[derive(Debug)]
 struct WorkerHandle {
     waker: Waker,
-    /// Pending requests, bounded by the number of listeners, of connection permits and of lost nodes.
+    /// Pending requests, bounded by the number of listeners, of connection permits, of lost nodes and of changes.
     requests: Mutex<Vec<Request>>,
     /// Number of long-lived connections.
     load: AtomicUsize,
-    /// Number of connections that requests have reset.
-    ended: AtomicU64,
+    /// Number of connections that were reset, by [`EndReason`].
+    ended: [AtomicU64; END_REASONS],
 }
 
 impl WorkerHandle {
@@ -64,6 +93,18 @@ impl WorkerHandle {
 
     fn take_requests(&self) -> Vec<Request> {
         std::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts connections that were reset.
+    fn count_ended(&self, reason: EndReason, count: u64) {
+        if let Some(ended) = self.ended.get(reason as usize) {
+            ended.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    fn ended(&self, reason: EndReason) -> u64 {
+        let ended = self.ended.get(reason as usize);
+        ended.map_or(0, |ended| ended.load(Ordering::Relaxed))
     }
 
     fn load(&self) -> usize {
@@ -102,7 +143,7 @@ impl Workers {
                 waker,
                 requests: Mutex::default(),
                 load: AtomicUsize::new(0),
-                ended: AtomicU64::new(0),
+                ended: Default::default(),
             });
         }
         let this = Self {
@@ -125,13 +166,32 @@ impl Workers {
         }
     }
 
-    /// Returns the number of connections that were reset so.
-    pub fn ended_connections(&self) -> u64 {
-        let ended = self
-            .handles
-            .iter()
-            .map(|handle| handle.ended.load(Ordering::Relaxed));
-        ended.sum()
+    /// Resets the connections to endpoints whose drain period is over.
+    pub fn end_drained(&self, endpoints: &ServiceSockets) {
+        let endpoints = Arc::new(endpoints.clone());
+        for handle in self.handles.iter() {
+            handle.send(Request::EndDrained(endpoints.clone()));
+        }
+    }
+
+    /// Resets connections at their maximum age, or stops to do so.
+    pub fn check_ages(&self, is_needed: bool) {
+        for handle in self.handles.iter() {
+            handle.send(Request::CheckAges(is_needed));
+        }
+    }
+
+    /// Resets the oldest connections of the endpoints with more than their share.
+    pub fn rebalance(&self, groups: Vec<Group>) {
+        let round = Arc::new(Round::new(groups, self.handles.len()));
+        for handle in self.handles.iter() {
+            handle.send(Request::Report(round.clone()));
+        }
+    }
+
+    /// Returns the number of connections that were reset for a reason.
+    pub fn ended_connections(&self, reason: EndReason) -> u64 {
+        self.handles.iter().map(|handle| handle.ended(reason)).sum()
     }
 
     /// Accepts connections from a listener until the guard is dropped.

@@ -9,6 +9,7 @@ use socket2::SockRef;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::CongestionControl;
+use super::lifetime::Lifetime;
 use super::outbound_sockets::OutboundSocket;
 use super::pump::{Pump, PumpProgress};
 use crate::userspace::balancer::ConnectionCount;
@@ -20,8 +21,8 @@ pub struct Relay {
     pub client: TcpStream,
     /// Connection to the endpoint.
     pub endpoint: OutboundSocket,
-    /// Service of the listener that accepted the client.
-    pub service: ObjectKey,
+    /// Origin of the connection.
+    pub accepted: Accepted,
     up: Pump,
     down: Pump,
     /// True if the endpoint connected at once, so it is on this node.
@@ -35,6 +36,15 @@ pub struct Relay {
     congestion: CongestionControl,
     /// Released when the relay is dropped.
     _permits: Permits,
+}
+
+/// Service of the listener that accepted a client, and the age of the connection.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Service of the listener.
+    pub service: ObjectKey,
+    /// Start and maximum age.
+    pub lifetime: Lifetime,
 }
 
 /// Count of the endpoint's connections, and permit for one open connection.
@@ -70,7 +80,7 @@ impl Relay {
     pub fn new(
         client: TcpStream,
         endpoint: OutboundSocket,
-        service: ObjectKey,
+        accepted: Accepted,
         is_on_node: bool,
         up: Pump,
         congestion: CongestionControl,
@@ -79,7 +89,7 @@ impl Relay {
         Self {
             client,
             endpoint,
-            service,
+            accepted,
             up,
             down: Pump::default(),
             is_on_node,
