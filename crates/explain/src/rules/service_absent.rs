@@ -194,7 +194,9 @@ fn of_pods(world: &World) -> Vec<Finding> {
             continue;
         }
         let mut resembles = || {
-            let is_short = reference.is_address && !reference.host().contains('.');
+            // Search domains of a Pod can complete a name in another way.
+            let has_searches = !pod.0.list("/spec/dnsConfig/searches").is_empty();
+            let is_short = reference.is_address && !reference.host().contains('.') && !has_searches;
             let key = (namespace.as_str(), name.as_str(), reference.used_port());
             let known = resembling.entry(key);
             is_short
