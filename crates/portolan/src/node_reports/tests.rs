@@ -27,7 +27,7 @@ fn server() -> Client {
                 "/api/v1/nodes/node-a/flows" => (200, r#"{"a": 1}"#),
                 "/api/v1/nodes/node-b/flows" => (403, "{}"),
                 "/api/v1/nodes/node-c/flows" => (501, r#"{"message": "no agent"}"#),
-                "/api/v1/nodes/stalled/flows" => std::future::pending().await,
+                "/api/v1/nodes/stalled/flows" => std::future::pending::<(u16, &str)>().await,
                 _ => (200, "not JSON"),
             };
             let body = Full::new(Bytes::from(text)).map_err(TransportError::from);

@@ -104,7 +104,7 @@ fn server(responses: &'static [(&'static str, &'static str)]) -> Client {
         async move {
             let text = match responses.iter().find(|(own, _)| *own == path) {
                 Some((_, text)) => *text,
-                None => std::future::pending().await,
+                None => std::future::pending::<&str>().await,
             };
             let body = Full::new(Bytes::from(text)).map_err(TransportError::from);
             let response: Result<Response<Body>, _> = Response::builder().body(body.boxed_unsync());
