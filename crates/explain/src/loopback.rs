@@ -55,8 +55,8 @@ pub fn loopback_setting(pod: Pod<'_>, number: u16) -> Option<Setting> {
     if containers.next().is_some() || pod.is_on_host_network() {
         return None;
     }
-    let declared = pod.ports();
-    let is_only = declared.len() <= 1 && declared.iter().all(|port| port.number == number);
+    let declared: Vec<u16> = pod.ports().iter().map(|port| port.number).collect();
+    let is_only = declared == [number];
     let mut entries = variables(container);
     entries.extend(arguments(container));
     let of_port = entries.into_iter().filter_map(|entry| {
@@ -118,7 +118,8 @@ fn normalized(name: &str) -> String {
         .replace(['_', '.'], "-")
 }
 
-/// Returns the host of a listener at a port, as a setting has it; `None` for other settings. `is_only` is true if the container has no other port.
+/// Returns the host of a listener at a port, as a setting has it; `None` for other settings. `is_only` is true if the container declares the
+/// port and no other one.
 fn host_of<'w>(entry: &Entry<'w>, number: u16, is_only: bool) -> Option<&'w str> {
     let name = entry.name.as_str();
     match host_and_port(entry.value) {
