@@ -35,6 +35,7 @@ mod kind;
 mod kubectl;
 mod leader_election;
 mod listeners;
+mod loopback;
 mod object;
 pub mod observation;
 mod observed;

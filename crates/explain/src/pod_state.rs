@@ -99,10 +99,9 @@ fn status_failure(list: &str, index: usize, status: &Value) -> Option<Failure> {
     let is_failing = waiting["reason"]
         .as_str()
         .is_some_and(|reason| WAITING_FAILURES.contains(&reason));
-    let has_failed = list == "containerStatuses"
-        && state["terminated"]["exitCode"]
-            .as_i64()
-            .is_some_and(|code| code != 0);
+    let has_failed = state["terminated"]["exitCode"]
+        .as_i64()
+        .is_some_and(|code| code != 0);
     let (branch, mut text) = if is_failing {
         ("waiting", sentence(&waiting["reason"], &waiting["message"]))
     } else if has_failed {

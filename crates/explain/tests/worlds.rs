@@ -184,6 +184,27 @@ fn healthy_worlds_have_no_findings() {
     }
 }
 
+#[test]
+fn evicted_pods_of_a_workload_that_is_scaled_to_zero_are_no_fault() {
+    let world = json!({
+        "base": "web",
+        "delete": [{"kind": "Pod", "namespace": "shop", "name": "web-5d9c7b8f6d-9vwlm"}],
+        "apply": [
+            {"kind": "Deployment", "metadata": {"namespace": "shop", "name": "web"}, "spec": {"replicas": 0}},
+            {"kind": "ReplicaSet", "metadata": {"namespace": "shop", "name": "web-5d9c7b8f6d"}, "spec": {"replicas": 0}},
+            {"kind": "Pod", "metadata": {"namespace": "shop", "name": "web-5d9c7b8f6d-2x7kq"},
+             "status": {"phase": "Failed", "reason": "Evicted"}},
+            {"kind": "EndpointSlice", "metadata": {"namespace": "shop", "name": "web-k8d2r"}, "endpoints": []},
+            {"kind": "Endpoints", "metadata": {"namespace": "shop", "name": "web"}, "subsets": []}
+        ]
+    });
+    assert_eq!(findings(&world), []);
+    let mut scaled_up = world;
+    scaled_up["apply"][0]["spec"]["replicas"] = json!(1);
+    let found = findings(&scaled_up);
+    assert_eq!(found.first().map(|finding| finding.code), Some(Code(5)));
+}
+
 /// Codes about the node that the user names: a local policy, or a node that load balancers leave out.
 const CODES_OF_NODES: [Code; 3] = [Code(25), Code(26), Code(35)];
 /// Codes of Services that have no Pod on purpose, which users who name them learn.

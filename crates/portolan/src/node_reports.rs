@@ -12,10 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-/// Timeout of one report. Probes take up to 4 s, and an agent creates two reports of each kind at a time.
-const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Reports that are read at the same time: those that a server permits one user.
-const CONCURRENT_MAX: usize = 16;
+pub const CONCURRENT_MAX: usize = 16;
 /// Status code of a busy server or agent.
 const TOO_MANY_REQUESTS: u16 = 429;
 /// Time until the next attempt after a server or an agent is busy.
@@ -33,23 +31,28 @@ pub struct Reports<T> {
 }
 
 /// Returns true if the server serves a kind of report. Servers of others do not.
-pub async fn is_served(client: &Client, kind: ReportKind) -> bool {
+///
+/// # Errors
+///
+/// [`ClientError`] if the server does not list its resources.
+pub async fn is_served(client: &Client, kind: ReportKind) -> Result<bool, ClientError> {
     let name = format!("nodes/{}", kind.subresource());
-    let resources = client.get::<Value>("/api/v1").await.unwrap_or_default();
+    let resources = client.get::<Value>("/api/v1").await?;
     let mut resources = resources["resources"].as_array().into_iter().flatten();
-    resources.any(|resource| resource["name"] == *name)
+    Ok(resources.any(|resource| resource["name"] == *name))
 }
 
-/// Reads the reports of nodes, several at the same time. `parameters` are names with values.
+/// Reads the reports of nodes, [`CONCURRENT_MAX`] at the same time, each within a timeout. `parameters` are names with values.
 pub async fn read<T: DeserializeOwned>(
     client: &Client,
     kind: ReportKind,
     nodes: &[String],
     parameters: &[(&str, String)],
+    report_timeout: Duration,
 ) -> Reports<T> {
     let reading = nodes.iter().map(|node| async move {
         let path = path(kind, node, parameters);
-        let report = timeout(REPORT_TIMEOUT, read_one::<T>(client, &path)).await;
+        let report = timeout(report_timeout, read_one::<T>(client, &path)).await;
         (node.clone(), report)
     });
     let read: Vec<_> = stream::iter(reading).buffered(CONCURRENT_MAX).collect().await;
@@ -65,7 +68,7 @@ pub async fn read<T: DeserializeOwned>(
             Ok(Err(ClientError::Status { status, .. })) => reports.problems.push((node, status.message)),
             Ok(Err(error)) => reports.problems.push((node, error.to_string())),
             Err(_) => {
-                let problem = format!("no response within {REPORT_TIMEOUT:?}");
+                let problem = format!("no response within {:.1} s", report_timeout.as_secs_f64());
                 reports.problems.push((node, problem));
             }
         }

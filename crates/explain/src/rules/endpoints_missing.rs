@@ -2,9 +2,10 @@
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
+use crate::kubectl;
 use crate::rule::Rule;
-use crate::subject::Subject;
-use crate::views::Service;
+use crate::subject::{Subject, finding_about};
+use crate::views::{Endpoints, Service};
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -19,6 +20,8 @@ const CODE: Code = Code(12);
 const NAME_LABELS: [&str; 3] = ["app", "app.kubernetes.io/name", "run"];
 /// Namespace and name of the Service of the API server.
 const API_SERVER: (&str, &str) = ("default", "kubernetes");
+/// Label of Endpoints that the mirroring controller leaves out (EPM-02).
+const SKIP_MIRROR_LABEL: &str = "endpointslice.kubernetes.io/skip-mirror";
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
@@ -35,10 +38,12 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .slices()
         .iter()
         .any(|slice| slice.endpoints().next().is_some());
-    let endpoints = subject.world.endpoints_of(service);
-    let has_addresses = endpoints.is_some_and(|endpoints| endpoints.addresses().next().is_some());
-    if has_slice_endpoints || has_addresses {
+    if has_slice_endpoints {
         return Vec::new();
+    }
+    let endpoints = subject.world.endpoints_of(service);
+    if let Some(endpoints) = endpoints.filter(|endpoints| endpoints.addresses().next().is_some()) {
+        return unmirrored(subject, endpoints).into_iter().collect();
     }
     let state = match (subject.slices().first(), endpoints) {
         (Some(slice), _) => format!("EndpointSlice {} has no endpoint", slice.name),
@@ -48,6 +53,28 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let message = format!("Service {} has no selector, and {state}", service.name);
     let remedy = remedy(service);
     vec![subject.finding(CODE, Severity::Error, "spec.selector", message, remedy)]
+}
+
+/// The Endpoints have addresses, and a label excludes them from the slices that proxies read.
+fn unmirrored(subject: &Subject<'_>, endpoints: Endpoints<'_>) -> Option<Finding> {
+    let is_excluded = endpoints.label(SKIP_MIRROR_LABEL) == Some("true");
+    if !is_excluded || !subject.has(Kind::EndpointSlice) || is_of_api_server(subject.service) {
+        return None;
+    }
+    let message = format!(
+        "Service {} has no selector, and Endpoints {} has the label {SKIP_MIRROR_LABEL}: no EndpointSlice has its addresses, and proxies read slices only",
+        subject.service.name, endpoints.name
+    );
+    let remedy = format!("{} {SKIP_MIRROR_LABEL}-", kubectl::command("label", endpoints.0));
+    let field = format!("metadata.labels[{SKIP_MIRROR_LABEL}]");
+    Some(finding_about(
+        endpoints.0,
+        CODE,
+        Severity::Error,
+        field,
+        message,
+        remedy,
+    ))
 }
 
 fn remedy(service: Service<'_>) -> String {

@@ -33,7 +33,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .or_else(|| chain(subject))
         .or_else(|| unqualified(subject))
         .or_else(|| changed_port(subject));
-    finding.map_or_else(|| tls_clients(subject), |finding| vec![finding])
+    finding.map_or_else(|| http_clients(subject), |finding| vec![finding])
 }
 
 /// Name that the alias points to.
@@ -215,20 +215,26 @@ fn is_invalid(label: &str) -> bool {
     label.is_empty() || label.starts_with('-') || label.ends_with('-') || !label.bytes().all(is_valid)
 }
 
-/// Clients that use the name of the alias in `https` URLs, for which servers seldom have a certificate.
-fn tls_clients(subject: &Subject<'_>) -> Vec<Finding> {
+/// Clients that use the name of the alias in URLs: servers seldom have a certificate for it, or a virtual host.
+fn http_clients(subject: &Subject<'_>) -> Vec<Finding> {
     let name = target(subject.service);
     let references = subject.world.references_to(subject.service);
     let clients = references
-        .filter(|(pod, reference)| pod.is_active() && reference.text.starts_with("https://"))
+        .filter(|(pod, _)| pod.is_active())
+        .filter_map(|(pod, reference)| Some((pod, reference, reference.text.split_once("://")?.0)))
+        .filter(|(.., scheme)| matches!(*scheme, "http" | "https"))
         .filter(|_| in_cluster(name, subject.world.facts().domain()).is_none());
-    let finding = clients.map(|(pod, reference)| {
+    let finding = clients.map(|(pod, reference, scheme)| {
+        let effect = if scheme == "https" {
+            "in TLS and in the header Host, and may have no certificate for it"
+        } else {
+            "in the header Host, and may have no virtual host for it"
+        };
         let message = format!(
-            "The Pod uses {}, an alias of {name}. The server sees the name of the alias in TLS and in the header Host, and may have no certificate \
-             for it",
+            "The Pod uses {}, an alias of {name}. The server sees the name of the alias {effect}",
             reference.text
         );
-        let remedy = format!("Use https://{name} in the configuration of the client");
+        let remedy = format!("Use {scheme}://{name} in the configuration of the client");
         finding_about(
             pod.0,
             CODE,

@@ -3,10 +3,11 @@
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::listeners::{self, State};
+use crate::loopback::loopback_setting;
 use crate::observation::{Outcome, ProbeKind};
 use crate::probes::{self, Found};
 use crate::rule::Rule;
-use crate::subject::Subject;
+use crate::subject::{Subject, finding_about};
 use crate::views::{Pod, Port};
 
 pub const RULE: Rule = Rule {
@@ -33,15 +34,61 @@ pub const RULE: Rule = Rule {
 const CODE: Code = Code(48);
 /// Ports of other listeners in a message.
 const PORTS_MAX: usize = 5;
+/// Probes of the kubelet, which fail if the application listens on loopback only.
+const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
+/// Forms of probes that open connections.
+const CONNECTING: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    if subject.world.observations().all().is_empty() {
-        return Vec::new();
-    }
     let ports = subject.service.ports().into_iter();
     ports
-        .filter_map(|port| by_listeners(subject, port).or_else(|| by_probe(subject, port)))
+        .filter_map(|port| observed(subject, port).or_else(|| by_settings(subject, port)))
         .collect()
+}
+
+fn observed(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
+    if subject.world.observations().all().is_empty() {
+        return None;
+    }
+    by_listeners(subject, port).or_else(|| by_probe(subject, port))
+}
+
+/// A setting of a Pod makes its application listen on loopback only, and no probe of the kubelet shows otherwise.
+fn by_settings(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
+    if port.protocol != "TCP" {
+        return None;
+    }
+    let is_unknown = |pod: &Pod<'_>| {
+        let has_started = pod.is_ready() || pod.0.template().is_some();
+        has_started && !is_probed(*pod) && listeners::state(subject, *pod, port) == State::Unknown
+    };
+    let (pod, number, setting) = subject.active().filter(is_unknown).find_map(|pod| {
+        let number = pod.resolve(port.target, port.protocol)?;
+        Some((pod, number, loopback_setting(pod, number)?))
+    })?;
+    let message = format!(
+        "Pod {} of Service {} has the setting {:?}, with which its application listens on port {number}/TCP of loopback only: connections from outside \
+         of the Pod are refused",
+        pod.name, subject.service.name, setting.text
+    );
+    let remedy =
+        format!("Configure the application to listen on all addresses (0.0.0.0 or ::), port {number}");
+    Some(finding_about(
+        pod.0,
+        CODE,
+        Severity::Warning,
+        setting.field,
+        message,
+        remedy,
+    ))
+}
+
+/// Returns true if the kubelet opens connections to the Pod.
+fn is_probed(pod: Pod<'_>) -> bool {
+    pod.containers().any(|container| {
+        let mut probes = PROBES.iter().map(|name| &container[*name]);
+        probes.any(|probe| CONNECTING.iter().any(|form| probe[*form].is_object()))
+    })
 }
 
 /// A ready Pod has no listener that takes the connections.

@@ -31,11 +31,13 @@ const SHARING: [&str; 3] = [
     "metallb.universe.tf/allow-shared-ip",
 ];
 /// Reasons of Events about failed assignments.
-const EVENT_REASONS: [&str; 4] = [
+const EVENT_REASONS: [&str; 6] = [
     "AllocationFailed",
     "SyncLoadBalancerFailed",
     "CreatingLoadBalancerFailed",
     "UnAvailableLoadBalancer",
+    "FailedBuildModel",
+    "FailedDeployModel",
 ];
 
 /// Reason why no address is assigned.

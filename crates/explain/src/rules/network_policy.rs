@@ -290,6 +290,31 @@ fn ingress(
     client: Pod<'_>,
     reference: &Reference,
 ) -> Option<Finding> {
+    let use_of_service = format!("which uses {}", reference.text);
+    let added = format!(
+        "the labels of the client, and of its namespace {},",
+        client.namespace
+    );
+    excluded(
+        subject,
+        pods,
+        client,
+        &ports_of(subject, reference),
+        &use_of_service,
+        &added,
+    )
+}
+
+/// No ingress rule for the Pods permits a client at any of the ports. `use_of_service` is the use that the client makes of the Service, and `added`
+/// the part that a rule lacks.
+fn excluded(
+    subject: &Subject<'_>,
+    pods: &[Pod<'_>],
+    client: Pod<'_>,
+    ports: &[Port<'_>],
+    use_of_service: &str,
+    added: &str,
+) -> Option<Finding> {
     let namespace = subject.world.object(Kind::Namespace, "", &client.0.namespace);
     let permits = |pod: Pod<'_>, number: u16, protocol: &str| {
         let policies = policies(subject, pod, Direction::Ingress);
@@ -297,17 +322,13 @@ fn ingress(
             rule.permits_port(number, protocol, pod) && rule.permits_pod(client, namespace)
         })
     };
-    let (port, number) = closed_port(&ports_of(subject, reference), pods, permits)?;
+    let (port, number) = closed_port(ports, pods, permits)?;
     let policy = *policies(subject, *pods.first()?, Direction::Ingress).first()?;
     let message = format!(
-        "No ingress rule for the Pods of Service {} permits Pod {}/{} at port {number}/{}, which uses {}",
-        subject.service.name, client.namespace, client.name, port.protocol, reference.text
+        "No ingress rule for the Pods of Service {} permits Pod {}/{} at port {number}/{}, {use_of_service}",
+        subject.service.name, client.namespace, client.name, port.protocol
     );
-    let remedy = format!(
-        "Add the labels of the client, and of its namespace {}, to a rule: {}",
-        client.namespace,
-        kubectl::command("edit", policy.0)
-    );
+    let remedy = format!("Add {added} to a rule: {}", kubectl::command("edit", policy.0));
     Some(finding_about(
         policy.0,
         CODE,
@@ -331,32 +352,16 @@ fn controller(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
         .flat_map(|(namespace, label)| world.pods_with(namespace, &[*label]))
         .filter(|pod| pod.is_active() && is_restrictable(*pod));
     let client = clients.next()?;
-    let namespace = world.object(Kind::Namespace, "", &client.0.namespace);
-    let permits = |pod: Pod<'_>, number: u16, protocol: &str| {
-        let policies = policies(subject, pod, Direction::Ingress);
-        is_permitted(&policies, Direction::Ingress, |rule| {
-            rule.permits_port(number, protocol, pod) && rule.permits_pod(client, namespace)
-        })
-    };
-    let (port, number) = closed_port(&subject.service.ports(), pods, permits)?;
-    let policy = *policies(subject, *pods.first()?, Direction::Ingress).first()?;
-    let message = format!(
-        "No ingress rule for the Pods of Service {} permits Pod {}/{} at port {number}/{}, the controller of Ingress {}",
-        subject.service.name, client.namespace, client.name, port.protocol, ingress.name
-    );
-    let remedy = format!(
-        "Add the namespace {} to a rule: {}",
-        client.namespace,
-        kubectl::command("edit", policy.0)
-    );
-    Some(finding_about(
-        policy.0,
-        CODE,
-        Severity::Warning,
-        "spec.ingress",
-        message,
-        remedy,
-    ))
+    let use_of_service = format!("the controller of Ingress {}", ingress.name);
+    let added = format!("the namespace {}", client.namespace);
+    excluded(
+        subject,
+        pods,
+        client,
+        &subject.service.ports(),
+        &use_of_service,
+        &added,
+    )
 }
 
 /// The client has egress policies, and none permits the Pods of the Service.

@@ -35,6 +35,8 @@ const POOL_ANNOTATIONS: [&str; 2] = [
     "metallb.io/ip-allocated-from-pool",
     "metallb.universe.tf/ip-allocated-from-pool",
 ];
+/// Condition of nodes whose Pods have no routes, although the kubelet is ready.
+const NETWORK_CONDITION: &str = "NetworkUnavailable";
 /// Taint of nodes that the autoscaler is about to delete.
 const DELETION_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 
@@ -42,7 +44,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.has(Kind::Node) {
         return Vec::new();
     }
-    let on_lost_node = not_ready(subject).or_else(|| absent_node(subject));
+    let on_lost_node = not_ready(subject)
+        .or_else(|| absent_node(subject))
+        .or_else(|| on_node_without_network(subject));
     let mut findings: Vec<Finding> = on_lost_node.into_iter().collect();
     if subject.service.kind() == "LoadBalancer" {
         findings.extend(
@@ -60,14 +64,15 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Nodes that are not ready, and whose Pods belong to no Service.
+/// Nodes that are not ready or have no network, and whose Pods belong to no Service.
 fn check_cluster(world: &World) -> Vec<Finding> {
     let unready = world.nodes().filter(|node| !node.is_ready());
+    let without_network = world.nodes().filter(lacks_network).map(network_finding);
     let finding = |node: Node<'_>| {
         let message = format!(
             "Node {} is not ready ({}): load balancers leave it out, and its Pods are no endpoints",
             node.name,
-            state(node)
+            state(node, "Ready")
         );
         finding_about(
             node.0,
@@ -78,7 +83,38 @@ fn check_cluster(world: &World) -> Vec<Finding> {
             repair(node),
         )
     };
-    unready.map(finding).collect()
+    unready.map(finding).chain(without_network).collect()
+}
+
+/// Returns true if the network plugin or the route controller reports that the Pods of a ready node have no routes.
+fn lacks_network(node: &Node<'_>) -> bool {
+    node.is_ready() && node.0.has_condition(NETWORK_CONDITION, "True")
+}
+
+fn network_finding(node: Node<'_>) -> Finding {
+    let message = format!(
+        "The network of Node {} is not available ({}): other nodes do not reach its Pods",
+        node.name,
+        state(node, NETWORK_CONDITION)
+    );
+    let remedy = format!(
+        "Read the log of the network plugin, or of the controller that creates the routes of nodes: {}",
+        kubectl::command("describe", node.0)
+    );
+    finding_about(
+        node.0,
+        CODE,
+        Severity::Warning,
+        "status.conditions",
+        message,
+        remedy,
+    )
+}
+
+/// A Pod of the Service is on a node without network.
+fn on_node_without_network(subject: &Subject<'_>) -> Option<Finding> {
+    let mut nodes = subject.active().filter_map(|pod| subject.world.node(pod.node()));
+    nodes.find(lacks_network).map(network_finding)
 }
 
 /// The user named a node that is not ready.
@@ -87,7 +123,7 @@ fn named_not_ready(subject: &Subject<'_>) -> Option<Finding> {
     let message = format!(
         "Node {} is not ready ({}): its Pods are no endpoints, and nothing updates its state",
         node.name,
-        state(node)
+        state(node, "Ready")
     );
     (!node.is_ready()).then(|| {
         finding_about(
@@ -101,9 +137,9 @@ fn named_not_ready(subject: &Subject<'_>) -> Option<Finding> {
     })
 }
 
-/// Reason and message of the condition `Ready`.
-fn state(node: Node<'_>) -> String {
-    let condition = node.0.condition("Ready");
+/// Reason and message of a condition.
+fn state(node: Node<'_>, kind: &str) -> String {
+    let condition = node.0.condition(kind);
     let text = |field: &str| {
         condition
             .and_then(|condition| condition[field].as_str())
@@ -137,7 +173,7 @@ fn not_ready(subject: &Subject<'_>) -> Option<Finding> {
         pod.name,
         subject.service.name,
         node.name,
-        state(node)
+        state(node, "Ready")
     );
     Some(finding_about(
         node.0,

@@ -1,9 +1,10 @@
 //! PTL-0020: the Service publishes Pods that are not ready.
 
 use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::subject::Subject;
+use crate::subject::{Subject, workload_of};
 use crate::views::Pod;
 
 pub const RULE: Rule = Rule {
@@ -22,7 +23,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !service.publishes_not_ready() || !service.has_selector() || !subject.knows_endpoints() {
         return Vec::new();
     }
-    if subject.is_rolling() {
+    if subject.is_rolling() || is_of_members(subject) {
         return Vec::new();
     }
     let unready: Vec<Pod<'_>> = subject
@@ -55,6 +56,18 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         ));
     }
     vec![finding]
+}
+
+/// Returns true for the headless Service of a StatefulSet, whose members find each other before they are ready. The controller writes its name into
+/// the subdomain of the Pods.
+fn is_of_members(subject: &Subject<'_>) -> bool {
+    let service = subject.service;
+    let is_member = |pod: Pod<'_>| {
+        let subdomain = pod.0.text("/spec/subdomain");
+        workload_of(pod).0 == Kind::StatefulSet.name()
+            && (subdomain.is_empty() || subdomain == service.0.name)
+    };
+    service.is_headless() && subject.active().all(is_member)
 }
 
 /// Returns true if the Pod is an endpoint that gets connections.

@@ -17,6 +17,14 @@ pub const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(5);
+/// Kinds whose Pods run until they are deleted, besides Pods without a controller.
+const SERVERS: [Kind; 5] = [
+    Kind::Pod,
+    Kind::Deployment,
+    Kind::ReplicaSet,
+    Kind::StatefulSet,
+    Kind::DaemonSet,
+];
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.service.has_selector() || !subject.has(Kind::Pod) {
@@ -89,19 +97,22 @@ fn failing(subject: &Subject<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Only finished Pods are left. Finished Pods of Jobs are no fault; they are reported if the user names the Service.
+/// Only finished Pods are left. Finished Pods of Jobs are no fault; they are reported if the user names the Service. Neither are those of a
+/// workload that was scaled to 0 later.
 fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
+    if is_scaled_to_zero(subject) {
+        return None;
+    }
     if !subject.selected().iter().any(|pod| pod.is_finished()) {
         return all_terminating(subject);
     }
     let is_job = |pod: &Pod<'_>| workload_of(*pod).0 == Kind::Job.name();
-    let failed = subject
-        .selected()
-        .iter()
-        .find(|pod| pod.phase() == "Failed" && !is_job(pod));
+    let mut pods = subject.selected().iter();
+    let failed = pods.find(|pod| pod.phase() == "Failed" && !is_job(pod));
     let mut finished = subject.selected().iter().filter(|pod| pod.is_finished());
-    let pod = failed.or(finished.next())?;
-    let severity = match failed {
+    let ended = failed.or_else(|| finished.clone().find(|pod| is_server(subject, **pod)));
+    let pod = ended.or(finished.next())?;
+    let severity = match ended {
         Some(_) => Severity::Error,
         None if subject.is_named => Severity::Info,
         None => return None,
@@ -138,14 +149,26 @@ fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// All Pods are being deleted, although no workload is scaled to 0.
-fn all_terminating(subject: &Subject<'_>) -> Option<Finding> {
+/// Returns true if a Pod should run until it is deleted. The owner of other Pods, such as a driver of a batch system, can end them on purpose, and
+/// batch systems use headless Services.
+fn is_server(subject: &Subject<'_>, pod: Pod<'_>) -> bool {
+    let (kind, _) = workload_of(pod);
+    !subject.service.is_headless() && SERVERS.iter().any(|server| server.name() == kind)
+}
+
+/// Returns true if all workloads of the Service are scaled to 0.
+fn is_scaled_to_zero(subject: &Subject<'_>) -> bool {
     let service = subject.service;
     let workloads = subject
         .world
         .workloads_with(&service.namespace, &service.selector());
-    let is_scaled_to_zero = !workloads.is_empty() && workloads.iter().all(|workload| workload.desired() == 0);
-    if is_scaled_to_zero || subject.is_rolling() {
+    !workloads.is_empty() && workloads.iter().all(|workload| workload.desired() == 0)
+}
+
+/// All Pods are being deleted, although no workload is scaled to 0.
+fn all_terminating(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    if subject.is_rolling() {
         return None;
     }
     let pod = subject.selected().first()?;

@@ -1,5 +1,7 @@
 //! PTL-0039: no node proxy runs, or it uses a wrong node name.
 
+use std::collections::BTreeSet;
+
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -8,8 +10,8 @@ use crate::observed::{Observed, is_served, observed_nodes};
 use crate::pod_state::failure;
 use crate::rule::Rule;
 use crate::subject::finding_about;
-use crate::views::Pod;
-use crate::world::{COMPARED_PODS_MAX, World};
+use crate::views::{Node, Pod};
+use crate::world::World;
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -24,6 +26,15 @@ const CODE: Code = Code(39);
 const PROXY_PODS: [&str; 2] = ["kube-proxy", "portolan-proxy"];
 /// Namespace of these Pods.
 const SYSTEM_NAMESPACE: &str = "kube-system";
+/// Beginning of the names of the Pods of a network plugin that serves Services itself.
+const OTHER_DATAPLANE: &str = "cilium";
+/// Nodes with Pods of a node proxy, at least, that show that the others lack them. Fewer can be a part of a cluster.
+const COVERED_MIN: usize = 2;
+/// Labels of nodes whose host runs the proxy, or that have no kernel.
+const OTHER_NODES: [&str; 2] = [
+    "eks.amazonaws.com/compute-type",
+    "kubernetes.azure.com/virtual-kubelet",
+];
 
 fn check(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -41,19 +52,58 @@ fn check(world: &World) -> Vec<Finding> {
     let has_no_proxies = |node: Observed<'_>| node.observation.proxies.as_ref().is_none_or(Vec::is_empty);
     if findings.is_empty() && observed_nodes(world).all(has_no_proxies) {
         findings.extend(failing_pods(world));
+        if findings.is_empty() {
+            findings.extend(uncovered_nodes(world));
+        }
     }
     findings
 }
 
+/// Pods of a node proxy that run or will run.
+fn proxy_pods(world: &World) -> impl Iterator<Item = Pod<'_>> {
+    let pods = world.in_namespace(Kind::Pod, SYSTEM_NAMESPACE).map(Pod);
+    pods.filter(|pod| {
+        let mut names = PROXY_PODS.iter();
+        pod.is_active() && names.any(|name| pod.0.name.starts_with(name))
+    })
+}
+
+/// Nodes without a Pod of a node proxy, although most nodes have one.
+fn uncovered_nodes(world: &World) -> Vec<Finding> {
+    let covered: BTreeSet<&str> = proxy_pods(world).map(Pod::node).collect();
+    let is_uncovered = |node: &Node<'_>| {
+        let is_other = OTHER_NODES.iter().any(|label| node.0.label(label).is_some());
+        node.is_ready() && !node.is_leaving() && !is_other && !covered.contains(node.0.name.as_str())
+    };
+    let nodes: Vec<Node<'_>> = world.nodes().filter(is_uncovered).collect();
+    if covered.len() < COVERED_MIN || nodes.len() >= covered.len() || has_other_dataplane(world) {
+        return Vec::new();
+    }
+    let finding = |node: &Node<'_>| {
+        let message = format!(
+            "Node {} has no Pod of a node proxy, which {} other nodes have: connections of its Pods to Services fail",
+            node.0.name,
+            covered.len()
+        );
+        let remedy = format!(
+            "Find out why the DaemonSet of the proxy leaves out the node, such as its taints: {}",
+            kubectl::command("describe", node.0)
+        );
+        finding_about(node.0, CODE, Severity::Warning, "spec.taints", message, remedy)
+    };
+    nodes.iter().map(finding).collect()
+}
+
+/// Returns true if a network plugin can replace the node proxy, on some nodes or on all.
+fn has_other_dataplane(world: &World) -> bool {
+    let pods = world.in_namespace(Kind::Pod, SYSTEM_NAMESPACE);
+    let mut objects = world.all(Kind::DaemonSet).chain(pods);
+    objects.any(|object| object.name.starts_with(OTHER_DATAPLANE))
+}
+
 /// Pods of a node proxy whose container fails, in an input without observations of proxies.
 fn failing_pods(world: &World) -> Vec<Finding> {
-    let pods = world
-        .in_namespace(Kind::Pod, SYSTEM_NAMESPACE)
-        .take(COMPARED_PODS_MAX);
-    let is_proxy = |pod: &Pod<'_>| PROXY_PODS.iter().any(|name| pod.0.name.starts_with(name));
-    let of_proxies = pods
-        .map(Pod)
-        .filter(|pod| pod.is_active() && !pod.is_ready() && is_proxy(pod));
+    let of_proxies = proxy_pods(world).filter(|pod| !pod.is_ready());
     let finding = |pod: Pod<'_>| {
         let failure = failure(world, pod).filter(|failure| !failure.is_waiting)?;
         let message = format!(

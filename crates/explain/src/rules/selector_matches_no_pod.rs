@@ -24,6 +24,8 @@ const FIELD: &str = "spec.selector";
 /// Namespace and components of control planes, which managed clusters and some distributions do not run as Pods. Charts for
 /// monitoring create headless Services for them in any cluster.
 const SYSTEM_NAMESPACE: &str = "kube-system";
+/// Namespace and name of the Service of the DNS servers.
+const DNS_SERVICE: (&str, &str) = (SYSTEM_NAMESPACE, "kube-dns");
 const CONTROL_PLANE: [&str; 6] = [
     "kube-apiserver",
     "kube-controller-manager",
@@ -111,24 +113,31 @@ fn shows_absence(subject: &Subject<'_>) -> bool {
     subject.has(Kind::Pod) && (subject.is_named || has_workloads || unselected.next().is_some())
 }
 
-/// Workloads without Pods: scaled to zero on purpose. The user learns of it if he names the Service. Workloads that should have
-/// Pods are a finding of their own (PTL-0005).
+/// Workloads without Pods: scaled to zero on purpose. The user learns of it if he names the Service. All clients need the DNS servers of the
+/// cluster. Workloads that should have Pods are a finding of their own (PTL-0005).
 fn scaled_to_zero(subject: &Subject<'_>, workloads: &[Workload<'_>]) -> Option<Finding> {
     let is_zero = workloads.iter().all(|workload| workload.desired() == 0);
     let workload = workloads
         .iter()
         .find(|workload| workload.kind != Kind::ReplicaSet);
     let workload = workload.or(workloads.first())?;
-    if !is_zero || !subject.is_named {
+    let service = subject.service;
+    let is_dns = (service.namespace.as_str(), service.0.name.as_str()) == DNS_SERVICE;
+    if !is_zero || !subject.is_named && !is_dns {
         return None;
     }
+    let (severity, effect) = if is_dns {
+        (Severity::Error, ", so no name of the cluster resolves")
+    } else {
+        (Severity::Info, "")
+    };
     let message = format!(
-        "No Pod exists: {} {}, whose Pods the selector matches, is scaled to 0",
+        "No Pod exists: {} {}, whose Pods the selector matches, is scaled to 0{effect}",
         workload.kind.name(),
         workload.name
     );
     let remedy = format!("{} --replicas=1", kubectl::command("scale", workload.0));
-    Some(subject.finding(CODE, Severity::Info, FIELD, message, remedy))
+    Some(subject.finding(CODE, severity, FIELD, message, remedy))
 }
 
 /// Returns the Pod of the namespace whose labels resemble the selector most, with the selector that matches it.

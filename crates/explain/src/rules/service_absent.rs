@@ -1,13 +1,15 @@
 //! PTL-0001: the Service does not exist.
 
+use std::collections::BTreeMap;
+
 use crate::finding::{Code, Finding, ObjectName, Severity};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::references::Reference;
 use crate::rule::Rule;
-use crate::similar_names::nearest;
+use crate::similar_names::{is_similar, nearest};
 use crate::subject::{finding_about, workload_of};
-use crate::views::{Pod, Route};
+use crate::views::{Pod, Route, Service};
 use crate::world::World;
 
 pub const RULE: Rule = Rule {
@@ -181,15 +183,30 @@ fn of_subdomains(world: &World) -> Vec<Finding> {
 }
 
 /// Names in the configuration of Pods. A short name is reported only if another namespace has a Service with that name and
-/// port; a name with `svc` cannot mean anything else.
+/// port, or its own namespace has one with a similar name; a name with `svc` cannot mean anything else.
 fn of_pods(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
+    // Many Pods use the same names.
+    let mut resembling: BTreeMap<(&str, &str, Option<u16>), bool> = BTreeMap::new();
     for (pod, reference) in world.references() {
         let (namespace, name) = (&reference.namespace, &reference.service);
         if reference.address.is_some() || !pod.is_active() || world.service(namespace, name).is_some() {
             continue;
         }
-        if reference.is_service_name || is_elsewhere(world, reference) || is_misspelled(world, pod, reference)
+        let mut resembles = || {
+            // Search domains of a Pod can complete a name in another way.
+            let has_searches = !pod.0.list("/spec/dnsConfig/searches").is_empty();
+            let is_short = reference.is_address && !reference.host().contains('.') && !has_searches;
+            let key = (namespace.as_str(), name.as_str(), reference.used_port());
+            let known = resembling.entry(key);
+            is_short
+                && !pod.is_on_host_network()
+                && *known.or_insert_with(|| resembles_neighbour(world, reference))
+        };
+        if reference.is_service_name
+            || is_elsewhere(world, reference)
+            || is_misspelled(world, pod, reference)
+            || resembles()
         {
             let (message, remedy) = describe(world, namespace, name);
             let message = format!("The Pod uses {}. {message}", reference.text);
@@ -226,4 +243,18 @@ fn is_misspelled(world: &World, pod: Pod<'_>, reference: &Reference) -> bool {
         services.map(|service| service.name.as_str())
     };
     *namespace != pod.0.namespace && reference.is_address && nearest(&reference.service, names()).is_some()
+}
+
+/// A URL with a name of one label can mean a host outside of the cluster. It means a Service if the namespace has one with a similar name and the same
+/// port.
+fn resembles_neighbour(world: &World, reference: &Reference) -> bool {
+    let Some(number) = reference.used_port() else {
+        return false;
+    };
+    let services = world.in_namespace(Kind::Service, &reference.namespace);
+    let mut similar = services.filter(|service| is_similar(&reference.service, &service.name));
+    similar.any(|service| {
+        let mut ports = Service(service).ports().into_iter();
+        ports.any(|port| port.number == number)
+    })
 }

@@ -88,11 +88,16 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
             && !status.components.is_empty()
             && status.components.values().all(|component| component.is_running);
         if is_healthy || !may_wait() {
-            flags.output.print(&document(&status, &cluster), || {
-                table(&status, &cluster, now_seconds())
-            });
-            if cluster.api.is_ok() && flags.output == Format::Text {
-                output::print(&runtime.block_on(findings(&status)));
+            let is_text = flags.output == Format::Text;
+            let mut document = document(&status, &cluster);
+            if cluster.api.is_ok() && !is_text {
+                document["findings"] = findings_value(&runtime.block_on(examined(&status)));
+            }
+            flags
+                .output
+                .print(&document, || table(&status, &cluster, now_seconds()));
+            if cluster.api.is_ok() && is_text {
+                output::print(&findings_text(&runtime.block_on(examined(&status))));
             }
             return Ok(if is_healthy {
                 ExitCode::SUCCESS
@@ -166,17 +171,32 @@ async fn check_api(status: &ProcessStatus) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Returns the line about the findings of `portolan doctor`. They do not change the exit code: a component can be healthy
-/// while a Service has no endpoints.
-async fn findings(status: &ProcessStatus) -> String {
+/// Counts the findings of `portolan doctor`. They do not change the exit code: a component can be healthy while a Service has
+/// no endpoints.
+async fn examined(status: &ProcessStatus) -> Result<Counts, CommandError> {
     let counted = tokio::time::timeout(EXAMINATION_TIMEOUT, async {
         let client = Client::new(Config::from_kubeconfig(&status.kubeconfig)?)?;
         doctor::count(&client).await
     });
-    match counted.await {
-        Ok(Ok(counts)) => findings_line(&counts),
-        Ok(Err(error)) => format!("\nFindings about Services: not examined ({error})\n"),
-        Err(_) => format!("\nFindings about Services: not examined within {EXAMINATION_TIMEOUT:?}\n"),
+    let late = |_| CommandError::from(format!("no result within {EXAMINATION_TIMEOUT:?}"));
+    counted.await.map_err(late)?
+}
+
+/// Returns the line about the findings.
+fn findings_text(examined: &Result<Counts, CommandError>) -> String {
+    match examined {
+        Ok(counts) => findings_line(counts),
+        Err(error) => format!("\nFindings about Services: not examined ({error})\n"),
+    }
+}
+
+/// Returns the numbers of findings as a JSON object.
+fn findings_value(examined: &Result<Counts, CommandError>) -> Value {
+    match examined {
+        Ok(counts) => {
+            json!({"errors": counts.errors, "warnings": counts.warnings, "forbidden": counts.forbidden})
+        }
+        Err(error) => json!({"reason": error.to_string()}),
     }
 }
 

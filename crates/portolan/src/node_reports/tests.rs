@@ -9,6 +9,11 @@ use http_body_util::{BodyExt, Full};
 
 use super::*;
 
+/// Node whose agent never responds.
+const STALLED: &str = "stalled";
+/// Timeout that no test reaches.
+const LONG: Duration = Duration::from_secs(60);
+
 /// Server with the report of node-a. The report of node-b is forbidden, and node-c has none.
 fn server() -> Client {
     let exchange: Exchange = Arc::new(|request: Request<Bytes>| {
@@ -22,6 +27,7 @@ fn server() -> Client {
                 "/api/v1/nodes/node-a/flows" => (200, r#"{"a": 1}"#),
                 "/api/v1/nodes/node-b/flows" => (403, "{}"),
                 "/api/v1/nodes/node-c/flows" => (501, r#"{"message": "no agent"}"#),
+                "/api/v1/nodes/stalled/flows" => std::future::pending::<(u16, &str)>().await,
                 _ => (200, "not JSON"),
             };
             let body = Full::new(Bytes::from(text)).map_err(TransportError::from);
@@ -50,7 +56,7 @@ fn paths_have_the_parameters() {
 #[tokio::test]
 async fn nodes_without_reports_have_reasons() {
     let nodes: Vec<String> = ["a", "b", "c", "d"].map(|name| format!("node-{name}")).to_vec();
-    let reports = read::<Value>(&server(), ReportKind::Flows, &nodes, &[]).await;
+    let reports = read::<Value>(&server(), ReportKind::Flows, &nodes, &[], LONG).await;
     assert_eq!(
         reports.found,
         [("node-a".to_owned(), serde_json::json!({"a": 1}))]
@@ -65,8 +71,22 @@ async fn nodes_without_reports_have_reasons() {
 
 #[tokio::test]
 async fn reports_that_discovery_does_not_list_are_not_served() {
-    assert!(is_served(&server(), ReportKind::Flows).await);
-    assert!(!is_served(&server(), ReportKind::Observation).await);
+    let served = |kind| async move { is_served(&server(), kind).await.expect("a list of resources") };
+    assert!(served(ReportKind::Flows).await);
+    assert!(!served(ReportKind::Observation).await);
+}
+
+#[tokio::test]
+async fn node_without_response_does_not_delay_the_others() {
+    let nodes: Vec<String> = [STALLED, "node-a"].map(str::to_owned).to_vec();
+    let limit = Duration::from_millis(100);
+    let reports = read::<Value>(&server(), ReportKind::Flows, &nodes, &[], limit).await;
+    assert_eq!(
+        reports.found,
+        [("node-a".to_owned(), serde_json::json!({"a": 1}))]
+    );
+    let expected = [(STALLED.to_owned(), "no response within 0.1 s".to_owned())];
+    assert_eq!(reports.problems, expected);
 }
 
 #[tokio::test]
@@ -87,7 +107,8 @@ async fn request_is_repeated_while_the_server_is_busy() {
         .boxed()
     });
     let client = Client::in_process(exchange);
-    let reports = read::<Value>(&client, ReportKind::Flows, &["node-a".to_owned()], &[]).await;
+    let nodes = ["node-a".to_owned()];
+    let reports = read::<Value>(&client, ReportKind::Flows, &nodes, &[], LONG).await;
     assert_eq!((reports.found.len(), reports.problems.len()), (1, 0));
     assert_eq!(requests.load(Ordering::SeqCst), 2);
 }

@@ -76,7 +76,7 @@ impl Source {
         };
         if let ObjectSource::Api { runtime, client } = &objects
             && !flags.is_local()
-            && runtime.block_on(is_served(client, ReportKind::Flows))
+            && runtime.block_on(is_served(client, ReportKind::Flows))?
         {
             if flags.enable_accounting {
                 return Err(crate::error::UsageError::new(

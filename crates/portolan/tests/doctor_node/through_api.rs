@@ -5,6 +5,7 @@ use std::process::Output;
 
 use client::{Client, ClientError, Config};
 use http::Method;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use testbed::{in_namespace, write_sysctl};
 
@@ -173,6 +174,17 @@ fn check_refusals(lab: &Lab) {
     );
 }
 
+/// The agent of a node accepts the request, and never responds.
+fn check_stalled_node(lab: &Lab) {
+    let nodes = format!("--nodes={SERVER},{OTHER}");
+    lab.signal(OTHER, Signal::STOP);
+    let (found, warnings) = findings(lab, &[&nodes, "--timeout=2s"]);
+    lab.signal(OTHER, Signal::CONT);
+    assert_eq!(found, Vec::<String>::new(), "{warnings}");
+    let expected = format!("node {OTHER} is not observed: no response within ");
+    assert!(warnings.contains(&expected), "{warnings}");
+}
+
 #[test]
 fn faults_of_nodes_are_found_through_the_api() {
     in_namespace(|| {
@@ -199,6 +211,7 @@ fn faults_of_nodes_are_found_through_the_api() {
         let (found, warnings) = findings(&lab, &["--nodes=none"]);
         assert_eq!(found, Vec::<String>::new(), "{warnings}");
         forwarding("1");
+        check_stalled_node(&lab);
         check_refusals(&lab);
     });
 }

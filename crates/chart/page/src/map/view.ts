@@ -57,7 +57,8 @@ export class MapView {
     private readonly canvas: HTMLCanvasElement,
     private readonly events: MapEvents,
   ) {
-    this.ground = context2d(ground);
+    // The ground has no holes, so the browser need not blend it with the page.
+    this.ground = context2d(ground, { alpha: false });
     this.lines = context2d(lines);
     this.objects = context2d(canvas);
     this.behavior = zoom<HTMLCanvasElement, unknown>()
@@ -97,6 +98,7 @@ export class MapView {
   /** Reads the colours again, after a change of the theme. */
   updatePalette(): void {
     this.palette = readPalette();
+    this.clearGround();
     this.redraw();
   }
 
@@ -168,6 +170,7 @@ export class MapView {
       context.canvas.height = Math.round(height * ratio);
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
     }
+    this.clearGround();
     this.behavior.extent([
       [0, 0],
       [width, height],
@@ -284,10 +287,15 @@ export class MapView {
     }
   }
 
+  /** Without a scene, too: an opaque canvas begins black. */
+  private clearGround(): void {
+    this.ground.fillStyle = this.palette.sea;
+    this.ground.fillRect(0, 0, this.size.width, this.size.height);
+  }
+
   private drawScene(scene: Scene): void {
     const { camera, size, palette } = this;
-    this.ground.fillStyle = palette.sea;
-    this.ground.fillRect(0, 0, size.width, size.height);
+    this.clearGround();
     this.objects.clearRect(0, 0, size.width, size.height);
     if (scene.kind === "cluster") {
       drawClusterGround(this.ground, scene.cluster, camera, size, palette);
@@ -299,8 +307,8 @@ export class MapView {
   }
 }
 
-function context2d(canvas: HTMLCanvasElement): CanvasRenderingContext2D {
-  const context = canvas.getContext("2d");
+function context2d(canvas: HTMLCanvasElement, settings: CanvasRenderingContext2DSettings = {}): CanvasRenderingContext2D {
+  const context = canvas.getContext("2d", settings);
   if (context === null) {
     throw new Error("expected a canvas with a 2d context; the browser offers none");
   }

@@ -1,22 +1,24 @@
 //! Observations that the nodes of the cluster give through the API server.
 
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use agent::reports::ReportKind;
 use api::object::ObjectKey;
 use clap::{ArgAction, Args};
-use client::Client;
+use client::{Client, ClientError};
 use explain::observation::{API_VERSION, KIND};
 use explain::{Kind, NodeObservation};
 
 use super::client::JudgedClient;
 use super::source::Source;
 use crate::error::CommandError;
+use crate::flags::values::duration;
 use crate::node_observation::Cluster;
 use crate::node_reports::{self, Reports};
 
-/// Maximum of Nodes that are observed for one Service.
-const NODES_OF_SERVICE_MAX: usize = 16;
+/// Maximum of Nodes that are observed for one Service. All of them are read at the same time.
+const NODES_OF_SERVICE_MAX: usize = node_reports::CONCURRENT_MAX;
 /// Maximum of Nodes that are observed on request: their observations are in memory at the same time.
 const NODES_MAX: usize = 256;
 
@@ -43,6 +45,9 @@ pub struct ObservationFlags {
     /// examined Services
     #[arg(long, conflicts_with = "interval")]
     probe_outside: bool,
+    /// Time for the observation of a node. 16 are read at a time; a warning names each one that is late
+    #[arg(long, default_value = "4s", value_name = "DURATION", value_parser = duration, conflicts_with_all = ["from_file", "interval"])]
+    timeout: Duration,
 }
 
 /// Nodes to observe.
@@ -99,14 +104,16 @@ impl ObservationFlags {
         if nodes.is_empty() {
             return Ok(Vec::new());
         }
-        if !node_reports::is_served(client, ReportKind::Observation).await {
-            let problem = "the server does not serve observations of nodes".to_owned();
-            return Ok(if self.nodes == NodeSelection::Auto {
-                Vec::new()
-            } else {
-                vec![problem]
-            });
+        let start = Instant::now();
+        match self.discover(client).await {
+            Discovery::Served => {}
+            Discovery::NotServed if self.nodes == NodeSelection::Auto => return Ok(Vec::new()),
+            Discovery::NotServed => {
+                return Ok(vec!["the server does not serve observations of nodes".to_owned()]);
+            }
+            Discovery::Unknown(reason) => return Ok(vec![format!("no node is observed: {reason}")]),
         }
+        let report_timeout = self.timeout.saturating_sub(start.elapsed());
         let most = match self.nodes {
             NodeSelection::Auto => NODES_OF_SERVICE_MAX,
             _ => NODES_MAX,
@@ -126,14 +133,38 @@ impl ObservationFlags {
             .partition(|node| judged.pod.is_some() && judged.node.as_ref() == Some(node));
         let kind = ReportKind::Observation;
         let (own, others) = tokio::join!(
-            node_reports::read(client, kind, &own, &from_pod),
-            node_reports::read(client, kind, &others, &parameters)
+            node_reports::read(client, kind, &own, &from_pod, report_timeout),
+            node_reports::read(client, kind, &others, &parameters, report_timeout)
         );
         for reports in [own, others] {
             add_reports(source, reports, &mut problems)?;
         }
         Ok(problems)
     }
+
+    /// Finds out if the server has observations of nodes.
+    async fn discover(&self, client: &Client) -> Discovery {
+        let served = node_reports::is_served(client, ReportKind::Observation);
+        match tokio::time::timeout(self.timeout, served).await {
+            Ok(Ok(true)) => Discovery::Served,
+            Ok(Ok(false)) => Discovery::NotServed,
+            Ok(Err(ClientError::Status { status, .. })) => Discovery::Unknown(status.message),
+            Ok(Err(error)) => Discovery::Unknown(error.to_string()),
+            Err(_) => Discovery::Unknown(format!(
+                "the server listed no resources within {:.1} s",
+                self.timeout.as_secs_f64()
+            )),
+        }
+    }
+}
+
+/// Knowledge about the observations that a server has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Discovery {
+    Served,
+    NotServed,
+    /// The server did not respond, for this reason.
+    Unknown(String),
 }
 
 impl NodeSelection {

@@ -4,11 +4,14 @@ use std::path::{Path, PathBuf};
 
 use client::Client;
 use explain::{Builder, Kind, World};
+use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
 use crate::error::{CommandError, FileError};
 use crate::paged_list::{OBJECTS_MAX, list};
 
+/// Kinds that are listed at the same time: the responses of a distant API server take longer than their objects.
+const CONCURRENT_LISTS: usize = 8;
 /// Maximum of values of a YAML file: 200 for each of 500,000 objects.
 const YAML_NODES_MAX: usize = 100_000_000;
 /// Maximum of bytes of the values of a YAML file.
@@ -45,8 +48,12 @@ impl Source {
         kinds: impl IntoIterator<Item = Kind>,
     ) -> Result<Self, CommandError> {
         let mut source = Self::empty();
-        for kind in kinds {
-            match list(client, &kind.collection(), "").await {
+        let lists = kinds
+            .into_iter()
+            .map(|kind| async move { (kind, list(client, &kind.collection(), "").await) });
+        let mut lists = stream::iter(lists).buffered(CONCURRENT_LISTS);
+        while let Some((kind, listed)) = lists.next().await {
+            match listed {
                 Ok(None) => {
                     return Err(format!(
                         "more than {OBJECTS_MAX} objects of kind {}: examine a part of the cluster with --from-file",

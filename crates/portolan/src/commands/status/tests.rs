@@ -102,3 +102,20 @@ fn kinds_that_the_host_must_not_list_are_named() {
         "\nFindings about Services: none (this host must not list Pod, Event)\n"
     );
 }
+
+#[test]
+fn json_has_the_numbers_of_findings() {
+    let counts = Counts {
+        errors: 1,
+        warnings: 2,
+        forbidden: vec!["Pod"],
+    };
+    let expected = json!({"errors": 1, "warnings": 2, "forbidden": ["Pod"]});
+    assert_eq!(findings_value(&Ok(counts)), expected);
+    let failure = Err(CommandError::from("no response"));
+    assert_eq!(findings_value(&failure), json!({"reason": "no response"}));
+    assert_eq!(
+        findings_text(&failure),
+        "\nFindings about Services: not examined (no response)\n"
+    );
+}

@@ -1,3 +1,10 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use client::{Body, Exchange, TransportError};
+use futures_util::FutureExt;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use super::*;
@@ -88,4 +95,67 @@ fn forbidden_observations_are_named_once() {
     }
     assert_eq!(source.forbidden, ["NodeObservation"]);
     assert_eq!(problems[0], "node node-b is not observed: no response");
+}
+
+/// Server that responds to these paths, and never to others.
+fn server(responses: &'static [(&'static str, &'static str)]) -> Client {
+    let exchange: Exchange = Arc::new(move |request: Request<Bytes>| {
+        let path = request.uri().path().to_owned();
+        async move {
+            let text = match responses.iter().find(|(own, _)| *own == path) {
+                Some((_, text)) => *text,
+                None => std::future::pending::<&str>().await,
+            };
+            let body = Full::new(Bytes::from(text)).map_err(TransportError::from);
+            let response: Result<Response<Body>, _> = Response::builder().body(body.boxed_unsync());
+            response.map_err(TransportError::from)
+        }
+        .boxed()
+    });
+    Client::in_process(exchange)
+}
+
+fn flags(timeout: Duration) -> ObservationFlags {
+    ObservationFlags {
+        nodes: "node-a,node-b".parse().expect("a selection"),
+        probe: Some(true),
+        probe_outside: false,
+        timeout,
+    }
+}
+
+#[tokio::test]
+async fn stalled_node_is_named_and_others_are_observed() {
+    let client = server(&[
+        ("/api/v1", r#"{"resources": [{"name": "nodes/observation"}]}"#),
+        (
+            "/api/v1/nodes/node-a/observation",
+            r#"{"metadata": {"name": "node-a"}}"#,
+        ),
+    ]);
+    let mut source = source();
+    let judged = JudgedClient::default();
+    let flags = flags(Duration::from_millis(200));
+    let added = flags.add(&client, &mut source, None, &judged).await;
+    let problems = added.expect("an examination");
+    assert!(source.builder.contains(Kind::NodeObservation, "", "node-a"));
+    let [problem] = problems.as_slice() else {
+        panic!("{problems:?}");
+    };
+    assert!(
+        problem.starts_with("node node-b is not observed: no response within "),
+        "{problem}"
+    );
+}
+
+#[tokio::test]
+async fn server_without_response_is_named() {
+    let judged = JudgedClient::default();
+    let added = flags(Duration::from_millis(100))
+        .add(&server(&[]), &mut source(), None, &judged)
+        .await;
+    assert_eq!(
+        added.expect("an examination"),
+        ["no node is observed: the server listed no resources within 0.1 s"]
+    );
 }
