@@ -85,6 +85,7 @@ fn entry(packet: &Packet, destination: SocketAddr, endpoint: SocketAddr) -> Entr
         reply_packets: None,
         expires_in: Duration::ZERO,
         age: None,
+        frontend: None,
     }
 }
 

@@ -208,6 +208,10 @@ fn connections_survive_other_receiving_nodes_and_changed_endpoints() {
             &mut connections,
             "other endpoints are ready, received by another node",
         );
+
+        nodes.iter_mut().for_each(Node::restart);
+        apply_all(&mut nodes, &[first, third], &addresses);
+        assert_open(&mut connections, "the processes of all nodes are replaced");
     });
 }
 

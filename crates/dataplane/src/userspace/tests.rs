@@ -456,7 +456,8 @@ fn oldest_connections_are_reset_after_scale_out() {
         machine.endpoints("TCP", &[endpoint]);
         let mut clients: Vec<TcpStream> = (0..8).map(|_| accepted()).collect();
         machine.endpoints("TCP", &[endpoint, echo_at_once()]);
-        let ports = machine.plan.ports_of(&ObjectKey::new("ns", "a"));
+        let service = ObjectKey::new("ns", "a");
+        let ports = machine.plan.ports_of(&service);
         let ports: BTreeSet<PortKey> = ports.map(|port| port.key.clone()).collect();
         assert!(machine.dataplane.rebalance(&ports));
         testbed::until("the count", REPLY_TIMEOUT, || {

@@ -26,7 +26,8 @@ fn pod(address: &str, namespace: &str) -> Value {
 }
 
 fn pods(objects: &EgressObjects) -> Vec<String> {
-    let pods = objects.pods_of(&ObjectKey::new("d", "s"));
+    let service = ObjectKey::new("d", "s");
+    let pods = objects.pods_of(&service);
     pods.map(|address| address.to_string()).collect()
 }
 

@@ -200,7 +200,8 @@ proptest! {
     #[test]
     fn decoding_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..24)) {
         if let Some(packet) = EchoPacket::decode(&bytes) {
-            prop_assert_eq!(packet.encode().as_slice(), bytes.as_slice());
+            let encoded = packet.encode();
+            prop_assert_eq!(encoded.as_slice(), bytes.as_slice());
         }
     }
 }
