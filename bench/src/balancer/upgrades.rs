@@ -41,7 +41,7 @@ pub struct Flags {
     /// Add a TLS port, whose certificate the edge reads first
     #[arg(long)]
     tls: bool,
-    /// Kill each process while its successor waits for the end of the process; for a single node
+    /// Kill each process while its successor waits for its exit; for a single node
     #[arg(long)]
     killed: bool,
 }

@@ -56,7 +56,7 @@ pub fn start(
             _ => {}
         }
         processes.push(environment.start_component(&format!("{name}-{daemon}"), member, command)?);
-        // A daemon that starts before zebra listens connects later only.
+        // A daemon that starts before zebra listens connects with a delay.
         let deadline = Instant::now() + TIMEOUT;
         while !control.join(format!("{daemon}.vty")).exists() {
             if Instant::now() > deadline {

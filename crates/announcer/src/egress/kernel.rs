@@ -42,7 +42,7 @@ pub(crate) struct EgressKernel {
 }
 
 impl EgressKernel {
-    /// Makes the next call write everything, in case that another program has changed it.
+    /// Makes the next call write everything: another program may have changed it.
     pub(crate) fn write_again(&mut self) {
         self.applied = None;
     }

@@ -2,8 +2,8 @@
 //! balancer IP as source address (LBK-05).
 //!
 //! The owner of the address translates the source, because it receives the replies. Other nodes send the packets of
-//! these Pods to the owner by a policy route. Without an owner, or without a route to it, the packets are dropped:
-//! they never leave with the address of a node. Destinations inside of the cluster are not affected.
+//! these Pods to the owner by a policy route. Without an owner, or without a route to it, the packets are dropped.
+//! Destinations inside of the cluster are not affected.
 //!
 //! | Module | Contents |
 //! |---|---|

@@ -24,7 +24,7 @@ use crate::{NodeName, Time};
 const CHECK_PERIOD: Duration = Duration::from_millis(20);
 /// Period of plans without a known change: routes of other programs may have changed. Failures are retried, too.
 const REFRESH_PERIOD: Duration = Duration::from_secs(2);
-/// Period of writes without a change, in case that another program has deleted a table, a rule or a route.
+/// Period of writes without a change: another program may have deleted a table, a rule or a route.
 const REPAIR_PERIOD: Duration = Duration::from_secs(30);
 
 /// Parts of the announcer that egress reads.

@@ -32,7 +32,7 @@ pub const OUTCOME_OFFSET: usize = ENDPOINT_OFFSET + SOCKET_BYTES;
 /// Size of an event.
 pub const EVENT_BYTES: usize = OUTCOME_OFFSET + 8;
 
-/// Time for which programs report after a request. A reader that ends leaves them without work after it.
+/// Time for which programs report after a request, and so at most after the end of the reader.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 
 /// A connection of a client on this node to a Service.
@@ -85,7 +85,7 @@ pub enum EventError {
         path: PathBuf,
     },
     /// Another process reads the events. A retry helps after its end.
-    #[error("another process reads the events of connections; end it first")]
+    #[error("another process reads the events of connections; stop it first")]
     InUse,
     /// The directory of the pins cannot be opened.
     #[error("cannot open {path}: {source}")]

@@ -14,7 +14,7 @@ pub const ENDPOINT_KEY: i16 = -56;
 pub const COOKIE: i16 = -64;
 /// Place of the number of a counter.
 pub const COUNTER: i16 = -72;
-/// Begin of the places of events, below those above.
+/// First of the places of events, below those above.
 pub const EVENTS: i16 = COUNTER;
 
 /// Looks up the key at a place in the stack frame. R0 is a pointer to the value, or 0.

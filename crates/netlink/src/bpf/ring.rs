@@ -61,7 +61,7 @@ pub struct Ring {
     descriptor: OwnedFd,
     /// Page with the position of the reader.
     reader: Mapping,
-    /// Page with the position of the writers, then the records twice: a record that continues at the begin of the ring is
+    /// Page with the position of the writers, then the records twice: a record that continues at the start of the ring is
     /// contiguous.
     writers: Mapping,
     page_bytes: usize,

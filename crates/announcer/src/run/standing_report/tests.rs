@@ -1,4 +1,4 @@
-//! Reports of a running process, and what its successor makes of them.
+//! Reports of a running process to its successor.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

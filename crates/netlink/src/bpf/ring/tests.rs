@@ -89,7 +89,7 @@ fn records_are_read_once_and_in_order() {
 }
 
 #[test]
-fn record_continues_at_the_begin_of_the_ring() {
+fn record_continues_at_the_start_of_the_ring() {
     let start = 5 * page_bytes() - 16;
     let (mut writer, mut ring) = Writer::create(start);
     let record: Vec<u8> = (0..40).collect();
