@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::Status;
 use crate::desired_announcements::withheld::Withheld;
 
-/// Values of the label `state` of Pods with egress: translated at this node, sent to the owner, dropped.
+/// Values of the label `state` of addresses of Pods with egress: translated at this node, sent to the owner, dropped.
 const EGRESS_STATES: [&str; 3] = ["translated", "routed", "blocked"];
 
 /// Counters of an announcer, its owned addresses and its last status.
@@ -29,7 +29,7 @@ pub struct Metrics {
     pub(crate) flushed: AtomicU64,
     forwarded: AtomicUsize,
     forwarding_unavailable: Mutex<Vec<String>>,
-    /// Pods with egress by [`EGRESS_STATES`].
+    /// Addresses of Pods with egress by [`EGRESS_STATES`].
     egress_pods: [AtomicUsize; EGRESS_STATES.len()],
     /// Withheld addresses by [`Withheld::LABELS`].
     withheld: [AtomicUsize; Withheld::LABELS.len()],
@@ -99,7 +99,7 @@ impl Metrics {
         self.forwarded.store(count, Ordering::Relaxed);
     }
 
-    /// Sets the numbers of Pods with egress by [`EGRESS_STATES`].
+    /// Sets the numbers of addresses of Pods with egress by [`EGRESS_STATES`].
     pub(crate) fn set_egress_pods(&self, counts: [usize; EGRESS_STATES.len()]) {
         for (counter, count) in self.egress_pods.iter().zip(counts) {
             counter.store(count, Ordering::Relaxed);
@@ -290,7 +290,7 @@ impl Metrics {
         text.family(
             name,
             MetricType::Gauge,
-            "Number of Pods with egress of all nodes, by what this node does with their packets.",
+            "Number of addresses of Pods with egress of all nodes, by the action of this node.",
         );
         for (state, counter) in EGRESS_STATES.iter().zip(&self.egress_pods) {
             let count = counter.load(Ordering::Relaxed);

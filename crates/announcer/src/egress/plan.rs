@@ -14,8 +14,8 @@ use crate::NodeName;
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of Pods with egress, which bounds the tables. Egress does not apply to further Pods, and their Service is
-/// reported.
+/// Maximum number of addresses of Pods with egress, which bounds the tables. Egress does not apply to further ones, and
+/// their Service is reported.
 pub(crate) const PODS_MAX: usize = 65_536;
 
 /// What this node does with packets of a Pod to destinations outside of the cluster.
@@ -90,7 +90,7 @@ impl fmt::Display for EgressFault {
             ),
             Self::TooManyPods => write!(
                 f,
-                "egress does not apply to all of its Pods: expected at most {PODS_MAX} Pods with egress"
+                "egress does not apply to all of its Pods: expected at most {PODS_MAX} addresses of Pods with egress"
             ),
             Self::Kernel(error) => write!(f, "egress does not apply to Pods of this node: {error}"),
         }

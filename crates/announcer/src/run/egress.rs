@@ -194,7 +194,7 @@ fn routes() -> Vec<Route> {
     }
 }
 
-/// Counts the Pods: translated, routed, blocked.
+/// Counts the addresses of Pods: translated, routed, blocked.
 fn count(plan: &EgressPlan) -> [usize; 3] {
     let mut counts = [0; 3];
     for egress in plan.pods.values() {
