@@ -18,7 +18,7 @@ mod tests;
 /// their Service is reported.
 pub(crate) const PODS_MAX: usize = 65_536;
 
-/// What this node does with packets of a Pod to destinations outside of the cluster.
+/// Action of this node on packets of a Pod to destinations outside of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodEgress {
     /// This node owns the address, and translates the source to it.

@@ -27,9 +27,9 @@ const ICMP_BYTES: u32 = 8;
 /// Headers with the addresses of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Headers {
-    /// Those of the packet, which the client sent.
+    /// Headers of the packet, which the client sent.
     Outer,
-    /// Those in an ICMP error, which are of a packet to the client.
+    /// Headers in an ICMP error, which are of a packet to the client.
     InError,
 }
 

@@ -120,7 +120,7 @@ impl<D: Dataplane> Worker<D> {
                     .record_node_warning("TwoTierForwardingFailed", message);
             }
             None => {
-                let message = "connections are forwarded to the nodes of endpoints again".to_owned();
+                let message = "the failure of two-tier forwarding has ended".to_owned();
                 self.events.record_node_event("TwoTierForwardingUsable", message);
             }
         }
