@@ -105,6 +105,7 @@ impl TwoTier {
             .into_iter()
             .filter(|family| !forwarded[*family as usize].is_empty())
             .collect();
+        self.close_without_links()?;
         let links = links::ensure(
             &mut self.connection,
             &self.own_name,
@@ -120,14 +121,25 @@ impl TwoTier {
             // Encapsulated packets are of the family of the nodes, whatever the family of the connections.
             if ports.is_empty() && family != Family::of(local) {
                 self.applied[family as usize] = None;
-                self.nftables
-                    .delete_table(rules::table_family(family), rules::TABLE)?;
+                self.nftables.commit(rules::closed_table(family))?;
                 continue;
             }
             let state = self.state(family, ports, plan);
             self.write(family, state, &links)?;
         }
         Ok(excess)
+    }
+
+    /// Closes the links before they exist: the table refers to them, so it follows.
+    fn close_without_links(&mut self) -> Result<(), TwoTierError> {
+        if self.connection.link(&links::hop_name(1).parse()?)?.is_some() {
+            return Ok(());
+        }
+        self.applied = [None, None];
+        for family in FAMILIES {
+            self.nftables.commit(rules::closed_table(family))?;
+        }
+        Ok(())
     }
 
     /// Takes over the numbers and slots of an earlier process, so that its connections continue.

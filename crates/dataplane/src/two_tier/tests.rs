@@ -268,6 +268,10 @@ fn tables_of_differences_equal_those_written_as_a_whole() {
         node.apply(&[&backends[1]], &addresses).unwrap();
         assert_eq!(elements(&mut node), by_difference);
 
+        // No connection is of the other family: its table drops all packets of the links.
+        let other = rules::table_family(Family::V6);
+        assert!(node.two_tier.nftables.delete_table(other, rules::TABLE).unwrap());
+
         assert!(members[0].enter(remove).unwrap().unwrap());
         assert!(!members[0].enter(remove).unwrap().unwrap());
     });
