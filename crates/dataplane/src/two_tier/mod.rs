@@ -36,7 +36,7 @@ use slots::Weights;
 use state::{LEVELS, NumberedSlots, State, is_forwarded};
 
 /// Maximum of Service ports with two-tier forwarding per family: about 30 MiB of the kernel's memory. All nodes forward
-/// the same ones, the first ones by name.
+/// the same ones, those of the oldest Services: a new Service takes no place of another one.
 pub const PORTS_MAX: usize = 64;
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
@@ -91,7 +91,7 @@ impl TwoTier {
         self.peers.update(nodes, &self.own_name, local);
         let mut forwarded: [Vec<&ServicePortPlan>; 2] = [Vec::new(), Vec::new()];
         let mut excess = Vec::new();
-        for port in plan.ports().filter(|port| is_forwarded(port)) {
+        for port in by_age(plan) {
             let of_family = &mut forwarded[port.key.family as usize];
             if of_family.len() < PORTS_MAX {
                 of_family.push(port);
@@ -212,6 +212,14 @@ impl TwoTier {
         self.applied[family as usize] = Some(state);
         Ok(())
     }
+}
+
+/// Returns the forwarded Service ports, those of the oldest Services first.
+fn by_age(plan: &Plan) -> Vec<&ServicePortPlan> {
+    let mut ports: Vec<&ServicePortPlan> = plan.ports().filter(|port| is_forwarded(port)).collect();
+    // The sort keeps the order by name.
+    ports.sort_by_cached_key(|port| plan.creation_order(&port.key.service));
+    ports
 }
 
 /// Removes the tables and links of this network namespace. Returns true if some existed.
