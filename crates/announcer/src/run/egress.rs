@@ -172,8 +172,8 @@ impl EgressControl {
                 self.last_error = Some(error);
             }
         }
-        // The plan of a Service without Pods has ranges, but no Pods.
-        self.is_idle = is_empty && plan.inside.is_empty();
+        // The plan of a Service without Pods has ranges, but no Pods. A failed removal is retried.
+        self.is_idle = is_empty && plan.inside.is_empty() && self.applied.is_empty();
     }
 }
 
