@@ -5,6 +5,7 @@
 //! through the link of the first hop. A packet in the middle of a connection which this node neither forwards nor tracks
 //! goes to the previous nodes of its slot, each through the link of a further hop. A node that gets a packet by a hop
 //! considers only the nodes of later levels, so no packet returns. The last one resets the connection.
+//! Packets of the links that are to no frontend are dropped, also those of tracked connections.
 //!
 //! A packet is duplicated to the other node (`dup`) and dropped here, so that it leaves no entry in connection tracking.
 //! `dup` decrements the TTL and reports packets that are too large to the client.
@@ -13,18 +14,17 @@ use std::net::IpAddr;
 
 use netlink::nftables::{
     BaseChain, Batch, Chain, ChainKind, Change, Comparison, CtState, Destination, Element, ElementData,
-    Expression, Field, Hook, MetaKey, PayloadBase, Rejection, Rule, Set, SetValue, Table, TableFamily,
-    Verdict,
+    Expression, Field, Hook, PayloadBase, Rejection, Rule, Set, SetValue, Table, TableFamily, Verdict,
 };
 use netlink::route::LinkIndex;
 use netlink::tcp;
 use plan::{Family, PodDetection};
 
 use super::expressions::{
-    FIRST, GATEWAY_LINK, Headers, SLOT, SLOTS, compare, destination_key, in_state, link_name, lookup, masked,
-    payload, protocol, slot_hash, tcp_flags,
+    FIRST, GATEWAY_LINK, Headers, SLOT, SLOTS, compare, destination_key, in_state, link_name, link_prefix,
+    lookup, masked, payload, protocol, slot_hash, tcp_flags,
 };
-use super::links::{UDP_PORT, hop_name};
+use super::links::{NAME_PREFIX, UDP_PORT, hop_name};
 use super::peers::PeerNumber;
 use super::state::{FrontendKey, HashInput, LEVELS, SlotKey, State};
 
@@ -33,6 +33,8 @@ pub(crate) const TABLE: &str = "portolan-two-tier";
 /// Set of the nodes from which encapsulated packets are accepted.
 pub(crate) const SOURCES: &str = "nodes";
 const INCOMING: &str = "incoming";
+/// Chain of the packets that other nodes forwarded.
+const FORWARDED: &str = "forwarded";
 const FROM_CLIENT: &str = "from-client";
 const ERRORS_FROM_CLIENT: &str = "errors-from-client";
 /// Before the chains of the announcer (priority `mangle`, -150), which forward packets of unknown connections as well.
@@ -69,6 +71,7 @@ pub(crate) fn table(family: Family, links: &[LinkIndex; LEVELS], state: &State, 
         add_chain(&mut batch, &errors(hop), None, error_rules(family, links, hop));
         add_chain(&mut batch, &hop_chain(hop), None, hop_rules(family, hop));
     }
+    add_chain(&mut batch, FORWARDED, None, forwarded_rules());
     add_chain(&mut batch, FROM_CLIENT, None, client_rules(family, links));
     add_chain(
         &mut batch,
@@ -224,14 +227,11 @@ fn sets(family: Family) -> Vec<Set> {
 
 /// Rules of the chain [`INCOMING`].
 fn incoming_rules(family: Family, pods: &PodDetection) -> Vec<Vec<Expression>> {
+    let mut forwarded = link_prefix(NAME_PREFIX);
+    forwarded.push(Expression::Verdict(Verdict::Goto(FORWARDED.to_owned())));
     let mut tracked = in_state(&[CtState::Established, CtState::Related]);
     tracked.push(Expression::Verdict(Verdict::Return));
-    let mut rules = vec![tracked];
-    for hop in 1..=LEVELS {
-        let mut rule = link_name(&hop_name(hop));
-        rule.push(Expression::Verdict(Verdict::Goto(hop_chain(hop))));
-        rules.push(rule);
-    }
+    let mut rules = vec![forwarded, tracked];
     for mut rule in match_pods(family, pods) {
         rule.push(Expression::Verdict(Verdict::Return));
         rules.push(rule);
@@ -269,11 +269,30 @@ fn client_error_rules(family: Family, links: &[LinkIndex; LEVELS]) -> Vec<Vec<Ex
     forward.chain(own).collect()
 }
 
-/// Packets that another node forwarded by this hop. Only those to a frontend are accepted.
+/// Rules of the chain [`FORWARDED`].
+fn forwarded_rules() -> Vec<Vec<Expression>> {
+    let of_hop = |hop: usize| {
+        let mut rule = link_name(&hop_name(hop));
+        rule.push(Expression::Verdict(Verdict::Goto(hop_chain(hop))));
+        rule
+    };
+    (1..=LEVELS).map(of_hop).collect()
+}
+
+/// Packets that another node forwarded by this hop. Only those to a frontend are accepted, also if this node tracks their
+/// connection.
 fn hop_rules(family: Family, hop: usize) -> Vec<Vec<Expression>> {
+    let mut rules = Vec::new();
+    for input in HashInput::ALL {
+        let mut rule = too_big(family);
+        rule.extend(in_state(&[CtState::Related]));
+        rule.extend(match_frontend(family, Headers::InError, input));
+        rule.push(Expression::Verdict(Verdict::Return));
+        rules.push(rule);
+    }
     let mut error = too_big(family);
     error.push(Expression::Verdict(Verdict::Goto(errors(hop))));
-    let mut rules = vec![error];
+    rules.push(error);
     for input in HashInput::ALL {
         let mut rule = match_frontend(family, Headers::Outer, input);
         rule.push(Expression::Verdict(Verdict::Goto(unknown(hop))));
@@ -438,13 +457,7 @@ fn match_pods(family: Family, pods: &PodDetection) -> Vec<Vec<Expression>> {
                 .collect()
         }
         PodDetection::Interface(name) => vec![link_name(name.as_str())],
-        PodDetection::InterfacePrefix(prefix) => vec![vec![
-            Expression::Meta {
-                key: MetaKey::InputInterface,
-                into: FIRST,
-            },
-            compare(Comparison::Equal, prefix.as_str().as_bytes()),
-        ]],
+        PodDetection::InterfacePrefix(prefix) => vec![link_prefix(prefix.as_str())],
     }
 }
 
