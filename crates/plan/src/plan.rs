@@ -321,6 +321,12 @@ impl Plan {
         record.map_or("", |record| &record.uid)
     }
 
+    /// Returns a number that orders Services by their creation; 0 without a time.
+    pub fn creation_order(&self, service: &ObjectKey) -> u64 {
+        let record = self.services.get(service).and_then(|entry| entry.record.as_ref());
+        record.map_or(0, |record| record.created)
+    }
+
     /// Returns true if a Service requests two-tier forwarding, whether or not this node supports it.
     pub fn requests_two_tier(&self, service: &ObjectKey) -> bool {
         let record = self.services.get(service).and_then(|entry| entry.record.as_ref());

@@ -1,6 +1,6 @@
 //! Tables, policy rules and routes in the kernel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -8,7 +8,7 @@ use netlink::nftables::{CommitError, Nftables};
 use netlink::route::{Action, Connection, Route, RouteError, Rule, RuleFamily, RuleMark};
 use rustix::io::Errno;
 
-use super::state::{EgressState, OwnerNumber};
+use super::state::{ANY_OWNER, EgressState, OwnerNumber, TABLE_WITHOUT_OWNER};
 use super::table;
 
 #[cfg(test)]
@@ -17,6 +17,8 @@ mod tests;
 const FAMILIES: [RuleFamily; 2] = [RuleFamily::V4, RuleFamily::V6];
 /// Priority of the policy rules: before those by which CNI plugins select a table for single Pods.
 const RULE_PRIORITY: u32 = 400;
+/// Priority of the rules that drop packets to an owner without a route: the kernel deletes routes of a link that goes down.
+const DROP_PRIORITY: u32 = 401;
 /// Routing protocol number of own rules and routes, as `ip route` shows it.
 const PROTOCOL: u8 = 112;
 
@@ -47,16 +49,18 @@ impl EgressKernel {
         self.applied = None;
     }
 
-    /// Writes the desired state. Routes precede the marks that select them. Those of earlier states follow.
+    /// Writes the desired state. Routes precede the marks that select them. Those of earlier states follow. Returns the owners
+    /// whose route the kernel refuses: packets to them are dropped, and the next call writes everything again.
     ///
     /// # Errors
     /// An [`EgressError`]; the next call writes everything again.
-    pub(crate) fn apply(&mut self, desired: &EgressState) -> Result<(), EgressError> {
+    pub(crate) fn apply(&mut self, desired: &EgressState) -> Result<Vec<OwnerNumber>, EgressError> {
         if self.applied.as_ref() == Some(desired) {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let before = self.applied.take();
         let mut nftables = Nftables::open().map_err(EgressError::Nftables)?;
+        let mut refused = Vec::new();
         if desired.is_empty() {
             for family in FAMILIES {
                 nftables.delete_table(table::table_family(family), table::TABLE)?;
@@ -64,15 +68,17 @@ impl EgressKernel {
             remove_other_routes(&BTreeMap::new())?;
         } else {
             if before.is_none_or(|before| before.routes != desired.routes) {
-                add_routes(&desired.routes)?;
+                refused = add_routes(&desired.routes)?;
             }
             for family in FAMILIES {
                 nftables.commit(table::table(family, desired))?;
             }
             remove_other_routes(&desired.routes)?;
         }
-        self.applied = Some(desired.clone());
-        Ok(())
+        if refused.is_empty() {
+            self.applied = Some(desired.clone());
+        }
+        Ok(refused)
     }
 }
 
@@ -93,20 +99,37 @@ pub fn remove_egress() -> Result<Vec<String>, EgressError> {
     Ok(removed)
 }
 
-fn add_routes(routes: &BTreeMap<(RuleFamily, OwnerNumber), Action>) -> Result<(), EgressError> {
+/// Adds rules and routes. Returns the owners whose route the kernel refuses.
+fn add_routes(routes: &BTreeMap<(RuleFamily, OwnerNumber), Action>) -> Result<Vec<OwnerNumber>, EgressError> {
     let mut connection = Connection::open()?;
     let present = connection.rules()?;
-    for ((family, number), action) in routes {
-        connection.replace_route_of(number.table(), &default_route(*family, *action))?;
-        let rule = rule(*family, *number);
-        if !present.contains(&rule) {
-            match connection.add_rule(&rule) {
-                Err(error) if !error.is_exists() => return Err(error.into()),
-                _ => {}
-            }
-        }
+    let families: BTreeSet<RuleFamily> = routes.keys().map(|(family, _)| *family).collect();
+    for family in families {
+        let drop = default_route(family, Action::Blackhole);
+        connection.replace_route_of(TABLE_WITHOUT_OWNER, &drop)?;
+        add_rule(&mut connection, &present, &drop_rule(family))?;
     }
-    Ok(())
+    let mut refused = Vec::new();
+    for ((family, number), action) in routes {
+        let route = default_route(*family, *action);
+        if let Err(error) = connection.replace_route_of(number.table(), &route) {
+            tracing::debug!(%error, "route to the owner of an address not written");
+            refused.push(*number);
+        }
+        add_rule(&mut connection, &present, &rule(*family, *number))?;
+    }
+    Ok(refused)
+}
+
+/// Adds a rule that `present` lacks.
+fn add_rule(connection: &mut Connection, present: &[Rule], rule: &Rule) -> Result<(), RouteError> {
+    if present.contains(rule) {
+        return Ok(());
+    }
+    match connection.add_rule(rule) {
+        Err(error) if !error.is_exists() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Removes the rules and routes of owners that `kept` lacks.
@@ -119,19 +142,36 @@ fn remove_other_routes(kept: &BTreeMap<(RuleFamily, OwnerNumber), Action>) -> Re
         }
         rules => rules?,
     };
-    for rule in rules {
-        let number = OwnerNumber::of_table(rule.table).filter(|_| rule.protocol == PROTOCOL);
-        let Some(number) = number.filter(|number| !kept.contains_key(&(rule.family, *number))) else {
-            continue;
+    for rule in rules.into_iter().filter(|rule| rule.protocol == PROTOCOL) {
+        let is_kept = match OwnerNumber::of_table(rule.table) {
+            Some(number) => kept.contains_key(&(rule.family, number)),
+            None => {
+                rule.table != TABLE_WITHOUT_OWNER || kept.keys().any(|(family, _)| *family == rule.family)
+            }
         };
+        if is_kept {
+            continue;
+        }
         ignore_absent(connection.delete_rule(&rule))?;
-        for route in connection.routes_of(number.table())? {
+        for route in connection.routes_of(rule.table)? {
             if RuleFamily::of(route.destination.addr()) == rule.family {
-                ignore_absent(connection.delete_route_of(number.table(), &route))?;
+                ignore_absent(connection.delete_route_of(rule.table, &route))?;
             }
         }
     }
     Ok(())
+}
+
+/// Returns the rule for packets to any owner.
+fn drop_rule(family: RuleFamily) -> Rule {
+    Rule {
+        family,
+        priority: DROP_PRIORITY,
+        source: None,
+        mark: Some(ANY_OWNER),
+        table: TABLE_WITHOUT_OWNER,
+        protocol: PROTOCOL,
+    }
 }
 
 fn rule(family: RuleFamily, number: OwnerNumber) -> Rule {

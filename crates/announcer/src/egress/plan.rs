@@ -122,6 +122,20 @@ pub(crate) struct EgressView<'v> {
 }
 
 impl EgressPlan {
+    /// Adds faults of the Services whose packets these nodes do not get, because the kernel refuses the routes to them.
+    pub(crate) fn add_unroutable(&mut self, objects: &EgressObjects, owners: &BTreeSet<NodeName>) {
+        for (key, service) in objects.services() {
+            let mut replies = service
+                .addresses
+                .iter()
+                .filter_map(|address| self.replies.get(address));
+            if let Some((node, _)) = replies.find(|(node, _)| owners.contains(node)) {
+                let fault = EgressFault::NoRoute(NodeName::clone(node));
+                self.faults.entry(key.clone()).or_insert(fault);
+            }
+        }
+    }
+
     /// Decides about the Pods of all Services. `balanced` are all load balancer IPs.
     pub(crate) fn new(
         objects: &EgressObjects,

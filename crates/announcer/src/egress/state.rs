@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use netlink::route::{Action, RouteTable, RuleFamily};
+use netlink::route::{Action, RouteTable, RuleFamily, RuleMark};
 
 use super::plan::{EgressPlan, PodEgress};
 use crate::NodeName;
@@ -17,6 +17,14 @@ mod tests;
 const NUMBER_BASE: u32 = 0x6567_0000;
 /// Maximum number of owners that this process numbers.
 const NUMBER_MAX: u32 = 0x3fff;
+
+/// Marks of packets to any owner.
+pub(crate) const ANY_OWNER: RuleMark = RuleMark {
+    value: NUMBER_BASE,
+    mask: !NUMBER_MAX,
+};
+/// Routing table for packets to an owner without a route.
+pub(crate) const TABLE_WITHOUT_OWNER: RouteTable = RouteTable(NUMBER_BASE);
 
 /// Mark of packets to an owner, which is also the number of the routing table with the route to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,6 +63,12 @@ impl OwnerNumbers {
         let number = OwnerNumber(NUMBER_BASE + Some(next).filter(|next| *next <= NUMBER_MAX)?);
         self.0.insert(NodeName::clone(node), number);
         Some(number)
+    }
+
+    /// Returns the nodes with these numbers.
+    pub(crate) fn nodes(&self, numbers: &[OwnerNumber]) -> BTreeSet<NodeName> {
+        let known = self.0.iter().filter(|(_, number)| numbers.contains(number));
+        known.map(|(node, _)| NodeName::clone(node)).collect()
     }
 }
 

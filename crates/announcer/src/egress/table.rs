@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use netlink::nftables::{
-    BaseChain, Batch, Chain, ChainKind, Change, Comparison, CtKey, Destination, Element, ElementData,
-    Expression, Field, Hook, PayloadBase, Register, Rule, Set, SetValue, Table, TableFamily, Verdict,
+    BaseChain, Batch, Chain, ChainKind, Change, Comparison, CtKey, CtState, Destination, Element,
+    ElementData, Expression, Field, Hook, PayloadBase, Register, Rule, Set, SetValue, Table, TableFamily,
+    Verdict,
 };
 use netlink::route::RuleFamily;
 
@@ -181,12 +182,34 @@ fn leaving_rules(family: RuleFamily) -> Vec<Vec<Expression>> {
         lookup(BLOCKED, Destination::Found),
         Expression::Verdict(Verdict::Drop),
     ];
+    // NAT does not translate packets that conntrack cannot assign to a connection.
+    let untranslated = vec![
+        Expression::Ct {
+            key: CtKey::State,
+            into: FIRST,
+        },
+        Expression::Compare {
+            register: FIRST,
+            comparison: Comparison::Equal,
+            value: (CtState::Invalid as u32).to_ne_bytes().to_vec(),
+        },
+        source(family),
+        lookup(SOURCES, Destination::Register(FIRST)),
+        Expression::Verdict(Verdict::Drop),
+    ];
     let routed = vec![
         source(family),
         lookup(ROUTED, Destination::Register(FIRST)),
         Expression::SetMark { from: FIRST },
     ];
-    vec![to_clients, to_owner, stays_inside(family), blocked, routed]
+    vec![
+        to_clients,
+        to_owner,
+        stays_inside(family),
+        blocked,
+        untranslated,
+        routed,
+    ]
 }
 
 fn translation_rules(family: RuleFamily) -> Vec<Vec<Expression>> {

@@ -98,7 +98,7 @@ impl EgressControl {
             }
             let mut plan = self.plan(&caches.egress, &caches.desired, cluster);
             cluster.metrics.set_egress_pods(count(&plan));
-            self.write(&plan);
+            self.write(&mut plan, &caches.egress);
             if let Some(error) = &self.last_error {
                 let services = caches.egress.services();
                 let faults = services.map(|(key, _)| (key.clone(), EgressFault::Kernel(error.clone())));
@@ -148,11 +148,12 @@ impl EgressControl {
         EgressPlan::new(objects, desired.addresses(), &view)
     }
 
-    fn write(&mut self, plan: &EgressPlan) {
+    fn write(&mut self, plan: &mut EgressPlan, objects: &EgressObjects) {
         let state = EgressState::new(plan, &mut self.numbers);
         let is_empty = state.is_empty();
         match self.kernel.apply(&state) {
-            Ok(()) => {
+            Ok(refused) => {
+                plan.add_unroutable(objects, &self.numbers.nodes(&refused));
                 self.flusher.queue(state.changed_pods(&self.applied));
                 self.applied = state;
                 self.last_error = None;
@@ -171,8 +172,8 @@ impl EgressControl {
                 self.last_error = Some(error);
             }
         }
-        // The plan of a Service without Pods has ranges, but no Pods.
-        self.is_idle = is_empty && plan.inside.is_empty();
+        // The plan of a Service without Pods has ranges, but no Pods. A failed removal is retried.
+        self.is_idle = is_empty && plan.inside.is_empty() && self.applied.is_empty();
     }
 }
 

@@ -178,6 +178,15 @@ pub(super) fn link_name(name: &str) -> Vec<Expression> {
     vec![load, compare(Comparison::Equal, &padded)]
 }
 
+/// Matches packets that come in by a link whose name begins like this.
+pub(super) fn link_prefix(prefix: &str) -> Vec<Expression> {
+    let load = Expression::Meta {
+        key: MetaKey::InputInterface,
+        into: FIRST,
+    };
+    vec![load, compare(Comparison::Equal, prefix.as_bytes())]
+}
+
 /// Matches packets of a protocol.
 pub(super) fn protocol(number: u8) -> Vec<Expression> {
     let load = Expression::Meta {

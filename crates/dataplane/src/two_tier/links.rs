@@ -28,9 +28,12 @@ const LOOSE: &str = "2";
 /// Neighbour of a link: gateway address and Ethernet address.
 type Neighbour = (IpAddr, [u8; 6]);
 
+/// Beginning of the names of the links.
+pub(crate) const NAME_PREFIX: &str = "portolan.hop";
+
 /// Returns the name of the link of a hop, from 1.
 pub(crate) fn hop_name(hop: usize) -> String {
-    format!("portolan.hop{hop}")
+    format!("{NAME_PREFIX}{hop}")
 }
 
 /// Creates and corrects the links, and returns them in the order of the hops. `families` are those of the forwarded

@@ -36,7 +36,7 @@ use slots::Weights;
 use state::{LEVELS, NumberedSlots, State, is_forwarded};
 
 /// Maximum of Service ports with two-tier forwarding per family: about 30 MiB of the kernel's memory. All nodes forward
-/// the same ones, the first ones by name.
+/// the same ones, those of the oldest Services: a new Service takes no place of another one.
 pub const PORTS_MAX: usize = 64;
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
@@ -91,7 +91,7 @@ impl TwoTier {
         self.peers.update(nodes, &self.own_name, local);
         let mut forwarded: [Vec<&ServicePortPlan>; 2] = [Vec::new(), Vec::new()];
         let mut excess = Vec::new();
-        for port in plan.ports().filter(|port| is_forwarded(port)) {
+        for port in by_age(plan) {
             let of_family = &mut forwarded[port.key.family as usize];
             if of_family.len() < PORTS_MAX {
                 of_family.push(port);
@@ -105,6 +105,7 @@ impl TwoTier {
             .into_iter()
             .filter(|family| !forwarded[*family as usize].is_empty())
             .collect();
+        self.close_without_links()?;
         let links = links::ensure(
             &mut self.connection,
             &self.own_name,
@@ -120,14 +121,25 @@ impl TwoTier {
             // Encapsulated packets are of the family of the nodes, whatever the family of the connections.
             if ports.is_empty() && family != Family::of(local) {
                 self.applied[family as usize] = None;
-                self.nftables
-                    .delete_table(rules::table_family(family), rules::TABLE)?;
+                self.nftables.commit(rules::closed_table(family))?;
                 continue;
             }
             let state = self.state(family, ports, plan);
             self.write(family, state, &links)?;
         }
         Ok(excess)
+    }
+
+    /// Closes the links before they exist: the table refers to them, so it follows.
+    fn close_without_links(&mut self) -> Result<(), TwoTierError> {
+        if self.connection.link(&links::hop_name(1).parse()?)?.is_some() {
+            return Ok(());
+        }
+        self.applied = [None, None];
+        for family in FAMILIES {
+            self.nftables.commit(rules::closed_table(family))?;
+        }
+        Ok(())
     }
 
     /// Takes over the numbers and slots of an earlier process, so that its connections continue.
@@ -200,6 +212,14 @@ impl TwoTier {
         self.applied[family as usize] = Some(state);
         Ok(())
     }
+}
+
+/// Returns the forwarded Service ports, those of the oldest Services first.
+fn by_age(plan: &Plan) -> Vec<&ServicePortPlan> {
+    let mut ports: Vec<&ServicePortPlan> = plan.ports().filter(|port| is_forwarded(port)).collect();
+    // The sort keeps the order by name.
+    ports.sort_by_cached_key(|port| plan.creation_order(&port.key.service));
+    ports
 }
 
 /// Removes the tables and links of this network namespace. Returns true if some existed.

@@ -5,6 +5,7 @@
 //! through the link of the first hop. A packet in the middle of a connection which this node neither forwards nor tracks
 //! goes to the previous nodes of its slot, each through the link of a further hop. A node that gets a packet by a hop
 //! considers only the nodes of later levels, so no packet returns. The last one resets the connection.
+//! Packets of the links that are to no frontend are dropped, also those of tracked connections.
 //!
 //! A packet is duplicated to the other node (`dup`) and dropped here, so that it leaves no entry in connection tracking.
 //! `dup` decrements the TTL and reports packets that are too large to the client.
@@ -13,18 +14,17 @@ use std::net::IpAddr;
 
 use netlink::nftables::{
     BaseChain, Batch, Chain, ChainKind, Change, Comparison, CtState, Destination, Element, ElementData,
-    Expression, Field, Hook, MetaKey, PayloadBase, Rejection, Rule, Set, SetValue, Table, TableFamily,
-    Verdict,
+    Expression, Field, Hook, PayloadBase, Rejection, Rule, Set, SetValue, Table, TableFamily, Verdict,
 };
 use netlink::route::LinkIndex;
 use netlink::tcp;
 use plan::{Family, PodDetection};
 
 use super::expressions::{
-    FIRST, GATEWAY_LINK, Headers, SLOT, SLOTS, compare, destination_key, in_state, link_name, lookup, masked,
-    payload, protocol, slot_hash, tcp_flags,
+    FIRST, GATEWAY_LINK, Headers, SLOT, SLOTS, compare, destination_key, in_state, link_name, link_prefix,
+    lookup, masked, payload, protocol, slot_hash, tcp_flags,
 };
-use super::links::{UDP_PORT, hop_name};
+use super::links::{NAME_PREFIX, UDP_PORT, hop_name};
 use super::peers::PeerNumber;
 use super::state::{FrontendKey, HashInput, LEVELS, SlotKey, State};
 
@@ -33,6 +33,8 @@ pub(crate) const TABLE: &str = "portolan-two-tier";
 /// Set of the nodes from which encapsulated packets are accepted.
 pub(crate) const SOURCES: &str = "nodes";
 const INCOMING: &str = "incoming";
+/// Chain of the packets that other nodes forwarded.
+const FORWARDED: &str = "forwarded";
 const FROM_CLIENT: &str = "from-client";
 const ERRORS_FROM_CLIENT: &str = "errors-from-client";
 /// Before the chains of the announcer (priority `mangle`, -150), which forward packets of unknown connections as well.
@@ -53,16 +55,7 @@ pub(crate) fn table_family(family: Family) -> TableFamily {
 /// Builds a transaction that replaces the table. `links` are the links of the hops; `is_loose`: conntrack picks up
 /// established connections.
 pub(crate) fn table(family: Family, links: &[LinkIndex; LEVELS], state: &State, is_loose: bool) -> Batch {
-    let mut batch = Batch::of_family(table_family(family), TABLE);
-    let table = Table {
-        name: TABLE.to_owned(),
-        comment: "connections to load balancer IPs, forwarded to the nodes of endpoints".to_owned(),
-        is_dormant: false,
-    };
-    // A deletion fails without a table, so it is added first.
-    for change in [Change::Add, Change::Delete, Change::Add] {
-        batch.table(change, &table, 0);
-    }
+    let mut batch = empty_table(family);
     for set in sets(family) {
         batch.set(Change::Add, &set, 0);
     }
@@ -78,6 +71,7 @@ pub(crate) fn table(family: Family, links: &[LinkIndex; LEVELS], state: &State, 
         add_chain(&mut batch, &errors(hop), None, error_rules(family, links, hop));
         add_chain(&mut batch, &hop_chain(hop), None, hop_rules(family, hop));
     }
+    add_chain(&mut batch, FORWARDED, None, forwarded_rules());
     add_chain(&mut batch, FROM_CLIENT, None, client_rules(family, links));
     add_chain(
         &mut batch,
@@ -97,12 +91,12 @@ pub(crate) fn table(family: Family, links: &[LinkIndex; LEVELS], state: &State, 
         Some(base(Hook::Prerouting, INCOMING_PRIORITY)),
         incoming,
     );
-    for (name, hook) in [
-        ("untracked-in", Hook::Prerouting),
-        ("untracked-out", Hook::Output),
+    for (name, hook, peer) in [
+        ("untracked-in", Hook::Prerouting, Side::Source),
+        ("untracked-out", Hook::Output, Side::Destination),
     ] {
         let base = base(hook, UNTRACKED_PRIORITY);
-        add_chain(&mut batch, name, Some(base), vec![untracked_rule()]);
+        add_chain(&mut batch, name, Some(base), vec![untracked_rule(family, peer)]);
     }
     add_chain(
         &mut batch,
@@ -111,6 +105,40 @@ pub(crate) fn table(family: Family, links: &[LinkIndex; LEVELS], state: &State, 
         vec![foreign_source_rule(family)],
     );
     add_difference(&mut batch, family, &State::default(), state);
+    batch
+}
+
+/// Builds a transaction that replaces the table by one that drops all packets of the links: for a family without forwarded
+/// connections, and before the links exist. Otherwise, encapsulated packets would reach any destination.
+pub(crate) fn closed_table(family: Family) -> Batch {
+    let mut batch = empty_table(family);
+    let base = BaseChain {
+        kind: ChainKind::Filter,
+        hook: Hook::Prerouting,
+        priority: UNTRACKED_PRIORITY,
+    };
+    let drop_all = |hop: usize| {
+        let mut rule = link_name(&hop_name(hop));
+        rule.push(Expression::Verdict(Verdict::Drop));
+        rule
+    };
+    let rules = (1..=LEVELS).map(drop_all).collect();
+    add_chain(&mut batch, INCOMING, Some(base), rules);
+    batch
+}
+
+/// Starts a transaction that replaces the table.
+fn empty_table(family: Family) -> Batch {
+    let mut batch = Batch::of_family(table_family(family), TABLE);
+    let table = Table {
+        name: TABLE.to_owned(),
+        comment: "connections to load balancer IPs, forwarded to the nodes of endpoints".to_owned(),
+        is_dormant: false,
+    };
+    // A deletion fails without a table, so it is added first.
+    for change in [Change::Add, Change::Delete, Change::Add] {
+        batch.table(change, &table, 0);
+    }
     batch
 }
 
@@ -199,21 +227,17 @@ fn sets(family: Family) -> Vec<Set> {
 
 /// Rules of the chain [`INCOMING`].
 fn incoming_rules(family: Family, pods: &PodDetection) -> Vec<Vec<Expression>> {
+    let mut forwarded = link_prefix(NAME_PREFIX);
+    forwarded.push(Expression::Verdict(Verdict::Goto(FORWARDED.to_owned())));
     let mut tracked = in_state(&[CtState::Established, CtState::Related]);
     tracked.push(Expression::Verdict(Verdict::Return));
-    let mut rules = vec![tracked];
-    for hop in 1..=LEVELS {
-        let mut rule = link_name(&hop_name(hop));
-        rule.push(Expression::Verdict(Verdict::Goto(hop_chain(hop))));
-        rules.push(rule);
-    }
+    let mut rules = vec![forwarded, tracked];
     for mut rule in match_pods(family, pods) {
         rule.push(Expression::Verdict(Verdict::Return));
         rules.push(rule);
     }
     for input in HashInput::ALL {
-        let mut rule = destination_key(family, Headers::Outer);
-        rule.push(lookup(frontends(input), FIRST, Destination::Found));
+        let mut rule = match_frontend(family, Headers::Outer, input);
         rule.push(Expression::Verdict(Verdict::Goto(FROM_CLIENT.to_owned())));
         rules.push(rule);
     }
@@ -238,28 +262,51 @@ fn client_error_rules(family: Family, links: &[LinkIndex; LEVELS]) -> Vec<Vec<Ex
         .into_iter()
         .map(|input| forward_rule(family, Headers::InError, input, 0, links));
     let own = HashInput::ALL.into_iter().map(|input| {
-        let mut rule = destination_key(family, Headers::InError);
-        rule.push(lookup(frontends(input), FIRST, Destination::Found));
+        let mut rule = match_frontend(family, Headers::InError, input);
         rule.push(Expression::Verdict(Verdict::Goto(errors(1))));
         rule
     });
     forward.chain(own).collect()
 }
 
-/// Packets that another node forwarded by this hop. Only those to a frontend are accepted.
+/// Rules of the chain [`FORWARDED`].
+fn forwarded_rules() -> Vec<Vec<Expression>> {
+    let of_hop = |hop: usize| {
+        let mut rule = link_name(&hop_name(hop));
+        rule.push(Expression::Verdict(Verdict::Goto(hop_chain(hop))));
+        rule
+    };
+    (1..=LEVELS).map(of_hop).collect()
+}
+
+/// Packets that another node forwarded by this hop. Only those to a frontend are accepted, also if this node tracks their
+/// connection.
 fn hop_rules(family: Family, hop: usize) -> Vec<Vec<Expression>> {
+    let mut rules = Vec::new();
+    for input in HashInput::ALL {
+        let mut rule = too_big(family);
+        rule.extend(in_state(&[CtState::Related]));
+        rule.extend(match_frontend(family, Headers::InError, input));
+        rule.push(Expression::Verdict(Verdict::Return));
+        rules.push(rule);
+    }
     let mut error = too_big(family);
     error.push(Expression::Verdict(Verdict::Goto(errors(hop))));
-    let mut foreign = destination_key(family, Headers::Outer);
+    rules.push(error);
     for input in HashInput::ALL {
-        foreign.push(lookup(frontends(input), FIRST, Destination::NotFound));
+        let mut rule = match_frontend(family, Headers::Outer, input);
+        rule.push(Expression::Verdict(Verdict::Goto(unknown(hop))));
+        rules.push(rule);
     }
-    foreign.push(Expression::Verdict(Verdict::Drop));
-    vec![
-        error,
-        foreign,
-        vec![Expression::Verdict(Verdict::Goto(unknown(hop)))],
-    ]
+    rules.push(vec![Expression::Verdict(Verdict::Drop)]);
+    rules
+}
+
+/// Matches packets to a frontend. Older kernels refuse a lookup in a map that ignores the value.
+fn match_frontend(family: Family, headers: Headers, input: HashInput) -> Vec<Expression> {
+    let mut rule = destination_key(family, headers);
+    rule.push(lookup(frontends(input), FIRST, Destination::Register(SLOTS)));
+    rule
 }
 
 /// Matches packets in the middle of a connection that is not tracked here. Conntrack reports FIN and RST of an unknown
@@ -316,8 +363,7 @@ fn forward_rule(
     level: usize,
     links: &[LinkIndex; LEVELS],
 ) -> Vec<Expression> {
-    let mut rule = destination_key(family, headers);
-    rule.push(lookup(frontends(input), FIRST, Destination::Register(SLOTS)));
+    let mut rule = match_frontend(family, headers, input);
     rule.extend(slot_hash(family, headers, input, SLOT));
     rule.push(lookup(&choices(level), SLOTS, Destination::Register(FIRST)));
     rule.push(Expression::Load {
@@ -340,9 +386,12 @@ fn encapsulated() -> Vec<Expression> {
     rule
 }
 
-/// Excludes encapsulated packets from connection tracking: each connection would add an entry of the tunnel.
-fn untracked_rule() -> Vec<Expression> {
+/// Excludes encapsulated packets from and to other nodes from connection tracking: each connection would add an entry of
+/// the tunnel. `peer` is the side of the other node. Packets of others to the same port need their translation.
+fn untracked_rule(family: Family, peer: Side) -> Vec<Expression> {
     let mut rule = encapsulated();
+    rule.push(address_of(family, peer));
+    rule.push(lookup(SOURCES, FIRST, Destination::Found));
     rule.push(Expression::Notrack);
     rule
 }
@@ -350,14 +399,28 @@ fn untracked_rule() -> Vec<Expression> {
 /// Drops encapsulated packets that no node sent.
 fn foreign_source_rule(family: Family) -> Vec<Expression> {
     let mut rule = encapsulated();
-    let (offset, bytes) = match family {
-        Family::V4 => (12, 4),
-        Family::V6 => (8, 16),
-    };
-    rule.push(payload(PayloadBase::Network, offset, bytes));
+    rule.push(address_of(family, Side::Source));
     rule.push(lookup(SOURCES, FIRST, Destination::NotFound));
     rule.push(Expression::Verdict(Verdict::Drop));
     rule
+}
+
+/// Side of a packet.
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    Source,
+    Destination,
+}
+
+/// Loads an address of a packet.
+fn address_of(family: Family, side: Side) -> Expression {
+    let (offset, bytes) = match (family, side) {
+        (Family::V4, Side::Source) => (12, 4),
+        (Family::V4, Side::Destination) => (16, 4),
+        (Family::V6, Side::Source) => (8, 16),
+        (Family::V6, Side::Destination) => (24, 16),
+    };
+    payload(PayloadBase::Network, offset, bytes)
 }
 
 /// Matches the ICMP error that path MTU discovery needs: "destination unreachable" (RFC 792) and "packet too big"
@@ -394,13 +457,7 @@ fn match_pods(family: Family, pods: &PodDetection) -> Vec<Vec<Expression>> {
                 .collect()
         }
         PodDetection::Interface(name) => vec![link_name(name.as_str())],
-        PodDetection::InterfacePrefix(prefix) => vec![vec![
-            Expression::Meta {
-                key: MetaKey::InputInterface,
-                into: FIRST,
-            },
-            compare(Comparison::Equal, prefix.as_str().as_bytes()),
-        ]],
+        PodDetection::InterfacePrefix(prefix) => vec![link_prefix(prefix.as_str())],
     }
 }
 

@@ -268,7 +268,39 @@ fn tables_of_differences_equal_those_written_as_a_whole() {
         node.apply(&[&backends[1]], &addresses).unwrap();
         assert_eq!(elements(&mut node), by_difference);
 
+        // No connection is of the other family: its table drops all packets of the links.
+        let other = rules::table_family(Family::V6);
+        assert!(node.two_tier.nftables.delete_table(other, rules::TABLE).unwrap());
+
         assert!(members[0].enter(remove).unwrap().unwrap());
         assert!(!members[0].enter(remove).unwrap().unwrap());
     });
+}
+
+#[test]
+fn older_services_precede() {
+    let mut plan = Plan::new(Settings {
+        supports_two_tier: true,
+        ..Settings::default()
+    });
+    let services = [
+        ("a", "2026-05-02T00:00:00Z"),
+        ("b", "2026-05-01T00:00:00Z"),
+        ("c", "2026-05-02T00:00:00Z"),
+    ];
+    for (number, (name, created)) in (6..).zip(services) {
+        let mut service = service();
+        service.metadata.name = name.to_owned();
+        service.metadata.creation_timestamp = Some(created.to_owned());
+        service.spec.cluster_ip = format!("10.96.0.{number}");
+        service.spec.cluster_ips = vec![format!("10.96.0.{number}")];
+        service.status.load_balancer.ingress[0].ip = format!("203.0.113.{number}");
+        plan.apply_service(&service);
+    }
+    plan.take_changes();
+    let names: Vec<String> = by_age(&plan)
+        .into_iter()
+        .map(|port| port.key.service.name.to_string())
+        .collect();
+    assert_eq!(names, ["b", "a", "c"]);
 }

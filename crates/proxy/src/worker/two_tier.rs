@@ -141,7 +141,7 @@ impl<D: Dataplane> Worker<D> {
         let excess = is_excess.then(|| ServiceFault {
             reason: "TwoTierForwardingFull",
             message: format!(
-                "connections are not forwarded to the nodes of endpoints: {PORTS_MAX} Service ports have two-tier forwarding already; use it for fewer Services"
+                "nodes serve connections with their own endpoints only: {PORTS_MAX} Service ports have two-tier forwarding already; use it for fewer Services"
             ),
         });
         unsupported.into_iter().chain(excess)

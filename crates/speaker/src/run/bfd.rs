@@ -342,8 +342,8 @@ impl Worker {
         })
     }
 
-    /// Opens the path of the echo packets of a session. Returns its timers, too: without the right to open raw sockets, the
-    /// session has no echo function.
+    /// Opens the path of the echo packets of a session. Returns its timers, too: without the right to open raw sockets, or
+    /// without a network with the peer, the session has no echo function.
     fn open_echo(
         &self,
         settings: &BfdSettings,
@@ -353,8 +353,13 @@ impl Worker {
             return Ok((settings.timers, None));
         };
         let path = match EchoPath::open(peer, settings.source, settings.vrf.as_deref(), source_port) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                tracing::warn!(%peer, %error, "no echo function of BFD; it needs CAP_NET_RAW");
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported
+                ) =>
+            {
+                tracing::warn!(%peer, %error, "no echo function of BFD; it needs CAP_NET_RAW and a network with the peer");
                 let timers = Settings {
                     echo: None,
                     ..settings.timers

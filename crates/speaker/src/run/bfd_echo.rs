@@ -27,7 +27,8 @@ impl EchoPath {
     /// Opens a path from the local address that the kernel selects for the peer, or from `source`.
     ///
     /// # Errors
-    /// No route leads to the peer, the source is not a local address, or the process may not open raw sockets.
+    /// No route leads to the peer, the source is not a local address, or the process may not open raw sockets;
+    /// [`io::ErrorKind::Unsupported`] if the local address is in no network with the peer, as one of the loopback link.
     pub(super) fn open(
         peer: SocketAddrV4,
         source: Option<IpAddr>,
@@ -35,7 +36,7 @@ impl EchoPath {
         source_port: u16,
     ) -> io::Result<Self> {
         let address = local_address(peer, source, vrf)?;
-        let (link, name) = link_of(address)?;
+        let (link, name) = link_of(address, *peer.ip())?;
         Ok(Self {
             socket: SelfAddressedSocket::open(link, address, ECHO_PORT)?,
             peer: *peer.ip(),
@@ -93,13 +94,21 @@ fn local_address(peer: SocketAddrV4, source: Option<IpAddr>, vrf: Option<&str>) 
         .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// Returns the link with an address of this host, and its name.
-fn link_of(address: Ipv4Addr) -> io::Result<(LinkIndex, String)> {
+/// Returns the link with an address of this host, and its name. The peer is a neighbour on the link.
+fn link_of(address: Ipv4Addr, peer: Ipv4Addr) -> io::Result<(LinkIndex, String)> {
     let failed = |error: netlink::route::RouteError| io::Error::other(error.to_string());
     let mut connection = Connection::open().map_err(failed)?;
     let addresses = connection.addresses().map_err(failed)?;
     let found = addresses.iter().find(|found| found.network.addr() == address);
-    let index = found.ok_or(io::ErrorKind::AddrNotAvailable)?.link;
+    let found = found.ok_or(io::ErrorKind::AddrNotAvailable)?;
+    if !found.network.contains(&IpAddr::V4(peer)) {
+        let reason = format!(
+            "expected a local address in a network with {peer}, found {}",
+            found.network
+        );
+        return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+    }
+    let index = found.link;
     let mut links = connection.links().map_err(failed)?.into_iter();
     let link = links.find(|link| link.index == index);
     Ok((index, link.ok_or(io::ErrorKind::NotFound)?.name))
@@ -110,3 +119,6 @@ fn is_forwarding(link: &str) -> bool {
     std::fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{link}/forwarding"))
         .is_ok_and(|value| value.trim() == "1")
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 use std::net::IpAddr;
 
-use netlink::route::{LinkChange, LinkIndex, RouteTable};
+use netlink::route::{LinkChange, LinkIndex, LinkName, RouteTable};
 
 use super::*;
 use crate::NodeName;
@@ -31,6 +31,15 @@ fn state(numbers: &mut OwnerNumbers, pods: &[(&str, &str, &str)], link: LinkInde
     plan.pods
         .insert(ip("10.244.1.10"), PodEgress::Translated(ip("192.0.2.100")));
     EgressState::new(&plan, numbers)
+}
+
+/// Families with a rule that drops packets without a route.
+fn dropping(connection: &mut Connection) -> Vec<RuleFamily> {
+    let rules = connection.rules().expect("rules").into_iter();
+    rules
+        .filter(|rule| *rule == drop_rule(rule.family))
+        .map(|rule| rule.family)
+        .collect()
 }
 
 /// Tables of own rules.
@@ -66,6 +75,7 @@ fn kernel_follows_state_and_is_cleaned() {
         let first = state(&mut numbers, &two, link);
         kernel.apply(&first).expect("applied");
         assert_eq!(tables(&mut connection).len(), 3);
+        assert_eq!(dropping(&mut connection), FAMILIES);
         let number = first.routed[&ip("10.244.1.8")];
         let routes = connection.routes_of(number.table()).expect("routes");
         assert_eq!(routes.len(), 1);
@@ -77,6 +87,12 @@ fn kernel_follows_state_and_is_cleaned() {
         let second = state(&mut numbers, &two[..1], link);
         kernel.apply(&second).expect("applied");
         assert_eq!(tables(&mut connection).len(), 1);
+        assert_eq!(dropping(&mut connection), [RuleFamily::V4]);
+        let drops = connection.routes_of(TABLE_WITHOUT_OWNER).expect("routes");
+        assert_eq!(
+            drops.iter().map(|route| route.action).collect::<Vec<_>>(),
+            [Action::Blackhole]
+        );
         assert!(connection.routes_of(number.table()).expect("routes").is_empty());
         let mut nftables = Nftables::open().expect("a socket");
         let mut pods = || {
@@ -88,9 +104,44 @@ fn kernel_follows_state_and_is_cleaned() {
         assert_eq!(pods(), Some(vec![vec![10, 244, 1, 7]]));
         kernel.apply(&EgressState::default()).expect("applied");
         assert!(tables(&mut connection).is_empty() && pods().is_none());
+        assert!(dropping(&mut connection).is_empty());
         kernel.apply(&first).expect("applied");
         assert_eq!(remove_egress().expect("removed").len(), 2);
         assert!(tables(&mut connection).is_empty());
         assert!(remove_egress().expect("removed").is_empty());
+        assert!(dropping(&mut connection).is_empty());
+    });
+}
+
+#[test]
+fn refused_route_of_one_owner_leaves_the_others_in_force() {
+    testbed::in_namespace(|| {
+        let mut connection = Connection::open().expect("a socket");
+        let name: LinkName = "br0".parse().expect("a name");
+        connection.add_bridge(&name).expect("a bridge");
+        let link = connection.link_index(&name).expect("a link");
+        connection.change_link(link, &LinkChange::up()).expect("up");
+        let network = "192.0.2.1/24".parse().expect("a network");
+        connection.add_address(link, network).expect("an address");
+        let (mut kernel, mut numbers) = (EgressKernel::default(), OwnerNumbers::default());
+        let mut desired = state(&mut numbers, &[("10.244.1.7", "n2", "192.0.2.2")], link);
+        let other = state(
+            &mut numbers,
+            &[("10.244.1.8", "n3", "192.0.2.3")],
+            LinkIndex(link.0 + 1_000),
+        );
+        desired.routed.extend(other.routed);
+        desired.routes.extend(other.routes);
+        let refused = desired.routed[&ip("10.244.1.8")];
+        for _ in 0..2 {
+            assert_eq!(kernel.apply(&desired).expect("applied"), [refused]);
+            assert_eq!(tables(&mut connection).len(), 2);
+            assert_eq!(dropping(&mut connection), [RuleFamily::V4]);
+        }
+        let served = desired.routed[&ip("10.244.1.7")];
+        assert_eq!(connection.routes_of(served.table()).expect("routes").len(), 1);
+        assert!(connection.routes_of(refused.table()).expect("routes").is_empty());
+        let owners = BTreeSet::from([NodeName::from("n3")]);
+        assert_eq!(numbers.nodes(&[refused]), owners);
     });
 }

@@ -105,6 +105,18 @@ fn owner_translates_and_other_nodes_send_to_it() {
 }
 
 #[test]
+fn service_has_a_fault_if_the_kernel_refuses_the_route_to_its_owner() {
+    let mut objects = with_nodes();
+    add(&mut objects, "s", &["192.0.2.100"], &["10.244.1.7"]);
+    let mut other = plan(&objects, Some("n2"));
+    other.add_unroutable(&objects, &BTreeSet::from([NodeName::from("n3")]));
+    assert_eq!(fault(&other, "s"), None);
+    let owner = NodeName::from("n2");
+    other.add_unroutable(&objects, &BTreeSet::from([NodeName::clone(&owner)]));
+    assert_eq!(fault(&other, "s"), Some(EgressFault::NoRoute(owner)));
+}
+
+#[test]
 fn packets_are_dropped_without_owner_route_or_address() {
     let mut objects = with_nodes();
     add(
