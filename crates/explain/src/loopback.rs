@@ -27,6 +27,10 @@ const HOST_NAMES: [&str; 14] = [
     "http-host",
     "address",
 ];
+/// Names of settings that clients have, too: in a script of several commands, one of them can wait for the server.
+const CLIENT_NAMES: [&str; 3] = ["host", "addr", "address"];
+/// Ends of commands in a script.
+const COMMAND_ENDS: [char; 4] = [';', '&', '|', '\n'];
 /// Maximum of bytes of an argument that is read: longer ones are scripts.
 const TEXT_BYTES_MAX: usize = 4_096;
 
@@ -44,6 +48,8 @@ struct Entry<'w> {
     /// Name in lower case, with hyphens and without leading ones; "" for an argument behind no other one.
     name: String,
     value: &'w str,
+    /// True for a word of a script of several commands.
+    is_of_script: bool,
     setting: Setting,
 }
 
@@ -76,6 +82,7 @@ fn variables(container: &Value) -> Vec<Entry<'_>> {
         entries.push(Entry {
             name: normalized(name),
             value,
+            is_of_script: false,
             setting: Setting {
                 field: format!("spec.containers[0].env[{index}].value"),
                 text: format!("{name}={value}"),
@@ -92,7 +99,9 @@ fn arguments(container: &Value) -> Vec<Entry<'_>> {
     for list_name in ["command", "args"] {
         for (index, argument) in list(container, list_name).iter().enumerate() {
             let argument = argument.as_str().filter(|text| text.len() <= TEXT_BYTES_MAX);
-            for word in argument.unwrap_or_default().split_whitespace() {
+            let argument = argument.unwrap_or_default();
+            let is_of_script = argument.trim().contains(COMMAND_ENDS);
+            for word in argument.split_whitespace() {
                 let (name, value) = match word.split_once('=') {
                     Some((flag, value)) if flag.starts_with('-') => (flag, value),
                     _ => (previous, word),
@@ -100,6 +109,7 @@ fn arguments(container: &Value) -> Vec<Entry<'_>> {
                 entries.push(Entry {
                     name: normalized(name),
                     value,
+                    is_of_script,
                     setting: Setting {
                         field: format!("spec.containers[0].{list_name}[{index}]"),
                         text: format!("{name} {value}").trim().to_owned(),
@@ -122,6 +132,9 @@ fn normalized(name: &str) -> String {
 /// port and no other one.
 fn host_of<'w>(entry: &Entry<'w>, number: u16, is_only: bool) -> Option<&'w str> {
     let name = entry.name.as_str();
+    if entry.is_of_script && CLIENT_NAMES.contains(&name) {
+        return None;
+    }
     match host_and_port(entry.value) {
         (host, Some(port)) => {
             let is_listener = LISTENER_PARTS.iter().any(|part| name.contains(part))

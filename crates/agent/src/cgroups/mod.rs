@@ -218,6 +218,10 @@ impl Cgroups {
 /// Removes groups of a Pod with those of its containers, and kills the processes in them. After the end of its sandbox,
 /// only a Pod with `hostPID` has any.
 pub fn remove_groups(groups: &[PathBuf]) {
+    // Without `cgroup.kill`, processes that fork could escape. In version 1, one of the hierarchies has this limit for all.
+    for pod in groups {
+        limit_processes(pod, "0");
+    }
     for pod in groups {
         for entry in fs::read_dir(pod).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -225,6 +229,16 @@ pub fn remove_groups(groups: &[PathBuf]) {
             }
         }
         remove(pod);
+        // A group that stays, because a process waits for a device, is that of the next containers of the Pod.
+        limit_processes(pod, "max");
+    }
+}
+
+/// Limits the processes of a group. A group without this limit, and one that does not exist, stay as they are.
+fn limit_processes(group: &Path, processes_max: &str) {
+    let limit = fs::OpenOptions::new().write(true).open(group.join("pids.max"));
+    if let Err(error) = limit.and_then(|mut file| file.write_all(processes_max.as_bytes())) {
+        tracing::debug!(group = %group.display(), %error, "limit of processes not changed");
     }
 }
 

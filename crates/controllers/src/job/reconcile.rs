@@ -11,7 +11,7 @@ use reconcile::events::EventText;
 use serde_json::{Value, json};
 
 use super::conditions::{End, finished_at, has, record_end, record_suspension};
-use super::pod_failure_policy::{Effect, effect_of, ignores};
+use super::pod_failure_policy::{Effect, effect_of};
 use super::pods::{has_failed, index_of, is_indexed, pod_of};
 use super::success_policy::met_rule;
 use super::tally::Tally;
@@ -273,12 +273,12 @@ impl<'a> Progress<'a> {
         (0..completions).filter(is_free).take(number).collect()
     }
 
-    /// Returns the pause before the next Pod is created; it grows with the failures since the last success.
+    /// Returns the pause before the next Pod is created; it grows with the failures since the last success. As upstream, Pods
+    /// that `podFailurePolicy` ignores count too: nothing else bounds the rate of their replacements.
     fn back_off(&self) -> Option<Duration> {
         let ended = |phase: &'static str| self.pods.iter().filter(move |pod| pod.status.phase == phase);
         let last_success = ended("Succeeded").filter_map(|pod| end_time(pod)).max();
         let failures: Vec<Timestamp> = ended("Failed")
-            .filter(|pod| !ignores(self.inputs.workload, pod))
             .filter_map(|pod| end_time(pod))
             .filter(|time| last_success.is_none_or(|success| *time > success))
             .collect();

@@ -255,16 +255,15 @@ fn failure_policy_ignores_pods_or_fails_the_job() {
         "backoffLimit": 1, "podReplacementPolicy": "Failed", "podFailurePolicy": {"rules": rules},
     }));
     model.settle::<Job>();
-    for (code, failed) in [(7, 0), (7, 0), (1, 1)] {
+    for (code, failed, pause_seconds) in [(7, 0, 10), (7, 0, 20), (1, 1, 40)] {
         exit(&mut model, code);
         model.settle::<Job>();
         assert_eq!(model.counted("failed"), failed, "{code}");
-        if failed == 0 {
-            assert_eq!(active(&model).len(), 1, "no pause after {code}");
-        }
+        assert_eq!(active(&model), Vec::<String>::new(), "no pause after {code}");
+        model.now += SignedDuration::from_secs(pause_seconds);
+        model.settle::<Job>();
+        assert_eq!(active(&model).len(), 1, "not replaced after {code}");
     }
-    model.now += SignedDuration::from_secs(10);
-    model.settle::<Job>();
     exit(&mut model, 42);
     model.converge::<Job>();
     assert_eq!(
@@ -297,6 +296,8 @@ fn failure_policy_ignores_disrupted_pods() {
     model.end(&name, "Failed");
     model.pods.get_mut(&name).expect("a Pod")["status"]["conditions"] =
         json!([{"type": "DisruptionTarget", "status": "True"}]);
+    model.settle::<Job>();
+    model.now += SignedDuration::from_secs(10);
     model.settle::<Job>();
     assert_eq!((model.counted("failed"), active(&model).len()), (0, 1));
     assert_eq!(conditions(&model), Vec::<String>::new());

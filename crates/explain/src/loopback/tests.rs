@@ -62,6 +62,8 @@ fn settings_of_other_addresses_and_ports_are_none() {
         json!({"env": [{"name": "HOST", "value": "0.0.0.0"}]}),
         json!({"env": [{"name": "HOST", "value": "127.0.0.1"}], "ports": [{"containerPort": 8080}, {"containerPort": 9090}]}),
         json!({"command": ["sh", "-c", "server & curl -s 127.0.0.1:8080"]}),
+        json!({"command": ["sh", "-c", "server & until pg_isready --host localhost; do sleep 1; done"]}),
+        json!({"command": ["sh", "-c", "server & until grpc_health_probe -addr=localhost:8080; do sleep 1; done"]}),
     ] {
         assert_eq!(setting(&fields), None, "{fields}");
     }

@@ -225,24 +225,22 @@ fn http_clients(subject: &Subject<'_>) -> Vec<Finding> {
         .filter(|(.., scheme)| matches!(*scheme, "http" | "https"))
         .filter(|_| in_cluster(name, subject.world.facts().domain()).is_none());
     let finding = clients.map(|(pod, reference, scheme)| {
-        let effect = if scheme == "https" {
-            "in TLS and in the header Host, and may have no certificate for it"
+        let (severity, effect) = if scheme == "https" {
+            let effect = "in TLS and in the header Host, and may have no certificate for it";
+            (Severity::Warning, effect)
         } else {
-            "in the header Host, and may have no virtual host for it"
+            // Many servers have a default for unknown hosts.
+            (
+                Severity::Info,
+                "in the header Host, and may have no virtual host for it",
+            )
         };
         let message = format!(
             "The Pod uses {}, an alias of {name}. The server sees the name of the alias {effect}",
             reference.text
         );
         let remedy = format!("Use {scheme}://{name} in the configuration of the client");
-        finding_about(
-            pod.0,
-            CODE,
-            Severity::Warning,
-            reference.field.clone(),
-            message,
-            remedy,
-        )
+        finding_about(pod.0, CODE, severity, reference.field.clone(), message, remedy)
     });
     finding.collect()
 }

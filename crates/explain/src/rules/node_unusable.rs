@@ -113,7 +113,9 @@ fn network_finding(node: Node<'_>) -> Finding {
 
 /// A Pod of the Service is on a node without network.
 fn on_node_without_network(subject: &Subject<'_>) -> Option<Finding> {
-    let mut nodes = subject.active().filter_map(|pod| subject.world.node(pod.node()));
+    // Pods in the network of their node need no routes.
+    let pods = subject.active().filter(|pod| !pod.is_on_host_network());
+    let mut nodes = pods.filter_map(|pod| subject.world.node(pod.node()));
     nodes.find(lacks_network).map(network_finding)
 }
 

@@ -30,11 +30,12 @@ const SYSTEM_NAMESPACE: &str = "kube-system";
 const OTHER_DATAPLANE: &str = "cilium";
 /// Nodes with Pods of a node proxy, at least, that show that the others lack them. Fewer can be a part of a cluster.
 const COVERED_MIN: usize = 2;
-/// Labels of nodes whose host runs the proxy, or that have no kernel.
-const OTHER_NODES: [&str; 2] = [
-    "eks.amazonaws.com/compute-type",
-    "kubernetes.azure.com/virtual-kubelet",
-];
+/// Labels of nodes whose host runs the proxy (Fargate), or whose agent serves Services itself (KubeEdge).
+const OTHER_NODES: [&str; 2] = ["eks.amazonaws.com/compute-type", "node-role.kubernetes.io/edge"];
+/// Values of the label `type` of nodes that have no kernel.
+const VIRTUAL_TYPES: [&str; 2] = ["virtual-kubelet", "kwok"];
+/// Taint of nodes that have no kernel.
+const VIRTUAL_TAINT: &str = "virtual-kubelet.io/provider";
 
 fn check(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -72,7 +73,7 @@ fn proxy_pods(world: &World) -> impl Iterator<Item = Pod<'_>> {
 fn uncovered_nodes(world: &World) -> Vec<Finding> {
     let covered: BTreeSet<&str> = proxy_pods(world).map(Pod::node).collect();
     let is_uncovered = |node: &Node<'_>| {
-        let is_other = OTHER_NODES.iter().any(|label| node.0.label(label).is_some());
+        let is_other = OTHER_NODES.iter().any(|label| node.0.label(label).is_some()) || is_virtual(*node);
         node.is_ready() && !node.is_leaving() && !is_other && !covered.contains(node.0.name.as_str())
     };
     let nodes: Vec<Node<'_>> = world.nodes().filter(is_uncovered).collect();
@@ -92,6 +93,13 @@ fn uncovered_nodes(world: &World) -> Vec<Finding> {
         finding_about(node.0, CODE, Severity::Warning, "spec.taints", message, remedy)
     };
     nodes.iter().map(finding).collect()
+}
+
+/// Returns true for a node without a kernel, whose Pods run elsewhere or not at all.
+fn is_virtual(node: Node<'_>) -> bool {
+    let mut taints = node.0.list("/spec/taints").iter();
+    let kind = node.0.label("type").unwrap_or_default();
+    VIRTUAL_TYPES.contains(&kind) || taints.any(|taint| taint["key"] == VIRTUAL_TAINT)
 }
 
 /// Returns true if a network plugin can replace the node proxy, on some nodes or on all.

@@ -196,7 +196,10 @@ fn of_pods(world: &World) -> Vec<Finding> {
         let mut resembles = || {
             // Search domains of a Pod can complete a name in another way.
             let has_searches = !pod.0.list("/spec/dnsConfig/searches").is_empty();
-            let is_short = reference.is_address && !reference.host().contains('.') && !has_searches;
+            // With another policy, the resolver of the node answers.
+            let asks_cluster = matches!(pod.0.text("/spec/dnsPolicy"), "" | "ClusterFirst");
+            let is_short =
+                reference.is_address && !reference.host().contains('.') && !has_searches && asks_cluster;
             let key = (namespace.as_str(), name.as_str(), reference.used_port());
             let known = resembling.entry(key);
             is_short

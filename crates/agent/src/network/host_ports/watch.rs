@@ -31,6 +31,7 @@ pub fn watch(host_ports: &Arc<HostPorts>) -> Result<(), HostPortError> {
 }
 
 fn restore_as_needed(mut monitor: Monitor, host_ports: &Weak<HostPorts>) {
+    let mut is_validation_possible = true;
     while host_ports.strong_count() > 0 {
         match changes(&mut monitor) {
             Ok(changes) if changes.is_empty() => continue,
@@ -39,6 +40,7 @@ fn restore_as_needed(mut monitor: Monitor, host_ports: &Weak<HostPorts>) {
                     return;
                 };
                 restore(&host_ports, &changes);
+                restore_validation(&mut is_validation_possible);
             }
             Err(error) => {
                 tracing::warn!(%error, "changes of nftables not reported; host ports are not restored");
@@ -66,9 +68,20 @@ fn restore(host_ports: &HostPorts, changes: &[ExternalChange]) {
             Err(error) => tracing::error!(%error, "rules of host ports not restored"),
         }
     }
+}
+
+/// Restores the table of source address validation. A kernel without support is reported once, not after each transaction.
+fn restore_validation(is_possible: &mut bool) {
     match source_validation::restore() {
-        Ok(false) => {}
-        Ok(true) => tracing::warn!("source address validation deleted by another program; restored"),
-        Err(error) => tracing::error!(%error, "source addresses of Pods not validated"),
+        Ok(false) => *is_possible = true,
+        Ok(true) => {
+            *is_possible = true;
+            tracing::warn!("source address validation deleted by another program; restored");
+        }
+        Err(error) if *is_possible => {
+            *is_possible = false;
+            tracing::error!(%error, "source addresses of Pods not validated");
+        }
+        Err(_) => {}
     }
 }
