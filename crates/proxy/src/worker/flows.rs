@@ -75,7 +75,7 @@ impl<D: Dataplane> Worker<D> {
     pub(super) fn end_drained(&mut self) {
         let now = Instant::now();
         let due = self.drains.due(now);
-        if due.is_empty() || self.dataplane.end_drained(&due.endpoints()) {
+        if due.is_empty() || self.dataplane.end_drained(&due.endpoints(&self.plan)) {
             return;
         }
         let plan = &self.plan;
