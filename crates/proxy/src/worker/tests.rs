@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-use dataplane::{Applied, ClientSocket, ClientSocketError, ConnectCounts, Counts, Skipped};
+use dataplane::{Applied, ClientSocket, ClientSocketError, ConnectCounts, Counts, Destroyed, Skipped};
 
 use api::object::ObjectKey;
 use client::Event;
@@ -77,12 +77,14 @@ impl Dataplane for Recorder {
     fn destroy_client_sockets(
         &mut self,
         is_selected: &mut dyn FnMut(&ClientSocket) -> bool,
-    ) -> Result<usize, ClientSocketError> {
+        done: Destroyed,
+    ) -> Result<(), ClientSocketError> {
         let mut calls = self.calls();
         let sockets = &mut calls.sockets;
         let before = sockets.len();
         sockets.retain(|socket| !is_selected(socket));
-        Ok(before - sockets.len())
+        done(before - sockets.len());
+        Ok(())
     }
 
     fn counts(&self) -> Counts {
