@@ -96,15 +96,18 @@ impl Drains {
         let owner = plan
             .frontend(family, Some(address), Protocol::Tcp, port)
             .or_else(|| plan.frontend(family, None, Protocol::Tcp, port));
-        let Some(draining) = owner.and_then(|(port, _)| Draining::of(port)) else {
+        let Some((owner, _)) = owner.filter(|(port, _)| port.drain_seconds.is_some()) else {
             return;
         };
+        let has_left = owner.serving.binary_search(&flow.endpoint).is_err();
+        if !has_left || flow.endpoint == flow.destination {
+            return;
+        }
         let is_known = self
             .departures
             .iter()
-            .any(|known| known.endpoint == flow.endpoint && known.from.key == draining.key);
-        let has_left = draining.serving.binary_search(&flow.endpoint).is_err();
-        if has_left && !is_known && flow.endpoint != flow.destination {
+            .any(|known| known.endpoint == flow.endpoint && known.from.key == owner.key);
+        if let Some(draining) = Draining::of(owner).filter(|_| !is_known) {
             self.depart(flow.endpoint, draining, now);
         }
     }
