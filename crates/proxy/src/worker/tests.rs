@@ -1,4 +1,3 @@
-use std::collections::HashSet;
 use std::sync::Mutex;
 
 use dataplane::{Applied, ClientSocket, ClientSocketError, ConnectCounts, Counts, Destroyed, Skipped};
@@ -15,7 +14,7 @@ use crate::metrics::Packets;
 
 /// Calls of the data plane.
 #[derive(Default)]
-struct Calls {
+pub(super) struct Calls {
     applied: Vec<Changes>,
     /// Number of comparisons.
     repairs: usize,
@@ -26,15 +25,15 @@ struct Calls {
     /// True if a part of the data plane is not in use.
     has_fault: bool,
     /// Open sockets of clients.
-    sockets: Vec<ClientSocket>,
+    pub(super) sockets: Vec<ClientSocket>,
 }
 
 /// A data plane that records its calls.
 #[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Calls>>);
+pub(super) struct Recorder(Arc<Mutex<Calls>>);
 
 impl Recorder {
-    fn calls(&self) -> std::sync::MutexGuard<'_, Calls> {
+    pub(super) fn calls(&self) -> std::sync::MutexGuard<'_, Calls> {
         self.0.lock().expect("nobody panicked with it")
     }
 }
@@ -101,7 +100,7 @@ impl Dataplane for Recorder {
     }
 }
 
-fn worker() -> (Worker<Recorder>, Recorder) {
+pub(super) fn worker() -> (Worker<Recorder>, Recorder) {
     let recorder = Recorder::default();
     let config = Config {
         node_name: "node-a".to_owned(),
@@ -140,7 +139,7 @@ fn node() -> Update {
 }
 
 /// Completes the initial lists of all sources.
-fn sync(worker: &mut Worker<Recorder>) {
+pub(super) fn sync(worker: &mut Worker<Recorder>) {
     worker.apply_update(Update::Service(Box::new(Event::Synced)));
     worker.apply_update(Update::Slice(Event::Synced));
     worker.apply_update(Update::Node(Box::new(Event::Synced)));
@@ -526,7 +525,7 @@ fn health_checks_listen_on_loopback_if_node_ports_do() {
     );
 }
 
-fn annotated(annotations: &serde_json::Value, affinity: &str) -> Update {
+pub(super) fn annotated(annotations: &serde_json::Value, affinity: &str) -> Update {
     let service = json!({
         "metadata": {"namespace": "ns", "name": "a", "annotations": annotations},
         "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}], "sessionAffinity": affinity},
@@ -627,87 +626,4 @@ fn departed_endpoints_without_a_connection_are_not_checked() {
         worker.conntrack = Some(Conntrack::open().expect("connection tracking"));
         assert_eq!(checked_endpoints(worker, true), [""; 0]);
     });
-}
-
-/// Applies a state of the endpoints of Service `a`, which has an annotation.
-fn apply_endpoints(worker: &mut Worker<Recorder>, addresses: &[&str]) {
-    let endpoints: Vec<_> = addresses
-        .iter()
-        .map(|address| json!({"addresses": [address], "nodeName": "node-b"}))
-        .collect();
-    let slice = json!({
-        "metadata": {"namespace": "ns", "name": "a-1", "labels": {"kubernetes.io/service-name": "a"}},
-        "addressType": "IPv4", "ports": [{"name": "", "port": 8080}], "endpoints": endpoints,
-    });
-    let slice = serde_json::from_value(slice).expect("a slice");
-    worker.apply_update(Update::Slice(Event::Applied(slice)));
-    worker.apply().expect("an applied change");
-}
-
-fn socket(cookie: u64, frontend: &str, endpoint: &str) -> ClientSocket {
-    ClientSocket {
-        cookie,
-        frontend: frontend.parse().expect("an address"),
-        endpoint: endpoint.parse().expect("an address"),
-    }
-}
-
-fn cookies(recorder: &Recorder) -> Vec<u64> {
-    let calls = recorder.calls();
-    calls.sockets.iter().map(|socket| socket.cookie).collect()
-}
-
-#[test]
-fn drained_sockets_of_clients_are_destroyed() {
-    let (mut worker, recorder) = worker();
-    let service = annotated(&json!({"service.portolan.dev/drain-seconds": "0"}), "None");
-    worker.apply_update(service);
-    sync(&mut worker);
-    apply_endpoints(&mut worker, &["10.244.1.2", "10.244.1.3"]);
-    recorder.calls().sockets = vec![
-        socket(1, "10.96.0.1:80", "10.244.1.2:8080"),
-        socket(2, "10.96.0.1:80", "10.244.1.3:8080"),
-        socket(3, "10.96.0.9:80", "10.244.1.2:8080"),
-    ];
-    worker.end_drained();
-    assert_eq!(cookies(&recorder), [1, 2, 3]);
-    apply_endpoints(&mut worker, &["10.244.1.3"]);
-    worker.end_drained();
-    assert_eq!(cookies(&recorder), [2, 3]);
-    assert_eq!(
-        worker.shared_status.metrics.status()["drainedConnections"],
-        json!(1)
-    );
-}
-
-/// Sockets from before the start show departures that this process did not see.
-#[test]
-fn sockets_to_endpoints_that_left_before_the_start_are_drained() {
-    let (mut worker, recorder) = worker();
-    recorder.calls().sockets = vec![
-        socket(1, "10.96.0.1:80", "10.244.1.2:8080"),
-        socket(2, "10.96.0.1:80", "10.244.1.3:8080"),
-    ];
-    let service = annotated(&json!({"service.portolan.dev/drain-seconds": "0"}), "None");
-    worker.apply_update(service);
-    sync(&mut worker);
-    apply_endpoints(&mut worker, &["10.244.1.3"]);
-    worker.end_drained();
-    assert_eq!(cookies(&recorder), [2]);
-}
-
-#[test]
-fn sockets_to_lost_endpoints_are_destroyed() {
-    let (mut worker, recorder) = worker();
-    worker.apply_update(annotated(&json!({}), "None"));
-    sync(&mut worker);
-    apply_endpoints(&mut worker, &["10.244.1.3"]);
-    recorder.calls().sockets = vec![
-        socket(1, "10.96.0.1:80", "10.244.1.2:8080"),
-        socket(2, "10.96.0.1:80", "10.244.1.3:8080"),
-        socket(3, "10.96.0.9:80", "10.244.1.2:8080"),
-    ];
-    let address = "10.244.1.2".parse().expect("IP");
-    worker.end_lost(&HashSet::from([(ObjectKey::new("ns", "a"), address)]));
-    assert_eq!(cookies(&recorder), [2, 3]);
 }
