@@ -19,6 +19,9 @@ pub struct ClientSocket {
     pub endpoint: SocketAddr,
 }
 
+/// Receiver of the number of destroyed sockets.
+pub type Destroyed = Box<dyn FnOnce(usize) + Send>;
+
 /// Reasons why sockets of clients are not read or not destroyed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientSocketError {
@@ -58,6 +61,12 @@ pub enum ClientSocketError {
         /// Error of the file system.
         source: io::Error,
     },
+    /// The thread that destroys sockets cannot be started. A retry helps if threads or memory were short.
+    #[error("cannot start the thread that destroys sockets: {0}")]
+    Start(#[source] io::Error),
+    /// The thread that destroys sockets has ended, which is a defect.
+    #[error("the thread that destroys sockets has ended; restart the proxy")]
+    Ended,
     /// There are more control groups than are read. A retry helps after some are gone.
     #[error("the control group has more than {0} descendants; name a smaller one with --ebpf-cgroup")]
     ControlGroups(usize),

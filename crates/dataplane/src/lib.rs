@@ -40,7 +40,7 @@ mod test_plans;
 pub mod two_tier;
 pub mod userspace;
 
-pub use client_sockets::{ClientSocket, ClientSocketError};
+pub use client_sockets::{ClientSocket, ClientSocketError, Destroyed};
 pub use counts::{ConnectCounts, ConnectionCount, Counts, IptablesCounts, TableCounts};
 
 /// Addresses of endpoints, each with its Service: a Service ends only its own connections, although any namespace may
@@ -108,16 +108,18 @@ pub trait Dataplane {
         Ok(())
     }
 
-    /// Destroys those of the sockets that `is_selected` accepts. Returns their number.
+    /// Destroys those of the sockets that `is_selected` accepts, and passes their number to `done`, from another thread. `done`
+    /// is not called if there are none.
     ///
     /// # Errors
     ///
-    /// [`ClientSocketError`]. Some sockets may be destroyed then.
+    /// [`ClientSocketError`] if the sockets cannot be read. Failures of the destruction are logged.
     fn destroy_client_sockets(
         &mut self,
         _is_selected: &mut dyn FnMut(&ClientSocket) -> bool,
-    ) -> Result<usize, ClientSocketError> {
-        Ok(0)
+        _done: Destroyed,
+    ) -> Result<(), ClientSocketError> {
+        Ok(())
     }
 
     /// Resets the open TCP connections to endpoints whose drain period is over. Returns false if connections do not pass

@@ -2,7 +2,7 @@
 //! that their clients connect again.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 
 /// Returns the connections to reset: of each endpoint with more than its share the oldest ones, at most `percent` of all,
@@ -15,7 +15,8 @@ pub fn excess<C, S: Ord>(
     endpoint: impl Fn(&C) -> SocketAddr,
     start: impl Fn(&C) -> S,
 ) -> Vec<C> {
-    connections.retain(|connection| endpoints.contains(&endpoint(connection)));
+    let known: HashSet<&SocketAddr> = endpoints.iter().collect();
+    connections.retain(|connection| known.contains(&endpoint(connection)));
     let budget = (connections.len() * usize::from(percent) / 100).max(1);
     let share = connections.len().div_ceil(endpoints.len().max(1));
     let mut by_endpoint: BTreeMap<SocketAddr, Vec<C>> = BTreeMap::new();

@@ -11,10 +11,10 @@ use std::thread;
 use std::time::Duration;
 
 use api::object::{EndpointSlice, ObjectKey, Service};
-use dataplane::Dataplane;
 use dataplane::ebpf::{
     ClientConnections, ConnectionEvents, EbpfDataplane, EventError, Limits, Options, default_pins,
 };
+use dataplane::{ClientSocket, Dataplane};
 use netlink::bpf::{BpfError, Hook, Instruction, Program};
 use netlink::route::{Connection, LinkChange, Route};
 use netlink::socket_diagnostics::SocketDiagnostics;
@@ -195,6 +195,18 @@ fn error_of(stream: &TcpStream) -> Option<ErrorKind> {
     stream.take_error().unwrap().map(|error| error.kind())
 }
 
+/// Destroys the selected sockets, and compares their number.
+fn destroy(
+    dataplane: &mut EbpfDataplane,
+    expected: usize,
+    mut is_selected: impl FnMut(&ClientSocket) -> bool,
+) {
+    let (sender, receiver) = mpsc::channel();
+    let done = Box::new(move |count: usize| sender.send(count).unwrap());
+    dataplane.destroy_client_sockets(&mut is_selected, done).unwrap();
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(expected));
+}
+
 #[test]
 fn selected_sockets_of_clients_are_destroyed() {
     testbed::in_namespace(|| {
@@ -214,10 +226,7 @@ fn selected_sockets_of_clients_are_destroyed() {
         expected.sort_unstable();
         assert_eq!(found, expected);
         assert!(dataplane.counts().connect.unwrap().destroys_sockets);
-        for count in [1, 0] {
-            let destroyed = dataplane.destroy_client_sockets(&mut |socket| socket.cookie == cookies[0]);
-            assert_eq!(destroyed.unwrap(), count);
-        }
+        destroy(&mut dataplane, 1, |socket| socket.cookie == cookies[0]);
         assert_eq!(error_of(&streams[0]), Some(ErrorKind::ConnectionAborted));
         assert_eq!(error_of(&streams[1]), None);
         ControlGroup::remove_all(&process()).unwrap();
@@ -241,7 +250,7 @@ fn sockets_in_namespaces_of_pods_are_destroyed() {
         };
         let client = thread::spawn(move || pod.enter(work).unwrap());
         connected.recv().unwrap();
-        assert_eq!(dataplane.destroy_client_sockets(&mut |_| true).unwrap(), 1);
+        destroy(&mut dataplane, 1, |_| true);
         destroyed.send(()).unwrap();
         assert_eq!(client.join().unwrap(), Some(ErrorKind::ConnectionAborted));
         ControlGroup::remove_all(&process()).unwrap();

@@ -96,15 +96,18 @@ impl Drains {
         let owner = plan
             .frontend(family, Some(address), Protocol::Tcp, port)
             .or_else(|| plan.frontend(family, None, Protocol::Tcp, port));
-        let Some(draining) = owner.and_then(|(port, _)| Draining::of(port)) else {
+        let Some((owner, _)) = owner.filter(|(port, _)| port.drain_seconds.is_some()) else {
             return;
         };
+        let has_left = owner.serving.binary_search(&flow.endpoint).is_err();
+        if !has_left || flow.endpoint == flow.destination {
+            return;
+        }
         let is_known = self
             .departures
             .iter()
-            .any(|known| known.endpoint == flow.endpoint && known.from.key == draining.key);
-        let has_left = draining.serving.binary_search(&flow.endpoint).is_err();
-        if has_left && !is_known && flow.endpoint != flow.destination {
+            .any(|known| known.endpoint == flow.endpoint && known.from.key == owner.key);
+        if let Some(draining) = Draining::of(owner).filter(|_| !is_known) {
             self.depart(flow.endpoint, draining, now);
         }
     }
@@ -125,10 +128,16 @@ impl Drains {
             let port = ports.iter().find(|port| port.key == *key);
             port.is_some_and(|port| port.serving.binary_search(endpoint).is_ok())
         };
+        // Without the annotation, connections stay.
+        let drains = |key: &PortKey| {
+            let port = plan.ports_of(service).find(|port| port.key == *key);
+            port.is_none_or(|port| port.drain_seconds.is_some())
+        };
         self.departures.retain(|departure| {
-            departure.from.key.service != *service || !serves(&departure.from.key, &departure.endpoint)
+            let key = &departure.from.key;
+            key.service != *service || (drains(key) && !serves(key, &departure.endpoint))
         });
-        for port in former.into_iter().flatten() {
+        for port in former.into_iter().flatten().filter(|port| drains(&port.key)) {
             for endpoint in &port.serving {
                 let is_known = |known: &Departure| known.endpoint == *endpoint && known.from.key == port.key;
                 if !serves(&port.key, endpoint) && !self.departures.iter().any(is_known) {
@@ -159,15 +168,22 @@ impl Due {
         self.0.is_empty()
     }
 
-    /// Returns the endpoints, each with its Service.
-    pub(crate) fn endpoints(&self) -> ServiceSockets {
-        let departures = self.0.iter();
-        departures
-            .flat_map(|(endpoint, ports)| {
-                ports
-                    .iter()
-                    .map(move |port| (port.key.service.clone(), *endpoint))
+    /// Returns the endpoints, each with its Service. Endpoints that another port of the Service still serves are left out:
+    /// their connections do not differ.
+    pub(crate) fn endpoints(&self, plan: &Plan) -> ServiceSockets {
+        let departures = self.0.iter().flat_map(|(endpoint, ports)| {
+            let services = ports.iter().map(|port| &port.key.service);
+            services.map(move |service| (service, endpoint))
+        });
+        let has_left = |service: &ObjectKey, endpoint: &SocketAddr| {
+            let mut ports = plan.ports_of(service);
+            ports.all(|port| {
+                port.key.protocol != Protocol::Tcp || port.serving.binary_search(endpoint).is_err()
             })
+        };
+        departures
+            .filter(|&(service, endpoint)| has_left(service, endpoint))
+            .map(|(service, endpoint)| (service.clone(), *endpoint))
             .collect()
     }
 

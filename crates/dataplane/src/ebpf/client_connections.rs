@@ -58,15 +58,19 @@ impl ClientConnections {
             return Ok(found);
         }
         for namespace in process_namespaces() {
+            if sockets.is_empty() {
+                break;
+            }
             let Ok(Ok(mut diagnostics)) = namespace.enter(SocketDiagnostics::open) else {
                 continue;
             };
             let is_known = |socket: &TcpSocket| sockets.contains_key(&socket.cookie);
-            for socket in diagnostics.tcp_sockets(sockets.len(), is_known)? {
+            let listed = diagnostics.tcp_sockets(sockets.len(), is_known)?;
+            for socket in listed {
                 let (local, remote) = (canonical(socket.local), canonical(socket.remote));
                 // A socket may have connected elsewhere since.
                 if let Some(known) = sockets
-                    .get(&socket.cookie)
+                    .remove(&socket.cookie)
                     .filter(|known| known.endpoint == remote)
                 {
                     found.insert((local, remote), known.frontend);

@@ -1,7 +1,7 @@
 //! Sockets of the clients: connections end by destroying them (`SOCK_DESTROY`), because connection tracking does not know their
 //! endpoint.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -42,61 +42,68 @@ impl Clients {
         Ok(())
     }
 
-    /// Destroys sockets that are still connected to their endpoint. Returns their number. Failures of single network
-    /// namespaces are logged.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientSocketError`] if the only network namespace fails.
-    pub fn destroy(&self, sockets: &[ClientSocket]) -> Result<usize, ClientSocketError> {
-        let endpoints: HashMap<u64, SocketAddr> = sockets
-            .iter()
-            .map(|socket| (socket.cookie, socket.endpoint))
-            .collect();
+    /// Destroys sockets that are still connected to their endpoint. Returns their numbers. Failures are logged.
+    pub fn destroy<'a>(&self, sockets: impl Iterator<Item = &'a ClientSocket>) -> HashSet<u64> {
+        let endpoints: HashMap<u64, SocketAddr> =
+            sockets.map(|socket| (socket.cookie, socket.endpoint)).collect();
+        let mut destroyed = HashSet::new();
         if endpoints.is_empty() {
-            return Ok(0);
+            return destroyed;
         }
-        let Some(path) = &self.control_group else {
-            return destroy_in_namespace(SocketDiagnostics::open()?, &endpoints);
+        let failure = match &self.control_group {
+            Some(path) => destroy_in_all(path, &endpoints, &mut destroyed),
+            None => destroy_in_one(None, &endpoints, &mut destroyed),
         };
-        let mut destroyed = 0;
-        let ClientNamespaces { found, mut failure } = client_namespaces(path);
-        for namespace in found {
-            if destroyed == endpoints.len() {
-                return Ok(destroyed);
-            }
-            match enter_and_destroy(&namespace, &endpoints) {
-                Ok(count) => destroyed += count,
-                Err(error) => failure = Some(error),
-            }
+        if let Err(error) = failure {
+            let count = destroyed.len();
+            tracing::warn!(%error, destroyed = count, "sockets of some clients not destroyed");
         }
-        if let Some(error) = failure {
-            tracing::warn!(%error, destroyed, "sockets of some clients not destroyed");
-        }
-        Ok(destroyed)
+        destroyed
     }
 }
 
-fn enter_and_destroy(
-    namespace: &NetworkNamespace,
+/// Destroys sockets in the network namespaces of a control group, until none is left. Returns the last failure.
+fn destroy_in_all(
+    control_group: &Path,
     endpoints: &HashMap<u64, SocketAddr>,
-) -> Result<usize, ClientSocketError> {
-    let diagnostics = namespace.enter(SocketDiagnostics::open)??;
-    destroy_in_namespace(diagnostics, endpoints)
+    destroyed: &mut HashSet<u64>,
+) -> Result<(), ClientSocketError> {
+    let ClientNamespaces { found, mut failure } = client_namespaces(control_group);
+    for namespace in found {
+        if destroyed.len() == endpoints.len() {
+            return Ok(());
+        }
+        if let Err(error) = destroy_in_one(Some(&namespace), endpoints, destroyed) {
+            failure = Some(error);
+        }
+    }
+    failure.map_or(Ok(()), Err)
 }
 
-fn destroy_in_namespace(
-    mut diagnostics: SocketDiagnostics,
+/// Destroys sockets in a network namespace; `None` for that of this thread. Returns the last failure.
+fn destroy_in_one(
+    namespace: Option<&NetworkNamespace>,
     endpoints: &HashMap<u64, SocketAddr>,
-) -> Result<usize, ClientSocketError> {
+    destroyed: &mut HashSet<u64>,
+) -> Result<(), ClientSocketError> {
+    let mut diagnostics = match namespace {
+        Some(namespace) => namespace.enter(SocketDiagnostics::open)??,
+        None => SocketDiagnostics::open()?,
+    };
     // A socket may have connected elsewhere since.
     let is_selected = |socket: &TcpSocket| {
         let remote = SocketAddr::new(socket.remote.ip().to_canonical(), socket.remote.port());
         endpoints.get(&socket.cookie) == Some(&remote)
     };
-    let mut destroyed = 0;
+    let mut result = Ok(());
     for socket in diagnostics.tcp_sockets(endpoints.len(), is_selected)? {
-        destroyed += usize::from(diagnostics.destroy(&socket)?);
+        match diagnostics.destroy(&socket) {
+            Ok(true) => {
+                destroyed.insert(socket.cookie);
+            }
+            Ok(false) => {}
+            Err(error) => result = Err(error.into()),
+        }
     }
-    Ok(destroyed)
+    result
 }

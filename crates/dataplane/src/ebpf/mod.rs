@@ -14,6 +14,7 @@ mod client_connections;
 mod client_namespaces;
 mod clients;
 mod control_group;
+mod destruction;
 mod event_maps;
 mod event_program;
 mod events;
@@ -37,10 +38,11 @@ use plan::{Changes, Plan, Scheduler};
 use crate::nftables::{self, NftablesDataplane};
 use crate::{
     Applied, ClientSocket, ClientSocketError, ConnectCounts, ConnectionCount, Counts, Dataplane,
-    DataplaneError,
+    DataplaneError, Destroyed,
 };
 
 use clients::Clients;
+use destruction::Destruction;
 use frontends::Abilities;
 use objects::{EbpfError, Objects};
 use services::Services;
@@ -96,8 +98,8 @@ pub struct EbpfDataplane {
     /// Objects in the kernel; `None` if eBPF is not usable.
     objects: Option<Objects>,
     services: Services,
-    /// Clients whose sockets this process can destroy; `None` if it cannot.
-    clients: Option<Clients>,
+    /// Destroys the sockets of clients; `None` if this process cannot.
+    destruction: Option<Destruction>,
     /// True if the maps are the state of `services`.
     is_in_sync: bool,
     /// Reason why eBPF is not usable.
@@ -129,7 +131,7 @@ impl EbpfDataplane {
             options,
             objects: None,
             services: Services::default(),
-            clients: None,
+            destruction: None,
             is_in_sync: false,
             fault: None,
         };
@@ -141,16 +143,16 @@ impl EbpfDataplane {
         match Objects::open(&self.options) {
             Ok(objects) => {
                 let clients = Clients::new(objects.control_group_path(), self.options.serves_pods);
-                self.clients = clients
+                self.destruction = clients
                     .probe()
+                    .and_then(|()| Destruction::start(clients))
                     .inspect_err(|error| {
                         tracing::warn!(%error, "connections by eBPF cannot be ended; nftables serves Services with drain-seconds");
                     })
-                    .is_ok()
-                    .then_some(clients);
+                    .ok();
                 self.services = Services::new(Abilities {
                     can_refuse: objects.can_refuse(),
-                    can_destroy: self.clients.is_some(),
+                    can_destroy: self.destruction.is_some(),
                 });
                 self.objects = Some(objects);
                 self.is_in_sync = false;
@@ -164,7 +166,7 @@ impl EbpfDataplane {
     fn fall_back(&mut self, error: &EbpfError) {
         tracing::warn!(%error, "eBPF not usable; nftables serves all connections");
         self.objects = None;
-        self.clients = None;
+        self.destruction = None;
         self.is_in_sync = false;
         let mut fault = error.to_string();
         // Pins of a former process would keep its programs attached.
@@ -270,7 +272,7 @@ impl Dataplane for EbpfDataplane {
     }
 
     fn client_sockets(&self, each: &mut dyn FnMut(&ClientSocket)) -> Result<(), ClientSocketError> {
-        match (&self.objects, &self.clients) {
+        match (&self.objects, &self.destruction) {
             (Some(objects), Some(_)) => Ok(objects.connections(each)?),
             _ => Ok(()),
         }
@@ -279,9 +281,10 @@ impl Dataplane for EbpfDataplane {
     fn destroy_client_sockets(
         &mut self,
         is_selected: &mut dyn FnMut(&ClientSocket) -> bool,
-    ) -> Result<usize, ClientSocketError> {
-        let Some(clients) = &self.clients else {
-            return Ok(0);
+        done: Destroyed,
+    ) -> Result<(), ClientSocketError> {
+        let Some(destruction) = &self.destruction else {
+            return Ok(());
         };
         let mut selected = Vec::new();
         self.client_sockets(&mut |socket| {
@@ -289,7 +292,10 @@ impl Dataplane for EbpfDataplane {
                 selected.push(*socket);
             }
         })?;
-        clients.destroy(&selected)
+        if selected.is_empty() {
+            return Ok(());
+        }
+        destruction.request(selected, done)
     }
 
     fn counts(&self) -> Counts {
@@ -300,7 +306,7 @@ impl Dataplane for EbpfDataplane {
                     .objects
                     .as_ref()
                     .map_or(0, |_| self.services.frontends() as u64),
-                destroys_sockets: self.clients.is_some(),
+                destroys_sockets: self.destruction.is_some(),
                 lost_events: self.lost_events(),
             }),
             ..self.rules.counts()

@@ -213,7 +213,9 @@ impl FamilyTables {
                     let elements = edit.count();
                     let changed = edit.footprints.iter().map(|(service, _)| service);
                     let left_out = changed.filter(|service| {
-                        self.without_ranges.contains(*service) && !self.skipped.contains(*service)
+                        self.without_ranges.contains(*service)
+                            && !self.skipped.contains(*service)
+                            && has_ranges(plan, service)
                     });
                     refused.extend(left_out.map(|service| Skipped {
                         service: service.clone(),

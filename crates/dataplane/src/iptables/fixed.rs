@@ -178,9 +178,14 @@ pub fn tail(chain: Shared, context: &Context) -> Vec<String> {
                 let rule = destination.check(destination.rule(context.family).comment(comment));
                 rule.jump(Shared::NodePorts.name())
             };
-            destinations.map(rule).collect()
+            let pings = Rule::new()
+                .icmp(context.family)
+                .comment("echo requests to Services");
+            let mut rules = vec![pings.jump(Shared::Pings.name())];
+            rules.extend(destinations.map(rule));
+            rules
         }
-        Shared::ProxyFirewall | Shared::ExternalServices | Shared::NodePorts => Vec::new(),
+        Shared::ProxyFirewall | Shared::ExternalServices | Shared::NodePorts | Shared::Pings => Vec::new(),
     }
 }
 

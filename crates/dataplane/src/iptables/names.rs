@@ -63,23 +63,26 @@ pub enum Shared {
     Services,
     /// Dispatches by node port to Services.
     NodePorts,
+    /// Answers echo requests. Other packets do not pass it, although each address of a Service has a rule.
+    Pings,
 }
 
 impl Shared {
     /// All shared chains.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::ProxyFirewall,
         Self::ExternalServices,
         Self::FilterServices,
         Self::ClusterIps,
         Self::Services,
         Self::NodePorts,
+        Self::Pings,
     ];
 
     /// Returns the table of the chain.
     pub fn table(self) -> Table {
         match self {
-            Self::Services | Self::NodePorts => Table::Nat,
+            Self::Services | Self::NodePorts | Self::Pings => Table::Nat,
             _ => Table::Filter,
         }
     }
@@ -92,6 +95,7 @@ impl Shared {
             Self::FilterServices | Self::Services => "KUBE-SERVICES",
             Self::ClusterIps => "KUBE-CLUSTER-IPS",
             Self::NodePorts => "KUBE-NODEPORTS",
+            Self::Pings => "KUBE-PINGS",
         }
     }
 }

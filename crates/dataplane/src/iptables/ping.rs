@@ -64,12 +64,12 @@ impl PingWriter<'_> {
     ) {
         let rule = || then(self.at(first(), " echo requests"));
         if !is_answered(&target) {
-            rules.push(Shared::Services, rule().jump("RETURN"));
+            rules.push(Shared::Pings, rule().jump("RETURN"));
         } else if self.frontend.source_ranges.is_empty() {
-            rules.push(Shared::Services, rule().jump(answer));
+            rules.push(Shared::Pings, rule().jump(answer));
         } else {
             for range in &self.frontend.source_ranges {
-                rules.push(Shared::Services, rule().also_source(*range).jump(answer));
+                rules.push(Shared::Pings, rule().also_source(*range).jump(answer));
             }
         }
     }

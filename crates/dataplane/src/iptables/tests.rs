@@ -186,6 +186,25 @@ for_both!(ranges_and_answers_to_ping_read_back_as_written, |variant| {
 });
 
 #[test]
+fn answers_to_ping_are_in_a_chain_of_their_own() {
+    testbed::in_namespace(|| {
+        loaded(&mut answering_plan(), Variant::Nft);
+        let output = Command::new("iptables-nft-save").args(["-t", "nat"]).output();
+        let text = String::from_utf8(output.unwrap().stdout).unwrap();
+        let rules = |chain: &str| -> Vec<&str> {
+            let lines = text.lines().filter(|line| line.contains("-p icmp "));
+            lines.filter(|line| line.starts_with(chain)).collect()
+        };
+        let jumps = rules("-A KUBE-SERVICES ");
+        assert!(
+            matches!(&*jumps, [jump] if jump.ends_with("-j KUBE-PINGS")),
+            "{jumps:?}"
+        );
+        assert!(rules("-A KUBE-PINGS ").len() >= 2, "{text}");
+    });
+}
+
+#[test]
 fn ports_of_all_services_precede_ranges() {
     testbed::in_namespace(|| {
         let mut plan = planned(2);

@@ -221,6 +221,9 @@ impl Map {
     ///
     /// [`BpfError`] of the system call.
     pub fn read(&self, mut each: impl FnMut(&[u8], &[u8])) -> Result<(), BpfError> {
+        if self.shape.kind == MapKind::LruHash {
+            return self.read_batches(each);
+        }
         let (key_bytes, value_bytes) = self.element_bytes();
         let (mut key, mut next) = (vec![0; key_bytes], vec![0; key_bytes]);
         let mut value = vec![0; value_bytes];
@@ -236,6 +239,43 @@ impl Map {
             if self.element(Command::MapLookup, key.as_ptr() as u64, value.as_mut_ptr() as u64)? {
                 each(&key, &value);
             }
+        }
+        Ok(())
+    }
+
+    /// Passes each element to `each`, as many as fit into the buffers by one system call. Deleted elements do not begin the
+    /// walk again: the kernel returns whole buckets of the hash.
+    fn read_batches(&self, mut each: impl FnMut(&[u8], &[u8])) -> Result<(), BpfError> {
+        let (key_bytes, value_bytes) = self.element_bytes();
+        let mut keys = vec![0_u8; BATCH_ELEMENTS_MAX * key_bytes];
+        let mut values = vec![0_u8; BATCH_ELEMENTS_MAX * value_bytes];
+        // Number of a bucket.
+        let (mut position, mut next) = ([0_u8; 4], [0_u8; 4]);
+        let mut has_position = false;
+        // A call passes one bucket at least, and there are at most twice as many buckets as elements.
+        for _ in 0..u64::from(self.shape.elements_max) * 2 {
+            let mut attributes = self.batch(&keys, Some(&values), BATCH_ELEMENTS_MAX);
+            attributes.keys = keys.as_mut_ptr() as u64;
+            attributes.values = values.as_mut_ptr() as u64;
+            attributes.in_batch = if has_position { position.as_ptr() as u64 } else { 0 };
+            attributes.out_batch = next.as_mut_ptr() as u64;
+            // SAFETY: keys and values have room for `count` elements of the sizes of this map, and the positions have four
+            // bytes. All of them outlive the call. The kernel writes the number of elements to the attributes.
+            let read = unsafe { bpf(Command::MapLookupBatch, "reading an eBPF map", &mut attributes) };
+            let is_last = match read {
+                Ok(_) => false,
+                Err(error) if error.is_absent() => true,
+                Err(error) => return Err(error),
+            };
+            let elements = keys.chunks_exact(key_bytes).zip(values.chunks_exact(value_bytes));
+            for (key, value) in elements.take(attributes.count as usize) {
+                each(key, value);
+            }
+            if is_last {
+                return Ok(());
+            }
+            position = next;
+            has_position = true;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
 use super::error::BpfError;
 use super::map::{Map, MapKind};
@@ -108,17 +108,20 @@ impl Ring {
         let mut position = self.reader_position().load(Ordering::Relaxed);
         let mut count = 0;
         for _ in 0..self.bytes / HEADER_BYTES {
-            // Acquire: headers before this position are visible.
-            let end = self.writer_position().load(Ordering::Acquire);
+            let end = self.writer_position().load(Ordering::Relaxed);
             if position == end {
                 break;
             }
+            // Headers before this position are visible. The memory is read-only, where only a relaxed load is certain to
+            // work, so fences acquire.
+            fence(Ordering::Acquire);
             let begin = position & (self.bytes - 1);
-            // Acquire: the content is visible if the header is not busy.
-            let header = self.header(begin).load(Ordering::Acquire);
+            let header = self.header(begin).load(Ordering::Relaxed);
             if header & BUSY != 0 {
                 break;
             }
+            // The content is visible if the header is not busy.
+            fence(Ordering::Acquire);
             let length = (header & !(BUSY | DISCARDED)) as usize;
             let content = begin + HEADER_BYTES;
             let is_inside = length <= self.bytes - HEADER_BYTES;

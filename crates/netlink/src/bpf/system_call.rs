@@ -18,6 +18,7 @@ pub(super) enum Command {
     Pin = 6,
     Get = 7,
     Info = 15,
+    MapLookupBatch = 24,
     MapUpdateBatch = 26,
     MapDeleteBatch = 27,
     LinkCreate = 28,

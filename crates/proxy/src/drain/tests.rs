@@ -105,3 +105,52 @@ fn restart_drains_connections_to_departed_endpoints() {
             .ends(&plan, &flow("10.96.0.5:80", "10.244.1.9:8080"))
     );
 }
+
+#[test]
+fn service_without_the_annotation_keeps_connections() {
+    let (mut plan, mut drains, start) = (plan(), Drains::default(), Instant::now());
+    for endpoints in [&["10.244.1.2", "10.244.1.3"][..], &["10.244.1.2"]] {
+        let changes = put(&mut plan, endpoints);
+        drains.record(&plan, &changes, start);
+    }
+    assert!(drains.next().is_some());
+    let service = r#"{"metadata":{"namespace":"ns","name":"web"},
+        "spec":{"type":"NodePort","clusterIP":"10.96.0.5","ports":[{"port":80,"nodePort":30080}]}}"#;
+    plan.apply_service(&serde_json::from_str(service).expect("a Service"));
+    let changes = plan.take_changes();
+    drains.record(&plan, &changes, start);
+    assert_eq!(drains.next(), None);
+}
+
+#[test]
+fn endpoint_of_another_port_is_left_out() {
+    let (mut plan, mut drains, start) = (plan(), Drains::default(), Instant::now());
+    let mut put = |ports: serde_json::Value, endpoints: &[&str]| {
+        let service = serde_json::json!({
+            "metadata": {"namespace": "ns", "name": "web",
+                "annotations": {"service.portolan.dev/drain-seconds": "10"}},
+            "spec": {"clusterIP": "10.96.0.5", "ports": ports},
+        });
+        plan.apply_service(&serde_json::from_value(service).expect("a Service"));
+        let endpoints: Vec<_> = endpoints
+            .iter()
+            .map(|address| serde_json::json!({"addresses": [address]}))
+            .collect();
+        let slice = serde_json::json!({
+            "metadata": {"namespace": "ns", "name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4", "endpoints": endpoints,
+            "ports": [{"name": "a", "port": 8080}, {"name": "b", "port": 8080}],
+        });
+        plan.apply_slice(&serde_json::from_value(slice).expect("a slice"));
+        let changes = plan.take_changes();
+        drains.record(&plan, &changes, start);
+        drains.due(start + 10 * SECOND).endpoints(&plan)
+    };
+    let both = serde_json::json!([{"name": "a", "port": 80}, {"name": "b", "port": 81}]);
+    assert!(put(both, &["10.244.1.2"]).is_empty());
+    let one = serde_json::json!([{"name": "a", "port": 80}]);
+    assert!(put(one.clone(), &["10.244.1.2"]).is_empty());
+    let endpoint = "10.244.1.2:8080".parse().expect("an address");
+    let expected = ServiceSockets::from([(ObjectKey::new("ns", "web"), endpoint)]);
+    assert_eq!(put(one, &[]), expected);
+}

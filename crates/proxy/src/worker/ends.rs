@@ -10,7 +10,7 @@ use dataplane::{ClientSocket, Dataplane, ServiceEndpoints};
 use netlink::conntrack::{ConntrackError, Flow};
 use plan::{Changes, Departed, Plan, PortKey, ServicePortPlan, Set};
 
-use super::Worker;
+use super::{SharedStatus, Worker};
 use crate::conntrack::{connected, reaches, tcp_flows};
 use crate::faults::ServiceFault;
 use crate::metrics::EndReason;
@@ -76,12 +76,13 @@ impl<D: Dataplane> Worker<D> {
             return;
         }
         let plan = &self.plan;
-        let destroyed = self.dataplane.destroy_client_sockets(&mut |socket| {
-            service_of(plan, socket).is_some_and(|endpoint| endpoints.contains(&endpoint))
-        });
-        match destroyed {
-            Ok(count) => self.count_ended(count, EndReason::NodeLost),
-            Err(error) => tracing::warn!(%error, "sockets of connections to lost endpoints not destroyed"),
+        let status = self.shared_status.clone();
+        let requested = self.dataplane.destroy_client_sockets(
+            &mut |socket| service_of(plan, socket).is_some_and(|endpoint| endpoints.contains(&endpoint)),
+            Box::new(move |count| count_ended(&status, count, EndReason::NodeLost)),
+        );
+        if let Err(error) = requested {
+            tracing::warn!(%error, "sockets of connections to lost endpoints not destroyed");
         }
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
@@ -180,22 +181,9 @@ impl<D: Dataplane> Worker<D> {
         let now = Instant::now();
         let ended = flows.and_then(|flows| self.resets.end(conntrack, &flows, peers, capacity, now));
         match ended {
-            Ok(count) => self.count_ended(count, reason),
+            Ok(count) => count_ended(&self.shared_status, count, reason),
             Err(error) => tracing::warn!(%error, ?reason, "connections not reset"),
         }
-    }
-
-    fn count_ended(&self, count: usize, reason: EndReason) {
-        if count == 0 {
-            return;
-        }
-        tracing::info!(count, ?reason, "connections reset");
-        self.shared_status.metrics.update(|values| {
-            let total = values.reset_connections_total.get_mut(reason as usize);
-            if let Some(total) = total {
-                *total += count as u64;
-            }
-        });
     }
 
     /// Returns the faults of annotations that this mode, or this node, cannot implement.
@@ -236,6 +224,19 @@ impl<D: Dataplane> Worker<D> {
     fn is_userspace(&self) -> bool {
         self.config.proxy_mode == "userspace"
     }
+}
+
+fn count_ended(status: &SharedStatus, count: usize, reason: EndReason) {
+    if count == 0 {
+        return;
+    }
+    tracing::info!(count, ?reason, "connections reset");
+    status.metrics.update(|values| {
+        let total = values.reset_connections_total.get_mut(reason as usize);
+        if let Some(total) = total {
+            *total += count as u64;
+        }
+    });
 }
 
 /// Connections that a pass may still end.

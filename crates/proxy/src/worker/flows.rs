@@ -6,7 +6,7 @@ use api::object::Protocol;
 use dataplane::{ClientSocket, Dataplane};
 use plan::Changes;
 
-use super::Worker;
+use super::{SharedStatus, Worker};
 use crate::conntrack::{Deleted, Requests, delete_stale, drained, tcp_connections};
 use crate::conntrack_cleanup::{CleanupScope, TrackedFlow};
 use crate::resets::{Peers, TableCapacity};
@@ -75,16 +75,17 @@ impl<D: Dataplane> Worker<D> {
     pub(super) fn end_drained(&mut self) {
         let now = Instant::now();
         let due = self.drains.due(now);
-        if due.is_empty() || self.dataplane.end_drained(&due.endpoints()) {
+        if due.is_empty() || self.dataplane.end_drained(&due.endpoints(&self.plan)) {
             return;
         }
         let plan = &self.plan;
-        let destroyed = self
-            .dataplane
-            .destroy_client_sockets(&mut |socket| due.ends(plan, &flow_of(socket)));
-        match destroyed {
-            Ok(count) => self.count_drained(count),
-            Err(error) => tracing::warn!(%error, "sockets of drained connections not destroyed"),
+        let status = self.shared_status.clone();
+        let requested = self.dataplane.destroy_client_sockets(
+            &mut |socket| due.ends(plan, &flow_of(socket)),
+            Box::new(move |count| count_drained(&status, count)),
+        );
+        if let Err(error) = requested {
+            tracing::warn!(%error, "sockets of drained connections not destroyed");
         }
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
@@ -94,19 +95,9 @@ impl<D: Dataplane> Worker<D> {
                 .end(conntrack, &flows, Peers::Both, TableCapacity::All, now)
         });
         match ended {
-            Ok(count) => self.count_drained(count),
+            Ok(count) => count_drained(&self.shared_status, count),
             Err(error) => tracing::warn!(%error, "drained connections not reset"),
         }
-    }
-
-    fn count_drained(&self, count: usize) {
-        if count == 0 {
-            return;
-        }
-        tracing::info!(count, "drained connections reset");
-        self.shared_status
-            .metrics
-            .update(|values| values.drained_connections_total += count as u64);
     }
 
     /// Deletes stale conntrack entries. A failure is retried with the next change.
@@ -157,6 +148,16 @@ impl<D: Dataplane> Worker<D> {
                 .observe(began.elapsed().as_secs_f64());
         });
     }
+}
+
+fn count_drained(status: &SharedStatus, count: usize) {
+    if count == 0 {
+        return;
+    }
+    tracing::info!(count, "drained connections reset");
+    status
+        .metrics
+        .update(|values| values.drained_connections_total += count as u64);
 }
 
 /// Returns the connection of a socket as connection tracking would show it.

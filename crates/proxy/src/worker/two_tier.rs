@@ -51,6 +51,8 @@ impl<D: Dataplane> Worker<D> {
         }
         forwarding.start_node_watch();
         if !forwarding.is_due || !forwarding.has_nodes {
+            // The Nodes start the next attempt. A deadline that has passed would keep the worker busy until then.
+            self.forwarding_retry = None;
             return;
         }
         match self.apply_forwarding() {

@@ -96,6 +96,10 @@ impl Follower {
     }
 
     fn begin(&mut self, packet: &Packet, notes: &mut Vec<String>) {
+        if let Some(events) = &mut self.events {
+            // Events of other clients fill the ring, and the one of this packet needs room.
+            events.read(|_| {});
+        }
         if let Some(events) = &self.events
             && let Err(error) = events.request()
         {

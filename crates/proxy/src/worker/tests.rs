@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use dataplane::{Applied, ClientSocket, ClientSocketError, ConnectCounts, Counts, Skipped};
+use dataplane::{Applied, ClientSocket, ClientSocketError, ConnectCounts, Counts, Destroyed, Skipped};
 
 use api::object::ObjectKey;
 use client::Event;
@@ -12,11 +12,9 @@ use super::*;
 use crate::config::{NodePortSelection, PodSelection};
 use crate::metrics::Packets;
 
-mod client_sockets;
-
 /// Calls of the data plane.
 #[derive(Default)]
-struct Calls {
+pub(super) struct Calls {
     applied: Vec<Changes>,
     /// Number of comparisons.
     repairs: usize,
@@ -27,15 +25,15 @@ struct Calls {
     /// True if a part of the data plane is not in use.
     has_fault: bool,
     /// Open sockets of clients.
-    sockets: Vec<ClientSocket>,
+    pub(super) sockets: Vec<ClientSocket>,
 }
 
 /// A data plane that records its calls.
 #[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Calls>>);
+pub(super) struct Recorder(Arc<Mutex<Calls>>);
 
 impl Recorder {
-    fn calls(&self) -> std::sync::MutexGuard<'_, Calls> {
+    pub(super) fn calls(&self) -> std::sync::MutexGuard<'_, Calls> {
         self.0.lock().expect("nobody panicked with it")
     }
 }
@@ -78,12 +76,14 @@ impl Dataplane for Recorder {
     fn destroy_client_sockets(
         &mut self,
         is_selected: &mut dyn FnMut(&ClientSocket) -> bool,
-    ) -> Result<usize, ClientSocketError> {
+        done: Destroyed,
+    ) -> Result<(), ClientSocketError> {
         let mut calls = self.calls();
         let sockets = &mut calls.sockets;
         let before = sockets.len();
         sockets.retain(|socket| !is_selected(socket));
-        Ok(before - sockets.len())
+        done(before - sockets.len());
+        Ok(())
     }
 
     fn counts(&self) -> Counts {
@@ -100,7 +100,7 @@ impl Dataplane for Recorder {
     }
 }
 
-fn worker() -> (Worker<Recorder>, Recorder) {
+pub(super) fn worker() -> (Worker<Recorder>, Recorder) {
     let recorder = Recorder::default();
     let config = Config {
         node_name: "node-a".to_owned(),
@@ -139,7 +139,7 @@ fn node() -> Update {
 }
 
 /// Completes the initial lists of all sources.
-fn sync(worker: &mut Worker<Recorder>) {
+pub(super) fn sync(worker: &mut Worker<Recorder>) {
     worker.apply_update(Update::Service(Box::new(Event::Synced)));
     worker.apply_update(Update::Slice(Event::Synced));
     worker.apply_update(Update::Node(Box::new(Event::Synced)));
@@ -525,7 +525,7 @@ fn health_checks_listen_on_loopback_if_node_ports_do() {
     );
 }
 
-fn annotated(annotations: &serde_json::Value, affinity: &str) -> Update {
+pub(super) fn annotated(annotations: &serde_json::Value, affinity: &str) -> Update {
     let service = json!({
         "metadata": {"namespace": "ns", "name": "a", "annotations": annotations},
         "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}], "sessionAffinity": affinity},
@@ -626,19 +626,4 @@ fn departed_endpoints_without_a_connection_are_not_checked() {
         worker.conntrack = Some(Conntrack::open().expect("connection tracking"));
         assert_eq!(checked_endpoints(worker, true), [""; 0]);
     });
-}
-
-/// Applies a state of the endpoints of Service `a`, which has an annotation.
-fn apply_endpoints(worker: &mut Worker<Recorder>, addresses: &[&str]) {
-    let endpoints: Vec<_> = addresses
-        .iter()
-        .map(|address| json!({"addresses": [address], "nodeName": "node-b"}))
-        .collect();
-    let slice = json!({
-        "metadata": {"namespace": "ns", "name": "a-1", "labels": {"kubernetes.io/service-name": "a"}},
-        "addressType": "IPv4", "ports": [{"name": "", "port": 8080}], "endpoints": endpoints,
-    });
-    let slice = serde_json::from_value(slice).expect("a slice");
-    worker.apply_update(Update::Slice(Event::Applied(slice)));
-    worker.apply().expect("an applied change");
 }
