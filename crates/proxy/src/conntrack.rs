@@ -8,9 +8,9 @@ use dataplane::ServiceEndpoints;
 use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow};
 use plan::Plan;
 
-use crate::conntrack_cleanup::{CleanupScope, TrackedFlow};
 use crate::drain::Due;
 use crate::resets::is_closed;
+use crate::stale_flows::{CleanupScope, TrackedFlow};
 
 /// Handling of the entries of UDP requests without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use api::object::{ObjectKey, Protocol};
 use dataplane::ServiceSockets;
 use plan::{Changes, Family, Plan, PortKey, ServicePortPlan};
 
-use crate::conntrack_cleanup::TrackedFlow;
+use crate::stale_flows::TrackedFlow;
 
 /// Maximum of recorded departures; connections to further endpoints are not drained.
 const DEPARTURES_MAX: usize = 65_536;

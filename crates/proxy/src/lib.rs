@@ -6,7 +6,7 @@
 //! - `config`: settings of the proxy
 //! - `sources`: watches, each in a task, with one bounded queue of [`worker::Update`]s
 //! - `worker`: thread that owns plan and data plane: it applies queued updates and retries
-//! - `conntrack`, `conntrack_cleanup`: deletion of conntrack entries; stale entries of UDP and SCTP
+//! - `conntrack`, `stale_flows`: deletion of conntrack entries; stale entries of UDP and SCTP
 //! - `drain`: TCP connections to endpoints that have left
 //! - `lost_nodes`: endpoints whose node has died
 //! - `connection_age`, `rebalance`: TCP connections that are too old; their distribution after a scale-out
@@ -46,7 +46,6 @@ mod config;
 pub mod configuration;
 mod connection_age;
 mod conntrack;
-mod conntrack_cleanup;
 mod drain;
 mod events;
 mod faults;
@@ -65,6 +64,7 @@ mod rebalance;
 mod resets;
 mod run;
 mod sources;
+mod stale_flows;
 mod sysctl;
 mod traffic;
 mod worker;

@@ -8,8 +8,8 @@ use plan::Changes;
 
 use super::{SharedStatus, Worker};
 use crate::conntrack::{Deleted, Requests, delete_stale, drained, tcp_connections};
-use crate::conntrack_cleanup::{CleanupScope, TrackedFlow};
 use crate::resets::{Peers, TableCapacity};
+use crate::stale_flows::{CleanupScope, TrackedFlow};
 
 /// Time for the response to a UDP request that is under way when its endpoint leaves. A server that leaves before it stops, as
 /// DNS servers do, responds to it.

@@ -27,7 +27,6 @@ use self::flows::SparedRequests;
 use crate::config::Config;
 use crate::configuration::Mode;
 use crate::connection_age::ConnectionAges;
-use crate::conntrack_cleanup::CleanupScope;
 use crate::drain::Drains;
 use crate::events::Events;
 use crate::faults::{Faults, ServiceFault};
@@ -40,6 +39,7 @@ use crate::metrics::{Metrics, seconds_of};
 use crate::node;
 use crate::rebalance::Rebalancing;
 use crate::resets::Resets;
+use crate::stale_flows::CleanupScope;
 
 pub(crate) use updates::{TrafficQuery, Update};
 
