@@ -43,8 +43,8 @@ pub(crate) struct Values {
     pub(crate) repaired_elements_total: u64,
     /// TCP connections that were reset at the end of their drain period. Portolan only.
     pub(crate) drained_connections_total: u64,
-    /// TCP connections that were reset for another reason, by [`EndReason`]. Portolan only.
-    pub(crate) reset_connections_total: [u64; EndReason::ALL.len()],
+    /// TCP connections that were reset for another reason, by [`ResetReason`]. Portolan only.
+    pub(crate) reset_connections_total: [u64; ResetReason::ALL.len()],
     /// Services that are not applied completely. Portolan only.
     pub(crate) faulty_services: u64,
     /// Responses of `/healthz` with 200 and 503.
@@ -63,7 +63,7 @@ pub(crate) struct Values {
 
 /// Reason for which TCP connections were reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EndReason {
+pub(crate) enum ResetReason {
     /// The node of their endpoint died.
     NodeLost,
     /// Connections reached their maximum age.
@@ -72,7 +72,7 @@ pub(crate) enum EndReason {
     Rebalance,
 }
 
-impl EndReason {
+impl ResetReason {
     /// All reasons, in the order of the counters.
     pub(crate) const ALL: [Self; 3] = [Self::NodeLost, Self::Age, Self::Rebalance];
 
@@ -114,7 +114,7 @@ impl Default for Values {
             conntrack_reconciler_deleted_entries_total: [0; 2],
             repaired_elements_total: 0,
             drained_connections_total: 0,
-            reset_connections_total: [0; EndReason::ALL.len()],
+            reset_connections_total: [0; ResetReason::ALL.len()],
             faulty_services: 0,
             proxy_healthz_total: [0; 2],
             proxy_livez_total: [0; 2],
@@ -224,7 +224,7 @@ impl Metrics {
             "repairedElements": values.repaired_elements_total,
             "forgottenFlows": values.conntrack_reconciler_deleted_entries_total.iter().sum::<u64>(),
             "drainedConnections": values.drained_connections_total + values.counts.drained_connections,
-            "resetConnections": EndReason::ALL.into_iter().map(|reason| values.reset_connections(reason)).sum::<u64>(),
+            "resetConnections": ResetReason::ALL.into_iter().map(|reason| values.reset_connections(reason)).sum::<u64>(),
             "faultyServices": values.faulty_services,
             "IPv4": of_family(ipv4),
             "IPv6": of_family(ipv6),
@@ -383,18 +383,18 @@ impl Values {
         let name = "reset_connections_total";
         let help = "Number of TCP connections reset because the node of their endpoint died, because of their age, or to rebalance them";
         text.family(name, MetricType::Counter, help);
-        for reason in EndReason::ALL {
+        for reason in ResetReason::ALL {
             let labels = format!("reason=\"{}\"", reason.label());
             text.sample(name, &labels, self.reset_connections(reason));
         }
     }
 
     /// Returns the number of connections that were reset for a reason.
-    fn reset_connections(&self, reason: EndReason) -> u64 {
+    fn reset_connections(&self, reason: ResetReason) -> u64 {
         let in_process = match reason {
-            EndReason::NodeLost => self.counts.reset_connections,
-            EndReason::Age => self.counts.aged_connections,
-            EndReason::Rebalance => self.counts.rebalanced_connections,
+            ResetReason::NodeLost => self.counts.reset_connections,
+            ResetReason::Age => self.counts.aged_connections,
+            ResetReason::Rebalance => self.counts.rebalanced_connections,
         };
         let in_kernel = self.reset_connections_total.get(reason as usize);
         in_kernel.map_or(0, |count| count + in_process)

@@ -297,10 +297,10 @@ impl Dataplane for UserspaceDataplane {
 
     fn counts(&self) -> Counts {
         Counts {
-            reset_connections: self.workers.ended_connections(tcp::EndReason::Lost),
-            drained_connections: self.workers.ended_connections(tcp::EndReason::Drain),
-            aged_connections: self.workers.ended_connections(tcp::EndReason::Age),
-            rebalanced_connections: self.workers.ended_connections(tcp::EndReason::Rebalance),
+            reset_connections: self.workers.ended_connections(tcp::ResetReason::Lost),
+            drained_connections: self.workers.ended_connections(tcp::ResetReason::Drain),
+            aged_connections: self.workers.ended_connections(tcp::ResetReason::Age),
+            rebalanced_connections: self.workers.ended_connections(tcp::ResetReason::Rebalance),
             ..self.ruleset.counts()
         }
     }

@@ -1,7 +1,7 @@
 //! Worker thread: it owns plan and data plane, and applies queued updates.
 
+mod connection_resets;
 mod drift;
-mod ends;
 mod flows;
 mod two_tier;
 mod updates;
@@ -294,7 +294,7 @@ impl<D: Dataplane> Worker<D> {
                 };
             }
             self.end_drained();
-            self.end_aged();
+            self.reset_aged();
             self.rebalance();
             self.resets.expire(Instant::now());
             self.forward_connections();
@@ -351,7 +351,7 @@ impl<D: Dataplane> Worker<D> {
             }
             self.record_forwarded(&concerned);
             self.record_drains(&changes);
-            self.record_ends(&changes);
+            self.record_ages_and_scale_outs(&changes);
             self.watch_external_changes();
             self.take_over_once();
             for skipped in applied.skipped {
@@ -440,7 +440,7 @@ impl<D: Dataplane> Worker<D> {
             ),
         });
         let faults = skipped.chain(refused).chain(unsupported).chain(ranges);
-        let faults = faults.chain(self.unsupported_ends(service));
+        let faults = faults.chain(self.unsupported_reset_annotations(service));
         faults.chain(self.forwarding_faults(service)).collect()
     }
 

@@ -77,7 +77,7 @@ impl<D: Dataplane> Worker<D> {
             Update::Config(config) => self.apply_config(*config),
             Update::ExternalChanges(changes) => self.queue_external_changes(changes),
             Update::AddressReleased => self.remove_leftovers_of_exited(),
-            Update::EndpointsLost(endpoints) => self.end_lost(&endpoints),
+            Update::EndpointsLost(endpoints) => self.reset_lost(&endpoints),
             Update::Traffic(query) => self.respond_traffic(&query),
             Update::Plan(query) => query.run(&self.plan),
         }

@@ -16,7 +16,7 @@ use super::outbound_sockets::OutboundSockets;
 use super::pump::BUFFER_BYTES;
 use super::rebalance::{ConnectionId, Report, Round};
 use super::relay::{Direction, Relay, RelayProgress};
-use super::{EndReason, Request, WorkerHandle};
+use super::{Request, ResetReason, WorkerHandle};
 
 /// Events that one call of `epoll_wait` returns at most.
 const EVENTS_MAX: usize = 256;
@@ -62,7 +62,7 @@ pub struct EventLoop {
     /// Time of the next check of ages; `None` if no connection has a maximum age.
     age_check_at: Option<Instant>,
     /// Connections to end because of their age or a scale-out, and the time of the next pass.
-    ending: VecDeque<(ConnectionId, EndReason)>,
+    ending: VecDeque<(ConnectionId, ResetReason)>,
     end_at: Option<Instant>,
     buffer: Box<[u8]>,
 }
@@ -156,7 +156,7 @@ impl EventLoop {
                                             relay.endpoint.address().ip(),
                                         ))
                                     });
-                                    count_ended(workers.get(self.index), EndReason::Lost, ended);
+                                    count_ended(workers.get(self.index), ResetReason::Lost, ended);
                                 }
                                 Request::EndDrained(endpoints) => {
                                     let ended = self.end_connections(|relay| {
@@ -165,7 +165,7 @@ impl EventLoop {
                                             relay.endpoint.address(),
                                         ))
                                     });
-                                    count_ended(workers.get(self.index), EndReason::Drain, ended);
+                                    count_ended(workers.get(self.index), ResetReason::Drain, ended);
                                 }
                                 Request::Report(round) => {
                                     send_excess(round.take(self.report(&round)), workers);
@@ -219,7 +219,7 @@ impl EventLoop {
                 self.age_check_at = is_needed.then(|| Instant::now() + AGE_CHECK_PERIOD);
             }
             Request::EndExcess(connections) => {
-                let excess = connections.into_iter().map(|id| (id, EndReason::Rebalance));
+                let excess = connections.into_iter().map(|id| (id, ResetReason::Rebalance));
                 self.ending.extend(excess);
                 self.end_at.get_or_insert_with(Instant::now);
             }
@@ -253,7 +253,7 @@ impl EventLoop {
         if self.ending.is_empty() {
             let aged = self.relays();
             let aged = aged.filter(|(_, tracked)| tracked.relay.accepted.lifetime.is_over(now));
-            self.ending = aged.map(|(id, _)| (id, EndReason::Age)).collect();
+            self.ending = aged.map(|(id, _)| (id, ResetReason::Age)).collect();
             self.end_at = (!self.ending.is_empty()).then_some(now);
         }
     }
@@ -614,7 +614,7 @@ impl EventLoop {
     }
 }
 
-fn count_ended(worker: Option<&WorkerHandle>, reason: EndReason, count: u64) {
+fn count_ended(worker: Option<&WorkerHandle>, reason: ResetReason, count: u64) {
     if let Some(worker) = worker {
         worker.count_ended(reason, count);
     }

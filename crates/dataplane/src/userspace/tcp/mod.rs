@@ -55,7 +55,7 @@ enum Request {
 
 /// Reason for which a request resets connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndReason {
+pub enum ResetReason {
     /// Their endpoint was lost.
     Lost,
     /// The drain period of their endpoint was over.
@@ -77,7 +77,7 @@ struct WorkerHandle {
     requests: Mutex<Vec<Request>>,
     /// Number of long-lived connections.
     load: AtomicUsize,
-    /// Number of connections that were reset, by [`EndReason`].
+    /// Number of connections that were reset, by [`ResetReason`].
     ended: [AtomicU64; END_REASONS],
 }
 
@@ -96,13 +96,13 @@ impl WorkerHandle {
     }
 
     /// Counts connections that were reset.
-    fn count_ended(&self, reason: EndReason, count: u64) {
+    fn count_ended(&self, reason: ResetReason, count: u64) {
         if let Some(ended) = self.ended.get(reason as usize) {
             ended.fetch_add(count, Ordering::Relaxed);
         }
     }
 
-    fn ended(&self, reason: EndReason) -> u64 {
+    fn ended(&self, reason: ResetReason) -> u64 {
         let ended = self.ended.get(reason as usize);
         ended.map_or(0, |ended| ended.load(Ordering::Relaxed))
     }
@@ -190,7 +190,7 @@ impl Workers {
     }
 
     /// Returns the number of connections that were reset for a reason.
-    pub fn ended_connections(&self, reason: EndReason) -> u64 {
+    pub fn ended_connections(&self, reason: ResetReason) -> u64 {
         self.handles.iter().map(|handle| handle.ended(reason)).sum()
     }
 

@@ -100,6 +100,6 @@ fn sockets_to_lost_endpoints_are_destroyed() {
         socket(3, "10.96.0.9:80", "10.244.1.2:8080"),
     ];
     let address = "10.244.1.2".parse().expect("IP");
-    worker.end_lost(&HashSet::from([(ObjectKey::new("ns", "a"), address)]));
+    worker.reset_lost(&HashSet::from([(ObjectKey::new("ns", "a"), address)]));
     assert_eq!(cookies(&recorder), [2, 3]);
 }

@@ -13,7 +13,7 @@ use plan::{Changes, Departed, Plan, PortKey, ServicePortPlan, Set};
 use super::{SharedStatus, Worker};
 use crate::conntrack::{connected, reaches, tcp_flows};
 use crate::faults::ServiceFault;
-use crate::metrics::EndReason;
+use crate::metrics::ResetReason;
 use crate::rebalance::{can_move, excess, set_of};
 use crate::resets::{Peers, TableCapacity, is_closed};
 
@@ -58,7 +58,7 @@ impl<D: Dataplane> Worker<D> {
 
     /// Records maximum ages and scale-outs. In userspace mode, conntrack entries lead to this process, not to endpoints: the
     /// data plane ends the connections itself.
-    pub(super) fn record_ends(&mut self, changes: &Changes) {
+    pub(super) fn record_ages_and_scale_outs(&mut self, changes: &Changes) {
         let now = Instant::now();
         self.rebalancing.record(&self.plan, changes, now);
         if self.is_userspace() {
@@ -71,7 +71,7 @@ impl<D: Dataplane> Worker<D> {
     }
 
     /// Resets the connections to lost endpoints.
-    pub(super) fn end_lost(&mut self, endpoints: &ServiceEndpoints) {
+    pub(super) fn reset_lost(&mut self, endpoints: &ServiceEndpoints) {
         if self.dataplane.end_connections(endpoints) {
             return;
         }
@@ -79,7 +79,7 @@ impl<D: Dataplane> Worker<D> {
         let status = self.shared_status.clone();
         let requested = self.dataplane.destroy_client_sockets(
             &mut |socket| service_of(plan, socket).is_some_and(|endpoint| endpoints.contains(&endpoint)),
-            Box::new(move |count| count_ended(&status, count, EndReason::NodeLost)),
+            Box::new(move |count| count_ended(&status, count, ResetReason::NodeLost)),
         );
         if let Err(error) = requested {
             tracing::warn!(%error, "sockets of connections to lost endpoints not destroyed");
@@ -88,11 +88,11 @@ impl<D: Dataplane> Worker<D> {
             return;
         };
         let lost = tcp_flows(conntrack, |flow| reaches(plan, flow, endpoints));
-        self.end(lost, Peers::Client, EndReason::NodeLost);
+        self.end(lost, Peers::Client, ResetReason::NodeLost);
     }
 
     /// Resets connections that are too old.
-    pub(super) fn end_aged(&mut self) {
+    pub(super) fn reset_aged(&mut self) {
         let now = Instant::now();
         let Some(check) = self.ages.due(now) else {
             return;
@@ -108,7 +108,7 @@ impl<D: Dataplane> Worker<D> {
         if pass.is_exceeded {
             self.ages.check_at(now + PASS_PAUSE);
         }
-        self.end(aged, Peers::Both, EndReason::Age);
+        self.end(aged, Peers::Both, ResetReason::Age);
     }
 
     /// Resets the oldest connections of the busiest endpoints after a scale-out.
@@ -156,7 +156,7 @@ impl<D: Dataplane> Worker<D> {
             });
             self.rebalancing.resume(&port.key, left, now + PASS_PAUSE);
         }
-        self.end(read.map(|_| ended), Peers::Both, EndReason::Rebalance);
+        self.end(read.map(|_| ended), Peers::Both, ResetReason::Rebalance);
     }
 
     /// Begins a pass that ends connections which could end later.
@@ -170,13 +170,13 @@ impl<D: Dataplane> Worker<D> {
     }
 
     /// Resets connections and counts them.
-    fn end(&mut self, flows: Result<Vec<Flow>, ConntrackError>, peers: Peers, reason: EndReason) {
+    fn end(&mut self, flows: Result<Vec<Flow>, ConntrackError>, peers: Peers, reason: ResetReason) {
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
         let capacity = match reason {
-            EndReason::NodeLost => TableCapacity::All,
-            EndReason::Age | EndReason::Rebalance => TableCapacity::Unreserved,
+            ResetReason::NodeLost => TableCapacity::All,
+            ResetReason::Age | ResetReason::Rebalance => TableCapacity::Unreserved,
         };
         let now = Instant::now();
         let ended = flows.and_then(|flows| self.resets.end(conntrack, &flows, peers, capacity, now));
@@ -187,7 +187,7 @@ impl<D: Dataplane> Worker<D> {
     }
 
     /// Returns the faults of annotations that this mode, or this node, cannot implement.
-    pub(super) fn unsupported_ends(&self, service: &ObjectKey) -> Vec<ServiceFault> {
+    pub(super) fn unsupported_reset_annotations(&self, service: &ObjectKey) -> Vec<ServiceFault> {
         let mut faults = Vec::new();
         let has_age = |port: &ServicePortPlan| port.connection_age_max_seconds.is_some();
         if let Some(reason) = self.ages.unavailable()
@@ -226,7 +226,7 @@ impl<D: Dataplane> Worker<D> {
     }
 }
 
-fn count_ended(status: &SharedStatus, count: usize, reason: EndReason) {
+fn count_ended(status: &SharedStatus, count: usize, reason: ResetReason) {
     if count == 0 {
         return;
     }
