@@ -27,7 +27,7 @@ pub(crate) struct Deleted {
     /// Deleted entries by IP family.
     pub(crate) counts: [u64; 2],
     /// True if an entry remains for a request.
-    pub(crate) has_spared: bool,
+    pub(crate) has_spared_requests: bool,
 }
 
 /// Deletes all stale entries, except those that `requests` spares. Call it with [`Requests::Spare`] first. A later call with
@@ -54,7 +54,7 @@ pub(crate) fn delete_stale(
                 let flow = view(protocol, flow);
                 let is_stale = scope.is_stale(plan, &flow);
                 let is_spared = is_stale && requests == Requests::Spare && flow.is_request();
-                deleted.has_spared |= is_spared;
+                deleted.has_spared_requests |= is_spared;
                 is_stale && !is_spared
             })?;
             for flow in stale {

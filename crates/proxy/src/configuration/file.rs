@@ -206,14 +206,15 @@ fn find_unknown(prefix: &str, value: &Value, known: &Value, unknown: &mut Vec<St
 
 fn warning(value: &Value, field: &str, reason: &str) -> Option<String> {
     let found = value.pointer(&format!("/{}", field.replace('.', "/")))?;
-    (!is_usual(field, found)).then(|| format!("field {field} has no effect: {reason}"))
+    (!is_default_or_zero(field, found)).then(|| format!("field {field} has no effect: {reason}"))
 }
 
 /// Returns true if a value equals the default, zero, or the value that upstream's tools write.
-fn is_usual(field: &str, value: &Value) -> bool {
+fn is_default_or_zero(field: &str, value: &Value) -> bool {
     let is_zero = match value {
         Value::Object(fields) => {
-            let of_field = |(name, value): (&String, &Value)| is_usual(&format!("{field}.{name}"), value);
+            let of_field =
+                |(name, value): (&String, &Value)| is_default_or_zero(&format!("{field}.{name}"), value);
             Map::iter(fields).all(of_field)
         }
         Value::Array(items) => items.is_empty(),

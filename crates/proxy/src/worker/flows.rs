@@ -109,7 +109,7 @@ impl<D: Dataplane> Worker<D> {
         match delete_stale(conntrack, &self.plan, &self.scope, Requests::Spare) {
             Ok(deleted) => {
                 let scope = std::mem::take(&mut self.scope);
-                if deleted.has_spared {
+                if deleted.has_spared_requests {
                     let waiting = self.spared_requests.take();
                     self.spared_requests = Some(SparedRequests::merge(waiting, scope, began));
                 }
