@@ -42,7 +42,7 @@ use api::object::{ObjectKey, Protocol};
 
 use crate::plan::Plan;
 use crate::settings::{InterfaceName, Settings};
-use crate::types::{Family, Frontend, FrontendKind, Origin, ServicePortPlan, Set, Target};
+use crate::types::{EndpointSet, Family, Frontend, FrontendKind, Origin, ServicePortPlan, Target};
 
 /// First packet of a connection or flow, as it reaches this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub enum Verdict {
     /// One of these endpoints gets the packet with equal probability, unless the client has affinity.
     Balanced {
         /// Endpoint set.
-        set: Set,
+        set: EndpointSet,
         /// Endpoints, sorted.
         choices: Vec<Choice>,
         /// Session affinity in seconds.

@@ -53,6 +53,6 @@ pub use port_ranges::{PORT_RANGES_ANNOTATION, PORT_RANGES_MAX, PortRange, PortRa
 pub use service::TWO_TIER_ANNOTATION;
 pub use settings::{InterfaceName, InterfaceNameError, NodeFacts, NodePortAddresses, PodDetection, Settings};
 pub use types::{
-    Backend, Changes, Family, Frontend, FrontendKind, HealthCheck, IpvsScheduler, Origin, PingPlan, PortKey,
-    Scheduler, ServicePortPlan, ServingNode, Set, Target, Totals, Withdrawn,
+    Backend, Changes, EndpointSet, Family, Frontend, FrontendKind, HealthCheck, IpvsScheduler, Origin,
+    PingPlan, PortKey, Scheduler, ServicePortPlan, ServingNode, Target, Totals, Withdrawn,
 };

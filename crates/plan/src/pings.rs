@@ -5,7 +5,7 @@
 //! requests to external IPs continue: these are often addresses of hosts, which answer themselves.
 
 use crate::ports::Inputs;
-use crate::types::{Frontend, FrontendKind, PingPlan, ServicePortPlan, Set, Target};
+use crate::types::{EndpointSet, Frontend, FrontendKind, PingPlan, ServicePortPlan, Target};
 
 impl Inputs<'_> {
     /// Decides about echo requests; `ports` and `ranges` are the decisions for this Service.
@@ -59,7 +59,7 @@ fn targets_of_pings(port: &ServicePortPlan, frontend: &Frontend) -> [Target; 3] 
         && port.serving_nodes.as_ref().is_some_and(|nodes| !nodes.is_empty());
     frontend.targets.map(|target| match target {
         Target::Drop if is_forwarded => Target::Balance {
-            set: Set::Cluster,
+            set: EndpointSet::Cluster,
             masquerade: false,
         },
         target => target,

@@ -14,7 +14,8 @@ use crate::service::{FamilyRecord, PortRecord, ServiceRecord};
 use crate::settings::{NodeFacts, Settings};
 use crate::slice::{EndpointRecord, SliceRecord};
 use crate::types::{
-    Frontend, FrontendKind, HealthCheck, Origin, PingPlan, PortKey, Scheduler, ServicePortPlan, Set, Target,
+    EndpointSet, Frontend, FrontendKind, HealthCheck, Origin, PingPlan, PortKey, Scheduler, ServicePortPlan,
+    Target,
 };
 
 /// Name of the port ranges in a [`PortKey`]. No Service port has it, because it is no DNS label.
@@ -280,9 +281,9 @@ impl Inputs<'_> {
     /// Returns the targets of cluster IPs (EPT-07, EPT-09, EPT-14).
     fn internal_targets(&self, family: &FamilyRecord, chosen: &Chosen) -> [Target; 3] {
         let set = if self.record.is_internal_local {
-            Set::Local
+            EndpointSet::Local
         } else {
-            Set::Cluster
+            EndpointSet::Cluster
         };
         let detects_pods = self.settings.pods.covers(family.family);
         Origin::ALL.map(|origin| {
@@ -296,10 +297,10 @@ impl Inputs<'_> {
     fn external_targets(&self, family: &FamilyRecord, chosen: &Chosen, is_local: bool) -> [Target; 3] {
         let detects_pods = self.settings.pods.covers(family.family);
         Origin::ALL.map(|origin| match origin {
-            _ if !is_local => balance(chosen, Set::Cluster, true),
-            Origin::Pod if detects_pods => balance(chosen, Set::Cluster, false),
-            Origin::Node => balance(chosen, Set::Cluster, true),
-            _ => balance(chosen, Set::Local, false),
+            _ if !is_local => balance(chosen, EndpointSet::Cluster, true),
+            Origin::Pod if detects_pods => balance(chosen, EndpointSet::Cluster, false),
+            Origin::Node => balance(chosen, EndpointSet::Cluster, true),
+            _ => balance(chosen, EndpointSet::Local, false),
         })
     }
 
@@ -368,10 +369,10 @@ fn flows_continue(record: &ServiceRecord, protocol: Protocol, endpoint: &Endpoin
 
 /// Balances over a set. If the set is empty, packets are dropped while other endpoints are usable, and rejected
 /// otherwise.
-fn balance(chosen: &Chosen, set: Set, masquerade: bool) -> Target {
+fn balance(chosen: &Chosen, set: EndpointSet, masquerade: bool) -> Target {
     let is_empty = match set {
-        Set::Cluster => chosen.cluster.is_empty(),
-        Set::Local => chosen.local.is_empty(),
+        EndpointSet::Cluster => chosen.cluster.is_empty(),
+        EndpointSet::Local => chosen.local.is_empty(),
     };
     match (is_empty, chosen.has_usable_endpoint) {
         (false, _) => Target::Balance { set, masquerade },

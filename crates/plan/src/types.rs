@@ -141,7 +141,7 @@ impl Origin {
 
 /// Endpoint set of a Service port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Set {
+pub enum EndpointSet {
     /// Usable endpoints of the cluster, filtered by topology (EPT-02).
     Cluster,
     /// Usable endpoints on this node (EPT-03).
@@ -154,7 +154,7 @@ pub enum Target {
     /// An endpoint of the set, which is never empty.
     Balance {
         /// Endpoint set.
-        set: Set,
+        set: EndpointSet,
         /// True if the source becomes an address of the node. Hairpin connections (a local endpoint that reaches
         /// itself, [`Backend::can_be_local`]) are always masqueraded (EPT-15).
         masquerade: bool,
@@ -264,10 +264,10 @@ pub struct ServicePortPlan {
 
 impl ServicePortPlan {
     /// Returns the endpoints of a set.
-    pub fn backends(&self, set: Set) -> &[Backend] {
+    pub fn backends(&self, set: EndpointSet) -> &[Backend] {
         match set {
-            Set::Cluster => &self.cluster,
-            Set::Local => &self.local,
+            EndpointSet::Cluster => &self.cluster,
+            EndpointSet::Local => &self.local,
         }
     }
 

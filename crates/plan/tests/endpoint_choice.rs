@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use api::object::{EndpointSlice, Labels, Node, Service};
-use plan::{Family, Fault, FrontendKind, NodeFacts, Origin, Plan, ServicePortPlan, Set, Settings, Target};
+use plan::{
+    EndpointSet, Family, Fault, FrontendKind, NodeFacts, Origin, Plan, ServicePortPlan, Settings, Target,
+};
 use serde_json::Value;
 
 type Texts = BTreeSet<String>;
@@ -63,7 +65,7 @@ fn texts(value: &Value) -> Texts {
         .collect()
 }
 
-fn addresses(port: &ServicePortPlan, set: Set) -> Texts {
+fn addresses(port: &ServicePortPlan, set: EndpointSet) -> Texts {
     port.backends(set)
         .iter()
         .map(|backend| backend.address.to_string())
@@ -101,7 +103,10 @@ fn differences(plan: &Plan, port: &ServicePortPlan, expected: &Value) -> Vec<Str
             found.push(format!("{what}: {ours}, recorded {theirs}"));
         }
     };
-    let (cluster, local) = (addresses(port, Set::Cluster), addresses(port, Set::Local));
+    let (cluster, local) = (
+        addresses(port, EndpointSet::Cluster),
+        addresses(port, EndpointSet::Local),
+    );
     let reachable: Texts = cluster.union(&local).cloned().collect();
     compare(
         "cluster",

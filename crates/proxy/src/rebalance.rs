@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use api::object::{ObjectKey, Protocol};
 use netlink::conntrack::Flow;
-use plan::{Changes, Plan, PortKey, Scheduler, ServicePortPlan, Set, Target};
+use plan::{Changes, EndpointSet, Plan, PortKey, Scheduler, ServicePortPlan, Target};
 
 /// Time between a scale-out and the resets. Endpoints that are added meanwhile belong to the same scale-out.
 const SETTLING_TIME: Duration = Duration::from_secs(10);
@@ -109,7 +109,7 @@ pub(crate) fn can_move(port: &ServicePortPlan) -> bool {
 }
 
 /// Returns the endpoint set from which the endpoint of a connection was chosen, with the Service port.
-pub(crate) fn set_of<'a>(plan: &'a Plan, flow: &Flow) -> Option<(&'a ServicePortPlan, Set)> {
+pub(crate) fn set_of<'a>(plan: &'a Plan, flow: &Flow) -> Option<(&'a ServicePortPlan, EndpointSet)> {
     let (port, frontend) = plan.frontend_at(Protocol::Tcp, flow.original.destination)?;
     let origin = plan.settings().origin(flow.original.source.ip(), None);
     match frontend.target(origin) {

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use api::object::{ObjectKey, Protocol};
-use plan::{Frontend, FrontendKind, Origin, Plan, PortKey, Scheduler, ServicePortPlan, Set, Target};
+use plan::{EndpointSet, Frontend, FrontendKind, Origin, Plan, PortKey, Scheduler, ServicePortPlan, Target};
 
 use super::layout::ENDPOINTS_MAX;
 
@@ -14,7 +14,7 @@ pub struct Group {
     /// Service port.
     pub port: PortKey,
     /// Endpoint set; `None` if connections are refused.
-    pub set: Option<Set>,
+    pub set: Option<EndpointSet>,
     /// Endpoints.
     pub endpoints: Vec<SocketAddr>,
     /// Addresses and ports of the frontends.
@@ -70,7 +70,7 @@ pub fn groups(plan: &Plan, service: &ObjectKey, abilities: Abilities) -> Vec<Gro
     groups
 }
 
-fn endpoints(port: &ServicePortPlan, set: Option<Set>) -> Vec<SocketAddr> {
+fn endpoints(port: &ServicePortPlan, set: Option<EndpointSet>) -> Vec<SocketAddr> {
     let backends = set.map(|set| port.backends(set)).unwrap_or_default();
     backends.iter().map(|backend| backend.address).collect()
 }
@@ -90,7 +90,7 @@ fn is_served(port: &ServicePortPlan, abilities: Abilities) -> bool {
 
 /// Returns the endpoint set for all clients of this node, with `None` for refusal; no result if clients differ, if packets
 /// are dropped, or if the address of Pods has to be masqueraded.
-fn endpoints_for_local_clients(frontend: &Frontend, detects_pods: bool) -> Option<Option<Set>> {
+fn endpoints_for_local_clients(frontend: &Frontend, detects_pods: bool) -> Option<Option<EndpointSet>> {
     if frontend.kind == FrontendKind::NodePort || !frontend.source_ranges.is_empty() {
         return None;
     }

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use api::object::ObjectKey;
-use plan::{Backend, Frontend, FrontendKind, Origin, Plan, ServicePortPlan, Set, Target};
+use plan::{Backend, EndpointSet, Frontend, FrontendKind, Origin, Plan, ServicePortPlan, Target};
 
 use super::context::Context;
 use super::names::{ChainName, Kind, MARK_MASQ, MARK_OFF_CLUSTER, REJECT, Shared, identity};
@@ -103,7 +103,7 @@ struct PortWriter<'a> {
 
 impl PortWriter<'_> {
     fn write_chains(&mut self) {
-        for set in [Set::Cluster, Set::Local] {
+        for set in [EndpointSet::Cluster, EndpointSet::Local] {
             if self
                 .port
                 .frontends
@@ -137,7 +137,7 @@ impl PortWriter<'_> {
 
     /// Writes the chain that balances over a set, after the chains of its endpoints. Endpoints in both sets are
     /// written once.
-    fn write_set(&mut self, set: Set) {
+    fn write_set(&mut self, set: EndpointSet) {
         let backends = self.port.backends(set);
         let mut balance = self.masquerade_rules(set);
         let targets: Vec<ChainName> = backends
@@ -205,7 +205,7 @@ impl PortWriter<'_> {
 
     /// Returns the rules that masquerade connections by cluster IP (EPT-14) to this set. A plan masquerades all of
     /// them, none, or all but those of Pods.
-    fn masquerade_rules(&self, set: Set) -> Vec<String> {
+    fn masquerade_rules(&self, set: EndpointSet) -> Vec<String> {
         let cluster_ips = self
             .port
             .frontends
@@ -299,10 +299,10 @@ impl PortWriter<'_> {
         };
         let rule = match frontend.kind {
             FrontendKind::ClusterIp => {
-                let set = [Set::Cluster, Set::Local]
+                let set = [EndpointSet::Cluster, EndpointSet::Local]
                     .into_iter()
                     .find(|set| balances_to(frontend, *set));
-                let kind = kind_of(set.unwrap_or(Set::Cluster));
+                let kind = kind_of(set.unwrap_or(EndpointSet::Cluster));
                 self.at(Rule::new(), frontend, " cluster IP")
                     .jump(self.chain(kind))
             }
@@ -393,18 +393,18 @@ impl PortWriter<'_> {
     }
 }
 
-fn kind_of(set: Set) -> Kind {
+fn kind_of(set: EndpointSet) -> Kind {
     match set {
-        Set::Cluster => Kind::Cluster,
-        Set::Local => Kind::Local,
+        EndpointSet::Cluster => Kind::Cluster,
+        EndpointSet::Local => Kind::Local,
     }
 }
 
 fn balances(frontend: &Frontend) -> bool {
-    balances_to(frontend, Set::Cluster) || balances_to(frontend, Set::Local)
+    balances_to(frontend, EndpointSet::Cluster) || balances_to(frontend, EndpointSet::Local)
 }
 
-fn balances_to(frontend: &Frontend, set: Set) -> bool {
+fn balances_to(frontend: &Frontend, set: EndpointSet) -> bool {
     let targets_set = |target: &Target| matches!(target, Target::Balance { set: to, .. } if *to == set);
     frontend.targets.iter().any(targets_set)
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use api::object::ObjectKey;
-use plan::{Family, Plan, Set};
+use plan::{EndpointSet, Family, Plan};
 
 use super::bytes::Bytes;
 use super::delegation::Delegation;
@@ -75,7 +75,7 @@ impl AppliedServices {
         delegation: &Delegation,
         codes: &mut VerdictCodes,
     ) -> Box<[Port]> {
-        let former = |key: &Bytes, set: Set| -> Vec<SocketAddr> {
+        let former = |key: &Bytes, set: EndpointSet| -> Vec<SocketAddr> {
             let port = self.ports(service).iter().find(|port| port.key() == *key);
             let endpoints = port.into_iter().flat_map(|port| port.endpoints(set));
             endpoints.map(|backend| backend.address).collect()
@@ -132,7 +132,7 @@ pub fn planned_ports(
     plan: &Plan,
     service: &ObjectKey,
     delegation: &Delegation,
-    former: impl Fn(&Bytes, Set) -> Vec<SocketAddr>,
+    former: impl Fn(&Bytes, EndpointSet) -> Vec<SocketAddr>,
     codes: &mut VerdictCodes,
 ) -> Box<[Port]> {
     let local_redirects = delegation.local_redirects();

@@ -1,7 +1,7 @@
 //! Delegation of the endpoint choice from the rules to listeners of this process, or to virtual servers of IPVS. Access rules
 //! and masquerading stay with the rules.
 
-use plan::{Frontend, Origin, Scheduler, ServicePortPlan, Set, Target};
+use plan::{EndpointSet, Frontend, Origin, Scheduler, ServicePortPlan, Target};
 
 use super::local_redirects::LocalRedirects;
 
@@ -36,7 +36,7 @@ impl Delegation {
 ///
 /// A virtual server has one set for all clients. Clients of another origin whose set differs are served by the rules. So are
 /// port ranges, and Services that end connections or use scheduler `random`, which IPVS cannot do.
-pub(crate) fn virtual_set(port: &ServicePortPlan, frontend: &Frontend) -> Option<Set> {
+pub(crate) fn virtual_set(port: &ServicePortPlan, frontend: &Frontend) -> Option<EndpointSet> {
     let ends_connections = port.drain_seconds.is_some()
         || port.connection_age_max_seconds.is_some()
         || port.rebalance_percent.is_some();

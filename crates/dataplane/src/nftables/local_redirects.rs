@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use plan::{Backend, PortKey, Scheduler, ServicePortPlan, Set, Target};
+use plan::{Backend, EndpointSet, PortKey, Scheduler, ServicePortPlan, Target};
 
 /// Listener addresses of Service ports by endpoint set. Connections to a set without a listener are rejected.
 #[derive(Debug, Default)]
@@ -71,4 +71,4 @@ pub(super) fn redirected<'p>(
 }
 
 /// [`LocalRedirects::set`] indexes its array by the discriminant.
-const _: () = assert!(Set::Cluster as usize == 0 && Set::Local as usize == 1);
+const _: () = assert!(EndpointSet::Cluster as usize == 0 && EndpointSet::Local as usize == 1);

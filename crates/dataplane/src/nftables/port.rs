@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use plan::{
-    Backend, Family, Frontend, FrontendKind, PingPlan, Scheduler, ServicePortPlan, Set, Settings, Target,
+    Backend, EndpointSet, Family, Frontend, FrontendKind, PingPlan, Scheduler, ServicePortPlan, Settings,
+    Target,
 };
 
 use super::bytes::Bytes;
@@ -83,7 +84,7 @@ impl Port {
     pub fn new(
         plan: &ServicePortPlan,
         settings: Option<&Settings>,
-        former: impl Fn(&Bytes, Set) -> Vec<SocketAddr>,
+        former: impl Fn(&Bytes, EndpointSet) -> Vec<SocketAddr>,
         mut code: impl FnMut(VerdictChain) -> u32,
     ) -> Self {
         let family = plan.key.family;
@@ -120,8 +121,8 @@ impl Port {
             is_hashed: rules_choose && plan.scheduler == Scheduler::Maglev,
             name: plan.key.port.clone(),
             frontends,
-            cluster: Slots::assign(family, &former(&key, Set::Cluster), &plan.cluster),
-            local: Slots::assign(family, &former(&key, Set::Local), &plan.local),
+            cluster: Slots::assign(family, &former(&key, EndpointSet::Cluster), &plan.cluster),
+            local: Slots::assign(family, &former(&key, EndpointSet::Local), &plan.local),
         }
     }
 
@@ -167,7 +168,7 @@ impl Port {
     }
 
     /// Returns the endpoints of a set by index.
-    pub fn endpoints(&self, set: Set) -> impl Iterator<Item = Backend> + '_ {
+    pub fn endpoints(&self, set: EndpointSet) -> impl Iterator<Item = Backend> + '_ {
         self.slots(set).iter()
     }
 
@@ -190,12 +191,12 @@ impl Port {
     pub fn append_elements(&self, map: Map, comment: &Arc<str>, elements: &mut Vec<MapElement>) {
         let map_id = MapId::Map(map, self.family);
         match map {
-            Map::ClusterEndpoints => self.append_endpoints(map_id, Set::Cluster, elements),
-            Map::LocalEndpoints => self.append_endpoints(map_id, Set::Local, elements),
-            Map::ClusterNumbers => self.append_numbers(map_id, Set::Cluster, elements),
-            Map::LocalNumbers => self.append_numbers(map_id, Set::Local, elements),
-            Map::ClusterMembers => self.append_members(map_id, Set::Cluster, elements),
-            Map::LocalMembers => self.append_members(map_id, Set::Local, elements),
+            Map::ClusterEndpoints => self.append_endpoints(map_id, EndpointSet::Cluster, elements),
+            Map::LocalEndpoints => self.append_endpoints(map_id, EndpointSet::Local, elements),
+            Map::ClusterNumbers => self.append_numbers(map_id, EndpointSet::Cluster, elements),
+            Map::LocalNumbers => self.append_numbers(map_id, EndpointSet::Local, elements),
+            Map::ClusterMembers => self.append_members(map_id, EndpointSet::Cluster, elements),
+            Map::LocalMembers => self.append_members(map_id, EndpointSet::Local, elements),
             Map::Services | Map::NodePorts | Map::PortRanges | Map::Pings => {
                 for frontend in self
                     .frontends
@@ -252,7 +253,7 @@ impl Port {
         }
     }
 
-    fn append_endpoints(&self, map_id: MapId, set: Set, elements: &mut Vec<MapElement>) {
+    fn append_endpoints(&self, map_id: MapId, set: EndpointSet, elements: &mut Vec<MapElement>) {
         let key = self.key();
         for (index, backend) in self.by_index(set).iter().enumerate() {
             elements.push(MapElement::pair(
@@ -264,7 +265,7 @@ impl Port {
     }
 
     /// Returns the endpoint at each index that a connection may select.
-    fn by_index(&self, set: Set) -> Vec<Backend> {
+    fn by_index(&self, set: EndpointSet) -> Vec<Backend> {
         let backends: Vec<Backend> = self.slots(set).iter().collect();
         if self.is_hashed {
             maglev::lookup_table(backends, |backend| endpoint(backend).as_slice().to_vec())
@@ -273,7 +274,7 @@ impl Port {
         }
     }
 
-    fn append_numbers(&self, map_id: MapId, set: Set, elements: &mut Vec<MapElement>) {
+    fn append_numbers(&self, map_id: MapId, set: EndpointSet, elements: &mut Vec<MapElement>) {
         if self.is_sticky {
             let key = self.key();
             for (index, backend) in self.by_index(set).iter().enumerate() {
@@ -284,7 +285,7 @@ impl Port {
     }
 
     /// Two endpoints rarely have the same number; only the first one gets affinity then.
-    fn append_members(&self, map_id: MapId, set: Set, elements: &mut Vec<MapElement>) {
+    fn append_members(&self, map_id: MapId, set: EndpointSet, elements: &mut Vec<MapElement>) {
         if self.is_sticky {
             let key = self.key();
             let mut seen = HashSet::new();
@@ -297,10 +298,10 @@ impl Port {
         }
     }
 
-    fn slots(&self, set: Set) -> &Slots {
+    fn slots(&self, set: EndpointSet) -> &Slots {
         match set {
-            Set::Cluster => &self.cluster,
-            Set::Local => &self.local,
+            EndpointSet::Cluster => &self.cluster,
+            EndpointSet::Local => &self.local,
         }
     }
 }

@@ -14,7 +14,7 @@ use netlink::nftables::{
     Rejection, Rule, Verdict,
 };
 use netlink::tcp;
-use plan::{Family, PodDetection, Set};
+use plan::{EndpointSet, Family, PodDetection};
 
 use super::layout::{Map, address_bytes};
 use super::verdict_chain::{Choice, KeyLookup};
@@ -47,7 +47,7 @@ pub struct RuleBuilder {
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointIndex {
     /// Set of endpoints.
-    pub set: Set,
+    pub set: EndpointSet,
     /// Number of indexes.
     pub count: u32,
     /// Choice of the index.
@@ -342,8 +342,8 @@ impl RuleBuilder {
     /// Translates the destination to an endpoint of a set.
     pub fn balance(self, family: Family, key_lookup: KeyLookup, number: EndpointIndex) -> Self {
         let endpoints = match number.set {
-            Set::Cluster => Map::ClusterEndpoints,
-            Set::Local => Map::LocalEndpoints,
+            EndpointSet::Cluster => Map::ClusterEndpoints,
+            EndpointSet::Local => Map::LocalEndpoints,
         };
         self.load_service_key(family, key_lookup)
             .load_index(family, number)
@@ -366,7 +366,13 @@ impl RuleBuilder {
     }
 
     /// Translates the destination to the endpoint that the client has affinity to, if that is still in the set.
-    pub fn reuse_affinity(self, family: Family, key_lookup: KeyLookup, set: Set, seconds: u32) -> Self {
+    pub fn reuse_affinity(
+        self,
+        family: Family,
+        key_lookup: KeyLookup,
+        set: EndpointSet,
+        seconds: u32,
+    ) -> Self {
         let registers = Registers::of(family);
         let number = Destination::Register(registers.number);
         self.load_service_key(family, key_lookup)
@@ -389,8 +395,8 @@ impl RuleBuilder {
     ) -> Self {
         let registers = Registers::of(family);
         let numbers = match number.set {
-            Set::Cluster => Map::ClusterNumbers,
-            Set::Local => Map::LocalNumbers,
+            EndpointSet::Cluster => Map::ClusterNumbers,
+            EndpointSet::Local => Map::LocalNumbers,
         };
         let found = Destination::Register(registers.number);
         self.load_service_key(family, key_lookup)
@@ -583,9 +589,9 @@ impl RuleBuilder {
     }
 }
 
-fn members(set: Set) -> Map {
+fn members(set: EndpointSet) -> Map {
     match set {
-        Set::Cluster => Map::ClusterMembers,
-        Set::Local => Map::LocalMembers,
+        EndpointSet::Cluster => Map::ClusterMembers,
+        EndpointSet::Local => Map::LocalMembers,
     }
 }

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use netlink::nftables::{Chain, Element, ElementData, Nftables, ReadError, Rule};
-use plan::{Family, Set};
+use plan::{EndpointSet, Family};
 
 use super::base_ruleset;
 use super::bytes::Bytes;
@@ -101,8 +101,8 @@ impl FormerEndpoints {
     }
 
     /// Returns the endpoints of one Service port.
-    pub fn endpoints(&self, key: &Bytes, set: Set) -> Vec<SocketAddr> {
-        let found = self.0.get(&(*key, set == Set::Local));
+    pub fn endpoints(&self, key: &Bytes, set: EndpointSet) -> Vec<SocketAddr> {
+        let found = self.0.get(&(*key, set == EndpointSet::Local));
         found.cloned().unwrap_or_default()
     }
 }

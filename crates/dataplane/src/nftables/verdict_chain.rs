@@ -4,7 +4,7 @@
 //! endpoints for external clients, otherwise one of 5". Frontends map to the code of their chain.
 
 use netlink::nftables::{Chain, FibAddress, Rule, Verdict};
-use plan::{Frontend, Origin, PodDetection, Scheduler, ServicePortPlan, Set, Target};
+use plan::{EndpointSet, Frontend, Origin, PodDetection, Scheduler, ServicePortPlan, Target};
 
 use super::base_ruleset::{ANSWER_PING, REJECT};
 use super::layout::FAMILIES;
@@ -33,7 +33,7 @@ pub enum Action {
     /// Drop the packet.
     Drop,
     /// Send the connection to one of this many endpoints of a set.
-    Balance(Set, u32),
+    Balance(EndpointSet, u32),
     /// Accept the connection: a virtual server chooses the endpoint.
     Accept,
     /// Answer the echo request.
@@ -82,7 +82,7 @@ impl VerdictChain {
         frontend: &Frontend,
         key_lookup: KeyLookup,
         number: u32,
-        virtual_set: Option<Set>,
+        virtual_set: Option<EndpointSet>,
     ) -> Self {
         let choice = match port.scheduler {
             Scheduler::Random | Scheduler::LeastConnections | Scheduler::Ipvs(_) => Choice::Random,
@@ -202,7 +202,7 @@ impl VerdictChain {
         rules
     }
 
-    fn balance_chain(&self, set: Set, count: u32) -> (Chain, Vec<Rule>) {
+    fn balance_chain(&self, set: EndpointSet, count: u32) -> (Chain, Vec<Rule>) {
         let mut rules = Vec::new();
         if self.drains {
             let rule = RuleBuilder::any_family().match_mid_stream_tcp().goto(REJECT);
@@ -226,8 +226,8 @@ impl VerdictChain {
             rules.push(rule.comment(self.key_comment()));
         }
         let location = match set {
-            Set::Cluster => "",
-            Set::Local => " on this node",
+            EndpointSet::Cluster => "",
+            EndpointSet::Local => " on this node",
         };
         let plural = if count == 1 { "" } else { "s" };
         let chain = Chain {
@@ -253,7 +253,7 @@ impl VerdictChain {
         }
     }
 
-    fn balance_name(&self, set: Set, count: u32) -> String {
+    fn balance_name(&self, set: EndpointSet, count: u32) -> String {
         let action_name = action_name(Action::Balance(set, count));
         format!("{}-{action_name}{}", self.name_prefix(), self.name_suffix())
     }
@@ -278,7 +278,7 @@ impl VerdictChain {
         }
     }
 
-    fn number(&self, set: Set, count: u32) -> EndpointIndex {
+    fn number(&self, set: EndpointSet, count: u32) -> EndpointIndex {
         EndpointIndex {
             set,
             count,
@@ -310,7 +310,7 @@ fn action_name(action: Action) -> String {
         Action::Drop => "drop".to_owned(),
         Action::Answer => "answer".to_owned(),
         Action::Accept => "accept".to_owned(),
-        Action::Balance(Set::Cluster, count) => format!("cluster{count}"),
-        Action::Balance(Set::Local, count) => format!("local{count}"),
+        Action::Balance(EndpointSet::Cluster, count) => format!("cluster{count}"),
+        Action::Balance(EndpointSet::Local, count) => format!("local{count}"),
     }
 }

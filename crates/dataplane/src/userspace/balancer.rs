@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use plan::{Scheduler, ServicePortPlan, Set};
+use plan::{EndpointSet, Scheduler, ServicePortPlan};
 
 /// Maximum of clients with affinity per Service port. Further clients get no affinity until some expire, so that many
 /// source addresses cannot exhaust the memory of this node.
@@ -59,7 +59,7 @@ pub struct Balancer {
 
 impl Balancer {
     /// Applies the plan of a set. Endpoints that stay keep their connection counts and affinities.
-    pub fn set(&mut self, port: &ServicePortPlan, set: Set) {
+    pub fn set(&mut self, port: &ServicePortPlan, set: EndpointSet) {
         let mut former = std::mem::take(&mut self.endpoints);
         let endpoints = port.backends(set).iter().map(|backend| {
             let known = former

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use api::object::Protocol;
-use plan::{PortKey, ServicePortPlan, Set};
+use plan::{EndpointSet, PortKey, ServicePortPlan};
 use socket2::{Domain, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::runtime::Runtime;
@@ -23,7 +23,7 @@ pub struct Listener {
     /// Service port of the listener.
     pub port: PortKey,
     /// Endpoint set of the listener.
-    pub set: Set,
+    pub set: EndpointSet,
     /// Bound address.
     pub address: SocketAddr,
     /// Selection of endpoints.
@@ -50,7 +50,7 @@ impl Listener {
     /// The error of the failed system call.
     pub fn open(
         port: &ServicePortPlan,
-        set: Set,
+        set: EndpointSet,
         address: IpAddr,
         workers: &tcp::Workers,
         runtime: &Runtime,

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::object::{ObjectKey, Protocol};
 use netlink::nftables::{ExternalChange, Monitor};
-use plan::{Changes, Family, Plan, PortKey, Scheduler, ServicePortPlan, Set, Settings, Target};
+use plan::{Changes, EndpointSet, Family, Plan, PortKey, Scheduler, ServicePortPlan, Settings, Target};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
@@ -143,7 +143,7 @@ impl UserspaceDataplane {
         }
         for port in plan.ports_of(service) {
             let mut local_redirects = [None; 2];
-            for set in [Set::Cluster, Set::Local] {
+            for set in [EndpointSet::Cluster, EndpointSet::Local] {
                 if !is_used(port, set) {
                     continue;
                 }
@@ -185,7 +185,7 @@ impl UserspaceDataplane {
         result
     }
 
-    fn listen(&self, port: &ServicePortPlan, set: Set) -> Result<Listener, ListenError> {
+    fn listen(&self, port: &ServicePortPlan, set: EndpointSet) -> Result<Listener, ListenError> {
         let address = self.address(port).ok_or(ListenError::NoAddress)?;
         let runtime = self.runtime.as_ref().ok_or(ListenError::Closing)?;
         let (permits, congestion) = (&self.permits, &self.congestion);
@@ -329,7 +329,7 @@ fn listening_address(settings: &Settings, family: Family) -> Option<IpAddr> {
 }
 
 /// Returns true if connections of a Service port go to a set. SCTP cannot be relayed and is rejected.
-fn is_used(port: &ServicePortPlan, set: Set) -> bool {
+fn is_used(port: &ServicePortPlan, set: EndpointSet) -> bool {
     let targets_set = |target: &Target| matches!(target, Target::Balance { set: to, .. } if *to == set);
     port.key.protocol != Protocol::Sctp
         && port

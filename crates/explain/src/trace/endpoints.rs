@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use api::object::{AddressType, Endpoint, EndpointSlice};
-use plan::{Choice, Family, FrontendKind, PortKey, Set};
+use plan::{Choice, EndpointSet, Family, FrontendKind, PortKey};
 
 use super::node_settings::PlanNode;
 use super::objects::{Objects, read_address};
@@ -200,7 +200,7 @@ pub struct Restriction<'a> {
     /// Node that decides.
     pub node: &'a PlanNode,
     /// Endpoint set.
-    pub set: Set,
+    pub set: EndpointSet,
     /// Kind of the frontend.
     pub kind: FrontendKind,
     /// Service.
@@ -280,7 +280,7 @@ fn exclusion(candidate: &Candidate<'_>, restriction: &Restriction<'_>) -> (Strin
         return in_slice(reason.to_owned(), candidate.field("conditions"));
     }
     let node = candidate.node();
-    if restriction.set == Set::Local && node != restriction.node.name {
+    if restriction.set == EndpointSet::Local && node != restriction.node.name {
         let policy = restriction.policy();
         let reason = match node {
             "" => format!("its slice names no node, and {policy} is Local"),

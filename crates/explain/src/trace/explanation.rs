@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use plan::{
-    Decision, Fault, Frontend, FrontendKind, Origin, PORT_RANGES_ANNOTATION, Packet, Plan, Scheduler,
-    ServicePortPlan, Set, Target, Verdict as PlanVerdict,
+    Decision, EndpointSet, Fault, Frontend, FrontendKind, Origin, PORT_RANGES_ANNOTATION, Packet, Plan,
+    Scheduler, ServicePortPlan, Target, Verdict as PlanVerdict,
 };
 
 use super::endpoints::{Candidate, Restriction, candidates, chosen, counting, excluded};
@@ -55,8 +55,8 @@ impl AtFrontend<'_> {
         }
         let set = match &self.decision.verdict {
             PlanVerdict::Balanced { set, .. } => *set,
-            PlanVerdict::NoLocalEndpoints => Set::Local,
-            _ => Set::Cluster,
+            PlanVerdict::NoLocalEndpoints => EndpointSet::Local,
+            _ => EndpointSet::Cluster,
         };
         let restriction = Restriction {
             node: self.node,
@@ -75,7 +75,7 @@ impl AtFrontend<'_> {
         {
             path.endpoints = chosen(self.objects, &port.key, &found, choices);
             path.affinity_seconds = *affinity_seconds;
-            if set == Set::Cluster {
+            if set == EndpointSet::Cluster {
                 path.steps.extend(self.topology(service, &found, choices.len()));
             }
             path.steps.extend(scheduler(service, port));
@@ -178,11 +178,11 @@ impl AtFrontend<'_> {
         let policy = restriction.policy();
         let is_local = service.text(&format!("/spec/{policy}")) == "Local";
         let text = match (is_local, restriction.set, self.decision.origin) {
-            (true, Set::Local, _) => format!("{policy} Local: endpoints of this node only"),
-            (true, Set::Cluster, Origin::Pod) => {
+            (true, EndpointSet::Local, _) => format!("{policy} Local: endpoints of this node only"),
+            (true, EndpointSet::Cluster, Origin::Pod) => {
                 format!("{policy} Local does not restrict Pods: endpoints of all nodes")
             }
-            (true, Set::Cluster, _) => {
+            (true, EndpointSet::Cluster, _) => {
                 format!("{policy} Local does not restrict the node itself: endpoints of all nodes")
             }
             (false, ..) => format!("{policy} Cluster: endpoints of all nodes"),

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::decide::{Packet, Verdict};
-use crate::types::{Scheduler, Set, Target};
+use crate::types::{EndpointSet, Scheduler, Target};
 
 /// A change of an object.
 #[derive(Clone, Debug)]
@@ -312,7 +312,7 @@ proptest! {
                 let Some((port, _)) = decision.frontend else { panic!("balanced without a frontend") };
                 prop_assert_eq!(choices.len(), port.backends(*set).len());
                 let itself = choices.iter().find(|choice| choice.address.ip() == packet.source);
-                let is_local = |ip| port.backends(Set::Cluster).iter().any(|b| b.address.ip() == ip && b.can_be_local);
+                let is_local = |ip| port.backends(EndpointSet::Cluster).iter().any(|b| b.address.ip() == ip && b.can_be_local);
                 prop_assert!(itself.is_none_or(|choice| choice.masquerade || !is_local(packet.source)));
             }
         }

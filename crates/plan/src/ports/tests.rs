@@ -4,7 +4,7 @@ use serde_json::json;
 use crate::plan::Plan;
 use crate::service::TWO_TIER_ANNOTATION;
 use crate::settings::{PodDetection, Settings};
-use crate::types::{FrontendKind, Origin, ServicePortPlan, Set, Target};
+use crate::types::{EndpointSet, FrontendKind, Origin, ServicePortPlan, Target};
 
 fn plan(supports_two_tier: bool, annotation: &str) -> Plan {
     let service: Service = serde_json::from_value(json!({
@@ -83,11 +83,11 @@ fn two_tier_forwarding_serves_load_balancer_ips_by_local_endpoints() {
     let mut plan = plan(true, "true");
     apply(&mut plan, &[("node-a", true), ("node-b", true)]);
     let of_cluster = Target::Balance {
-        set: Set::Cluster,
+        set: EndpointSet::Cluster,
         masquerade: true,
     };
     let of_node = Target::Balance {
-        set: Set::Local,
+        set: EndpointSet::Local,
         masquerade: false,
     };
     let port = plan.ports().next().expect("a port");
@@ -104,7 +104,7 @@ fn two_tier_forwarding_serves_load_balancer_ips_by_local_endpoints() {
     assert!(matches!(
         balanced.target(Origin::Pod),
         Target::Balance {
-            set: Set::Cluster,
+            set: EndpointSet::Cluster,
             ..
         }
     ));
@@ -132,7 +132,7 @@ fn nothing_is_forwarded_without_request_or_support() {
         assert!(matches!(
             from_outside(port)[1].1,
             Target::Balance {
-                set: Set::Cluster,
+                set: EndpointSet::Cluster,
                 ..
             }
         ));

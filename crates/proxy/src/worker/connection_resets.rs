@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use api::object::{ObjectKey, Protocol};
 use dataplane::{ClientSocket, Dataplane, ServiceEndpoints};
 use netlink::conntrack::{ConntrackError, Flow};
-use plan::{Changes, Departed, Plan, PortKey, ServicePortPlan, Set};
+use plan::{Changes, Departed, EndpointSet, Plan, PortKey, ServicePortPlan};
 
 use super::{SharedStatus, Worker};
 use crate::conntrack::{connected, reaches, tcp_flows};
@@ -123,7 +123,7 @@ impl<D: Dataplane> Worker<D> {
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
-        let mut groups: HashMap<(PortKey, Set), Vec<Flow>> = HashMap::new();
+        let mut groups: HashMap<(PortKey, EndpointSet), Vec<Flow>> = HashMap::new();
         let read = tcp_flows(conntrack, |flow| {
             let found = set_of(plan, flow).filter(|(port, _)| due.contains(&port.key) && !is_closed(flow));
             if let Some((port, set)) = found {
@@ -141,7 +141,7 @@ impl<D: Dataplane> Worker<D> {
                 continue;
             };
             let former = self.rebalancing.take_left(&port.key);
-            let left = [Set::Cluster, Set::Local].map(|set| {
+            let left = [EndpointSet::Cluster, EndpointSet::Local].map(|set| {
                 let flows = groups.remove(&(port.key.clone(), set)).unwrap_or_default();
                 let backends = port.backends(set).iter();
                 let endpoints: Vec<SocketAddr> = backends.map(|backend| backend.address).collect();

@@ -71,7 +71,7 @@ fn masquerade_all_leaves_frontends_to_nftables() {
 #[test]
 fn internal_policy_local_has_local_endpoints() {
     let groups = groups_of(settings(), json!({"internalTrafficPolicy": "Local"}), json!({}));
-    assert_eq!(groups[0].set, Some(Set::Local));
+    assert_eq!(groups[0].set, Some(EndpointSet::Local));
     assert_eq!(groups[0].endpoints, ["10.244.1.1:8080".parse().unwrap()]);
 }
 

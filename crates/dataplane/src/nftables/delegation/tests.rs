@@ -42,7 +42,7 @@ fn frontend(targets: [Target; 3]) -> Frontend {
     }
 }
 
-fn balance(set: Set) -> Target {
+fn balance(set: EndpointSet) -> Target {
     Target::Balance {
         set,
         masquerade: false,
@@ -53,24 +53,24 @@ fn balance(set: Set) -> Target {
 #[test]
 fn first_origin_with_endpoints_selects_the_set() {
     let port = port(Scheduler::RoundRobin);
-    let (local, cluster) = (balance(Set::Local), balance(Set::Cluster));
+    let (local, cluster) = (balance(EndpointSet::Local), balance(EndpointSet::Cluster));
     assert_eq!(
         virtual_set(&port, &frontend([local, cluster, cluster])),
-        Some(Set::Local)
+        Some(EndpointSet::Local)
     );
     assert_eq!(
         virtual_set(&port, &frontend([Target::Drop, cluster, cluster])),
-        Some(Set::Cluster)
+        Some(EndpointSet::Cluster)
     );
     assert_eq!(virtual_set(&port, &frontend([Target::Reject; 3])), None);
 }
 
 #[test]
 fn rules_serve_random_choice_ranges_and_services_that_end_connections() {
-    let all = frontend([balance(Set::Cluster); 3]);
+    let all = frontend([balance(EndpointSet::Cluster); 3]);
     assert_eq!(virtual_set(&port(Scheduler::Random), &all), None);
     let served = port(Scheduler::LeastConnections);
-    assert_eq!(virtual_set(&served, &all), Some(Set::Cluster));
+    assert_eq!(virtual_set(&served, &all), Some(EndpointSet::Cluster));
     for other in [
         ServicePortPlan {
             is_range: true,

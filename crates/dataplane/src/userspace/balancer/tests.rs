@@ -41,7 +41,10 @@ fn port(endpoints: &[u8], scheduler: Scheduler, affinity_seconds: Option<u32>) -
 
 fn balance(endpoints: &[u8], scheduler: Scheduler, affinity_seconds: Option<u32>) -> Balancer {
     let mut balance = Balancer::default();
-    balance.set(&port(endpoints, scheduler, affinity_seconds), Set::Cluster);
+    balance.set(
+        &port(endpoints, scheduler, affinity_seconds),
+        EndpointSet::Cluster,
+    );
     balance
 }
 
@@ -81,7 +84,7 @@ fn selects_least_loaded_endpoint() {
 fn maglev_keeps_most_clients_when_endpoint_leaves() {
     let mut balance = balance(&[1, 2, 3, 4], Scheduler::Maglev, None);
     let before: Vec<SocketAddr> = (0..200).map(|from| chosen(&mut balance, from, 0)).collect();
-    balance.set(&port(&[1, 2, 3], Scheduler::Maglev, None), Set::Cluster);
+    balance.set(&port(&[1, 2, 3], Scheduler::Maglev, None), EndpointSet::Cluster);
     let moved = (0..200)
         .zip(&before)
         .filter(|(from, before)| **before != at(4) && chosen(&mut balance, *from, 0) != **before);
@@ -135,7 +138,10 @@ fn affinity_lasts_until_timeout_or_endpoint_leaves() {
         .into_iter()
         .filter(|number| at(*number) != other)
         .collect();
-    balance.set(&port(&candidates, Scheduler::RoundRobin, Some(10)), Set::Cluster);
+    balance.set(
+        &port(&candidates, Scheduler::RoundRobin, Some(10)),
+        EndpointSet::Cluster,
+    );
     assert_ne!(at_second(&mut balance, 29), other);
 }
 

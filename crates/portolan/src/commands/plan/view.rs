@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-use plan::{Frontend, FrontendKind, Origin, Outline, Plan, ServicePortPlan, Set, Target};
+use plan::{EndpointSet, Frontend, FrontendKind, Origin, Outline, Plan, ServicePortPlan, Target};
 use serde_json::{Map, Value, json};
 
 /// Returns an object with an entry per Service port and IP family, such as `IPv4 ns/web:http TCP`, with the fields of
@@ -154,8 +154,8 @@ fn decision(port: &ServicePortPlan, target: Target) -> String {
         })
         .collect();
     let location = match set {
-        Set::Cluster => "",
-        Set::Local => " on this node",
+        EndpointSet::Cluster => "",
+        EndpointSet::Local => " on this node",
     };
     let masqueraded = if masquerade { ", masqueraded" } else { "" };
     format!("to {}{location}{masqueraded}", endpoints.join(" or "))
