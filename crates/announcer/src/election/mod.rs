@@ -15,7 +15,6 @@
 //! A node that releases an address announces this to all members. The new owner forwards packets of unknown
 //! connections to it ([`crate::handoff::previous_owners`]).
 
-mod candidacy;
 pub(crate) mod capabilities;
 mod claims;
 mod exchange;
@@ -23,6 +22,7 @@ mod handoff;
 mod inspection;
 pub(crate) mod membership;
 pub(crate) mod membership_store;
+mod ownership;
 mod peer;
 mod peers;
 mod proposals;
