@@ -46,17 +46,17 @@ pub(crate) struct CacheChanges {
     /// Addresses whose candidates may have changed.
     pub(crate) addresses: BTreeSet<IpAddr>,
     /// True if Node objects may have been added or removed.
-    pub(crate) are_nodes: bool,
+    pub(crate) has_node_changes: bool,
     /// True if links of AddressPools may have changed.
-    pub(crate) are_pools: bool,
+    pub(crate) has_pool_changes: bool,
 }
 
 impl CacheChanges {
     /// Adds the consequences of later events.
     pub(crate) fn extend(&mut self, later: Self) {
         self.addresses.extend(later.addresses);
-        self.are_nodes |= later.are_nodes;
-        self.are_pools |= later.are_pools;
+        self.has_node_changes |= later.has_node_changes;
+        self.has_pool_changes |= later.has_pool_changes;
     }
 }
 
@@ -140,16 +140,16 @@ impl Caches {
         match event {
             CacheEvent::Node(event) => {
                 changes.addresses = self.process_node(event);
-                changes.are_nodes = self.has_nodes;
+                changes.has_node_changes = self.has_nodes;
             }
             CacheEvent::Pool(event) => {
                 let addresses = self.process_pool(event);
-                changes.are_pools = addresses.is_some();
+                changes.has_pool_changes = addresses.is_some();
                 changes.addresses = addresses.unwrap_or_default();
             }
             CacheEvent::MetalLb => {
                 let addresses = self.process_metallb();
-                changes.are_pools = addresses.is_some();
+                changes.has_pool_changes = addresses.is_some();
                 changes.addresses = addresses.unwrap_or_default();
             }
             CacheEvent::PoolsUnavailable(error) => {

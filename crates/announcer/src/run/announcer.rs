@@ -286,13 +286,13 @@ impl Announcer {
     fn apply_changes(&mut self, changes: CacheChanges) {
         let CacheChanges {
             addresses,
-            are_nodes,
-            are_pools,
+            has_node_changes,
+            has_pool_changes,
         } = changes;
-        if are_nodes {
+        if has_node_changes {
             self.election.set_nodes(since_boot(), self.caches.nodes().clone());
         }
-        if are_pools {
+        if has_pool_changes {
             self.refresh_links();
         }
         if addresses.is_empty() {
@@ -304,7 +304,7 @@ impl Announcer {
         let candidates = |address: &IpAddr| (*address, desired.candidates(*address));
         self.election
             .set_candidates(since_boot(), addresses.iter().map(candidates));
-        if are_pools {
+        if has_pool_changes {
             // The links of the addresses may have changed.
             self.election.announce_again(since_boot(), addresses);
             self.update_groups();

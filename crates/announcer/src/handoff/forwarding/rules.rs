@@ -130,12 +130,12 @@ impl ForwardingState {
     }
 }
 
-/// Builds a transaction that replaces the table. `is_loose`: conntrack picks up established connections.
+/// Builds a transaction that replaces the table. `is_conntrack_loose`: conntrack picks up established connections.
 pub(crate) fn table(
     family: Family,
     links: &BTreeSet<LinkIndex>,
     desired: &ForwardingState,
-    is_loose: bool,
+    is_conntrack_loose: bool,
 ) -> Batch {
     let mut batch = Batch::of_family(family.table_family(), TABLE);
     let table = Table {
@@ -192,7 +192,7 @@ pub(crate) fn table(
     for expressions in forward_rules(family, links) {
         batch.rule(FORWARD, &rule(expressions), 0);
     }
-    for expressions in unknown_connection_rules(family, is_loose) {
+    for expressions in unknown_connection_rules(family, is_conntrack_loose) {
         batch.rule(UNKNOWN, &rule(expressions), 0);
     }
     add_difference(&mut batch, &ForwardingState::default(), desired);
@@ -326,7 +326,7 @@ fn forward_rules(family: Family, links: &BTreeSet<LinkIndex>) -> Vec<Vec<Express
 /// a known one. In loose mode only these flags identify unknown connections among invalid packets. In strict
 /// mode all packets without SYN of an unknown connection are invalid; then packets outside of a window match
 /// too, which does no harm.
-fn unknown_connection_rules(family: Family, is_loose: bool) -> Vec<Vec<Expression>> {
+fn unknown_connection_rules(family: Family, is_conntrack_loose: bool) -> Vec<Vec<Expression>> {
     let forward = || Expression::Verdict(Verdict::Goto(FORWARD.to_owned()));
     let mut in_the_middle = [
         protocol(tcp::PROTOCOL),
@@ -338,7 +338,7 @@ fn unknown_connection_rules(family: Family, is_loose: bool) -> Vec<Vec<Expressio
     let mut ends = [
         protocol(tcp::PROTOCOL),
         state(CtState::Invalid),
-        if is_loose {
+        if is_conntrack_loose {
             flags(tcp::FIN | tcp::RST, Comparison::NotEqual)
         } else {
             flags(tcp::SYN, Comparison::Equal)
