@@ -53,7 +53,7 @@ pub fn set_up(addresses: &[IpAddr]) -> Result<(), NodeLocalError> {
     let mut routes = Connection::open()?;
     let name: LinkName = LINK.parse()?;
     let added = match routes.add_dummy(&name) {
-        Err(error) if !error.is_exists() => {
+        Err(error) if !error.is_already_present() => {
             // Some kernels have no dummy links; a bridge without ports holds addresses as well.
             tracing::debug!(%error, "dummy link not available; using a bridge");
             routes.add_bridge(&name)
@@ -61,7 +61,7 @@ pub fn set_up(addresses: &[IpAddr]) -> Result<(), NodeLocalError> {
         added => added,
     };
     match added {
-        Err(error) if !error.is_exists() => return Err(error.into()),
+        Err(error) if !error.is_already_present() => return Err(error.into()),
         _ => {}
     }
     let link = routes.link_index(&name)?;
@@ -78,7 +78,7 @@ pub fn set_up(addresses: &[IpAddr]) -> Result<(), NodeLocalError> {
     }
     for network in networks {
         match routes.add_address(link, network) {
-            Err(error) if !error.is_exists() => return Err(error.into()),
+            Err(error) if !error.is_already_present() => return Err(error.into()),
             _ => {}
         }
     }

@@ -127,7 +127,7 @@ fn add_rule(connection: &mut Connection, present: &[Rule], rule: &Rule) -> Resul
         return Ok(());
     }
     match connection.add_rule(rule) {
-        Err(error) if !error.is_exists() => Err(error),
+        Err(error) if !error.is_already_present() => Err(error),
         _ => Ok(()),
     }
 }

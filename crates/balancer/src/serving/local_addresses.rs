@@ -50,7 +50,7 @@ impl LocalAddresses {
             return Ok(());
         }
         match self.connection.add_route(&self.route(address)) {
-            Err(error) if !error.is_exists() => Err(error),
+            Err(error) if !error.is_already_present() => Err(error),
             _ => {
                 self.present.insert(address);
                 Ok(())

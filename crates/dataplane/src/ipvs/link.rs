@@ -29,7 +29,7 @@ impl ServiceLink {
         let name: LinkName = NAME.parse()?;
         let mut connection = Connection::open()?;
         match connection.add_dummy(&name) {
-            Err(error) if !error.is_exists() => return Err(error),
+            Err(error) if !error.is_already_present() => return Err(error),
             _ => {}
         }
         let index = connection.link_index(&name)?;
@@ -75,7 +75,7 @@ impl ServiceLink {
     /// A [`RouteError`] if the kernel refuses.
     pub fn add(&mut self, address: IpAddr) -> Result<(), RouteError> {
         match self.connection.add_address(self.index, IpNet::from(address)) {
-            Err(error) if !error.is_exists() => Err(error),
+            Err(error) if !error.is_already_present() => Err(error),
             _ => Ok(()),
         }
     }

@@ -243,7 +243,9 @@ impl Servers {
             }
             differences += 1;
             match self.ipvs.add_destination(id, *address, WEIGHT) {
-                Err(error) if error.is_exists() => self.ipvs.change_destination(id, *address, WEIGHT)?,
+                Err(error) if error.is_already_present() => {
+                    self.ipvs.change_destination(id, *address, WEIGHT)?
+                }
                 added => added?,
             }
         }
@@ -278,7 +280,7 @@ impl Servers {
 
     fn write_server(&mut self, server: &VirtualServer) -> Result<(), IpvsError> {
         match self.ipvs.add_server(server) {
-            Err(error) if error.is_exists() => self.ipvs.change_server(server),
+            Err(error) if error.is_already_present() => self.ipvs.change_server(server),
             added => added,
         }
     }

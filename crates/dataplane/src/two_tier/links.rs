@@ -131,7 +131,7 @@ fn ensure_link(
     // The route to the gateways, and an address: the filter by reverse path drops all packets of a link without one.
     let own = Ipv4Net::new_assert(Ipv4Addr::new(240, hop, 0, 1), GATEWAY_PREFIX);
     match connection.add_link_address(index, IpNet::V4(own)) {
-        Err(error) if !error.is_exists() => Err(error.into()),
+        Err(error) if !error.is_already_present() => Err(error.into()),
         _ => Ok(index),
     }
 }

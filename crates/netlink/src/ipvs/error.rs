@@ -43,7 +43,7 @@ impl IpvsError {
     }
 
     /// Returns true if the object to create exists already.
-    pub fn is_exists(&self) -> bool {
+    pub fn is_already_present(&self) -> bool {
         self.errno() == Some(libc::EEXIST)
     }
 

@@ -165,7 +165,7 @@ fn kernel_returns_added_servers() {
             };
             let to: SocketAddr = to.parse().unwrap();
             ipvs.add_server(&server).unwrap();
-            assert!(ipvs.add_server(&server).unwrap_err().is_exists());
+            assert!(ipvs.add_server(&server).unwrap_err().is_already_present());
             ipvs.add_destination(server.id, to, 1).unwrap();
             ipvs.change_destination(server.id, to, 0).unwrap();
             let found = ipvs.destinations(server.id).unwrap();

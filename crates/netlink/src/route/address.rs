@@ -48,7 +48,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// A [`RouteError`]; [`RouteError::is_exists`] if the address exists.
+    /// A [`RouteError`]; [`RouteError::is_already_present`] if the address exists.
     pub fn add_address(&mut self, link: LinkIndex, network: IpNet) -> Result<(), RouteError> {
         self.add_scoped_address(link, network, libc::RT_SCOPE_UNIVERSE)
     }
@@ -57,7 +57,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// A [`RouteError`]; [`RouteError::is_exists`] if the address exists.
+    /// A [`RouteError`]; [`RouteError::is_already_present`] if the address exists.
     pub fn add_link_address(&mut self, link: LinkIndex, network: IpNet) -> Result<(), RouteError> {
         self.add_scoped_address(link, network, libc::RT_SCOPE_LINK)
     }

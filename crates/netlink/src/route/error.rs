@@ -57,7 +57,7 @@ impl RouteError {
     }
 
     /// Returns true if the object to create exists already.
-    pub fn is_exists(&self) -> bool {
+    pub fn is_already_present(&self) -> bool {
         self.errno() == Some(libc::EEXIST)
     }
 

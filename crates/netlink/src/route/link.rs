@@ -122,7 +122,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// A [`RouteError`]; [`RouteError::is_exists`] if a name is in use.
+    /// A [`RouteError`]; [`RouteError::is_already_present`] if a name is in use.
     pub fn add_veth(
         &mut self,
         local: &LinkName,
@@ -150,7 +150,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// A [`RouteError`]; [`RouteError::is_exists`] if the name is in use.
+    /// A [`RouteError`]; [`RouteError::is_already_present`] if the name is in use.
     pub fn add_bridge(&mut self, name: &LinkName) -> Result<(), RouteError> {
         let mut request = new_link(name);
         request.nested(libc::IFLA_LINKINFO, |info| {
@@ -163,7 +163,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// A [`RouteError`]; [`RouteError::is_exists`] if the name is in use.
+    /// A [`RouteError`]; [`RouteError::is_already_present`] if the name is in use.
     pub fn add_dummy(&mut self, name: &LinkName) -> Result<(), RouteError> {
         let mut request = new_link(name);
         request.nested(libc::IFLA_LINKINFO, |info| {

@@ -120,7 +120,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// A [`RouteError`]; [`RouteError::is_exists`] if the destination has a route.
+    /// A [`RouteError`]; [`RouteError::is_already_present`] if the destination has a route.
     pub fn add_route(&mut self, route: &Route) -> Result<(), RouteError> {
         self.write_route("add", libc::NLM_F_CREATE | libc::NLM_F_EXCL, route)
     }

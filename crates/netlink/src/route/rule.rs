@@ -96,7 +96,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// A [`RouteError`]; [`RouteError::is_exists`] if there is an equal one.
+    /// A [`RouteError`]; [`RouteError::is_already_present`] if there is an equal one.
     pub fn add_rule(&mut self, rule: &Rule) -> Result<(), RouteError> {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         let request = request(libc::RTM_NEWRULE, flags, rule);

@@ -98,7 +98,11 @@ fn links_move_and_join_bridges() {
         let other = NetworkNamespace::create().unwrap();
         let mut here = Connection::open().unwrap();
         here.add_bridge(&name("bridge0")).unwrap();
-        assert!(here.add_bridge(&name("bridge0")).unwrap_err().is_exists());
+        assert!(
+            here.add_bridge(&name("bridge0"))
+                .unwrap_err()
+                .is_already_present()
+        );
         let bridge = here.link_index(&name("bridge0")).unwrap();
         here.add_veth(&name("a"), &name("b"), None).unwrap();
         let a = here.link_index(&name("a")).unwrap();
@@ -148,7 +152,7 @@ fn addresses_are_added_and_removed_in_both_families() {
             let listed = here.addresses().unwrap();
             let found = listed.iter().find(|a| a.network == network).unwrap();
             assert!(found.is_global() && !found.is_tentative && found.link == link);
-            assert!(here.add_address(link, network).unwrap_err().is_exists());
+            assert!(here.add_address(link, network).unwrap_err().is_already_present());
             here.delete_address(link, network).unwrap();
             assert!(here.delete_address(link, network).unwrap_err().is_absent());
         }
@@ -188,7 +192,10 @@ fn routes_are_added_replaced_and_removed() {
         for route in &routes {
             here.add_route(route).unwrap();
             assert!(here.routes().unwrap().contains(route), "{route:?}");
-            assert!(here.add_route(route).unwrap_err().is_exists(), "{route:?}");
+            assert!(
+                here.add_route(route).unwrap_err().is_already_present(),
+                "{route:?}"
+            );
         }
         let changed = via("10.1.0.0/16", "192.0.2.10");
         here.replace_route(&changed).unwrap();

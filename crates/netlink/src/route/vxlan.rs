@@ -48,7 +48,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// A [`RouteError`]; [`RouteError::is_exists`] if the name is in use.
+    /// A [`RouteError`]; [`RouteError::is_already_present`] if the name is in use.
     pub fn add_vxlan(
         &mut self,
         name: &LinkName,

@@ -70,7 +70,12 @@ fn rules_are_added_and_deleted() {
         for rule in rules() {
             connection.add_rule(&rule).expect("added");
             assert!(connection.rules().expect("rules").contains(&rule), "{rule:?}");
-            assert!(connection.add_rule(&rule).expect_err("twice").is_exists());
+            assert!(
+                connection
+                    .add_rule(&rule)
+                    .expect_err("twice")
+                    .is_already_present()
+            );
         }
         for rule in rules() {
             connection.delete_rule(&rule).expect("deleted");
