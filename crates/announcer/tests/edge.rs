@@ -78,7 +78,7 @@ fn start_load_balancer(
                     served: Some(follow_served),
                 },
                 Arc::clone(&metrics),
-                until(ended.clone()),
+                wait_until(ended.clone()),
             );
             let settings = serving::Settings {
                 node_name: "node-1".to_owned(),
@@ -102,7 +102,7 @@ fn start_load_balancer(
                 drain_timeout: Duration::from_secs(1),
                 metrics: Arc::default(),
             };
-            let serving = serving::run(client, settings, until(ended));
+            let serving = serving::run(client, settings, wait_until(ended));
             let (announced, served) = tokio::join!(announcing, serving);
             announced.expect("an end without error");
             served.expect("an end without error");
@@ -155,8 +155,8 @@ impl Connection {
 }
 
 /// Waits until a condition holds.
-fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    testbed::until(what, TIMEOUT, look)
+fn wait_until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    testbed::wait_until(what, TIMEOUT, look)
 }
 
 /// Service of the documentation's examples.
@@ -263,7 +263,8 @@ fn documented_aws_annotations_have_their_effect() {
         let (stop, running) = start_load_balancer(&cluster, &api.as_user(LOAD_BALANCER), logs.clone());
 
         // TLS ends at the edge, and the backend receives the client's address.
-        let (mut first, backend, header) = until("a connection", || Connection::open(&cluster, &tls).ok());
+        let (mut first, backend, header) =
+            wait_until("a connection", || Connection::open(&cluster, &tls).ok());
         assert!(
             header.starts_with(&format!("PROXY TCP4 {CLIENT} {ADDRESS} ")) && header.ends_with(" 443"),
             "{header}"
@@ -291,9 +292,9 @@ fn documented_aws_annotations_have_their_effect() {
                 .ok()
                 .filter(|(_, name, _)| *name != backend)
         };
-        let (mut second, other, _) = until("the other backend", moved);
+        let (mut second, other, _) = wait_until("the other backend", moved);
         assert_eq!(other, rest[0].0);
-        until("the end of draining", || (!first.is_echoed()).then_some(()));
+        wait_until("the end of draining", || (!first.is_echoed()).then_some(()));
         assert!(second.is_echoed());
 
         follows_zone(&cluster, &api.admin, &tls, &members);
@@ -307,13 +308,13 @@ fn documented_aws_annotations_have_their_effect() {
             MERGE_PATCH,
             Some(&slice(&members)),
         );
-        until("both backends", || {
+        wait_until("both backends", || {
             let (_, name, _) = Connection::open(&cluster, &tls).ok()?;
             (name == backend).then_some(())
         });
         let unhealthy = backends.iter().find(|one| one.name == backend);
         unhealthy.expect("one of them").set_healthy(false);
-        until("only the healthy one", || {
+        wait_until("only the healthy one", || {
             let names = (0..8).map(|_| Connection::open(&cluster, &tls).ok().map(|(_, name, _)| name));
             names
                 .into_iter()
@@ -357,7 +358,7 @@ fn follows_zone(cluster: &Cluster, admin: &Config, tls: &Arc<ClientConfig>, memb
     for (zone, _) in members {
         let label = json!({"metadata": {"labels": {"topology.kubernetes.io/zone": zone}}});
         patch("/api/v1/nodes/node-1", label);
-        until("only the near backend", || {
+        wait_until("only the near backend", || {
             let names = (0..8).map(|_| Connection::open(cluster, tls).ok().map(|(_, name, _)| name));
             names
                 .into_iter()
@@ -379,7 +380,7 @@ fn check_status_and_event(cluster: &Cluster, admin: &Config) {
         service["status"]["loadBalancer"]["ingress"],
         json!([{"ip": ADDRESS.to_string(), "ipMode": "Proxy"}])
     );
-    let event = until("the Event", || {
+    let event = wait_until("the Event", || {
         let list = get("/api/v1/namespaces/default/events");
         let events = list["items"].as_array().cloned().unwrap_or_default();
         events

@@ -459,7 +459,7 @@ fn wait_for_detachment() {
             .ok()
             == Some(frontend)
     };
-    testbed::until("the detachment", Duration::from_secs(10), || {
+    testbed::wait_until("the detachment", Duration::from_secs(10), || {
         (0..CONNECTIONS).all(|_| has_peer()).then_some(())
     });
 }

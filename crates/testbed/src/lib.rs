@@ -37,7 +37,7 @@ mod probe;
 mod running;
 mod sysctl;
 mod topology;
-mod until;
+mod wait_until;
 
 pub use backend::Backend;
 pub use cluster::{Cluster, ClusterError, Member, NETNS_DIRECTORY};
@@ -50,4 +50,4 @@ pub use probe::{ProbeError, exchange_udp, forward, request_tcp};
 pub use running::{EnterError, Running, enter};
 pub use sysctl::write_sysctl;
 pub use topology::{DualAddress, DualNet, MemberPlan, NODES_MAX, NodePlan, Topology, TopologyError};
-pub use until::until;
+pub use wait_until::wait_until;

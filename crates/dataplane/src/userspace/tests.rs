@@ -382,7 +382,7 @@ fn connections_to_lost_endpoint_are_reset_and_others_continue() {
         assert!(machine.dataplane.end_connections(&of("a", "127.0.0.1")));
         let error = client.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-        testbed::until("the count", REPLY_TIMEOUT, || {
+        testbed::wait_until("the count", REPLY_TIMEOUT, || {
             (machine.dataplane.counts().reset_connections == 1).then_some(())
         });
     });
@@ -417,7 +417,7 @@ fn connection_is_reset_at_its_maximum_age() {
         machine.dataplane.listeners[&service][0].age_limit.set(Some(1));
         let error = accepted().read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-        testbed::until("the count", REPLY_TIMEOUT, || {
+        testbed::wait_until("the count", REPLY_TIMEOUT, || {
             (machine.dataplane.counts().aged_connections == 1).then_some(())
         });
         machine.plan.remove_service(&service);
@@ -442,7 +442,7 @@ fn connections_to_drained_endpoint_are_reset_and_others_continue() {
         assert!(machine.dataplane.end_drained(&of("a", endpoint)));
         let error = client.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-        testbed::until("the count", REPLY_TIMEOUT, || {
+        testbed::wait_until("the count", REPLY_TIMEOUT, || {
             (machine.dataplane.counts().drained_connections == 1).then_some(())
         });
     });
@@ -460,7 +460,7 @@ fn oldest_connections_are_reset_after_scale_out() {
         let ports = machine.plan.ports_of(&service);
         let ports: BTreeSet<PortKey> = ports.map(|port| port.key.clone()).collect();
         assert!(machine.dataplane.rebalance(&ports));
-        testbed::until("the count", REPLY_TIMEOUT, || {
+        testbed::wait_until("the count", REPLY_TIMEOUT, || {
             (machine.dataplane.counts().rebalanced_connections == 4).then_some(())
         });
         let open: Vec<bool> = clients.iter_mut().map(is_relayed).collect();

@@ -94,7 +94,7 @@ impl Connection {
     /// Returns the next request with its body; `None` at the end of the connection.
     pub fn request(&mut self) -> Option<String> {
         self.slot = None;
-        let head = self.until(b"\r\n\r\n")?;
+        let head = self.read_until(b"\r\n\r\n")?;
         let lower = head.to_ascii_lowercase();
         let length = lower
             .split("\r\ncontent-length: ")
@@ -110,7 +110,7 @@ impl Connection {
 
     /// Returns the head of the next request.
     pub fn head(&mut self) -> Option<String> {
-        self.until(b"\r\n\r\n")
+        self.read_until(b"\r\n\r\n")
     }
 
     /// Sends bytes. Returns true if that succeeded.
@@ -128,7 +128,7 @@ impl Connection {
         Some(String::from_utf8_lossy(&taken).into_owned())
     }
 
-    fn until(&mut self, end: &[u8]) -> Option<String> {
+    fn read_until(&mut self, end: &[u8]) -> Option<String> {
         loop {
             if let Some(found) = self.waiting.windows(end.len()).position(|window| window == end) {
                 return self.take(found + end.len());
@@ -140,7 +140,7 @@ impl Connection {
     fn until_last_chunk(&mut self) -> Option<String> {
         let mut body = String::new();
         loop {
-            let line = self.until(b"\r\n")?;
+            let line = self.read_until(b"\r\n")?;
             let size = usize::from_str_radix(line.trim_end(), 16).unwrap();
             body += &line;
             if size == 0 {
@@ -149,7 +149,7 @@ impl Connection {
             body += &self.take(size + 2)?;
         }
         loop {
-            let line = self.until(b"\r\n")?;
+            let line = self.read_until(b"\r\n")?;
             body += &line;
             if line == "\r\n" {
                 return Some(body);

@@ -46,7 +46,7 @@ fn root_in_a_pod_cannot_take_over_the_node() {
         }
         let final_phase = |name: &str| {
             let path = format!("{PODS}/{name}");
-            lab.until(name, |lab| {
+            lab.wait_until(name, |lab| {
                 let phase = lab.get(NODE, &path)["status"]["phase"].as_str()?.to_owned();
                 ["Succeeded", "Failed"].contains(&phase.as_str()).then_some(phase)
             })
@@ -88,12 +88,12 @@ fn host_path_volumes_do_not_expose_cluster_keys() {
                 lab.try_request(NODE, Method::POST, PODS, Some(pod)).map(|_| true)
             });
         }
-        lab.until("the exit of the Pod `above`", |lab| {
+        lab.wait_until("the exit of the Pod `above`", |lab| {
             let phase = lab.get(NODE, &format!("{PODS}/above"))["status"]["phase"].clone();
             assert_ne!(phase, "Succeeded", "the Pod has read the key");
             (phase == "Failed").then_some(())
         });
-        lab.until("an Event about the rejected volume", |lab| {
+        lab.wait_until("an Event about the rejected volume", |lab| {
             let events = lab.get(NODE, "/api/v1/namespaces/default/events");
             let phase = lab.get(NODE, &format!("{PODS}/inside"))["status"]["phase"].clone();
             assert_ne!(phase, "Succeeded", "the Pod has read the key");
@@ -130,7 +130,7 @@ fn windows_pods_do_not_bypass_restricted() {
             lab.try_request(NODE, Method::POST, pods, Some(&pod))
                 .map(|_| true)
         });
-        let status = lab.until("the exit of the Pod", |lab| {
+        let status = lab.wait_until("the exit of the Pod", |lab| {
             let status = lab.get(NODE, &format!("{pods}/escape"))["status"].clone();
             let phase = status["phase"].as_str()?;
             ["Succeeded", "Failed"].contains(&phase).then_some(status)
@@ -162,7 +162,7 @@ fn tainted_server_runs_no_scheduled_pods() {
             lab.try_request(NODE, Method::POST, PODS, Some(&pod))
                 .map(|_| true)
         });
-        lab.until("the condition Unschedulable", |lab| {
+        lab.wait_until("the condition Unschedulable", |lab| {
             let pod = lab.get(NODE, &format!("{PODS}/waits"));
             assert!(pod["spec"]["nodeName"].is_null(), "{pod}");
             let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();

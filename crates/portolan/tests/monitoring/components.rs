@@ -38,7 +38,7 @@ pub fn pages() -> BTreeMap<&'static str, Page> {
     send_dns_queries(&lab);
     send_requests(&lab);
     let page = |node: &str, port: u16, expected: &[&str]| {
-        let text = lab.until(&format!("{expected:?} on port {port}"), |lab| {
+        let text = lab.wait_until(&format!("{expected:?} on port {port}"), |lab| {
             let response = lab.page(node, ([127, 0, 0, 1], port).into(), "/metrics")?;
             let (_, text) = response.split_once("\r\n\r\n")?;
             let is_complete = expected.iter().all(|expected| text.contains(expected));
@@ -248,7 +248,7 @@ fn send_dns_queries(lab: &Lab) {
         "kubernetes.default.svc.cluster.local",
         "kubernetes.default.svc.example.org",
     ] {
-        lab.until(name, |lab| {
+        lab.wait_until(name, |lab| {
             let response = query(lab, name)?;
             // No error, and one answer.
             (response.get(3)? & 15 == 0 && response.get(7) == Some(&1)).then_some(())
@@ -279,7 +279,7 @@ fn send_requests(lab: &Lab) {
         let connected = outside.enter(|| TcpStream::connect_timeout(&to, DNS_TIMEOUT));
         connected.expect("a namespace").ok()
     };
-    lab.until("a response through the edge", |_| {
+    lab.wait_until("a response through the edge", |_| {
         let mut stream = connect(WEB, 80)?;
         stream
             .write_all(b"GET / HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n")
@@ -288,7 +288,7 @@ fn send_requests(lab: &Lab) {
         stream.read_to_string(&mut response).ok()?;
         response.starts_with("HTTP/1.1 200").then_some(())
     });
-    lab.until("a port with a certificate", |_| connect(SECURE, 443));
+    lab.wait_until("a port with a certificate", |_| connect(SECURE, 443));
 }
 
 /// Returns the page of the API server, which needs credentials.

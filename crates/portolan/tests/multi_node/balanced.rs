@@ -95,8 +95,8 @@ impl Openssl {
 }
 
 /// Waits until `check` returns a value. `subject` names it in the failure.
-fn until<T>(subject: &str, check: impl FnMut() -> Option<T>) -> T {
-    testbed::until(subject, CHANGE_TIMEOUT, check)
+fn wait_until<T>(subject: &str, check: impl FnMut() -> Option<T>) -> T {
+    testbed::wait_until(subject, CHANGE_TIMEOUT, check)
 }
 
 /// Returns a Service with the annotations of the documentation.
@@ -243,7 +243,7 @@ fn documented_annotations_take_effect() {
         lab.request(SERVER, Method::POST, SERVICES, Some(&service()));
 
         // The edge terminates TLS, and the backend receives the client address in the PROXY header.
-        let (connection, _, header) = until("a connection", || Openssl::connect(&lab, &authority));
+        let (connection, _, header) = wait_until("a connection", || Openssl::connect(&lab, &authority));
         assert!(
             header.starts_with(&format!("PROXY TCP4 {CLIENT} 172.30.0.200 ")) && header.ends_with(" 443"),
             "{header}"
@@ -259,26 +259,26 @@ fn documented_annotations_take_effect() {
                 .then_some(())
         };
         one.set_healthy(false);
-        until("an unhealthy backend", || has_state(one, "unhealthy"));
+        wait_until("an unhealthy backend", || has_state(one, "unhealthy"));
         for _ in 0..4 {
             let (_, name, _) = Openssl::connect(&lab, &authority).expect("a connection");
             assert_eq!(name, other.name);
         }
         one.set_healthy(true);
-        until("a healthy backend", || has_state(one, "healthy"));
+        wait_until("a healthy backend", || has_state(one, "healthy"));
 
         // A removed backend drains its connection; new connections go to the other backend.
-        let (mut first, _, _) = until("a connection to the backend", || {
+        let (mut first, _, _) = wait_until("a connection to the backend", || {
             Openssl::connect(&lab, &authority).filter(|(_, name, _)| *name == one.name)
         });
         assert!(first.is_echoed());
         let path = format!("{SLICES}/web");
         lab.request(SERVER, Method::PATCH, &path, Some(&web_slice(&[other])));
-        until("one backend", || (states(&lab, "web").len() == 1).then_some(()));
+        wait_until("one backend", || (states(&lab, "web").len() == 1).then_some(()));
         assert!(first.is_echoed(), "the connection is drained");
         let (mut second, name, _) = Openssl::connect(&lab, &authority).expect("a connection");
         assert_eq!(name, other.name);
-        until("the end of draining", || (!first.is_echoed()).then_some(()));
+        wait_until("the end of draining", || (!first.is_echoed()).then_some(()));
         assert!(second.is_echoed());
 
         // The edge writes the log at shutdown.
@@ -308,7 +308,7 @@ fn documented_annotations_take_effect() {
 /// Checks the output of `portolan balancer status` and the metrics.
 fn check_status_and_metrics(lab: &Lab) {
     // The usage of a pool is updated after a second.
-    let status = until("a healthy status", || match status(lab) {
+    let status = wait_until("a healthy status", || match status(lab) {
         (status, true) if status["pools"][0]["usage"][0]["assigned"] == 1 => Some(status),
         (status, _) => {
             assert_ne!(status["node"], Value::Null, "{status:#}");
@@ -375,7 +375,7 @@ fn sticky_cookies_depend_on_a_replaceable_secret() {
             let value = response.split("\r\nset-cookie: ").nth(1)?;
             value.split(';').next().map(str::to_owned)
         };
-        until("a response", || {
+        wait_until("a response", || {
             get(&lab, "outside", to, "/", "").filter(|response| response.starts_with("HTTP/1.1 200 "))
         });
         // The generated secret has 256 bits, and the cookies depend on it.
@@ -390,7 +390,7 @@ fn sticky_cookies_depend_on_a_replaceable_secret() {
         let new = STANDARD.encode("another secret");
         let patch = json!({"data": {"key": new, "previous-key": text}});
         lab.request(SERVER, Method::PATCH, COOKIE_SECRET, Some(&patch));
-        let second = until("a new cookie", || new_cookie(&first));
+        let second = wait_until("a new cookie", || new_cookie(&first));
         assert_eq!(second, cookie_for(b"another secret"));
         assert_eq!(new_cookie(&second), None, "the edge accepts the cookie");
     });

@@ -72,11 +72,11 @@ fn address_of_a_stopped_node_fails_over_and_returns_after_hand_back() {
             Ok(mut greeted) if greeted.node == ip => greeted.exchange().ok(),
             _ => None,
         };
-        lab.until("a connection", |lab| Greeted::connect(lab, CONNECT_TIMEOUT).ok());
+        lab.wait_until("a connection", |lab| Greeted::connect(lab, CONNECT_TIMEOUT).ok());
         let arp_client = ArpClient::new(lab.cluster().outside().expect("the outside")).expect("a socket");
         // The address may move until the members agree.
         let mut seen = Vec::new();
-        lab.until("a stable owner", |_| {
+        lab.wait_until("a stable owner", |_| {
             seen.clear();
             record_responders(&arp_client, &mut seen, Duration::from_secs(3));
             (seen.len() == 1).then_some(())
@@ -90,12 +90,12 @@ fn address_of_a_stopped_node_fails_over_and_returns_after_hand_back() {
             .into_iter()
             .find(|member| !is_owner(member))
             .expect("another node");
-        lab.until("connections through the owner", |lab| {
+        lab.wait_until("connections through the owner", |lab| {
             exchange_through(lab, owner.1)
         });
 
         lab.signal(owner.0, Signal::STOP);
-        lab.until("connections through the other node", |lab| {
+        lab.wait_until("connections through the other node", |lab| {
             exchange_through(lab, other.1)
         });
         record_responders(&arp_client, &mut seen, STOPPED);
@@ -108,7 +108,7 @@ fn address_of_a_stopped_node_fails_over_and_returns_after_hand_back() {
 
         // The resumed node has unread ARP requests in its socket, and must not act on its old state.
         lab.signal(owner.0, Signal::CONT);
-        lab.until("the owner again", |lab| {
+        lab.wait_until("the owner again", |lab| {
             record_responders(&arp_client, &mut seen, Duration::from_millis(200));
             exchange_through(lab, owner.1).filter(|()| seen.last() == Some(&owner.2))
         });

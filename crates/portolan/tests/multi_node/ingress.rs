@@ -66,7 +66,7 @@ fn status(lab: &Lab, host: &str, path: &str) -> Option<String> {
 }
 
 fn wait_for_status(lab: &Lab, host: &str, path: &str, code: u16) {
-    lab.until(&format!("status {code} of {host}{path}"), |lab| {
+    lab.wait_until(&format!("status {code} of {host}{path}"), |lab| {
         let line = status(lab, host, path)?;
         line.starts_with(&format!("HTTP/1.1 {code} ")).then_some(())
     });

@@ -428,7 +428,7 @@ impl Lab {
     }
 
     /// Waits until `check` returns a value. `subject` names it in the failure.
-    pub fn until<T>(&self, subject: &str, mut check: impl FnMut(&Self) -> Option<T>) -> T {
+    pub fn wait_until<T>(&self, subject: &str, mut check: impl FnMut(&Self) -> Option<T>) -> T {
         let deadline = Instant::now() + CHANGE_TIMEOUT;
         loop {
             if let Some(found) = check(self) {

@@ -82,7 +82,7 @@ impl Clients {
     /// Waits for further connections.
     fn wait_for_progress(&self, lab: &Lab) {
         let before = self.count.load(Ordering::Relaxed);
-        lab.until("more connections", |_| {
+        lab.wait_until("more connections", |_| {
             let is_failed = self.threads.iter().any(JoinHandle::is_finished);
             (is_failed || self.count.load(Ordering::Relaxed) >= before + PROGRESS_CONNECTIONS).then_some(())
         });
@@ -125,13 +125,13 @@ fn edge_hand_over_keeps_connections() {
         lab.up(SERVER, &[POOL, "--load-balancer=false"]);
         greeter::serve(&lab, SERVER);
         start(&mut lab, "process-0", 20_000);
-        lab.until("a connection", |lab| Greeted::connect(lab, RESPONSE_TIMEOUT).ok());
+        lab.wait_until("a connection", |lab| Greeted::connect(lab, RESPONSE_TIMEOUT).ok());
         let clients = Clients::start(&lab);
         for number in 1..=3 {
             let mut established = Greeted::connect(&lab, RESPONSE_TIMEOUT).expect("a connection");
             let port = 20_000 + number;
             start(&mut lab, &format!("process-{number}"), port);
-            lab.until("connections to the successor", |lab| {
+            lab.wait_until("connections to the successor", |lab| {
                 (accepted_connections(lab, port) > 0).then_some(())
             });
             if number == 1 {

@@ -42,7 +42,7 @@ fn start() -> (Lab, SocketAddr) {
 /// Waits for the serving certificate of an agent, before which its node has no report.
 fn wait_for_report(lab: &Lab, node: &str) {
     let path = format!("/api/v1/nodes/{node}/flows?intervalMilliseconds=100");
-    lab.until("a report of the node", |_| {
+    lab.wait_until("a report of the node", |_| {
         match lab.try_request(SERVER.0, Method::GET, &path, None) {
             Ok(_) => Some(()),
             Err(error) => {
@@ -57,7 +57,7 @@ fn wait_for_report(lab: &Lab, node: &str) {
 /// Opens connections on a node.
 fn connect(lab: &Lab, (node, number): (&str, usize), service: SocketAddr) -> Vec<TcpStream> {
     let member = lab.cluster().member(node).expect("a node");
-    lab.until("the rules of the node", |_| {
+    lab.wait_until("the rules of the node", |_| {
         let connected = member.enter(|| TcpStream::connect(service).ok());
         connected.expect("a namespace")
     });

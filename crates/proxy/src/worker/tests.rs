@@ -376,11 +376,11 @@ fn change_waits_for_minimum_period_and_comparisons_do_not() {
         scope.spawn(move || worker.run(receiver, change_sender, handle).expect("no failure"));
         let applied = || recorder.calls().applied.len();
         let compared = |count| {
-            testbed::until("comparisons", LIMIT, || {
+            testbed::wait_until("comparisons", LIMIT, || {
                 (recorder.calls().repairs >= count).then_some(())
             });
         };
-        testbed::until("the first change", LIMIT, || (applied() == 1).then_some(()));
+        testbed::wait_until("the first change", LIMIT, || (applied() == 1).then_some(()));
         sender.try_send(service("b", "10.96.0.2")).expect("there is room");
         let before = recorder.calls().repairs;
         compared(before + 3);
@@ -432,7 +432,7 @@ fn rules_of_kube_proxy_are_removed_after_first_sync_and_after_its_exit() {
         sync(&mut worker);
         for _ in 0..2 {
             worker.apply().expect("no failure");
-            testbed::until("removal of the table", Duration::from_secs(60), || {
+            testbed::wait_until("removal of the table", Duration::from_secs(60), || {
                 (!has_upstream_table(&mut nftables)).then_some(())
             });
             // A running kube-proxy restores its table; the address is free after its exit.

@@ -37,7 +37,7 @@ impl Bird {
             _process: process,
             socket,
         };
-        testbed::until("BIRD responds", TIMEOUT, || {
+        testbed::wait_until("BIRD responds", TIMEOUT, || {
             Some(()).filter(|()| bird.query("show status").contains("up and running"))
         });
         bird

@@ -114,7 +114,7 @@ fn bird_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate()
             "{routes}"
         );
         bird.wait("show bfd sessions", |sessions| sessions.contains(" Up "));
-        testbed::until("BFD is up", Duration::from_secs(20), || {
+        testbed::wait_until("BFD is up", Duration::from_secs(20), || {
             let status = speaker.metrics.status();
             (status.sessions[0].bfd.as_deref() == Some("up")).then_some(())
         });
@@ -223,7 +223,7 @@ fn bird_keeps_routes_of_an_edge_with_a_successor_and_loses_those_of_one_that_end
 
         let (present, served) = edge();
         let speaker = fixture.start_speaker_with(Some(served));
-        testbed::until("routes are announced", Duration::from_secs(40), || {
+        testbed::wait_until("routes are announced", Duration::from_secs(40), || {
             let status = speaker.metrics.status();
             let session = status.sessions.first()?;
             (session.announced_routes == 2).then_some(())

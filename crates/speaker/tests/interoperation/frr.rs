@@ -43,11 +43,11 @@ impl Frr {
             let process = frr.start_daemon(outside, name, configuration);
             frr.processes.push(process);
             // A daemon that starts before zebra listens connects later only.
-            testbed::until(name, TIMEOUT, || {
+            testbed::wait_until(name, TIMEOUT, || {
                 Some(()).filter(|()| frr.directory.join(format!("{name}.vty")).exists())
             });
         }
-        testbed::until("FRR responds", TIMEOUT, || {
+        testbed::wait_until("FRR responds", TIMEOUT, || {
             Some(()).filter(|()| frr.query("show bgp vrfs").contains("default"))
         });
         frr

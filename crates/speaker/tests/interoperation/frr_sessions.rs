@@ -124,7 +124,7 @@ fn frr_opens_an_internal_session_with_bfd_and_learns_preference_and_aggregate() 
         assert!(route.contains("localpref 200"), "{route}");
         frr.wait_for(SHOW_IPV4, "not in table");
         frr.wait_for("show bfd peers json", "\"status\":\"up\"");
-        testbed::until("BFD is up", Duration::from_secs(20), || {
+        testbed::wait_until("BFD is up", Duration::from_secs(20), || {
             let status = speaker.metrics.status();
             (status.sessions[0].bfd.as_deref() == Some("up")).then_some(())
         });
@@ -166,7 +166,7 @@ fn frr_and_speaker_return_the_echo_packets_of_each_other() {
         let speaker = fixture.start_speaker();
         frr.wait_established(NODE);
         let wait_for_bfd = |expected: &str| {
-            testbed::until(expected, Duration::from_secs(20), || {
+            testbed::wait_until(expected, Duration::from_secs(20), || {
                 let status = speaker.metrics.status();
                 (status.sessions[0].bfd.as_deref() == Some(expected)).then_some(())
             });
@@ -227,7 +227,7 @@ fn frr_learns_both_families_from_a_peer_that_names_its_link_only() {
                 "{route}"
             );
         }
-        testbed::until("BFD is up", Duration::from_secs(20), || {
+        testbed::wait_until("BFD is up", Duration::from_secs(20), || {
             let status = speaker.metrics.status();
             (status.sessions[0].bfd.as_deref() == Some("up")).then_some(())
         });

@@ -47,7 +47,7 @@ impl GoBgp {
             _process: process,
             cluster: Arc::clone(cluster),
         };
-        testbed::until("GoBGP responds", TIMEOUT, || {
+        testbed::wait_until("GoBGP responds", TIMEOUT, || {
             Some(()).filter(|()| gobgp.query("neighbor").contains("Peer"))
         });
         gobgp

@@ -74,7 +74,7 @@ fn edge_writes_access_logs_only_to_permitted_buckets() {
             });
             lab.request(SERVER, Method::POST, SERVICES, Some(&service));
             let outside = || lab.cluster().outside().expect("the outside");
-            lab.until("a response", |_| {
+            lab.wait_until("a response", |_| {
                 let request = || {
                     let to: SocketAddr = format!("{ADDRESS}:80").parse().ok()?;
                     let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(2)).ok()?;

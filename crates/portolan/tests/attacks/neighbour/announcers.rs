@@ -106,7 +106,7 @@ fn replayed_votes_move_no_address() {
         // address moves.
         let wait_for_stable_owners = |lab: &Lab| {
             let (mut last, mut rounds) = (Owners::new(), 0);
-            lab.until("two stable owners of all addresses", |_| {
+            lab.wait_until("two stable owners of all addresses", |_| {
                 let found = owners(&arp_client, Duration::from_secs(2));
                 let nodes: BTreeSet<EthernetAddress> = found.values().copied().collect();
                 let is_same = found == last && found.len() == ADDRESSES.len() && nodes.len() == 2;

@@ -131,7 +131,7 @@ fn unauthorized_client_gets_no_recursion_and_no_zone_transfer() {
                     .any(|part| part == b"example")
             })
         };
-        lab.until("recursion for the node itself", |lab| {
+        lab.wait_until("recursion for the node itself", |lab| {
             let own = lab.cluster().member(SERVER).expect("a node");
             let send = || socket_towards(server).send(&query);
             own.enter(send).expect("a namespace").ok()?;
@@ -171,7 +171,7 @@ fn unauthorized_client_gets_no_cluster_names_and_few_refusals() {
         let servers = lab.cluster().member(SERVER).expect("a node").plan.address.both();
         let servers = servers.map(|address| SocketAddr::new(address, DNS_PORT));
         for server in servers {
-            lab.until("DNS for the node itself", |lab| {
+            lab.wait_until("DNS for the node itself", |lab| {
                 let own = lab.cluster().member(SERVER).expect("a node");
                 let response = own.enter(|| query_udp(server)).expect("a namespace")?;
                 (response.code == NO_ERROR && response.records == 1).then_some(())
@@ -206,7 +206,7 @@ fn unauthorized_client_gets_no_cluster_names_and_few_refusals() {
         let (server, token) = (lab.server(SERVER), lab.token(SERVER, &[]));
         lab.join("node-2", &["--server", &server, "--token", &token]);
         lab.wait_for_node(SERVER, "node-2", "True");
-        lab.until("DNS for another node of the cluster", |lab| {
+        lab.wait_until("DNS for another node of the cluster", |lab| {
             let neighbour = lab.cluster().member("node-2").expect("a node");
             let response = neighbour.enter(|| query_udp(servers[0])).expect("a namespace")?;
             (response.code == NO_ERROR && response.records == 1).then_some(())

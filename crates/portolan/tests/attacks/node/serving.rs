@@ -54,7 +54,7 @@ fn cluster_ca_does_not_sign_serving_certificates_of_agents() {
             Some(Ok(())),
             "handshake with the API server"
         );
-        let result = lab.until("the agent", |_| handshake_with(AGENT_PORT));
+        let result = lab.wait_until("the agent", |_| handshake_with(AGENT_PORT));
         let error = result.expect_err("an agent that clients accept as the API server");
         assert!(
             error.contains("invalid peer certificate: UnknownIssuer"),

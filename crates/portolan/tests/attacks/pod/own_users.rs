@@ -32,7 +32,7 @@ fn create(lab: &Lab, pod: &Value) {
 /// Waits for the final phase of a Pod.
 fn final_phase(lab: &Lab, name: &str) -> String {
     let path = format!("{PODS}/{name}");
-    lab.until(name, |lab| {
+    lab.wait_until(name, |lab| {
         let phase = lab.get(NODE, &path)["status"]["phase"].as_str()?.to_owned();
         ["Succeeded", "Failed"].contains(&phase.as_str()).then_some(phase)
     })

@@ -11,7 +11,7 @@ const POLL_PERIOD: Duration = Duration::from_millis(20);
 /// # Panics
 ///
 /// Panics with `what` if there is no value within `timeout`.
-pub fn until<T>(what: &str, timeout: Duration, mut check: impl FnMut() -> Option<T>) -> T {
+pub fn wait_until<T>(what: &str, timeout: Duration, mut check: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + timeout;
     loop {
         if let Some(found) = check() {
