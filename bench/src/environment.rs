@@ -56,7 +56,7 @@ pub fn run_enclosed_in_directory(
     }
     // The temporary directory of the host is on a real disk. It is chosen before a tmpfs covers /run.
     let directory = std::env::temp_dir().join(format!("portolan-bench-{}", fastrand::u64(..)));
-    testbed::settle()?;
+    testbed::set_up_enclosure()?;
     fs::create_dir_all(&directory)?;
     match work(&directory) {
         Ok(()) => fs::remove_dir_all(&directory)?,

@@ -55,7 +55,7 @@ impl ArpClient {
     ///
     /// Returns [`ArpClientError`] if the link cannot be used.
     pub fn new(member: &Member) -> Result<Self, ArpClientError> {
-        Self::on(member, MEMBER_LINK)
+        Self::on_link(member, MEMBER_LINK)
     }
 
     /// Uses one of the member's links.
@@ -63,7 +63,7 @@ impl ArpClient {
     /// # Errors
     ///
     /// Returns [`ArpClientError`] if the link cannot be used.
-    pub fn on(member: &Member, link: &str) -> Result<Self, ArpClientError> {
+    pub fn on_link(member: &Member, link: &str) -> Result<Self, ArpClientError> {
         let (link, hardware) = link_of(member, link)?;
         Ok(Self {
             socket: member.enter(|| PacketSocket::open(link, Frames::Arp))??,

@@ -34,7 +34,7 @@ mod etcd;
 mod image_layout;
 mod namespaced_test;
 mod probe;
-mod running;
+mod running_enclosure;
 mod sysctl;
 mod topology;
 mod wait_until;
@@ -42,12 +42,14 @@ mod wait_until;
 pub use backend::Backend;
 pub use cluster::{Cluster, ClusterError, Member, NETNS_DIRECTORY};
 pub use control_group::ControlGroup;
-pub use enclosure::{EnclosureError, Inside, RUN_DIRECTORY, cover_file, enclose, host_listener, settle};
+pub use enclosure::{
+    EnclosureError, EnclosureSetup, RUN_DIRECTORY, cover_file, enclose, host_listener, set_up_enclosure,
+};
 pub use etcd::EtcdServer;
 pub use image_layout::{ImageLayout, static_shell};
 pub use namespaced_test::{in_namespace, skip_inside};
 pub use probe::{ProbeError, exchange_udp, forward, request_tcp};
-pub use running::{EnterError, Running, enter};
+pub use running_enclosure::{EnclosureEntryError, RunningEnclosure, enter_enclosure};
 pub use sysctl::write_sysctl;
 pub use topology::{DualAddress, DualNet, MemberPlan, NODES_MAX, NodePlan, Topology, TopologyError};
 pub use wait_until::wait_until;

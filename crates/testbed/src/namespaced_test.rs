@@ -4,7 +4,7 @@ use std::any::type_name;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::enclosure::{self, settle};
+use crate::enclosure::{self, set_up_enclosure};
 
 /// Marker of the inner process for a completed test. A filter without matches would exit with 0.
 const EXIT_PASSED: i32 = 86;
@@ -28,7 +28,7 @@ const EXIT_SKIPPED: i32 = 87;
 /// Panics with the output of the test if the test fails.
 pub fn in_namespace<F: FnOnce()>(test: F) {
     if enclosure::is_inside() {
-        if let Err(error) = settle() {
+        if let Err(error) = set_up_enclosure() {
             panic!("settling in the enclosure: {error}");
         }
         test();

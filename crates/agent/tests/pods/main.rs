@@ -72,7 +72,7 @@ fn finish(outcome: Outcome) -> ExitCode {
 
 /// Runs the tests whose names contain `filter`.
 fn run_all(filter: Option<&str>) -> Outcome {
-    testbed::settle()?;
+    testbed::set_up_enclosure()?;
     agent::network::prepare_node();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

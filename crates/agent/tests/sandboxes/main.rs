@@ -56,7 +56,7 @@ macro_rules! run {
 }
 
 fn run_all() -> Outcome {
-    let has_own_proc = testbed::settle()?.has_own_proc;
+    let has_own_proc = testbed::set_up_enclosure()?.has_own_proc;
     network::prepare_node();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

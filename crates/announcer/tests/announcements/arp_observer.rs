@@ -30,7 +30,7 @@ impl ArpObserver {
     /// Starts the client on one of its links.
     pub fn on(cluster: &Cluster, link: &str) -> Self {
         let outside = cluster.outside().expect("the outside");
-        Self::of(ArpClient::on(outside, link))
+        Self::of(ArpClient::on_link(outside, link))
     }
 
     fn of(client: Result<ArpClient, ArpClientError>) -> Self {

@@ -54,8 +54,8 @@ pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
 
 fn exec(member: &str, command: &[String]) -> Result<ExitCode, CommandError> {
     let (name, arguments) = command.split_first().ok_or("exec needs a program after --")?;
-    let running = testbed::Running::latest()?;
-    let status = testbed::enter(running, member, Program::new(name).args(arguments))?;
+    let running = testbed::RunningEnclosure::latest()?;
+    let status = testbed::enter_enclosure(running, member, Program::new(name).args(arguments))?;
     Ok(status
         .code()
         .and_then(|code| u8::try_from(code).ok())

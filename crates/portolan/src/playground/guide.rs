@@ -1,6 +1,6 @@
 //! Instructions that are printed once all examples respond.
 
-use testbed::{Cluster, Running};
+use testbed::{Cluster, RunningEnclosure};
 
 use super::components::Components;
 
@@ -12,7 +12,7 @@ pub fn host_pid() -> Option<u32> {
 /// Prints the instructions.
 pub fn print(cluster: &Cluster, components: &Components, host_pid: Option<u32>) {
     let inside = components.host_kubeconfig().display().to_string();
-    let kubeconfig = host_pid.map_or_else(|| inside.clone(), |pid| Running { pid }.path(&inside));
+    let kubeconfig = host_pid.map_or_else(|| inside.clone(), |pid| RunningEnclosure { pid }.path(&inside));
     let node = cluster
         .topology
         .nodes

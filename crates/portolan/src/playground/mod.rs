@@ -55,7 +55,7 @@ pub fn run(options: &Options) -> Result<ExitCode, CommandError> {
         return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
     }
     let host_pid = guide::host_pid();
-    let inside = testbed::settle()?;
+    let inside = testbed::set_up_enclosure()?;
     if !inside.has_own_proc {
         tracing::debug!("processes of the host are visible in the playground");
     }

@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::{Command, ExitStatus};
 
 pub(crate) use entry::INIT_NAME;
-pub use mounts::{Inside, RUN_DIRECTORY, cover_file, settle};
+pub use mounts::{EnclosureSetup, RUN_DIRECTORY, cover_file, set_up_enclosure};
 
 /// Environment variable that marks the inner program.
 const INSIDE_VARIABLE: &str = "PORTOLAN_ENCLOSED";
@@ -79,7 +79,7 @@ pub fn is_inside() -> bool {
 }
 
 /// Enters an enclosure. The outer process starts this program again with the same arguments in new namespaces,
-/// waits for it, and returns its exit status. The inner process gets `None`; it calls [`settle`] first.
+/// waits for it, and returns its exit status. The inner process gets `None`; it calls [`set_up_enclosure`] first.
 ///
 /// `listener` is a listening socket of the host for the inner process, which gets it by [`host_listener`]; it is
 /// the only way in. Call this before any thread is started.

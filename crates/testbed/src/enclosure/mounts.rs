@@ -14,7 +14,7 @@ pub const RUN_DIRECTORY: &str = "/run";
 
 /// A set-up enclosure.
 #[derive(Debug)]
-pub struct Inside {
+pub struct EnclosureSetup {
     /// True if `/proc` shows the processes of the enclosure. A container with a masked `/proc` forbids that.
     pub has_own_proc: bool,
 }
@@ -25,7 +25,7 @@ pub struct Inside {
 /// # Errors
 ///
 /// Returns [`EnclosureError`] if a mount or the loopback link fails.
-pub fn settle() -> Result<Inside, EnclosureError> {
+pub fn set_up_enclosure() -> Result<EnclosureSetup, EnclosureError> {
     let failed = |target: &str, source: rustix::io::Errno| EnclosureError::Mount {
         target: target.to_owned(),
         source: source.into(),
@@ -44,7 +44,7 @@ pub fn settle() -> Result<Inside, EnclosureError> {
         restore(&path, &content).map_err(|source| EnclosureError::Write { path, source })?;
     }
     loopback_up().map_err(|source| EnclosureError::Network { source })?;
-    Ok(Inside {
+    Ok(EnclosureSetup {
         has_own_proc: own_proc.is_ok(),
     })
 }

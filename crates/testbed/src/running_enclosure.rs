@@ -14,7 +14,7 @@ use crate::enclosure::INIT_NAME;
 
 /// Failure to enter an enclosure.
 #[derive(Debug, thiserror::Error)]
-pub enum EnterError {
+pub enum EnclosureEntryError {
     /// `/proc` cannot be read.
     #[error("cannot read the processes of /proc: {source}")]
     Search {
@@ -54,22 +54,22 @@ pub enum EnterError {
 
 /// A running enclosure: its pid 1, by its number on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Running {
+pub struct RunningEnclosure {
     /// Process number of the enclosure's pid 1.
     pub pid: u32,
 }
 
-impl Running {
+impl RunningEnclosure {
     /// Returns the enclosures of the calling user, the latest last.
     ///
     /// # Errors
     ///
-    /// Returns [`EnterError`] if `/proc` cannot be read.
-    pub fn all() -> Result<Vec<Self>, EnterError> {
+    /// Returns [`EnclosureEntryError`] if `/proc` cannot be read.
+    pub fn all() -> Result<Vec<Self>, EnclosureEntryError> {
         let own = rustix::process::geteuid().as_raw();
         let mut found = Vec::new();
-        for entry in fs::read_dir("/proc").map_err(|source| EnterError::Search { source })? {
-            let entry = entry.map_err(|source| EnterError::Search { source })?;
+        for entry in fs::read_dir("/proc").map_err(|source| EnclosureEntryError::Search { source })? {
+            let entry = entry.map_err(|source| EnclosureEntryError::Search { source })?;
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
                 continue;
             };
@@ -88,9 +88,9 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// Returns [`EnterError`] if there is none.
-    pub fn latest() -> Result<Self, EnterError> {
-        Self::all()?.pop().ok_or(EnterError::NoneRunning)
+    /// Returns [`EnclosureEntryError`] if there is none.
+    pub fn latest() -> Result<Self, EnclosureEntryError> {
+        Self::all()?.pop().ok_or(EnclosureEntryError::NoneRunning)
     }
 
     /// Returns the path on the host of a `path` inside of the enclosure.
@@ -105,8 +105,12 @@ impl Running {
 ///
 /// # Errors
 ///
-/// Returns [`EnterError`] if a namespace cannot be entered or the program cannot be started.
-pub fn enter(running: Running, member: &str, command: &mut Command) -> Result<ExitStatus, EnterError> {
+/// Returns [`EnclosureEntryError`] if a namespace cannot be entered or the program cannot be started.
+pub fn enter_enclosure(
+    running: RunningEnclosure,
+    member: &str,
+    command: &mut Command,
+) -> Result<ExitStatus, EnclosureEntryError> {
     let directory = std::env::current_dir().ok();
     join(running, "user", LinkNameSpaceType::User)?;
     join(running, "pid", LinkNameSpaceType::ProcessID)?;
@@ -117,10 +121,10 @@ pub fn enter(running: Running, member: &str, command: &mut Command) -> Result<Ex
     }
     let namespace = open_member(member)?;
     let program = command.get_program().to_string_lossy().into_owned();
-    let spawn = |source| EnterError::Spawn { program, source };
+    let spawn = |source| EnclosureEntryError::Spawn { program, source };
     namespace
         .start_inside(command)
-        .map_err(|source| EnterError::Namespace {
+        .map_err(|source| EnclosureEntryError::Namespace {
             kind: "net",
             pid: running.pid,
             source: io::Error::other(source),
@@ -128,8 +132,12 @@ pub fn enter(running: Running, member: &str, command: &mut Command) -> Result<Ex
     command.status().map_err(spawn)
 }
 
-fn join(running: Running, kind: &'static str, which: LinkNameSpaceType) -> Result<(), EnterError> {
-    let failed = |source| EnterError::Namespace {
+fn join(
+    running: RunningEnclosure,
+    kind: &'static str,
+    which: LinkNameSpaceType,
+) -> Result<(), EnclosureEntryError> {
+    let failed = |source| EnclosureEntryError::Namespace {
         kind,
         pid: running.pid,
         source,
@@ -144,7 +152,7 @@ fn join(running: Running, kind: &'static str, which: LinkNameSpaceType) -> Resul
     move_into_link_name_space(theirs.as_fd(), Some(which)).map_err(|errno| failed(errno.into()))
 }
 
-fn open_member(member: &str) -> Result<NetworkNamespace, EnterError> {
+fn open_member(member: &str) -> Result<NetworkNamespace, EnclosureEntryError> {
     let mut known: Vec<String> = fs::read_dir(NETNS_DIRECTORY)
         .into_iter()
         .flatten()
@@ -152,7 +160,7 @@ fn open_member(member: &str) -> Result<NetworkNamespace, EnterError> {
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     known.sort();
-    let no_member = || EnterError::NoMember {
+    let no_member = || EnclosureEntryError::NoMember {
         name: member.to_owned(),
         known: known.clone(),
     };
