@@ -6,12 +6,12 @@ mod crashes;
 mod disk;
 mod hostile_clients;
 mod lost_members;
-#[path = "../support/machine.rs"]
-mod machine;
 mod several_servers;
 mod standalone;
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../support/test_host.rs"]
+mod test_host;
 
 use client::{Client, Config};
 use support::Api;

@@ -3,7 +3,7 @@
 
 use testbed::{Cluster, Topology, in_namespace};
 
-use crate::machine::{Machine, need_programs};
+use crate::test_host::{TestHost, need_programs};
 
 /// Starts `portolan up`, and a Pod behind a Service. `$WEB` is the cluster IP.
 const SETUP: &str = "
@@ -33,31 +33,31 @@ done
 true";
 
 /// Runs a test on one host.
-fn with_host(test: impl FnOnce(&mut Machine)) {
+fn with_host(test: impl FnOnce(&mut TestHost)) {
     need_programs();
     let cluster = Cluster::start(Topology::with_nodes(1).expect("a topology")).expect("a cluster");
-    let mut machines = Machine::all(&cluster);
-    let machine = machines.first_mut().expect("a host");
-    test(machine);
-    machine.end();
+    let mut hosts = TestHost::all(&cluster);
+    let host = hosts.first_mut().expect("a host");
+    test(host);
+    host.end();
 }
 
 #[test]
 fn host_restores_pods_and_addresses_after_a_reboot() {
     in_namespace(|| {
-        with_host(|machine| {
-            machine.must(SETUP);
-            assert_eq!(machine.must(REQUEST), "200");
-            let address = machine.must(ADDRESS);
-            machine.must(REBOOT);
-            machine.must("portolan up >>/var/log/portolan.log 2>&1 &");
-            machine.must("portolan status --wait 60s >/dev/null");
-            machine.must(
+        with_host(|host| {
+            host.must(SETUP);
+            assert_eq!(host.must(REQUEST), "200");
+            let address = host.must(ADDRESS);
+            host.must(REBOOT);
+            host.must("portolan up >>/var/log/portolan.log 2>&1 &");
+            host.must("portolan status --wait 60s >/dev/null");
+            host.must(
                 "kubectl wait --for=jsonpath='{.status.containerStatuses[0].restartCount}'=1 pod web --timeout=60s",
             );
-            machine.must("kubectl wait --for=condition=Ready pod web --timeout=60s");
-            assert_eq!(machine.must(ADDRESS), address);
-            assert_eq!(machine.must(REQUEST), "200");
+            host.must("kubectl wait --for=condition=Ready pod web --timeout=60s");
+            assert_eq!(host.must(ADDRESS), address);
+            assert_eq!(host.must(REQUEST), "200");
         });
     });
 }
@@ -65,24 +65,24 @@ fn host_restores_pods_and_addresses_after_a_reboot() {
 #[test]
 fn host_with_a_full_disk_serves_traffic_and_accepts_writes_after_space_is_freed() {
     in_namespace(|| {
-        with_host(|machine| {
-            machine.must(
+        with_host(|host| {
+            host.must(
                 "mkdir /var/lib/portolan && mount -t tmpfs -o size=24m,mode=0700 tmpfs /var/lib/portolan",
             );
-            machine.must(SETUP);
-            machine.must("dd if=/dev/zero of=/var/lib/portolan/ballast bs=64k 2>/dev/null; true");
-            machine.must("head -c 300000 /dev/zero | tr '\\0' x >large");
+            host.must(SETUP);
+            host.must("dd if=/dev/zero of=/var/lib/portolan/ballast bs=64k 2>/dev/null; true");
+            host.must("head -c 300000 /dev/zero | tr '\\0' x >large");
             // The write-ahead log of the store has preallocated space.
-            let rejected = machine.run(
+            let rejected = host.run(
                 "for n in $(seq 40); do kubectl create configmap large-$n --from-file=large || break; done; test $n = 40",
             );
             assert!(!rejected.is_success, "expected a full disk: {}", rejected.text);
-            assert_eq!(machine.must(REQUEST), "200");
-            let phase = machine.must("kubectl get pod web -o jsonpath='{.status.phase}'; echo");
+            assert_eq!(host.must(REQUEST), "200");
+            let phase = host.must("kubectl get pod web -o jsonpath='{.status.phase}'; echo");
             assert_eq!(phase, "Running");
-            machine.must("rm /var/lib/portolan/ballast");
-            machine.must("kubectl create configmap large --from-file=large");
-            machine.must("portolan status --wait 60s");
+            host.must("rm /var/lib/portolan/ballast");
+            host.must("kubectl create configmap large --from-file=large");
+            host.must("portolan status --wait 60s");
         });
     });
 }
@@ -90,10 +90,10 @@ fn host_with_a_full_disk_serves_traffic_and_accepts_writes_after_space_is_freed(
 #[test]
 fn invalid_objects_are_rejected_with_their_field() {
     in_namespace(|| {
-        with_host(|machine| {
-            machine.must(SETUP);
+        with_host(|host| {
+            host.must(SETUP);
             let mut expect_failure = |command: &str| {
-                let outcome = machine.run(command);
+                let outcome = host.run(command);
                 assert!(!outcome.is_success, "{command} succeeded: {}", outcome.text);
                 outcome.text
             };
@@ -131,8 +131,8 @@ const STOP: &str =
 #[test]
 fn up_runs_the_proxy_mode_of_its_flag_and_removes_rules_of_the_previous_one() {
     in_namespace(|| {
-        with_host(|machine| {
-            let has_iptables = machine.run("command -v iptables-restore").is_success;
+        with_host(|host| {
+            let has_iptables = host.run("command -v iptables-restore").is_success;
             let table = "nft list table inet portolan >/dev/null 2>&1";
             let chains = "iptables-save 2>/dev/null | grep -q KUBE-CLUSTER-IPS";
             let modes = [
@@ -144,19 +144,19 @@ fn up_runs_the_proxy_mode_of_its_flag_and_removes_rules_of_the_previous_one() {
                 if mode == "iptables" && !has_iptables {
                     continue;
                 }
-                machine.must(&format!(
+                host.must(&format!(
                     "portolan up --proxy-mode={mode} >>/var/log/portolan.log 2>&1 &"
                 ));
-                machine.must("portolan status --wait 60s >/dev/null");
+                host.must("portolan status --wait 60s >/dev/null");
                 let address = "http://127.0.0.1:10249";
-                assert_eq!(machine.must(&format!("curl -sS {address}/proxyMode; echo")), mode);
-                let reported = machine.must(&format!("curl -sS {address}/configz; echo"));
+                assert_eq!(host.must(&format!("curl -sS {address}/proxyMode; echo")), mode);
+                let reported = host.must(&format!("curl -sS {address}/configz; echo"));
                 assert!(reported.contains(&format!(r#""mode":"{mode}""#)), "{reported}");
-                machine.must(&format!("until {present}; do sleep 0.1; done"));
+                host.must(&format!("until {present}; do sleep 0.1; done"));
                 if has_iptables {
-                    machine.must(&format!("while {absent}; do sleep 0.1; done"));
+                    host.must(&format!("while {absent}; do sleep 0.1; done"));
                 }
-                machine.must(STOP);
+                host.must(STOP);
             }
         });
     });
@@ -165,13 +165,13 @@ fn up_runs_the_proxy_mode_of_its_flag_and_removes_rules_of_the_previous_one() {
 #[test]
 fn second_proxy_is_refused_and_dns_service_is_restored() {
     in_namespace(|| {
-        with_host(|machine| {
-            machine.must(SETUP);
+        with_host(|host| {
+            host.must(SETUP);
             for command in [
                 "portolan proxy --kubeconfig /var/lib/portolan/admin.conf --healthz-bind-address= --metrics-bind-address=",
                 "portolan proxy --cleanup",
             ] {
-                let refused = machine.run(&format!("{command} 2>&1"));
+                let refused = host.run(&format!("{command} 2>&1"));
                 assert!(!refused.is_success, "{}", refused.text);
                 assert!(
                     refused.text.contains("another Portolan proxy (process"),
@@ -179,10 +179,10 @@ fn second_proxy_is_refused_and_dns_service_is_restored() {
                     refused.text
                 );
             }
-            machine.must("kubectl delete service kube-dns --namespace=kube-system >/dev/null");
-            machine.must("until kubectl get service kube-dns --namespace=kube-system >/dev/null 2>&1; do sleep 0.2; done");
-            machine.must("kubectl delete node --all >/dev/null");
-            let status = machine.run("portolan status");
+            host.must("kubectl delete service kube-dns --namespace=kube-system >/dev/null");
+            host.must("until kubectl get service kube-dns --namespace=kube-system >/dev/null 2>&1; do sleep 0.2; done");
+            host.must("kubectl delete node --all >/dev/null");
+            let status = host.run("portolan status");
             assert!(
                 !status.is_success && status.text.contains("there is no Node"),
                 "{}",
@@ -195,7 +195,7 @@ fn second_proxy_is_refused_and_dns_service_is_restored() {
 #[test]
 fn invalid_ranges_and_names_are_rejected_with_their_flag() {
     in_namespace(|| {
-        with_host(|machine| {
+        with_host(|host| {
             for (flags, parts) in [
                 (
                     "--cluster-cidr 10.96.0.0/16",
@@ -214,18 +214,17 @@ fn invalid_ranges_and_names_are_rejected_with_their_flag() {
                     ["--log-level", "expected error, warn, info"],
                 ),
             ] {
-                let refused = machine.run(&format!("portolan up {flags} 2>&1"));
+                let refused = host.run(&format!("portolan up {flags} 2>&1"));
                 assert!(!refused.is_success, "{flags}: {}", refused.text);
                 for part in parts {
                     assert!(refused.text.contains(part), "{part} is not in {}", refused.text);
                 }
             }
             // Another range alone moves cluster DNS, too.
-            machine
-                .must("portolan up --service-cluster-ip-range 10.50.0.0/16 >>/var/log/portolan.log 2>&1 &");
-            machine.must("portolan status --wait 60s >/dev/null");
-            machine.must("export KUBECONFIG=/var/lib/portolan/admin.conf");
-            let address = machine
+            host.must("portolan up --service-cluster-ip-range 10.50.0.0/16 >>/var/log/portolan.log 2>&1 &");
+            host.must("portolan status --wait 60s >/dev/null");
+            host.must("export KUBECONFIG=/var/lib/portolan/admin.conf");
+            let address = host
                 .must("kubectl get service kube-dns -n kube-system -o jsonpath='{.spec.clusterIP}'; echo");
             assert_eq!(address, "10.50.0.10");
         });

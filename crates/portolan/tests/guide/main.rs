@@ -2,17 +2,17 @@
 
 #[path = "../support/cluster.rs"]
 mod cluster;
-#[path = "../support/machine.rs"]
-mod machine;
 mod page;
 mod real_cluster;
+#[path = "../support/test_host.rs"]
+mod test_host;
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use machine::Machine;
 use page::{Block, blocks};
+use test_host::TestHost;
 use testbed::{Cluster, Topology, in_namespace};
 
 /// User without privileges on every Linux.
@@ -141,49 +141,49 @@ fn debugging_guide_works() {
 }
 
 /// Runs a guide of a page on new hosts.
-fn follow(page: &str, guide: &str, machines: usize) {
-    follow_from(None, page, guide, machines);
+fn follow(page: &str, guide: &str, hosts: usize) {
+    follow_from(None, page, guide, hosts);
 }
 
 /// Runs a guide of a page on new hosts in a directory; `None` for an empty one.
-fn follow_from(directory: Option<&str>, page: &str, guide: &str, machines: usize) {
-    machine::need_programs();
+fn follow_from(directory: Option<&str>, page: &str, guide: &str, hosts: usize) {
+    test_host::need_programs();
     let text = std::fs::read_to_string(format!("{PAGES}/{page}")).expect("a page of docs/");
     let blocks = blocks(&text, guide);
     assert!(!blocks.is_empty(), "docs/{page} has no guide {guide}");
-    let cluster = Cluster::start(Topology::with_nodes(machines).expect("a topology")).expect("a cluster");
-    let mut hosts = Machine::all(&cluster);
+    let cluster = Cluster::start(Topology::with_nodes(hosts).expect("a topology")).expect("a cluster");
+    let mut hosts = TestHost::all(&cluster);
     if let Some(directory) = directory {
-        for machine in &mut hosts {
-            machine.must(&format!("cd '{directory}'"));
+        for host in &mut hosts {
+            host.must(&format!("cd '{directory}'"));
         }
     }
     for block in &blocks {
-        let Some(machine) = hosts.get_mut(block.machine) else {
-            panic!("line {}: the guide has no host {}", block.line, block.machine + 1);
+        let Some(host) = hosts.get_mut(block.host) else {
+            panic!("line {}: the guide has no host {}", block.line, block.host + 1);
         };
-        let printed = run(machine, page, block);
+        let printed = run(host, page, block);
         if let Some(name) = &block.name {
-            for machine in &mut hosts {
-                machine.must(&format!("{name}='{printed}'"));
+            for host in &mut hosts {
+                host.must(&format!("{name}='{printed}'"));
             }
         }
     }
-    for machine in &mut hosts {
-        machine.end();
+    for host in &mut hosts {
+        host.end();
     }
 }
 
 /// Runs a block, compares its output with the page, and returns the output.
-fn run(machine: &mut Machine, page: &str, block: &Block) -> String {
-    let printed = machine.must(&block.commands);
+fn run(host: &mut TestHost, page: &str, block: &Block) -> String {
+    let printed = host.must(&block.commands);
     if let Some(expected) = &block.prints {
         assert!(
             page::is_like(&printed, expected),
             "docs/{page}, line {}:\n{}\nexpected output:\n{expected}\nactual output:\n{printed}\n{}",
             block.line,
             block.commands,
-            machine.log_end()
+            host.log_end()
         );
     }
     printed

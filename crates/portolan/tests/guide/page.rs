@@ -11,7 +11,7 @@ pub struct Block {
     /// Line of the first command, from 1.
     pub line: usize,
     /// Index of the host, from 0.
-    pub machine: usize,
+    pub host: usize,
     /// Shell commands.
     pub commands: String,
     /// Shell variable for the output.
@@ -36,13 +36,13 @@ pub fn blocks(page: &str, guide: &str) -> Vec<Block> {
         let mut words = words.split_whitespace();
         match (words.next(), words.next()) {
             (Some("sh"), Some(named)) if named == guide => {
-                let machine = words
+                let host = words
                     .next()
                     .and_then(|word| word.parse::<usize>().ok())
                     .unwrap_or(1);
                 blocks.push(Block {
                     line: number + 2,
-                    machine: machine - 1,
+                    host: host - 1,
                     name: words.next().map(str::to_owned),
                     commands: body.join("\n"),
                     prints: None,
@@ -101,7 +101,7 @@ fn blocks_and_output_are_parsed() {
     assert_eq!(found.len(), 2);
     assert_eq!((found[0].commands.as_str(), found[0].line), ("one\ntwo", 3));
     assert_eq!(found[0].prints.as_deref(), Some("out …"));
-    assert_eq!((found[1].machine, found[1].prints.clone()), (1, None));
+    assert_eq!((found[1].host, found[1].prints.clone()), (1, None));
     assert!(is_like("NAME  AGE\nweb   3s\n", "NAME AGE\nweb …s"));
     assert!(!is_like("NAME  AGE\n", "NAME AGE\nweb …s"));
     assert!(matches("a-1 b-2 c", "a-… b-… c") && !matches("a-1 c", "a-… b-… c"));

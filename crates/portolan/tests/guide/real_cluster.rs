@@ -44,7 +44,7 @@ const RUN_GUIDE: &str = r#"
 
 /// Returns the file name of a block: its position in the guide, and the number of its host.
 fn file_name(position: usize, block: &Block) -> String {
-    format!("{position:02}.{}", block.machine + 1)
+    format!("{position:02}.{}", block.host + 1)
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Multi-cluster Services between two clusters of `portolan up`, each on a host of the testbed. The tests cover what upstream's
 //! conformance suite of KEP-1645 specifies, and the loss of a cluster.
 
-#[path = "../support/machine.rs"]
-mod machine;
 mod set;
+#[path = "../support/test_host.rs"]
+mod test_host;
 
 use serde_json::json;
 use set::{
@@ -76,9 +76,9 @@ fn exported_service_is_reachable_and_ends(set: &mut Set) {
         &json!({"sessionAffinity": "None"}),
     );
     let name = "web.access";
-    for machine in [&mut set.east, &mut set.west] {
-        assert_eq!(machine.must(&imports(namespace)), "0");
-        assert_eq!(machine.must(&resolve(name, "A")), "");
+    for host in [&mut set.east, &mut set.west] {
+        assert_eq!(host.must(&imports(namespace)), "0");
+        assert_eq!(host.must(&resolve(name, "A")), "");
     }
     export(&mut set.west, namespace, &json!({}));
     set.wait_for(&import_field(namespace, ".spec.type"), "ClusterSetIP");
@@ -95,11 +95,11 @@ fn exported_service_is_reachable_and_ends(set: &mut Set) {
         -l multicluster.kubernetes.io/service-name=web,multicluster.kubernetes.io/source-cluster=west,\
         endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io | wc -w";
     set.wait_for(labelled, "1");
-    for machine in [&mut set.east, &mut set.west] {
-        let address = machine.must(&import_field(namespace, ".spec.ips[0]"));
-        wait_for(machine, &resolve(name, "A"), &address);
+    for host in [&mut set.east, &mut set.west] {
+        let address = host.must(&import_field(namespace, ".spec.ips[0]"));
+        wait_for(host, &resolve(name, "A"), &address);
         wait_for(
-            machine,
+            host,
             &format!(
                 "{} | grep -c ' 80 web.access.'",
                 resolve("_http._tcp.web.access", "SRV")
@@ -107,7 +107,7 @@ fn exported_service_is_reachable_and_ends(set: &mut Set) {
             "1",
         );
         assert_eq!(
-            machine.must(&resolve("west.web.access", "A")),
+            host.must(&resolve("west.web.access", "A")),
             "",
             "no name of one cluster"
         );
@@ -205,8 +205,8 @@ fn external_name_is_not_exported(set: &mut Set) {
         &export_condition(namespace, "Valid"),
         "False InvalidServiceType",
     );
-    for machine in [&mut set.east, &mut set.west] {
-        assert_eq!(machine.must(&imports(namespace)), "0");
+    for host in [&mut set.east, &mut set.west] {
+        assert_eq!(host.must(&imports(namespace)), "0");
     }
 }
 
@@ -214,8 +214,8 @@ fn external_name_is_not_exported(set: &mut Set) {
 fn ports_are_merged(set: &mut Set) {
     let namespace = "union";
     set.namespace(namespace);
-    for machine in [&mut set.east, &mut set.west] {
-        deploy(machine, namespace, 1);
+    for host in [&mut set.east, &mut set.west] {
+        deploy(host, namespace, 1);
     }
     serve(&mut set.east, namespace, HTTP, &json!({}));
     export(&mut set.east, namespace, &json!({}));
@@ -244,8 +244,8 @@ fn ports_are_merged(set: &mut Set) {
 fn conflicting_port_has_no_endpoints_of_the_younger_export(set: &mut Set) {
     let namespace = "ports";
     set.namespace(namespace);
-    for machine in [&mut set.east, &mut set.west] {
-        deploy(machine, namespace, 1);
+    for host in [&mut set.east, &mut set.west] {
+        deploy(host, namespace, 1);
     }
     serve(&mut set.east, namespace, HTTP, &json!({}));
     export(&mut set.east, namespace, &json!({}));

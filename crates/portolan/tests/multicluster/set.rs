@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use testbed::{Cluster, Topology, skip_inside};
 
-use crate::machine::{Machine, need_programs};
+use crate::test_host::{TestHost, need_programs};
 
 /// Time for a change to reach both clusters on a busy host; the loss of an API server that hangs takes about a minute.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(150);
@@ -15,8 +15,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Clusters `east` and `west`. Each test uses namespaces of its own.
 pub struct Set {
-    pub east: Machine,
-    pub west: Machine,
+    pub east: TestHost,
+    pub west: TestHost,
     _network: Cluster,
 }
 
@@ -31,8 +31,8 @@ impl Set {
             }
         }
         let network = Cluster::start(Topology::with_nodes(2).expect("a topology")).expect("a cluster");
-        let machines = Machine::all(&network);
-        let Ok([east, west]) = <[Machine; 2]>::try_from(machines) else {
+        let hosts = TestHost::all(&network);
+        let Ok([east, west]) = <[TestHost; 2]>::try_from(hosts) else {
             panic!("two hosts");
         };
         let mut set = Self {
@@ -47,8 +47,8 @@ impl Set {
         let (of_east, of_west) = (set.east.must(kubeconfig), set.west.must(kubeconfig));
         set.east.must(&heredoc("cat >/var/lib/west.conf", &of_west));
         set.west.must(&heredoc("cat >/var/lib/east.conf", &of_east));
-        for machine in [&mut set.east, &mut set.west] {
-            machine.must("kill $(cat /var/lib/portolan/up.lock); wait");
+        for host in [&mut set.east, &mut set.west] {
+            host.must("kill $(cat /var/lib/portolan/up.lock); wait");
         }
         // The period is short, so that the test of a lost cluster does not wait for an hour.
         let grace = "--clusterset-unreachable-grace-period=15s";
@@ -65,31 +65,31 @@ impl Set {
             (&mut self.east, "10.51.0.0/16", of_east),
             (&mut self.west, "10.52.0.0/16", of_west),
         ];
-        for (machine, cidr, flags) in members {
-            machine.must(&format!(
+        for (host, cidr, flags) in members {
+            host.must(&format!(
                 "portolan up --cluster-cidr={cidr} {flags} >>/var/log/portolan.log 2>&1 &"
             ));
         }
-        for machine in [&mut self.east, &mut self.west] {
-            machine.must(
+        for host in [&mut self.east, &mut self.west] {
+            host.must(
                 "portolan status --wait 60s >/dev/null; export KUBECONFIG=/var/lib/portolan/admin.conf",
             );
-            machine.must("until kubectl get nodes -o name | grep -q .; do sleep 0.1; done");
-            machine.must("kubectl wait --for=condition=Ready node --all --timeout=60s");
+            host.must("until kubectl get nodes -o name | grep -q .; do sleep 0.1; done");
+            host.must("kubectl wait --for=condition=Ready node --all --timeout=60s");
         }
     }
 
     /// Creates a namespace in both clusters.
     pub fn namespace(&mut self, name: &str) {
-        for machine in [&mut self.east, &mut self.west] {
-            machine.must(&format!("kubectl create namespace {name}"));
+        for host in [&mut self.east, &mut self.west] {
+            host.must(&format!("kubectl create namespace {name}"));
         }
     }
 
     /// Waits in both clusters until a command prints a text.
     pub fn wait_for(&mut self, command: &str, expected: &str) {
-        for machine in [&mut self.east, &mut self.west] {
-            wait_for(machine, command, expected);
+        for host in [&mut self.east, &mut self.west] {
+            wait_for(host, command, expected);
         }
     }
 
@@ -105,37 +105,37 @@ fn heredoc(command: &str, text: &str) -> String {
 }
 
 /// Waits until a command prints a text.
-pub fn wait_for(machine: &mut Machine, command: &str, expected: &str) {
+pub fn wait_for(host: &mut TestHost, command: &str, expected: &str) {
     let deadline = Instant::now() + CHANGE_TIMEOUT;
     loop {
-        let printed = machine.run(command).text;
+        let printed = host.run(command).text;
         if printed.trim() == expected {
             return;
         }
         assert!(
             Instant::now() < deadline,
             "{command}\nexpected:\n{expected}\nprinted:\n{printed}\n{}",
-            machine.log_end()
+            host.log_end()
         );
         std::thread::sleep(PAUSE);
     }
 }
 
 /// Applies an object.
-pub fn apply(machine: &mut Machine, object: &Value) {
-    machine.must(&heredoc("kubectl apply -f -", &object.to_string()));
+pub fn apply(host: &mut TestHost, object: &Value) {
+    host.must(&heredoc("kubectl apply -f -", &object.to_string()));
 }
 
 /// Starts Pods `web` of the echo server.
-pub fn deploy(machine: &mut Machine, namespace: &str, replicas: u8) {
-    machine.must(&format!(
+pub fn deploy(host: &mut TestHost, namespace: &str, replicas: u8) {
+    host.must(&format!(
         "kubectl -n {namespace} create deployment web --image=portolan.dev/echo --port=8080 --replicas={replicas}\n\
          kubectl -n {namespace} rollout status deployment/web --timeout=90s"
     ));
 }
 
 /// Creates the Service `web` with ports; `more` are further fields of its spec.
-pub fn serve(machine: &mut Machine, namespace: &str, ports: &[(&str, u16)], more: &Value) {
+pub fn serve(host: &mut TestHost, namespace: &str, ports: &[(&str, u16)], more: &Value) {
     let ports: Vec<Value> = ports
         .iter()
         .map(|(name, port)| json!({"name": name, "port": port, "targetPort": 8080}))
@@ -148,20 +148,20 @@ pub fn serve(machine: &mut Machine, namespace: &str, ports: &[(&str, u16)], more
         "metadata": {"namespace": namespace, "name": "web",
                      "labels": {"of-service": "1"}, "annotations": {"of-service": "1"}},
         "spec": spec});
-    apply(machine, &service);
+    apply(host, &service);
 }
 
 /// Exports the Service `web`; the version of the API is the earlier one if `spec` is empty.
-pub fn export(machine: &mut Machine, namespace: &str, spec: &Value) {
+pub fn export(host: &mut TestHost, namespace: &str, spec: &Value) {
     let version = if spec == &json!({}) { "v1alpha1" } else { "v1beta1" };
     let export = json!({"apiVersion": format!("multicluster.x-k8s.io/{version}"), "kind": "ServiceExport",
         "metadata": {"namespace": namespace, "name": "web"}, "spec": spec});
-    apply(machine, &export);
+    apply(host, &export);
 }
 
 /// Stops the export of the Service `web`.
-pub fn unexport(machine: &mut Machine, namespace: &str) {
-    machine.must(&format!("kubectl -n {namespace} delete serviceexport web"));
+pub fn unexport(host: &mut TestHost, namespace: &str) {
+    host.must(&format!("kubectl -n {namespace} delete serviceexport web"));
 }
 
 /// Returns a command that prints a field of the import `web`.

@@ -38,7 +38,7 @@ pub fn need_programs() {
 }
 
 /// Shell on a host, with empty `/var/lib`, `/var/log` and `/tmp` of its own.
-pub struct Machine {
+pub struct TestHost {
     shell: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -52,7 +52,7 @@ pub struct Outcome {
     pub is_success: bool,
 }
 
-impl Machine {
+impl TestHost {
     /// Starts a shell on each node of a cluster.
     pub fn all(cluster: &Cluster) -> Vec<Self> {
         let addresses: Vec<String> = cluster
@@ -106,8 +106,8 @@ impl Machine {
         let mut shell = member.spawn(&mut command).expect("a shell");
         let input = shell.stdin.take().expect("a pipe");
         let output = BufReader::new(shell.stdout.take().expect("a pipe"));
-        let mut machine = Self { shell, input, output };
-        // The sources and the program can lie below one of the places that the machine hides. An open directory stays
+        let mut host = Self { shell, input, output };
+        // The sources and the program can lie below one of the places that the host hides. An open directory stays
         // reachable.
         let setup = format!(
             "exec 2>&1 8<\"$SOURCES\" 9<\"$PROGRAMS\"\n\
@@ -117,9 +117,9 @@ impl Machine {
              exec 8<&- 9<&-\nhostname {} && cd /tmp",
             member.plan.name
         );
-        let outcome = machine.run(&setup);
+        let outcome = host.run(&setup);
         assert!(outcome.is_success, "{}", outcome.text);
-        machine
+        host
     }
 
     /// Runs commands.
