@@ -98,7 +98,7 @@ impl Limits {
     }
 
     /// Returns true if the container has a memory or CPU limit.
-    pub fn are_set(&self) -> bool {
+    pub fn has_limits(&self) -> bool {
         self.memory_bytes.is_some() || self.cpu_thousandths.is_some()
     }
 

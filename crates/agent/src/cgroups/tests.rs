@@ -56,7 +56,7 @@ fn writes_limits_for_version_2() {
             ("pids.max", "64")
         ]
     );
-    assert!(some.are_set() && !none.are_set());
+    assert!(some.has_limits() && !none.has_limits());
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Returns true if the entry is not older than `since`.
-    pub fn is_since(&self, since: Timestamp) -> bool {
+    pub fn is_not_before(&self, since: Timestamp) -> bool {
         self.time.parse().is_ok_and(|time: Timestamp| time >= since)
     }
 }

@@ -111,7 +111,7 @@ fn count_lines(path: &Path, options: &Options) -> io::Result<u64> {
             continue;
         };
         let counted = file.drain(|entry| {
-            if entry.is_end && options.since.is_none_or(|since| entry.is_since(since)) {
+            if entry.is_end && options.since.is_none_or(|since| entry.is_not_before(since)) {
                 lines += 1;
             }
             Ok(())
@@ -175,7 +175,11 @@ struct Writer<'a, S> {
 
 impl<S: FnMut(Vec<u8>) -> Result<(), ClientGone>> Writer<'_, S> {
     fn write(&mut self, entry: &Entry<'_>) -> Result<(), ClientGone> {
-        if self.options.since.is_some_and(|since| !entry.is_since(since)) {
+        if self
+            .options
+            .since
+            .is_some_and(|since| !entry.is_not_before(since))
+        {
             return Ok(());
         }
         if self.skipped > 0 {

@@ -185,7 +185,7 @@ impl PodWorker {
         };
         let deadline = Instant::now() + grace;
         if let Some(termination) = &run.termination {
-            return termination.hasten(deadline);
+            return termination.advance_deadline(deadline);
         }
         let events = self.context.events.for_container(name);
         events.normal("Killing", message.to_owned());

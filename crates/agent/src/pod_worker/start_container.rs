@@ -133,7 +133,7 @@ impl ContainerStart<'_> {
         match &agent.cgroups {
             Ok(cgroups) => cgroups.prepare(&self.context.pod.metadata.uid, name, &limits),
             Err(error) => {
-                if limits.are_set() {
+                if limits.has_limits() {
                     let message = format!("the limits of container {name} are not enforced: {error}");
                     let events = self.context.events.for_container(name);
                     events.warning("LimitsNotEnforced", message);

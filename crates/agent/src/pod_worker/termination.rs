@@ -41,7 +41,7 @@ impl Termination {
     }
 
     /// Moves the deadline forward. A later deadline has no effect.
-    pub fn hasten(&self, deadline: Instant) {
+    pub fn advance_deadline(&self, deadline: Instant) {
         self.deadline.send_if_modified(|present| {
             let is_sooner = deadline < *present;
             *present = deadline.min(*present);

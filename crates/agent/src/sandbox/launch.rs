@@ -106,14 +106,14 @@ pub(super) struct Launched {
 
 /// Processes whose namespaces a program shares.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct SharedNamespaces {
     /// Process whose mounts the program shares; `None` for mounts of its own.
     pub mounts_of: Option<i32>,
     /// Process whose PID namespace the program shares, if containers have PID namespaces of their own.
     pub processes_of: Option<i32>,
 }
 
-impl Place {
+impl SharedNamespaces {
     /// Namespaces of a container, by its first process.
     pub fn of(process: Option<i32>) -> Self {
         Self {
@@ -129,7 +129,7 @@ impl Place {
 /// The error of the process before it executes the program, for example a missing program.
 pub(super) fn launch(
     program: &Program,
-    place: Place,
+    shared_namespaces: SharedNamespaces,
     directory: &OpenPodDirectory,
     output: io::PipeWriter,
 ) -> io::Result<Launched> {
@@ -138,7 +138,7 @@ pub(super) fn launch(
         output: output.try_clone()?.into(),
         error: output.into(),
     };
-    launch_with_streams(program, place, directory, streams)
+    launch_with_streams(program, shared_namespaces, directory, streams)
 }
 
 /// Starts a program with standard streams.
@@ -147,7 +147,7 @@ pub(super) fn launch(
 /// Errors as of [`launch`].
 pub(super) fn launch_with_streams(
     program: &Program,
-    place: Place,
+    shared_namespaces: SharedNamespaces,
     directory: &OpenPodDirectory,
     streams: Streams,
 ) -> io::Result<Launched> {
@@ -159,7 +159,7 @@ pub(super) fn launch_with_streams(
     }
     let launch = Launch {
         program: program.clone(),
-        mounts_of: place.mounts_of,
+        mounts_of: shared_namespaces.mounts_of,
         directory: directory.for_child(),
         input: streams.input,
     };
@@ -173,7 +173,7 @@ pub(super) fn launch_with_streams(
         .stdin(OwnedFd::from(child_socket))
         .stdout(streams.output)
         .stderr(streams.error);
-    let namespace = match place.processes_of {
+    let namespace = match shared_namespaces.processes_of {
         _ if !program.confinement.has_own_processes => PidNamespace::OfPod,
         Some(process) => PidNamespace::Of(process),
         None => PidNamespace::New,

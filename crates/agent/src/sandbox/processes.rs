@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 use super::attachments::{ContainerInput, ContainerStreams, CopiedOutput, Output};
 use super::error_log::log_error;
-use super::launch::{Launched, Place, Streams, launch, launch_with_streams};
+use super::launch::{Launched, SharedNamespaces, Streams, launch, launch_with_streams};
 use super::pod_directory::OpenPodDirectory;
 use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
 use super::session::{Input, SessionMessage, borrowed};
@@ -180,7 +180,7 @@ impl Processes {
         let (reading, writing) = io::pipe()?;
         let pid = launch(
             &program,
-            Place::of(shared.pid_of(container)),
+            SharedNamespaces::of(shared.pid_of(container)),
             &self.directory,
             writing,
         )?
@@ -233,7 +233,7 @@ impl Processes {
         let agent_of_role = agent.try_clone()?;
         let launched = launch_with_streams(
             &program,
-            Place::of(shared.pid_of(container)),
+            SharedNamespaces::of(shared.pid_of(container)),
             &self.directory,
             streams,
         )?;
@@ -415,11 +415,16 @@ fn start(program: &mut Program, target: Option<i32>, directory: &OpenPodDirector
         Some((reading, writing)) => (Some(reading), writing.try_clone()?.into(), writing.into()),
         None => (None, Stdio::null(), Stdio::null()),
     };
-    let place = Place {
+    let shared_namespaces = SharedNamespaces {
         mounts_of: None,
         processes_of: target,
     };
-    let launched = launch_with_streams(program, place, directory, Streams { input, output, error })?;
+    let launched = launch_with_streams(
+        program,
+        shared_namespaces,
+        directory,
+        Streams { input, output, error },
+    )?;
     let Launched {
         pid,
         input: end,

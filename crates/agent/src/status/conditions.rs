@@ -13,12 +13,12 @@ use crate::rfc3339::whole_seconds;
 struct Condition {
     kind: &'static str,
     /// Reason and message of a false condition; `None` for a true one.
-    falsehood: Option<Falsehood>,
+    false_condition: Option<FalseCondition>,
 }
 
 /// Reason and message of a false condition. An empty reason or message is left out.
 #[derive(Clone)]
-struct Falsehood {
+struct FalseCondition {
     reason: &'static str,
     message: String,
 }
@@ -34,7 +34,7 @@ pub(super) fn conditions(
     let network = observation
         .pod_ips
         .is_empty()
-        .then(|| falsehood("", String::new()));
+        .then(|| false_condition("", String::new()));
     let containers_ready = containers_ready(containers, phase);
     let all = [
         ("PodReadyToStartContainers", network),
@@ -45,8 +45,11 @@ pub(super) fn conditions(
         ("PodScheduled", None),
     ];
     all.into_iter()
-        .map(|(kind, falsehood)| {
-            let condition = Condition { kind, falsehood };
+        .map(|(kind, false_condition)| {
+            let condition = Condition {
+                kind,
+                false_condition,
+            };
             let mut json = condition.to_json(observation.last_conditions, now);
             if let Some(generation) = observed_generation(pod) {
                 json["observedGeneration"] = generation.into();
@@ -56,11 +59,11 @@ pub(super) fn conditions(
         .collect()
 }
 
-fn falsehood(reason: &'static str, message: String) -> Falsehood {
-    Falsehood { reason, message }
+fn false_condition(reason: &'static str, message: String) -> FalseCondition {
+    FalseCondition { reason, message }
 }
 
-fn initialized(containers: &Containers) -> Option<Falsehood> {
+fn initialized(containers: &Containers) -> Option<FalseCondition> {
     if containers.is_initialized() {
         return None;
     }
@@ -70,14 +73,14 @@ fn initialized(containers: &Containers) -> Option<Falsehood> {
         .filter(|container| !container.is_init_complete());
     let names: Vec<&str> = incomplete.map(|container| container.name.as_str()).collect();
     let message = format!("containers with incomplete status: [{}]", names.join(" "));
-    Some(falsehood("ContainersNotInitialized", message))
+    Some(false_condition("ContainersNotInitialized", message))
 }
 
 /// Main containers and sidecars count.
-fn containers_ready(containers: &Containers, phase: Phase) -> Option<Falsehood> {
+fn containers_ready(containers: &Containers, phase: Phase) -> Option<FalseCondition> {
     match phase {
-        Phase::Succeeded => return Some(falsehood("PodCompleted", String::new())),
-        Phase::Failed => return Some(falsehood("PodFailed", String::new())),
+        Phase::Succeeded => return Some(false_condition("PodCompleted", String::new())),
+        Phase::Failed => return Some(false_condition("PodFailed", String::new())),
         Phase::Pending | Phase::Running => {}
     }
     let is_main = |name: &str| containers.main.iter().any(|main| main.name == name);
@@ -91,11 +94,11 @@ fn containers_ready(containers: &Containers, phase: Phase) -> Option<Falsehood> 
         return None;
     }
     let message = format!("containers with unready status: [{}]", unready.join(" "));
-    Some(falsehood("ContainersNotReady", message))
+    Some(false_condition("ContainersNotReady", message))
 }
 
 /// Readiness of the Pod: of its containers, then of its readiness gates.
-fn ready(pod: &Pod, containers_ready: Option<Falsehood>) -> Option<Falsehood> {
+fn ready(pod: &Pod, containers_ready: Option<FalseCondition>) -> Option<FalseCondition> {
     if containers_ready.is_some() {
         return containers_ready;
     }
@@ -109,24 +112,28 @@ fn ready(pod: &Pod, containers_ready: Option<Falsehood>) -> Option<Falsehood> {
         "corresponding condition of pod readiness gate \"{}\" does not exist or is not True.",
         missing.condition_type
     );
-    Some(falsehood("ReadinessGatesNotReady", message))
+    Some(false_condition("ReadinessGatesNotReady", message))
 }
 
 impl Condition {
     fn to_json(&self, last_conditions: &[PodCondition], now: Timestamp) -> Value {
-        let status = if self.falsehood.is_none() { "True" } else { "False" };
+        let status = if self.false_condition.is_none() {
+            "True"
+        } else {
+            "False"
+        };
         let mut last = last_conditions.iter();
         let unchanged = last.find(|last| last.kind == self.kind && last.status == status);
         let since = unchanged.and_then(|last| last.last_transition_time.clone());
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        let falsehood = self.falsehood.as_ref();
+        let false_condition = self.false_condition.as_ref();
         json!({
             "type": self.kind,
             "status": status,
             "lastTransitionTime": since.unwrap_or_else(|| whole_seconds(now)),
             // Explicit nulls remove the reason and message of an earlier state in the merge.
-            "reason": falsehood.and_then(|falsehood| text(falsehood.reason)),
-            "message": falsehood.and_then(|falsehood| text(&falsehood.message)),
+            "reason": false_condition.and_then(|false_condition| text(false_condition.reason)),
+            "message": false_condition.and_then(|false_condition| text(&false_condition.message)),
         })
     }
 }
