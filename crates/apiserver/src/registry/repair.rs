@@ -12,7 +12,7 @@ use store::{EventKind, Revision, StoreError, Watch};
 use tokio::time::Instant;
 
 use crate::registry::event;
-use crate::registry::service::repair::ports::Suspects;
+use crate::registry::service::repair::ports::SuspectPorts;
 use crate::registry::service::repair::{
     AllocationRecords, Audit, Counts, Finding, RepairAction, SERVICES_PREFIX, addresses, ports, transactions,
 };
@@ -35,7 +35,7 @@ const PORT_COMPONENT: &str = "portallocator-repair-controller";
 /// The state of the loop.
 pub(crate) struct Repair {
     resources: Arc<Resources>,
-    suspects: Suspects,
+    suspects: SuspectPorts,
     /// Findings of the last pass, which were reported. Bounded by the current inconsistencies.
     reported: BTreeSet<Finding>,
     /// The revision of the last pass without findings.
@@ -46,7 +46,7 @@ impl Repair {
     pub(crate) fn new(resources: Arc<Resources>) -> Repair {
         Repair {
             resources,
-            suspects: Suspects::default(),
+            suspects: SuspectPorts::default(),
             reported: BTreeSet::new(),
             clean_at: None,
         }

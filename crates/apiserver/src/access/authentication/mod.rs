@@ -103,7 +103,7 @@ impl Authenticator {
             .rejection_log_rates
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        source.is_none_or(|source| rates.take_one(source, Instant::now()))
+        source.is_none_or(|source| rates.take_token(source, Instant::now()))
     }
 
     /// Rejects a certificate that has expired or whose Node does not accept it any more.

@@ -166,7 +166,7 @@ impl FlowControl {
     /// # Errors
     /// 429 if the user exceeds its rate.
     pub(crate) fn count(&self, flow: Flow, now: Instant) -> Result<(), Failure> {
-        if flow.claim() == Claim::Exempt || lock(&self.rates).take_one(flow.user, now) {
+        if flow.claim() == Claim::Exempt || lock(&self.rates).take_token(flow.user, now) {
             return Ok(());
         }
         self.counts.count_rejection(flow.schema, Rejection::Rate);

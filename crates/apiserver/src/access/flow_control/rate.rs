@@ -32,13 +32,13 @@ impl<K: Copy + Eq + Hash> Rates<K> {
     }
 
     /// Returns true if a holder has a token, without taking it.
-    pub(crate) fn has_one(&self, holder: K, now: Instant) -> bool {
+    pub(crate) fn has_token(&self, holder: K, now: Instant) -> bool {
         let bucket = self.buckets.get(&holder);
         self.per_second == 0 || bucket.is_none_or(|bucket| tokens_at(self.per_second, bucket, now) >= 1.0)
     }
 
     /// Takes one token of a holder. Returns false if there is none.
-    pub(crate) fn take_one(&mut self, holder: K, now: Instant) -> bool {
+    pub(crate) fn take_token(&mut self, holder: K, now: Instant) -> bool {
         if self.per_second == 0 {
             return true;
         }

@@ -42,9 +42,9 @@ impl DisplacementQueue {
     }
 
     /// Source with the most connections.
-    pub(super) fn fullest(&self) -> Option<Source> {
-        let fullest = self.0.iter().max_by_key(|(_, of_source)| of_source.len());
-        fullest.map(|(source, _)| *source)
+    pub(super) fn largest_source(&self) -> Option<Source> {
+        let largest_source = self.0.iter().max_by_key(|(_, of_source)| of_source.len());
+        largest_source.map(|(source, _)| *source)
     }
 
     /// Displaces the oldest connection of a source. The caller takes over its count. Returns false if there is none.

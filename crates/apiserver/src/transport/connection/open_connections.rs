@@ -292,7 +292,7 @@ impl OpenConnections {
     fn displace_unauthenticated(&mut self, source: Source, exceeded: Exceeded) -> bool {
         let from = match exceeded {
             Exceeded::Holder => Some(source),
-            Exceeded::Total => self.unauthenticated.fullest(),
+            Exceeded::Total => self.unauthenticated.largest_source(),
         };
         let Some(from) = from.filter(|from| self.unauthenticated.displace_oldest(*from)) else {
             return false;

@@ -90,7 +90,7 @@ impl Resources {
                 self.shutdown.clone(),
                 timeout(options.timeout_seconds),
             )),
-            is_over: false,
+            is_ended: false,
         };
         Ok(Box::pin(futures_util::stream::unfold(
             stream,
@@ -148,7 +148,7 @@ struct WatchStream {
     batch_delay: BatchDelay,
     /// Resolves at the timeout or at shutdown.
     end: Pin<Box<dyn Future<Output = ()> + Send>>,
-    is_over: bool,
+    is_ended: bool,
 }
 
 /// The next input of a watch.
@@ -168,7 +168,7 @@ impl WatchStream {
     /// Returns the next lines, up to a frame's worth; `None` at the end of the watch.
     async fn next_frame(&mut self) -> Option<Bytes> {
         loop {
-            if self.is_over {
+            if self.is_ended {
                 return None;
             }
             let frame = match self.initial_frame() {
@@ -177,7 +177,7 @@ impl WatchStream {
                     Input::Events(ready) => self.events_frame(ready),
                     Input::Bookmark => self.progress_frame(),
                     Input::End => {
-                        self.is_over = true;
+                        self.is_ended = true;
                         if self.sends_bookmarks {
                             self.progress_frame()
                         } else {
@@ -252,7 +252,7 @@ impl WatchStream {
                 let failure = Failure::expired("too old resource version: the watch did not keep up");
                 let mut out = BytesMut::new();
                 watch_events::error(&failure, self.lines.form.encoding, &mut out);
-                self.is_over = true;
+                self.is_ended = true;
                 out.freeze()
             }
         }

@@ -78,13 +78,13 @@ impl Signatures {
 
     /// Returns true if one more signature may be verified for the address.
     pub(super) fn may_verify(&self, source: Option<Source>) -> bool {
-        source.is_none_or(|source| self.invalid_rates().has_one(source, Instant::now()))
+        source.is_none_or(|source| self.invalid_rates().has_token(source, Instant::now()))
     }
 
     /// Counts a token with an invalid signature against its address.
     pub(super) fn count_invalid(&self, source: Option<Source>) {
         if let Some(source) = source
-            && !self.invalid_rates().take_one(source, Instant::now())
+            && !self.invalid_rates().take_token(source, Instant::now())
         {
             tracing::debug!(
                 ?source,

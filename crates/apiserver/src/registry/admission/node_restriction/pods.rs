@@ -31,12 +31,12 @@ pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, pod: &Valu
 /// Admits a deletion of a Pod on the node. A missing Pod is reported as 404.
 pub(super) fn admit_delete(node: &str, index: &Index, target: &Target) -> Result<(), Refusal> {
     match stored(index, target)? {
-        pod if is_on(node, &pod) => Ok(()),
+        pod if is_on_node(node, &pod) => Ok(()),
         _ => Err(format!("node {node:?} can only delete pods with spec.nodeName set to itself").into()),
     }
 }
 
-fn is_on(node: &str, pod: &Value) -> bool {
+fn is_on_node(node: &str, pod: &Value) -> bool {
     text(child(pod, "spec"), "nodeName") == node
 }
 
@@ -48,7 +48,7 @@ fn admit_creation(node: &str, index: &Index, pod: &Value) -> Result<(), Refusal>
         );
         return Err(message.into());
     }
-    if !is_on(node, pod) {
+    if !is_on_node(node, pod) {
         let message = format!("node {node:?} can only create pods with spec.nodeName set to itself");
         return Err(message.into());
     }
@@ -93,7 +93,7 @@ fn admit_owner(node: &str, index: &Index, pod: &Value) -> Result<(), Refusal> {
 }
 
 fn admit_status(node: &str, before: &Value, after: &Value) -> Result<(), Refusal> {
-    if !is_on(node, before) {
+    if !is_on_node(node, before) {
         let message =
             format!("node {node:?} can only update pod status for pods with spec.nodeName set to itself");
         return Err(message.into());

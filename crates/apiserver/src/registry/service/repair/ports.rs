@@ -12,9 +12,9 @@ const ROUNDS_BEFORE_LEAK: u8 = 3;
 /// Records without a Service, with the number of further periodic audits before each counts as leaked. Bounded by
 /// the number of ports.
 #[derive(Debug, Default)]
-pub(crate) struct Suspects(BTreeMap<u16, u8>);
+pub(crate) struct SuspectPorts(BTreeMap<u16, u8>);
 
-impl Suspects {
+impl SuspectPorts {
     /// Returns true if records are suspected: then further audits are needed though nothing changes.
     pub(crate) fn has_any(&self) -> bool {
         !self.0.is_empty()
@@ -26,7 +26,7 @@ impl Suspects {
 pub(crate) fn audit(
     records: &AllocationRecords,
     range: &RangeInclusive<u16>,
-    suspects: &mut Suspects,
+    suspects: &mut SuspectPorts,
     is_periodic: bool,
 ) -> Audit {
     let mut audit = Audit::default();

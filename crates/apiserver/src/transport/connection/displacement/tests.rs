@@ -17,7 +17,7 @@ fn displaces_the_oldest_connection_of_the_same_source() {
     let mut queue = DisplacementQueue::default();
     let other = push(&mut queue, source(2));
     let [first, second] = [(); 2].map(|()| push(&mut queue, source(1)));
-    assert_eq!(queue.fullest(), Some(source(1)));
+    assert_eq!(queue.largest_source(), Some(source(1)));
     assert!(queue.displace_oldest(source(1)));
     let displaced = [&other, &first, &second].map(|connection| connection.is_displaced());
     assert_eq!(displaced, [false, true, false]);

@@ -1,7 +1,7 @@
 use store::Revision;
 
 use super::super::{AllocationRecords, Audit, PortRecord, RepairAction, ServiceRecord};
-use super::{ROUNDS_BEFORE_LEAK, Suspects, audit};
+use super::{ROUNDS_BEFORE_LEAK, SuspectPorts, audit};
 
 fn records_of(services: &[(&str, &[u16])], ports: &[(u16, &str)]) -> AllocationRecords {
     let service = |(name, ports): &(&str, &[u16])| ServiceRecord {
@@ -29,7 +29,7 @@ fn records_of(services: &[(&str, &[u16])], ports: &[(u16, &str)]) -> AllocationR
     }
 }
 
-fn audited(records: &AllocationRecords, suspects: &mut Suspects, is_periodic: bool) -> Audit {
+fn audited(records: &AllocationRecords, suspects: &mut SuspectPorts, is_periodic: bool) -> Audit {
     audit(records, &(30_000..=32_767), suspects, is_periodic)
 }
 
@@ -41,13 +41,13 @@ fn reasons(audit: &Audit) -> Vec<&str> {
 fn records_unrecorded_ports_and_reports_other_faults() {
     let found = audited(
         &records_of(&[("a", &[30_001])], &[(30_001, "a")]),
-        &mut Suspects::default(),
+        &mut SuspectPorts::default(),
         true,
     );
     assert_eq!(found, Audit::default());
     let missing = audited(
         &records_of(&[("a", &[30_001])], &[]),
-        &mut Suspects::default(),
+        &mut SuspectPorts::default(),
         false,
     );
     assert_eq!(reasons(&missing), ["PortNotAllocated"]);
@@ -61,7 +61,7 @@ fn records_unrecorded_ports_and_reports_other_faults() {
     ));
     let wrong = audited(
         &records_of(&[("a", &[30_001])], &[(30_001, "gone")]),
-        &mut Suspects::default(),
+        &mut SuspectPorts::default(),
         true,
     );
     assert!(matches!(
@@ -73,7 +73,7 @@ fn records_unrecorded_ports_and_reports_other_faults() {
     ));
     let outside = audited(
         &records_of(&[("a", &[80])], &[(80, "a")]),
-        &mut Suspects::default(),
+        &mut SuspectPorts::default(),
         true,
     );
     assert_eq!(
@@ -83,7 +83,7 @@ fn records_unrecorded_ports_and_reports_other_faults() {
     // The Service of the record keeps the port, independent of the order.
     let both = audited(
         &records_of(&[("a", &[30_001]), ("b", &[30_001])], &[(30_001, "b")]),
-        &mut Suspects::default(),
+        &mut SuspectPorts::default(),
         true,
     );
     assert_eq!(
@@ -95,7 +95,7 @@ fn records_unrecorded_ports_and_reports_other_faults() {
 
 #[test]
 fn frees_leaked_ports_after_consecutive_periodic_audits() {
-    let mut suspects = Suspects::default();
+    let mut suspects = SuspectPorts::default();
     let leaked = records_of(&[], &[(30_001, "gone")]);
     for _ in 0..ROUNDS_BEFORE_LEAK {
         assert_eq!(audited(&leaked, &mut suspects, true), Audit::default());
