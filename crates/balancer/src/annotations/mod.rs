@@ -173,7 +173,7 @@ impl Reading {
         if value.is_empty() {
             return;
         }
-        if providers::is_turned_off(name, &service.metadata.annotations) {
+        if providers::is_disabled_by_other(name, &service.metadata.annotations) {
             self.cloud_only.push(row.name);
             return;
         }

@@ -93,7 +93,7 @@ pub(super) fn restriction_by_name(name: &str) -> Option<Remedy> {
 const SWITCHES: [(&str, &str, &str); 1] = [alibaba::ACCESS_LIST_SWITCH];
 
 /// Returns true if another annotation disables this one.
-pub(super) fn is_turned_off(name: &str, annotations: &Labels) -> bool {
+pub(super) fn is_disabled_by_other(name: &str, annotations: &Labels) -> bool {
     SWITCHES.iter().any(|(of, switch, off)| {
         let value = annotations.get(*switch).map(|value| value.trim());
         *of == name && value.is_some_and(|value| value.eq_ignore_ascii_case(off))

@@ -90,11 +90,11 @@ impl IngressState {
     }
 
     /// Returns true if routes lead to the Service.
-    pub(super) fn has_target(&self, target: &ObjectKey) -> bool {
+    pub(super) fn has_routes_to(&self, target: &ObjectKey) -> bool {
         self.targets.values().any(|targets| targets.contains_key(target))
     }
 
-    fn outdate(&mut self, class: Option<&str>) {
+    fn mark_outdated(&mut self, class: Option<&str>) {
         self.outdated.extend(class.and_then(class_service::key));
     }
 }
@@ -121,7 +121,7 @@ impl EdgeState {
 
     /// Marks the Service of a class: it may be another one now, with the same Ingresses.
     fn class_changed(&mut self, name: &str) {
-        self.ingress.outdate(Some(name));
+        self.ingress.mark_outdated(Some(name));
         self.changed.extend(class_service::key(name));
     }
 
@@ -135,7 +135,7 @@ impl EdgeState {
             let classes =
                 [former.and_then(Ingress::class), ingress.class()].map(|class| class.map(str::to_owned));
             for class in classes {
-                state.outdate(class.as_deref());
+                state.mark_outdated(class.as_deref());
             }
         }
         state.ingresses.insert(key, ingress);
@@ -144,7 +144,7 @@ impl EdgeState {
     /// Removes an Ingress.
     pub(in crate::serving) fn ingress_deleted(&mut self, key: &ObjectKey) {
         if let Some(former) = self.ingress.ingresses.remove(key) {
-            self.ingress.outdate(former.class());
+            self.ingress.mark_outdated(former.class());
         }
     }
 
@@ -168,7 +168,7 @@ impl EdgeState {
 
     /// Marks the classes whose routes name a Service.
     fn target_changed(&mut self, service: &ObjectKey) {
-        if self.ingress.has_target(service) {
+        if self.ingress.has_routes_to(service) {
             self.ingress.changed_targets.insert(service.clone());
         }
         let plans = self.ingress.plans.iter();

@@ -345,7 +345,7 @@ impl EdgeState {
     }
 
     fn mark_changed(&mut self, service: ObjectKey) {
-        if self.ingress.has_target(&service) {
+        if self.ingress.has_routes_to(&service) {
             self.ingress.changed_targets.insert(service.clone());
         }
         if self.services.contains_key(&service) {
