@@ -1,6 +1,6 @@
 //! Places of the boxes and lines of a drawing, in pixels.
 
-use super::picture::{self, Picture, Place, Section};
+use super::picture::{self, NodeEndpoints, Picture, Section};
 use crate::view::rows::Health;
 
 /// Width of a drawing.
@@ -147,7 +147,7 @@ impl Layout {
             let text = format!("{title}  {}", kind.title());
             let shape = line(Form::Frontend, 1, y, text);
             self.connect(&shape, service, section.row.shape.health);
-            placed.push((kind.is_for_outside(), shape));
+            placed.push((kind.is_external(), shape));
             y += LINE_HEIGHT + GAP;
         }
         if section.frontends_omitted > 0 {
@@ -168,7 +168,7 @@ impl Layout {
             let shape = line(Form::Client, 0, y, text);
             let used: Vec<&Shape> = frontends
                 .iter()
-                .filter(|(is_for_outside, _)| *is_for_outside == client.is_external)
+                .filter(|(is_external, _)| *is_external == client.is_external)
                 .map(|(_, shape)| shape)
                 .collect();
             for frontend in &used {
@@ -278,7 +278,7 @@ fn stack_height(boxes: usize) -> u32 {
     (boxes * (LINE_HEIGHT + GAP)).saturating_sub(GAP)
 }
 
-fn place_height(place: &Place) -> u32 {
+fn place_height(place: &NodeEndpoints) -> u32 {
     let endpoints = u32::try_from(place.endpoints.len()).unwrap_or(u32::MAX);
     NODE_TITLE_HEIGHT + endpoints * (LINE_HEIGHT + GAP / 2) + PADDING - GAP / 2
 }

@@ -52,7 +52,7 @@ fn lines_of(index: usize, section: &Section) -> String {
             lines.push_str(&format!("  {id} --> {service}\n"));
         }
         for (frontend, (kind, _)) in section.frontends.iter().enumerate() {
-            if kind.is_for_outside() == client.is_external {
+            if kind.is_external() == client.is_external {
                 lines.push_str(&format!("  {id} --> {service}f{frontend}\n"));
             }
         }

@@ -59,7 +59,7 @@ pub struct Section {
     /// Number of frontends that are left out.
     pub frontends_omitted: usize,
     /// Endpoints by zone and node, both by name.
-    pub places: Vec<Place>,
+    pub places: Vec<NodeEndpoints>,
     /// Number of endpoints that are left out.
     pub endpoints_omitted: usize,
 }
@@ -77,7 +77,7 @@ pub struct Origin {
 
 /// Endpoints on one node.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct NodeEndpoints {
     /// Zone, or "".
     pub zone: String,
     /// Node, or "".
@@ -117,7 +117,7 @@ pub fn symbol(health: Health) -> &'static str {
 }
 
 /// Human-readable name of a place.
-pub fn place_title(place: &Place) -> String {
+pub fn place_title(place: &NodeEndpoints) -> String {
     let node = if place.node.is_empty() {
         "outside of the nodes"
     } else {
@@ -195,7 +195,7 @@ fn clients(detail: &ServiceDetail) -> (Vec<Origin>, usize) {
         return (shown.collect(), detail.clients.len().saturating_sub(CLIENTS_MAX));
     }
     let kinds = detail.row.shape.frontends.iter().map(|frontend| frontend.kind);
-    let has_external = kinds.into_iter().any(FrontendKind::is_for_outside);
+    let has_external = kinds.into_iter().any(FrontendKind::is_external);
     let of = |title: &str, is_external| Origin {
         title: title.to_owned(),
         connections: None,
@@ -219,15 +219,15 @@ fn origin(client: &ClientRow) -> Origin {
     }
 }
 
-fn places(model: &Model, endpoints: impl Iterator<Item = EndpointRow>) -> Vec<Place> {
-    let mut places: Vec<Place> = Vec::new();
+fn places(model: &Model, endpoints: impl Iterator<Item = EndpointRow>) -> Vec<NodeEndpoints> {
+    let mut places: Vec<NodeEndpoints> = Vec::new();
     for endpoint in endpoints {
         let known = places
             .iter_mut()
             .find(|place| place.node == endpoint.node && place.zone == endpoint.zone);
         match known {
             Some(place) => place.endpoints.push(endpoint),
-            None => places.push(Place {
+            None => places.push(NodeEndpoints {
                 zone: endpoint.zone.clone(),
                 node: endpoint.node.clone(),
                 is_ready: model

@@ -33,7 +33,7 @@ struct Stream {
     user: User,
     revision: u64,
     revisions: watch::Receiver<u64>,
-    is_begun: bool,
+    has_begun: bool,
     _reader: Reader,
 }
 
@@ -74,7 +74,7 @@ pub fn respond(
         user,
         revision,
         revisions: site.feed.revisions(),
-        is_begun: false,
+        has_begun: false,
         _reader: site.feed.reader(),
     };
     let frames = unfold(stream, |mut stream| async move {
@@ -88,7 +88,7 @@ pub fn respond(
 impl Stream {
     /// Returns the next part of the stream; `None` when the session has ended.
     async fn next(&mut self) -> Option<Bytes> {
-        if !std::mem::replace(&mut self.is_begun, true) {
+        if !std::mem::replace(&mut self.has_begun, true) {
             // Proxies pass the headers on with the first bytes.
             return Some(Bytes::from_static(COMMENT.as_bytes()));
         }

@@ -98,7 +98,7 @@ impl FrontendKind {
     }
 
     /// Returns true if hosts outside of the cluster use the frontend.
-    pub fn is_for_outside(self) -> bool {
+    pub fn is_external(self) -> bool {
         !matches!(self, Self::ClusterIp | Self::ExternalName)
     }
 }
