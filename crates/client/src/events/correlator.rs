@@ -98,7 +98,7 @@ impl Correlator {
             return None;
         }
         let kind = format!("{object}|{}|{}", occurrence.is_warning, occurrence.reason);
-        let (message, key) = if self.is_combined(&kind, &occurrence.message, now) {
+        let (message, key) = if self.exceeds_similar_limit(&kind, &occurrence.message, now) {
             (
                 format!("(combined from similar events): {}", occurrence.message),
                 kind,
@@ -149,7 +149,7 @@ impl Correlator {
     }
 
     /// Returns true if too many similar messages exist.
-    fn is_combined(&mut self, kind: &str, message: &str, now: Timestamp) -> bool {
+    fn exceeds_similar_limit(&mut self, kind: &str, message: &str, now: Timestamp) -> bool {
         let similar = self.similar.entry(kind.to_owned(), || SimilarMessages {
             messages: BTreeSet::new(),
             last: now,
