@@ -84,7 +84,7 @@ struct Driver {
     works: HashMap<Id, Work>,
     events: JoinSet<()>,
     /// True after all caches have received their initial lists.
-    is_working: bool,
+    are_caches_synced: bool,
 }
 
 impl Driver {
@@ -93,7 +93,7 @@ impl Driver {
             watches: Watches::open(&environment.client, &options.controllers),
             reconciler: EndpointReconciler::new(options, Arc::clone(&environment.metrics)),
             environment,
-            is_working: false,
+            are_caches_synced: false,
             tasks: JoinSet::new(),
             works: HashMap::new(),
             events: JoinSet::new(),
@@ -146,7 +146,7 @@ impl Driver {
     }
 
     fn note_synced(&mut self) {
-        if !std::mem::replace(&mut self.is_working, true) {
+        if !std::mem::replace(&mut self.are_caches_synced, true) {
             self.environment.metrics.enter(Phase::Working);
         }
     }

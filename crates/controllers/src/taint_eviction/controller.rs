@@ -8,7 +8,7 @@ use client::{Event, WallClock};
 use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
 
-use super::decide::{SeenTaint, Stay, no_execute_taints, remaining};
+use super::decide::{RemainingTime, SeenTaint, no_execute_taints, remaining};
 use crate::caches::ObjectCache;
 use crate::malformed_object::log_skipped;
 use crate::scheduler::SchedulePod;
@@ -143,9 +143,9 @@ impl Reconciler for TaintEviction {
             return Action::Done;
         };
         match remaining(pod, taints, self.clock.now()) {
-            Stay::Forever => Action::Done,
-            Stay::For(pause) => Action::RequeueAfter(pause),
-            Stay::Over => Action::Run(pod.metadata.clone()),
+            RemainingTime::Forever => Action::Done,
+            RemainingTime::For(pause) => Action::RequeueAfter(pause),
+            RemainingTime::Over => Action::Run(pod.metadata.clone()),
         }
     }
 

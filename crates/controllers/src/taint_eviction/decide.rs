@@ -17,7 +17,7 @@ pub(super) struct SeenTaint {
 
 /// Time that a Pod may stay on its Node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stay {
+pub(super) enum RemainingTime {
     /// The taints do not concern the Pod.
     Forever,
     /// The Pod is evicted after this time.
@@ -47,10 +47,10 @@ pub(super) fn no_execute_taints(taints: &[Taint], seen: &[SeenTaint], now: Times
 }
 
 /// Returns the time that a Pod may stay on a Node with these taints. Mirror Pods belong to their Node.
-pub(super) fn remaining(pod: &SchedulePod, taints: &[SeenTaint], now: Timestamp) -> Stay {
+pub(super) fn remaining(pod: &SchedulePod, taints: &[SeenTaint], now: Timestamp) -> RemainingTime {
     let is_ending = pod.metadata.deletion_timestamp.is_some() || pod.is_finished();
     if is_ending || pod.metadata.annotations.contains_key(MIRROR_ANNOTATION) {
-        return Stay::Forever;
+        return RemainingTime::Forever;
     }
     let created = pod.metadata.creation_timestamp.as_deref();
     let created: Option<Timestamp> = created.and_then(|time| time.parse().ok());
@@ -61,7 +61,7 @@ pub(super) fn remaining(pod: &SchedulePod, taints: &[SeenTaint], now: Timestamp)
             .filter(|toleration| toleration.tolerates(taint))
             .peekable();
         if tolerations.peek().is_none() {
-            return Stay::Over;
+            return RemainingTime::Over;
         }
         let Some(seconds) = tolerations
             .filter_map(|toleration| toleration.toleration_seconds)
@@ -74,10 +74,10 @@ pub(super) fn remaining(pod: &SchedulePod, taints: &[SeenTaint], now: Timestamp)
         shortest = Some(shortest.map_or(left, |shortest| shortest.min(left)));
     }
     match shortest {
-        None => Stay::Forever,
+        None => RemainingTime::Forever,
         Some(left) => match Duration::try_from(left) {
-            Ok(left) if !left.is_zero() => Stay::For(left),
-            _ => Stay::Over,
+            Ok(left) if !left.is_zero() => RemainingTime::For(left),
+            _ => RemainingTime::Over,
         },
     }
 }

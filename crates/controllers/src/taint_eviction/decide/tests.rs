@@ -18,27 +18,36 @@ fn taint(key: &str, effect: &str) -> Taint {
     serde_json::from_value(json!({"key": key, "effect": effect})).expect("a taint")
 }
 
-fn stay(tolerations: Value, second: i64) -> Stay {
+fn stay(tolerations: Value, second: i64) -> RemainingTime {
     let taints = no_execute_taints(&[taint("k", "NoExecute")], &[], time(10));
     remaining(&pod(tolerations), &taints, time(second))
 }
 
 #[test]
 fn untolerated_taint_evicts_at_once() {
-    assert_eq!(stay(json!([]), 10), Stay::Over);
+    assert_eq!(stay(json!([]), 10), RemainingTime::Over);
     let other = json!([{"key": "k", "operator": "Exists", "effect": "NoSchedule"}]);
-    assert_eq!(stay(other, 10), Stay::Over);
+    assert_eq!(stay(other, 10), RemainingTime::Over);
 }
 
 #[test]
 fn toleration_seconds_count_from_the_taint() {
     let seconds = json!([{"key": "k", "operator": "Exists", "tolerationSeconds": 30}]);
-    assert_eq!(stay(seconds.clone(), 10), Stay::For(Duration::from_secs(30)));
-    assert_eq!(stay(seconds.clone(), 39), Stay::For(Duration::from_secs(1)));
-    assert_eq!(stay(seconds, 40), Stay::Over);
-    assert_eq!(stay(json!([{"operator": "Exists"}]), 1_000), Stay::Forever);
+    assert_eq!(
+        stay(seconds.clone(), 10),
+        RemainingTime::For(Duration::from_secs(30))
+    );
+    assert_eq!(
+        stay(seconds.clone(), 39),
+        RemainingTime::For(Duration::from_secs(1))
+    );
+    assert_eq!(stay(seconds, 40), RemainingTime::Over);
+    assert_eq!(
+        stay(json!([{"operator": "Exists"}]), 1_000),
+        RemainingTime::Forever
+    );
     let negative = json!([{"operator": "Exists", "tolerationSeconds": -1}]);
-    assert_eq!(stay(negative, 10), Stay::Over);
+    assert_eq!(stay(negative, 10), RemainingTime::Over);
 }
 
 #[test]
@@ -57,8 +66,8 @@ fn mirror_and_ending_pods_stay() {
         .metadata
         .annotations
         .insert(MIRROR_ANNOTATION.to_owned(), "x".to_owned());
-    assert_eq!(remaining(&mirror, &taints, time(0)), Stay::Forever);
+    assert_eq!(remaining(&mirror, &taints, time(0)), RemainingTime::Forever);
     let mut ending = pod(json!([]));
     ending.metadata.deletion_timestamp = Some(time(0).to_string());
-    assert_eq!(remaining(&ending, &taints, time(0)), Stay::Forever);
+    assert_eq!(remaining(&ending, &taints, time(0)), RemainingTime::Forever);
 }
