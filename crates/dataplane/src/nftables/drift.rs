@@ -15,11 +15,11 @@ use super::{NftablesDataplane, base_ruleset, layout};
 /// because the proxy keeps some of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drift {
-    differences: BTreeMap<Place, Kind>,
+    differences: BTreeMap<TableObject, Kind>,
 }
 
 /// Object of the table: a chain, a set or map, or an element.
-type Place = (String, Vec<u8>);
+type TableObject = (String, Vec<u8>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {

@@ -28,7 +28,7 @@ impl NftablesDataplane {
         plan: &Plan,
         changes: &[ExternalChange],
     ) -> Result<usize, DataplaneError> {
-        let count = if is_unclear(changes) || !self.is_in_sync {
+        let count = if is_extent_unknown(changes) || !self.is_in_sync {
             self.read_back(plan)?
         } else {
             self.repair_reported(plan, changes)?
@@ -197,7 +197,7 @@ fn is_read_back(map_id: MapId) -> bool {
 }
 
 /// Reports that the set of changed elements is unknown. Changes of foreign sets are irrelevant.
-fn is_unclear(changes: &[ExternalChange]) -> bool {
+fn is_extent_unknown(changes: &[ExternalChange]) -> bool {
     changes.iter().any(|change| match change {
         ExternalChange::Everything => true,
         ExternalChange::Set { set } => MapId::from_name(set).is_some(),

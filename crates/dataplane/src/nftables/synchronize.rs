@@ -63,7 +63,7 @@ impl NftablesDataplane {
         &mut self,
         plan: &Plan,
         chains: Vec<(Chain, Vec<Rule>)>,
-        is_there: bool,
+        is_table_present: bool,
     ) -> Result<Applied, DataplaneError> {
         self.is_in_sync = false;
         self.ledger.start(self.nftables.generation()?);
@@ -76,7 +76,7 @@ impl NftablesDataplane {
             ..table.clone()
         };
         let mut batch = Batch::new(&self.table, None);
-        if is_there {
+        if is_table_present {
             batch.table(Change::Delete, &table, NO_OWNER);
         }
         batch.table(Change::Add, &dormant_table, NO_OWNER);

@@ -92,7 +92,7 @@ impl NftablesDataplane {
         if self.is_in_sync {
             self.sweep();
             let state = self.nftables.generation()?;
-            if self.is_untouched()? {
+            if self.is_table_as_written()? {
                 self.ledger.start(state);
                 self.unverified_maps = 0;
                 return Ok(0);
@@ -103,7 +103,7 @@ impl NftablesDataplane {
 
     /// Returns true if the whole table is as it was last written. This check costs far less than a synchronization,
     /// which follows if it fails.
-    fn is_untouched(&mut self) -> Result<bool, DataplaneError> {
+    fn is_table_as_written(&mut self) -> Result<bool, DataplaneError> {
         if snapshot::table_state(&mut self.nftables, &self.table, &self.chains)? != TableState::Own {
             return Ok(false);
         }
