@@ -10,7 +10,7 @@ use super::grammar::{self, QueryTarget};
 use super::names::reverse_zone_offset;
 use super::pod;
 use super::{Index, PodNames, ZoneKind};
-use crate::wire::{Full, Name, NameRef, Reply, ResponseCode, Section, kind};
+use crate::wire::{Name, NameRef, Reply, ResponseCode, ResponseFull, Section, kind};
 
 /// Version of the DNS schema (DNS-04).
 pub(super) const SCHEMA_VERSION: &str = "1.1.0";
@@ -233,7 +233,7 @@ impl Resolver<'_, '_, '_> {
         }
     }
 
-    pub(super) fn put_soa(&mut self, section: Section) -> Result<(), Full> {
+    pub(super) fn put_soa(&mut self, section: Section) -> Result<(), ResponseFull> {
         let serial = self.index.serial.load(std::sync::atomic::Ordering::Relaxed);
         self.reply.soa(section, self.zone_at, self.ttl, serial)
     }
@@ -247,7 +247,7 @@ impl Resolver<'_, '_, '_> {
     }
 
     /// Writes records that the reply must contain completely.
-    pub(super) fn all(&mut self, put: impl FnOnce(&mut Self) -> Result<(), Full>) -> LookupResult {
+    pub(super) fn all(&mut self, put: impl FnOnce(&mut Self) -> Result<(), ResponseFull>) -> LookupResult {
         if put(self).is_err() {
             self.reply.set_truncated();
         }

@@ -13,7 +13,7 @@ pub use name::{Name, NameError};
 pub use query::{Edns, Query, Reject, parse_query};
 pub use record::{Record, RecordValue, Records};
 pub use relay::{CachePolicy, QUESTION_KEY_OCTETS_MAX, Question, RelayError, RelayedMessage};
-pub use reply::{Full, NameRef, Reply, Section, reject};
+pub use reply::{NameRef, Reply, ResponseFull, Section, reject};
 
 /// Length of a message header in octets (RFC 1035 section 4.1.1).
 pub const HEADER_OCTETS: usize = 12;

@@ -13,7 +13,7 @@ const POINTER_MAX: usize = 0x3FFF;
 
 /// The record does not fit; the response is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+pub struct ResponseFull;
 
 /// Section of a response. Sections are written in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,14 +150,14 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     ///
-    /// Returns [`Full`] if the record does not fit.
+    /// Returns [`ResponseFull`] if the record does not fit.
     pub fn address(
         &mut self,
         section: Section,
         owner: NameRef<'_>,
         ttl: u32,
         address: IpAddr,
-    ) -> Result<(), Full> {
+    ) -> Result<(), ResponseFull> {
         match address {
             IpAddr::V4(v4) => self.record(section, owner, kind::A, ttl, |r| r.put(&v4.octets())),
             IpAddr::V6(v6) => self.record(section, owner, kind::AAAA, ttl, |r| r.put(&v6.octets())),
@@ -168,7 +168,7 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     ///
-    /// Returns [`Full`] if the record does not fit.
+    /// Returns [`ResponseFull`] if the record does not fit.
     pub fn target(
         &mut self,
         section: Section,
@@ -176,23 +176,23 @@ impl<'a> Reply<'a> {
         kind: u16,
         ttl: u32,
         target: NameRef<'_>,
-    ) -> Result<u16, Full> {
+    ) -> Result<u16, ResponseFull> {
         let mut at = 0;
         self.record(section, owner, kind, ttl, |r| {
             at = r.length;
             r.put_name(target)
         })?;
         if at > POINTER_MAX {
-            return Err(Full);
+            return Err(ResponseFull);
         }
-        u16::try_from(at).map_err(|_| Full)
+        u16::try_from(at).map_err(|_| ResponseFull)
     }
 
     /// Adds an SRV record of priority 0. Its target is not compressed (RFC 2782).
     ///
     /// # Errors
     ///
-    /// Returns [`Full`] if the record does not fit.
+    /// Returns [`ResponseFull`] if the record does not fit.
     pub fn srv(
         &mut self,
         owner: NameRef<'_>,
@@ -200,7 +200,7 @@ impl<'a> Reply<'a> {
         weight: u16,
         port: u16,
         target: &Name,
-    ) -> Result<(), Full> {
+    ) -> Result<(), ResponseFull> {
         self.record(Section::Answer, owner, kind::SRV, ttl, |r| {
             r.put(&[0, 0])?;
             r.put(&weight.to_be_bytes())?;
@@ -213,12 +213,12 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     ///
-    /// Returns [`Full`] if the record does not fit.
-    pub fn text(&mut self, owner: NameRef<'_>, ttl: u32, text: &str) -> Result<(), Full> {
+    /// Returns [`ResponseFull`] if the record does not fit.
+    pub fn text(&mut self, owner: NameRef<'_>, ttl: u32, text: &str) -> Result<(), ResponseFull> {
         let text = text.as_bytes();
         let text = text.get(..text.len().min(255)).unwrap_or_default();
         self.record(Section::Answer, owner, kind::TXT, ttl, |r| {
-            r.put(&[u8::try_from(text.len()).map_err(|_| Full)?])?;
+            r.put(&[u8::try_from(text.len()).map_err(|_| ResponseFull)?])?;
             r.put(text)
         })
     }
@@ -228,8 +228,14 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     ///
-    /// Returns [`Full`] if the record does not fit.
-    pub fn soa(&mut self, section: Section, zone_offset: usize, ttl: u32, serial: u32) -> Result<(), Full> {
+    /// Returns [`ResponseFull`] if the record does not fit.
+    pub fn soa(
+        &mut self,
+        section: Section,
+        zone_offset: usize,
+        ttl: u32,
+        serial: u32,
+    ) -> Result<(), ResponseFull> {
         const REFRESH_SECONDS: u32 = 7_200;
         const RETRY_SECONDS: u32 = 1_800;
         const EXPIRE_SECONDS: u32 = 86_400;
@@ -274,13 +280,13 @@ impl<'a> Reply<'a> {
         owner: NameRef<'_>,
         kind: u16,
         ttl: u32,
-        data: impl FnOnce(&mut Self) -> Result<(), Full>,
-    ) -> Result<(), Full> {
+        data: impl FnOnce(&mut Self) -> Result<(), ResponseFull>,
+    ) -> Result<(), ResponseFull> {
         let mark = self.mark();
         let written = self.record_header(owner, kind, ttl).and_then(|at| {
             data(self)?;
-            let length = u16::try_from(self.length - at - 2).map_err(|_| Full)?;
-            let room = self.buffer.get_mut(at..at + 2).ok_or(Full)?;
+            let length = u16::try_from(self.length - at - 2).map_err(|_| ResponseFull)?;
+            let room = self.buffer.get_mut(at..at + 2).ok_or(ResponseFull)?;
             room.copy_from_slice(&length.to_be_bytes());
             Ok(())
         });
@@ -303,7 +309,7 @@ impl<'a> Reply<'a> {
     }
 
     /// Writes a record up to its data, and returns the offset of the data's length.
-    fn record_header(&mut self, owner: NameRef<'_>, kind: u16, ttl: u32) -> Result<usize, Full> {
+    fn record_header(&mut self, owner: NameRef<'_>, kind: u16, ttl: u32) -> Result<usize, ResponseFull> {
         self.put_name(owner)?;
         let mut fixed = [0; 10];
         fixed[..2].copy_from_slice(&kind.to_be_bytes());
@@ -313,14 +319,14 @@ impl<'a> Reply<'a> {
         Ok(self.length - 2)
     }
 
-    fn put_question(&mut self) -> Result<(), Full> {
+    fn put_question(&mut self) -> Result<(), ResponseFull> {
         let query = self.query;
         self.put(query.name.as_wire())?;
         self.put(&query.kind.to_be_bytes())?;
         self.put(&query.class.to_be_bytes())
     }
 
-    fn put_name(&mut self, name: NameRef<'_>) -> Result<(), Full> {
+    fn put_name(&mut self, name: NameRef<'_>) -> Result<(), ResponseFull> {
         let pointer = |at: u16| (0xC000 | at).to_be_bytes();
         match name {
             NameRef::At(at) => self.put(&pointer(at)),
@@ -332,14 +338,14 @@ impl<'a> Reply<'a> {
         }
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), ResponseFull> {
         let end = self.length + bytes.len();
         if end > self.limit {
-            return Err(Full);
+            return Err(ResponseFull);
         }
         self.buffer
             .get_mut(self.length..end)
-            .ok_or(Full)?
+            .ok_or(ResponseFull)?
             .copy_from_slice(bytes);
         self.length = end;
         Ok(())

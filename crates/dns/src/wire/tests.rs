@@ -150,7 +150,7 @@ fn oversized_record_leaves_the_reply_unchanged() {
     let mut reply = Reply::new(&query, &mut buffer, 21 + 11 + 2 * 16 + 15);
     let address = std::net::IpAddr::from([10, 0, 0, 1]);
     let mut add = || reply.address(Section::Answer, NameRef::QUESTION, 5, address);
-    assert_eq!([add(), add(), add()], [Ok(()), Ok(()), Err(Full)]);
+    assert_eq!([add(), add(), add()], [Ok(()), Ok(()), Err(ResponseFull)]);
     reply.set_truncated();
     let length = reply.finish(ResponseCode::NoError);
     assert_eq!(length, 21 + 11 + 2 * 16);
