@@ -99,7 +99,9 @@ pub(crate) async fn request_sockets(
             return Ok(Some((sockets, Predecessor(socket))));
         }
         let address = parse(&text).ok_or(HandoverError::Unexpected(text))?;
-        let matching = descriptors.into_iter().filter(|socket| is_for(socket, address));
+        let matching = descriptors
+            .into_iter()
+            .filter(|socket| is_bound_to(socket, address));
         sockets.insert(address, matching.collect());
     }
     Ok(Some((sockets, Predecessor(socket))))
@@ -220,7 +222,7 @@ fn parse(text: &str) -> Option<ListenAddress> {
 }
 
 /// Returns true if a socket is bound to that address.
-fn is_for(socket: &OwnedFd, (address, transport): ListenAddress) -> bool {
+fn is_bound_to(socket: &OwnedFd, (address, transport): ListenAddress) -> bool {
     let socket = socket2::SockRef::from(socket);
     let kind = match transport {
         Transport::Tcp => socket2::Type::STREAM,

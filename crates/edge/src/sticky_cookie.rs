@@ -73,7 +73,7 @@ impl CookieIds {
     }
 
     /// Returns true if the ids belong to these keys.
-    pub fn are_of(&self, keys: &Arc<StickyKeys>) -> bool {
+    pub fn belong_to(&self, keys: &Arc<StickyKeys>) -> bool {
         Arc::ptr_eq(&self.keys, keys)
     }
 

@@ -112,7 +112,7 @@ pub async fn probe(
 ///
 /// Returns [`HttpFailure::Request`] for an invalid request, and [`HttpFailure::Exchange`] if the response is not
 /// HTTP or incomplete.
-pub async fn ask_over<S>(stream: S, host: &str, path: &str) -> Result<StatusCode, HttpFailure>
+pub async fn request_over<S>(stream: S, host: &str, path: &str) -> Result<StatusCode, HttpFailure>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {

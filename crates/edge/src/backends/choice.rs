@@ -29,7 +29,7 @@ pub(super) struct Condition {
     /// True if it is ejected after repeated failures.
     pub is_ejected: bool,
     /// True if it is in the preferred zone, or zones do not matter.
-    pub is_near: bool,
+    pub is_in_preferred_zone: bool,
 }
 
 impl Rank {
@@ -49,7 +49,7 @@ impl Rank {
             is_serving_while_terminating,
             is_healthy,
             is_ejected,
-            is_near,
+            is_in_preferred_zone,
         } = condition;
         let level = match (is_ready, is_healthy, is_ejected) {
             (false, ..) if !is_serving_while_terminating => return None,
@@ -59,7 +59,7 @@ impl Rank {
             (true, false, _) => 3,
             (false, false, _) => 4,
         };
-        Some(Self(level * 2 + u8::from(!is_near)))
+        Some(Self(level * 2 + u8::from(!is_in_preferred_zone)))
     }
 
     /// Returns true for a candidate that is ready, healthy and not ejected, near or far.

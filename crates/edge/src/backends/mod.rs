@@ -71,7 +71,7 @@ impl Backend {
     /// Returns the ids of the backend in cookies of its Service, computed once for each set of keys.
     pub fn cookie_ids(&self, keys: &Arc<StickyKeys>, service: &ServiceName) -> Arc<CookieIds> {
         let cached = self.cookie_ids.load();
-        if let Some(ids) = cached.as_ref().filter(|ids| ids.are_of(keys)) {
+        if let Some(ids) = cached.as_ref().filter(|ids| ids.belong_to(keys)) {
             return Arc::clone(ids);
         }
         let ids = Arc::new(CookieIds::new(keys, service, self.address));
@@ -216,7 +216,7 @@ struct Candidate {
     backend: Arc<Backend>,
     is_ready: bool,
     is_serving_while_terminating: bool,
-    is_near: bool,
+    is_in_preferred_zone: bool,
 }
 
 impl Candidate {
@@ -225,7 +225,7 @@ impl Candidate {
             backend,
             is_ready: settings.is_ready,
             is_serving_while_terminating: settings.is_serving_while_terminating,
-            is_near: near_zone.is_none_or(|zone| settings.zone.as_deref() == Some(zone)),
+            is_in_preferred_zone: near_zone.is_none_or(|zone| settings.zone.as_deref() == Some(zone)),
         }
     }
 
@@ -236,7 +236,7 @@ impl Candidate {
             is_serving_while_terminating: self.is_serving_while_terminating,
             is_healthy: self.backend.is_healthy(),
             is_ejected: self.backend.is_ejected(now),
-            is_near: self.is_near,
+            is_in_preferred_zone: self.is_in_preferred_zone,
         })?;
         let under_way = self.backend.under_way();
         Some(Rating { rank, under_way })

@@ -164,7 +164,7 @@ async fn probe(
         return Ok(());
     };
     let host = host.as_deref().map_or_else(|| to.to_string(), ToOwned::to_owned);
-    let status = probe::http::ask_over(stream, &host, path).await?.as_u16();
+    let status = probe::http::request_over(stream, &host, path).await?.as_u16();
     if expected_statuses
         .iter()
         .any(|(low, high)| (*low..=*high).contains(&status))

@@ -209,7 +209,7 @@ pub fn field(line: &[u8]) -> Result<(&[u8], &[u8]), RequestRefusal> {
     if name.is_empty() || !name.iter().all(|byte| is_token(*byte)) {
         return Err(RequestRefusal::Malformed("a field's name is no token"));
     }
-    if is_framing_in_disguise(name) {
+    if is_framing_alias(name) {
         return Err(RequestRefusal::Malformed(
             "a field's name is one that backends take for another",
         ));
@@ -223,7 +223,7 @@ pub fn field(line: &[u8]) -> Result<(&[u8], &[u8]), RequestRefusal> {
 }
 
 /// Returns true for a name that is a framing field for backends that read `_` as `-`, as CGI does.
-pub fn is_framing_in_disguise(name: &[u8]) -> bool {
+pub fn is_framing_alias(name: &[u8]) -> bool {
     name.contains(&b'_')
         && [&b"content-length"[..], b"transfer-encoding"]
             .iter()

@@ -134,7 +134,7 @@ async fn receive_response(
         }
     }
     let (parts, stream) = response.await?.into_parts();
-    let body = StreamBody::of_answer(stream, &parts.headers);
+    let body = StreamBody::of_response(stream, &parts.headers);
     Ok(Response::from_parts(parts, WireBody::Http2(body)))
 }
 

@@ -5,7 +5,7 @@ use http::header::{CONTENT_LENGTH, HOST};
 use http::request::Parts;
 use http::{HeaderValue, Method, Version};
 
-use super::head::{FIELDS_MAX, TARGET_BYTES_MAX, is_authority, is_framing_in_disguise};
+use super::head::{FIELDS_MAX, TARGET_BYTES_MAX, is_authority, is_framing_alias};
 use super::refusal::RequestRefusal;
 
 #[cfg(test)]
@@ -24,7 +24,7 @@ pub fn check(parts: &Parts) -> Result<Option<HeaderValue>, RequestRefusal> {
     }
     path(parts)?;
     for (name, value) in &parts.headers {
-        if is_framing_in_disguise(name.as_str().as_bytes()) {
+        if is_framing_alias(name.as_str().as_bytes()) {
             return Err(RequestRefusal::Malformed(
                 "a field's name is one that backends take for another",
             ));

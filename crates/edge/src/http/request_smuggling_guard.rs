@@ -54,7 +54,7 @@ pub struct RequestSmugglingGuard<S: AbortiveClose> {
     activity: Arc<Activity>,
     head_timeout: Duration,
     timer: Pin<Box<Sleep>>,
-    is_timed: bool,
+    is_timer_set: bool,
     lingered: Option<usize>,
     /// Set while an informational response is written in part.
     is_amid_informational: bool,
@@ -147,7 +147,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
             activity,
             head_timeout,
             timer: Box::pin(sleep(head_timeout)),
-            is_timed: false,
+            is_timer_set: false,
             lingered: None,
             is_amid_informational: false,
         }
@@ -211,11 +211,11 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
     }
 
     fn time_head(&mut self, is_in_head: bool) {
-        if is_in_head && !self.is_timed {
+        if is_in_head && !self.is_timer_set {
             self.timer.as_mut().reset(Instant::now() + self.head_timeout);
         }
-        if is_in_head != self.is_timed {
-            self.is_timed = is_in_head;
+        if is_in_head != self.is_timer_set {
+            self.is_timer_set = is_in_head;
             self.activity.reading_head(is_in_head);
         }
     }
@@ -231,7 +231,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(read) => Poll::Ready(read.map(|_| ())),
-            Poll::Pending if self.is_timed => {
+            Poll::Pending if self.is_timer_set => {
                 ready!(self.timer.as_mut().poll(cx));
                 Poll::Ready(self.refuse(RequestRefusal::Slow, Position::Head))
             }

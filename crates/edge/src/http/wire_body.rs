@@ -53,7 +53,7 @@ pub struct StreamBody {
     /// Remaining bytes of a stated length, which `h2` enforces.
     remaining: Option<u64>,
     has_all_data: bool,
-    is_answer: bool,
+    is_response: bool,
 }
 
 impl StreamBody {
@@ -66,14 +66,14 @@ impl StreamBody {
             remaining: length.and_then(|length| length.parse().ok()),
             stream,
             has_all_data: false,
-            is_answer: false,
+            is_response: false,
         }
     }
 
     /// Creates the body of a response with these headers.
-    pub fn of_answer(stream: RecvStream, headers: &HeaderMap) -> Self {
+    pub fn of_response(stream: RecvStream, headers: &HeaderMap) -> Self {
         Self {
-            is_answer: true,
+            is_response: true,
             ..Self::of_request(stream, headers)
         }
     }
@@ -89,23 +89,23 @@ impl StreamBody {
                         .map(|remaining| remaining.saturating_sub(data.len() as u64));
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }
-                Some(Err(error)) if self.is_over(&error) => return Poll::Ready(None),
+                Some(Err(error)) if self.is_reset_after_response(&error) => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => self.has_all_data = true,
             }
         }
         match ready!(self.stream.poll_trailers(cx)) {
             Ok(trailers) => Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers)))),
-            Err(error) if self.is_over(&error) => Poll::Ready(None),
+            Err(error) if self.is_reset_after_response(&error) => Poll::Ready(None),
             Err(error) => Poll::Ready(Some(Err(error))),
         }
     }
 
     /// Returns true for the reset that follows a complete response, if the server did not read all of the request
     /// (RFC 9113, section 8.1).
-    fn is_over(&self, error: &h2::Error) -> bool {
+    fn is_reset_after_response(&self, error: &h2::Error) -> bool {
         let is_whole = self.remaining.is_none_or(|remaining| remaining == 0);
-        self.is_answer && is_whole && error.is_reset() && error.reason() == Some(Reason::NO_ERROR)
+        self.is_response && is_whole && error.is_reset() && error.reason() == Some(Reason::NO_ERROR)
     }
 }
 

@@ -58,7 +58,7 @@ fn cookies_of_the_previous_secret_stay_valid() {
     assert!(!new.matches_any(&[old.current()]) && !both.matches_any(&[]));
     let keys = Arc::new(StickyKeys::new(&StickySecrets::default()));
     let ids = CookieIds::new(&keys, &service(), backend);
-    assert!(ids.are_of(&keys) && !ids.are_of(&Arc::new(StickyKeys::new(&StickySecrets::default()))));
+    assert!(ids.belong_to(&keys) && !ids.belong_to(&Arc::new(StickyKeys::new(&StickySecrets::default()))));
 }
 
 #[test]

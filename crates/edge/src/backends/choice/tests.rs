@@ -35,10 +35,10 @@ fn rank_follows_conditions() {
         is_serving_while_terminating: false,
         is_healthy: true,
         is_ejected: false,
-        is_near: true,
+        is_in_preferred_zone: true,
     };
     let far = Condition {
-        is_near: false,
+        is_in_preferred_zone: false,
         ..best
     };
     let terminating = Condition {
@@ -116,7 +116,7 @@ fn any_standing() -> impl Strategy<Value = Option<Rating>> {
         is_serving_while_terminating: b,
         is_healthy: c,
         is_ejected: d,
-        is_near: e,
+        is_in_preferred_zone: e,
     });
     (condition, 0..5_usize)
         .prop_map(|(condition, under_way)| Rank::of(condition).map(|rank| Rating { rank, under_way }))
