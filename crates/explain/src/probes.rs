@@ -161,8 +161,9 @@ pub fn failed_from_elsewhere(node: Observed<'_>) -> Option<Found<'_>> {
         let probes = observation.probes.iter().flatten();
         probes.map(move |probe| (observation, probe))
     });
-    let is_to_node =
-        |probe: &Probe| is_connection(probe) && probe.address().is_some_and(|address| is_on(node, address));
+    let is_to_node = |probe: &Probe| {
+        is_connection(probe) && probe.address().is_some_and(|address| is_on_node(node, address))
+    };
     let (own, others): (Vec<Found<'_>>, Vec<Found<'_>>) = all
         .filter(|(_, probe)| is_to_node(probe))
         .partition(|(observation, probe)| {
@@ -180,7 +181,7 @@ pub fn failed_from_elsewhere(node: Observed<'_>) -> Option<Found<'_>> {
 }
 
 /// Returns true if an address is that of the node, or of a Pod on it.
-fn is_on(node: Observed<'_>, address: IpAddr) -> bool {
+fn is_on_node(node: Observed<'_>, address: IpAddr) -> bool {
     let is_of_node = node.node().is_some_and(|node| node.ips().contains(&address));
     let mut pods = node.world.pods_at(address);
     is_of_node || pods.any(|pod| pod.node() == node.name())

@@ -61,7 +61,7 @@ impl Reference {
 }
 
 /// A place in a Pod that can have references.
-struct Place<'w> {
+struct ReferenceLocation<'w> {
     pod: Pod<'w>,
     field: String,
     /// True if another variable seems to have the port of URLs.
@@ -94,7 +94,7 @@ fn of_container(pod: Pod<'_>, path: &str, container: &Value, references: &mut Ve
             continue;
         };
         let field = format!("{path}.env[{index}].value");
-        let place = Place {
+        let place = ReferenceLocation {
             pod,
             field,
             has_port_elsewhere: has_port_variable(container, name),
@@ -106,7 +106,7 @@ fn of_container(pod: Pod<'_>, path: &str, container: &Value, references: &mut Ve
     }
     for field in ["command", "args"] {
         for (index, argument) in list(container, field).iter().enumerate() {
-            let place = Place {
+            let place = ReferenceLocation {
                 pod,
                 field: format!("{path}.{field}[{index}]"),
                 has_port_elsewhere: false,
@@ -135,7 +135,7 @@ fn has_port_variable(container: &Value, name: &str) -> bool {
 }
 
 /// Returns the reference of a variable such as `WEB_HOST` with a host name alone. Its port is in `WEB_PORT`.
-fn host_variable(container: &Value, variable: &Value, place: &Place<'_>) -> Option<Reference> {
+fn host_variable(container: &Value, variable: &Value, place: &ReferenceLocation<'_>) -> Option<Reference> {
     let name = text(variable, "name");
     let prefix = HOST_VARIABLES
         .iter()
@@ -152,7 +152,7 @@ fn host_variable(container: &Value, variable: &Value, place: &Place<'_>) -> Opti
     })
 }
 
-fn scan(text: &str, place: &Place<'_>, references: &mut Vec<Reference>) {
+fn scan(text: &str, place: &ReferenceLocation<'_>, references: &mut Vec<Reference>) {
     if text.len() > TEXT_BYTES_MAX {
         return;
     }
@@ -171,7 +171,7 @@ fn scan(text: &str, place: &Place<'_>, references: &mut Vec<Reference>) {
 }
 
 /// Returns the reference of a text with a host; `None` if the host is neither a name that a Service can have nor an address.
-fn reference(place: &Place<'_>, text: &str, host: &str, port: Option<u16>) -> Option<Reference> {
+fn reference(place: &ReferenceLocation<'_>, text: &str, host: &str, port: Option<u16>) -> Option<Reference> {
     let scheme_port = SCHEME_PORTS.iter().find_map(|(scheme, scheme_port)| {
         let is_scheme = text.strip_prefix(scheme)?.starts_with("://");
         (is_scheme && port.is_none() && !place.has_port_elsewhere).then_some(*scheme_port)

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use explain::trace::Trace;
-use explain::trace::live::{Connection, Entry, Evidence, Response, RuleMet, disagreements};
+use explain::trace::live::{Connection, Entry, Evidence, MatchedRule, Response, disagreements};
 use netlink::conntrack::Conntrack;
 use netlink::nftables::{PacketTracer, TraceEvent, TracedFlow, Verdict};
 use plan::Packet;
@@ -100,7 +100,7 @@ impl Turn<'_> {
             .tracer
             .as_mut()
             .map(|tracer| tracer.events(EVENTS_TIMEOUT).unwrap());
-        let rules: Vec<RuleMet> = events.iter().flatten().map(rule).collect();
+        let rules: Vec<MatchedRule> = events.iter().flatten().map(rule).collect();
         let entry = node.enter(|| {
             let is_own = |flow: &netlink::conntrack::Flow| {
                 flow.original.source == source && flow.original.destination == destination
@@ -146,8 +146,8 @@ impl Turn<'_> {
     }
 }
 
-fn rule(event: &TraceEvent) -> RuleMet {
-    RuleMet {
+fn rule(event: &TraceEvent) -> MatchedRule {
+    MatchedRule {
         table: event.table.clone(),
         chain: event.chain.clone(),
         verdict: format!("{:?}", event.verdict),

@@ -39,7 +39,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 .filter(|(_, probe)| probe.address() == Some(address))
                 .collect();
             several(subject, &field, address, &of_address)
-                .or_else(|| nobody(subject, &field, address, &of_address))
+                .or_else(|| no_host_answers(subject, &field, address, &of_address))
         })
         .collect()
 }
@@ -106,7 +106,12 @@ fn owners(subject: &Subject<'_>, address: IpAddr) -> String {
 }
 
 /// No host answers, although the address is in the subnet of the host that asks.
-fn nobody(subject: &Subject<'_>, field: &str, address: IpAddr, found: &[Found<'_>]) -> Option<Finding> {
+fn no_host_answers(
+    subject: &Subject<'_>,
+    field: &str,
+    address: IpAddr,
+    found: &[Found<'_>],
+) -> Option<Finding> {
     let resolutions: Vec<Found<'_>> = found
         .iter()
         .copied()

@@ -109,7 +109,7 @@ fn are_endpoints_known(subject: &Subject<'_>) -> bool {
         NAME_LABELS.iter().any(is_meant) || world.unselected_pods(&service.namespace).next().is_some();
     let is_manifest = service.text("/metadata/uid").is_empty() && service.text("/spec/clusterIP").is_empty();
     let is_single = world.all(Kind::Service).nth(1).is_none();
-    let is_alone = world.has_only(Kind::Service) && (subject.is_named || is_single || is_manifest);
+    let is_alone = world.has_only_kind(Kind::Service) && (subject.is_named || is_single || is_manifest);
     has_pods && !service.is_headless() || is_alone || subject.is_named && subject.has(Kind::Endpoints)
 }
 

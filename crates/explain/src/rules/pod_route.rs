@@ -46,7 +46,7 @@ fn check(world: &World) -> Vec<Finding> {
     let pods = pod_addresses(world);
     for node in observed_nodes(world) {
         let by_routes = by_routes(node, &pods);
-        findings.extend(by_routes.or_else(|| by_probes(node)));
+        findings.extend(by_routes.or_else(|| unanswered_probes(node)));
     }
     findings
 }
@@ -242,7 +242,7 @@ fn fault<'w>(
 }
 
 /// No probe to the Pods of another node is answered, and other rules do not explain it.
-fn by_probes(node: Observed<'_>) -> Option<Finding> {
+fn unanswered_probes(node: Observed<'_>) -> Option<Finding> {
     let probes = node.observation.probes.as_ref()?;
     let mut by_node: BTreeMap<&str, Vec<Found<'_>>> = BTreeMap::new();
     for probe in probes {

@@ -83,7 +83,9 @@ fn check_cluster(world: &World) -> Vec<Finding> {
     }
     let slices = world.all(Kind::EndpointSlice).map(EndpointSlice);
     let detached = slices.filter(|slice| {
-        is_detached(world, *slice) && candidate(world, *slice).is_none() && !is_meant_elsewhere(world, *slice)
+        is_detached(world, *slice)
+            && candidate(world, *slice).is_none()
+            && !is_for_other_namespace(world, *slice)
     });
     detached.map(|slice| detached_finding(slice, None)).collect()
 }
@@ -97,7 +99,7 @@ fn is_detached(world: &World, slice: EndpointSlice<'_>) -> bool {
 }
 
 /// Returns true if a Service of another namespace with the name in the label waits for endpoints.
-fn is_meant_elsewhere(world: &World, slice: EndpointSlice<'_>) -> bool {
+fn is_for_other_namespace(world: &World, slice: EndpointSlice<'_>) -> bool {
     let Some(name) = slice.service_name() else {
         return false;
     };

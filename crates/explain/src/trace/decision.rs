@@ -7,7 +7,7 @@ use plan::{Family, Origin, Packet, Plan, PortKey, Verdict as PlanVerdict};
 
 use super::client::{Client, ClientKind};
 use super::endpoints::unpublished;
-use super::explanation::AtFrontend;
+use super::explanation::FrontendDecision;
 use super::node_settings::{ClusterSettings, PlanNode, ProxySettings};
 use super::objects::Objects;
 use super::ping;
@@ -36,7 +36,7 @@ pub struct Connection<'a> {
 
 /// Nodes whose plans decide, with the reason.
 #[derive(Clone, Debug)]
-pub struct Deciders {
+pub struct DecidingNodes {
     /// Nodes; never empty.
     pub nodes: Vec<PlanNode>,
     /// Reason why these nodes decide.
@@ -57,10 +57,10 @@ struct Fingerprint {
 
 impl Connection<'_> {
     /// Returns the paths to all addresses.
-    pub fn paths(&self, addresses: &[IpAddr], deciders: &Deciders) -> Vec<Path> {
+    pub fn paths(&self, addresses: &[IpAddr], deciding_nodes: &DecidingNodes) -> Vec<Path> {
         let objects = Objects::find(self.world, addresses, self.port, self.named);
         let settings = ClusterSettings::read(self.world, self.proxy);
-        let plans: Vec<(&PlanNode, Plan)> = deciders
+        let plans: Vec<(&PlanNode, Plan)> = deciding_nodes
             .nodes
             .iter()
             // Without a Service, all nodes decide alike.
@@ -84,7 +84,7 @@ impl Connection<'_> {
             let mut seen: Vec<Fingerprint> = Vec::new();
             for (node, plan) in &plans {
                 let (fingerprint, path) =
-                    self.path(&objects, &settings, deciders, node, plan, &packet, &seen);
+                    self.path(&objects, &settings, deciding_nodes, node, plan, &packet, &seen);
                 match (seen.iter().position(|known| *known == fingerprint), path) {
                     (Some(index), _) => {
                         if let Some(same) = paths.get_mut(first + index) {
@@ -101,7 +101,11 @@ impl Connection<'_> {
         }
         if objects.is_empty() {
             for path in paths.iter_mut().filter(|path| !path.nodes.is_empty()) {
-                path.nodes = deciders.nodes.iter().map(|node| node.name.clone()).collect();
+                path.nodes = deciding_nodes
+                    .nodes
+                    .iter()
+                    .map(|node| node.name.clone())
+                    .collect();
             }
         }
         for path in &mut paths {
@@ -115,14 +119,14 @@ impl Connection<'_> {
         &self,
         objects: &Objects<'_>,
         settings: &ClusterSettings,
-        deciders: &Deciders,
+        deciding_nodes: &DecidingNodes,
         node: &PlanNode,
         plan: &Plan,
         packet: &Packet,
         seen: &[Fingerprint],
     ) -> (Fingerprint, Option<Path>) {
         if self.is_ping {
-            return self.ping_path(deciders, node, plan, packet, seen);
+            return self.ping_path(deciding_nodes, node, plan, packet, seen);
         }
         let decision = plan.decide(packet);
         let next = match decision.verdict {
@@ -156,7 +160,7 @@ impl Connection<'_> {
             nodes: vec![node.name.clone()],
             addresses: vec![packet.destination],
             source: Some(packet.source),
-            steps: vec![deciders.reason.clone()],
+            steps: vec![deciding_nodes.reason.clone()],
             endpoints: Vec::new(),
             excluded: Vec::new(),
             affinity_seconds: None,
@@ -175,14 +179,14 @@ impl Connection<'_> {
         }
         path.steps
             .extend(objects.unreadable.iter().map(route::unreadable));
-        let at_frontend = AtFrontend {
+        let frontend_decision = FrontendDecision {
             objects,
             plan,
             node: at,
             packet,
             decision: &decision,
         };
-        if !at_frontend.explain(&mut path) {
+        if !frontend_decision.explain(&mut path) {
             route::explain(
                 objects,
                 packet,
@@ -197,7 +201,7 @@ impl Connection<'_> {
     /// Decides about an echo request at a node.
     fn ping_path(
         &self,
-        deciders: &Deciders,
+        deciding_nodes: &DecidingNodes,
         node: &PlanNode,
         plan: &Plan,
         packet: &Packet,
@@ -213,7 +217,7 @@ impl Connection<'_> {
             next_node: None,
         };
         let is_new = !seen.contains(&fingerprint);
-        let path = is_new.then(|| ping::path(&node.name, deciders.reason.clone(), packet, &decision));
+        let path = is_new.then(|| ping::path(&node.name, deciding_nodes.reason.clone(), packet, &decision));
         (fingerprint, path)
     }
 

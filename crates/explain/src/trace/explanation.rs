@@ -22,7 +22,7 @@ const TOPOLOGY_ANNOTATIONS: [&str; 2] = [
 ];
 
 /// Decision about a frontend of a Service.
-pub struct AtFrontend<'a> {
+pub struct FrontendDecision<'a> {
     /// Objects of the destination.
     pub objects: &'a Objects<'a>,
     /// Plan that decided.
@@ -35,7 +35,7 @@ pub struct AtFrontend<'a> {
     pub decision: &'a Decision<'a>,
 }
 
-impl AtFrontend<'_> {
+impl FrontendDecision<'_> {
     /// Completes a path with the reasons for the decision. Returns false if no frontend has the destination.
     pub fn explain(&self, path: &mut Path) -> bool {
         let Some((port, frontend)) = self.decision.frontend else {

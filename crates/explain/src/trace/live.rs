@@ -56,7 +56,7 @@ pub struct Connection {
     /// Conntrack entry; absent if there is none, or it was not read.
     pub entry: Option<Entry>,
     /// Rules of nftables that the first packet met, in order.
-    pub rules: Vec<RuleMet>,
+    pub rules: Vec<MatchedRule>,
     /// Differences between plan and kernel.
     pub disagreements: Vec<Disagreement>,
 }
@@ -129,7 +129,7 @@ pub struct Entry {
 
 /// Rule that a packet met.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RuleMet {
+pub struct MatchedRule {
     /// Family and table, such as `inet portolan`.
     pub table: String,
     /// Chain.

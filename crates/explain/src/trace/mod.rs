@@ -50,7 +50,7 @@ use std::net::IpAddr;
 
 pub use client::{Client, ClientError, ClientKind, ClientName, InvalidClient};
 pub use cluster_dns::{Answer, AnswerKind};
-use decision::{Connection, Deciders};
+use decision::{Connection, DecidingNodes};
 pub use destination::{Destination, Host, InvalidDestination};
 pub use name::NameResolution;
 use name::{Resolved, resolve};
@@ -190,7 +190,7 @@ pub fn trace(world: &World, request: &Request) -> Result<Trace, TraceError> {
     };
     let service = match resolved {
         Resolved::Addresses { addresses, service } => {
-            let deciders = deciders(world, request, &found.client, &addresses)?;
+            let deciding_nodes = deciding_nodes(world, request, &found.client, &addresses)?;
             let connection = Connection {
                 world,
                 client: &found.client,
@@ -200,7 +200,7 @@ pub fn trace(world: &World, request: &Request) -> Result<Trace, TraceError> {
                 named: service.as_ref(),
                 proxy: &request.proxy,
             };
-            found.paths = connection.paths(&addresses, &deciders);
+            found.paths = connection.paths(&addresses, &deciding_nodes);
             // A client without an address of one family uses the other one.
             let is_usable = |path: &&Path| path.source.is_some();
             let worst = found
@@ -240,17 +240,17 @@ fn node_named(world: &World, host: &str, client: &Client) -> Option<Vec<IpAddr>>
 }
 
 /// Returns the nodes whose plans decide.
-fn deciders(
+fn deciding_nodes(
     world: &World,
     request: &Request,
     client: &Client,
     addresses: &[IpAddr],
-) -> Result<Deciders, TraceError> {
+) -> Result<DecidingNodes, TraceError> {
     let step = |text: &str| Step::new(StepKind::Node, text);
     let unnamed = || vec![PlanNode::named(world, "")];
     let all = |text: &str| {
         let nodes = PlanNode::all(world);
-        Deciders {
+        DecidingNodes {
             nodes: if nodes.is_empty() { unnamed() } else { nodes },
             reason: step(text),
         }
@@ -261,7 +261,7 @@ fn deciders(
             if world.has(Kind::Node) && world.node(name).is_none() {
                 return Err(TraceError::Node(name.clone()));
             }
-            return Ok(Deciders {
+            return Ok(DecidingNodes {
                 nodes: vec![PlanNode::named(world, name)],
                 reason: step("the node that the user names receives the packet"),
             });
@@ -273,7 +273,7 @@ fn deciders(
             .nodes()
             .find(|node| node.ips().iter().any(|address| addresses.contains(address)));
         return Ok(match receiving {
-            Some(node) => Deciders {
+            Some(node) => DecidingNodes {
                 nodes: vec![PlanNode::named(world, &node.name)],
                 reason: step("the destination is an address of the node").by(node.0, "status.addresses"),
             },
@@ -288,7 +288,7 @@ fn deciders(
         _ => step("the client is the node"),
     };
     let nodes = vec![PlanNode::named(world, &client.node)];
-    Ok(Deciders { nodes, reason })
+    Ok(DecidingNodes { nodes, reason })
 }
 
 /// Returns the Service of the first frontend of the paths.

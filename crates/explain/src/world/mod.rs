@@ -239,7 +239,7 @@ impl World {
     }
 
     /// Returns true if all objects of the input are of this kind, besides observations of nodes.
-    pub(crate) fn has_only(&self, kind: Kind) -> bool {
+    pub(crate) fn has_only_kind(&self, kind: Kind) -> bool {
         let mut others = self.present.iter().filter(|present| **present != kind);
         others.all(|present| *present == Kind::NodeObservation)
     }

@@ -155,7 +155,7 @@ fn destinations_outside_of_services_are_not_translated() {
 fn rule_that_drops_is_named() {
     let plan = path(Verdict::Reaches, &["10.244.1.2:8080"], false);
     let mut sent = connection(Response::Timeout, "", "");
-    sent.rules.push(RuleMet {
+    sent.rules.push(MatchedRule {
         table: "ip filter".to_owned(),
         chain: "FORWARD".to_owned(),
         verdict: "drop".to_owned(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::object::Protocol;
 use dataplane::ebpf::{ConnectionEvents, default_pins};
-use explain::trace::live::{AtConnect, Connection, Entry, Evidence, RuleMet};
+use explain::trace::live::{AtConnect, Connection, Entry, Evidence, MatchedRule};
 use netlink::conntrack::Conntrack;
 use netlink::nftables::{PacketTracer, TraceEvent, TraceStep, TracedFlow, Verdict};
 
@@ -153,12 +153,12 @@ impl Follower {
         }
     }
 
-    fn rules(&mut self, notes: &mut Vec<String>) -> Vec<RuleMet> {
+    fn rules(&mut self, notes: &mut Vec<String>) -> Vec<MatchedRule> {
         let Some(tracer) = &mut self.tracer else {
             return Vec::new();
         };
         match tracer.events(EVENTS_TIMEOUT) {
-            Ok(events) => events.iter().map(rule_met).collect(),
+            Ok(events) => events.iter().map(matched_rule).collect(),
             Err(error) => {
                 notes.push(format!("rules are not followed: {error}"));
                 self.tracer = None;
@@ -168,7 +168,7 @@ impl Follower {
     }
 }
 
-fn rule_met(event: &TraceEvent) -> RuleMet {
+fn matched_rule(event: &TraceEvent) -> MatchedRule {
     let verdict = match &event.verdict {
         None => "continue".to_owned(),
         Some(Verdict::Accept) => "accept".to_owned(),
@@ -181,7 +181,7 @@ fn rule_met(event: &TraceEvent) -> RuleMet {
         TraceStep::Policy => format!("policy {verdict}"),
         TraceStep::Rule | TraceStep::Return => verdict,
     };
-    RuleMet {
+    MatchedRule {
         table: format!("{} {}", family(event.family), event.table),
         chain: event.chain.clone(),
         verdict,

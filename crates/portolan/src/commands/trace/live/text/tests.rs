@@ -1,4 +1,4 @@
-use explain::trace::live::{Disagreement, Entry, Evidence, Response, RuleMet};
+use explain::trace::live::{Disagreement, Entry, Evidence, MatchedRule, Response};
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn live() -> Live {
                 endpoint: "10.244.1.2:8080".parse().expect("an address"),
                 client_seen: "192.0.2.11".parse().expect("an address"),
             }),
-            rules: vec![RuleMet {
+            rules: vec![MatchedRule {
                 table: "inet \u{1b}[2J".to_owned(),
                 chain: "services".to_owned(),
                 verdict: "jump cluster".to_owned(),
