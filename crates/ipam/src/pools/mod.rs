@@ -162,7 +162,7 @@ impl Pools {
         let (kept, lost): (Vec<_>, Vec<_>) = addresses
             .iter()
             .copied()
-            .partition(|address| self.obstacle(*address, holder, sharing).is_none());
+            .partition(|address| self.sharing_conflict(*address, holder, sharing).is_none());
         self.hold(holder, kept, sharing);
         lost.is_empty()
     }
@@ -267,7 +267,7 @@ impl Pools {
             request.families.contains(&Family::of(*address))
                 && usable.iter().any(|name| self.pools.contains(name, *address))
                 && self
-                    .obstacle(*address, request.holder, &request.sharing)
+                    .sharing_conflict(*address, request.holder, &request.sharing)
                     .is_none()
         };
         let kept: Vec<IpAddr> = before.iter().copied().filter(is_kept).collect();
@@ -306,7 +306,8 @@ impl Pools {
             if !self.usable(request).any(|name| has_it(&name)) {
                 return Err(AssignError::OutsideOfPools(*address));
             }
-            if let Some((holder, reason)) = self.obstacle(*address, request.holder, &request.sharing) {
+            if let Some((holder, reason)) = self.sharing_conflict(*address, request.holder, &request.sharing)
+            {
                 return Err(AssignError::Held {
                     address: *address,
                     holder,
@@ -335,7 +336,7 @@ impl Pools {
             Family::of(**address) == family
                 && having.iter().any(|name| self.pools.contains(name, **address))
                 && self
-                    .obstacle(**address, request.holder, &request.sharing)
+                    .sharing_conflict(**address, request.holder, &request.sharing)
                     .is_none()
         });
         if let Some(kept) = kept {
@@ -354,7 +355,7 @@ impl Pools {
             Family::of(*address) == family
                 && open.iter().any(|name| self.pools.contains(name, *address))
                 && self
-                    .obstacle(*address, request.holder, &request.sharing)
+                    .sharing_conflict(*address, request.holder, &request.sharing)
                     .is_none()
         });
         shared
@@ -370,10 +371,15 @@ impl Pools {
     }
 
     /// Returns a holder that prevents `holder` from having `address`, and the reason.
-    fn obstacle(&self, address: IpAddr, holder: &str, sharing: &Sharing) -> Option<(Holder, NotShared)> {
+    fn sharing_conflict(
+        &self,
+        address: IpAddr,
+        holder: &str,
+        sharing: &Sharing,
+    ) -> Option<(Holder, NotShared)> {
         let others = self.held.get(&address)?.iter();
         let mut others = others.filter(|(other, _)| &***other != holder);
-        others.find_map(|(other, theirs)| Some((Arc::clone(other), sharing.obstacle(theirs)?)))
+        others.find_map(|(other, theirs)| Some((Arc::clone(other), sharing.sharing_conflict(theirs)?)))
     }
 }
 

@@ -47,7 +47,7 @@ impl Sharing {
     }
 
     /// Returns the reason why two holders cannot share; symmetric.
-    pub(super) fn obstacle(&self, other: &Self) -> Option<NotShared> {
+    pub(super) fn sharing_conflict(&self, other: &Self) -> Option<NotShared> {
         if self.key.is_none() || self.key != other.key {
             Some(NotShared::Key)
         } else if !self.ports.is_disjoint(&other.ports) {

@@ -367,7 +367,7 @@ proptest! {
                 prop_assert_eq!(pools.of(&holder.to_string()), [*held]);
                 for (other, (others, theirs)) in &model {
                     if holder != other && held == others {
-                        prop_assert!(sharing.obstacle(theirs).is_none());
+                        prop_assert!(sharing.sharing_conflict(theirs).is_none());
                     }
                 }
             }
