@@ -73,7 +73,7 @@ impl BfdSettings {
     }
 
     /// Returns true if a packet is from the peer.
-    fn is_of(&self, source: SocketAddr) -> bool {
+    fn is_from_peer(&self, source: SocketAddr) -> bool {
         let is_on_link = match (self.remote, source) {
             (SocketAddr::V6(remote), SocketAddr::V6(source)) => {
                 remote.scope_id() == 0 || remote.scope_id() == source.scope_id()
@@ -433,7 +433,7 @@ impl Worker {
             let running = self.sessions.values_mut().find(|running| {
                 let is_known = packet.your_discriminator == 0
                     || packet.your_discriminator == running.session.discriminator();
-                is_known && running.settings.is_of(source) && running.settings.is_routed == is_routed
+                is_known && running.settings.is_from_peer(source) && running.settings.is_routed == is_routed
             });
             if let Some(running) = running {
                 running.session.received(now, &packet);

@@ -108,7 +108,7 @@ impl Session {
 
     /// Returns true if a connection of this address may be one of the peer. `device` is the link or VRF to which the kernel
     /// bound the connection; the same address in another VRF is another peer.
-    pub(super) fn is_of(&self, address: IpAddr, device: Option<&str>) -> bool {
+    pub(super) fn accepts_connection_from(&self, address: IpAddr, device: Option<&str>) -> bool {
         let socket = &self.settings.socket;
         if let Some(link) = &socket.link {
             // The kernel binds a connection between link-local addresses to its link.

@@ -134,7 +134,7 @@ impl Speaker {
             }
         };
         let sessions = self.sessions.values();
-        let possible = sessions.filter(|session| session.is_of(peer, device.as_deref()));
+        let possible = sessions.filter(|session| session.accepts_connection_from(peer, device.as_deref()));
         // A peer in the VRF of the connection precedes one without a VRF.
         if let Some(session) = possible.max_by_key(|session| session.settings.socket.vrf.is_some()) {
             session.accept(stream);
