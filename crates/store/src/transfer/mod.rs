@@ -4,12 +4,12 @@
 //! started on it.
 //!
 //! ```no_run
-//! use store::{Place, WriteOptions};
+//! use store::{StoreLocation, WriteOptions};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let contents = Place::Directory("/var/lib/portolan".into()).read().await?;
+//! let contents = StoreLocation::Directory("/var/lib/portolan".into()).read().await?;
 //! assert!(contents.faults().is_empty());
-//! let snapshot = Place::File("/backup/portolan.db".into());
+//! let snapshot = StoreLocation::File("/backup/portolan.db".into());
 //! snapshot.write(&contents, WriteOptions::default(), |_written| ()).await?;
 //! # Ok(())
 //! # }
@@ -31,7 +31,7 @@ pub use error::TransferError;
 
 /// Location of a store.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum StoreLocation {
     /// Directory of an embedded store.
     Directory(PathBuf),
     /// Snapshot file.
@@ -71,7 +71,7 @@ pub struct Written {
     pub revision: Revision,
 }
 
-impl Place {
+impl StoreLocation {
     /// Reads all data at one revision, while servers may write. Blocks unless it is an etcd.
     ///
     /// # Errors
@@ -80,9 +80,9 @@ impl Place {
     /// [`StoreError::Corrupt`] if it is damaged.
     pub async fn read(&self) -> Result<Contents, StoreError> {
         match self {
-            Place::Directory(directory) => read_file(&directory.join(DATABASE_FILE)),
-            Place::File(file) => read_file(file),
-            Place::Etcd(address) => read_etcd(address).await,
+            StoreLocation::Directory(directory) => read_file(&directory.join(DATABASE_FILE)),
+            StoreLocation::File(file) => read_file(file),
+            StoreLocation::Etcd(address) => read_etcd(address).await,
         }
     }
 
@@ -99,9 +99,11 @@ impl Place {
         progress: impl FnMut(usize),
     ) -> Result<Written, TransferError> {
         match self {
-            Place::Directory(directory) => into_sqlite::directory(directory, contents, options, progress),
-            Place::File(file) => into_sqlite::file(file, contents, options, progress),
-            Place::Etcd(address) => into_etcd::write(address, contents, options, progress).await,
+            StoreLocation::Directory(directory) => {
+                into_sqlite::directory(directory, contents, options, progress)
+            }
+            StoreLocation::File(file) => into_sqlite::file(file, contents, options, progress),
+            StoreLocation::Etcd(address) => into_etcd::write(address, contents, options, progress).await,
         }
     }
 
@@ -113,8 +115,8 @@ impl Place {
     /// Returns [`StoreError::InUse`] or [`StoreError::Unavailable`] if the files cannot be written.
     pub fn erase_removed(&self) -> Result<(), StoreError> {
         match self {
-            Place::Directory(directory) => into_sqlite::erase_removed(directory),
-            Place::File(_) | Place::Etcd(_) => Ok(()),
+            StoreLocation::Directory(directory) => into_sqlite::erase_removed(directory),
+            StoreLocation::File(_) | StoreLocation::Etcd(_) => Ok(()),
         }
     }
 
@@ -125,10 +127,10 @@ impl Place {
     /// Returns [`StoreError::Unavailable`] if the files cannot be read.
     pub fn integrity_faults(&self) -> Result<Vec<String>, StoreError> {
         match self {
-            Place::Directory(directory) => integrity_faults(&directory.join(DATABASE_FILE)),
-            Place::File(file) => integrity_faults(file),
+            StoreLocation::Directory(directory) => integrity_faults(&directory.join(DATABASE_FILE)),
+            StoreLocation::File(file) => integrity_faults(file),
             // etcd checks its files itself.
-            Place::Etcd(_) => Ok(Vec::new()),
+            StoreLocation::Etcd(_) => Ok(Vec::new()),
         }
     }
 }

@@ -35,10 +35,10 @@ fn restored_snapshot_gets_higher_revisions() {
     let store = filled(&path("store"));
     let before = store.index().list("/", None, None, None).expect("a list");
     runtime().block_on(async {
-        let running = Place::Directory(path("store"));
+        let running = StoreLocation::Directory(path("store"));
         let contents = running.read().await.expect("contents");
         assert_eq!(contents.faults(), Vec::<String>::new());
-        let snapshot = Place::File(path("snapshot"));
+        let snapshot = StoreLocation::File(path("snapshot"));
         let nothing = |_| {};
         snapshot
             .write(&contents, WriteOptions::default(), nothing)
@@ -66,7 +66,7 @@ fn restored_snapshot_gets_higher_revisions() {
             matches!(refused, Err(TransferError::Store(StoreError::InUse { .. }))),
             "{refused:?}"
         );
-        let copy = Place::Directory(path("copy"));
+        let copy = StoreLocation::Directory(path("copy"));
         let written = copy
             .write(&contents, WriteOptions::default(), nothing)
             .await
@@ -121,7 +121,7 @@ fn reports_inconsistent_contents() {
 #[test]
 fn error_names_missing_location() {
     let directory = tempfile::tempdir().expect("a directory");
-    let missing = Place::File(directory.path().join("missing"));
+    let missing = StoreLocation::File(directory.path().join("missing"));
     let refused = runtime().block_on(missing.read()).expect_err("a refusal");
     assert!(refused.to_string().contains("missing"), "{refused}");
     assert!(!directory.path().join("missing").exists());

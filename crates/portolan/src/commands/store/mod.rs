@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use store::{Contents, Place, WriteOptions};
+use store::{Contents, StoreLocation, WriteOptions};
 
 use self::progress::Progress;
 use crate::error::{CommandError, UsageError};
@@ -93,7 +93,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
 async fn copy(flags: TransferFlags) -> Result<ExitCode, CommandError> {
     let to = match place(&flags.to, &flags.etcd)? {
         // A missing path is a new data directory; snapshots have a subcommand of their own.
-        Place::File(path) if !path.exists() => Place::Directory(path.join(STORE_DIRECTORY)),
+        StoreLocation::File(path) if !path.exists() => StoreLocation::Directory(path.join(STORE_DIRECTORY)),
         other => other,
     };
     let from = existing(&flags.from, &flags.etcd)?;
@@ -106,27 +106,27 @@ async fn snapshot(flags: TransferFlags) -> Result<ExitCode, CommandError> {
         return Err(UsageError::new("--to of a snapshot is a file").into());
     }
     let from = existing(&flags.from, &flags.etcd)?;
-    transfer(&from, &Place::File(to), flags.overwrite, 0).await
+    transfer(&from, &StoreLocation::File(to), flags.overwrite, 0).await
 }
 
 async fn restore(flags: TransferFlags) -> Result<ExitCode, CommandError> {
     let from = existing(&flags.from, &flags.etcd)?;
-    if !matches!(from, Place::File(_)) {
+    if !matches!(from, StoreLocation::File(_)) {
         return Err(UsageError::new(
             "--from of a restoration is a snapshot file; use `portolan store copy` for other sources",
         )
         .into());
     }
     let to = match place(&flags.to, &flags.etcd)? {
-        Place::File(path) => Place::Directory(path.join(STORE_DIRECTORY)),
+        StoreLocation::File(path) => StoreLocation::Directory(path.join(STORE_DIRECTORY)),
         other => other,
     };
     transfer(&from, &to, flags.overwrite, RESTORE_REVISION_LEAP).await
 }
 
 async fn transfer(
-    from: &Place,
-    to: &Place,
+    from: &StoreLocation,
+    to: &StoreLocation,
     overwrite: bool,
     revision_leap: u64,
 ) -> Result<ExitCode, CommandError> {
@@ -155,25 +155,25 @@ async fn transfer(
 }
 
 /// Parses a place that must exist.
-fn existing(text: &str, etcd: &EtcdFlags) -> Result<Place, CommandError> {
+fn existing(text: &str, etcd: &EtcdFlags) -> Result<StoreLocation, CommandError> {
     let place = place(text, etcd)?;
     match &place {
-        Place::File(path) if !path.exists() => Err(format!("nothing at {text}").into()),
+        StoreLocation::File(path) if !path.exists() => Err(format!("nothing at {text}").into()),
         _ => Ok(place),
     }
 }
 
 /// Parses a place: an existing directory, a file, or etcd.
-fn place(text: &str, etcd: &EtcdFlags) -> Result<Place, UsageError> {
+fn place(text: &str, etcd: &EtcdFlags) -> Result<StoreLocation, UsageError> {
     if is_url(text) {
         let servers = text.split(',').map(str::to_owned).collect();
-        return Ok(Place::Etcd(etcd.address(servers)?));
+        return Ok(StoreLocation::Etcd(etcd.address(servers)?));
     }
     let path = Path::new(text);
     Ok(if path.is_dir() {
-        Place::Directory(path.join(STORE_DIRECTORY))
+        StoreLocation::Directory(path.join(STORE_DIRECTORY))
     } else {
-        Place::File(path.to_owned())
+        StoreLocation::File(path.to_owned())
     })
 }
 

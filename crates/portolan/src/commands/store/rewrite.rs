@@ -10,8 +10,8 @@ use clap::Args;
 use futures_util::StreamExt;
 use futures_util::stream;
 use store::{
-    CommitError, EtcdSettings, EtcdStore, Expectation, HistoryLimits, Place, Record, SqliteOptions,
-    SqliteStore, Store, Transaction, Transformer, Write,
+    CommitError, EtcdSettings, EtcdStore, Expectation, HistoryLimits, Record, SqliteOptions, SqliteStore,
+    Store, StoreLocation, Transaction, Transformer, Write,
 };
 
 use super::progress::Progress;
@@ -64,8 +64,8 @@ pub(super) async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
         Some(directory) if !directory.join(STORE_DIRECTORY).is_dir() => {
             return Err(format!("no store in {}", directory.display()).into());
         }
-        Some(directory) => Place::Directory(directory.join(STORE_DIRECTORY)),
-        None => Place::Etcd(flags.etcd.address(flags.etcd_servers.clone())?),
+        Some(directory) => StoreLocation::Directory(directory.join(STORE_DIRECTORY)),
+        None => StoreLocation::Etcd(flags.etcd.address(flags.etcd_servers.clone())?),
     };
     let store = open(&place, &encryption).await?;
     let is_selected =
@@ -87,7 +87,7 @@ pub(super) async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
 
 /// Prints the number of rewritten and of remaining values.
 async fn report(
-    place: &Place,
+    place: &StoreLocation,
     encryption: &Encryption,
     is_selected: impl Fn(&str) -> bool,
     written: usize,
@@ -156,20 +156,20 @@ async fn rewrite(
     Ok(written)
 }
 
-async fn open(place: &Place, encryption: &Arc<Encryption>) -> Result<Box<dyn Store>, CommandError> {
+async fn open(place: &StoreLocation, encryption: &Arc<Encryption>) -> Result<Box<dyn Store>, CommandError> {
     let transformation = transformation(Some(&EncryptionAtRest {
         encryption: encryption.clone(),
         reloads: false,
     }));
     Ok(match place {
-        Place::Directory(directory) | Place::File(directory) => {
+        StoreLocation::Directory(directory) | StoreLocation::File(directory) => {
             let options = SqliteOptions {
                 transformation,
                 ..SqliteOptions::default()
             };
             Box::new(SqliteStore::open(directory, options)?)
         }
-        Place::Etcd(address) => Box::new(
+        StoreLocation::Etcd(address) => Box::new(
             EtcdStore::open(EtcdSettings {
                 address: address.clone(),
                 history: HistoryLimits::default(),

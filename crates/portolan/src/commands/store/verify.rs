@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use apiserver::Encryption;
-use store::{Contents, Place, Record, Transformer};
+use store::{Contents, Record, StoreLocation, Transformer};
 
 use crate::error::CommandError;
 use crate::output;
@@ -18,7 +18,10 @@ const FINDINGS_MAX: usize = 100;
 /// # Errors
 ///
 /// An error if the configuration is invalid or the integrity check fails.
-pub(super) async fn run(place: &Place, configuration: Option<&Path>) -> Result<ExitCode, CommandError> {
+pub(super) async fn run(
+    place: &StoreLocation,
+    configuration: Option<&Path>,
+) -> Result<ExitCode, CommandError> {
     let encryption = configuration.map(Encryption::open).transpose()?;
     let mut findings = place.integrity_faults()?;
     let contents = match place.read().await {
