@@ -43,7 +43,7 @@ impl Target {
 }
 
 /// Client in a network namespace.
-pub struct Place {
+pub struct ClientLocation {
     /// Name for the report.
     pub name: String,
     /// Namespace.
@@ -115,7 +115,7 @@ pub struct Load {
 
 impl Load {
     /// Starts the clients. `rate` is the number of requests a second of all targets together.
-    pub fn start(places: Vec<Place>, rate: u32) -> Self {
+    pub fn start(places: Vec<ClientLocation>, rate: u32) -> Self {
         let (tally, is_over) = (Arc::default(), Arc::default());
         let targets: usize = places.iter().map(|place| place.targets.len()).sum();
         let threads = places
@@ -150,7 +150,12 @@ impl Load {
     }
 }
 
-fn run(place: &Place, rate: f64, tally: &Arc<Mutex<Tally>>, is_over: &AtomicBool) -> Result<(), Failure> {
+fn run(
+    place: &ClientLocation,
+    rate: f64,
+    tally: &Arc<Mutex<Tally>>,
+    is_over: &AtomicBool,
+) -> Result<(), Failure> {
     place.namespace.enter(|| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -160,7 +165,7 @@ fn run(place: &Place, rate: f64, tally: &Arc<Mutex<Tally>>, is_over: &AtomicBool
 }
 
 async fn send_all(
-    place: &Place,
+    place: &ClientLocation,
     rate: f64,
     tally: &Arc<Mutex<Tally>>,
     is_over: &AtomicBool,

@@ -18,7 +18,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use self::cluster::{DNS, RealCluster};
-use self::load::{Load, Place, Tally, Target};
+use self::load::{ClientLocation, Load, Tally, Target};
 use self::parts::{Mode, Parts};
 use self::scenarios::Scenario;
 use crate::Failure;
@@ -191,7 +191,7 @@ fn measure(
 }
 
 /// Clients: a Pod on each node, each node, and the outside.
-fn places(cluster: &RealCluster) -> Result<Vec<Place>, Failure> {
+fn places(cluster: &RealCluster) -> Result<Vec<ClientLocation>, Failure> {
     let service: Value = serde_json::from_str(&cluster.kubectl(&[
         "--namespace=takeover",
         "get",
@@ -219,7 +219,7 @@ fn places(cluster: &RealCluster) -> Result<Vec<Place>, Failure> {
             SocketAddr::new(cluster.node_address(node)?, node_port),
         ));
     }
-    let mut places = vec![Place {
+    let mut places = vec![ClientLocation {
         name: "outside".to_owned(),
         namespace: cluster.outside_namespace()?,
         targets: [at_nodes.clone(), at_nodes.clone()].concat(),
@@ -233,7 +233,7 @@ fn places(cluster: &RealCluster) -> Result<Vec<Place>, Failure> {
     ])?)?;
     for pod in pods["items"].as_array().into_iter().flatten() {
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        places.push(Place {
+        places.push(ClientLocation {
             name: format!("Pod on {node}"),
             namespace: cluster.pod_namespace(pod)?,
             targets: [&[cluster_ip.clone(), cluster_ip.clone()], &dns[..], &at_nodes].concat(),
@@ -241,7 +241,7 @@ fn places(cluster: &RealCluster) -> Result<Vec<Place>, Failure> {
     }
     for node in 1..=cluster.nodes {
         let own_port = at_nodes[node - 1].clone();
-        places.push(Place {
+        places.push(ClientLocation {
             name: format!("node{node}"),
             namespace: cluster.node_namespace(node)?,
             targets: [std::slice::from_ref(&cluster_ip), &dns[..], &[own_port]].concat(),

@@ -11,14 +11,14 @@ use crate::error::UsageError;
 
 /// Client whose connections are judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JudgedClient {
+pub struct ExaminedClient {
     /// Node on which its connections begin; `None` for all nodes.
     pub node: Option<String>,
     /// Pod from which probes are sent; `None` for processes of the node, and for Pods in its network.
     pub pod: Option<ObjectKey>,
 }
 
-impl JudgedClient {
+impl ExaminedClient {
     /// Returns a client on a node; `None` for all nodes.
     pub fn on(node: Option<String>) -> Self {
         Self { node, pod: None }

@@ -28,7 +28,7 @@ use clap::{Args, Subcommand};
 use explain::trace::ClientName;
 use explain::{Options, Scope, Severity, examine};
 
-use self::client::JudgedClient;
+use self::client::ExaminedClient;
 use crate::error::{CommandError, UsageError, is_usage};
 use crate::flags::administrator::AdministratorFlags;
 use crate::runtime;
@@ -117,7 +117,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
 /// Objects to examine, and the client that is judged.
 struct Input {
     source: Source,
-    judged: JudgedClient,
+    judged: ExaminedClient,
     /// Reasons why nodes are not observed.
     problems: Vec<String>,
 }
@@ -192,10 +192,10 @@ fn probing(flags: &Flags, source: &Source, scope: &Scope) -> Result<Probing, Com
     }
 }
 
-fn judged(flags: &Flags, source: &Source) -> Result<JudgedClient, UsageError> {
+fn judged(flags: &Flags, source: &Source) -> Result<ExaminedClient, UsageError> {
     match &flags.from {
-        Some(name) => JudgedClient::find(&source.builder, name),
-        None => Ok(JudgedClient::on(flags.node.clone())),
+        Some(name) => ExaminedClient::find(&source.builder, name),
+        None => Ok(ExaminedClient::on(flags.node.clone())),
     }
 }
 

@@ -10,7 +10,7 @@ use client::{Client, ClientError};
 use explain::observation::{API_VERSION, KIND};
 use explain::{Kind, NodeObservation};
 
-use super::client::JudgedClient;
+use super::client::ExaminedClient;
 use super::source::Source;
 use crate::error::CommandError;
 use crate::flags::values::duration;
@@ -98,7 +98,7 @@ impl ObservationFlags {
         client: &Client,
         source: &mut Source,
         service: Option<&ObjectKey>,
-        judged: &JudgedClient,
+        judged: &ExaminedClient,
     ) -> Result<Vec<String>, CommandError> {
         let mut nodes = self.nodes.of(source, service, judged);
         if nodes.is_empty() {
@@ -169,7 +169,7 @@ enum Discovery {
 
 impl NodeSelection {
     /// Returns the names of the nodes, that of the client first.
-    fn of(&self, source: &Source, service: Option<&ObjectKey>, judged: &JudgedClient) -> Vec<String> {
+    fn of(&self, source: &Source, service: Option<&ObjectKey>, judged: &ExaminedClient) -> Vec<String> {
         let mut nodes = match self {
             Self::None => Vec::new(),
             Self::Named(names) => names.clone(),
@@ -188,7 +188,7 @@ impl NodeSelection {
 }
 
 /// Returns the node of the client, and those of the endpoints of a Service.
-fn nodes_of(source: &Source, service: &ObjectKey, judged: &JudgedClient) -> Vec<String> {
+fn nodes_of(source: &Source, service: &ObjectKey, judged: &ExaminedClient) -> Vec<String> {
     let cluster = Cluster::read(&source.builder, Some(service));
     let endpoints = cluster
         .endpoints_of(service)

@@ -18,13 +18,13 @@ fn objects() -> Builder {
     objects
 }
 
-fn find(name: &str) -> Result<JudgedClient, UsageError> {
-    JudgedClient::find(&objects(), &name.parse().expect("a client"))
+fn find(name: &str) -> Result<ExaminedClient, UsageError> {
+    ExaminedClient::find(&objects(), &name.parse().expect("a client"))
 }
 
 #[test]
 fn pod_stands_for_its_node() {
-    let cart = JudgedClient {
+    let cart = ExaminedClient {
         node: Some("node-b".to_owned()),
         pod: Some(ObjectKey::new("pay", "cart")),
     };
@@ -34,7 +34,7 @@ fn pod_stands_for_its_node() {
 
 #[test]
 fn pod_in_the_network_of_its_node_stands_for_a_process_of_the_node() {
-    let node = JudgedClient::on(Some("node-a".to_owned()));
+    let node = ExaminedClient::on(Some("node-a".to_owned()));
     for name in ["pod/agent", "node/node-a", "192.0.2.11"] {
         assert_eq!(find(name).expect("a client"), node, "{name}");
     }

@@ -28,7 +28,7 @@ fn source() -> Source {
 
 fn nodes(selection: &str, service: Option<&ObjectKey>, judged: Option<&str>) -> Vec<String> {
     let selection: NodeSelection = selection.parse().expect("a selection");
-    selection.of(&source(), service, &JudgedClient::on(judged.map(str::to_owned)))
+    selection.of(&source(), service, &ExaminedClient::on(judged.map(str::to_owned)))
 }
 
 #[test]
@@ -134,7 +134,7 @@ async fn stalled_node_is_named_and_others_are_observed() {
         ),
     ]);
     let mut source = source();
-    let judged = JudgedClient::default();
+    let judged = ExaminedClient::default();
     let flags = flags(Duration::from_millis(200));
     let added = flags.add(&client, &mut source, None, &judged).await;
     let problems = added.expect("an examination");
@@ -150,7 +150,7 @@ async fn stalled_node_is_named_and_others_are_observed() {
 
 #[tokio::test]
 async fn server_without_response_is_named() {
-    let judged = JudgedClient::default();
+    let judged = ExaminedClient::default();
     let added = flags(Duration::from_millis(100))
         .add(&server(&[]), &mut source(), None, &judged)
         .await;

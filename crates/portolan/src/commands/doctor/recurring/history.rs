@@ -17,18 +17,18 @@ type Key = (String, String, Code, String);
 
 /// Findings of the latest examination.
 #[derive(Debug, Default)]
-pub struct History(BTreeMap<Key, Lasting>);
+pub struct History(BTreeMap<Key, LastingFinding>);
 
 /// Finding of successive examinations.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lasting {
+struct LastingFinding {
     examinations: u32,
     reported: Option<Instant>,
 }
 
 /// Finding that an Event is to report.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Due<'a> {
+pub struct DueFinding<'a> {
     /// The Service.
     pub service: &'a ServiceFindings,
     /// Its finding.
@@ -37,17 +37,17 @@ pub struct Due<'a> {
 
 impl History {
     /// Replaces the findings by those of an examination. Returns the errors and warnings that Events are to report now.
-    pub fn observe<'a>(&mut self, services: &'a [ServiceFindings], now: Instant) -> Vec<Due<'a>> {
+    pub fn observe<'a>(&mut self, services: &'a [ServiceFindings], now: Instant) -> Vec<DueFinding<'a>> {
         let mut earlier = std::mem::take(&mut self.0);
         let mut due = Vec::new();
         let all = services.iter().flat_map(|service| {
             service
                 .findings
                 .iter()
-                .map(move |finding| Due { service, finding })
+                .map(move |finding| DueFinding { service, finding })
         });
         for candidate in all.filter(|candidate| candidate.finding.severity != Severity::Info) {
-            let Due { service, finding } = candidate;
+            let DueFinding { service, finding } = candidate;
             let (namespace, name) = (service.namespace.clone(), service.name.clone());
             let key = (namespace, name, finding.code, finding.field.clone());
             let mut lasting = earlier.remove(&key).unwrap_or_default();

@@ -19,7 +19,7 @@ use http::StatusCode;
 use reconcile::events::{EventRecorder, EventText, Notice, ObjectReference};
 use telemetry::{Handler, Response};
 
-use self::history::{Due, History};
+use self::history::{DueFinding, History};
 use self::report::Examinations;
 use super::source::Source;
 use crate::error::{CommandError, UsageError};
@@ -165,7 +165,7 @@ async fn examine_once(client: &Client, options: &Options) -> Result<Examined, Co
     Ok(examined.await?)
 }
 
-async fn record(recorder: &EventRecorder, due: Due<'_>) {
+async fn record(recorder: &EventRecorder, due: DueFinding<'_>) {
     let finding = due.finding;
     let text = format!(
         "{}: {}. Remedy: {}",

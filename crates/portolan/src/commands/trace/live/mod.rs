@@ -82,7 +82,7 @@ fn on_node(node: &str) -> String {
 }
 
 /// Client on this host.
-struct Place {
+struct LocalClient {
     /// Network namespace of a Pod; `None` for the one of the node.
     namespace: Option<NetworkNamespace>,
 }
@@ -95,7 +95,7 @@ impl LiveFlags {
     /// A [`LiveError`] if no packet can be sent.
     pub fn run(&self, trace: &Trace, cluster: &Cluster) -> Result<Live, LiveError> {
         let (path, source, destination) = target(trace)?;
-        let place = Place::of(&trace.client, cluster)?;
+        let place = LocalClient::of(&trace.client, cluster)?;
         let mode = proxy_mode();
         let is_own_decision = path.nodes.iter().all(|node| *node == trace.client.node);
         let mut notes = Vec::new();
@@ -149,7 +149,7 @@ fn target(trace: &Trace) -> Result<(&Path, IpAddr, SocketAddr), LiveError> {
     usable.ok_or_else(|| LiveError::NoDestination(trace.reason.clone()))
 }
 
-impl Place {
+impl LocalClient {
     /// Finds the client on this host.
     fn of(client: &Client, cluster: &Cluster) -> Result<Self, LiveError> {
         let elsewhere = || LiveError::Elsewhere {

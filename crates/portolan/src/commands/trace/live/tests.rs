@@ -50,7 +50,7 @@ fn connection_without_packets_is_rejected() {
 #[test]
 fn client_of_another_host_is_rejected() {
     let trace = traced("http://web/", "node/node-a");
-    let error = Place::of(&trace.client, &Cluster::default())
+    let error = LocalClient::of(&trace.client, &Cluster::default())
         .map(drop)
         .expect_err("an error");
     assert!(error.to_string().contains("Node node-a is not here"), "{error}");
@@ -59,7 +59,7 @@ fn client_of_another_host_is_rejected() {
 #[test]
 fn pod_of_another_node_is_rejected() {
     let trace = traced("http://web/", "pod/shop/cart");
-    let error = Place::of(&trace.client, &Cluster::read(&objects(), None))
+    let error = LocalClient::of(&trace.client, &Cluster::read(&objects(), None))
         .map(drop)
         .expect_err("an error");
     assert!(
