@@ -44,7 +44,7 @@ fn pod_without_limits_is_not_measured() {
 }
 
 #[test]
-fn messages_are_those_of_the_kubelet() {
+fn messages_match_the_kubelet() {
     let spec = json!({
         "containers": [container("a", "5Mi"), container("b", "3Mi")],
         "volumes": [{"name": "data", "emptyDir": {"sizeLimit": "2Mi"}}, {"name": "other", "emptyDir": {}}],

@@ -31,7 +31,7 @@ fn rejects_other_texts() {
 }
 
 #[test]
-fn names_are_those_of_the_api() {
+fn names_match_the_api() {
     for text in [
         "SIGCHLD",
         "SIGTERM",

@@ -583,10 +583,11 @@ fn upgrade_from_the_version_without_keys_ends_with_every_address_owned() {
 
 /// Random loss, one-way cuts, partitions, freezes, deaths, successions, absences of the API server, new nodes, upgrades, and an
 /// attacker who has taken a node over: there are never two owners, and the cluster settles soon after the last
-/// disturbance. `ANNOUNCE_SEEDS` sets the number of seeds.
+/// disturbance. `PORTOLAN_ANNOUNCER_SEEDS` sets the number of seeds.
 #[test]
 fn disturbances_never_cause_two_owners_and_the_cluster_settles() {
-    let seeds: u64 = std::env::var("ANNOUNCE_SEEDS").map_or(25, |seeds| seeds.parse().expect("a number"));
+    let seeds: u64 =
+        std::env::var("PORTOLAN_ANNOUNCER_SEEDS").map_or(25, |seeds| seeds.parse().expect("a number"));
     for seed in 0..seeds {
         // Every third cluster is of the version before keys at first.
         let mut cluster = Cluster::of_version(seed, 1 + (seed % 5) as usize, seed % 3 == 2);

@@ -257,7 +257,7 @@ async fn times_of_leases_have_microseconds() {
 }
 
 #[tokio::test]
-async fn field_selectors_are_those_of_the_version() {
+async fn field_selectors_match_the_version() {
     let api = Api::start().await;
     let new = "/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector=";
     let core = "/api/v1/namespaces/default/events?fieldSelector=";

@@ -5,7 +5,7 @@ use super::*;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[test]
-fn checksums_are_those_of_rfc_1071() {
+fn checksums_match_rfc_1071() {
     // Example of RFC 1071, section 3.
     assert_eq!(
         checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),

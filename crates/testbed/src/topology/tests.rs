@@ -40,7 +40,7 @@ fn pods_are_within_the_cluster_and_apart() {
 }
 
 #[test]
-fn addresses_are_those_of_the_recorded_cases() {
+fn addresses_match_the_recorded_cases() {
     let topology = Topology::with_nodes(2).unwrap();
     let second = &topology.nodes[1];
     assert_eq!(second.member.address.ipv4.to_string(), "172.30.0.12");

@@ -507,7 +507,7 @@ fn rejects_invalid_sysctls() {
 }
 
 #[test]
-fn messages_about_sysctls_and_host_names_are_those_of_upstream() {
+fn messages_about_sysctls_and_host_names_match_upstream() {
     let messages = |spec: Value| -> Vec<String> {
         let errors = validate_pod(&pod(spec));
         errors.iter().map(ToString::to_string).collect()

@@ -27,7 +27,7 @@ fn verb_follows_method_name_and_watch_parameter() {
 }
 
 #[test]
-fn served_verbs_are_those_of_discovery() {
+fn served_verbs_match_discovery() {
     let web = "/api/v1/namespaces/default/services/web";
     let all = "/api/v1/namespaces/default/services";
     assert_eq!(served("POST", all), Some(Verb::Create));

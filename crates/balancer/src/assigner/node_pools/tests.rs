@@ -26,7 +26,7 @@ fn key(name: &str) -> ObjectKey {
 }
 
 #[test]
-fn addresses_are_those_of_ready_and_selected_nodes() {
+fn addresses_match_ready_and_selected_nodes() {
     let nodes = BTreeMap::from([
         (
             "a".to_owned(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 
 #[test]
-fn known_annotations_are_those_of_the_reference() {
+fn known_annotations_match_the_reference() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let read = |page: &str| fs::read_to_string(docs.join(page)).expect("a page");
     let is_name = |character: char| character.is_ascii_alphanumeric() || "./-".contains(character);

@@ -19,7 +19,7 @@ fn running(program: Program, mode: &str) -> RunningProxy {
 }
 
 #[test]
-fn settings_are_those_of_the_only_writer() {
+fn settings_match_the_only_writer() {
     let nftables = running(Program::Portolan, "nftables");
     let kube_proxy = running(Program::KubeProxy, "nftables");
     let config = settings(&[kube_proxy.clone(), nftables.clone()], "host").expect("settings");

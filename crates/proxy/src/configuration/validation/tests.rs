@@ -11,7 +11,7 @@ fn validated(change: impl FnOnce(&mut KubeProxyConfiguration)) -> Result<Config,
 
 /// KPC-03, KPC-05, KPC-06.
 #[test]
-fn defaults_are_those_of_kube_proxy() {
+fn defaults_match_kube_proxy() {
     let KubeProxyConfiguration {
         iptables,
         nftables,

@@ -5,7 +5,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use super::*;
 
 #[test]
-fn ports_are_those_of_the_query() {
+fn ports_match_the_query() {
     assert_eq!(ports("port=80"), Some(vec![80]));
     assert_eq!(ports("port=80&x=1&port=81,82"), Some(vec![80, 81, 82]));
     for invalid in ["", "ports=80", "port=", "port=0", "port=65536", "port=80&port=x"] {

@@ -284,7 +284,7 @@ fn applies_the_requested_order_of_elements() {
 }
 
 #[test]
-fn messages_about_directives_are_those_of_upstream() {
+fn messages_about_directives_match_upstream() {
     for (spec, message) in [
         (
             json!({"$patch": "merge", "nodeName": "n"}),

@@ -32,7 +32,7 @@ fn nodes(selection: &str, service: Option<&ObjectKey>, judged: Option<&str>) -> 
 }
 
 #[test]
-fn nodes_of_a_service_are_those_of_its_client_and_endpoints() {
+fn nodes_of_a_service_match_its_client_and_endpoints() {
     let web = ObjectKey::new("shop", "web");
     assert_eq!(nodes("auto", Some(&web), None), ["node-b"]);
     assert_eq!(nodes("auto", Some(&web), Some("node-c")), ["node-c", "node-b"]);
