@@ -176,12 +176,12 @@ pub struct Applied {
     /// Number of elements that were added or deleted.
     pub elements: usize,
     /// Services that the kernel refused. Their previous state stays applied.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedService>,
 }
 
 /// A Service whose planned state is not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedService {
     /// Namespace and name.
     pub service: ObjectKey,
     /// Reason from the kernel.

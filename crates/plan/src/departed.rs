@@ -17,7 +17,7 @@ const DEPARTED_MAX: usize = 16_384;
 
 /// An endpoint of another node that served and left without termination.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Departed {
+pub struct DepartedEndpoint {
     /// Service that the endpoint has left.
     pub service: ObjectKey,
     /// Address, with the first TCP port of its slice.
@@ -28,7 +28,7 @@ pub struct Departed {
 
 /// Endpoints that left since they were last taken.
 #[derive(Debug, Default)]
-pub(crate) struct DepartedList(Vec<Departed>);
+pub(crate) struct DepartedList(Vec<DepartedEndpoint>);
 
 impl DepartedList {
     /// Adds the endpoints that left between two states of a slice of a Service; `None` stands for a deleted slice.
@@ -49,7 +49,7 @@ impl DepartedList {
             served && !stays
         };
         let departed = before.endpoints.iter().filter(has_left).filter_map(|endpoint| {
-            Some(Departed {
+            Some(DepartedEndpoint {
                 service: service.clone(),
                 endpoint: SocketAddr::new(endpoint.address, port.number),
                 node: before.node_of(endpoint)?.clone(),
@@ -59,7 +59,7 @@ impl DepartedList {
     }
 
     /// Returns and removes all endpoints.
-    pub(crate) fn take(&mut self) -> Vec<Departed> {
+    pub(crate) fn take(&mut self) -> Vec<DepartedEndpoint> {
         std::mem::take(&mut self.0)
     }
 }

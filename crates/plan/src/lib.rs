@@ -45,7 +45,7 @@ mod slice;
 mod types;
 
 pub use decide::{Choice, Decision, Packet, PingDecision, Verdict};
-pub use departed::Departed;
+pub use departed::DepartedEndpoint;
 pub use fault::Fault;
 pub use outline::Outline;
 pub use plan::Plan;
@@ -54,5 +54,5 @@ pub use service::TWO_TIER_ANNOTATION;
 pub use settings::{InterfaceName, InterfaceNameError, NodeFacts, NodePortAddresses, PodDetection, Settings};
 pub use types::{
     Backend, Changes, EndpointSet, Family, Frontend, FrontendKind, HealthCheck, IpvsScheduler, Origin,
-    PingPlan, PortKey, Scheduler, ServicePortPlan, ServingNode, Target, Totals, Withdrawn,
+    PingPlan, PortKey, Scheduler, ServicePortPlan, ServingNode, Target, Totals, WithdrawnFrontend,
 };

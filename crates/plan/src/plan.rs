@@ -8,7 +8,7 @@ use api::object::{EndpointSlice, ObjectKey, Protocol, Service};
 use ipnet::IpNet;
 
 use crate::claims::{Claims, FrontendKey};
-use crate::departed::{Departed, DepartedList};
+use crate::departed::{DepartedEndpoint, DepartedList};
 use crate::fault::Fault;
 use crate::intern::Interner;
 use crate::port_ranges::PortRange;
@@ -18,7 +18,7 @@ use crate::settings::{NodeFacts, NodePortAddresses, PodDetection, Settings};
 use crate::slice::SliceRecord;
 use crate::types::{
     Changes, Family, Frontend, FrontendKind, HealthCheck, Origin, PingPlan, ServicePortPlan, Target, Totals,
-    Withdrawn,
+    WithdrawnFrontend,
 };
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
@@ -195,7 +195,7 @@ impl Plan {
     }
 
     /// Returns the endpoints of other nodes that left without termination since the previous call.
-    pub fn take_departed(&mut self) -> Vec<Departed> {
+    pub fn take_departed(&mut self) -> Vec<DepartedEndpoint> {
         self.departed.take()
     }
 
@@ -443,7 +443,7 @@ impl Plan {
                 *total += by
             });
         }
-        let left: BTreeSet<Withdrawn> = datagram_frontends(after).collect();
+        let left: BTreeSet<WithdrawnFrontend> = datagram_frontends(after).collect();
         let gone = datagram_frontends(before).filter(|frontend| !left.contains(frontend));
         changes.withdrawn.extend(gone);
         changes.services.push(key);
@@ -503,11 +503,11 @@ fn count(totals: &mut Totals, port: &ServicePortPlan, add: impl Fn(&mut usize, u
 }
 
 /// Returns the frontends whose flows outlive their endpoints.
-fn datagram_frontends(decided: &Decided) -> impl Iterator<Item = Withdrawn> {
+fn datagram_frontends(decided: &Decided) -> impl Iterator<Item = WithdrawnFrontend> {
     let ports = decided.ports.iter().chain(&decided.ranges);
     let ports = ports.filter(|port| port.key.protocol != Protocol::Tcp);
     ports.flat_map(|port| {
-        port.frontends.iter().map(|frontend| Withdrawn {
+        port.frontends.iter().map(|frontend| WithdrawnFrontend {
             family: port.key.family,
             protocol: port.key.protocol,
             address: frontend.address,

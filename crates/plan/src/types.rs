@@ -321,7 +321,7 @@ pub struct Changes {
     pub health_checks: Vec<ObjectKey>,
     /// UDP and SCTP frontends that disappeared: flows through them are stale (EPT-22). Another Service may own the
     /// frontend now.
-    pub withdrawn: Vec<Withdrawn>,
+    pub withdrawn: Vec<WithdrawnFrontend>,
     /// True if a full write is needed: the plan is new, or a setting changed that affects all Services.
     pub everything: bool,
 }
@@ -352,7 +352,7 @@ impl Changes {
 
 /// A frontend that disappeared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Withdrawn {
+pub struct WithdrawnFrontend {
     /// IP family.
     pub family: Family,
     /// Protocol, never TCP.

@@ -16,7 +16,7 @@ use api::names::dns_subdomain;
 use api::object::{Node, ObjectKey, Resource};
 use client::{Client, ClientError};
 use dataplane::ServiceEndpoints;
-use plan::Departed;
+use plan::DepartedEndpoint;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{Receiver, Sender, WeakSender};
 use tokio::task::JoinSet;
@@ -55,7 +55,7 @@ const PROBES_PER_NODE_MAX: usize = 8;
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(2_500);
 
 /// Channel for endpoints that left.
-pub(crate) type DepartedSender = Sender<Vec<Departed>>;
+pub(crate) type DepartedSender = Sender<Vec<DepartedEndpoint>>;
 
 /// Endpoints of a node with their Services.
 type Endpoints = BTreeSet<(ObjectKey, SocketAddr)>;
@@ -72,7 +72,7 @@ pub(crate) fn spread(node_name: &str) -> Duration {
 pub(crate) async fn check_departed(
     client: Client,
     spread: Duration,
-    mut departed: Receiver<Vec<Departed>>,
+    mut departed: Receiver<Vec<DepartedEndpoint>>,
     updates: WeakSender<Update>,
 ) {
     let mut checks = Checks::new(spread);
@@ -250,9 +250,9 @@ impl Checks {
     }
 
     /// Adds endpoints that left now. The checks of their nodes begin again.
-    fn add(&mut self, departed: Vec<Departed>, now: Instant) {
+    fn add(&mut self, departed: Vec<DepartedEndpoint>, now: Instant) {
         let begin = now + self.spread;
-        for Departed {
+        for DepartedEndpoint {
             service,
             endpoint,
             node,

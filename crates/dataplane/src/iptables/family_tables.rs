@@ -7,7 +7,7 @@ use api::object::ObjectKey;
 use netlink::accounting::Accounting;
 use plan::{Changes, Family, Plan};
 
-use crate::{Applied, DataplaneError, IptablesCounts, Skipped, TableCounts};
+use crate::{Applied, DataplaneError, IptablesCounts, SkippedService, TableCounts};
 
 use super::context::{Context, InvalidPackets};
 use super::edit::{Edit, Footprints, Script, Source, Spellings, owner_of, record_footprints};
@@ -217,7 +217,7 @@ impl FamilyTables {
                             && !self.skipped.contains(*service)
                             && has_ranges(plan, service)
                     });
-                    refused.extend(left_out.map(|service| Skipped {
+                    refused.extend(left_out.map(|service| SkippedService {
                         service: service.clone(),
                         reason: RANGES_REFUSED.to_owned(),
                     }));
@@ -251,7 +251,7 @@ impl FamilyTables {
                     if self.without_ranges.contains(&service) {
                         self.without_ranges.clear();
                     }
-                    refused.push(Skipped {
+                    refused.push(SkippedService {
                         service,
                         reason: error.to_string(),
                     });

@@ -50,7 +50,7 @@ use api::object::ObjectKey;
 use netlink::nftables::{Batch, Chain, Change, CommitError, ExternalChange, Monitor, Nftables, Rule};
 use plan::{Changes, Plan, PortKey, Scheduler};
 
-use crate::{Applied, Counts, Dataplane, DataplaneError, Skipped};
+use crate::{Applied, Counts, Dataplane, DataplaneError, SkippedService};
 
 use applied::AppliedServices;
 use bytes::Bytes;
@@ -227,7 +227,7 @@ impl NftablesDataplane {
 
     /// Applies Services as one transaction. Services that the kernel refuses are skipped.
     fn apply_services(&mut self, plan: &Plan, services: &[ObjectKey]) -> Result<Applied, DataplaneError> {
-        let mut skipped: Vec<Skipped> = Vec::new();
+        let mut skipped: Vec<SkippedService> = Vec::new();
         let mut rounds = 0;
         loop {
             rounds += 1;
@@ -256,7 +256,7 @@ impl NftablesDataplane {
                 Some(refused) if rounds < ROUNDS_MAX => {
                     for (service, reason) in refused {
                         if skipped.iter().all(|skipped| skipped.service != service) {
-                            skipped.push(Skipped { service, reason });
+                            skipped.push(SkippedService { service, reason });
                         }
                     }
                 }

@@ -8,7 +8,7 @@ use api::object::ObjectKey;
 use netlink::nftables::{Batch, Chain, Change, CommitError, Generation, Refusal, Rule, Table};
 use plan::{Family, Plan};
 
-use crate::{Applied, DataplaneError, Skipped};
+use crate::{Applied, DataplaneError, SkippedService};
 
 use super::applied::{AppliedServices, Difference, comment, planned_ports};
 use super::bytes::Bytes;
@@ -108,7 +108,7 @@ impl NftablesDataplane {
         plan: &Plan,
         chains: Vec<(Chain, Vec<Rule>)>,
     ) -> Result<Applied, DataplaneError> {
-        let mut skipped: Vec<Skipped> = Vec::new();
+        let mut skipped: Vec<SkippedService> = Vec::new();
         let (mut attempts, mut rounds) = (0, 0);
         loop {
             let generation = self.nftables.generation()?;
@@ -150,7 +150,7 @@ impl NftablesDataplane {
     pub(super) fn plan_services(
         &mut self,
         plan: &Plan,
-        skipped: &[Skipped],
+        skipped: &[SkippedService],
     ) -> Result<Vec<ObjectKey>, DataplaneError> {
         let former = if self.is_in_sync {
             None
@@ -416,17 +416,17 @@ impl Repair {
     }
 }
 
-fn refused(error: &CommitError, services: &[ObjectKey]) -> Option<Vec<Skipped>> {
+fn refused(error: &CommitError, services: &[ObjectKey]) -> Option<Vec<SkippedService>> {
     let CommitError::Refused { refusals } = error else {
         return None;
     };
     let skipped = |refusal: &Refusal| {
-        Some(Skipped {
+        Some(SkippedService {
             service: services.get(refusal.owner? as usize)?.clone(),
             reason: refusal.to_string(),
         })
     };
-    let mut skipped: Vec<Skipped> = refusals.iter().map(skipped).collect::<Option<_>>()?;
+    let mut skipped: Vec<SkippedService> = refusals.iter().map(skipped).collect::<Option<_>>()?;
     skipped.dedup_by(|a, b| a.service == b.service);
     Some(skipped)
 }

@@ -27,7 +27,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 use crate::nftables::{self, NftablesDataplane};
-use crate::{Applied, Counts, Dataplane, DataplaneError, ServiceEndpoints, ServiceSockets, Skipped};
+use crate::{Applied, Counts, Dataplane, DataplaneError, ServiceEndpoints, ServiceSockets, SkippedService};
 
 use balancer::Balancer;
 use listener::Listener;
@@ -133,7 +133,7 @@ impl UserspaceDataplane {
     }
 
     /// Opens, updates and closes the listeners of a Service.
-    fn update_listeners(&mut self, plan: &Plan, service: &ObjectKey) -> Result<(), Skipped> {
+    fn update_listeners(&mut self, plan: &Plan, service: &ObjectKey) -> Result<(), SkippedService> {
         let mut former = self.listeners.remove(service).unwrap_or_default();
         let mut current = Vec::new();
         let mut result = Ok(());
@@ -157,7 +157,7 @@ impl UserspaceDataplane {
                     None => match self.listen(port, set) {
                         Ok(listener) => listener,
                         Err(error) => {
-                            result = Err(Skipped {
+                            result = Err(SkippedService {
                                 service: service.clone(),
                                 reason: error.to_string(),
                             });

@@ -39,7 +39,7 @@ fn plan() -> Plan {
 }
 
 /// Returns the nodes of the endpoints that leave between two states of a slice.
-fn departed(before: &[Value], after: &[Value]) -> Vec<Departed> {
+fn departed(before: &[Value], after: &[Value]) -> Vec<DepartedEndpoint> {
     let mut plan = plan();
     plan.apply_slice(&slice(before));
     plan.apply_slice(&slice(after));
@@ -55,7 +55,7 @@ fn reports_unready_and_missing_endpoints_of_other_nodes() {
             endpoint("10.244.9.9", None, state),
         ]
     };
-    let expected = [Departed {
+    let expected = [DepartedEndpoint {
         service: ObjectKey::new("ns", "web"),
         endpoint: "10.244.1.2:8080".parse().expect("an address"),
         node: "node-b".into(),

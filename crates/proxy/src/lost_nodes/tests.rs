@@ -6,8 +6,8 @@ use super::*;
 /// Address of a documentation range (RFC 5737): no host has it.
 const UNANSWERED: &str = "192.0.2.1:80";
 
-fn departed(endpoint: &str, node: &str) -> Departed {
-    Departed {
+fn departed(endpoint: &str, node: &str) -> DepartedEndpoint {
+    DepartedEndpoint {
         service: ObjectKey::new("ns", "web"),
         endpoint: endpoint.parse().expect("an address"),
         node: node.into(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use api::object::{ObjectKey, Protocol};
 use dataplane::{ClientSocket, Dataplane, ServiceEndpoints};
 use netlink::conntrack::{ConntrackError, Flow};
-use plan::{Changes, Departed, EndpointSet, Plan, PortKey, ServicePortPlan};
+use plan::{Changes, DepartedEndpoint, EndpointSet, Plan, PortKey, ServicePortPlan};
 
 use super::{SharedStatus, Worker};
 use crate::conntrack::{connected, reaches, tcp_flows};
@@ -282,7 +282,7 @@ fn service_of(plan: &Plan, socket: &ClientSocket) -> Option<(ObjectKey, IpAddr)>
     Some((port.key.service.clone(), socket.endpoint.ip()))
 }
 
-fn service_endpoint(departed: &Departed) -> (ObjectKey, IpAddr) {
+fn service_endpoint(departed: &DepartedEndpoint) -> (ObjectKey, IpAddr) {
     (departed.service.clone(), departed.endpoint.ip())
 }
 

@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use dataplane::{Applied, ClientSocket, ClientSocketError, ConnectCounts, Counts, Destroyed, Skipped};
+use dataplane::{Applied, ClientSocket, ClientSocketError, ConnectCounts, Counts, Destroyed, SkippedService};
 
 use api::object::ObjectKey;
 use client::Event;
@@ -49,7 +49,7 @@ impl Dataplane for Recorder {
         }
         calls.applied.push(changes.clone());
         let refused = calls.refused.take().into_iter();
-        let skipped = refused.map(|service| Skipped {
+        let skipped = refused.map(|service| SkippedService {
             service,
             reason: "refused".to_owned(),
         });
