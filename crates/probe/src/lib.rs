@@ -8,9 +8,9 @@
 //! ```
 //! use std::time::Duration;
 //! use probe::definition::Probe;
-//! use probe::{ProbeKind, ProbeResult, Probes, Probing};
+//! use probe::{ProbeKind, ProbeResult, Probes, ProbeSchedule};
 //! let readiness = Probe::default();
-//! let mut probing = Probing::new(Probes { readiness: Some(&readiness), ..Probes::default() });
+//! let mut probing = ProbeSchedule::new(Probes { readiness: Some(&readiness), ..Probes::default() });
 //! assert_eq!(probing.begin(Duration::ZERO), [ProbeKind::Readiness]);
 //! probing.count(ProbeKind::Readiness, ProbeResult::Success, Duration::ZERO);
 //! assert!(probing.is_ready());
@@ -100,7 +100,7 @@ impl<'a> Probes<'a> {
 
 /// State of the probes of one run of a container. Times are durations since the start of the container.
 #[derive(Clone, Debug)]
-pub struct Probing {
+pub struct ProbeSchedule {
     states: Vec<ProbeState>,
     is_started: bool,
 }
@@ -121,7 +121,7 @@ struct ProbeState {
     is_stopped: bool,
 }
 
-impl Probing {
+impl ProbeSchedule {
     /// Creates the state for a container that has just started.
     pub fn new(probes: Probes<'_>) -> Self {
         let states = ProbeKind::ALL
@@ -169,7 +169,7 @@ impl Probing {
         waiting.map(|state| state.due).min()
     }
 
-    /// Returns the probes to run now. Each result goes to [`Probing::count`] before the probe runs again.
+    /// Returns the probes to run now. Each result goes to [`ProbeSchedule::count`] before the probe runs again.
     pub fn begin(&mut self, now: Duration) -> Vec<ProbeKind> {
         let due: Vec<ProbeKind> = self
             .states

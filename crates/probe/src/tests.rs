@@ -15,9 +15,9 @@ struct Container {
     readiness_probe: Option<Probe>,
 }
 
-fn probing_of(spec: serde_json::Value) -> Probing {
+fn probing_of(spec: serde_json::Value) -> ProbeSchedule {
     let container: Container = serde_json::from_value(spec).unwrap();
-    Probing::new(Probes {
+    ProbeSchedule::new(Probes {
         startup: container.startup_probe.as_ref(),
         liveness: container.liveness_probe.as_ref(),
         readiness: container.readiness_probe.as_ref(),
@@ -31,7 +31,7 @@ fn seconds(number: u64) -> Duration {
 /// Executes every due probe with an instant result, until `until`. Returns the executions and effects with their
 /// times.
 fn drive(
-    probing: &mut Probing,
+    probing: &mut ProbeSchedule,
     until: u64,
     mut result: impl FnMut(ProbeKind, u64) -> ProbeResult,
 ) -> (Vec<(u64, ProbeKind)>, Vec<(u64, ProbeEffect)>) {

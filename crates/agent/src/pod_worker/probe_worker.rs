@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use probe::{ProbeEffect, ProbeKind, ProbeReport, ProbeResult, Probing};
+use probe::{ProbeEffect, ProbeKind, ProbeReport, ProbeResult, ProbeSchedule};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -56,7 +56,7 @@ pub(super) struct ProbeWorker {
 /// Returns true if a container has a `postStart` handler or probes.
 pub(super) fn is_needed(container: &Container) -> bool {
     let post_start = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref());
-    post_start.is_some() || !Probing::new(container.probes()).is_idle()
+    post_start.is_some() || !ProbeSchedule::new(container.probes()).is_idle()
 }
 
 impl ProbeWorker {
@@ -66,7 +66,7 @@ impl ProbeWorker {
         if !self.is_adopted && !self.post_start().await {
             return;
         }
-        let mut probing = Probing::new(self.runner.container.probes());
+        let mut probing = ProbeSchedule::new(self.runner.container.probes());
         if self.was_started {
             probing = probing.already_started();
         }
@@ -132,7 +132,7 @@ impl ProbeWorker {
         }
     }
 
-    async fn send_results(&self, probing: &Probing) {
+    async fn send_results(&self, probing: &ProbeSchedule) {
         self.send(RunEvent::Probed {
             is_started: probing.is_started(),
             is_ready: probing.is_ready(),

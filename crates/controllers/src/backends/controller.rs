@@ -8,7 +8,7 @@ use std::time::Instant;
 use api::object::{EndpointConditions, EndpointSlice, ObjectKey};
 use client::Event;
 use probe::definition::Probe;
-use probe::{ProbeKind, ProbeReport, ProbeResult, Probes, Probing};
+use probe::{ProbeKind, ProbeReport, ProbeResult, ProbeSchedule, Probes};
 use reconcile::events::EventText;
 use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
@@ -64,7 +64,7 @@ struct CachedSlice {
 struct EndpointCheck {
     probe: Arc<Probe>,
     address: IpAddr,
-    probing: Probing,
+    probing: ProbeSchedule,
     started: Instant,
     /// Message of the last probe, for Events.
     message: String,
@@ -84,7 +84,7 @@ pub(super) struct BackendHealthController {
 
 impl EndpointCheck {
     fn new(probe: Arc<Probe>, address: IpAddr, is_ready: bool, now: Instant) -> Self {
-        let probing = Probing::new(Probes {
+        let probing = ProbeSchedule::new(Probes {
             readiness: Some(&probe),
             ..Probes::default()
         });

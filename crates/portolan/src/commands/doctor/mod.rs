@@ -33,7 +33,7 @@ use crate::error::{CommandError, UsageError, is_usage};
 use crate::flags::administrator::AdministratorFlags;
 use crate::runtime;
 use observations::ObservationFlags;
-use outside::Probing;
+use outside::OutsideProbes;
 use report::{EXIT_NOT_EXAMINED, Format};
 use scope::ScopeFlags;
 use source::Source;
@@ -184,11 +184,11 @@ fn read(flags: &Flags, scope: &Scope) -> Result<Input, CommandError> {
 }
 
 /// Starts the probes from this host, if the user wants them.
-fn probing(flags: &Flags, source: &Source, scope: &Scope) -> Result<Probing, CommandError> {
+fn probing(flags: &Flags, source: &Source, scope: &Scope) -> Result<OutsideProbes, CommandError> {
     if flags.observations.probes_outside() {
-        Probing::start(source, scope::service(scope).as_ref())
+        OutsideProbes::start(source, scope::service(scope).as_ref())
     } else {
-        Ok(Probing::none())
+        Ok(OutsideProbes::none())
     }
 }
 

@@ -15,13 +15,13 @@ const OBSERVATION: &str = "a host outside of the cluster";
 
 /// Probes that are sent while other observations are read.
 #[derive(Debug)]
-pub struct Probing {
+pub struct OutsideProbes {
     /// Thread that sends the probes; `None` without probes.
     sending: Option<JoinHandle<(Vec<Probe>, bool)>>,
     problems: Vec<String>,
 }
 
-impl Probing {
+impl OutsideProbes {
     /// Returns probing that sends nothing.
     pub fn none() -> Self {
         Self {
