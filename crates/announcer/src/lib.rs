@@ -69,7 +69,7 @@ pub use election::capabilities::NodeCapabilities;
 pub use election::rendezvous;
 pub use l2::links::LinkSelection;
 pub use metrics::Metrics;
-pub use run::{AnnounceError, Settings, run};
+pub use run::{AnnouncerError, Settings, run};
 pub use status::Status;
 
 /// Point in time on the monotonic clock of this node, since an arbitrary start that is fixed while the process runs.

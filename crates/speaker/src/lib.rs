@@ -17,4 +17,4 @@ mod routes;
 mod run;
 
 pub use report::{Metrics, Status};
-pub use run::{Settings, SpeakError, run};
+pub use run::{Settings, SpeakerError, run};

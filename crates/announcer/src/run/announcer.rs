@@ -20,7 +20,7 @@ use super::reporter::Reporter;
 use super::served::ServedAddresses;
 use super::standby::{self, Bound};
 use super::standing_report::StandingReport;
-use super::{AnnounceError, Settings};
+use super::{AnnouncerError, Settings};
 use crate::caches::{CacheChanges, CacheEvent, Caches};
 use crate::election::capabilities::NodeCapabilities;
 use crate::election::{Election, Identity};
@@ -86,11 +86,11 @@ impl Announcer {
         settings: Settings,
         node_ip: IpAddr,
         metrics: Arc<Metrics>,
-    ) -> Result<Self, AnnounceError> {
+    ) -> Result<Self, AnnouncerError> {
         let mut random = [0; 64];
         SystemRandom::new()
             .fill(&mut random)
-            .map_err(|_| AnnounceError::Random)?;
+            .map_err(|_| AnnouncerError::Random)?;
         let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|n| random[at + n]));
         let address = SocketAddr::new(node_ip, settings.port);
         // The member list is read after the exit of the predecessor: it must not be older than one that the predecessor has
@@ -391,7 +391,7 @@ async fn bind(
     address: SocketAddr,
     waits: bool,
     caches: &mut Caches,
-) -> Result<(Bound, CacheChanges), AnnounceError> {
+) -> Result<(Bound, CacheChanges), AnnouncerError> {
     let mut changes = CacheChanges::default();
     let binding = standby::bind(address, waits);
     tokio::pin!(binding);

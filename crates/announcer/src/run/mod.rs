@@ -56,7 +56,7 @@ pub struct Settings {
 
 /// Error of the start of an announcer.
 #[derive(Debug, thiserror::Error)]
-pub enum AnnounceError {
+pub enum AnnouncerError {
     /// Another process uses the port, or the address is not local. A retry may succeed.
     #[error(
         "failed to listen for probes at UDP {address}: {source}; check for another announcer and for the address"
@@ -81,7 +81,7 @@ pub async fn run(
     settings: Settings,
     metrics: Arc<Metrics>,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), AnnounceError> {
+) -> Result<(), AnnouncerError> {
     tokio::pin!(shutdown);
     let node_ip = match settings.node_ip {
         Some(address) => address,

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UdpSocket, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
 
-use super::AnnounceError;
+use super::AnnouncerError;
 use super::standing_report::predecessor_ended;
 use crate::{FENCING_INTERVAL, Time};
 
@@ -49,7 +49,7 @@ struct Report {
 ///
 /// # Errors
 /// The port cannot be bound, or another process has it and `waits` is false.
-pub(super) async fn bind(address: SocketAddr, waits: bool) -> Result<Bound, AnnounceError> {
+pub(super) async fn bind(address: SocketAddr, waits: bool) -> Result<Bound, AnnouncerError> {
     let mut seen_at = since_boot();
     if let Some(socket) = try_bind(address, waits).await? {
         return Ok(Bound {
@@ -100,11 +100,11 @@ impl Report {
 }
 
 /// Binds the port; `None` if another process has it and `waits` is true.
-async fn try_bind(address: SocketAddr, waits: bool) -> Result<Option<UdpSocket>, AnnounceError> {
+async fn try_bind(address: SocketAddr, waits: bool) -> Result<Option<UdpSocket>, AnnouncerError> {
     match UdpSocket::bind(address).await {
         Ok(socket) => Ok(Some(socket)),
         Err(error) if waits && error.kind() == io::ErrorKind::AddrInUse => Ok(None),
-        Err(source) => Err(AnnounceError::Listen { address, source }),
+        Err(source) => Err(AnnouncerError::Listen { address, source }),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-use super::SpeakError;
+use super::SpeakerError;
 use super::sockets::{self, Key};
 
 /// Pause after a failure to accept, such as a lack of file descriptors.
@@ -22,7 +22,7 @@ pub(super) struct Listeners {
 
 impl Listeners {
     /// Listens at a port; port 0 accepts nothing. A host without IPv6 listens for IPv4 only.
-    pub(super) fn start(port: u16) -> Result<Self, SpeakError> {
+    pub(super) fn start(port: u16) -> Result<Self, SpeakerError> {
         let mut listeners = Self {
             ipv4: None,
             ipv6: None,
@@ -32,7 +32,7 @@ impl Listeners {
             return Ok(listeners);
         }
         let address = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
-        let listener = sockets::listen(address).map_err(|source| SpeakError::Listen { address, source })?;
+        let listener = sockets::listen(address).map_err(|source| SpeakerError::Listen { address, source })?;
         listeners.ipv4 = Some(listener);
         let address = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
         match sockets::listen(address) {

@@ -41,7 +41,7 @@ pub struct Settings {
 
 /// Error of the start of a speaker.
 #[derive(Debug, thiserror::Error)]
-pub enum SpeakError {
+pub enum SpeakerError {
     /// Another process uses the port. A retry may succeed.
     #[error(
         "failed to listen for BGP at TCP {address}: {source}; stop the other BGP speaker of this node, or set --bgp-port=0 \
@@ -65,7 +65,7 @@ pub async fn run(
     settings: Settings,
     metrics: Arc<Metrics>,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), SpeakError> {
+) -> Result<(), SpeakerError> {
     let mut speaker = Speaker::start(client, settings, metrics)?;
     let steps = async {
         loop {

@@ -23,7 +23,7 @@ use super::passwords::Passwords;
 use super::router_discovery::RouterDiscovery;
 use super::session::{Session, SessionSettings};
 use super::sockets::{self, Key, SocketOptions, Ttl};
-use super::{Settings, SpeakError};
+use super::{Settings, SpeakerError};
 use crate::configuration::{Configuration, Group, Invalid, Location, Name, Peer};
 use crate::metallb_status::{self, StatusWriter};
 use crate::report::{Metrics, Reported, ReportedPeer, SessionReport};
@@ -63,7 +63,7 @@ impl Speaker {
         client: Client,
         settings: Settings,
         metrics: Arc<Metrics>,
-    ) -> Result<Self, SpeakError> {
+    ) -> Result<Self, SpeakerError> {
         let listeners = Listeners::start(settings.port)?;
         let (events, write_events) = EventQueue::new(EventRecorder::new(client.clone(), WallClock::system()));
         tokio::spawn(write_events);

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::{Bound, Report, bind, report};
 use crate::FENCING_INTERVAL;
-use crate::run::AnnounceError;
+use crate::run::AnnouncerError;
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
@@ -65,7 +65,7 @@ fn used_port_is_an_error_for_a_process_that_does_not_wait() {
     runtime().block_on(async {
         let (_socket, address) = predecessor().await;
         let error = bind(address, false).await.expect_err("a used port");
-        assert!(matches!(error, AnnounceError::Listen { .. }), "{error}");
+        assert!(matches!(error, AnnouncerError::Listen { .. }), "{error}");
     });
 }
 

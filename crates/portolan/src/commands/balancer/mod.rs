@@ -16,7 +16,7 @@ use balancer::{Options, serving};
 use clap::{ArgAction, Args, Subcommand};
 use client::Client;
 use client::election::Settings;
-use speaker::SpeakError;
+use speaker::SpeakerError;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -305,7 +305,7 @@ async fn speak(
             until_shutdown,
         );
         match speaking.await {
-            Err(error @ SpeakError::Listen { .. }) if waits_for_port && !*shutdown.borrow() => {
+            Err(error @ SpeakerError::Listen { .. }) if waits_for_port && !*shutdown.borrow() => {
                 if !std::mem::replace(&mut is_logged, true) {
                     tracing::info!(%error, "BGP port in use; retrying");
                 }
