@@ -60,4 +60,4 @@ pub use examination::{
 pub use finding::{Code, Finding, InvalidCode, ObjectName, Severity};
 pub use kind::Kind;
 pub use observation::NodeObservation;
-pub use world::{Builder, World};
+pub use world::{World, WorldBuilder};

@@ -14,13 +14,13 @@ const DEPTH_MAX: usize = 8;
 
 /// Objects of a world under construction.
 #[derive(Debug, Default)]
-pub struct Builder {
+pub struct WorldBuilder {
     /// Objects by kind, namespace and name. Of two objects with one name, the later one counts.
     objects: BTreeMap<(Kind, String, String), Object>,
     present: BTreeSet<Kind>,
 }
 
-impl Builder {
+impl WorldBuilder {
     /// Adds the objects of a tree: an object, an array, or a List of any kind, nested. Objects of unknown kinds and objects
     /// without a name are ignored.
     pub fn add(&mut self, tree: Value) {

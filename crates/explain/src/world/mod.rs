@@ -12,7 +12,7 @@ use std::cell::{Cell, OnceCell};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-pub use builder::Builder;
+pub use builder::WorldBuilder;
 use facts::Facts;
 use index::Index;
 use networks::Networks;
@@ -69,8 +69,8 @@ pub struct World {
 
 impl World {
     /// Returns a builder without objects.
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> WorldBuilder {
+        WorldBuilder::default()
     }
 
     pub(crate) fn new(objects: Vec<Object>, present: BTreeSet<Kind>, given: usize) -> Self {

@@ -10,7 +10,7 @@ use agent::reports::{Provider, ReportError, ReportRequest};
 use api::object::ObjectKey;
 use client::{Client, ClientError};
 use explain::observation::PodName;
-use explain::{Builder, Kind, World};
+use explain::{Kind, World, WorldBuilder};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
@@ -64,7 +64,7 @@ impl NodeObserver {
         serde_json::to_vec(&observation).map_err(|error| ReportError::Failed(error.to_string()))
     }
 
-    fn without_objects(&self, error: &str) -> (Builder, Option<f64>) {
+    fn without_objects(&self, error: &str) -> (WorldBuilder, Option<f64>) {
         tracing::warn!(
             node = self.node_name,
             error,
@@ -74,7 +74,7 @@ impl NodeObserver {
     }
 
     /// Returns the objects, and the clock of this host minus that of the server.
-    async fn objects(&self) -> Result<(Builder, Option<f64>), ClientError> {
+    async fn objects(&self) -> Result<(WorldBuilder, Option<f64>), ClientError> {
         let offset = clock_offset(&self.proxy).await?;
         let (mut builder, _) = self.plan_objects().await?;
         let of_node = format!("spec.nodeName={}", self.node_name);
@@ -86,7 +86,7 @@ impl NodeObserver {
     }
 
     /// Returns the objects of the proxy's plan that the client may read, and true if these are all.
-    async fn plan_objects(&self) -> Result<(Builder, bool), ClientError> {
+    async fn plan_objects(&self) -> Result<(WorldBuilder, bool), ClientError> {
         let (mut builder, mut is_complete) = (World::builder(), true);
         for kind in PLAN_KINDS {
             match list(&self.proxy, &kind.collection(), "").await {

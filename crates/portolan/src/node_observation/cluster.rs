@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use api::object::{EndpointSlice, Node, ObjectKey, Pod, Protocol, Service, ServiceCidr};
 use explain::observation::PodName;
-use explain::{Builder, Kind};
+use explain::{Kind, WorldBuilder};
 use serde::de::DeserializeOwned;
 
 /// Namespace of objects without one, as for kubectl.
@@ -43,7 +43,7 @@ pub struct PodAddresses {
 
 impl Cluster {
     /// Reads the objects. `service` is the Service that the command names.
-    pub fn read(builder: &Builder, service: Option<&ObjectKey>) -> Self {
+    pub fn read(builder: &WorldBuilder, service: Option<&ObjectKey>) -> Self {
         let mut services: Vec<Service> = objects(builder, Kind::Service);
         for service in &mut services {
             default_namespace(&mut service.metadata.namespace);
@@ -166,7 +166,7 @@ pub fn frontend_addresses(service: &Service) -> Vec<IpAddr> {
     addresses
 }
 
-fn objects<T: DeserializeOwned>(builder: &Builder, kind: Kind) -> Vec<T> {
+fn objects<T: DeserializeOwned>(builder: &WorldBuilder, kind: Kind) -> Vec<T> {
     let trees = builder.trees(kind);
     trees.filter_map(|tree| T::deserialize(tree).ok()).collect()
 }

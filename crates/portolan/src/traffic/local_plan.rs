@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use explain::Builder;
+use explain::WorldBuilder;
 use netlink::route::{Connection, RouteError};
 use plan::Plan;
 use proxy::{Config, NodeObjects, NodePortSelection, plan_of_node};
@@ -40,7 +40,7 @@ impl LocalProxy {
     /// # Errors
     ///
     /// [`RouteError`] if the addresses of this node cannot be read.
-    pub fn plan(&self, builder: &Builder, node_name: &str) -> Result<Plan, RouteError> {
+    pub fn plan(&self, builder: &WorldBuilder, node_name: &str) -> Result<Plan, RouteError> {
         let cluster = Cluster::read(builder, None);
         let objects = NodeObjects {
             node: cluster.node(node_name).cloned(),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use agent::reports::ReportKind;
 use client::Client;
 use explain::traffic::{Attribution, ClusterTraffic, Names};
-use explain::{Builder, Kind, World};
+use explain::{Kind, World, WorldBuilder};
 use tokio::runtime::Runtime;
 
 use super::kernel_settings;
@@ -101,7 +101,7 @@ impl Source {
         Ok(Self::new(query, objects, builder, from))
     }
 
-    fn new(query: Query, objects: ObjectSource, builder: Builder, from: Origin) -> Self {
+    fn new(query: Query, objects: ObjectSource, builder: WorldBuilder, from: Origin) -> Self {
         let world = builder.build();
         Self {
             query,
@@ -191,7 +191,7 @@ impl std::fmt::Debug for Source {
     }
 }
 
-fn list(runtime: &Runtime, client: &Client) -> Result<Builder, CommandError> {
+fn list(runtime: &Runtime, client: &Client) -> Result<WorldBuilder, CommandError> {
     let kinds = PLAN_KINDS.into_iter().chain(NAMED_KINDS);
     let source = runtime.block_on(Objects::of_kinds(client, kinds))?;
     Ok(source.builder)

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use api::object::ObjectKey;
 use explain::trace::ClientName;
-use explain::{Builder, Kind};
+use explain::{Kind, WorldBuilder};
 use serde_json::Value;
 
 use crate::error::UsageError;
@@ -29,7 +29,7 @@ impl ExaminedClient {
     /// # Errors
     ///
     /// A [`UsageError`] if the objects do not have the client, or it runs on no node.
-    pub fn find(objects: &Builder, wanted: &ClientName) -> Result<Self, UsageError> {
+    pub fn find(objects: &WorldBuilder, wanted: &ClientName) -> Result<Self, UsageError> {
         let absent = || UsageError(format!("--from: the input has no {wanted}"));
         match wanted {
             ClientName::Pod { namespace, name } => {
@@ -60,7 +60,7 @@ impl ExaminedClient {
         })
     }
 
-    fn at(objects: &Builder, address: IpAddr) -> Option<Self> {
+    fn at(objects: &WorldBuilder, address: IpAddr) -> Option<Self> {
         let is_active = |pod: &Value| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
         let mut pods = objects.trees(Kind::Pod).filter(|pod| is_active(pod));
         let found = pods.find_map(|pod| {

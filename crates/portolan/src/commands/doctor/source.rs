@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use client::Client;
-use explain::{Builder, Kind, World};
+use explain::{Kind, World, WorldBuilder};
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ const YAML_BYTES_MAX: usize = 4 << 30;
 #[derive(Debug)]
 pub struct Source {
     /// The objects.
-    pub builder: Builder,
+    pub builder: WorldBuilder,
     /// Kinds that the user must not read.
     pub forbidden: Vec<&'static str>,
     /// Kinds that the server does not serve.

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-fn builder() -> Builder {
+fn builder() -> WorldBuilder {
     let mut builder = World::builder();
     builder.add(json!([
         {"kind": "Service", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"clusterIP": "10.96.0.7",

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-fn objects() -> Builder {
+fn objects() -> WorldBuilder {
     let mut objects = World::builder();
     objects.add(json!({"kind": "List", "apiVersion": "v1", "items": [
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},

@@ -1,10 +1,10 @@
 use explain::trace::{Request, trace};
-use explain::{Builder, World};
+use explain::{World, WorldBuilder};
 use serde_json::json;
 
 use super::*;
 
-fn objects() -> Builder {
+fn objects() -> WorldBuilder {
     let mut world = World::builder();
     world.add(json!([
         {"kind": "Service", "metadata": {"namespace": "shop", "name": "web"},

@@ -1,5 +1,5 @@
 use api::object::ObjectKey;
-use explain::{Builder, World};
+use explain::{World, WorldBuilder};
 use serde_json::json;
 
 use super::*;
@@ -7,7 +7,7 @@ use super::*;
 const OWN: [IpAddr; 1] = [IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 7))];
 
 /// A Service with all kinds of addresses, one ready endpoint on node-a, and two Nodes.
-fn builder(changes: &serde_json::Value) -> Builder {
+fn builder(changes: &serde_json::Value) -> WorldBuilder {
     let mut spec = json!({"type": "LoadBalancer", "clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"],
         "externalIPs": ["192.0.2.80", "2001:db8::80", "127.0.0.1"],
         "ports": [{"name": "http", "port": 80, "protocol": "TCP", "nodePort": 30080},
