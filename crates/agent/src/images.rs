@@ -21,7 +21,7 @@ pub const ECHO_IMAGE: &str = "portolan.dev/echo";
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Images {
+pub struct ImageTable {
     /// Program and arguments by image name, with or without tag.
     pub images: BTreeMap<String, Vec<String>>,
 }
@@ -81,7 +81,7 @@ fn is_mapped(user: u32) -> bool {
     IdMap::own_users().contains(user, 1)
 }
 
-impl Images {
+impl ImageTable {
     /// Returns the entrypoint of an image. The full reference takes precedence over the name without digest and tag.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use serde::Serialize;
 
 use crate::cgroups::PIDS_MAX_DEFAULT;
-use crate::images::Images;
+use crate::images::ImageTable;
 use crate::reports::Reports;
 use crate::resolv_conf::ClusterDns;
 
@@ -41,7 +41,7 @@ pub struct Settings {
     /// Paths that Pods do not see, in addition to the state directory: credentials of the cluster on this node.
     pub hidden: Vec<PathBuf>,
     /// Image table.
-    pub images: Images,
+    pub images: ImageTable,
     /// Image store; `None` for a node that runs programs of the image table only.
     pub image_store: Option<NodeImageStore>,
     /// Cluster DNS.
@@ -75,7 +75,7 @@ impl Settings {
             pod_cidrs: Vec::new(),
             state_directory,
             hidden: Vec::new(),
-            images: Images::default(),
+            images: ImageTable::default(),
             image_store: None,
             cluster_dns: ClusterDns::default(),
             host_resolv_conf: PathBuf::from("/etc/resolv.conf"),

@@ -1,8 +1,8 @@
 use super::*;
 
-fn table() -> Images {
+fn table() -> ImageTable {
     let command = |program: &str| vec![program.to_owned()];
-    Images {
+    ImageTable {
         images: BTreeMap::from([
             ("nginx".to_owned(), command("any")),
             ("nginx:1.25".to_owned(), command("exact")),
@@ -27,11 +27,11 @@ fn full_reference_precedes_the_name() {
 #[test]
 fn echo_image_needs_no_table_entry() {
     assert_eq!(
-        Images::default().entrypoint("portolan.dev/echo"),
+        ImageTable::default().entrypoint("portolan.dev/echo"),
         Ok(Entrypoint::Echo)
     );
     assert_eq!(
-        Images::default().entrypoint("portolan.dev/echo:1"),
+        ImageTable::default().entrypoint("portolan.dev/echo:1"),
         Ok(Entrypoint::Echo)
     );
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::images::Images;
+use agent::images::ImageTable;
 use agent::settings::{NodeImageStore, ServerSettings};
 use agent::{Settings, StaticPods};
 use bytes::Bytes;
@@ -228,7 +228,7 @@ pub fn run_agent(arguments: &[String]) -> Outcome {
     let mut settings = Settings::new(NODE.to_owned(), directory.join("agent"));
     settings.node_ips = vec!["127.0.0.1".parse()?];
     settings.pod_cidrs = vec![POD_CIDR.parse()?];
-    settings.images = Images {
+    settings.images = ImageTable {
         images: [("shell".to_owned(), vec!["/bin/sh".to_owned(), "-c".to_owned()])].into(),
     };
     let images = directory.join(IMAGES);

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agent::images::Images;
+use agent::images::ImageTable;
 use agent::settings::NodeImageStore;
 use agent::{PODS_MAX_DEFAULT, Settings, ShutdownPolicy, StaticPods};
 use clap::Args;
@@ -127,7 +127,7 @@ impl PodFlags {
     }
 }
 
-fn read_image_table(path: &Path) -> Result<Images, CommandError> {
+fn read_image_table(path: &Path) -> Result<ImageTable, CommandError> {
     let text = std::fs::read_to_string(path)
         .map_err(FileError::at(path))
         .map_err(|error| format!("--image-table {error}"))?;
