@@ -34,7 +34,7 @@ pub use etcd::{EtcdAddress, EtcdSettings, EtcdStore};
 pub use index::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HistoryLimits, Index, Listing, Watch};
 pub use sqlite::{DATABASE_FILE, SqliteOptions, SqliteStore};
 pub use store::Store;
-pub use transfer::{Contents, StoreLocation, TransferError, WriteOptions, Written};
+pub use transfer::{Contents, StoreLocation, TransferError, WriteOptions, WriteSummary};
 pub use transform::{TransformError, Transformation, Transformer, is_sealed};
 pub use types::{
     CommitError, Entry, Event, EventKind, Expectation, Key, Record, Revision, StoreError, Transaction, Value,

@@ -1,7 +1,7 @@
 //! Writing of contents into etcd. It takes many transactions; until the last one, the layout is marked as
 //! incomplete and no server starts on it.
 
-use super::{Contents, TransferError, WriteOptions, Written};
+use super::{Contents, TransferError, WriteOptions, WriteSummary};
 use crate::EtcdAddress;
 use crate::etcd::Import;
 
@@ -13,7 +13,7 @@ pub(super) async fn write(
     contents: &Contents,
     options: WriteOptions,
     mut progress: impl FnMut(usize),
-) -> Result<Written, TransferError> {
+) -> Result<WriteSummary, TransferError> {
     let above = |replaced| options.revision_above(contents, replaced);
     let import = Import::begin(address, options.overwrite, above).await?;
     let mut written = 0;
@@ -22,7 +22,7 @@ pub(super) async fn write(
         written += batch.len();
         progress(written);
     }
-    Ok(Written {
+    Ok(WriteSummary {
         records: written,
         revision: import.complete().await?,
     })

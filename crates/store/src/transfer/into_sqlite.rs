@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::{Contents, TransferError, WriteOptions, Written};
+use super::{Contents, TransferError, WriteOptions, WriteSummary};
 use crate::sqlite::{DataDirectory, Database};
 use crate::{DATABASE_FILE, StoreError};
 
@@ -15,7 +15,7 @@ pub(super) fn directory(
     contents: &Contents,
     options: WriteOptions,
     progress: impl FnMut(usize),
-) -> Result<Written, TransferError> {
+) -> Result<WriteSummary, TransferError> {
     let data_directory = DataDirectory::acquire(directory)?;
     let path = data_directory.file(DATABASE_FILE);
     let mut database = Database::open(&path)?;
@@ -28,7 +28,7 @@ pub(super) fn directory(
     }
     let revision = options.revision_above(contents, (!is_empty).then_some(present));
     database.replace(&path, &contents.records, revision, progress)?;
-    Ok(Written {
+    Ok(WriteSummary {
         records: contents.records.len(),
         revision,
     })
@@ -40,7 +40,7 @@ pub(super) fn file(
     contents: &Contents,
     options: WriteOptions,
     progress: impl FnMut(usize),
-) -> Result<Written, TransferError> {
+) -> Result<WriteSummary, TransferError> {
     if path.exists() && !options.overwrite {
         return Err(TransferError::NotEmpty {
             destination: path.display().to_string(),
@@ -69,7 +69,7 @@ pub(super) fn file(
     std::fs::rename(&temporary, path)
         .and_then(|()| File::open(parent.unwrap_or(Path::new(".")))?.sync_all())
         .map_err(io_error)?;
-    Ok(Written {
+    Ok(WriteSummary {
         records: contents.records.len(),
         revision,
     })

@@ -64,7 +64,7 @@ impl WriteOptions {
 
 /// Result of writing contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteSummary {
     /// Number of objects.
     pub records: usize,
     /// Revision of the store.
@@ -97,7 +97,7 @@ impl StoreLocation {
         contents: &Contents,
         options: WriteOptions,
         progress: impl FnMut(usize),
-    ) -> Result<Written, TransferError> {
+    ) -> Result<WriteSummary, TransferError> {
         match self {
             StoreLocation::Directory(directory) => {
                 into_sqlite::directory(directory, contents, options, progress)
