@@ -46,5 +46,5 @@ pub mod zone;
 pub use config::{AllowFrom, Config, SnapshotSettings, StartError, TlsFiles, Upstreams};
 pub use metrics::Metrics;
 pub use node_local::{NodeLocalError, tear_down as tear_down_node_local};
-pub use query_explanation::{explain, kind_of_text};
+pub use query_explanation::{explain, query_type_of};
 pub use run::{explain_from_api, run};

@@ -26,7 +26,7 @@ const TYPES: [(&str, u16); 12] = [
 ];
 
 /// Returns the query type with a name or number.
-pub fn kind_of_text(text: &str) -> Option<u16> {
+pub fn query_type_of(text: &str) -> Option<u16> {
     let named = TYPES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
     named.map(|(_, kind)| *kind).or_else(|| text.parse().ok())
 }

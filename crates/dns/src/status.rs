@@ -11,7 +11,7 @@ use telemetry::{Handler, MetricType, MetricsText, Response, listen, serve};
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::query_explanation::{explain, kind_of_text};
+use crate::query_explanation::{explain, query_type_of};
 use crate::run::unix_seconds;
 use crate::server::Responder;
 use crate::wire::{Name, kind};
@@ -131,7 +131,7 @@ impl Status {
                 .next_back()
         };
         let name = value("name").map(Name::from_text);
-        let kind = value("type").map_or(Some(kind::A), kind_of_text);
+        let kind = value("type").map_or(Some(kind::A), query_type_of);
         let from = value("from").map(str::parse::<IpAddr>);
         match (name, kind, from.transpose()) {
             (Some(Ok(name)), Some(kind), Ok(from)) => {

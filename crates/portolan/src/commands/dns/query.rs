@@ -49,7 +49,7 @@ pub struct Flags {
 pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     let name = dns::wire::Name::from_text(&flags.name)
         .map_err(|error| UsageError(format!("invalid name {:?}: {error}", flags.name)))?;
-    let kind = dns::kind_of_text(&flags.kind).ok_or_else(|| {
+    let kind = dns::query_type_of(&flags.kind).ok_or_else(|| {
         UsageError(format!(
             "{:?} is not a record type; examples are A, AAAA and SRV",
             flags.kind
