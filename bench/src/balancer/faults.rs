@@ -55,7 +55,7 @@ pub fn run(count: usize, environment: &Environment, nodes: &[Node]) -> Result<()
         arp_client: ArpClient::new(environment.cluster.outside()?)?,
         periods: Vec::new(),
     };
-    for (fault, what) in faults {
+    for (fault, subject) in faults {
         let (mut away, mut back) = (Vec::new(), Vec::new());
         let (mut both, mut changes) = (Duration::ZERO, 0);
         for _ in 0..count {
@@ -83,7 +83,7 @@ pub fn run(count: usize, environment: &Environment, nodes: &[Node]) -> Result<()
         let [away, back] = [away, back].map(Percentiles::of);
         let (away, back) = (away.ok_or("no measurement")?, back.ok_or("no measurement")?);
         println!(
-            "{what}, {count} times: no reply for p50 {:.0} ms, max {:.0} ms; at the return to the owner p50 {:.1} ms, max {:.1} ms; \
+            "{subject}, {count} times: no reply for p50 {:.0} ms, max {:.0} ms; at the return to the owner p50 {:.1} ms, max {:.1} ms; \
              {changes} changes of the owner; two owners at once for at most {:.1} ms",
             away.milliseconds(50),
             away.milliseconds(100),

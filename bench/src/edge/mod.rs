@@ -264,8 +264,8 @@ fn connections(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
 
 fn handshakes(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
     let tls = Arc::new(clients::tls()?);
-    let what = ("TLS handshakes, ECDSA P-256, none resumed", "a second");
-    alternate(flags.short_rounds(), proxies, what, |proxy, duration| {
+    let subject = ("TLS handshakes, ECDSA P-256, none resumed", "a second");
+    alternate(flags.short_rounds(), proxies, subject, |proxy, duration| {
         rate_of(flags.clients, duration, || clients::handshake(proxy.tls, &tls))
     })
 }

@@ -44,7 +44,7 @@ impl Outcome {
 pub fn alternate(
     rounds: Rounds,
     proxies: &[Proxy],
-    (what, unit): (&str, &str),
+    (subject, unit): (&str, &str),
     work: impl Fn(&Proxy, Duration) -> Result<f64, Failure>,
 ) -> Result<(), Failure> {
     let mut outcomes: Vec<Outcome> = proxies
@@ -80,16 +80,16 @@ pub fn alternate(
     }
     let (haproxy, others) = outcomes.split_first().ok_or("no proxy")?;
     for other in others {
-        compare((what, unit), other, haproxy);
+        compare((subject, unit), other, haproxy);
     }
     if let [this, former] = others {
-        compare((what, unit), this, former);
+        compare((subject, unit), this, former);
     }
     Ok(())
 }
 
 /// Prints the figures of two proxies.
-fn compare((what, unit): (&str, &str), one: &Outcome, other: &Outcome) {
+fn compare((subject, unit): (&str, &str), one: &Outcome, other: &Outcome) {
     let ratios: Vec<f64> = one
         .rates
         .iter()
@@ -98,7 +98,7 @@ fn compare((what, unit): (&str, &str), one: &Outcome, other: &Outcome) {
         .collect();
     let less = ratios.iter().filter(|ratio| **ratio < 1.0).count();
     println!(
-        "{what}: {} {:.2} {unit}, {} {:.2} {unit}: {:.2} x; per round median {:.2} x, p10 {:.2} x, below 1 x in {less} of {}; CPU of the proxy per operation: {:.2} us and {:.2} us, \
+        "{subject}: {} {:.2} {unit}, {} {:.2} {unit}: {:.2} x; per round median {:.2} x, p10 {:.2} x, below 1 x in {less} of {}; CPU of the proxy per operation: {:.2} us and {:.2} us, \
          {:.2} x",
         one.name,
         one.rate(),

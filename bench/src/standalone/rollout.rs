@@ -192,7 +192,7 @@ async fn load(to: SocketAddr, rate: u64, is_over: &AtomicBool) -> RequestStats {
 
 /// Sends a request on its own connection and reads the whole response. The error is the reason of the failure.
 async fn request(to: SocketAddr) -> Result<(), String> {
-    let failed = |what: &'static str| move |error: std::io::Error| format!("{what}: {}", error.kind());
+    let failed = |subject: &'static str| move |error: std::io::Error| format!("{subject}: {}", error.kind());
     let mut stream = TcpStream::connect(to).await.map_err(failed("connecting"))?;
     let request = b"GET / HTTP/1.1\r\nHost: echo\r\nConnection: close\r\n\r\n";
     stream.write_all(request).await.map_err(failed("sending"))?;

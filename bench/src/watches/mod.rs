@@ -325,7 +325,7 @@ fn print_latencies(flags: &Flags, arrivals: &Arrivals, writes: &[Write]) -> Resu
             });
         Percentiles::of(times.collect()).ok_or("no measurement")
     };
-    for (what, times) in [
+    for (subject, times) in [
         (
             "from the answer to the writer",
             latency(|write| write.acknowledged)?,
@@ -333,7 +333,7 @@ fn print_latencies(flags: &Flags, arrivals: &Arrivals, writes: &[Write]) -> Resu
         ("from the request of the writer", latency(|write| write.sent)?),
     ] {
         println!(
-            "last watch, {what}: p50 {:.2} ms, p99 {:.2} ms",
+            "last watch, {subject}: p50 {:.2} ms, p99 {:.2} ms",
             times.milliseconds(50),
             times.milliseconds(99)
         );

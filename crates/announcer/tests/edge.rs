@@ -155,8 +155,8 @@ impl Connection {
 }
 
 /// Waits until a condition holds.
-fn wait_until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    testbed::wait_until(what, TIMEOUT, look)
+fn wait_until<T>(subject: &str, look: impl FnMut() -> Option<T>) -> T {
+    testbed::wait_until(subject, TIMEOUT, look)
 }
 
 /// Service of the documentation's examples.

@@ -52,12 +52,12 @@ pub enum ConfigError {
         reason: String,
     },
     /// An undefined name is used.
-    #[error("{path}: {what} {name:?} is not defined")]
+    #[error("{path}: {subject} {name:?} is not defined")]
     Undefined {
         /// Path of the file.
         path: PathBuf,
         /// context, cluster or user.
-        what: &'static str,
+        subject: &'static str,
         /// Undefined name.
         name: String,
     },
@@ -80,10 +80,10 @@ pub enum ConfigError {
         field: &'static str,
     },
     /// Certificates, keys or the address of the server are invalid.
-    #[error("{what} cannot be used: {reason}")]
+    #[error("{subject} cannot be used: {reason}")]
     Unusable {
         /// Affected part.
-        what: &'static str,
+        subject: &'static str,
         /// Description of the fault.
         reason: String,
     },
@@ -105,9 +105,9 @@ impl Config {
             path: path.into(),
             reason: e.to_string(),
         })?;
-        let undefined = |what, name: &str| ConfigError::Undefined {
+        let undefined = |subject, name: &str| ConfigError::Undefined {
             path: path.into(),
-            what,
+            subject,
             name: name.to_owned(),
         };
         let context = find(&file.contexts, &file.current_context)

@@ -88,7 +88,7 @@ impl Client {
         if let Some(name) = &config.tls_server_name {
             let name =
                 rustls::pki_types::ServerName::try_from(name.clone()).map_err(|e| ConfigError::Unusable {
-                    what: "tls-server-name",
+                    subject: "tls-server-name",
                     reason: e.to_string(),
                 })?;
             connector = connector.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name));

@@ -59,9 +59,9 @@ fn roots(config: &Config) -> Result<RootCertStore, ConfigError> {
     Ok(roots)
 }
 
-fn unusable(what: &'static str, error: impl std::fmt::Display) -> ConfigError {
+fn unusable(subject: &'static str, error: impl std::fmt::Display) -> ConfigError {
     ConfigError::Unusable {
-        what,
+        subject,
         reason: error.to_string(),
     }
 }

@@ -56,12 +56,12 @@ fn measure(
     );
 
     let count = CHANGES.min(services);
-    for (what, endpoints) in [
+    for (subject, endpoints) in [
         ("one endpoint replaced", endpoints),
         ("one endpoint fewer", endpoints - 1),
         ("one endpoint more", endpoints),
     ] {
-        change(what, &mut dataplane, &mut plan, count, |plan, number| {
+        change(subject, &mut dataplane, &mut plan, count, |plan, number| {
             plan.apply_slice(&slice(number, endpoints, 1)?);
             Ok(())
         })?;
@@ -111,8 +111,8 @@ fn measure_ranges(
     count: usize,
     endpoints: usize,
 ) -> Result<(), Box<dyn Error>> {
-    for (what, first) in [("port range new", 10_000), ("port range changed", 20_000)] {
-        change(what, dataplane, plan, count, |plan, number| {
+    for (subject, first) in [("port range new", 10_000), ("port range changed", 20_000)] {
+        change(subject, dataplane, plan, count, |plan, number| {
             let mut ranged = service(number)?;
             let annotations = &mut ranged.metadata.annotations;
             let ranges = format!("{first}-{}/UDP", first + 9_999);
@@ -121,8 +121,8 @@ fn measure_ranges(
             Ok(())
         })?;
     }
-    for (what, version) in [("endpoint of a range replaced", 2), ("and once more", 3)] {
-        change(what, dataplane, plan, count, |plan, number| {
+    for (subject, version) in [("endpoint of a range replaced", 2), ("and once more", 3)] {
+        change(subject, dataplane, plan, count, |plan, number| {
             plan.apply_slice(&slice(number, endpoints, version)?);
             Ok(())
         })?;
@@ -131,7 +131,7 @@ fn measure_ranges(
 }
 
 fn change(
-    what: &str,
+    subject: &str,
     dataplane: &mut NftablesDataplane,
     plan: &mut Plan,
     count: usize,
@@ -146,7 +146,7 @@ fn change(
     }
     times.sort_unstable();
     let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or_default();
-    println!("{what}: median {:?}, p99 {:?}", at(50), at(99));
+    println!("{subject}: median {:?}, p99 {:?}", at(50), at(99));
     Ok(())
 }
 

@@ -129,14 +129,14 @@ fn suggestion(
 
 /// Describes the cache entry of a question, and its upstream resolvers.
 fn describe_upstream(forwarder: &Forwarder, question: &Question) -> Vec<String> {
-    let cached = |what: &str, served: &ServedEntry| {
+    let cached = |subject: &str, served: &ServedEntry| {
         let kind = match served.kind() {
             EntryKind::Success => "with records",
             EntryKind::Denial => "without records",
         };
         let ttl = served.ttl(u32::MAX);
         format!(
-            "cache: response {kind}, {what}, {} s old, {ttl} s left",
+            "cache: response {kind}, {subject}, {} s old, {ttl} s left",
             served.age_seconds()
         )
     };

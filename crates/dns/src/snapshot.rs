@@ -31,12 +31,12 @@ pub enum SnapshotError {
         source: io::Error,
     },
     /// The file is torn, modified or not a snapshot.
-    #[error("{}: expected a snapshot, {what}", path.display())]
+    #[error("{}: expected a snapshot, {subject}", path.display())]
     Damaged {
         /// Path of the file.
         path: PathBuf,
         /// Description of the damage.
-        what: &'static str,
+        subject: &'static str,
     },
     /// The checksum is valid, but the content is malformed.
     #[error("{}: {source}", path.display())]
@@ -71,7 +71,7 @@ pub fn write(path: &Path, index: &Index, unix_seconds: u64) -> Result<(), Snapsh
     if content.len() as u64 > FILE_OCTETS_MAX {
         return Err(SnapshotError::Damaged {
             path: path.into(),
-            what: "but the state exceeds the size limit",
+            subject: "but the state exceeds the size limit",
         });
     }
     let io_error = |source| SnapshotError::Io {
@@ -109,9 +109,9 @@ pub fn read(
         path: path.into(),
         source,
     };
-    let damaged = |what| SnapshotError::Damaged {
+    let damaged = |subject| SnapshotError::Damaged {
         path: path.into(),
-        what,
+        subject,
     };
     let mut content = Vec::new();
     let file = File::open(path).map_err(io_error)?;

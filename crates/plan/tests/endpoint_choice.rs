@@ -98,9 +98,9 @@ fn taken(plan: &Plan, port: &ServicePortPlan) -> Texts {
 /// Compares a Service port with the recording and returns the differences.
 fn differences(plan: &Plan, port: &ServicePortPlan, expected: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    let mut compare = |what: &str, ours: String, theirs: String| {
+    let mut compare = |subject: &str, ours: String, theirs: String| {
         if ours != theirs {
-            found.push(format!("{what}: {ours}, recorded {theirs}"));
+            found.push(format!("{subject}: {ours}, recorded {theirs}"));
         }
     };
     let (cluster, local) = (
@@ -123,13 +123,21 @@ fn differences(plan: &Plan, port: &ServicePortPlan, expected: &Value) -> Vec<Str
         format!("{reachable:?}"),
         format!("{:?}", texts(&expected["allReachable"])),
     );
-    for (what, kind) in [
+    for (subject, kind) in [
         ("externalIPs", FrontendKind::ExternalIp),
         ("loadBalancerIPs", FrontendKind::LoadBalancerIp),
     ] {
         let mut ours = ips(port, kind);
-        ours.extend(taken(plan, port).intersection(&texts(&expected[what])).cloned());
-        compare(what, format!("{ours:?}"), format!("{:?}", texts(&expected[what])));
+        ours.extend(
+            taken(plan, port)
+                .intersection(&texts(&expected[subject]))
+                .cloned(),
+        );
+        compare(
+            subject,
+            format!("{ours:?}"),
+            format!("{:?}", texts(&expected[subject])),
+        );
     }
     let cluster_ip = port
         .frontends
@@ -206,7 +214,7 @@ fn endpoint_choice_matches_recordings() {
             wrong.extend(
                 differences(&plan, port, expected)
                     .into_iter()
-                    .map(|what| format!("{id} {name}: {what}")),
+                    .map(|subject| format!("{id} {name}: {subject}")),
             );
             let health_check = plan.health_check(&port.key.service).map_or(0, |check| check.port);
             if expected["healthCheckNodePort"] != health_check {

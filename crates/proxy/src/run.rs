@@ -49,10 +49,10 @@ pub enum ProxyError {
     #[error("cannot reach connection tracking: {0}")]
     Conntrack(#[source] ConntrackError),
     /// The address of a health or metrics server could not be bound, and the configuration requires it (KPF-13).
-    #[error("cannot listen on {address} for {what}: {source}")]
+    #[error("cannot listen on {address} for {purpose}: {source}")]
     Bind {
         /// Name of the server.
-        what: &'static str,
+        purpose: &'static str,
         /// Address of the server.
         address: SocketAddr,
         /// Error of the system call.
@@ -215,7 +215,7 @@ fn start_servers(
         let shared_status = shared_status.clone();
         let handler: Handler = Arc::new(move |uri| health_answer(&shared_status, uri.path()));
         let server = Server {
-            what: "health",
+            purpose: "health",
             failure: "FailedToStartProxierHealthcheck",
             address,
             handler,
@@ -241,7 +241,7 @@ fn start_servers(
             path => metrics_answer(&shared_status, &config, &client, path),
         });
         let server = Server {
-            what: "metrics",
+            purpose: "metrics",
             failure: "FailedToStartMetricServer",
             address,
             handler,
@@ -253,7 +253,7 @@ fn start_servers(
 
 /// A server to start.
 struct Server {
-    what: &'static str,
+    purpose: &'static str,
     /// Reason of the Event if the address cannot be bound (KPR-08).
     failure: &'static str,
     address: SocketAddr,
@@ -271,32 +271,32 @@ impl Server {
         servers: &mut JoinSet<()>,
     ) -> Result<(), ProxyError> {
         let Self {
-            what,
+            purpose,
             failure,
             address,
             handler,
         } = self;
         match listen(address) {
             Ok(listener) => {
-                tracing::info!(%address, what, "listening");
+                tracing::info!(%address, purpose, "listening");
                 servers.spawn(serve(listener, handler));
             }
             Err(source) if is_strict => {
                 return Err(ProxyError::Bind {
-                    what,
+                    purpose,
                     address,
                     source,
                 });
             }
             Err(error) => {
-                tracing::warn!(%address, what, %error, "listen failed; retrying");
+                tracing::warn!(%address, purpose, %error, "listen failed; retrying");
                 events.record_node_warning(failure, format!("cannot listen on {address}: {error}"));
                 let worker = worker.clone();
                 servers.spawn(async move {
                     loop {
                         tokio::time::sleep(BIND_RETRY_PERIOD).await;
                         if let Ok(listener) = listen(address) {
-                            tracing::info!(%address, what, "listening");
+                            tracing::info!(%address, purpose, "listening");
                             if let Some(worker) = worker.upgrade() {
                                 // The queue is closed at shutdown only.
                                 worker.send(Update::AddressReleased).await.ok();

@@ -10,14 +10,14 @@ const POLL_PERIOD: Duration = Duration::from_millis(20);
 ///
 /// # Panics
 ///
-/// Panics with `what` if there is no value within `timeout`.
-pub fn wait_until<T>(what: &str, timeout: Duration, mut check: impl FnMut() -> Option<T>) -> T {
+/// Panics with `subject` if there is no value within `timeout`.
+pub fn wait_until<T>(subject: &str, timeout: Duration, mut check: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + timeout;
     loop {
         if let Some(found) = check() {
             return found;
         }
-        assert!(Instant::now() < end, "{what}: not within {timeout:?}");
+        assert!(Instant::now() < end, "{subject}: not within {timeout:?}");
         thread::sleep(POLL_PERIOD);
     }
 }

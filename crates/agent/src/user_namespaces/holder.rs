@@ -148,12 +148,12 @@ fn create() -> io::Result<()> {
     io::copy(&mut input, &mut io::sink()).map(drop)
 }
 
-fn unshare(flags: UnshareFlags, what: &str) -> io::Result<()> {
+fn unshare(flags: UnshareFlags, subject: &str) -> io::Result<()> {
     // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
     let unshared = unsafe { rustix::thread::unshare_unsafe(flags) };
     unshared.map_err(|errno| {
         let error = io::Error::from(errno);
-        io::Error::new(error.kind(), format!("{what}: {error}"))
+        io::Error::new(error.kind(), format!("{subject}: {error}"))
     })
 }
 

@@ -75,7 +75,7 @@ pub async fn node_credentials_are_hidden() -> Outcome {
 pub async fn node_files_and_devices_are_protected() -> Outcome {
     let pod = Pod::start().await?;
     pod.confined("main", SLEEP, default_confinement()).await?;
-    for (what, script) in [
+    for (subject, script) in [
         ("a file", "echo x >/etc/portolan-probe"),
         ("a program", ": >>/bin/sh"),
         (
@@ -92,7 +92,7 @@ pub async fn node_files_and_devices_are_protected() -> Outcome {
         ("the kernel's memory", "test -s /proc/kcore"),
         ("a control group", "mkdir /sys/fs/cgroup/portolan-probe"),
     ] {
-        pod.check_failure("main", what, script).await?;
+        pod.check_failure("main", subject, script).await?;
     }
     let status = pod
         .output(

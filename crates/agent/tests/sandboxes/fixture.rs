@@ -115,9 +115,9 @@ impl Pod {
     }
 
     /// Executes a script that must fail.
-    pub async fn check_failure(&self, container: &str, what: &str, script: &str) -> Outcome {
+    pub async fn check_failure(&self, container: &str, subject: &str, script: &str) -> Outcome {
         let output = self.output_with_status(container, script).await?;
-        check(!output.contains("status 0"), format!("{what}: {output}"))
+        check(!output.contains("status 0"), format!("{subject}: {output}"))
     }
 
     async fn output_with_status(&self, container: &str, script: &str) -> Result<String, Box<dyn Error>> {

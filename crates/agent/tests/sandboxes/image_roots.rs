@@ -95,14 +95,14 @@ pub async fn root_is_the_image(shell: &Path) -> Outcome {
         !base.join("etc/new").exists() && !upper.join("etc/new").exists(),
         "a layer was written",
     )?;
-    for (what, script) in [
+    for (subject, script) in [
         ("a setting of the kernel", "echo 1 >/proc/sys/vm/drop_caches"),
         ("/sys", "touch /sys/x || mkdir /sys/fs/cgroup/x"),
         ("a device", "mknod /tmp/memory c 1 1 && head -c 1 /tmp/memory"),
         ("the old root", "ls /dev/root || ls /dev/layers || ls /oldroot"),
         ("a new mount", "mount -t tmpfs none /tmp"),
     ] {
-        pod.check_failure("main", what, script).await?;
+        pod.check_failure("main", subject, script).await?;
     }
     let mounts = pod.output("main", "cat /proc/1/mountinfo").await?;
     let images = pod.root.path().to_string_lossy().into_owned();

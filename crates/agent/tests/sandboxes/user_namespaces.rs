@@ -98,14 +98,14 @@ pub async fn capabilities_apply_in_the_pod_only(range: IdRange) -> Outcome {
         ..in_range(range)
     };
     pod.confined("main", SLEEP, all).await?;
-    for (what, script) in [
+    for (subject, script) in [
         ("the clock", "date -s @0"),
         ("a setting of the kernel", "echo 1 >/proc/sys/vm/drop_caches"),
         ("a cover", "umount /proc/kcore"),
         ("the node's files", "mount -o remount,rw / && touch /etc/x"),
         ("a device", "mknod /tmp/memory c 1 1 && head -c 1 /tmp/memory"),
     ] {
-        pod.check_failure("main", what, script).await?;
+        pod.check_failure("main", subject, script).await?;
     }
     for script in [
         "! command -v hostname || { hostname other && test $(hostname) = other; }",

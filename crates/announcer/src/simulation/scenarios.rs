@@ -231,7 +231,7 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
             },
         ),
     ];
-    for (what, disturb_owner, is_expected) in disturbances {
+    for (subject, disturb_owner, is_expected) in disturbances {
         // With seed 9 the frozen node regains its address before its own release message arrives, and flushes twice.
         for seed in 0..9 {
             let mut cluster = settled(seed, 3, 1);
@@ -245,7 +245,7 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
             let of_first: Vec<ConntrackFlush> = of_first.map(|(.., flush)| *flush).collect();
             assert!(
                 of_first.len() == 1 && is_expected(of_first[0]),
-                "{what}, seed {seed}: {of_first:?}"
+                "{subject}, seed {seed}: {of_first:?}"
             );
         }
     }

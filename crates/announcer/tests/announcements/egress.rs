@@ -129,8 +129,8 @@ fn pods_leave_with_the_address_of_their_service() {
         let balanced: [IpAddr; 2] = [ADDRESS.into(), ADDRESS6.into()];
         let leaves_with_address = |pod: &Pod| {
             for (server, address) in servers.into_iter().zip(balanced) {
-                let what = format!("{:?} leaves with {address}", pod.addresses);
-                until(&what, TIMEOUT, || {
+                let subject = format!("{:?} leaves with {address}", pod.addresses);
+                until(&subject, TIMEOUT, || {
                     pod.source_at(server).filter(|seen| *seen == address)
                 });
             }

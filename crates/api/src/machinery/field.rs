@@ -198,12 +198,12 @@ impl fmt::Display for FieldError {
 /// All field errors of one object.
 pub type FieldErrors = Vec<FieldError>;
 
-fn with_detail(what: &str, detail: impl fmt::Display) -> String {
+fn with_detail(subject: &str, detail: impl fmt::Display) -> String {
     let detail = detail.to_string();
     if detail.is_empty() {
-        what.to_owned()
+        subject.to_owned()
     } else {
-        format!("{what}: {detail}")
+        format!("{subject}: {detail}")
     }
 }
 

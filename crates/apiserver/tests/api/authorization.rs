@@ -268,8 +268,8 @@ async fn reviews_are_answered() {
         "spec.resourceAttributes.namespace"
     );
 
-    let who = format!("{AUTHENTICATION}/selfsubjectreviews");
-    let (_, me) = status(&api, "ann", Method::POST, &who, &json!({})).await;
+    let review_path = format!("{AUTHENTICATION}/selfsubjectreviews");
+    let (_, me) = status(&api, "ann", Method::POST, &review_path, &json!({})).await;
     assert_eq!(
         me["status"]["userInfo"],
         json!({"username": "ann", "groups": ["system:authenticated"]})

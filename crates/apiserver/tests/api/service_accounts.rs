@@ -126,13 +126,16 @@ async fn tokens_are_invalid_after_deletion_of_their_bound_object() {
         (403, 403)
     );
 
-    let who = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let review_path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let authorization = format!("Bearer {bound}");
     let headers = [
         ("authorization", authorization.as_str()),
         ("content-type", "application/json"),
     ];
-    let me = api.send(Method::POST, who, &headers, "{}").await.expect(201);
+    let me = api
+        .send(Method::POST, review_path, &headers, "{}")
+        .await
+        .expect(201);
     let user = &me["status"]["userInfo"];
     assert_eq!(user["username"], "system:serviceaccount:default:robot");
     let groups = [

@@ -93,12 +93,12 @@ fn check_slices(wrong: &mut Vec<String>, objects: &Objects, service: &Value, nam
     }
 }
 
-fn compare(wrong: &mut Vec<String>, what: &str, name: &str, wanted: Facts, found: Facts) {
+fn compare(wrong: &mut Vec<String>, subject: &str, name: &str, wanted: Facts, found: Facts) {
     if wanted != found {
         let missing: Vec<_> = wanted.difference(&found).collect();
         let extra: Vec<_> = found.difference(&wanted).collect();
         wrong.push(format!(
-            "{what} of {name}: missing {missing:?}, too much {extra:?}"
+            "{subject} of {name}: missing {missing:?}, too much {extra:?}"
         ));
     }
 }

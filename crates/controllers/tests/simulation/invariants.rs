@@ -23,8 +23,8 @@ pub struct Invariants {
 
 impl Invariants {
     /// Records a violation.
-    pub fn violated(&mut self, what: String) {
-        self.wrong.push(what);
+    pub fn violated(&mut self, subject: String) {
+        self.wrong.push(subject);
     }
 
     /// Returns all violations.
@@ -42,16 +42,16 @@ impl Invariants {
     }
 
     /// Checks a controller's write of an existing object.
-    pub fn check(&mut self, who: &str, key: &Key, before: &Value, after: &Value, objects: &Objects) {
+    pub fn check(&mut self, writer: &str, key: &Key, before: &Value, after: &Value, objects: &Objects) {
         match key.0.as_str() {
-            "nodes" => self.check_node(who, key, before, after),
-            "servicecidrs" => self.check_cidr(who, before, after, objects),
+            "nodes" => self.check_node(writer, key, before, after),
+            "servicecidrs" => self.check_cidr(writer, before, after, objects),
             _ => {}
         }
     }
 
     /// A Node with several renewals within the grace period must not become Unknown.
-    fn check_node(&mut self, who: &str, key: &Key, before: &Value, after: &Value) {
+    fn check_node(&mut self, writer: &str, key: &Key, before: &Value, after: &Value) {
         let is_unknown = |node: &Value| ready_of(node) == "Unknown";
         let beats = self.beats.get(&key.2);
         let first = beats
@@ -60,17 +60,17 @@ impl Invariants {
         let is_heard = first.is_some_and(|first| first.elapsed() < GRACE - Duration::from_secs(1));
         if is_heard && is_unknown(after) && !is_unknown(before) {
             self.violated(format!(
-                "{who} called {} silent though it renews its Lease",
+                "{writer} called {} silent though it renews its Lease",
                 key.2
             ));
         }
     }
 
     /// A range with an address in use must not be released.
-    fn check_cidr(&mut self, who: &str, before: &Value, after: &Value, objects: &Objects) {
+    fn check_cidr(&mut self, writer: &str, before: &Value, after: &Value, objects: &Objects) {
         let is_held = |cidr: &Value| cidr["metadata"]["finalizers"][0].is_string();
         if is_held(before) && !is_held(after) && would_orphan(objects, before) {
-            self.violated(format!("{who} released {before}, which addresses need"));
+            self.violated(format!("{writer} released {before}, which addresses need"));
         }
     }
 }

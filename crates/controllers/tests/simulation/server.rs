@@ -69,10 +69,10 @@ impl Server {
     }
 
     /// Returns a client that writes as `who`.
-    pub fn client(&self, who: &str) -> Client {
-        let (server, who) = (self.clone(), who.to_owned());
+    pub fn client(&self, client_name: &str) -> Client {
+        let (server, client_name) = (self.clone(), client_name.to_owned());
         let exchange: Exchange = Arc::new(move |request| {
-            let (server, who) = (server.clone(), who.clone());
+            let (server, client_name) = (server.clone(), client_name.clone());
             let (arrives, path) = (server.clone(), request.uri().path().to_owned());
             // The garbage collector patches without a cache: it reads before it writes.
             let is_collected = matches!(&*plural_of(&path), "endpointslices" | "endpoints" | "services");
@@ -83,8 +83,8 @@ impl Server {
             };
             // A request that was sent arrives even if its sender is killed.
             let sender = Sender {
-                known: server.state().known(&who, &path),
-                name: who.clone(),
+                known: server.state().known(&client_name, &path),
+                name: client_name.clone(),
             };
             let answer = tokio::spawn(async move { arrives.answer(&sender, request).await });
             async move {
@@ -92,7 +92,7 @@ impl Server {
                 // A response counts as known only if its sender still waits for it.
                 if let Some((key, version)) = version.filter(|_| writes) {
                     let key = (plural_of(&path), key.0, key.1);
-                    server.state().own.insert((who, key), version);
+                    server.state().own.insert((client_name, key), version);
                 }
                 Ok(answer)
             }
@@ -189,7 +189,7 @@ impl Server {
 
     async fn answer(
         &self,
-        who: &Sender,
+        sender: &Sender,
         request: Request<Bytes>,
     ) -> Result<(Response<Body>, Acknowledged), TransportError> {
         let (faults, dice, pauses) = {
@@ -213,7 +213,7 @@ impl Server {
         {
             return Ok((self.watch(&request), None));
         }
-        let (code, body) = self.state().handle(who, &request);
+        let (code, body) = self.state().handle(sender, &request);
         self.changes.notify_waiters();
         tokio::time::sleep(pauses[1]).await;
         if dice < faults.lost + faults.refused + faults.unanswered {

@@ -67,8 +67,11 @@ impl State {
     }
 
     /// Returns the version in the last response to a write of `who` at a path.
-    pub fn known(&self, who: &str, path: &str) -> u64 {
-        self.own.get(&(who.to_owned(), parts(path))).copied().unwrap_or(0)
+    pub fn known(&self, writer: &str, path: &str) -> u64 {
+        self.own
+            .get(&(writer.to_owned(), parts(path)))
+            .copied()
+            .unwrap_or(0)
     }
 
     /// Returns a random duration up to `most`, usually a short one.
@@ -78,13 +81,13 @@ impl State {
     }
 
     /// Handles a request other than a watch.
-    pub fn handle(&mut self, who: &Sender, request: &Request<Bytes>) -> (u16, Value) {
+    pub fn handle(&mut self, writer: &Sender, request: &Request<Bytes>) -> (u16, Value) {
         let path = request.uri().path().to_owned();
         let method = request.method().clone();
         let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
         let (plural, namespace, name) = parts(&path);
         let key = (plural.clone(), namespace.clone(), name.clone());
-        let line = format!("{} {method} {path} at {}", who.name, self.revision);
+        let line = format!("{} {method} {path} at {}", writer.name, self.revision);
         if self.logs_requests {
             println!("{:?} {line} {body}", Instant::now());
         }
@@ -108,13 +111,13 @@ impl State {
             return (201, body);
         }
         if plural != "leases" {
-            self.check_leader(&who.name, &key);
+            self.check_leader(&writer.name, &key);
         }
         let answer = match method {
             Method::POST => self.create(&plural, &namespace, body),
-            Method::PUT => self.replace(who, &key, body),
-            Method::PATCH => self.patch(who, &key, body, is_strategic(request)),
-            _ => self.delete_for(who, &key, &body),
+            Method::PUT => self.replace(writer, &key, body),
+            Method::PATCH => self.patch(writer, &key, body, is_strategic(request)),
+            _ => self.delete_for(writer, &key, &body),
         };
         if answer.0 < 300 && plural != "leases" {
             self.writes += 1;
@@ -123,15 +126,15 @@ impl State {
     }
 
     /// Two instances must never both write.
-    fn check_leader(&mut self, who: &str, key: &Key) {
+    fn check_leader(&mut self, writer: &str, key: &Key) {
         let lease = ("leases".to_owned(), "kube-system".to_owned(), "lock".to_owned());
         let holder = self
             .objects
             .get(&lease)
             .map(|l| l["spec"]["holderIdentity"].clone());
-        if self.has_election && holder.as_ref().and_then(Value::as_str) != Some(who) {
+        if self.has_election && holder.as_ref().and_then(Value::as_str) != Some(writer) {
             self.invariants
-                .violated(format!("{who} wrote {key:?} while {holder:?} is the leader"));
+                .violated(format!("{writer} wrote {key:?} while {holder:?} is the leader"));
         }
     }
 
@@ -155,18 +158,18 @@ impl State {
         (201, self.store(&key, object))
     }
 
-    fn replace(&mut self, who: &Sender, key: &Key, object: Value) -> (u16, Value) {
+    fn replace(&mut self, writer: &Sender, key: &Key, object: Value) -> (u16, Value) {
         let Some(current) = self.objects.get(key).cloned() else {
             return status(404, "NotFound");
         };
-        if self.is_stale(who, key, &object["metadata"], &current, true) {
+        if self.is_stale(writer, key, &object["metadata"], &current, true) {
             return status(409, "Conflict");
         }
-        self.check(who, key, &current, &object);
+        self.check(writer, key, &current, &object);
         (200, self.store(key, object))
     }
 
-    fn patch(&mut self, who: &Sender, key: &Key, mut patch: Value, is_strategic: bool) -> (u16, Value) {
+    fn patch(&mut self, writer: &Sender, key: &Key, mut patch: Value, is_strategic: bool) -> (u16, Value) {
         let Some(current) = self.objects.get(key).cloned() else {
             return status(404, "NotFound");
         };
@@ -174,25 +177,25 @@ impl State {
         // and ReplicaSets are in the caches of several controllers, each with its own writes.
         let is_read = matches!(&*key.0, "endpointslices" | "endpoints" | "services" | "pods");
         let is_shared = matches!(&*key.0, "deployments" | "replicasets");
-        if self.is_stale(who, key, &patch["metadata"], &current, !is_read && !is_shared) {
+        if self.is_stale(writer, key, &patch["metadata"], &current, !is_read && !is_shared) {
             return status(409, "Conflict");
         }
         if let Some(meta) = patch["metadata"].as_object_mut() {
             meta.retain(|field, _| !matches!(field.as_str(), "uid" | "resourceVersion"));
         }
         let object = patched(current.clone(), &patch, is_strategic);
-        self.check(who, key, &current, &object);
+        self.check(writer, key, &current, &object);
         (200, self.store(key, object))
     }
 
     /// Deletes an object for a controller.
-    fn delete_for(&mut self, who: &Sender, key: &Key, options: &Value) -> (u16, Value) {
+    fn delete_for(&mut self, writer: &Sender, key: &Key, options: &Value) -> (u16, Value) {
         let Some(current) = self.objects.get(key).cloned() else {
             return status(404, "NotFound");
         };
         // The garbage collector reads before it deletes.
         let has_cache = options["propagationPolicy"].is_null() && key.0 != "replicasets";
-        if self.is_stale(who, key, &options["preconditions"], &current, has_cache) {
+        if self.is_stale(writer, key, &options["preconditions"], &current, has_cache) {
             return status(409, "Conflict");
         }
         if self.is_strict && key.0 == "pods" {
@@ -240,28 +243,35 @@ impl State {
     }
 
     /// Checks the invariants of a controller's write.
-    fn check(&mut self, who: &Sender, key: &Key, before: &Value, after: &Value) {
+    fn check(&mut self, writer: &Sender, key: &Key, before: &Value, after: &Value) {
         if key.0 == "leases" {
             return;
         }
         if plain(before) == plain(after) {
-            let what = format!("{} wrote {key:?} and changed nothing", who.name);
-            self.invariants.violated(what);
+            let subject = format!("{} wrote {key:?} and changed nothing", writer.name);
+            self.invariants.violated(subject);
         }
         self.invariants
-            .check(&who.name, key, before, after, &self.objects);
+            .check(&writer.name, key, before, after, &self.objects);
     }
 
     /// Returns true if a write is based on an outdated version. A controller with a cache must not use a
     /// version from before its own last acknowledged write.
-    fn is_stale(&mut self, who: &Sender, key: &Key, meant: &Value, current: &Value, has_cache: bool) -> bool {
+    fn is_stale(
+        &mut self,
+        writer: &Sender,
+        key: &Key,
+        meant: &Value,
+        current: &Value,
+        has_cache: bool,
+    ) -> bool {
         let is_other = |field: &str| !meant[field].is_null() && meant[field] != current["metadata"][field];
         let version = version(&json!({"metadata": meant}));
-        let own = who.known;
+        let own = writer.known;
         if has_cache && version < own && key.0 != "leases" {
             self.invariants.violated(format!(
                 "{} wrote {key:?} of {version}, and had written {own} before",
-                who.name
+                writer.name
             ));
         }
         is_other("resourceVersion") || is_other("uid")

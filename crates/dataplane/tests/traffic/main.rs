@@ -400,7 +400,7 @@ impl Probes<'_> {
     }
 
     fn probe(&self, packet: &Packet, stated: &Trace) {
-        let what = self.say(packet);
+        let subject = self.say(packet);
         let verdict = self.plan.decide(packet).verdict;
         let Verdict::Balanced {
             choices,
@@ -408,7 +408,7 @@ impl Probes<'_> {
             ..
         } = verdict
         else {
-            assert_eq!(self.ask(packet, true, stated), Outcome::Refused, "{what}");
+            assert_eq!(self.ask(packet, true, stated), Outcome::Refused, "{subject}");
             assert_eq!(stated.verdict, explain::trace::Verdict::Refused, "{stated:#?}");
             return;
         };
@@ -421,10 +421,10 @@ impl Probes<'_> {
         for _ in 0..tries {
             let outcome = self.ask(packet, true, stated);
             let Outcome::Answered { by, source, .. } = outcome else {
-                panic!("{what}: {outcome:?}");
+                panic!("{subject}: {outcome:?}");
             };
             let choice = choices.iter().find(|choice| choice.address == by);
-            let choice = choice.unwrap_or_else(|| panic!("{what}: went to {by}"));
+            let choice = choice.unwrap_or_else(|| panic!("{subject}: went to {by}"));
             traces::assert_endpoint(stated, by, choice.masquerade, choices.len());
             // Masqueraded connections of the node itself may keep their address.
             let is_visible = !World::node_addresses().contains(&packet.source);
@@ -438,12 +438,12 @@ impl Probes<'_> {
                 (source != packet.source) == (choice.masquerade || !self.mode.keeps_source)
                     || !is_visible
                     || may_keep_source,
-                "{what}: {by} was asked from {source}"
+                "{subject}: {by} was asked from {source}"
             );
             chosen.push(by);
         }
         chosen.dedup();
-        assert_eq!(chosen.len(), 1, "{what}: no affinity: {chosen:?}");
+        assert_eq!(chosen.len(), 1, "{subject}: no affinity: {chosen:?}");
     }
 
     /// Returns the source address of connections. The address of a virtual server belongs to the node, and its own clients have

@@ -43,8 +43,8 @@ fn pointers_are_followed_backwards_only() {
     let message = b"\x01a\x00\x01b\xC0\x00\xC0\x08\xC0\x0C\x40";
     assert_eq!(Name::read(message, 3).expect("b.a").0, name("b.a"));
     assert_eq!(Name::read(message, 3).expect("b.a").1, 7);
-    for (at, what) in [(7, "itself"), (9, "forward"), (11, "no length"), (12, "the end")] {
-        assert_eq!(Name::read(message, at), Err(NameError::Malformed), "{what}");
+    for (at, subject) in [(7, "itself"), (9, "forward"), (11, "no length"), (12, "the end")] {
+        assert_eq!(Name::read(message, at), Err(NameError::Malformed), "{subject}");
     }
 }
 
@@ -107,7 +107,7 @@ fn rejects_messages_that_are_no_queries() {
         with(0x2100, ResponseCode::NotImplemented),
         "NOTIFY"
     );
-    for (at, octet, what) in [
+    for (at, octet, subject) in [
         (5, 0, "no question"),
         (5, 2, "two questions"),
         (11, 9, "records that are not there"),
@@ -115,7 +115,7 @@ fn rejects_messages_that_are_no_queries() {
         assert_eq!(
             changed(at, octet),
             with(0x0100, ResponseCode::FormatError),
-            "{what}"
+            "{subject}"
         );
     }
     let two_opt = [&good[..], &good[good.len() - 11..]].concat();
@@ -313,11 +313,11 @@ fn names_may_point_to_earlier_names_only() {
             "an SOA's second name",
         ),
     ];
-    for (kind, content, target, what) in good {
+    for (kind, content, target, subject) in good {
         assert_eq!(
             read(pointing(question, kind, content, &[0xC0, target])),
             Ok(()),
-            "{what}"
+            "{subject}"
         );
     }
     let alias: &[u8] = b"\x01b\0";
@@ -369,11 +369,11 @@ fn names_may_point_to_earlier_names_only() {
             "an owner that points forward",
         ),
     ];
-    for (owner, kind, content, second, what) in bad {
+    for (owner, kind, content, second, subject) in bad {
         assert_eq!(
             read(pointing(owner, kind, content, second)),
             Err(RelayError::Malformed),
-            "{what}"
+            "{subject}"
         );
     }
 }

@@ -105,10 +105,10 @@ pub fn runtime() -> tokio::runtime::Runtime {
 }
 
 /// Waits for a condition.
-pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
+pub fn wait_until(subject: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + TIMEOUT;
     while !condition() {
-        assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {subject}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -24,12 +24,12 @@ pub enum PullError {
         cause: String,
     },
     /// The registry does not have the manifest or layer, or does not show it without credentials.
-    #[error("{host}: {what} not found: {message}")]
+    #[error("{host}: {subject} not found: {message}")]
     NotFound {
         /// Host of the registry.
         host: String,
         /// Missing part.
-        what: String,
+        subject: String,
         /// Message of the registry.
         message: String,
     },

@@ -251,7 +251,7 @@ impl Session {
         Err(match status {
             StatusCode::NOT_FOUND => PullError::NotFound {
                 host,
-                what: printable(path),
+                subject: printable(path),
                 message,
             },
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => PullError::Denied {

@@ -56,10 +56,10 @@ impl AddressBlock {
             return Err(BlockError::Backwards);
         }
         let block = Self { first, last };
-        for (network, what) in UNUSABLE {
+        for (network, subject) in UNUSABLE {
             let network: IpNet = network.parse().map_err(|_| BlockError::Form)?;
             if block.overlaps(&Self::of_network(network)) {
-                return Err(BlockError::Unusable(what));
+                return Err(BlockError::Unusable(subject));
             }
         }
         Ok(block)

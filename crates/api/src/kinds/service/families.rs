@@ -106,12 +106,12 @@ fn reduce(errors: &mut FieldErrors, new: &mut Value, old: &Value) {
         return;
     }
     let is_reduced = |before: &[&str], after: &[&str]| !after.is_empty() && after.len() < before.len();
-    for (reduced, what) in [
+    for (reduced, subject) in [
         (is_reduced(&old_ips, &ips), "cluster IP"),
         (is_reduced(&old_families, &families), "IP family"),
     ] {
         if reduced {
-            let fault = format!("must be 'SingleStack' to release the secondary {what}");
+            let fault = format!("must be 'SingleStack' to release the secondary {subject}");
             errors.push(policy_error(view, fault));
         }
     }
@@ -121,13 +121,14 @@ fn check_single_stack(errors: &mut FieldErrors, service: View<'_>) {
     if service.ip_family_policy() != Some("SingleStack") {
         return;
     }
-    for (count, what) in [
+    for (count, subject) in [
         (service.cluster_ips().len(), "cluster IPs"),
         (service.ip_families().len(), "IP families"),
     ] {
         if count == 2 {
-            let fault =
-                format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
+            let fault = format!(
+                "must be 'RequireDualStack' or 'PreferDualStack' when multiple {subject} are specified"
+            );
             errors.push(policy_error(service, fault));
         }
     }

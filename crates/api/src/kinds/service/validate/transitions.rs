@@ -80,14 +80,14 @@ fn validate_resized(
     before: &[&str],
     after: &[&str],
     path: &Path,
-    what: &str,
+    subject: &str,
 ) {
     match (before.first(), after.first()) {
         (_, None) => {
             errors.push(FieldError::invalid(
                 path,
                 after.to_vec(),
-                format!("primary {what} can not be unset"),
+                format!("primary {subject} can not be unset"),
             ));
         }
         (Some(was), Some(is)) if was != is => {
@@ -102,7 +102,7 @@ fn validate_resized(
     let is_released = after.len() == 1 && before.len() > 1;
     if is_released && new.ip_family_policy() != Some("SingleStack") {
         let path = Path::new("spec").child("ipFamilyPolicy");
-        let fault = format!("must be set to 'SingleStack' when releasing the secondary {what}");
+        let fault = format!("must be set to 'SingleStack' when releasing the secondary {subject}");
         errors.push(FieldError::invalid(
             &path,
             new.ip_family_policy().unwrap_or_default(),

@@ -152,8 +152,8 @@ impl Report {
     }
 
     /// Returns the value of a reading, or adds a problem.
-    fn available<T>(&mut self, what: &str, reading: Reading<T>) -> Option<T> {
-        let report = |reason: &String| self.problems.push(format!("{what} not read: {reason}"));
+    fn available<T>(&mut self, subject: &str, reading: Reading<T>) -> Option<T> {
+        let report = |reason: &String| self.problems.push(format!("{subject} not read: {reason}"));
         match self.api_not_queried {
             None => reading.inspect_err(report).ok(),
             Some(_) => reading.ok(),
