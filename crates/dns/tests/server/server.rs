@@ -1,16 +1,14 @@
 //! The server on sockets of the loopback interface, with well-behaved and hostile upstream resolvers.
 
-mod support;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{Decoded, decode, objects, question, type_number};
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
 use dns::server::{Responder, Server};
 use dns::wire::Name;
-use support::{Decoded, decode, objects, question, type_number};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -1,16 +1,14 @@
 //! Unpredictable parts of upstream queries: source port, identifier, and the case of letters.
 
-mod support;
-
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
+use crate::support::{Decoded, decode, question};
 use dns::forward::{CacheSettings, ForwardSettings, Forwarder, QueryCase, RouteSettings};
 use dns::records::{Index, Settings};
 use dns::server::{Responder, Server};
 use dns::wire::Name;
-use support::{Decoded, decode, question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UdpSocket};
 

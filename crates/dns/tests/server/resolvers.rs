@@ -1,13 +1,12 @@
 //! Interoperability with dig, kdig, drill, glibc, musl and hickory-resolver, each in a network namespace and with a
 //! resolv.conf of its own. Programs that are not installed are skipped by name.
 
-mod support;
-
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
 use std::sync::Arc;
 
+use crate::support::objects;
 use api::object::Pod;
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
@@ -18,7 +17,6 @@ use hickory_resolver::config::{NameServerConfig, ResolveHosts, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{RData, RecordType};
 use hickory_resolver::{Resolver, TokioResolver};
-use support::objects;
 
 /// Endpoints of the headless Service: too many for a datagram of 512 octets, or of 1,232.
 const ENDPOINTS: u8 = 100;

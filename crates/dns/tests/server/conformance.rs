@@ -1,10 +1,9 @@
 //! Queries of `conformance/dns.json` with CoreDNS's responses, against the index, through message parser and writer.
 
-mod support;
-
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::support::{Decoded, decode, question};
 use api::object::{EndpointSlice, Namespace, Protocol, Service};
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
@@ -12,7 +11,6 @@ use dns::server::{Peer, Reaction, Responder, Transport};
 use dns::wire::Name;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use support::{Decoded, decode, question};
 
 const CODES: [&str; 6] = ["NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED"];
 

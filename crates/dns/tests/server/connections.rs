@@ -1,16 +1,14 @@
 //! Connections: slow clients, many idle ones, TLS, and zone transfers.
 
-mod support;
-
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use crate::support::{Decoded, decode, objects, question};
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
 use dns::server::{Policy, Responder, Server, ServerSettings};
 use dns::wire::Name;
 use dns::zone::Zone;
-use support::{Decoded, decode, objects, question};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 

@@ -1,19 +1,17 @@
 //! Names outside of the cluster, with upstream resolvers that respond, fail, are slow, or do not respond.
 
-mod support;
-
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{Decoded, decode, question};
 use api::object::Pod;
 use dns::forward::{CacheSettings, ForwardSettings, Forwarder, Policy as Order, RouteSettings, StubZone};
 use dns::records::{Index, Settings};
 use dns::server::{Policy, Responder, SearchList, Server};
 use dns::wire::Name;
 use dns::zone::Zone;
-use support::{Decoded, decode, question};
 use tokio::net::UdpSocket;
 
 /// Behaviour of a resolver.

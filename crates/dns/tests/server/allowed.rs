@@ -1,17 +1,15 @@
 //! Allowed clients, refused clients, and limits of responses to each.
 
-mod support;
-
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{Decoded, decode, objects, question};
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
 use dns::server::{Clients, Policy, Responder, Server, ServerSettings};
 use dns::wire::Name;
 use dns::zone::Zone;
-use support::{Decoded, decode, objects, question};
 use testbed::{Topology, in_namespace};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};

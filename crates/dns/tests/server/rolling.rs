@@ -1,18 +1,16 @@
 //! A headless Service of 5,000 members with host names, like a StatefulSet, whose members are replaced one by one:
 //! every lookup is exact at every step.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use crate::support::{Decoded, decode, question};
 use api::object::{Endpoint, EndpointSlice, SERVICE_NAME_LABEL, Service};
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
 use dns::server::{Responder, Server};
 use dns::wire::Name;
-use support::{Decoded, decode, question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 

@@ -1,16 +1,14 @@
 //! The whole server against a slow API: no NXDOMAIN before all objects are delivered, and changes show as soon as
 //! they are delivered.
 
-mod support;
-
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use crate::support::{decode, question};
 use client::{Client, Config as ClientConfig};
 use dns::Config;
 use dns::wire::Name;
 use serde_json::{Value, json};
-use support::{decode, question};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;

@@ -1,20 +1,19 @@
 //! The API server is killed and returns: with its history, without it, or with other objects. No response is ever
 //! wrong.
 
-#[path = "support/api.rs"]
+#[path = "../support/api.rs"]
 mod api_server;
-mod support;
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use crate::support::{Decoded, decode, question};
 use api_server::Api;
 use client::{Client, Config as ClientConfig};
 use dns::Config;
 use dns::wire::Name;
 use serde_json::{Value, json};
-use support::{Decoded, decode, question};
 
 /// Address of the DNS server, which no other test uses.
 const HOST: Ipv4Addr = Ipv4Addr::new(127, 13, 7, 2);
