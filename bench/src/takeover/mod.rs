@@ -1,5 +1,5 @@
-//! Take-over in a real cluster: requests that fail while Portolan replaces upstream's parts, and while upstream's
-//! parts replace Portolan, with Pods of the backends replaced meanwhile.
+//! Take-over in a real cluster. The benchmark counts requests that fail while Portolan replaces upstream's parts, and
+//! while upstream's parts replace Portolan. Pods of the backends are replaced meanwhile.
 
 mod backends;
 pub(crate) mod cluster;

@@ -1,8 +1,8 @@
 //! Client of the Kubernetes API: kubeconfig, requests over TLS, list-watch streams that report each deletion, and
 //! leader election ([`election`]).
 //!
-//! Objects are decoded into the views of [`api::object`], one by one: a malformed object is reported and skipped,
-//! and does not affect the rest of its list.
+//! Objects are decoded into the views of [`api::object`], one by one. A malformed object is reported and skipped, and
+//! does not affect the rest of its list.
 //!
 //! ```no_run
 //! use api::object::Service;

@@ -43,7 +43,7 @@ pub mod userspace;
 pub use client_sockets::{ClientSocket, ClientSocketError, Destroyed};
 pub use counts::{ConnectCounts, ConnectionCount, Counts, IptablesCounts, TableCounts};
 
-/// Addresses of endpoints, each with its Service: a Service ends only its own connections, although any namespace may
+/// Addresses of endpoints, each with its Service. A Service ends only its own connections, although any namespace may
 /// name the address of a Pod in a slice.
 pub type ServiceEndpoints = HashSet<(ObjectKey, IpAddr)>;
 

@@ -1,4 +1,4 @@
-//! A process that is killed at any point leaves the kernel in a state that some plan describes, and the next process
+//! A process that is killed at any point leaves the kernel in a state that some plan describes. The next process
 //! continues from there.
 
 use std::collections::HashMap;

@@ -25,7 +25,7 @@ pub fn distance(a: &str, b: &str) -> usize {
     above.last().copied().unwrap_or_default()
 }
 
-/// Returns true if one text is a likely misspelling of the other: they differ in at most a third of the characters, or
+/// Returns true if one text is a likely misspelling of the other. They differ in at most a third of the characters, or
 /// one contains the other.
 pub fn is_similar(a: &str, b: &str) -> bool {
     let longest = a.chars().count().max(b.chars().count());

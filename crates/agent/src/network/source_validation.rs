@@ -5,8 +5,8 @@
 //! the Pod. Link-local IPv6 addresses pass: neighbour discovery needs them, and they are not forwarded. The table
 //! does not depend on single Pods, so it stays correct without an agent.
 //!
-//! Forged ARP and neighbour discovery messages have no effect, because each Pod has a link of its own and the node
-//! sends by its routes.
+//! Forged ARP and neighbour discovery messages have no effect: each Pod has a link of its own, and the node sends by
+//! its routes.
 
 use netlink::nftables::{
     BaseChain, Batch, Chain, ChainKind, Change, CommitError, Comparison, Expression, FibAddress, Hook,

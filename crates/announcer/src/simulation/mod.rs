@@ -2,7 +2,7 @@
 //! processes that freeze and die, an API server that is slow or absent, and clocks that run apart. A seed determines
 //! all of it.
 //!
-//! After each event the simulation checks that no address has two owners, and that no two nodes forward the
+//! After each event the simulation checks that no address has two owners. It also checks that no two nodes forward the
 //! connections of an address to each other.
 
 mod attacker;

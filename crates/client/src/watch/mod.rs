@@ -1,10 +1,9 @@
 //! List-watch: an endless stream of the current state of a collection.
 //!
 //! The collection is listed in pages, then watched from the revision of the list. A broken watch is resumed. If its
-//! revision is gone (410), or newer than the server's history, the collection is listed again, and objects that
-//! vanished meanwhile are reported as deletions. A consumer that applies all events is therefore never wrong, only
-//! late. A refused request (403) reports nothing: the objects that were reported stay until a list shows that they are
-//! gone.
+//! revision is gone (410), or newer than the server's history, the collection is listed again. Objects that vanished
+//! meanwhile are reported as deletions. A consumer that applies all events is therefore never wrong, only late. A
+//! refused request (403) reports nothing: the objects that were reported stay until a list shows that they are gone.
 
 mod stream;
 

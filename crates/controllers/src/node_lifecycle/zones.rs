@@ -73,8 +73,8 @@ pub struct Withdrawals {
 }
 
 impl Withdrawals {
-    /// Selects the Nodes to withdraw, at most one in each zone. If no Node is ready anywhere, none is
-    /// selected: a fault of this controller's network is more likely, and clients may still reach the Pods.
+    /// Selects the Nodes to withdraw, at most one in each zone. If no Node is ready anywhere, none is selected. A fault
+    /// of this controller's network is more likely, and clients may still reach the Pods.
     pub fn grant(&mut self, nodes: &[NodeHealth<'_>], settings: &Settings, now: Instant) -> Vec<String> {
         let mut zones: BTreeMap<&Zone, Vec<&NodeHealth<'_>>> = BTreeMap::new();
         for node in nodes {

@@ -54,8 +54,8 @@ fn ready_age(pod: &ReplicaPod, now: Timestamp) -> i64 {
     }
 }
 
-/// Returns the magnitude of an age, as upstream compares it: Pods of similar age are equal, so that the
-/// newest ones are not always deleted first. Returns -1 for an unknown age.
+/// Returns the magnitude of an age, as upstream compares it. Pods of similar age are equal, so that the newest ones are
+/// not always deleted first. Returns -1 for an unknown age.
 fn age_class(since: Option<Timestamp>, now: Timestamp) -> i64 {
     let Some(since) = since else { return -1 };
     let seconds = now.duration_since(since).as_secs().max(0);

@@ -59,8 +59,8 @@ impl Query {
 /// A message that is not processed as a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reject {
-    /// No response: the message is too short to have an identifier, or is itself a response, in which case two
-    /// servers would answer each other for ever.
+    /// No response. The message is too short to have an identifier, or is itself a response; two servers would
+    /// otherwise answer each other without end.
     Silently,
     /// The response is a header with this code.
     With {

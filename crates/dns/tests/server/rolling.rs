@@ -1,5 +1,5 @@
-//! A headless Service of 5,000 members with host names, like a StatefulSet, whose members are replaced one by one:
-//! every lookup is exact at every step.
+//! A headless Service of 5,000 members with host names, like a StatefulSet, whose members are replaced one by one.
+//! Every lookup is exact at every step.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};

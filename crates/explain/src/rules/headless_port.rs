@@ -82,7 +82,8 @@ fn check_port(subject: &Subject<'_>, port: Port<'_>, number: u16, are_all_change
     vec![subject.finding(CODE, Severity::Warning, port.field("port"), message, remedy)]
 }
 
-/// Returns the port of the backends if it is another one than that of the Service: in Pods, in slices, or as a number in the Service.
+/// Returns the port of the backends if it differs from the port of the Service. Pods, slices, or a number in the
+/// Service name it.
 fn port_of_backends(subject: &Subject<'_>, port: Port<'_>) -> Option<u16> {
     let of_pods: Vec<u16> = subject
         .active()

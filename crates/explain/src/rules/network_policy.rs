@@ -134,8 +134,8 @@ fn is_permitted(
             .any(|policy| policy.rules(direction).any(&permits))
 }
 
-/// Returns true if a rule permits somebody the port of a Pod. A target port that the containers do not declare, while a rule permits one that
-/// they declare, is wrong itself: PTL-0006 and PTL-0010 report it.
+/// Returns true if a rule permits somebody the port of a Pod. A target port that the containers do not declare is wrong
+/// itself if a rule permits one that they declare. PTL-0006 and PTL-0010 report it.
 fn is_open(port: &Port<'_>, pod: Pod<'_>, policies: &[NetworkPolicy<'_>]) -> bool {
     let Some(number) = pod.resolve(port.target, port.protocol) else {
         return true;

@@ -66,8 +66,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The endpoints that the plan uses belong to no Pod of the Service any more, and the slices have no ready Pod: each connection times
-/// out.
+/// The endpoints that the plan uses belong to no Pod of the Service any more, and the slices have no ready Pod. Each
+/// connection times out.
 fn outdated(subject: &Subject<'_>) -> Option<Finding> {
     if !subject.service.has_selector() || !subject.has(Kind::Pod) || subject.service.is_headless() {
         return None;

@@ -102,8 +102,8 @@ fn main_group<'g, 'w>(groups: &'g [Group<'w>], service: &str) -> Option<&'g Grou
     groups.iter().min_by_key(rank)
 }
 
-/// Returns true if two groups are not versions of one application: their application labels differ, they share no image, or
-/// one of them is a Job.
+/// Returns true if two groups are not versions of one application. Their application labels differ, they share no
+/// image, or one of them is a Job.
 fn is_other_application(main: &Group<'_>, other: &Group<'_>) -> bool {
     let is_job = |group: &Group<'_>| group.0.0 == Kind::Job.name();
     let (main_images, other_images) = (images(main), images(other));

@@ -200,8 +200,8 @@ fn excluded_pod(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, ranges.field.clone(), message, remedy))
 }
 
-/// The user named a node with clients, and the plan of this node drops their packets: proxies apply the ranges to clients of the
-/// cluster, too.
+/// The user named a node with clients, and the plan of this node drops their packets. Proxies apply the ranges to
+/// clients of the cluster, too.
 fn excluded_node(subject: &Subject<'_>) -> Option<Finding> {
     let node = subject.world.node(subject.node?)?;
     let plan = plan_of(subject, &node.name)?;

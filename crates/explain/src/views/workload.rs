@@ -45,8 +45,8 @@ impl<'w> Workload<'w> {
         (condition["status"] == "True").then(|| condition["message"].as_str().unwrap_or_default())
     }
 
-    /// Returns true while Pods are replaced or added: the status does not show the desired Pods yet, and the
-    /// workload does not report that it is stuck.
+    /// Returns true while Pods are replaced or added. The status does not show the desired Pods yet, and the workload
+    /// does not report that it is stuck.
     pub fn is_rolling(self) -> bool {
         if self.0.kind == Kind::Deployment
             && let Some(progressing) = self.0.condition("Progressing")

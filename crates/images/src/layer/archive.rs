@@ -1,7 +1,7 @@
 //! Entries of a tar archive: headers of POSIX (ustar, pax) and of GNU with long names.
 //!
-//! The crate `tar` decodes the fields of a header. Its own iterator holds long names of any length in memory and splits
-//! extended headers at line feeds, so the sequence of headers is read here.
+//! The crate `tar` decodes the fields of a header. The iterator of `tar` holds names of any length in memory and splits
+//! extended headers at line feeds, so this module reads the sequence of headers.
 
 use std::io::{self, Read, Seek, SeekFrom};
 

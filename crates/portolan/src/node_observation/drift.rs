@@ -30,8 +30,9 @@ pub fn settings(proxies: &[RunningProxy], host_name: &str) -> Option<Config> {
     (other.is_none() && is_compared).then_some(config)
 }
 
-/// Compares the table with the plan of the objects. A difference counts if it is there again with objects that are read
-/// later by `read_again`: others are changes that the proxy was about to apply. `None` if there is no table.
+/// Compares the table with the plan of the objects. A difference counts if it is present again with objects that
+/// `read_again` reads later. Other differences are changes that the proxy was about to apply. `None` if there is no
+/// table.
 ///
 /// # Errors
 ///

@@ -96,8 +96,8 @@ impl Watch {
         }
     }
 
-    /// Returns the revision up to which everything was delivered, for bookmarks. It is smaller than the revision of
-    /// the last event while other events of the same transaction may follow, and 0 after the watch was cut off.
+    /// Returns the revision up to which everything was delivered, for bookmarks. While other events of the same
+    /// transaction may follow, it is smaller than the revision of the last event. It is 0 after the watch was cut off.
     pub fn progress(&self) -> Revision {
         // The revision is read before the log, because events are in the log before their revision is published.
         let published = Revision(self.published.load(Ordering::Acquire));

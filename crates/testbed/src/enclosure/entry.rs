@@ -1,7 +1,7 @@
 //! Set-up of an enclosure between fork and exec: unshare, map the user, become supervisor, pid 1, program.
 //!
-//! All of it runs in the copy of a process that may have had more threads, so it makes system calls only, without
-//! allocations or locks.
+//! All of it runs in the copy of a process that may have had more threads. It therefore makes system calls only,
+//! without allocations or locks.
 
 use std::ffi::CStr;
 use std::io;

@@ -1,5 +1,5 @@
-//! Root of a container from an image: the overlay of its layers with file systems of the kernel, in place of the files
-//! of the node.
+//! Root of a container from an image. The overlay of its layers, with file systems of the kernel, replaces the files of
+//! the node.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -53,8 +53,8 @@ const REPEATED_VALUES_MAX: usize = 64;
 /// Decoded parameters of a URL's query, without unknown ones. They share one buffer, so that a query costs two
 /// allocations.
 ///
-/// A query lives as long as its request waits, so its size has a bound: many short parameters would take
-/// several times the memory of the URL.
+/// A query lives as long as its request waits, so its size has a bound. Many short parameters would take several times
+/// the memory of the URL.
 #[derive(Debug, Default)]
 pub(crate) struct Query {
     /// Values, in the order of the URL.

@@ -368,8 +368,8 @@ fn policy(text: &str) -> Result<TlsPolicy, InvalidValue> {
     })
 }
 
-/// Adds the ranges of the list. Any other element, such as the identifier of a group, is an error: it was
-/// meant to restrict clients, and only the cloud can apply it.
+/// Adds the ranges of the list. Any other element, such as the identifier of a group, is an error. It restricts clients
+/// in a way that only the cloud can apply.
 fn security_groups(values: &mut AnnotationValues, annotation: Annotation<'_>) -> Result<Effect, ApplyError> {
     let parts = || {
         annotation

@@ -10,9 +10,9 @@ use crate::serving::draining_addresses::DrainingAddresses;
 use crate::serving::local_addresses::LocalAddresses;
 use crate::serving::state::OwnedAddresses;
 
-/// Time after the start of the announcer for which addresses of a predecessor process count as owned: the
-/// time in which the announcer acquires them again. The announcer starts when that of the predecessor has
-/// ended, which lasts as long as its connections.
+/// Time after the start of the announcer for which addresses of a predecessor process count as owned. The announcer
+/// acquires them again in this time. The announcer starts when that of the predecessor has ended, which lasts as long
+/// as its connections.
 const INHERITED_FOR: Duration = Duration::from_secs(10);
 
 /// Addresses of the node, and their local routes.

@@ -89,7 +89,7 @@ fn is_same(known: &ImportPort, port: &ServicePort) -> bool {
     known.name == port.name && known.protocol == port.protocol && known.port == port.port
 }
 
-/// Returns true if a Service may have a port beside others: names are unique and not empty, and each number occurs once
+/// Returns true if a Service may have a port beside others. Names are unique and not empty, and each number occurs once
 /// for a protocol.
 fn is_possible(others: &[ImportPort], port: &ServicePort) -> bool {
     let contradicts = |other: &ImportPort| {
