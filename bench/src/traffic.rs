@@ -21,9 +21,9 @@ use crate::process::{Measured, portolan};
 const EBPF_MODE: &str = "ebpf";
 /// Port of the backend.
 const BACKEND_PORT: u16 = 8080;
-/// Address of the Service's endpoint. It is not that of direct connections: a client numbers the segments of its connections
-/// by their destination, so the endpoint would see two sequences for one client port. It then refuses every other connection
-/// that reuses a port in TIME-WAIT, until the client has sent its SYN again.
+/// Address of the Service's endpoint. Direct connections have another destination. A client numbers the segments of its
+/// connections by their destination, so the endpoint would see two sequences for one client port. It then refuses every
+/// other connection that reuses a port in TIME-WAIT, until the client has sent its SYN again.
 const ENDPOINT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 80);
 /// Name of the loopback link.
 const LOOPBACK: &str = "lo";

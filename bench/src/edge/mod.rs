@@ -1,5 +1,5 @@
-//! Comparison of the edge with haproxy: both run in the namespace of a node and are measured alternately,
-//! with the same clients and the same backend outside of it.
+//! Comparison of the edge with haproxy. Both run in the namespace of a node and are measured alternately, with the same
+//! clients and the same backend outside of it.
 
 mod backend;
 mod clients;

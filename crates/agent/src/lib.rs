@@ -1,5 +1,5 @@
-//! Agent for Pods without Kubernetes: runs the Pods of one node as processes in their own namespaces, so that Services
-//! have backends where there is no kubelet.
+//! Agent for Pods without Kubernetes. It runs the Pods of one node as processes in their own namespaces, so that
+//! Services have backends without a kubelet.
 //!
 //! Modules have the names of the kubelet's where it has the same part.
 //!

@@ -1,5 +1,6 @@
 //! A Service with the annotations that the Kubernetes documentation shows for AWS, end to end on a network of
-//! namespaces: TLS with its certificate, PROXY protocol, health checks, draining, access log, conditions and Events.
+//! namespaces. The test covers TLS with its certificate, PROXY protocol, health checks, draining, access log,
+//! conditions and Events.
 
 #[path = "../../balancer/tests/support/mod.rs"]
 mod support;

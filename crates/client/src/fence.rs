@@ -11,8 +11,8 @@ use crate::clock::WallClock;
 
 /// A permission to write with a deadline. Clones share it.
 ///
-/// Time is measured on the monotonic clock and the wall clock, and the larger duration counts: the monotonic clock
-/// stops while a host is suspended, and the wall clock can be set back.
+/// The larger duration of monotonic clock and wall clock counts. The monotonic clock stops while a host is suspended,
+/// and the wall clock can be set back.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,5 +1,5 @@
-//! eBPF mode on one host: clients are served while processes of the proxy die and follow each other, and every failure of
-//! eBPF leads to the rules of nftables.
+//! eBPF mode on one host. Clients are served while processes of the proxy die and succeed each other. After every
+//! failure of eBPF, the rules of nftables apply.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

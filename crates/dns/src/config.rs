@@ -134,7 +134,7 @@ impl Config {
 /// Allowed clients.
 #[derive(Clone, Debug, Default)]
 pub struct AllowFrom {
-    /// Networks of clients. Those of `transfer_to` are allowed too.
+    /// Networks of clients. Clients in `transfer_to` are allowed, too.
     pub networks: Vec<IpNet>,
     /// Allows the nodes of the cluster, by the addresses of their Node objects.
     pub nodes: bool,

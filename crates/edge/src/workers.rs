@@ -33,10 +33,9 @@ const ACCEPTS_PER_POLL_MAX: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// Period of each thread's own timer, which is set while connections arrive.
 ///
-/// The runtime writes to its `eventfd` for each timer that is due before all others, even where it need not
-/// be woken. A connection has a short timer while it connects to a backend and a long one afterwards: without
-/// an earlier timer, each would cost a system call and a wake-up. The period is shorter than all timers of
-/// connections.
+/// The runtime writes to its `eventfd` for each timer that is due before all others, even where it need not be woken. A
+/// connection has a short timer while it connects to a backend, and a long one afterwards. Without an earlier timer,
+/// each would cost a system call and a wake-up. The period is shorter than all timers of connections.
 const TIMER_PERIOD: Duration = Duration::from_millis(500);
 
 thread_local! {

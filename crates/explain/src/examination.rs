@@ -147,7 +147,7 @@ fn sort_key(finding: &Finding) -> impl Ord + '_ {
     )
 }
 
-/// Findings about a Service. Those about nodes can be their causes.
+/// Findings about a Service. Findings about nodes can be their causes.
 fn of_service(
     world: &World,
     service: Service<'_>,

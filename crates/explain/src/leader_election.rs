@@ -9,8 +9,8 @@ use crate::views::{Pod, list};
 /// Parts of flags and variables of applications that elect a leader, in lower case.
 const ELECTION_FLAGS: [&str; 3] = ["leader-elect", "leaderelect", "leader_elect"];
 
-/// Returns true if exactly one selected Pod is ready, and the application elects a leader: a Lease names the ready Pod, or the
-/// containers have a flag of an election.
+/// Returns true if exactly one selected Pod is ready and the application elects a leader. A Lease names the ready Pod,
+/// or the containers have a flag of an election.
 pub fn is_leader_only(subject: &Subject<'_>) -> bool {
     let mut ready = subject.active().filter(|pod| pod.is_ready());
     let (Some(leader), None) = (ready.next(), ready.next()) else {

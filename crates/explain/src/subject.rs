@@ -76,8 +76,8 @@ impl<'w> Subject<'w> {
             .get_or_init(|| self.world.slices_of(self.service).collect())
     }
 
-    /// Returns true if the endpoint controller wrote a slice of the Service: it has the label of the controller, or it has no writer and the Pods that
-    /// the Service selects.
+    /// Returns true if the endpoint controller wrote a slice of the Service. Such a slice has the label of the
+    /// controller, or it has no writer and the Pods that the Service selects.
     pub fn is_from_selector(&self, slice: EndpointSlice<'_>) -> bool {
         let has_pods = || {
             slice.endpoints().any(|endpoint| {

@@ -1,8 +1,8 @@
 //! Consistent hashing of Maglev ("Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016, section 3.4).
 //! Pure: no I/O and no clock.
 //!
-//! Every backend gets almost the same number of entries, every node computes the same table, and a backend
-//! that comes or goes changes few entries of the others.
+//! Every backend gets almost the same number of entries, and every node computes the same table. An added or removed
+//! backend changes few entries of the others.
 //!
 //! ```
 //! let backends = vec!["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"];

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// Parses an address. Octets of IPv4 may have leading zeros, which count as decimal, because objects from before the
-/// stricter rule have to keep working (VAL rules of address fields).
+/// Parses an address. Octets of IPv4 may have leading zeros, which count as decimal. Objects from before the stricter
+/// rule must continue to work (VAL rules of address fields).
 pub(crate) fn parse_address(text: &str) -> Option<IpAddr> {
     text.parse()
         .ok()

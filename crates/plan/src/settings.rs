@@ -203,9 +203,9 @@ impl Settings {
     }
 
     /// Returns the address of this node that answers echo requests to Services; `None` if no address of the Node is
-    /// usable in the family. Any address serves: connection tracking gives the answer the address of the Service. An
-    /// address that the Node does not have is not used, because Pods and links come and go with theirs, and a change
-    /// rewrites the rules of all Services.
+    /// usable in the family. Any address serves: connection tracking gives the answer the address of the Service.
+    /// Addresses that the Node does not have are not used: they come and go with Pods and links, and a change rewrites
+    /// the rules of all Services.
     pub(crate) fn ping_address(&self, node: &NodeFacts, family: Family) -> Option<IpAddr> {
         let is_usable = |ip: &IpAddr| match ip {
             IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local() && !ip.is_unspecified(),

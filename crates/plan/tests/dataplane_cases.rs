@@ -1,5 +1,5 @@
-//! Recorded cases of `conformance/dataplane.json`, evaluated without packets: for every probe of a new connection,
-//! the decisions of the nodes on its path match the packets that the reference's nftables mode produced.
+//! Recorded cases of `conformance/dataplane.json`, evaluated without packets. For every probe of a new connection, the
+//! decisions of the nodes on its path match the packets that the reference's nftables mode produced.
 
 mod recorded;
 

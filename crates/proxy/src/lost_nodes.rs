@@ -1,9 +1,9 @@
 //! Endpoints whose node has died. Their connections would wait for timeouts of TCP, because no host closes them.
 //!
-//! The endpoints of a node are lost if they left without termination, their Node is unreachable or deleted, and no address
-//! of the node answers an attempt to connect: neither the kubelet's nor an endpoint's. An answer, also a refusal, keeps the
-//! connections of a node on which only the kubelet failed. Nodes are read one by one when endpoints leave; a watch of all
-//! Nodes would cost each proxy their heartbeats.
+//! The endpoints of a node are lost if they left without termination, their Node is unreachable or deleted, and neither
+//! the kubelet nor an endpoint of the node answers an attempt to connect. An answer, also a refusal, keeps the
+//! connections of a node on which only the kubelet failed. Nodes are read one by one when endpoints leave; a watch of
+//! all Nodes would cost each proxy their heartbeats.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,5 +1,5 @@
-//! Distribution of TCP connections after a scale-out (annotation `service.portolan.dev/rebalance-percent`): the oldest
-//! connections of the endpoints with more than their share are reset, so that their clients connect again.
+//! Distribution of TCP connections after a scale-out (annotation `service.portolan.dev/rebalance-percent`). The proxy
+//! resets the oldest connections of the endpoints with more than their share, so that their clients connect again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! Sources of updates: watches of the API, and addresses of this node. Each one is a task.
 //!
-//! Servers since 1.24 are supported, and features of later ones are detected: without the field selector of Services
-//! (1.31) all Services are read, and without ServiceCIDRs (1.33) there are none.
+//! Servers since 1.24 are supported, and features of later ones are detected. Without the field selector of Services
+//! (1.31) the proxy reads all Services. Without ServiceCIDRs (1.33) it has none.
 
 use std::io;
 use std::net::IpAddr;
@@ -33,8 +33,8 @@ const SERVICE_CIDRS_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Pauses between attempts to read ServiceCIDRs while the server fails: the first, doubled up to the maximum.
 const FAILURE_PAUSE_MIN: Duration = Duration::from_secs(1);
 const FAILURE_PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Pauses between attempts on a server without ServiceCIDRs: the first, for a server that is still creating its
-/// roles, doubled up to the maximum, after which an upgrade of the server is noticed.
+/// Pauses between attempts on a server without ServiceCIDRs. The first one suits a server that is still creating its
+/// roles. It doubles up to the maximum, within which the proxy notices an upgrade of the server.
 const ABSENCE_PAUSE_MIN: Duration = Duration::from_secs(10);
 const ABSENCE_PAUSE_MAX: Duration = Duration::from_secs(300);
 

@@ -1,5 +1,5 @@
-//! The pure part of group commit: each transaction of a group is checked against the writes of those before it,
-//! before any of them is durable.
+//! The pure part of group commit. Each transaction of a group is checked against the writes of the earlier ones, before
+//! any of them is durable.
 
 #[cfg(test)]
 mod tests;

@@ -19,8 +19,8 @@ const BRIDGE: &str = "underlay";
 /// Name of a member's link to the others.
 pub(crate) const MEMBER_LINK: &str = "eth0";
 
-/// Settings of every member: IPv6 addresses are usable at once, there are no foreign routes, and reverse path
-/// filtering is off because responses of a Service may take another path.
+/// Settings of every member. IPv6 addresses are usable at once, and there are no foreign routes. Reverse path filtering
+/// is off, because responses of a Service may take another path.
 const MEMBER_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv6.conf.all.accept_dad", "0"),
     ("net.ipv6.conf.default.accept_dad", "0"),

@@ -134,8 +134,8 @@ fn main_and_sidecars(spec: &PodSpec) -> impl Iterator<Item = &Container> {
     spec.containers.iter().chain(sidecars)
 }
 
-/// Limit of a Pod (upstream's `PodLimits`): the sum of main containers and sidecars, or that of an init container and the
-/// sidecars before it if it is higher.
+/// Limit of a Pod (upstream's `PodLimits`): the higher one of two sums. One counts main containers and sidecars, the
+/// other an init container and the sidecars before it.
 fn limit_of_pod(spec: &PodSpec) -> Option<Limit> {
     let mut sidecars = Vec::new();
     let mut all = Vec::new();

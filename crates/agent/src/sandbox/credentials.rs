@@ -117,8 +117,8 @@ fn drop_others(retained: CapabilitySet) -> io::Result<()> {
     Ok(())
 }
 
-/// Limits the capabilities of this process, which root keeps until the next `execve`: the kernel resolves the working
-/// directory and the program with them, and a link of `/proc` must not lead to the files of a process with more.
+/// Limits the capabilities of this process, which root keeps until the next `execve`. The kernel resolves the working
+/// directory and the program with them. A link of `/proc` must not lead to the files of a process with more.
 fn limit_to(retained: CapabilitySet) -> Result<(), Errno> {
     let present = capabilities(None)?;
     let kept = present.permitted.intersection(retained);

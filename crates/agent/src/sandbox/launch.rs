@@ -99,7 +99,7 @@ pub(super) struct Launched {
     pub pid: i32,
     /// Other end of the standard input or of the terminal, if any.
     pub input: Option<OwnedFd>,
-    /// Account from the image of a started container. Later processes in the container have it, too: the container may
+    /// Account from the image of a started container. Later processes in the container have it, too. The container may
     /// change its `/etc/passwd`, and must not give more rights to a command that is executed in it.
     pub account: Option<Account>,
 }

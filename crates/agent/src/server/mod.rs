@@ -301,8 +301,8 @@ impl Content {
         }
     }
 
-    /// Responds with a report. A request for another Node is refused: a Node object with the address of this host must not
-    /// give its readers the reports of this one.
+    /// Responds with a report. A request for another Node is refused. A Node object with the address of this host must
+    /// not give its readers the reports of this one.
     async fn report(&self, node: &str, kind: ReportKind, query: &str) -> ServerResponse {
         if node != self.node.node_name {
             return of_another_node();

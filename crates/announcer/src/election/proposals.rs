@@ -1,8 +1,8 @@
 //! Changes of the member list that this node proposes to the API.
 //!
-//! Each change is one conditional write on the version that was read. A joining node becomes a member in
-//! two steps: a majority of the members reports that it grants no votes to candidates with an older list, and all
-//! votes granted before expire. From then on no candidate can reach a majority by the older list alone.
+//! Each change is one conditional write on the version that was read. A joining node becomes a member in two steps.
+//! First, a majority of the members reports that it grants no votes to candidates with an older list. Then all votes
+//! that were granted before expire. From then on no candidate can reach a majority by the older list alone.
 //!
 //! The list also holds the tie-breaker vote. Its holder uses it until [`TIE_BREAKER_LEASE`] after it *sent*
 //! the write that confirmed it. Another node takes it after it observed no confirmation for a longer time;

@@ -1,6 +1,6 @@
-//! Simulation of clusters in virtual time: a network that loses, delays and cuts, an attacker on it ([`attacker`]),
-//! processes that freeze and die, an API server that is slow or absent, and clocks that run apart. A seed determines
-//! all of it.
+//! Simulation of clusters in virtual time. The network loses and delays packets and cuts links, an attacker is on it
+//! ([`attacker`]), processes freeze and die, the API server is slow or absent, and clocks drift apart. A seed
+//! determines all of it.
 //!
 //! After each event the simulation checks that no address has two owners. It also checks that no two nodes forward the
 //! connections of an address to each other.

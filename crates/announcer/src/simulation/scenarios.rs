@@ -581,9 +581,9 @@ fn upgrade_from_the_version_without_keys_ends_with_every_address_owned() {
     }
 }
 
-/// Random loss, one-way cuts, partitions, freezes, deaths, successions, absences of the API server, new nodes, upgrades, and an
-/// attacker who has taken a node over: there are never two owners, and the cluster settles soon after the last
-/// disturbance. `PORTOLAN_ANNOUNCER_SEEDS` sets the number of seeds.
+/// Random loss, one-way cuts, partitions, freezes, deaths, successions, absences of the API server, new nodes,
+/// upgrades, and an attacker who controls a node. An address never has two owners, and the cluster settles soon after
+/// the last disturbance. `PORTOLAN_ANNOUNCER_SEEDS` sets the number of seeds.
 #[test]
 fn disturbances_never_cause_two_owners_and_the_cluster_settles() {
     let seeds: u64 =

@@ -1,8 +1,8 @@
 //! The served kinds and their rules. [`kind`] lists the kinds; [`object`] holds the typed views that components read.
 //!
-//! Each other module has the rules of one kind or group of kinds, as functions on JSON trees: defaults, validation,
-//! validation of updates, and the fields that a client cannot set. A rule cites its row of the feature table
-//! (`VAL-12`) and uses the wording of upstream's message.
+//! Each other module has the rules of one kind or group of kinds, as functions on JSON trees. They set defaults,
+//! validate objects and updates, and reset the fields that a client cannot set. A rule cites its row of the feature
+//! table (`VAL-12`) and uses the wording of upstream's message.
 
 pub mod address_pool;
 pub mod announcers;

@@ -1,5 +1,5 @@
-//! IP addresses and CIDRs of the API: the lenient form that old fields accept, the strict form for new values
-//! (`StrictIPCIDRValidation`, VAL-27), and warnings about accepted values that are not canonical (WRN-02).
+//! IP addresses and CIDRs of the API. Old fields accept the lenient form, new values need the strict one
+//! (`StrictIPCIDRValidation`, VAL-27), and accepted values that are not canonical cause warnings (WRN-02).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -177,8 +177,9 @@ impl Core {
         (assignment, findings)
     }
 
-    /// Returns the reason to withhold addresses of the edge on an API server without `ipMode`, which is on by default since
-    /// 1.30: node proxies would forward past the edge. The first status that the server stores shows this.
+    /// Returns the reason to withhold addresses of the edge on an API server without `ipMode`, which is on by default
+    /// since 1.30. Without it, node proxies would forward past the edge. The first status that the server stores shows
+    /// this.
     fn reason_without_ip_mode(&mut self, mode: IngressMode, service: &Service) -> Option<String> {
         if mode != IngressMode::Proxy {
             return None;

@@ -31,8 +31,8 @@ pub use metrics::Metrics;
 pub use server::run;
 pub use settings::{Addresses, Buckets, Settings};
 
-/// Maximum time for which packets of open connections are forwarded to the previous owner of an address, and for which
-/// that node continues to serve the address. Older connections are closed.
+/// Maximum time for which the owner forwards packets of open connections to the previous owner, and the previous owner
+/// continues to serve the address. Older connections are closed.
 pub const FORWARDED_FOR_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 /// Failure of the edge server.

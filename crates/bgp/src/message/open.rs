@@ -79,7 +79,7 @@ impl Open {
     }
 }
 
-/// Reads the optional parameters. Those other than capabilities are not supported.
+/// Reads the optional parameters. Parameters other than capabilities are not supported.
 fn parameters(reader: &mut Reader<'_>) -> Result<Capabilities, Notification> {
     let malformed = || Notification::new(Notification::OPEN, 0);
     let mut capabilities = Capabilities::default();

@@ -1,7 +1,8 @@
 //! Routes to announce, and the differences to the routes that a peer has.
 //!
-//! The desired routes are a state, not a sequence of changes. [`Advertised`] remembers the routes that a peer has, so a
-//! change of the state costs as many UPDATEs as prefixes differ, however often it changes before they are sent.
+//! The desired routes are a state, not a sequence of changes. [`Advertised`] records the routes that a peer has. The
+//! number of UPDATEs is therefore the number of prefixes that differ, however often the state changes before they are
+//! sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};

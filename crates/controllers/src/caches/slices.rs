@@ -6,8 +6,8 @@ use api::object::{EndpointSlice, ObjectKey, ObjectMeta};
 
 use super::pending_writes::{PendingWrites, version};
 
-/// A cache of slices. Responses to writes update it at once, and older watch events are dropped, so that a
-/// sync never acts on a state from before its own last write. See [`super::pending_writes`].
+/// A cache of slices. Responses to writes update it at once, and older watch events are dropped. A sync therefore never
+/// acts on a state from before its own last write. See [`super::pending_writes`].
 #[derive(Default)]
 pub struct SliceCache {
     by_service: BTreeMap<ObjectKey, BTreeMap<String, EndpointSlice>>,

@@ -3,11 +3,10 @@
 //! [`reconcile::reconcile()`] computes the next step from a Deployment and its ReplicaSets. Each step is written and
 //! applied to the caches before the next one is computed.
 //!
-//! The bounds of a rolling update are computed conservatively. A ReplicaSet counts with the larger of its
-//! desired and its reported Pods. Its available Pods count up to its desired Pods, and not at all while its
-//! controller has not observed its spec. So the total never exceeds the desired Pods and `maxSurge`, and a
-//! rollout never reduces availability below its bound, independent of the ReplicaSet controller in the
-//! meantime.
+//! The bounds of a rolling update are computed conservatively. A ReplicaSet counts with the larger of its desired and
+//! its reported Pods. Its available Pods count up to its desired Pods, and not at all while its controller has not
+//! observed its spec. So the total never exceeds the desired Pods and `maxSurge`, and a rollout never reduces
+//! availability below its bound. Neither depends on the ReplicaSet controller in the meantime.
 
 mod bounds;
 mod controller;

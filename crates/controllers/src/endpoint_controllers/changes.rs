@@ -161,8 +161,8 @@ impl EndpointReconciler {
         }
     }
 
-    /// Requests a refresh of the work in progress. A complete list may be newer than the response to such a
-    /// write: an object that the list removes and the response restores would stay in the cache without end.
+    /// Requests a refresh of the work in progress. A complete list may be newer than the response to such a write. An
+    /// object that the list removes and the response restores would stay in the cache without end.
     fn refresh_in_progress(&mut self, controller: Controller) {
         self.needs_refresh.extend(self.queues.in_progress(controller));
     }

@@ -1,5 +1,5 @@
-//! Topology mode Auto (EPS-18): distributes endpoints over zones in proportion to the CPUs of their Nodes, so
-//! that traffic stays in its zone and no zone is overloaded.
+//! Topology mode Auto (EPS-18) distributes endpoints over zones in proportion to the CPUs of their Nodes. Traffic stays
+//! in its zone, and no zone is overloaded.
 
 use std::collections::{BTreeMap, HashMap};
 

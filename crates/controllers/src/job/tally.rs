@@ -1,8 +1,8 @@
 //! Counts of a Job's finished Pods.
 //!
-//! A finished Pod is counted once, in three writes: its UID is added to `status.uncountedTerminatedPods`, its finalizer
-//! is removed, and its UID moves to the count. Each write can be repeated after a failure. An index of an Indexed Job
-//! identifies its success, so the status lists the index at once instead of the UID.
+//! Three writes count a finished Pod once. The first adds its UID to `status.uncountedTerminatedPods`, the second
+//! removes its finalizer, and the third moves the UID to the count. Each write can be repeated after a failure. An
+//! index of an Indexed Job identifies its success, so the status lists the index at once instead of the UID.
 
 use std::collections::BTreeSet;
 

@@ -90,7 +90,7 @@ impl Ranges {
         })
     }
 
-    /// Records the Pod CIDRs of a Node. Those outside of the cluster CIDRs are not counted.
+    /// Records the Pod CIDRs of a Node. Ranges outside of the cluster CIDRs are not counted.
     pub fn hold(&mut self, node: &str, ranges: &[IpNet]) {
         if self.holders.get(node).is_some_and(|held| held == ranges) {
             return;

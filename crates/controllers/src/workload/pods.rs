@@ -32,7 +32,7 @@ pub(crate) fn pod_claims<W: Workload>(inputs: &Inputs<'_, W>) -> Option<Vec<Clai
     Some(claims)
 }
 
-/// Adds the finalizer of Jobs to a claim that adopts a Pod, so that the Pod counts, and removes it from one that
+/// Adds the finalizer of Jobs to a claim that adopts a Pod, so that the Pod counts. Removes it from a claim that
 /// releases a Pod, so that the Pod can end.
 fn track(claim: &mut Claim) {
     let mut finalizers = claim.meta.finalizers.clone();

@@ -31,7 +31,7 @@ const IPVS_ONLY: [&str; 5] = [
 pub enum Leftovers {
     /// Own chains, and those of all modes of kube-proxy.
     All,
-    /// Own chains. Those of kube-proxy have the same names, so [`Shared::ClusterIps`] must be among them.
+    /// Own chains. Chains of kube-proxy have the same names, so [`Shared::ClusterIps`] must be among them.
     Own,
     /// Chains of kube-proxy's ipvs mode only.
     IpvsOnly,

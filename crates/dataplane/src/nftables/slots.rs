@@ -1,4 +1,4 @@
-//! Indexes of endpoints. A change of one endpoint moves at most one other: an endpoint keeps its index unless the set
+//! Indexes of endpoints. A change of one endpoint moves at most one other. An endpoint keeps its index unless the set
 //! shrinks below it, regardless of the order in the plan.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -318,8 +318,8 @@ impl Drop for UserspaceDataplane {
     }
 }
 
-/// Returns the address that listeners bind to. It is reachable from other nodes, because rules send packets there
-/// from every interface.
+/// Returns the address that listeners bind to. Other nodes reach it, because rules send packets there from every
+/// interface.
 fn listening_address(settings: &Settings, family: Family) -> Option<IpAddr> {
     let is_usable = |ip: &&IpAddr| match ip {
         IpAddr::V4(ip) => family == Family::V4 && !ip.is_loopback() && !ip.is_link_local(),

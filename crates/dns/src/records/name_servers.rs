@@ -10,8 +10,8 @@ use super::service::ServiceKind;
 use crate::wire::{NameRef, Section, kind};
 
 impl Index {
-    /// Returns the name servers of the zone as labels below the zone, with their addresses: the Services with this
-    /// server as an endpoint, or else the server itself (DNS-18).
+    /// Returns the name servers of the zone as labels below the zone, with their addresses. They are the Services with
+    /// this server as an endpoint, or else the server itself (DNS-18).
     pub(super) fn name_servers(&self) -> Vec<(Vec<u8>, IpAddr)> {
         let own = &self.settings.own_addresses;
         let mut servers = Vec::new();

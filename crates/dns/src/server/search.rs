@@ -1,9 +1,9 @@
 //! Search list of a Pod, walked by the server (DNS-25, KDN-01).
 //!
-//! With `ndots:5`, a resolver in a Pod queries `a.b.<namespace>.svc.<zone>` first, then `a.b.svc.<zone>`,
-//! `a.b.<zone>`, the domains of the host, and finally `a.b`. The server finds the namespace of the Pod by its
-//! address. If the first name does not exist, the server tries the others and answers with an alias to the first
-//! one that exists: one query instead of five.
+//! With `ndots:5`, a resolver in a Pod queries `a.b.<namespace>.svc.<zone>` first, then `a.b.svc.<zone>`, `a.b.<zone>`,
+//! the domains of the host, and finally `a.b`. The server finds the namespace of the Pod by its address. If the first
+//! name does not exist, the server tries the others and answers with an alias to the first one that exists. The client
+//! sends one query instead of five.
 
 use crate::wire::Name;
 

@@ -40,9 +40,9 @@ impl Rank {
 
     /// Returns the rank of a candidate; `None` if it takes no connections at all.
     ///
-    /// Candidates that are ready, healthy and not ejected come first, near ones before others. Next come
-    /// those that terminate and still serve (KEP-1669), then ejected ones, and at last unhealthy ones: a
-    /// health check that fails for all backends is more likely to be wrong than all of them to be dead.
+    /// Candidates that are ready, healthy and not ejected come first, near ones before others. Next come those that
+    /// terminate and still serve (KEP-1669), then ejected ones, and at last unhealthy ones. If a health check fails for
+    /// all backends, a wrong check is more likely than the death of all.
     pub fn of(condition: Condition) -> Option<Self> {
         let Condition {
             is_ready,

@@ -1,7 +1,7 @@
 //! Head of an HTTP/1 request, as bytes: its validity and the framing of its body.
 //!
-//! Stricter than parsers: everything that two of them could read differently is refused (RFC 9112, section 11.2), so
-//! that no request can hide in another one.
+//! The check is stricter than parsers. It refuses everything that two of them could read differently (RFC 9112, section
+//! 11.2), so that no request can hide in another one.
 
 use super::refusal::RequestRefusal;
 

@@ -240,7 +240,7 @@ impl Index {
     /// Takes the file out of the index that has to be removed before `more` bytes of a Service are within the limits.
     /// Returns `None` if they are.
     ///
-    /// For the limit of all Services, it is the oldest file of the Service with most bytes, so that one Service does
+    /// For the limit of all Services, it is the oldest file of the Service with most bytes. One Service therefore does
     /// not remove the logs of others.
     fn oldest_beyond(&mut self, limits: &DirectoryLimits, service: &ServiceName, more: u64) -> Option<Path> {
         let of_service = self.services.get(service).map_or(0, |files| files.bytes);

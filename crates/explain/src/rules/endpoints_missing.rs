@@ -89,9 +89,9 @@ fn remedy(service: Service<'_>) -> String {
     )
 }
 
-/// An input with slices, or with the Endpoints of the Service, shows that endpoints are missing. An input without both kinds shows it
-/// if Pods seem to be meant: they have the name of the Service in a label, or no Service selects them. An input of Services alone
-/// shows it in a manifest, and if it is about this Service.
+/// An input with slices, or with the Endpoints of the Service, shows that endpoints are missing. An input without both
+/// kinds shows it if some Pods probably belong to the Service. Such Pods have the name of the Service in a label, or no
+/// Service selects them. An input of Services alone shows it in a manifest, and if it is about this Service.
 fn are_endpoints_known(subject: &Subject<'_>) -> bool {
     let world = subject.world;
     let service = subject.service;

@@ -114,8 +114,8 @@ fn is_waiting(world: &World, service: Service<'_>) -> bool {
     !service.has_selector() && !service.is_external_name() && !has_slices
 }
 
-/// Returns the waiting Service that a slice is meant for: its name begins or resembles the name of the slice or of its label, or no
-/// other Service of the namespace waits.
+/// Returns the waiting Service to which a slice probably belongs. The name of the Service begins or resembles the name
+/// of the slice or of its label, or no other Service of the namespace waits.
 fn candidate<'w>(world: &'w World, slice: EndpointSlice<'_>) -> Option<Service<'w>> {
     let waiting: Vec<Service<'w>> = world
         .in_namespace(Kind::Service, &slice.namespace)

@@ -27,7 +27,7 @@ pub struct Candidate<'o> {
     port: Option<u16>,
 }
 
-/// Returns the endpoints of a Service port in the family of its key. Those of a port range get `range_port`.
+/// Returns the endpoints of a Service port in the family of its key. Endpoints of a port range get `range_port`.
 pub fn candidates<'o>(
     objects: &'o Objects<'_>,
     key: &'o PortKey,

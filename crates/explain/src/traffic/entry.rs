@@ -65,7 +65,7 @@ impl Entry {
 }
 
 impl State {
-    /// Returns the name of the state. Those of TCP are as in `/proc/net/nf_conntrack`.
+    /// Returns the name of the state. States of TCP are as in `/proc/net/nf_conntrack`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp(TcpState::SynSent) => "SYN_SENT",

@@ -20,8 +20,8 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Frames with other data, which layers of `zstd:chunked` have (RFC 8878, section 3.1.2). The first byte varies.
 const ZSTD_SKIPPABLE_MAGIC: [u8; 3] = [0x2a, 0x4d, 0x18];
-/// Header of a frame with the smallest window. The decoder limits the window (100 MiB) of each frame but its first one,
-/// and holds as many bytes in memory, so this header comes before those of the content.
+/// Header of a frame with the smallest window. The decoder limits the window (100 MiB) of each frame except the first
+/// one, and holds as many bytes in memory. This header therefore comes before those of the content.
 const ZSTD_FIRST_HEADER: [u8; 6] = [0x28, 0xb5, 0x2f, 0xfd, 0, 0];
 
 /// Reader of the uncompressed archive.

@@ -181,7 +181,7 @@ impl Map {
         Ok(())
     }
 
-    /// Deletes elements. Those that do not exist are skipped.
+    /// Deletes elements. Missing ones are skipped.
     ///
     /// # Errors
     ///

@@ -15,8 +15,8 @@ use tokio::net::TcpListener;
 use super::supervisor::Supervisor;
 use crate::flags::values::{OptionalAddress, optional_address};
 
-/// File of the data directory with the URL of the map. A user who enters a token trusts this file, because only root writes it:
-/// on a host with other users, another program can listen on the usual port.
+/// File of the data directory with the URL of the map. A user who enters a token trusts this file, because only root
+/// writes it. On a host with other users, another program can listen on the default port.
 const URL_FILE: &str = "chart-url";
 
 /// Flags of the map.

@@ -119,8 +119,8 @@ fn check_data_directory(directory: &Path) -> Result<(), DownError> {
     }
 }
 
-/// Refuses a directory of other data, and one beside that of a running portolan: its rules, links and routes belong to
-/// the network of this process, and no data directory has a part of them.
+/// Refuses a directory of other data, and one beside that of a running portolan. The rules, links and routes of that
+/// process belong to the network of this one, and no data directory has a part of them.
 fn check_network_unused(directory: &Path) -> Result<(), DownError> {
     if directory.exists() && !status_file::is_data_directory(directory) {
         return Err(DownError::OtherDirectory(directory.to_owned()));

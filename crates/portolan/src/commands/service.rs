@@ -202,8 +202,8 @@ fn without_token(flags: &[String], file: &Path) -> (Vec<String>, Option<String>)
 /// Renders the unit. `KillMode=process` keeps the Pods running while the service restarts, and `Delegate`
 /// grants control groups for their limits.
 ///
-/// The unit has no sandboxing, because Pods inherit it: system call filters and `NoNewPrivileges` would apply to each
-/// Pod, and a mount namespace (`ProtectSystem`) would separate the agent from the volumes of Pods that outlive it. The
+/// The unit has no sandboxing, because Pods inherit it. System call filters and `NoNewPrivileges` would apply to each
+/// Pod. A mount namespace (`ProtectSystem`) would separate the agent from the volumes of Pods that outlive it. The
 /// agent confines Pods itself.
 ///
 /// systemd splits the variable of the flags file into words, and accepts a missing file.

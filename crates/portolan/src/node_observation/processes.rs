@@ -85,7 +85,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a located file for reading if it is a regular one. The arguments of processes name files, and any process can
-/// have any arguments: the open of a FIFO never ends, and the open of a device can change the host.
+/// have any arguments. To open a FIFO can take forever, and to open a device can change the host.
 ///
 /// # Errors
 ///

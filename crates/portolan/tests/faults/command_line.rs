@@ -69,8 +69,8 @@ fn subcommands_are_listed_without_arguments() {
     assert!(text.contains("playground"), "{text}");
 }
 
-/// Runs a copy of the binary without privileges: as `nobody` if the user is root, otherwise as the user, who has no
-/// capabilities in the network namespace of the host.
+/// Runs a copy of the binary without privileges. Root runs it as `nobody`. Another user runs it without change, because
+/// that user has no capabilities in the network namespace of the host.
 fn unprivileged(directory: &Path, arguments: &[&str]) -> Output {
     let program = directory.join("portolan");
     if !program.exists() {

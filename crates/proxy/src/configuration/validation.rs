@@ -235,8 +235,8 @@ fn families(cidrs: &[String]) -> (bool, bool) {
     (has(true), has(false))
 }
 
-/// Returns default settings with the periods of the mode. nftables changes are cheap and external changes are
-/// reported by the kernel, so only iptables mode needs the periods of the file.
+/// Returns default settings with the periods of the mode. Only iptables mode needs the periods of the file: changes by
+/// nftables are cheap, and the kernel reports external ones.
 fn config_with_periods(mode: Mode, configuration: &KubeProxyConfiguration) -> Config {
     let defaults = Config::default();
     match mode {

@@ -30,8 +30,8 @@ const LISTED_MAX: usize = 65_536;
 /// Places of the table that only connections to lost nodes and removed endpoints use: those of 8,192 connections. The other
 /// ones can end later.
 const LISTED_RESERVED: usize = 16_384;
-/// Maximum of segments of one pass that find no room in the buffer of the socket, each after its timeout of 10 ms: one second
-/// in total, in which this thread writes no rules.
+/// Maximum of segments of one pass that find no space in the buffer of the socket, each after its timeout of 10 ms.
+/// This thread writes no rules in that time, one second in total.
 const WAITS_MAX: usize = 100;
 
 /// Peers of a connection that get a reset.

@@ -117,8 +117,8 @@ fn untracked_rule(family: Family) -> Rule {
     rule(expressions, "to a peer of an ended connection")
 }
 
-/// Removes a direction of an ended connection when the same addresses open another one: by the SYN of the client, and by
-/// that of the endpoint.
+/// Removes a direction of an ended connection when the same addresses open another one. The SYN of the client and the
+/// SYN-ACK of the endpoint each remove one.
 fn new_connection_rule(family: Family) -> Rule {
     let mut expressions = match_flags(family, Comparison::Equal);
     expressions.extend(match_listed(family, Order::AsSent));

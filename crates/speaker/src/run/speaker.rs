@@ -141,8 +141,8 @@ impl Speaker {
         }
     }
 
-    /// Ends all sessions for a successor process. Peers with graceful restart keep the routes, so those of the edge, which
-    /// ends with this process, are withdrawn before, unless the edge of the successor serves them.
+    /// Ends all sessions for a successor process. Peers with graceful restart keep the routes. The edge ends with this
+    /// process, so its routes are withdrawn before, unless the edge of the successor serves them.
     pub(super) async fn stop(&mut self) {
         let served = self.settings.served.as_ref();
         if served.is_some_and(|served| !is_handed_over(served)) {

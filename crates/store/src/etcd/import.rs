@@ -38,9 +38,9 @@ impl Import {
     /// Records per batch: below etcd's limit of 128 operations per transaction.
     pub(crate) const BATCH_RECORDS_MAX: usize = 120;
 
-    /// Begins a copy: removes existing data if that is allowed, and marks the layout as incomplete. `above` gets
-    /// the revision of the replaced store and returns the revision that all written objects must exceed: objects
-    /// get new revisions, and none of these may have been assigned before.
+    /// Begins a copy: removes existing data if that is allowed, and marks the layout as incomplete. `above` gets the
+    /// revision of the replaced store and returns the revision that all written objects must exceed. Objects get new
+    /// revisions, and none of these may have been assigned before.
     pub(crate) async fn begin(
         address: &EtcdAddress,
         overwrite: bool,

@@ -25,8 +25,8 @@ pub use self::watch::Watch;
 use crate::lock::{read, write};
 use crate::{Entry, Event, Key, Revision, StoreError};
 
-/// Default limit of events in the history: two minutes of 500 changes per second, so that a client that lost its
-/// connection resumes its watch instead of listing again.
+/// Default limit of events in the history: two minutes of 500 changes per second. A client that lost its connection can
+/// then resume its watch instead of listing again.
 pub const HISTORY_EVENTS_MAX: usize = 65_536;
 
 /// Default limit of the history in bytes beyond the current state: superseded and removed values, and the events

@@ -1,7 +1,7 @@
 //! Mount points that the node does not have.
 //!
-//! The node stays unchanged: the directory in which a mount point is missing is covered, in this container, by a
-//! directory in memory with the same entries and the mount point.
+//! The node stays unchanged. In this container, a directory in memory covers the directory in which a mount point is
+//! missing. It has the same entries, and the mount point.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};

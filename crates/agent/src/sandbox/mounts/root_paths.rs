@@ -1,5 +1,5 @@
 //! Paths in the root of an image. The image chooses the files and links there, and root of the node creates mount
-//! points: each component is opened by itself and no link is followed by the kernel, so that none leads out.
+//! points. Each component is opened by itself, and the kernel follows no link, so that none leads out of the directory.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};

@@ -1,5 +1,5 @@
-//! Memory in place of the node's directories for temporary files. Those of the node contain sockets of container
-//! runtimes and service managers, to which root of a container could connect.
+//! Memory in place of the node's directories for temporary files. The directories of the node contain sockets of
+//! container runtimes and service managers, to which root of a container could connect.
 
 use std::fs;
 use std::io;

@@ -34,9 +34,8 @@ pub(crate) struct StaleFlows {
     flows: Vec<Flow>,
 }
 
-/// Collects stale entries. Open connections are stale only if their clients are behind `links`, the
-/// announcing links: Pods of this node and the node itself reach an address by the local proxy, wherever it
-/// is announced.
+/// Collects stale entries. Open connections are stale only if their clients are behind `links`, the announcing links.
+/// Pods of this node and the node itself reach an address by the local proxy, wherever it is announced.
 ///
 /// # Errors
 /// Returns an error if the kernel does not list conntrack entries.

@@ -1,12 +1,11 @@
 //! Forwarding of packets of unknown connections to previous owners, by one nftables table per IP family. The table is
 //! independent of the proxy mode.
 //!
-//! The hook runs after conntrack and before DNAT (priority mangle). It matches packets that neither belong to
-//! a tracked connection nor open one: TCP without SYN in state `new`, or `invalid` for FIN and RST, and ICMP
-//! errors. For a forwarded address it duplicates the packet unchanged to the previous owner (`dup to`, TTL − 1)
-//! and drops the original, so that conntrack never creates an entry for it. Packets from the Ethernet address
-//! of a previous owner are not forwarded again. For a pending address the packet is dropped; TCP retransmits
-//! it.
+//! The hook runs after conntrack and before DNAT (priority mangle). It matches packets that neither belong to a tracked
+//! connection nor open one: TCP without SYN in state `new`, or `invalid` for FIN and RST, and ICMP errors. For a
+//! forwarded address it duplicates the packet unchanged to the previous owner (`dup to`, TTL − 1) and drops the
+//! original. Conntrack never creates an entry for it. Packets from the Ethernet address of a previous owner are not
+//! forwarded again. For a pending address the packet is dropped; TCP retransmits it.
 //!
 //! A stale table would misdirect packets. Its elements therefore expire, and a live process refreshes them. A
 //! process starts with an empty table and deletes it at exit. The set of owned addresses does not expire: it

@@ -1,5 +1,5 @@
-//! Rules of Events. One set of objects has two forms: that of the core group, which is stored, and that of
-//! `events.k8s.io`, with other names for some fields and stricter validation.
+//! Rules of Events. One set of objects has two forms. The store has the form of the core group. The form of
+//! `events.k8s.io` has other names for some fields and stricter validation.
 
 mod form;
 mod validate;

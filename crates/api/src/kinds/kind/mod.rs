@@ -175,8 +175,8 @@ impl Kind {
         self.subresource("status").is_some()
     }
 
-    /// Kind in whose form objects are stored: the kind itself, except for `events.k8s.io`, whose objects are stored
-    /// as Events of the core group, and for earlier versions of a group.
+    /// Kind in whose form objects are stored. Objects of `events.k8s.io` are stored as Events of the core group, and
+    /// objects of earlier multi-cluster versions in the form of the latest one. For other kinds it is the kind itself.
     pub fn stored(&'static self) -> &'static Kind {
         match self.form() {
             Form::Stored => self,

@@ -16,7 +16,7 @@ pub struct RequestLimits {
     pub concurrent_writes_max: u32,
     /// Requests of one user in a second.
     pub per_user_per_second: u32,
-    /// Connections from one address. Those with and without a client certificate are counted separately.
+    /// Connections from one address. Clients with and without a certificate are counted separately.
     pub connections_per_address: u32,
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Concurrent requests of one HTTP/2 connection (upstream's default): enough for all watches and writes of a
-/// component, and few enough that one client cannot use all memory.
+/// Concurrent requests of one HTTP/2 connection (upstream's default). They are enough for all watches and writes of a
+/// component, and so few that one client cannot use all memory.
 pub(super) const STREAMS_MAX: u32 = 250;
 
 /// Size of the headers of a request: a token of some kilobytes, and cookies, which clients should not send.

@@ -116,7 +116,7 @@ impl Placement {
             .any(|advertisement| matches_any(&advertisement.nodes, node))
     }
 
-    /// Links that announce; empty for the default links of the announcer. Those of several L2Advertisements apply
+    /// Links that announce; empty for the default links of the announcer. Links of several L2Advertisements apply
     /// together.
     pub fn links(&self) -> &Arc<[LinkPattern]> {
         &self.links

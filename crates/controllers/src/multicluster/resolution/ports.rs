@@ -1,5 +1,5 @@
-//! Union of the ports of all exports. A port that contradicts an older one is refused, with its endpoints: a client of the
-//! older port must not reach the endpoints of another one.
+//! Union of the ports of all exports. A port that contradicts an older one is refused, with its endpoints. A client of
+//! the older port must not reach the endpoints of another one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

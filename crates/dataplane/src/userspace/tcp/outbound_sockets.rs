@@ -121,9 +121,9 @@ impl OutboundSockets {
         self.set_owner(socket, None);
     }
 
-    /// Returns the connection to which an event belongs. Events of the poll round in which the owner changed
-    /// are ignored. None is lost: the kernel checks the state of a socket when it reports an event, and so
-    /// reports again in the next round what is still pending.
+    /// Returns the connection to which an event belongs. Events of the poll round in which the owner changed are
+    /// ignored. No event is lost: the kernel checks the state of a socket when it reports an event, and reports pending
+    /// events again in the next round.
     pub fn owner(&self, descriptor: usize) -> Option<usize> {
         let owner = self.owners.get(descriptor)?;
         owner.connection.filter(|_| owner.since < self.poll_round)

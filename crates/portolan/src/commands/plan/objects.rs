@@ -98,7 +98,7 @@ impl Objects {
         }
     }
 
-    /// Adds a list of objects. Those of a typed List need no kind.
+    /// Adds a list of objects. Items of a typed List need no kind.
     fn add_all(&mut self, items: Value, kind: &str, depth: usize) {
         let Value::Array(items) = items else { return };
         for mut item in items {

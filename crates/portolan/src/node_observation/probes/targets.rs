@@ -95,8 +95,8 @@ pub enum Request {
 }
 
 impl Request {
-    /// Returns false for targets that objects must not name: at loopback, link-local and some other addresses listen servers of the
-    /// host and of its cloud, which trust the node. Resolvers may have such addresses.
+    /// Returns false for targets that objects must not name. Servers of the host and of its cloud, which trust the
+    /// node, listen at loopback, link-local and some other addresses. Resolvers may have such addresses.
     pub(super) fn is_permitted(&self) -> bool {
         let target = match self {
             Self::Tcp(target) | Self::Tls(target) | Self::Udp(target) | Self::Http { target, .. } => {

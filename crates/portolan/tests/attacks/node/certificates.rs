@@ -203,8 +203,8 @@ async fn edge_reads_only_secrets_that_its_services_name() {
     }
 }
 
-/// A Service names a Secret of another namespace whose annotation does not permit it: the edge must not read
-/// it, so that an editor cannot obtain it through an edge.
+/// A Service names a Secret of another namespace whose annotation does not permit it. The edge must not read it, so
+/// that an editor cannot obtain it through an edge.
 #[tokio::test(flavor = "multi_thread")]
 async fn edge_reads_secrets_of_other_namespaces_only_if_they_permit_it() {
     let cluster = Cluster::start().await;
