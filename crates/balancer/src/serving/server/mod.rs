@@ -311,7 +311,9 @@ impl EdgeServer {
     /// After a hand-over to a successor on this node, the addresses stay. They also stay if a predecessor still serves them.
     async fn shut_down(mut self, is_handed_over: bool) {
         self.is_handed_over = is_handed_over || self.edge.has_predecessor();
-        if !self.is_handed_over && let Some(owned) = &mut self.settings.owned {
+        if !self.is_handed_over
+            && let Some(owned) = &mut self.settings.owned
+        {
             let released = owned.wait_for(|owned| owned.as_ref().is_none_or(Addresses::is_empty));
             if tokio::time::timeout(HAND_OVER_TIMEOUT, released).await.is_err() {
                 tracing::debug!("addresses are still announced while connections drain");
