@@ -61,7 +61,7 @@ fn start_load_balancer(
                 assert!(stopped.recv().is_err());
                 end.send_replace(true);
             });
-            let until = |mut ended: watch::Receiver<bool>| async move {
+            let until_ended = |mut ended: watch::Receiver<bool>| async move {
                 drop(ended.wait_for(|ended| *ended).await);
             };
             let metrics = Arc::<Metrics>::default();
@@ -79,7 +79,7 @@ fn start_load_balancer(
                     served: Some(follow_served),
                 },
                 Arc::clone(&metrics),
-                wait_until(ended.clone()),
+                until_ended(ended.clone()),
             );
             let settings = serving::Settings {
                 node_name: "node-1".to_owned(),
@@ -103,7 +103,7 @@ fn start_load_balancer(
                 drain_timeout: Duration::from_secs(1),
                 metrics: Arc::default(),
             };
-            let serving = serving::run(client, settings, wait_until(ended));
+            let serving = serving::run(client, settings, until_ended(ended));
             let (announced, served) = tokio::join!(announcing, serving);
             announced.expect("an end without error");
             served.expect("an end without error");

@@ -1,7 +1,7 @@
 //! Zone transfer (RFC 5936; DNS-23): the zone as a series of messages.
 
 use crate::records::{Index, ZoneRecord};
-use crate::wire::{Full, Name, NameRef, Query, Reply, ResponseCode, Section, kind};
+use crate::wire::{Name, NameRef, Query, Reply, ResponseCode, ResponseFull, Section, kind};
 
 /// Limit of a message in octets: the range of compression pointers.
 const MESSAGE_OCTETS: usize = 16_384;
@@ -57,7 +57,7 @@ impl Writer<'_> {
     }
 }
 
-fn write(reply: &mut Reply<'_>, record: &ZoneRecord, zone: &Name, ttl: u32) -> Result<(), Full> {
+fn write(reply: &mut Reply<'_>, record: &ZoneRecord, zone: &Name, ttl: u32) -> Result<(), ResponseFull> {
     match record {
         ZoneRecord::Address { owner, address } => {
             reply.address(Section::Answer, NameRef::below_question(owner, 0), ttl, *address)

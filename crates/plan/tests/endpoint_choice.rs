@@ -103,26 +103,20 @@ fn differences(plan: &Plan, port: &ServicePortPlan, expected: &Value) -> Vec<Str
             found.push(format!("{subject}: {ours}, recorded {theirs}"));
         }
     };
-    let (cluster, local) = (
-        addresses(port, EndpointSet::Cluster),
-        addresses(port, EndpointSet::Local),
-    );
+    let cluster = addresses(port, EndpointSet::Cluster);
+    let local = addresses(port, EndpointSet::Local);
     let reachable: Texts = cluster.union(&local).cloned().collect();
-    compare(
-        "cluster",
-        format!("{cluster:?}"),
-        format!("{:?}", texts(&expected["cluster"])),
-    );
-    compare(
-        "local",
-        format!("{local:?}"),
-        format!("{:?}", texts(&expected["local"])),
-    );
-    compare(
-        "reachable",
-        format!("{reachable:?}"),
-        format!("{:?}", texts(&expected["allReachable"])),
-    );
+    for (subject, ours, field) in [
+        ("cluster", cluster, "cluster"),
+        ("local", local, "local"),
+        ("reachable", reachable, "allReachable"),
+    ] {
+        compare(
+            subject,
+            format!("{ours:?}"),
+            format!("{:?}", texts(&expected[field])),
+        );
+    }
     for (subject, kind) in [
         ("externalIPs", FrontendKind::ExternalIp),
         ("loadBalancerIPs", FrontendKind::LoadBalancerIp),

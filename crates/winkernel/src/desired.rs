@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
 
 use api::object::{ObjectKey, Protocol, Service};
-use plan::{Family, Frontend, FrontendKind, Origin, Plan, ServicePortPlan, Set, Target};
+use plan::{EndpointSet, Family, Frontend, FrontendKind, Origin, Plan, ServicePortPlan, Target};
 
 use crate::balancer::{Balancer, BalancerKey, BalancerKind};
 use crate::endpoints::EndpointIndex;
@@ -113,7 +113,7 @@ impl Planner<'_> {
         let Target::Balance { set, .. } = frontend.target(origin) else {
             return None;
         };
-        let is_local = set == Set::Local;
+        let is_local = set == EndpointSet::Local;
         let keeps_destination = matches!(kind, BalancerKind::NodePort | BalancerKind::LoadBalancerIp);
         let choice = MemberChoice {
             service: &port.key.service,

@@ -21,7 +21,7 @@ impl<'a> EndpointIndex<'a> {
         for endpoint in endpoints.iter().filter(|of| of.host_compute_network == *network) {
             for address in addresses(endpoint) {
                 let kept = by_address.entry(address).or_insert(endpoint);
-                if rank(endpoint) < rank(*kept) {
+                if rank(endpoint) < rank(kept) {
                     *kept = endpoint;
                 }
             }

@@ -13,7 +13,7 @@ use http::Method;
 use ipnet::IpNet;
 use netlink::route::{Connection, LinkChange, LinkName, NetworkNamespace, Route};
 use serde_json::{Value, json};
-use testbed::{Cluster, until};
+use testbed::{Cluster, wait_until};
 
 use crate::connections::ADDRESS6;
 use crate::fixture::{
@@ -130,7 +130,7 @@ fn pods_leave_with_the_address_of_their_service() {
         let leaves_with_address = |pod: &Pod| {
             for (server, address) in servers.into_iter().zip(balanced) {
                 let subject = format!("{:?} leaves with {address}", pod.addresses);
-                until(&subject, TIMEOUT, || {
+                wait_until(&subject, TIMEOUT, || {
                     pod.source_at(server).filter(|seen| *seen == address)
                 });
             }
@@ -139,7 +139,7 @@ fn pods_leave_with_the_address_of_their_service() {
 
         // Destinations inside of the cluster see the Pod itself.
         for (number, address) in pods[1].addresses.into_iter().enumerate() {
-            let seen = until("a Pod answers", TIMEOUT, || pods[0].source_at(address));
+            let seen = wait_until("a Pod answers", TIMEOUT, || pods[0].source_at(address));
             assert_eq!(seen, pods[0].addresses[number]);
         }
         // Replies that reach another node go on to the owner, as those of routers that spread packets over the nodes.
@@ -168,7 +168,7 @@ fn pods_leave_with_the_address_of_their_service() {
         announcers.remove(0).kill();
         let last = &pods[2];
         for server in servers {
-            until("packets are dropped", TIMEOUT, || {
+            wait_until("packets are dropped", TIMEOUT, || {
                 last.source_at(server).is_none().then_some(())
             });
         }
@@ -181,7 +181,7 @@ fn pods_leave_with_the_address_of_their_service() {
             annotate(cluster, config, name, Value::Null);
         }
         for (server, address) in servers.into_iter().zip(last.addresses) {
-            until("the Pod's own address", TIMEOUT, || {
+            wait_until("the Pod's own address", TIMEOUT, || {
                 last.source_at(server).filter(|seen| *seen == address)
             });
         }
