@@ -13,7 +13,7 @@ mod tests;
 
 /// Flags of `bench compare`.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Path of `bench` of the other build, with `portolan` in the same directory
     #[arg(long, value_name = "FILE")]
     other_build: PathBuf,
@@ -39,7 +39,7 @@ struct Values {
 ///
 /// # Errors
 /// A build does not start, or a run fails.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let this = std::env::current_exe()?;
     let mut figures = BTreeMap::<Figure, Values>::new();
     for round in 0..flags.rounds.max(1) {

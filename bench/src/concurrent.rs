@@ -9,7 +9,7 @@ use testbed::write_sysctl;
 use crate::Failure;
 
 /// Rate at which concurrent clients repeat `work`, per second.
-pub fn rate_of(
+pub(crate) fn rate_of(
     clients: usize,
     duration: Duration,
     work: impl Fn() -> io::Result<()> + Sync,
@@ -38,7 +38,7 @@ pub fn rate_of(
 
 /// Allows the reuse of ports in TIME-WAIT. Thousands of connections per second to one address would use up
 /// all ports within seconds.
-pub fn reuse_ports() -> std::io::Result<()> {
+pub(crate) fn reuse_ports() -> std::io::Result<()> {
     write_sysctl("net.ipv4.ip_local_port_range", "4096 65000")?;
     write_sysctl("net.ipv4.tcp_tw_reuse", "1")
 }

@@ -17,7 +17,7 @@ use crate::process::portolan;
 
 /// Flags of `bench doctor`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of Services
     #[arg(long, default_value_t = 10_000)]
     services: usize,
@@ -33,7 +33,7 @@ pub struct Flags {
 const EXAMINED: [i32; 2] = [0, 1];
 
 /// Runs the benchmark.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     run_enclosed(false, |environment: Environment| {
         measure_file(flags, &environment.directory)?;
         let config = Config::from_kubeconfig(&environment.kubeconfig())?;

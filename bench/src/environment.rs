@@ -12,10 +12,10 @@ use crate::Failure;
 use crate::process::{Measured, portolan, with_log};
 
 /// Timeout for the start of a component.
-pub const TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Cluster of network namespaces with an API server.
-pub struct Environment {
+pub(crate) struct Environment {
     /// Network namespaces.
     pub cluster: Cluster,
     /// Directory for data, logs and the kubeconfig.
@@ -27,7 +27,7 @@ pub struct Environment {
 }
 
 /// Runs a benchmark with one node, in a child process with namespaces of its own.
-pub fn run_enclosed(
+pub(crate) fn run_enclosed(
     has_etcd: bool,
     benchmark: impl FnOnce(Environment) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
@@ -35,7 +35,7 @@ pub fn run_enclosed(
 }
 
 /// Runs a benchmark as [`run_enclosed`], with several nodes.
-pub fn run_enclosed_with_nodes(
+pub(crate) fn run_enclosed_with_nodes(
     nodes: usize,
     has_etcd: bool,
     benchmark: impl FnOnce(Environment) -> Result<(), Failure>,
@@ -44,7 +44,7 @@ pub fn run_enclosed_with_nodes(
 }
 
 /// Runs `work` in a child process with namespaces of its own. Its directory is removed after success.
-pub fn run_enclosed_in_directory(
+pub(crate) fn run_enclosed_in_directory(
     work: impl FnOnce(&Path) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
     if let Some(status) = testbed::enclose(None)? {
@@ -89,36 +89,36 @@ impl Environment {
     }
 
     /// Kills the API server and starts it again with its data. Returns when it answers.
-    pub fn restart_api(&mut self) -> Result<(), Failure> {
+    pub(crate) fn restart_api(&mut self) -> Result<(), Failure> {
         self.kill_api()?;
         self.resume_api()
     }
 
     /// Kills the API server.
-    pub fn kill_api(&mut self) -> Result<(), Failure> {
+    pub(crate) fn kill_api(&mut self) -> Result<(), Failure> {
         fs::remove_file(self.kubeconfig())?;
         self.apiserver.kill();
         Ok(())
     }
 
     /// Starts the API server again with its data. Returns when it answers.
-    pub fn resume_api(&mut self) -> Result<(), Failure> {
+    pub(crate) fn resume_api(&mut self) -> Result<(), Failure> {
         self.apiserver = start_api(&self.cluster, &self.directory, self.etcd.as_ref())?;
         self.wait_for_api()
     }
 
     /// Path of the kubeconfig of the administrator.
-    pub fn kubeconfig(&self) -> PathBuf {
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.directory.join("admin.conf")
     }
 
     /// Creates a client, for use within [`Environment::with_api`].
-    pub fn client(&self) -> Result<Client, Failure> {
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
         Ok(Client::new(Config::from_kubeconfig(&self.kubeconfig())?)?)
     }
 
     /// Runs asynchronous work in the namespace of the control plane.
-    pub fn with_api<T: Send>(
+    pub(crate) fn with_api<T: Send>(
         &self,
         work: impl AsyncFnOnce() -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
@@ -126,7 +126,7 @@ impl Environment {
     }
 
     /// Starts a component, or a command that replaces it, in the namespace of a member.
-    pub fn start_component(
+    pub(crate) fn start_component(
         &self,
         name: &str,
         member: &Member,
@@ -179,7 +179,7 @@ fn start_api(cluster: &Cluster, directory: &Path, etcd: Option<&EtcdServer>) -> 
 }
 
 /// Runs asynchronous work in the namespace of a member, on a runtime of its own.
-pub fn run_in<T: Send>(
+pub(crate) fn run_in<T: Send>(
     member: &Member,
     work: impl AsyncFnOnce() -> Result<T, Failure> + Send,
 ) -> Result<T, Failure> {

@@ -12,7 +12,11 @@ use crate::Failure;
 const IN_FLIGHT: usize = 32;
 
 /// Creates Services `s-0`, `s-1`, …, each with an EndpointSlice of `endpoints` unused addresses.
-pub async fn create_services(clients: &[Client], services: usize, endpoints: usize) -> Result<(), Failure> {
+pub(crate) async fn create_services(
+    clients: &[Client],
+    services: usize,
+    endpoints: usize,
+) -> Result<(), Failure> {
     let mut tasks = tokio::task::JoinSet::new();
     for index in 0..services {
         if tasks.len() >= IN_FLIGHT
@@ -36,7 +40,7 @@ pub async fn create_services(clients: &[Client], services: usize, endpoints: usi
 }
 
 /// Creates a Service or EndpointSlice in the namespace `default` and returns it.
-pub async fn post(client: &Client, object: &Value) -> Result<Value, Failure> {
+pub(crate) async fn post(client: &Client, object: &Value) -> Result<Value, Failure> {
     let path = match object["kind"].as_str() {
         Some("EndpointSlice") => "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
         _ => "/api/v1/namespaces/default/services",
@@ -45,13 +49,13 @@ pub async fn post(client: &Client, object: &Value) -> Result<Value, Failure> {
 }
 
 /// Service with one port and without selector.
-pub fn service(name: &str) -> Value {
+pub(crate) fn service(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": {"app": name}},
            "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8080}]}})
 }
 
 /// EndpointSlice of a Service.
-pub fn slice(service: &str, addresses: &[IpAddr]) -> Value {
+pub(crate) fn slice(service: &str, addresses: &[IpAddr]) -> Value {
     let endpoints: Vec<Value> = addresses.iter().map(endpoint).collect();
     json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
            "metadata": {"name": format!("{service}-1"), "labels": {"kubernetes.io/service-name": service}},
@@ -60,12 +64,12 @@ pub fn slice(service: &str, addresses: &[IpAddr]) -> Value {
 }
 
 /// Ready endpoint.
-pub fn endpoint(address: &IpAddr) -> Value {
+pub(crate) fn endpoint(address: &IpAddr) -> Value {
     json!({"addresses": [address], "conditions": {"ready": true}, "nodeName": "elsewhere"})
 }
 
 /// Unused address in the Pod CIDR; `number` selects one of a million.
-pub fn unused_address(number: usize) -> IpAddr {
+pub(crate) fn unused_address(number: usize) -> IpAddr {
     let number = u32::try_from(number).unwrap_or(u32::MAX) & 0x000f_ffff;
     IpAddr::V4(Ipv4Addr::from(0x0a10_0000 | number))
 }

@@ -28,7 +28,7 @@ const WARM_UP_INTERVALS: usize = 2;
 
 /// Flags of `bench flows`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of entries
     #[arg(long, default_value_t = 100_000)]
     entries: usize,
@@ -41,7 +41,7 @@ pub struct Flags {
 }
 
 /// Runs the benchmark.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     run_enclosed(false, |environment| {
         let services = flags.entries.div_ceil(CLIENT_PORTS);
         let node = environment

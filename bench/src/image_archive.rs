@@ -10,14 +10,14 @@ use testbed::ImageLayout;
 use crate::Failure;
 
 /// Name of the image.
-pub const NAME: &str = "localhost/bench:1.0";
+pub(crate) const NAME: &str = "localhost/bench:1.0";
 /// Bytes of one file.
 const FILE_BYTES: usize = 64 << 10;
 /// Number of directories with files.
 const DIRECTORIES: usize = 64;
 
 /// Writes the archive of an image with `mebibytes` of files into a new directory, and returns its path.
-pub fn write(directory: &Path, mebibytes: usize) -> Result<PathBuf, Failure> {
+pub(crate) fn write(directory: &Path, mebibytes: usize) -> Result<PathBuf, Failure> {
     let shell = testbed::static_shell()?;
     let count = (mebibytes << 20) / FILE_BYTES;
     let names: Vec<String> = (0..count)

@@ -15,7 +15,7 @@ use crate::server::{self, ServerFlags};
 
 /// Flags of `bench list`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of Services
     #[arg(long, default_value_t = 10_000)]
     services: usize,
@@ -30,7 +30,7 @@ pub struct Flags {
 }
 
 /// Runs the benchmark.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     server::run(
         &flags.server,
         async |config| measure(flags, config).await,

@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// Flags of `bench multicluster`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of exported Services
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u16).range(1..))]
     services: u16,
@@ -42,7 +42,7 @@ pub struct Flags {
 }
 
 /// Runs the benchmark.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     run_enclosed(false, |environment| {
         let mut exporter = start_exporter(&environment)?;
         environment.with_api(async || export(&environment, flags).await)?;

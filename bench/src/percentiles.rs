@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 /// Sorted durations.
-pub struct Percentiles(Vec<Duration>);
+pub(crate) struct Percentiles(Vec<Duration>);
 
 impl Percentiles {
     /// Sorts the durations; `None` if there are none.
-    pub fn of(mut durations: Vec<Duration>) -> Option<Self> {
+    pub(crate) fn of(mut durations: Vec<Duration>) -> Option<Self> {
         durations.sort_unstable();
         (!durations.is_empty()).then_some(Self(durations))
     }
 
     /// Percentile in milliseconds.
-    pub fn milliseconds(&self, percent: usize) -> f64 {
+    pub(crate) fn milliseconds(&self, percent: usize) -> f64 {
         let index = (self.0.len() * percent / 100).min(self.0.len() - 1);
         self.0[index].as_secs_f64() * 1e3
     }

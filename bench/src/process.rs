@@ -13,25 +13,25 @@ use crate::Failure;
 const CLOCK_TICKS_PER_SECOND: f64 = 100.0;
 
 /// Measured process; killed when the value is dropped.
-pub struct Measured {
+pub(crate) struct Measured {
     child: Child,
     name: String,
 }
 
 impl Measured {
     /// Takes ownership of a started process; `name` is for errors.
-    pub fn new(name: impl Into<String>, child: Child) -> Self {
+    pub(crate) fn new(name: impl Into<String>, child: Child) -> Self {
         let name = name.into();
         Self { child, name }
     }
 
     /// Resident memory in MiB.
-    pub fn resident_mib(&self) -> Result<f64, Failure> {
+    pub(crate) fn resident_mib(&self) -> Result<f64, Failure> {
         self.status_mib("VmRSS:")
     }
 
     /// Peak of resident memory in MiB.
-    pub fn resident_mib_max(&self) -> Result<f64, Failure> {
+    pub(crate) fn resident_mib_max(&self) -> Result<f64, Failure> {
         self.status_mib("VmHWM:")
     }
 
@@ -46,12 +46,12 @@ impl Measured {
     }
 
     /// CPU time so far, user and system.
-    pub fn cpu(&self) -> Result<Duration, Failure> {
+    pub(crate) fn cpu(&self) -> Result<Duration, Failure> {
         cpu_of(&self.child.id().to_string())
     }
 
     /// Fails if the process has exited.
-    pub fn must_run(&mut self) -> Result<(), Failure> {
+    pub(crate) fn must_run(&mut self) -> Result<(), Failure> {
         match self.child.try_wait()? {
             None => Ok(()),
             Some(status) => Err(format!("{} exited: {status}", self.name).into()),
@@ -61,14 +61,14 @@ impl Measured {
 
 impl Measured {
     /// Sends SIGTERM and waits for the exit.
-    pub fn terminate(&mut self) -> Result<(), Failure> {
+    pub(crate) fn terminate(&mut self) -> Result<(), Failure> {
         self.signal(Signal::TERM)?;
         self.child.wait()?;
         Ok(())
     }
 
     /// Runs `action` while the process is stopped by SIGSTOP.
-    pub fn while_stopped(&self, action: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    pub(crate) fn while_stopped(&self, action: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         self.signal(Signal::STOP)?;
         let result = action();
         self.signal(Signal::CONT)?;
@@ -81,7 +81,7 @@ impl Measured {
     }
 
     /// Sends SIGKILL and waits for the exit.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Err(error) = self.child.kill().and_then(|()| self.child.wait()) {
             eprintln!("bench: failed to kill {}: {error}", self.name);
         }
@@ -95,12 +95,12 @@ impl Drop for Measured {
 }
 
 /// CPU time of this process so far, user and system.
-pub fn own_cpu() -> Result<Duration, Failure> {
+pub(crate) fn own_cpu() -> Result<Duration, Failure> {
     cpu_of("self")
 }
 
 /// Proportional memory (Pss) of the process with that directory in `/proc`, in MiB. 0 if it is gone.
-pub fn proportional_mib(process: &std::path::Path) -> f64 {
+pub(crate) fn proportional_mib(process: &std::path::Path) -> f64 {
     let rollup = fs::read_to_string(process.join("smaps_rollup")).unwrap_or_default();
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
@@ -120,7 +120,7 @@ fn cpu_of(process: &str) -> Result<Duration, Failure> {
 }
 
 /// Path of the `portolan` binary, in the directory of this program.
-pub fn portolan() -> Result<PathBuf, Failure> {
+pub(crate) fn portolan() -> Result<PathBuf, Failure> {
     let path = std::env::current_exe()?.with_file_name("portolan");
     if path.exists() {
         return Ok(path);
@@ -133,7 +133,11 @@ pub fn portolan() -> Result<PathBuf, Failure> {
 }
 
 /// Redirects the output of a command to `NAME.log` in `directory`.
-pub fn with_log(mut command: Command, directory: &std::path::Path, name: &str) -> Result<Command, Failure> {
+pub(crate) fn with_log(
+    mut command: Command,
+    directory: &std::path::Path,
+    name: &str,
+) -> Result<Command, Failure> {
     let log = directory.join(format!("{name}.log"));
     let log = fs::OpenOptions::new().create(true).append(true).open(log)?;
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

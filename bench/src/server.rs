@@ -13,7 +13,7 @@ use crate::process::own_cpu;
 /// Flags of benchmarks of the API server.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "API server")]
-pub struct ServerFlags {
+pub(crate) struct ServerFlags {
     /// Measure the API server of this kubeconfig instead of Portolan
     #[arg(long, value_name = "FILE", conflicts_with = "etcd")]
     kubeconfig: Option<PathBuf>,
@@ -24,7 +24,7 @@ pub struct ServerFlags {
 
 /// Runs `measure` with the API server of the flags. For Portolan, the CPU time and memory are printed, and
 /// then `finish` runs.
-pub fn run(
+pub(crate) fn run(
     flags: &ServerFlags,
     measure: impl AsyncFnOnce(Config) -> Result<(), Failure> + Send,
     finish: impl FnOnce(&mut Environment) -> Result<(), Failure>,

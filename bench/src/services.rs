@@ -13,7 +13,7 @@ use crate::server::{self, ServerFlags};
 
 /// Flags of `bench create-services`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of Services
     #[arg(long, default_value_t = 5_000)]
     services: usize,
@@ -25,7 +25,7 @@ pub struct Flags {
 }
 
 /// Runs the benchmark.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     server::run(
         &flags.server,
         async |config| measure(flags, config).await,

@@ -46,7 +46,7 @@ const HOLD: u8 = b'h';
 
 /// Flags of `bench traffic`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Mode of the proxy (`--proxy-mode`)
     #[arg(long, default_value = "userspace", value_name = "MODE")]
     mode: String,
@@ -80,7 +80,7 @@ pub struct Flags {
 }
 
 /// Runs the benchmark.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     run_enclosed(false, |environment| {
         // The programs of eBPF mode serve the clients of this benchmark only, not those of the host.
         let group = (flags.mode == EBPF_MODE).then(|| ControlGroup::create(&process(), "clients"));

@@ -10,19 +10,19 @@ use crate::Failure;
 use crate::environment::TIMEOUT;
 
 /// Interval between ARP requests; without a pause the client would take CPU time from the measured processes.
-pub const REQUEST_PERIOD: Duration = Duration::from_micros(500);
+pub(super) const REQUEST_PERIOD: Duration = Duration::from_micros(500);
 
 /// ARP client in the namespace of a member.
-pub struct ArpClient(testbed::arp_client::ArpClient);
+pub(super) struct ArpClient(testbed::arp_client::ArpClient);
 
 impl ArpClient {
     /// Opens a socket on the link of a member.
-    pub fn new(member: &Member) -> Result<Self, Failure> {
+    pub(super) fn new(member: &Member) -> Result<Self, Failure> {
         Ok(Self(testbed::arp_client::ArpClient::new(member)?))
     }
 
     /// Sends requests for `target` until an expected owner replies.
-    pub fn wait_for_owner(
+    pub(super) fn wait_for_owner(
         &self,
         target: Ipv4Addr,
         is_expected: impl Fn(&EthernetAddress) -> bool,

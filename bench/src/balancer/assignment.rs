@@ -12,7 +12,7 @@ use crate::fixtures;
 use crate::percentiles::Percentiles;
 
 /// Creates Services one after the other and sends ARP requests for the address of each, starting before the creation.
-pub fn run(count: u8, environment: &Environment) -> Result<(), Failure> {
+pub(super) fn run(count: u8, environment: &Environment) -> Result<(), Failure> {
     if count == 0 {
         return Ok(());
     }

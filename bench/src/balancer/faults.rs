@@ -40,7 +40,7 @@ enum Fault {
 }
 
 /// Applies each fault to the owner `count` times.
-pub fn run(count: usize, environment: &Environment, nodes: &[Node]) -> Result<(), Failure> {
+pub(super) fn run(count: usize, environment: &Environment, nodes: &[Node]) -> Result<(), Failure> {
     if count == 0 {
         return Ok(());
     }

@@ -5,7 +5,7 @@ mod assignment;
 mod faults;
 mod moves;
 mod open_connections;
-pub mod upgrades;
+pub(crate) mod upgrades;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::{Command, ExitCode};
@@ -36,7 +36,7 @@ const OPEN_PORT: u16 = 81;
 
 /// Flags of `bench balancer`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of further Services of type LoadBalancer
     #[arg(long, default_value_t = 1_000)]
     services: usize,
@@ -58,7 +58,7 @@ pub struct Flags {
 }
 
 /// Runs the benchmark.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     run_enclosed_with_nodes(NODES, false, |environment| {
         let outside = environment.cluster.outside()?;
         outside.enter(disable_time_wait)??;

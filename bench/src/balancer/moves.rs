@@ -26,7 +26,7 @@ const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
 pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
 /// Kills owners, and shuts owners down.
-pub fn run(
+pub(super) fn run(
     kills: usize,
     handovers: usize,
     environment: &Environment,

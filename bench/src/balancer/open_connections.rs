@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 const MESSAGE: [u8; 64] = [b'.'; 64];
 
 /// Starts an echo server outside of the cluster and returns its address.
-pub fn start_backend(outside: &Member) -> Result<IpAddr, Failure> {
+pub(super) fn start_backend(outside: &Member) -> Result<IpAddr, Failure> {
     outside.enter(|| -> Result<(), Failure> {
         let mut connection = Connection::open()?;
         let link = connection.link_index(&"eth0".parse()?)?;
@@ -51,7 +51,7 @@ fn echo(mut stream: &TcpStream) {
 }
 
 /// Connects until the backend answers.
-pub fn wait_for(service: SocketAddr) -> Result<(), Failure> {
+pub(super) fn wait_for(service: SocketAddr) -> Result<(), Failure> {
     let deadline = Instant::now() + crate::environment::TIMEOUT;
     loop {
         match OpenConnections::open(service) {
@@ -63,11 +63,11 @@ pub fn wait_for(service: SocketAddr) -> Result<(), Failure> {
 }
 
 /// Open connections.
-pub struct OpenConnections(Vec<TcpStream>);
+pub(super) struct OpenConnections(Vec<TcpStream>);
 
 /// Statistics of open connections.
 #[derive(Default)]
-pub struct ConnectionStats {
+pub(super) struct ConnectionStats {
     count: usize,
     lost: Vec<Loss>,
     exchanges: usize,
@@ -115,7 +115,7 @@ impl Loss {
 
 impl OpenConnections {
     /// Opens the connections, with one exchange on each, in the namespace of the current thread.
-    pub fn open(service: SocketAddr) -> Result<Self, Failure> {
+    pub(super) fn open(service: SocketAddr) -> Result<Self, Failure> {
         let open = |_| {
             let stream = TcpStream::connect_timeout(&service, TIMEOUT)?;
             stream.set_nodelay(true)?;
@@ -127,7 +127,7 @@ impl OpenConnections {
     }
 
     /// Exchanges messages on each connection in turn until `is_over`, and then closes them.
-    pub fn exchange_until(self, is_over: &AtomicBool) -> ConnectionStats {
+    pub(super) fn exchange_until(self, is_over: &AtomicBool) -> ConnectionStats {
         let mut stats = ConnectionStats {
             count: self.0.len(),
             ..ConnectionStats::default()
@@ -163,14 +163,14 @@ impl OpenConnections {
 
 impl ConnectionStats {
     /// Prints each lost connection.
-    pub fn print_losses(&self, during: &str) {
+    pub(super) fn print_losses(&self, during: &str) {
         for loss in &self.lost {
             println!("{}", loss.describe(during));
         }
     }
 
     /// Sum of two statistics.
-    pub fn and(mut self, other: Self) -> Self {
+    pub(super) fn and(mut self, other: Self) -> Self {
         self.lost.extend(other.lost);
         Self {
             count: self.count + other.count,
@@ -181,7 +181,7 @@ impl ConnectionStats {
     }
 
     /// Summary for a figure.
-    pub fn summary(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         format!(
             "{} open connections, {} lost; {} exchanges, max {:.0} ms",
             self.count,

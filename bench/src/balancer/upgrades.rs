@@ -31,7 +31,7 @@ const REPORT_PAUSE: Duration = Duration::from_millis(500);
 
 /// Flags of `bench upgrades`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of nodes
     #[arg(long, default_value_t = 1)]
     nodes: usize,
@@ -47,7 +47,7 @@ pub struct Flags {
 }
 
 /// Runs the benchmark.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     run_enclosed_with_nodes(flags.nodes, false, |environment| {
         let outside = environment.cluster.outside()?;
         let backends = backends(outside)?;

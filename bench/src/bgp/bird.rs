@@ -12,7 +12,7 @@ use crate::environment::Environment;
 use crate::process::Measured;
 
 /// Starts a router with its control socket. With `has_kernel`, its routes are those of the namespace.
-pub fn start(
+pub(super) fn start(
     environment: &Environment,
     name: &str,
     member: &Member,
@@ -31,7 +31,7 @@ pub fn start(
 }
 
 /// Returns the number of routes of a session.
-pub fn routes(control: &Path, node: usize) -> Result<usize, Failure> {
+pub(super) fn routes(control: &Path, node: usize) -> Result<usize, Failure> {
     let output = Command::new("birdc")
         .arg("-s")
         .arg(control)

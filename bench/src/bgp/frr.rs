@@ -24,7 +24,7 @@ const ZEBRA: &str = "no zebra nexthop kernel enable\n";
 const START_POLL_PERIOD: Duration = Duration::from_millis(10);
 
 /// Starts a router with the directory of its sockets. With `has_kernel`, its routes are those of the namespace.
-pub fn start(
+pub(super) fn start(
     environment: &Environment,
     name: &str,
     member: &Member,
@@ -69,7 +69,7 @@ pub fn start(
 }
 
 /// Returns the number of routes of the session with a node.
-pub fn routes(control: &Path, node: Ipv4Addr) -> Result<usize, Failure> {
+pub(super) fn routes(control: &Path, node: Ipv4Addr) -> Result<usize, Failure> {
     let output = Command::new("vtysh")
         .arg("--vty_socket")
         .arg(control)

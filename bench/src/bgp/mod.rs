@@ -37,7 +37,7 @@ const RECOVERY_PAUSE: Duration = Duration::from_secs(5);
 
 /// Flags of `bench bgp`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of Services for the time until a route is installed
     #[arg(long, default_value_t = 200)]
     assignments: u8,
@@ -53,7 +53,7 @@ pub struct Flags {
 }
 
 /// Runs the benchmark.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     run_enclosed_with_nodes(NODES, false, |environment| {
         environment.with_api(async || {
             let client = environment.client()?;

@@ -17,7 +17,7 @@ const QUERY_PERIOD: Duration = Duration::from_millis(5);
 
 /// Program of the routers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Program {
+pub(super) enum Program {
     /// BIRD 2
     Bird,
     /// FRR
@@ -25,7 +25,7 @@ pub enum Program {
 }
 
 /// A running router, whose processes are killed with the value.
-pub struct Router {
+pub(super) struct Router {
     _processes: Vec<Measured>,
     program: Program,
     /// Socket of BIRD, or directory of the sockets of FRR.
@@ -36,7 +36,7 @@ pub struct Router {
 
 impl Router {
     /// Starts a router in the namespace of a member. With `has_kernel`, its routes are those of the namespace.
-    pub fn start(
+    pub(super) fn start(
         environment: &Environment,
         program: Program,
         name: &str,
@@ -66,7 +66,7 @@ impl Router {
     }
 
     /// Waits until a session has a number of routes.
-    pub fn wait_for_routes(&self, node: usize, count: usize) -> Result<(), Failure> {
+    pub(super) fn wait_for_routes(&self, node: usize, count: usize) -> Result<(), Failure> {
         let deadline = Instant::now() + TIMEOUT;
         while self.routes(node)? != count {
             if Instant::now() > deadline {

@@ -19,7 +19,7 @@ use crate::process::{Measured, portolan};
 
 /// Flags of `bench controllers`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Measure the controllers of the cluster of this kubeconfig; nothing is started
     #[arg(long, global = true)]
     kubeconfig: Option<PathBuf>,
@@ -43,7 +43,7 @@ struct Context<'a> {
 }
 
 /// Runs the benchmark.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     if let Some(path) = &flags.kubeconfig {
         let client = Client::new(Config::from_kubeconfig(path)?)?;
         let runtime = tokio::runtime::Runtime::new()?;

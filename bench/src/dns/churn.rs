@@ -23,7 +23,7 @@ const VERSIONS: Ipv4Addr = Ipv4Addr::new(10, 64, 0, 0);
 
 /// Flags of `bench dns churn`.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(super) struct Flags {
     /// Number of headless Services
     #[arg(long, default_value_t = 100)]
     changing: usize,
@@ -36,7 +36,7 @@ pub struct Flags {
 }
 
 /// Runs the case.
-pub fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
+pub(super) fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
     let histories: Vec<History> = (0..flags.changing.max(1)).map(|_| History::default()).collect();
     context.environment.with_api(async || {
         let client = context.environment.client()?;

@@ -13,14 +13,14 @@ const RECORD: [u8; 16] = [0xC0, 12, 0, 1, 0, 1, 0, 0, 0x0E, 0x10, 0, 4, 192, 0, 
 
 /// Flags of `bench dns forwarded`.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(super) struct Flags {
     /// Number of names
     #[arg(long, default_value_t = 10_000)]
     names: usize,
 }
 
 /// Starts a resolver for every name in the namespace of a member. Returns its address.
-pub fn start_upstream(member: &Member) -> Result<SocketAddr, Failure> {
+pub(super) fn start_upstream(member: &Member) -> Result<SocketAddr, Failure> {
     let address = SocketAddr::from((member.plan.address.ipv4, 53));
     let socket = member.enter(|| UdpSocket::bind(address))??;
     std::thread::spawn(move || {
@@ -45,7 +45,7 @@ fn respond(query: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Runs the case.
-pub fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
+pub(super) fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
     let names: Vec<String> = (0..flags.names.max(1))
         .map(|number| format!("n-{number}.bench.example"))
         .collect();

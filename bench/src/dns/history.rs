@@ -5,24 +5,24 @@ use std::time::{Duration, Instant};
 
 /// Versions of an object: start of the write, and its acknowledgement.
 #[derive(Default)]
-pub struct History(Mutex<Vec<(Instant, Option<Instant>)>>);
+pub(super) struct History(Mutex<Vec<(Instant, Option<Instant>)>>);
 
 impl History {
     /// Starts the write of a version. Returns its number.
-    pub fn begin(&self) -> usize {
+    pub(super) fn begin(&self) -> usize {
         let mut versions = self.versions();
         versions.push((Instant::now(), None));
         versions.len() - 1
     }
 
     /// Records the acknowledgement of a version.
-    pub fn written(&self, version: usize) {
+    pub(super) fn written(&self, version: usize) {
         self.versions()[version].1 = Some(Instant::now());
     }
 
     /// Time for which the newest matching version had been replaced when the query was sent; `None` if no
     /// version matches.
-    pub fn age(&self, queried_at: Instant, matches: impl Fn(usize) -> bool) -> Option<Duration> {
+    pub(super) fn age(&self, queried_at: Instant, matches: impl Fn(usize) -> bool) -> Option<Duration> {
         let versions = self.versions();
         let version = (0..versions.len()).rev().find(|version| matches(*version))?;
         let replaced = versions.get(version + 1).and_then(|(_, written)| *written);
@@ -30,7 +30,7 @@ impl History {
     }
 
     /// Returns true if the last write was acknowledged more than `duration` before the query.
-    pub fn is_stable(&self, queried_at: Instant, duration: Duration) -> bool {
+    pub(super) fn is_stable(&self, queried_at: Instant, duration: Duration) -> bool {
         let versions = self.versions();
         let last = versions.last().and_then(|(_, written)| *written);
         last.is_some_and(|at| queried_at.saturating_duration_since(at) > duration)

@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Flags of `bench dns idle`.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(super) struct Flags {
     /// Number of idle connections
     #[arg(long, default_value_t = 10_000)]
     connections: usize,
@@ -29,7 +29,7 @@ pub struct Flags {
 
 /// Runs the case. The server closes connections after ten idle seconds, so all queries are sent before that.
 /// At the end the number of open connections is printed.
-pub fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
+pub(super) fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
     let names = cluster_names(context)?;
     let before = context.server.resident_mib()?;
     let runtime = Builder::new_current_thread().enable_io().build()?;

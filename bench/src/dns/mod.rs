@@ -5,7 +5,7 @@ mod forwarded;
 mod history;
 mod idle;
 mod paced;
-pub mod queries;
+pub(crate) mod queries;
 mod restart;
 mod rolling;
 mod visible;
@@ -26,7 +26,7 @@ use queries::{RCODE_NO_ERROR, Window, connect, query};
 
 /// Flags of `bench dns`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of Services
     #[arg(long, default_value_t = 10_000, global = true)]
     services: usize,
@@ -72,7 +72,7 @@ struct Context<'a> {
 }
 
 /// Runs the benchmark.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     run_enclosed(false, |mut environment| {
         environment.with_api(async || {
             let clients = (0..4)

@@ -11,7 +11,7 @@ use crate::percentiles::Percentiles;
 
 /// Flags of `bench dns paced`.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(super) struct Flags {
     /// Queries per second
     #[arg(long, default_value_t = 20_000)]
     rate: u32,
@@ -19,7 +19,7 @@ pub struct Flags {
 
 /// Runs the case. The latency of a query counts from the time when it was due, so that queries that wait for
 /// a stalled server are included.
-pub fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
+pub(super) fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
     let names = cluster_names(context)?;
     let socket = context.node()?.enter(|| connect(context.listen))??;
     socket.set_nonblocking(true)?;

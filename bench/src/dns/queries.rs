@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 
 /// RCODE of a successful query.
-pub const RCODE_NO_ERROR: u8 = 0;
+pub(crate) const RCODE_NO_ERROR: u8 = 0;
 /// Number of queries in flight.
 const WINDOW: u16 = 64;
 /// Time without any response after which the queries in flight count as lost.
 const LOSS_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Encodes a query for the A records of a name.
-pub fn query(id: u16, name: &str) -> Vec<u8> {
+pub(crate) fn query(id: u16, name: &str) -> Vec<u8> {
     let mut message = Vec::with_capacity(64);
     for word in [id, 0x0100, 1, 0, 0, 0] {
         message.extend_from_slice(&u16::to_be_bytes(word));
@@ -24,7 +24,7 @@ pub fn query(id: u16, name: &str) -> Vec<u8> {
 }
 
 /// Encodes a name.
-pub fn encode_name(name: &str) -> Vec<u8> {
+pub(crate) fn encode_name(name: &str) -> Vec<u8> {
     let labels = name.split('.').flat_map(|label| {
         let length = label.len() as u8;
         std::iter::once(length).chain(label.bytes())
@@ -33,7 +33,7 @@ pub fn encode_name(name: &str) -> Vec<u8> {
 }
 
 /// Opens a socket that is connected to a server, in the namespace of the current thread.
-pub fn connect(server: SocketAddr) -> Result<UdpSocket, Failure> {
+pub(crate) fn connect(server: SocketAddr) -> Result<UdpSocket, Failure> {
     let socket = UdpSocket::bind(("0.0.0.0", 0))?;
     socket.connect(server)?;
     socket.set_read_timeout(Some(LOSS_TIMEOUT))?;
@@ -41,7 +41,7 @@ pub fn connect(server: SocketAddr) -> Result<UdpSocket, Failure> {
 }
 
 /// Parsed response.
-pub struct Response {
+pub(crate) struct Response {
     /// Identifier of the query.
     pub id: u16,
     /// Name in the query, encoded.
@@ -54,7 +54,7 @@ pub struct Response {
 
 impl Response {
     /// Parses a response with compressed owner names.
-    pub fn parse(message: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(message: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u16::from_be_bytes([*message.get(at)?, *message.get(at + 1)?]));
         let name_end = 12 + message.get(12..)?.iter().position(|octet| *octet == 0)? + 1;
         let mut at = name_end + 4;
@@ -80,7 +80,7 @@ impl Response {
 }
 
 /// Window of queries in flight: each response releases the next query.
-pub struct Window {
+pub(crate) struct Window {
     socket: UdpSocket,
     /// Time of the query in each slot; the slot is the identifier.
     sent: Vec<Instant>,
@@ -88,7 +88,7 @@ pub struct Window {
 
 impl Window {
     /// Creates a window on a socket.
-    pub fn new(socket: UdpSocket) -> Self {
+    pub(crate) fn new(socket: UdpSocket) -> Self {
         let sent = vec![Instant::now(); usize::from(WINDOW)];
         Self { socket, sent }
     }
@@ -96,7 +96,7 @@ impl Window {
     /// Sends queries until `end` and returns the number of responses. `next` encodes the query of a slot,
     /// `check` gets each response with its slot and the time of its query. Responses in flight at the end are
     /// received, too, so that none arrives in the next run.
-    pub fn run(
+    pub(crate) fn run(
         &mut self,
         end: Instant,
         mut next: impl FnMut(usize, u16) -> Vec<u8>,

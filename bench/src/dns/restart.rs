@@ -17,7 +17,7 @@ const FINAL_QUERIES: Duration = Duration::from_secs(2);
 
 /// Flags of `bench dns restart`.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(super) struct Flags {
     /// Number of times the API server is killed
     #[arg(long, default_value_t = 3)]
     times: u32,
@@ -27,7 +27,7 @@ pub struct Flags {
 }
 
 /// Runs the case. Addresses do not change, so every response is compared with the first one.
-pub fn run(flags: &Flags, context: &mut Context<'_>) -> Result<(), Failure> {
+pub(super) fn run(flags: &Flags, context: &mut Context<'_>) -> Result<(), Failure> {
     let names = cluster_names(context)?;
     let expected = first_addresses(context, &names)?;
     let window = Window::new(context.node()?.enter(|| connect(context.listen))??);

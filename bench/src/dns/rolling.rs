@@ -33,7 +33,7 @@ const MESSAGE_OCTETS_MAX: usize = 65_535;
 
 /// Flags of `bench dns rolling`.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(super) struct Flags {
     /// Number of members of the Service
     #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=1 << MEMBER_BITS))]
     members: u32,
@@ -53,7 +53,7 @@ struct Tally {
 }
 
 /// Runs the case.
-pub fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
+pub(super) fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
     let histories: Vec<History> = (0..flags.members).map(|_| History::default()).collect();
     context
         .environment

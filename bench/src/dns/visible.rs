@@ -18,21 +18,21 @@ use crate::percentiles::Percentiles;
 
 /// Flags of `bench dns visible`.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(super) struct Flags {
     /// Number of replacements of the endpoint
     #[arg(long, default_value_t = 200)]
     changes: u32,
 }
 
 /// Headless Service, whose records are the addresses of its endpoints.
-pub fn headless(name: &str) -> Value {
+pub(super) fn headless(name: &str) -> Value {
     let mut service = fixtures::service(name);
     service["spec"]["clusterIP"] = json!("None");
     service
 }
 
 /// Replaces the addresses in the EndpointSlice of a Service.
-pub async fn replace(client: &Client, service: &str, addresses: &[IpAddr]) -> Result<(), Failure> {
+pub(super) async fn replace(client: &Client, service: &str, addresses: &[IpAddr]) -> Result<(), Failure> {
     let path = format!("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/{service}-1");
     let endpoints: Vec<Value> = addresses.iter().map(fixtures::endpoint).collect();
     let body = json!({"endpoints": endpoints});
@@ -43,7 +43,7 @@ pub async fn replace(client: &Client, service: &str, addresses: &[IpAddr]) -> Re
 }
 
 /// Runs the case.
-pub fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
+pub(super) fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
     const SERVICE: &str = "measured";
     let name = format!("{SERVICE}.default.svc.cluster.local");
     context.environment.with_api(async || {

@@ -13,12 +13,12 @@ const THREADS: usize = 4;
 static OPEN: Mutex<Vec<TcpStream>> = Mutex::new(Vec::new());
 
 /// Closes the connections that stay open.
-pub fn release() {
+pub(super) fn release() {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }
 
 /// Starts the backend in the namespace of the current thread.
-pub fn serve(address: IpAddr) -> io::Result<SocketAddr> {
+pub(super) fn serve(address: IpAddr) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((address, 0))?;
     let bound = listener.local_addr()?;
     for _ in 0..THREADS {

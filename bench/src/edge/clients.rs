@@ -14,11 +14,11 @@ use crate::Failure;
 use crate::environment::TIMEOUT;
 
 /// First byte of a client that requests one byte.
-pub const ECHO: u8 = b'a';
+pub(super) const ECHO: u8 = b'a';
 /// First byte of a client that requests the number of its bytes.
-pub const COUNT: u8 = b'c';
+pub(super) const COUNT: u8 = b'c';
 /// First byte of a client that requests one byte and keeps its connection open.
-pub const HOLD: u8 = b'h';
+pub(super) const HOLD: u8 = b'h';
 
 /// Size of a write to a stream.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -32,12 +32,12 @@ fn connect(to: SocketAddr, request: u8) -> io::Result<TcpStream> {
 }
 
 /// Connects, exchanges one byte, and closes.
-pub fn exchange(to: SocketAddr) -> io::Result<()> {
+pub(super) fn exchange(to: SocketAddr) -> io::Result<()> {
     connect(to, ECHO)?.read_exact(&mut [0])
 }
 
 /// Waits until a connection succeeds.
-pub fn wait_for(to: SocketAddr) -> Result<(), Failure> {
+pub(super) fn wait_for(to: SocketAddr) -> Result<(), Failure> {
     let deadline = Instant::now() + TIMEOUT;
     while let Err(error) = exchange(to) {
         if Instant::now() > deadline {
@@ -49,7 +49,7 @@ pub fn wait_for(to: SocketAddr) -> Result<(), Failure> {
 }
 
 /// Received rate of a stream in MB/s.
-pub fn stream(to: SocketAddr, duration: Duration) -> Result<f64, Failure> {
+pub(super) fn stream(to: SocketAddr, duration: Duration) -> Result<f64, Failure> {
     let mut stream = connect(to, COUNT)?;
     let chunk = vec![0; CHUNK_BYTES];
     let started = Instant::now();
@@ -63,7 +63,7 @@ pub fn stream(to: SocketAddr, duration: Duration) -> Result<f64, Failure> {
 }
 
 /// Opens idle connections.
-pub fn hold(to: SocketAddr, count: usize) -> io::Result<Vec<TcpStream>> {
+pub(super) fn hold(to: SocketAddr, count: usize) -> io::Result<Vec<TcpStream>> {
     (0..count)
         .map(|_| {
             let mut stream = connect(to, HOLD)?;
@@ -74,7 +74,7 @@ pub fn hold(to: SocketAddr, count: usize) -> io::Result<Vec<TcpStream>> {
 }
 
 /// TLS configuration without session resumption and verification: only the cost of the server is measured.
-pub fn tls() -> Result<ClientConfig, Failure> {
+pub(super) fn tls() -> Result<ClientConfig, Failure> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let mut config = builder
@@ -86,7 +86,7 @@ pub fn tls() -> Result<ClientConfig, Failure> {
 }
 
 /// Connects, completes a TLS handshake, and closes.
-pub fn handshake(to: SocketAddr, tls: &Arc<ClientConfig>) -> io::Result<()> {
+pub(super) fn handshake(to: SocketAddr, tls: &Arc<ClientConfig>) -> io::Result<()> {
     let mut stream = TcpStream::connect_timeout(&to, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_nodelay(true)?;

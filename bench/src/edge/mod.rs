@@ -22,8 +22,8 @@ use crate::concurrent::{rate_of, reuse_ports};
 use crate::environment::{TIMEOUT, run_enclosed_in_directory};
 use crate::process::{Measured, with_log};
 use rounds::{Rounds, alternate};
-pub use under_test::Flags as UnderTestFlags;
-pub use under_test::run as under_test;
+pub(crate) use under_test::Flags as UnderTestFlags;
+pub(crate) use under_test::run as under_test;
 
 /// Number of file descriptors for clients and backend together, and for each proxy.
 const DESCRIPTORS: u64 = 200_000;
@@ -38,7 +38,7 @@ const PORTS_OTHER_BUILD: (u16, u16) = (3_080, 3_443);
 
 /// Flags of `bench edge`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of rounds of connections and of handshakes; each round measures all proxies
     #[arg(long, default_value_t = 40)]
     rounds: usize,
@@ -122,7 +122,7 @@ struct Proxy {
 }
 
 /// Runs the benchmark.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     run_enclosed_in_directory(|directory| measure(flags, directory))
 }
 

@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Number of rounds and duration of a measurement.
 #[derive(Clone, Copy, Debug)]
-pub struct Rounds {
+pub(super) struct Rounds {
     pub count: usize,
     pub duration: Duration,
 }
@@ -41,7 +41,7 @@ impl Outcome {
 
 /// Measures `work`, which returns a rate per second, with each proxy in each round. The order rotates and turns around, so
 /// that no proxy always follows the same one. The others are compared with the first, haproxy. A third one, another build, is compared with the second, too.
-pub fn alternate(
+pub(super) fn alternate(
     rounds: Rounds,
     proxies: &[Proxy],
     (subject, unit): (&str, &str),

@@ -20,7 +20,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(3_600);
 
 /// Flags of `bench edge-under-test`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Address to listen at
     #[arg(long)]
     address: IpAddr,
@@ -42,7 +42,7 @@ pub struct Flags {
 }
 
 /// Serves until the process is killed.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let pem = fs::read(&flags.certificate)?;
     let certificate = Certificate {
         source: flags.certificate.display().to_string().into(),
@@ -92,7 +92,7 @@ fn listener(flags: &Flags, port: u16, frontend: Frontend) -> Listener {
 }
 
 /// Writes a certificate of ECDSA P-256 and its key into one file, as haproxy reads them.
-pub fn write_certificate(file: &Path) -> Result<(), Failure> {
+pub(super) fn write_certificate(file: &Path) -> Result<(), Failure> {
     let key = rcgen::KeyPair::generate()?;
     let params = rcgen::CertificateParams::new(vec!["bench.test".to_owned()])?;
     let certificate = params.self_signed(&key)?;

@@ -16,7 +16,7 @@ use crate::fixtures;
 use crate::percentiles::Percentiles;
 
 /// Alternates the endpoint and measures from before the PATCH to the first connection that reaches the new one.
-pub fn run(
+pub(crate) fn run(
     changes: usize,
     environment: &Environment,
     node: &Member,
@@ -64,7 +64,7 @@ async fn write(
 }
 
 /// Replaces the endpoints of a Service by one address.
-pub async fn replace(client: &Client, service: &str, backend: &IpAddr) -> Result<(), Failure> {
+pub(crate) async fn replace(client: &Client, service: &str, backend: &IpAddr) -> Result<(), Failure> {
     let path = format!("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/{service}-1");
     let body = json!({"endpoints": [fixtures::endpoint(backend)]});
     client

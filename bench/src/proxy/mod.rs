@@ -1,6 +1,6 @@
 //! Time in which the proxy applies Services and changes, and its memory and CPU.
 
-pub mod changes;
+pub(crate) mod changes;
 mod resync;
 mod sustained;
 
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 
 /// Flags of `bench proxy`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of further Services
     #[arg(long, default_value_t = 10_000)]
     services: usize,
@@ -50,7 +50,7 @@ pub struct Flags {
 }
 
 /// Runs the benchmark.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     run_enclosed(false, |environment| {
         let outside = environment.cluster.outside()?;
         let backends = backends(outside)?;
@@ -120,7 +120,7 @@ fn command(flags: &Flags, environment: &Environment, node: &Member) -> Result<Co
 }
 
 /// Starts two backends outside of the cluster, which send their address on each connection.
-pub fn backends(outside: &Member) -> Result<[IpAddr; 2], Failure> {
+pub(crate) fn backends(outside: &Member) -> Result<[IpAddr; 2], Failure> {
     let backends = [Ipv4Addr::new(172, 30, 0, 201), Ipv4Addr::new(172, 30, 0, 202)].map(IpAddr::V4);
     outside.enter(|| -> Result<(), Failure> {
         let mut connection = Connection::open()?;
@@ -159,7 +159,7 @@ async fn create(environment: &Environment, flags: &Flags, backend: IpAddr) -> Re
 }
 
 /// Connects until `backend` answers.
-pub fn wait_for(service: SocketAddr, backend: IpAddr) -> Result<(), Failure> {
+pub(crate) fn wait_for(service: SocketAddr, backend: IpAddr) -> Result<(), Failure> {
     let deadline = Instant::now() + TIMEOUT;
     let expected = backend.to_string();
     loop {

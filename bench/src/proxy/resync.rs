@@ -18,7 +18,7 @@ const FLOOD_ELEMENTS: u32 = 120_000;
 /// Changes the table of the proxy `resyncs` times in each of two ways. First a harmless set is added or
 /// removed, and the kernel notifies the proxy. Then so many elements are added and removed while the proxy is
 /// stopped that notifications are lost, and the proxy reads everything back.
-pub fn run(resyncs: u32, node: &Member, proxy: &Measured) -> Result<(), Failure> {
+pub(super) fn run(resyncs: u32, node: &Member, proxy: &Measured) -> Result<(), Failure> {
     if resyncs == 0 {
         return Ok(());
     }

@@ -22,7 +22,7 @@ const WRITERS: usize = 16;
 /// Flags of the sustained changes.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Sustained changes")]
-pub struct Flags {
+pub(super) struct Flags {
     /// Duration of sustained changes in seconds; 0 for none
     #[arg(long, default_value_t = 0)]
     seconds: u64,
@@ -35,7 +35,7 @@ pub struct Flags {
 }
 
 /// Changes endpoints at the rate of the flags, then checks that all changed Services reach their last endpoint.
-pub fn run(
+pub(super) fn run(
     flags: &Flags,
     services: usize,
     environment: &Environment,

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 /// An attack on `portolan up`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Attack {
+pub(super) enum Attack {
     /// No attack: the figures to compare with
     None,
     /// TLS connections that never send a request
@@ -35,7 +35,7 @@ pub enum Attack {
 
 /// Credentials that an attack needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Credentials {
+pub(super) enum Credentials {
     /// None.
     Nobody,
     /// The token of a Pod's ServiceAccount without any binding.
@@ -46,7 +46,7 @@ pub enum Credentials {
 
 impl Attack {
     /// Credentials of the attacker.
-    pub fn credentials(self) -> Credentials {
+    pub(super) fn credentials(self) -> Credentials {
         match self {
             Self::None
             | Self::SilentConnections
@@ -60,7 +60,7 @@ impl Attack {
     }
 
     /// Name on the command line.
-    pub fn name(self) -> String {
+    pub(super) fn name(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())
     }

@@ -40,7 +40,7 @@ const BOMB_STEPS: usize = 400;
 
 /// Flags of the attacker's process.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// The attack
     #[arg(long, value_enum)]
     attack: Attack,
@@ -74,7 +74,7 @@ type Connection = TlsStream<TcpStream>;
 ///
 /// # Errors
 /// A file cannot be read, or the process cannot be pinned to one core.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let mut one_core = CpuSet::new();
     one_core.set(0);
     sched_setaffinity(None, &one_core)?;

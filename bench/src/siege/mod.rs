@@ -26,8 +26,8 @@ use crate::process::with_log;
 use crate::proxy::{backends, wait_for};
 use crate::standalone::StandaloneNode;
 
-pub use attacker::Flags as AttackerFlags;
-pub use attacker::run as attack;
+pub(crate) use attacker::Flags as AttackerFlags;
+pub(crate) use attacker::run as attack;
 
 /// Namespace in which the attackers have their ServiceAccounts and rights.
 const TARGET_NAMESPACE: &str = "attacked";
@@ -45,7 +45,7 @@ const SILENT_PROGRAM: &str =
 
 /// Flags of `bench siege`.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Attack to run; all attacks by default
     #[arg(long, value_enum)]
     attack: Option<Attack>,
@@ -61,7 +61,7 @@ pub struct Flags {
 ///
 /// # Errors
 /// The testbed or the server does not start, or a process of the benchmark exits early.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     if let Some(attack) = flags.attack {
         return run_enclosed_in_directory(|directory| run_attack(attack, flags, directory));
     }

@@ -24,7 +24,7 @@ const CHANGE_PAUSE: Duration = Duration::from_millis(50);
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Figures of one attack.
-pub struct Figures {
+pub(super) struct Figures {
     /// Times of the administrator's GET on an open connection.
     pub reads: Percentiles,
     /// Requests of the administrator that failed.
@@ -36,7 +36,7 @@ pub struct Figures {
 }
 
 /// Measured server, with the clients of the measurement.
-pub struct Victim<'a> {
+pub(super) struct Victim<'a> {
     /// Member with the measuring clients.
     pub node: &'a Member,
     /// Creates a client of the administrator.
@@ -49,7 +49,7 @@ pub struct Victim<'a> {
 
 impl Victim<'_> {
     /// Measures until `is_over`.
-    pub fn measure(&self, is_over: &AtomicBool) -> Result<Figures, Failure> {
+    pub(super) fn measure(&self, is_over: &AtomicBool) -> Result<Figures, Failure> {
         let (reads, lease, changes) = std::thread::scope(|scope| {
             let reads = scope.spawn(|| run_in(self.node, async || self.reads(is_over).await));
             let lease = scope.spawn(|| run_in(self.node, async || self.lease_gap(is_over).await));

@@ -28,7 +28,7 @@ const SETTLE_TIME: Duration = Duration::from_secs(5);
 
 /// Flags of `bench images`.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Mebibytes of files in the image; 190 is about nginx
     #[arg(long, default_value_t = 190)]
     mebibytes: usize,

@@ -21,11 +21,11 @@ use crate::Failure;
 use crate::environment::{TIMEOUT, run_enclosed_in_directory, run_in};
 use crate::process::{Measured, portolan, with_log};
 
-pub use images::Flags as ImagesFlags;
-pub use pods::Flags as PodsFlags;
-pub use port_forward::Flags as PortForwardFlags;
-pub use rollout::Flags as RolloutFlags;
-pub use up::Flags as UpFlags;
+pub(crate) use images::Flags as ImagesFlags;
+pub(crate) use pods::Flags as PodsFlags;
+pub(crate) use port_forward::Flags as PortForwardFlags;
+pub(crate) use rollout::Flags as RolloutFlags;
+pub(crate) use up::Flags as UpFlags;
 
 /// Pause between reads of the Node until it is ready: the resolution of the start time.
 const READY_PAUSE: Duration = Duration::from_millis(2);
@@ -35,22 +35,22 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
 /// Measures the start and an idle node.
-pub fn up(flags: &UpFlags) -> Result<ExitCode, Failure> {
+pub(crate) fn up(flags: &UpFlags) -> Result<ExitCode, Failure> {
     run_enclosed(|standalone| up::run(flags, standalone))
 }
 
 /// Measures the start of many Pods.
-pub fn pods(flags: &PodsFlags) -> Result<ExitCode, Failure> {
+pub(crate) fn pods(flags: &PodsFlags) -> Result<ExitCode, Failure> {
     run_enclosed(|standalone| pods::run(flags, standalone))
 }
 
 /// Measures Pods from images.
-pub fn images(flags: &ImagesFlags) -> Result<ExitCode, Failure> {
+pub(crate) fn images(flags: &ImagesFlags) -> Result<ExitCode, Failure> {
     run_enclosed(|standalone| images::run(flags, standalone))
 }
 
 /// Measures forwarded ports.
-pub fn port_forward(flags: &PortForwardFlags) -> Result<ExitCode, Failure> {
+pub(crate) fn port_forward(flags: &PortForwardFlags) -> Result<ExitCode, Failure> {
     match flags.script() {
         Some(script) => port_forward::compare(flags, script),
         None => run_enclosed(|standalone| port_forward::run(flags, standalone)),
@@ -58,12 +58,12 @@ pub fn port_forward(flags: &PortForwardFlags) -> Result<ExitCode, Failure> {
 }
 
 /// Measures a rollout under load.
-pub fn rollout(flags: &RolloutFlags) -> Result<ExitCode, Failure> {
+pub(crate) fn rollout(flags: &RolloutFlags) -> Result<ExitCode, Failure> {
     run_enclosed(|standalone| rollout::run(flags, standalone))
 }
 
 /// Node with a running `portolan up`.
-pub struct StandaloneNode {
+pub(crate) struct StandaloneNode {
     /// Network namespaces.
     pub cluster: Cluster,
     /// kubeconfig of the administrator.
@@ -92,7 +92,7 @@ fn run_enclosed(
 
 impl StandaloneNode {
     /// Starts `portolan up` with additional flags. Returns when the Node is ready.
-    pub fn start(directory: &Path, flags: &[String]) -> Result<Self, Failure> {
+    pub(crate) fn start(directory: &Path, flags: &[String]) -> Result<Self, Failure> {
         let cluster = Cluster::start(Topology::with_nodes(1)?)?;
         let node = cluster.nodes().next().ok_or("the testbed has no node")?;
         let address = node.plan.address.ipv4;
@@ -129,7 +129,7 @@ impl StandaloneNode {
     }
 
     /// Runs asynchronous work on the node.
-    pub fn run<T: Send>(
+    pub(crate) fn run<T: Send>(
         &self,
         work: impl AsyncFnOnce(Client) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
@@ -141,7 +141,7 @@ impl StandaloneNode {
     }
 
     /// Last lines of the log.
-    pub fn log_end(&self) -> String {
+    pub(crate) fn log_end(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(15)..].join("\n")

@@ -18,7 +18,7 @@ const IDLE_DURATION: Duration = Duration::from_secs(10);
 
 /// Flags of `bench pods`.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of Pods with an echo server
     #[arg(long, default_value_t = 500)]
     pods: usize,

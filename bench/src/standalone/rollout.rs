@@ -29,7 +29,7 @@ const IN_FLIGHT_MAX: usize = 4_000;
 
 /// Flags of `bench rollout`.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of Pods
     #[arg(long, default_value_t = 20)]
     pods: usize,

@@ -21,7 +21,7 @@ const IDLE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Flags of `bench up`.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of Services while the node is idle
     #[arg(long, default_value_t = 10)]
     services: usize,

@@ -16,7 +16,7 @@ const POLL: Duration = Duration::from_millis(500);
 
 /// Deletes the oldest backend every `period` until `is_over`, while at least `count` are ready. Returns the number of
 /// deleted Pods.
-pub fn replace_until(
+pub(super) fn replace_until(
     cluster: &RealCluster,
     count: usize,
     period: Duration,

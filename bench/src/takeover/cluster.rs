@@ -17,14 +17,14 @@ use serde_json::Value;
 use crate::Failure;
 
 /// Cluster IP of kube-dns in clusters of the script.
-pub const DNS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
+pub(crate) const DNS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 /// Time for a step of kubectl or of a process.
 const STEP_TIMEOUT: Duration = Duration::from_secs(180);
 /// Node that runs the control plane.
 const CONTROL_PLANE: usize = 1;
 
 /// Running cluster.
-pub struct RealCluster {
+pub(crate) struct RealCluster {
     script: PathBuf,
     /// Directory of the cluster (`CLUSTER_DIR`).
     pub directory: PathBuf,
@@ -36,7 +36,7 @@ pub struct RealCluster {
 
 impl RealCluster {
     /// Refers to a cluster by the environment variables of its script.
-    pub fn new(script: &Path, nodes: usize) -> Self {
+    pub(crate) fn new(script: &Path, nodes: usize) -> Self {
         let variable = |name, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
         Self {
             script: script.to_owned(),
@@ -48,46 +48,46 @@ impl RealCluster {
     }
 
     /// Starts the cluster without a proxy and without DNS.
-    pub fn up(&self) -> Result<(), Failure> {
+    pub(crate) fn up(&self) -> Result<(), Failure> {
         let nodes = self.nodes.to_string();
         let arguments = ["up", "--nodes", &nodes, "--proxy", "none", "--dns", "none"];
         self.script(&arguments, None).map(|_| ())
     }
 
     /// Stops the cluster.
-    pub fn down(&self) -> Result<(), Failure> {
+    pub(crate) fn down(&self) -> Result<(), Failure> {
         self.script(&["down"], None).map(|_| ())
     }
 
     /// Address of a node, counted from 1.
-    pub fn node_address(&self, node: usize) -> Result<IpAddr, Failure> {
+    pub(crate) fn node_address(&self, node: usize) -> Result<IpAddr, Failure> {
         Ok(format!("{}.1{node}", self.network).parse()?)
     }
 
     /// URL of the API server.
-    pub fn server(&self) -> Result<String, Failure> {
+    pub(crate) fn server(&self) -> Result<String, Failure> {
         Ok(format!("https://{}:6443", self.node_address(CONTROL_PLANE)?))
     }
 
     /// Runs kubectl and returns its output.
-    pub fn kubectl(&self, arguments: &[&str]) -> Result<String, Failure> {
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<String, Failure> {
         self.script(&[&["server", "kubectl"], arguments].concat(), None)
     }
 
     /// Applies a manifest.
-    pub fn apply(&self, manifest: &str) -> Result<(), Failure> {
+    pub(crate) fn apply(&self, manifest: &str) -> Result<(), Failure> {
         let arguments = ["server", "kubectl", "apply", "-f", "-"];
         self.script(&arguments, Some(manifest)).map(|_| ())
     }
 
     /// Loads an image from an archive on every node.
-    pub fn load_image(&self, archive: &Path) -> Result<(), Failure> {
+    pub(crate) fn load_image(&self, archive: &Path) -> Result<(), Failure> {
         let archive = archive.to_str().ok_or("the path of the archive is not UTF-8")?;
         self.script(&["image", archive], None).map(|_| ())
     }
 
     /// Runs a command in the network namespace of a node.
-    pub fn on_node(&self, node: usize, command: &[&str]) -> Result<String, Failure> {
+    pub(crate) fn on_node(&self, node: usize, command: &[&str]) -> Result<String, Failure> {
         let node = node.to_string();
         self.script(&[&["node", &node], command].concat(), None)
     }
@@ -121,12 +121,12 @@ impl RealCluster {
     }
 
     /// Network namespace of a node.
-    pub fn node_namespace(&self, node: usize) -> Result<NetworkNamespace, Failure> {
+    pub(crate) fn node_namespace(&self, node: usize) -> Result<NetworkNamespace, Failure> {
         self.named_namespace(&format!("{}{node}", self.prefix))
     }
 
     /// Network namespace outside of the cluster.
-    pub fn outside_namespace(&self) -> Result<NetworkNamespace, Failure> {
+    pub(crate) fn outside_namespace(&self) -> Result<NetworkNamespace, Failure> {
         self.named_namespace(&format!("{}-switch", self.prefix))
     }
 
@@ -137,7 +137,7 @@ impl RealCluster {
     }
 
     /// Network namespace of a Pod, through the process of its first container.
-    pub fn pod_namespace(&self, pod: &Value) -> Result<NetworkNamespace, Failure> {
+    pub(crate) fn pod_namespace(&self, pod: &Value) -> Result<NetworkNamespace, Failure> {
         let node = pod["spec"]["nodeName"].as_str().ok_or("the Pod has no node")?;
         let container = pod["status"]["containerStatuses"][0]["containerID"]
             .as_str()
@@ -154,7 +154,7 @@ impl RealCluster {
     }
 
     /// Runs asynchronous work with a client of the API server.
-    pub fn with_client<T: Send>(
+    pub(crate) fn with_client<T: Send>(
         &self,
         work: impl AsyncFnOnce(Client) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
@@ -168,7 +168,7 @@ impl RealCluster {
     }
 
     /// Restarts kube-controller-manager with other `--controllers`, as a change of its manifest does.
-    pub fn restart_controller_manager(&self, controllers: &str) -> Result<(), Failure> {
+    pub(crate) fn restart_controller_manager(&self, controllers: &str) -> Result<(), Failure> {
         let record = self.directory.join("pid/controller-manager");
         let process = fs::read_to_string(&record)?.trim().to_owned();
         let command = fs::read(format!("/proc/{process}/cmdline"))
@@ -235,7 +235,7 @@ fn is_running(process: &str) -> bool {
 }
 
 /// Replaces `${NAME}` in a manifest.
-pub fn fill(manifest: &str, values: &BTreeMap<&str, String>) -> String {
+pub(crate) fn fill(manifest: &str, values: &BTreeMap<&str, String>) -> String {
     values.iter().fold(manifest.to_owned(), |text, (name, value)| {
         text.replace(&format!("${{{name}}}"), value)
     })

@@ -23,7 +23,7 @@ const KEPT_SOCKETS: usize = 8;
 
 /// Kind of request.
 #[derive(Clone, Debug)]
-pub enum Target {
+pub(super) enum Target {
     /// Request over TCP; the name is for the report.
     Http(&'static str, SocketAddr),
     /// Query over UDP from a new socket.
@@ -43,7 +43,7 @@ impl Target {
 }
 
 /// Client in a network namespace.
-pub struct ClientLocation {
+pub(super) struct ClientLocation {
     /// Name for the report.
     pub name: String,
     /// Namespace.
@@ -54,7 +54,7 @@ pub struct ClientLocation {
 
 /// Numbers of requests.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
+pub(super) struct Counts {
     /// Requests that have ended.
     pub requests: u64,
     /// Requests without a successful response in time.
@@ -70,7 +70,7 @@ impl Counts {
 
 /// Results of requests.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub(super) struct Tally {
     /// Requests over new connections and from new sockets.
     pub new: Counts,
     /// Queries from kept UDP sockets, which have a conntrack entry from before the step.
@@ -83,7 +83,7 @@ pub struct Tally {
 
 impl Tally {
     /// Adds requests that were in flight at the end. Their failures are reported by themselves.
-    pub fn add(&mut self, last: Self) {
+    pub(super) fn add(&mut self, last: Self) {
         self.new.add(last.new);
         self.kept.add(last.kept);
         self.longest = self.longest.max(last.longest);
@@ -107,7 +107,7 @@ impl Tally {
 }
 
 /// Load that runs until it is stopped.
-pub struct Load {
+pub(super) struct Load {
     tally: Arc<Mutex<Tally>>,
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Result<(), Failure>>>,
@@ -115,7 +115,7 @@ pub struct Load {
 
 impl Load {
     /// Starts the clients. `rate` is the number of requests a second of all targets together.
-    pub fn start(places: Vec<ClientLocation>, rate: u32) -> Self {
+    pub(super) fn start(places: Vec<ClientLocation>, rate: u32) -> Self {
         let (tally, is_over) = (Arc::default(), Arc::default());
         let targets: usize = places.iter().map(|place| place.targets.len()).sum();
         let threads = places
@@ -134,12 +134,12 @@ impl Load {
     }
 
     /// Results since the previous call.
-    pub fn take(&self) -> Tally {
+    pub(super) fn take(&self) -> Tally {
         std::mem::take(&mut *self.tally.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Stops the clients and waits for requests in flight.
-    pub fn stop(self) -> Result<Tally, Failure> {
+    pub(super) fn stop(self) -> Result<Tally, Failure> {
         self.is_over.store(true, Ordering::Release);
         for thread in self.threads {
             thread.join().map_err(|_| "a client panicked")??;

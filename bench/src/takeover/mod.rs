@@ -37,7 +37,7 @@ const FAILURES_MAX: usize = 20;
 
 /// Flags of `bench takeover`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Script that starts a cluster, see CONTRIBUTING.md; default: the variable PORTOLAN_CLUSTER_SCRIPT
     #[arg(long, value_name = "FILE")]
     cluster_script: Option<PathBuf>,
@@ -98,7 +98,7 @@ impl Flags {
 ///
 /// # Errors
 /// The cluster does not start, or a step fails.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let Some(script) = flags.script().filter(|script| script.exists()) else {
         println!(
             "skipped: takeover (no script that starts a cluster; set --cluster-script or {SCRIPT_VARIABLE})"

@@ -32,7 +32,7 @@ const POLL: Duration = Duration::from_millis(300);
 
 /// Build of Portolan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub(super) enum Version {
     /// The measured one.
     Current,
     /// The one of `--old-binary`.
@@ -50,7 +50,7 @@ impl Version {
 
 /// Mode of both proxies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub(super) enum Mode {
     /// nftables.
     Nftables,
     /// iptables.
@@ -59,7 +59,7 @@ pub enum Mode {
 
 impl Mode {
     /// Name in the configuration.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Nftables => "nftables",
             Self::Iptables => "iptables",
@@ -69,7 +69,7 @@ impl Mode {
 
 /// DNS servers that the Service `kube-dns` selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DnsServers {
+pub(super) enum DnsServers {
     /// All with the label `k8s-app: kube-dns`.
     All,
     /// Portolan's.
@@ -78,7 +78,7 @@ pub enum DnsServers {
 
 /// Part of Portolan that is a DaemonSet or a Deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(super) enum Part {
     /// Proxy.
     Proxy,
     /// DNS.
@@ -89,10 +89,10 @@ pub enum Part {
 
 impl Part {
     /// All parts.
-    pub const ALL: [Self; 3] = [Self::Proxy, Self::Dns, Self::Controllers];
+    pub(super) const ALL: [Self; 3] = [Self::Proxy, Self::Dns, Self::Controllers];
 
     /// Name of the part.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Proxy => "portolan proxy",
             Self::Dns => "portolan dns",
@@ -127,13 +127,13 @@ impl Part {
 }
 
 /// Installs and removes parts.
-pub struct Parts<'a> {
+pub(super) struct Parts<'a> {
     cluster: &'a RealCluster,
 }
 
 impl<'a> Parts<'a> {
     /// Copies the programs to the directory of the cluster, where its nodes find them.
-    pub fn new(
+    pub(super) fn new(
         cluster: &'a RealCluster,
         portolan: &Path,
         old_portolan: Option<&Path>,
@@ -178,7 +178,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Installs the backends and the clients' Pods, and waits for them.
-    pub fn install_workload(&self, backends: usize, pre_stop_seconds: u64) -> Result<(), Failure> {
+    pub(super) fn install_workload(&self, backends: usize, pre_stop_seconds: u64) -> Result<(), Failure> {
         self.apply(
             include_str!("manifests/workload.yaml"),
             &[
@@ -191,7 +191,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Installs kube-proxy in a mode, or restarts it in this mode.
-    pub fn install_kube_proxy(&self, mode: Mode) -> Result<(), Failure> {
+    pub(super) fn install_kube_proxy(&self, mode: Mode) -> Result<(), Failure> {
         self.apply(
             include_str!("manifests/kube-proxy.yaml"),
             &[("MODE", mode.name())],
@@ -202,13 +202,13 @@ impl<'a> Parts<'a> {
     }
 
     /// Removes kube-proxy from all nodes, and waits until its Pods are gone. Its rules stay.
-    pub fn stop_kube_proxy(&self) -> Result<(), Failure> {
+    pub(super) fn stop_kube_proxy(&self) -> Result<(), Failure> {
         self.patch_kube_proxy(r#""node""#)?;
         self.wait_for_absence("k8s-app=kube-proxy")
     }
 
     /// Lets kube-proxy run on all nodes again.
-    pub fn resume_kube_proxy(&self) -> Result<(), Failure> {
+    pub(super) fn resume_kube_proxy(&self) -> Result<(), Failure> {
         self.patch_kube_proxy("null")?;
         self.wait_for_rollout("kube-system", "daemonset/kube-proxy")
     }
@@ -228,7 +228,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Waits until the proxy of each node has applied its rules, by its metrics.
-    pub fn wait_for_syncs(&self) -> Result<(), Failure> {
+    pub(super) fn wait_for_syncs(&self) -> Result<(), Failure> {
         const TIME: &str = "kubeproxy_sync_proxy_rules_last_timestamp_seconds";
         let deadline = Instant::now() + SYNC_TIMEOUT;
         for node in 1..=self.cluster.nodes {
@@ -251,7 +251,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Removes Portolan's table on each node.
-    pub fn remove_tables(&self) -> Result<(), Failure> {
+    pub(super) fn remove_tables(&self) -> Result<(), Failure> {
         for node in 1..=self.cluster.nodes {
             self.cluster
                 .on_node(node, &["nft", "delete", "table", "inet", "portolan"])?;
@@ -260,14 +260,14 @@ impl<'a> Parts<'a> {
     }
 
     /// Installs CoreDNS behind the Service `kube-dns`, in the place of the slice of the script.
-    pub fn install_coredns(&self) -> Result<(), Failure> {
+    pub(super) fn install_coredns(&self) -> Result<(), Failure> {
         self.apply(include_str!("manifests/coredns.yaml"), &[])?;
         self.wait_for_rollout("kube-system", "deployment/coredns")?;
         self.system(&["delete", "endpointslice", "kube-dns-node1", "--ignore-not-found"])
     }
 
     /// Scales CoreDNS and waits.
-    pub fn scale_coredns(&self, replicas: usize) -> Result<(), Failure> {
+    pub(super) fn scale_coredns(&self, replicas: usize) -> Result<(), Failure> {
         let replicas_flag = format!("--replicas={replicas}");
         self.system(&["scale", "deployment/coredns", &replicas_flag])?;
         if replicas == 0 {
@@ -277,7 +277,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Changes the selector of the Service `kube-dns`. After a restriction, waits until the proxies have moved all clients.
-    pub fn select_dns_servers(&self, servers: DnsServers) -> Result<(), Failure> {
+    pub(super) fn select_dns_servers(&self, servers: DnsServers) -> Result<(), Failure> {
         let name = match servers {
             DnsServers::All => "null",
             DnsServers::Portolan => r#""portolan-dns""#,
@@ -291,32 +291,32 @@ impl<'a> Parts<'a> {
     }
 
     /// Removes the Pods of `portolan dns` from the Service `kube-dns`, and waits until the proxies have moved all clients.
-    pub fn remove_from_dns_service(&self) -> Result<(), Failure> {
+    pub(super) fn remove_from_dns_service(&self) -> Result<(), Failure> {
         self.system(&["label", "pods", "--selector", Part::Dns.selector(), "k8s-app-"])?;
         std::thread::sleep(DNS_MOVE_PERIOD);
         Ok(())
     }
 
     /// Installs or updates a part of Portolan, and waits for it.
-    pub fn install(&self, part: Part, version: Version) -> Result<(), Failure> {
+    pub(super) fn install(&self, part: Part, version: Version) -> Result<(), Failure> {
         self.apply(part.manifest(), &[("VERSION", version.directory())])?;
         self.wait_for_rollout("kube-system", part.object())
     }
 
     /// Restarts a part of Portolan, one Pod after the other, and waits.
-    pub fn restart(&self, part: Part) -> Result<(), Failure> {
+    pub(super) fn restart(&self, part: Part) -> Result<(), Failure> {
         self.system(&["rollout", "restart", part.object()])?;
         self.wait_for_rollout("kube-system", part.object())
     }
 
     /// Deletes a part of Portolan, and waits until its Pods are gone.
-    pub fn remove(&self, part: Part) -> Result<(), Failure> {
+    pub(super) fn remove(&self, part: Part) -> Result<(), Failure> {
         self.system(&["delete", part.object()])?;
         self.wait_for_absence(part.selector())
     }
 
     /// Waits until an instance of Portolan's controllers leads.
-    pub fn wait_for_leader(&self) -> Result<(), Failure> {
+    pub(super) fn wait_for_leader(&self) -> Result<(), Failure> {
         let holder = [
             "--namespace=kube-system",
             "get",
@@ -341,7 +341,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Restarts kube-controller-manager with or without its controllers of endpoints.
-    pub fn set_upstream_controllers(&self, has_endpoint_controllers: bool) -> Result<(), Failure> {
+    pub(super) fn set_upstream_controllers(&self, has_endpoint_controllers: bool) -> Result<(), Failure> {
         let disabled: String = ENDPOINT_CONTROLLERS
             .iter()
             .map(|name| format!(",-{name}"))

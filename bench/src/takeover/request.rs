@@ -17,7 +17,7 @@ const RESPONSE_BYTES_MAX: usize = 4_096;
 const HEADER_OCTETS: usize = 12;
 
 /// Requests `/hostname` of agnhost over a new connection.
-pub async fn http(server: SocketAddr) -> io::Result<()> {
+pub(super) async fn http(server: SocketAddr) -> io::Result<()> {
     let mut stream = TcpStream::connect(server).await?;
     // The connection ends with a reset: neither side keeps TIME-WAIT, which would occupy the client's ports.
     sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
@@ -50,14 +50,14 @@ fn is_complete(response: &[u8]) -> bool {
 }
 
 /// Opens a UDP socket that is connected to a DNS server.
-pub async fn dns_socket(server: SocketAddr) -> io::Result<UdpSocket> {
+pub(super) async fn dns_socket(server: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(("0.0.0.0", 0)).await?;
     socket.connect(server).await?;
     Ok(socket)
 }
 
 /// Queries the A record of a name, in one datagram.
-pub async fn dns(socket: &UdpSocket, name: &str) -> io::Result<()> {
+pub(super) async fn dns(socket: &UdpSocket, name: &str) -> io::Result<()> {
     let id = fastrand::u16(..);
     socket.send(&query(id, name)).await?;
     let mut buffer = [0; RESPONSE_BYTES_MAX];

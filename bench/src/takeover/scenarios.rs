@@ -7,7 +7,7 @@ use crate::Failure;
 
 /// Scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Scenario {
+pub(super) enum Scenario {
     /// kube-proxy in nftables mode, `portolan proxy`, kube-proxy
     ProxyNftables,
     /// kube-proxy in iptables mode, `portolan proxy`, kube-proxy
@@ -23,7 +23,7 @@ pub enum Scenario {
 }
 
 /// Measured step: a name for the table, and the work.
-pub struct Step<'a> {
+pub(super) struct Step<'a> {
     /// Name.
     pub name: String,
     /// Work during which requests are counted.
@@ -39,13 +39,13 @@ fn step<'a>(name: impl Into<String>, work: impl Fn(&Parts<'_>) -> Result<(), Fai
 
 impl Scenario {
     /// Name as in the flag.
-    pub fn name(self) -> String {
+    pub(super) fn name(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     /// Prepares the initial state, in which all parts are upstream's unless the scenario needs others.
-    pub fn prepare(self, parts: &Parts<'_>) -> Result<(), Failure> {
+    pub(super) fn prepare(self, parts: &Parts<'_>) -> Result<(), Failure> {
         match self {
             Self::ProxyNftables | Self::Dns | Self::Controllers => Ok(()),
             Self::ProxyIptables => parts.install_kube_proxy(Mode::Iptables),
@@ -63,7 +63,7 @@ impl Scenario {
     }
 
     /// Steps that are measured.
-    pub fn steps(self) -> Vec<Step<'static>> {
+    pub(super) fn steps(self) -> Vec<Step<'static>> {
         match self {
             Self::ProxyNftables => proxy(Mode::Nftables),
             Self::ProxyIptables => proxy(Mode::Iptables),
@@ -95,7 +95,7 @@ impl Scenario {
     }
 
     /// Restores upstream's parts.
-    pub fn restore(self, parts: &Parts<'_>) -> Result<(), Failure> {
+    pub(super) fn restore(self, parts: &Parts<'_>) -> Result<(), Failure> {
         match self {
             Self::ProxyNftables | Self::Dns | Self::Controllers => Ok(()),
             Self::ProxyIptables => parts.install_kube_proxy(Mode::Nftables),

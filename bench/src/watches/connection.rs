@@ -43,7 +43,7 @@ const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 
 /// Connection with its watches.
-pub struct Connection {
+pub(super) struct Connection {
     /// Buffered below TLS, because rustls reads 4 KiB at a time.
     stream: TlsStream<BufReader<TcpStream>>,
     buffer: Vec<u8>,
@@ -61,7 +61,7 @@ impl Connection {
     ///
     /// # Errors
     /// The connection fails or the server refuses a watch.
-    pub async fn open(config: &Config, path: &str, watches: usize) -> Result<Self, Failure> {
+    pub(super) async fn open(config: &Config, path: &str, watches: usize) -> Result<Self, Failure> {
         let server: Uri = config.server.parse()?;
         let host = server.host().ok_or("server URL without a host")?;
         let port = server.port_u16().unwrap_or(443);
@@ -93,7 +93,7 @@ impl Connection {
     ///
     /// # Errors
     /// The server ended a watch; the function does not return otherwise.
-    pub async fn read(
+    pub(super) async fn read(
         mut self,
         mut on_lines: impl FnMut(usize, usize) -> Result<(), Failure>,
     ) -> Result<(), Failure> {

@@ -32,7 +32,7 @@ const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Flags of `bench watch`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Number of watches
     #[arg(long, default_value_t = 1_000)]
     watches: usize,
@@ -74,7 +74,7 @@ struct Write {
 }
 
 /// Runs the benchmark.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     server::run(
         &flags.server,
         async |config| measure(flags, config).await,

@@ -22,7 +22,7 @@ mod tests;
 /// Reason why a container is not started: it waits with reason `CreateContainerConfigError`. Only another Pod
 /// helps.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfinementError {
+pub(crate) enum ConfinementError {
     /// The container would run as root although it has `runAsNonRoot`.
     #[error("container has runAsNonRoot and would run as root; set runAsUser")]
     Root,
@@ -93,7 +93,7 @@ pub enum ConfinementError {
 
 /// Reason why a seccomp filter cannot be built.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SeccompError {
+pub(crate) enum SeccompError {
     /// The type is unknown.
     #[error("type {kind:?} is none of Unconfined, RuntimeDefault, Localhost")]
     Kind {
@@ -131,7 +131,7 @@ pub enum SeccompError {
 ///
 /// # Errors
 /// See [`ConfinementError`].
-pub fn confinement(
+pub(crate) fn confinement(
     pod: &Pod,
     container: &Container,
     volumes: &BTreeMap<String, PathBuf>,
@@ -191,7 +191,7 @@ pub fn confinement(
 ///
 /// # Errors
 /// [`ConfinementError::ImageRoot`], [`ConfinementError::ImageUser`].
-pub fn check_image_user(pod: &Pod, container: &Container, user: &str) -> Result<(), ConfinementError> {
+pub(crate) fn check_image_user(pod: &Pod, container: &Container, user: &str) -> Result<(), ConfinementError> {
     let (of_pod, own) = (&pod.spec.security_context, &container.security_context);
     let must_not_be_root = own.run_as_non_root.or(of_pod.run_as_non_root) == Some(true);
     if !must_not_be_root || own.run_as_user.or(of_pod.run_as_user).is_some() {

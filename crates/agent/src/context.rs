@@ -63,17 +63,17 @@ pub(crate) struct NodeImages {
 
 impl Context {
     /// Locks the addresses of Pods.
-    pub fn addresses(&self) -> MutexGuard<'_, AddressPool> {
+    pub(crate) fn addresses(&self) -> MutexGuard<'_, AddressPool> {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the host IDs of Pods.
-    pub fn id_ranges(&self) -> MutexGuard<'_, RangePool> {
+    pub(crate) fn id_ranges(&self) -> MutexGuard<'_, RangePool> {
         self.id_ranges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the addresses and host IDs of a Pod to their pools.
-    pub fn release(&self, addresses: &[IpAddr], ids: Option<IdRange>) {
+    pub(crate) fn release(&self, addresses: &[IpAddr], ids: Option<IdRange>) {
         self.addresses().release(addresses);
         if let Some(ids) = ids {
             self.id_ranges().release(ids);
@@ -81,14 +81,18 @@ impl Context {
     }
 
     /// Adds the host ports of a Pod. `None` if the agent shuts down.
-    pub async fn add_host_ports(&self, uid: &str, ports: Vec<HostPort>) -> Option<Result<(), HostPortError>> {
+    pub(crate) async fn add_host_ports(
+        &self,
+        uid: &str,
+        ports: Vec<HostPort>,
+    ) -> Option<Result<(), HostPortError>> {
         let (all, uid) = (Arc::clone(&self.host_ports), uid.to_owned());
         let added = tokio::task::spawn_blocking(move || all.add(&uid, ports)).await;
         added.ok()
     }
 
     /// Removes the host ports of a Pod. The next change of host ports removes those that remain after a failure.
-    pub async fn remove_host_ports(&self, uid: &str) {
+    pub(crate) async fn remove_host_ports(&self, uid: &str) {
         let (all, uid) = (Arc::clone(&self.host_ports), uid.to_owned());
         match tokio::task::spawn_blocking(move || all.remove(&uid)).await {
             Ok(Ok(())) => {}
@@ -98,7 +102,7 @@ impl Context {
     }
 
     /// Lets the store remove the images of a Pod, in which nothing runs any more.
-    pub async fn release_images(&self, uid: &str) {
+    pub(crate) async fn release_images(&self, uid: &str) {
         let Some(images) = &self.images else { return };
         let (in_use, uid) = (Arc::clone(&images.in_use), uid.to_owned());
         if let Err(error) = tokio::task::spawn_blocking(move || in_use.release(&uid)).await {
@@ -107,7 +111,7 @@ impl Context {
     }
 
     /// Removes the control groups of a Pod, and kills the processes in them.
-    pub fn remove_cgroups(&self, uid: &str) {
+    pub(crate) fn remove_cgroups(&self, uid: &str) {
         if let Ok(cgroups) = &self.cgroups {
             cgroups.remove_pod(uid);
         }

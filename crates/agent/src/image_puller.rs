@@ -40,7 +40,7 @@ pub(crate) struct ImagePuller {
 
 impl ImagePuller {
     /// Returns a puller for a store.
-    pub fn new(store: ImageStore) -> Self {
+    pub(crate) fn new(store: ImageStore) -> Self {
         Self {
             store,
             permits: Arc::new(Semaphore::new(PULLS_MAX)),
@@ -52,7 +52,11 @@ impl ImagePuller {
     ///
     /// # Errors
     /// See [`SharedPullError`].
-    pub async fn pull(&self, reference: &Reference, credentials: Vec<RegistryCredential>) -> PullResult {
+    pub(crate) async fn pull(
+        &self,
+        reference: &Reference,
+        credentials: Vec<RegistryCredential>,
+    ) -> PullResult {
         let mut result = self.start(reference, credentials);
         let finished = result.wait_for(Option::is_some).await;
         let finished = finished.map(|finished| finished.clone());

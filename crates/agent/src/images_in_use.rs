@@ -41,7 +41,7 @@ pub fn release_images(store_directory: &Path) -> Result<(), StoreError> {
 
 impl ImagesInUse {
     /// Returns a set with the images of containers that an earlier agent started.
-    pub fn new(store: ImageStore, held: BTreeMap<(String, String), ImageId>) -> Self {
+    pub(crate) fn new(store: ImageStore, held: BTreeMap<(String, String), ImageId>) -> Self {
         Self {
             store,
             held: Mutex::new(held),
@@ -53,7 +53,7 @@ impl ImagesInUse {
     ///
     /// # Errors
     /// See [`HoldError`].
-    pub fn hold(
+    pub(crate) fn hold(
         &self,
         uid: &str,
         container: &str,
@@ -80,7 +80,7 @@ impl ImagesInUse {
     }
 
     /// Releases the images of a Pod. Blocks on the lock of the store.
-    pub fn release(&self, uid: &str) {
+    pub(crate) fn release(&self, uid: &str) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let before = held.len();
         held.retain(|(pod, _), _| pod != uid);
@@ -90,7 +90,7 @@ impl ImagesInUse {
     }
 
     /// Records the images in place of those of an earlier agent. Blocks on the lock of the store.
-    pub fn record(&self) {
+    pub(crate) fn record(&self) {
         self.write(&self.held.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -107,7 +107,7 @@ impl ImagesInUse {
     }
 
     /// Removes unused images while the disk is full, as long as it is polled.
-    pub async fn collect_garbage(&self) {
+    pub(crate) async fn collect_garbage(&self) {
         loop {
             tokio::time::sleep(DISK_CHECK_INTERVAL).await;
             let (store, in_use) = (self.store.clone(), self.all());

@@ -45,7 +45,7 @@ pub(crate) struct MirrorPod {
 
 impl MirrorPod {
     /// Returns the mirror Pod of a static Pod that was first read at `now`.
-    pub fn new(pod: &StaticPod, now: Timestamp) -> Self {
+    pub(crate) fn new(pod: &StaticPod, now: Timestamp) -> Self {
         let mut object = (*pod.mirror).clone();
         object["metadata"]["annotations"][CONFIG_SEEN] = whole_seconds(now).into();
         Self {
@@ -56,7 +56,7 @@ impl MirrorPod {
     }
 
     /// Starts a task that keeps the mirror Pod up to date in the API. Returns the writer of its status.
-    pub fn start(self, client: Client, key: &ObjectKey) -> StatusWriter {
+    pub(crate) fn start(self, client: Client, key: &ObjectKey) -> StatusWriter {
         let (latest, receiver) = watch::channel(LatestStatus::default());
         let task = tokio::spawn(self.reconcile_until_closed(client, pod_api::path(key), receiver));
         StatusWriter::with_task(latest, task)

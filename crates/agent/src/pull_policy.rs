@@ -19,7 +19,7 @@ pub(crate) enum PullPolicy {
 impl PullPolicy {
     /// Returns the policy of a container. Without one, an image without a digest and with the tag `latest` is pulled
     /// always, as the API's default is.
-    pub fn of(policy: &str, reference: &Reference) -> Self {
+    pub(crate) fn of(policy: &str, reference: &Reference) -> Self {
         match policy {
             "Always" => Self::Always,
             "Never" => Self::Never,

@@ -13,7 +13,7 @@ use crate::state_directory::StateDirectory;
 
 /// Pod ranges that may be used before the registration. They are the ranges of the last run, or the configured ones, so
 /// that static Pods need not wait.
-pub fn known_pod_cidrs(settings: &Settings, state: &StateDirectory) -> Vec<IpNet> {
+pub(crate) fn known_pod_cidrs(settings: &Settings, state: &StateDirectory) -> Vec<IpNet> {
     let stored = state.pod_cidrs();
     if stored.is_empty() && settings.static_pods.is_some() {
         return settings.pod_cidrs.clone();
@@ -28,7 +28,7 @@ fn joined<T: ToString>(values: &[T]) -> String {
 }
 
 /// Registers the Node and waits for its Pod ranges. Stores them for the next agent.
-pub async fn register(
+pub(crate) async fn register(
     client: &Client,
     settings: &Settings,
     host_ips: &[IpAddr],
@@ -50,7 +50,7 @@ pub async fn register(
 
 /// Registers the Node of an agent that already uses the Pod ranges `used`, and reports the ranges of the Node if they
 /// differ. Then renews the Lease as long as it is polled.
-pub async fn register_in_background(
+pub(crate) async fn register_in_background(
     client: Client,
     settings: Settings,
     host_ips: Vec<IpAddr>,

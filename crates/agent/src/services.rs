@@ -11,14 +11,14 @@ use crate::environment::{Variables, service_variables, visible_services};
 
 /// Cache of all Services, which a task keeps current. Clones share it.
 #[derive(Clone)]
-pub struct Services {
+pub(crate) struct Services {
     cache: Arc<RwLock<BTreeMap<ObjectKey, Service>>>,
     synced: watch::Receiver<bool>,
 }
 
 impl Services {
     /// Starts the watch. The task runs until the runtime ends.
-    pub fn watch(client: &Client) -> (Self, tokio::task::JoinHandle<()>) {
+    pub(crate) fn watch(client: &Client) -> (Self, tokio::task::JoinHandle<()>) {
         let (sync_sender, synced) = watch::channel(false);
         let services = Self {
             cache: Arc::default(),
@@ -50,7 +50,7 @@ impl Services {
     }
 
     /// Waits until the cache has all Services (ENV-10).
-    pub async fn wait_for_sync(&self) {
+    pub(crate) async fn wait_for_sync(&self) {
         let mut synced = self.synced.clone();
         if synced.wait_for(|synced| *synced).await.is_err() {
             tracing::debug!("watch of Services ended");
@@ -58,13 +58,13 @@ impl Services {
     }
 
     /// Environment variables for a Pod of `namespace`.
-    pub fn variables(&self, namespace: &str, enable_service_links: bool) -> Variables {
+    pub(crate) fn variables(&self, namespace: &str, enable_service_links: bool) -> Variables {
         let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
         service_variables(visible_services(cache.values(), namespace, enable_service_links))
     }
 
     /// Returns true if a Service selects a Pod with that metadata.
-    pub fn selects(&self, pod: &ObjectMeta) -> bool {
+    pub(crate) fn selects(&self, pod: &ObjectMeta) -> bool {
         let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
         let selects = |service: &Service| {
             let selector = &service.spec.selector;

@@ -11,7 +11,7 @@ use crate::settings::StaticPods as Settings;
 
 /// Static Pods of a node.
 #[derive(Default)]
-pub struct StaticPods {
+pub(crate) struct StaticPods {
     manifests: Option<Manifests>,
     interval: Duration,
     next_scan: Option<Instant>,
@@ -27,7 +27,7 @@ pub struct StaticPods {
 
 impl StaticPods {
     /// Returns the static Pods of a node, of which none runs.
-    pub fn new(settings: Option<&Settings>, node_name: &str) -> Self {
+    pub(crate) fn new(settings: Option<&Settings>, node_name: &str) -> Self {
         Self {
             manifests: settings.map(|settings| Manifests::new(settings.path.clone(), node_name.to_owned())),
             interval: settings
@@ -38,13 +38,13 @@ impl StaticPods {
     }
 
     /// Time of the next scan; `None` without a source.
-    pub fn next_scan(&self) -> Option<Instant> {
+    pub(crate) fn next_scan(&self) -> Option<Instant> {
         self.manifests.as_ref()?;
         Some(self.next_scan.unwrap_or_else(Instant::now))
     }
 
     /// Scans the manifests.
-    pub fn scan(&mut self) {
+    pub(crate) fn scan(&mut self) {
         if let Some(manifests) = &mut self.manifests {
             self.desired = manifests.scan();
             self.next_scan = Some(Instant::now() + self.interval);
@@ -52,18 +52,18 @@ impl StaticPods {
     }
 
     /// Pods to start. A changed Pod waits until its previous version has ended.
-    pub fn startable(&self) -> Vec<StaticPod> {
+    pub(crate) fn startable(&self) -> Vec<StaticPod> {
         let is_free = |pod: &&StaticPod| !self.running.values().any(|running| running.key() == pod.key());
         self.desired.values().filter(is_free).cloned().collect()
     }
 
     /// Records the start of a Pod.
-    pub fn mark_started(&mut self, pod: StaticPod) {
+    pub(crate) fn mark_started(&mut self, pod: StaticPod) {
         self.running.insert(pod.pod.metadata.uid.clone(), pod);
     }
 
     /// Returns the running Pods whose manifest is gone, each once.
-    pub fn take_removed(&mut self) -> Vec<StaticPod> {
+    pub(crate) fn take_removed(&mut self) -> Vec<StaticPod> {
         let is_removed = |uid: &String| !self.desired.contains_key(uid) && !self.ending.contains(uid);
         let removed: Vec<StaticPod> = self
             .running
@@ -77,30 +77,30 @@ impl StaticPods {
     }
 
     /// Records the end of a Pod. Returns true if it is a static Pod.
-    pub fn mark_ended(&mut self, uid: &str) -> bool {
+    pub(crate) fn mark_ended(&mut self, uid: &str) -> bool {
         self.ending.remove(uid);
         self.running.remove(uid).is_some()
     }
 
     /// Returns true if a running or desired static Pod has the UID.
-    pub fn contains(&self, uid: &str) -> bool {
+    pub(crate) fn contains(&self, uid: &str) -> bool {
         self.running.contains_key(uid) || self.desired.contains_key(uid)
     }
 
     /// Records a mirror Pod of the API.
-    pub fn mirror_seen(&mut self, key: ObjectKey, uid: &str) {
+    pub(crate) fn mirror_seen(&mut self, key: ObjectKey, uid: &str) {
         self.notify_mirror(&key);
         self.mirrors.insert(key, uid.to_owned());
     }
 
     /// Records the deletion of a Pod from the API, which may be a mirror Pod.
-    pub fn mirror_deleted(&mut self, key: &ObjectKey) {
+    pub(crate) fn mirror_deleted(&mut self, key: &ObjectKey) {
         self.mirrors.remove(key);
         self.notify_mirror(key);
     }
 
     /// Mirror Pods without a static Pod.
-    pub fn orphaned_mirrors(&self) -> Vec<(ObjectKey, String)> {
+    pub(crate) fn orphaned_mirrors(&self) -> Vec<(ObjectKey, String)> {
         let is_orphan = |(_, uid): &(&ObjectKey, &String)| !self.contains(uid);
         let orphans = self.mirrors.iter().filter(is_orphan);
         orphans.map(|(key, uid)| (key.clone(), uid.clone())).collect()

@@ -46,7 +46,7 @@ struct WrittenStatus {
 
 impl StatusWriter {
     /// Starts the task, without a status.
-    pub fn start(client: Client, key: &ObjectKey, uid: &str) -> Self {
+    pub(crate) fn start(client: Client, key: &ObjectKey, uid: &str) -> Self {
         let (latest, receiver) = watch::channel(LatestStatus::default());
         let written = Arc::<Mutex<WrittenStatus>>::default();
         let (path, uid) = (pod_api::path(key), uid.to_owned());
@@ -59,7 +59,7 @@ impl StatusWriter {
     }
 
     /// Returns a writer whose statuses go to another task.
-    pub fn with_task(latest: watch::Sender<LatestStatus>, task: JoinHandle<()>) -> Self {
+    pub(crate) fn with_task(latest: watch::Sender<LatestStatus>, task: JoinHandle<()>) -> Self {
         Self {
             latest,
             written: Arc::default(),
@@ -68,7 +68,7 @@ impl StatusWriter {
     }
 
     /// Sets the status. The task writes it only if it differs from the last one.
-    pub fn set(&self, status: Value) {
+    pub(crate) fn set(&self, status: Value) {
         self.latest.send_if_modified(|latest| {
             let has_changed = latest.status.as_ref() != Some(&status);
             if has_changed {
@@ -81,7 +81,7 @@ impl StatusWriter {
     /// Writes the last status again if another client has overwritten it in `pod`, and reports if it has.
     ///
     /// A state of the Pod from before the last write, or during a write, is not an overwrite.
-    pub fn repair(&self, pod: &Pod) -> bool {
+    pub(crate) fn repair(&self, pod: &Pod) -> bool {
         let version: u64 = pod.metadata.resource_version.parse().unwrap_or(0);
         let written = lock(&self.written);
         let is_overwritten = |status: &Value| !status::contains(&pod.status.raw, status);
@@ -95,7 +95,7 @@ impl StatusWriter {
     }
 
     /// Waits until the last status is written, for `timeout` at most.
-    pub async fn finish(self, timeout: Duration) {
+    pub(crate) async fn finish(self, timeout: Duration) {
         drop(self.latest);
         let abort = self.task.abort_handle();
         if tokio::time::timeout(timeout, self.task).await.is_err() {

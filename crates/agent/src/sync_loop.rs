@@ -46,7 +46,7 @@ pub(crate) struct SyncLoop {
 
 impl SyncLoop {
     /// Returns a sync loop without workers.
-    pub fn new(context: Arc<Context>, leftovers: Leftovers) -> Self {
+    pub(crate) fn new(context: Arc<Context>, leftovers: Leftovers) -> Self {
         let settings = &context.settings;
         Self {
             static_pods: StaticPods::new(settings.static_pods.as_ref(), &settings.node_name),
@@ -59,7 +59,7 @@ impl SyncLoop {
     }
 
     /// Dispatches changes until `shutdown` completes.
-    pub async fn run(&mut self, shutdown: &mut (impl Future<Output = ()> + Unpin)) {
+    pub(crate) async fn run(&mut self, shutdown: &mut (impl Future<Output = ()> + Unpin)) {
         let query = Query {
             field_selector: format!("spec.nodeName={}", self.context.settings.node_name),
             ..Query::default()
@@ -83,7 +83,7 @@ impl SyncLoop {
     }
 
     /// Starts the static Pods, and removes leftovers of those without a manifest. Needs no API server.
-    pub async fn start_static_pods(&mut self) {
+    pub(crate) async fn start_static_pods(&mut self) {
         self.static_pods.scan();
         let static_pods = &self.static_pods;
         let is_orphan = |uid: &String, record: &Record| record.is_static && !static_pods.contains(uid);
@@ -258,7 +258,7 @@ impl SyncLoop {
     }
 
     /// Deletes the links of Pods without a record.
-    pub fn delete_orphaned_links(&self) {
+    pub(crate) fn delete_orphaned_links(&self) {
         let known: Vec<_> = self
             .leftovers
             .keys()
@@ -272,7 +272,7 @@ impl SyncLoop {
     }
 
     /// Shuts all workers down.
-    pub async fn shut_down(mut self) {
+    pub(crate) async fn shut_down(mut self) {
         for (_, worker) in self.workers.values() {
             worker.send_replace(DesiredState::AgentShutdown);
         }

@@ -194,7 +194,7 @@ pub(crate) fn read_selector(selector: &Value) -> Option<LabelSelector> {
 
 /// A change of an object's owner.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Claim {
+pub(crate) struct Claim {
     /// Metadata of the object at the time of the decision.
     pub meta: ObjectMeta,
     /// The new owner references.

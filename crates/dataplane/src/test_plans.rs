@@ -5,7 +5,7 @@ use plan::{Plan, PodDetection, Settings};
 use serde_json::json;
 
 /// Returns the settings of node `node-a` in a dual-stack cluster.
-pub fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings {
         node_name: "node-a".to_owned(),
         pods: PodDetection::Ranges(vec![
@@ -21,7 +21,7 @@ pub fn settings() -> Settings {
 }
 
 /// Adds a Service with affinity and a node port. Its first endpoint is on this node.
-pub fn put(plan: &mut Plan, number: usize, endpoints: usize) {
+pub(crate) fn put(plan: &mut Plan, number: usize, endpoints: usize) {
     let ip = format!("10.96.0.{}", number + 1);
     let service: Service = serde_json::from_value(json!({
         "metadata": {"namespace": "ns", "name": format!("s{number}")},
@@ -52,7 +52,7 @@ pub fn put(plan: &mut Plan, number: usize, endpoints: usize) {
 }
 
 /// Returns a plan with this many Services of three endpoints each.
-pub fn planned(services: usize) -> Plan {
+pub(crate) fn planned(services: usize) -> Plan {
     let mut plan = Plan::new(settings());
     for number in 0..services {
         put(&mut plan, number, 3);

@@ -49,7 +49,7 @@ pub enum NodeLocalError {
 /// # Errors
 ///
 /// Returns [`NodeLocalError`] if the kernel rejects the link, an address or the rules.
-pub fn set_up(addresses: &[IpAddr]) -> Result<(), NodeLocalError> {
+pub(crate) fn set_up(addresses: &[IpAddr]) -> Result<(), NodeLocalError> {
     let mut routes = Connection::open()?;
     let name: LinkName = LINK.parse()?;
     let added = match routes.add_dummy(&name) {

@@ -21,7 +21,7 @@ const FILE_OCTETS_MAX: u64 = 256 << 20;
 
 /// Failure to read or write a snapshot. A retry helps after an I/O error only.
 #[derive(Debug, thiserror::Error)]
-pub enum SnapshotError {
+pub(crate) enum SnapshotError {
     /// The file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
@@ -61,7 +61,7 @@ pub enum SnapshotError {
 /// # Errors
 ///
 /// Returns [`SnapshotError`] if the file cannot be written or would be too large.
-pub fn write(path: &Path, index: &Index, unix_seconds: u64) -> Result<(), SnapshotError> {
+pub(crate) fn write(path: &Path, index: &Index, unix_seconds: u64) -> Result<(), SnapshotError> {
     let mut content = Vec::new();
     content.extend(MAGIC);
     content.extend(unix_seconds.to_be_bytes());
@@ -99,7 +99,7 @@ pub fn write(path: &Path, index: &Index, unix_seconds: u64) -> Result<(), Snapsh
 /// # Errors
 ///
 /// Returns [`SnapshotError`] if the file cannot be read, is damaged, or is older than `age_seconds_max`.
-pub fn read(
+pub(crate) fn read(
     path: &Path,
     settings: Settings,
     now_unix_seconds: u64,

@@ -8,7 +8,7 @@ const MESSAGE_OCTETS: usize = 16_384;
 
 /// Returns the messages that answer `query`, an AXFR or IXFR for the zone of `index`. The server keeps no
 /// differences, so an IXFR gets the complete zone (RFC 1995 section 4).
-pub fn messages(index: &Index, query: &Query) -> Vec<Vec<u8>> {
+pub(crate) fn messages(index: &Index, query: &Query) -> Vec<Vec<u8>> {
     let mut writer = Writer {
         query,
         buffer: vec![0; MESSAGE_OCTETS],

@@ -22,7 +22,7 @@ impl ConnectionTable {
     ///
     /// The table stays locked meanwhile. The task has to run on the calling thread: so it does not run, and
     /// drop its slot, before the entry exists.
-    pub fn insert(self: &Arc<Self>, spawn: impl FnOnce(ConnectionSlot) -> AbortHandle) {
+    pub(crate) fn insert(self: &Arc<Self>, spawn: impl FnOnce(ConnectionSlot) -> AbortHandle) {
         let mut connections = self.lock();
         let entry = connections.vacant_entry();
         let slot = ConnectionSlot {
@@ -36,7 +36,7 @@ impl ConnectionTable {
     }
 
     /// Aborts the connections to a backend.
-    pub fn abort_to(&self, backend: &Arc<Backend>) {
+    pub(crate) fn abort_to(&self, backend: &Arc<Backend>) {
         self.abort(|connection| {
             let of = connection.backend.as_ref();
             of.is_some_and(|of| Arc::ptr_eq(of, backend))
@@ -44,7 +44,7 @@ impl ConnectionTable {
     }
 
     /// Aborts all connections.
-    pub fn abort_all(&self) {
+    pub(crate) fn abort_all(&self) {
         self.abort(|_| true);
     }
 
@@ -71,7 +71,7 @@ pub(crate) struct ConnectionSlot {
 
 impl ConnectionSlot {
     /// Notes the backend to which the connection goes.
-    pub fn set_backend(&self, backend: &Arc<Backend>) {
+    pub(crate) fn set_backend(&self, backend: &Arc<Backend>) {
         if let Some(connection) = self.table.lock().get_mut(self.key) {
             connection.backend = Some(backend.clone());
         }

@@ -21,17 +21,17 @@ pub(crate) struct PortCounters {
 
 impl PortCounters {
     /// Counts a connection or flow that opens.
-    pub fn connection_opened(&self) {
+    pub(crate) fn connection_opened(&self) {
         add(&self.connections, 1);
     }
 
     /// Counts a connection or flow that closes.
-    pub fn connection_closed(&self) {
+    pub(crate) fn connection_closed(&self) {
         add(&self.closed_connections, 1);
     }
 
     /// Counts a TLS handshake with a client.
-    pub fn handshake(&self, is_resumed: bool) {
+    pub(crate) fn handshake(&self, is_resumed: bool) {
         add(&self.handshakes, 1);
         if is_resumed {
             add(&self.resumed_handshakes, 1);
@@ -39,45 +39,45 @@ impl PortCounters {
     }
 
     /// Counts bytes from a client.
-    pub fn received(&self, bytes: u64) {
+    pub(crate) fn received(&self, bytes: u64) {
         add(&self.received_bytes, bytes);
     }
 
     /// Counts bytes to a client.
-    pub fn sent(&self, bytes: u64) {
+    pub(crate) fn sent(&self, bytes: u64) {
         add(&self.sent_bytes, bytes);
     }
 
     /// Counts a refused connection, flow or datagram.
-    pub fn refused(&self, refusal: ConnectionRefusal) {
+    pub(crate) fn refused(&self, refusal: ConnectionRefusal) {
         if let Some(count) = self.refused.get(refusal as usize) {
             add(count, 1);
         }
     }
 
     /// Accepted connections and flows, including those that were refused afterwards.
-    pub fn connections(&self) -> u64 {
+    pub(crate) fn connections(&self) -> u64 {
         get(&self.connections)
     }
 
     /// Open connections and flows.
-    pub fn open(&self) -> u64 {
+    pub(crate) fn open(&self) -> u64 {
         let closed = get(&self.closed_connections);
         self.connections().saturating_sub(closed)
     }
 
     /// Bytes from clients, and bytes to clients.
-    pub fn bytes(&self) -> (u64, u64) {
+    pub(crate) fn bytes(&self) -> (u64, u64) {
         (get(&self.received_bytes), get(&self.sent_bytes))
     }
 
     /// TLS handshakes with clients, and the number of those that resumed a session.
-    pub fn handshakes(&self) -> (u64, u64) {
+    pub(crate) fn handshakes(&self) -> (u64, u64) {
         (get(&self.handshakes), get(&self.resumed_handshakes))
     }
 
     /// Connections, flows and datagrams that were refused for a reason.
-    pub fn refusals(&self, refusal: ConnectionRefusal) -> u64 {
+    pub(crate) fn refusals(&self, refusal: ConnectionRefusal) -> u64 {
         self.refused.get(refusal as usize).map_or(0, get)
     }
 }

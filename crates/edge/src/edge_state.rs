@@ -36,7 +36,7 @@ impl EdgeState {
     ///
     /// # Errors
     /// The error of rustls if TLS towards backends cannot be configured.
-    pub fn new(
+    pub(crate) fn new(
         zone: Option<Arc<str>>,
         connections: ProcessConnections,
         sticky_keys: StickyKeys,
@@ -53,12 +53,12 @@ impl EdgeState {
     }
 
     /// Returns the zone of this node.
-    pub fn zone(&self) -> Option<Arc<str>> {
+    pub(crate) fn zone(&self) -> Option<Arc<str>> {
         self.zone.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sets the zone of this node. Returns true if it has changed: then each port has to refresh its backends.
-    pub fn set_zone(&self, zone: Option<Arc<str>>) -> bool {
+    pub(crate) fn set_zone(&self, zone: Option<Arc<str>>) -> bool {
         let mut former = self.zone.lock().unwrap_or_else(PoisonError::into_inner);
         let has_changed = *former != zone;
         *former = zone;
@@ -66,18 +66,18 @@ impl EdgeState {
     }
 
     /// Replaces the ports to which routes lead.
-    pub fn set_route_targets<'p>(&self, ports: impl Iterator<Item = &'p Arc<Port>>) {
+    pub(crate) fn set_route_targets<'p>(&self, ports: impl Iterator<Item = &'p Arc<Port>>) {
         let targets = ports.map(|port| (port.key.clone(), Arc::downgrade(port)));
         self.route_targets.store(Arc::new(targets.collect()));
     }
 
     /// Returns the port to which a route leads, if it exists.
-    pub fn route_target(&self, key: &PortKey) -> Option<Arc<Port>> {
+    pub(crate) fn route_target(&self, key: &PortKey) -> Option<Arc<Port>> {
         self.route_targets.load().get(key)?.upgrade()
     }
 
     /// Returns true while connections are open or a task may accept another one.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.accept_loops.load(Ordering::Relaxed) > 0 || self.connections.open() > 0
     }
 }
@@ -87,7 +87,7 @@ pub(crate) struct AcceptLoopGuard(Arc<EdgeState>);
 
 impl AcceptLoopGuard {
     /// Counts one more task.
-    pub fn new(edge: Arc<EdgeState>) -> Self {
+    pub(crate) fn new(edge: Arc<EdgeState>) -> Self {
         edge.accept_loops.fetch_add(1, Ordering::Relaxed);
         Self(edge)
     }

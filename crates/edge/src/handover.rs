@@ -109,7 +109,7 @@ pub(crate) async fn request_sockets(
 
 impl Predecessor {
     /// Reports to the predecessor that its sockets are served, and waits until it accepts no more connections.
-    pub async fn take_over(self) {
+    pub(crate) async fn take_over(self) {
         let sent = send(self.0.get_ref(), TAKEN.as_bytes(), SendFlags::NOSIGNAL);
         if let Err(error) = sent {
             return tracing::warn!(%error, "hand-over not confirmed to the previous process");

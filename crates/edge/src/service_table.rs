@@ -104,7 +104,7 @@ pub(crate) type RemovedBackends = (Vec<Arc<Backend>>, Duration);
 
 impl ServiceTable {
     /// Creates an empty table. The first settings use the sockets of a predecessor where addresses match.
-    pub fn new(inherited: InheritedSockets) -> Self {
+    pub(crate) fn new(inherited: InheritedSockets) -> Self {
         Self {
             inherited,
             ..Self::default()
@@ -112,7 +112,11 @@ impl ServiceTable {
     }
 
     /// Serves exactly these settings. Returns the removed backends whose connections have to be closed later.
-    pub fn apply(&mut self, settings: &Settings, context: &ServingContext<'_>) -> Vec<RemovedBackends> {
+    pub(crate) fn apply(
+        &mut self,
+        settings: &Settings,
+        context: &ServingContext<'_>,
+    ) -> Vec<RemovedBackends> {
         let mut removed = Vec::new();
         // Ports to which routes lead are present before the routes, and stay until the routes are replaced.
         let targets = settings
@@ -278,7 +282,7 @@ impl ServiceTable {
     }
 
     /// Opens the missing listeners, and updates the faults.
-    pub fn listen(&mut self, context: &ServingContext<'_>) {
+    pub(crate) fn listen(&mut self, context: &ServingContext<'_>) {
         if self.is_closed {
             return;
         }
@@ -307,7 +311,7 @@ impl ServiceTable {
     }
 
     /// Returns true if a listener is missing.
-    pub fn is_missing_any(&self) -> bool {
+    pub(crate) fn is_missing_any(&self) -> bool {
         !self.missing.is_empty() && !self.is_closed
     }
 
@@ -362,13 +366,13 @@ impl ServiceTable {
     }
 
     /// All ports.
-    pub fn ports(&self) -> impl Iterator<Item = &Arc<Port>> {
+    pub(crate) fn ports(&self) -> impl Iterator<Item = &Arc<Port>> {
         let ports = self.services.values().flat_map(|service| service.ports.values());
         ports.map(|entry| &entry.port)
     }
 
     /// Returns the open listening sockets, for a successor.
-    pub fn sockets(&self) -> ListeningSockets {
+    pub(crate) fn sockets(&self) -> ListeningSockets {
         self.sockets
             .iter()
             .map(|(address, listener)| (*address, listener.sockets.clone()))
@@ -376,7 +380,7 @@ impl ServiceTable {
     }
 
     /// Closes all listeners for good.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.is_closed = true;
         self.sockets.clear();
         self.missing.clear();

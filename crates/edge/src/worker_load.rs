@@ -21,18 +21,18 @@ pub(crate) struct WorkerLoad(AtomicUsize);
 
 impl WorkerLoad {
     /// Returns true if a new connection should go to a thread with the other load.
-    pub fn exceeds(&self, other: &Self) -> bool {
+    pub(crate) fn exceeds(&self, other: &Self) -> bool {
         let own = self.count();
         own >= other.count() + SLACK + own / 4
     }
 
     /// Returns the number of long-lived connections.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Counts a connection from the moment when it is long-lived until it ends.
-    pub fn track<W: Future<Output = ()>>(self: Arc<Self>, task: W) -> TrackedConnection<W> {
+    pub(crate) fn track<W: Future<Output = ()>>(self: Arc<Self>, task: W) -> TrackedConnection<W> {
         TrackedConnection {
             task: Box::pin(task),
             load: self,

@@ -85,7 +85,7 @@ impl Workers {
     ///
     /// # Errors
     /// The error of the system if it provides no thread or no descriptor.
-    pub fn start(count: usize) -> io::Result<Self> {
+    pub(crate) fn start(count: usize) -> io::Result<Self> {
         let (stop, _) = watch::channel(());
         let mut workers = Vec::new();
         let mut threads = Vec::new();
@@ -106,12 +106,12 @@ impl Workers {
     }
 
     /// Returns the number of threads.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.workers.len()
     }
 
     /// Runs an accept loop on one of the threads.
-    pub fn accept_connections(&self, number: usize, listener: ListenerHandle) {
+    pub(crate) fn accept_connections(&self, number: usize, listener: ListenerHandle) {
         if let Some(worker) = self.workers.get(number % self.count().max(1)) {
             let (worker, workers) = (worker.clone(), self.workers.clone());
             worker
@@ -122,21 +122,21 @@ impl Workers {
     }
 
     /// Runs a task on one of the threads.
-    pub fn spawn(&self, number: usize, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, number: usize, task: impl Future<Output = ()> + Send + 'static) {
         if let Some(worker) = self.workers.get(number % self.count().max(1)) {
             worker.runtime.spawn(task);
         }
     }
 
     /// Aborts the connections to a backend.
-    pub fn abort_connections_to(&self, backend: &Arc<Backend>) {
+    pub(crate) fn abort_connections_to(&self, backend: &Arc<Backend>) {
         for worker in self.workers.iter() {
             worker.connections.abort_to(backend);
         }
     }
 
     /// Aborts all connections.
-    pub fn abort_all_connections(&self) {
+    pub(crate) fn abort_all_connections(&self) {
         for worker in self.workers.iter() {
             worker.connections.abort_all();
         }

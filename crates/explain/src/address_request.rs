@@ -17,7 +17,7 @@ const ANNOTATIONS: [&str; 8] = [
 ];
 
 /// Returns the requested addresses with their field: those of the first annotation that has some, or that of the field of the Service.
-pub fn requested_addresses(service: Service<'_>) -> Option<(String, Vec<IpAddr>)> {
+pub(crate) fn requested_addresses(service: Service<'_>) -> Option<(String, Vec<IpAddr>)> {
     let annotations = ANNOTATIONS.iter().filter_map(|name| {
         let addresses = addresses(service.0.annotation(name)?);
         Some((format!("metadata.annotations[{name}]"), addresses))

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use crate::object::Object;
 
 /// Returns true if a shell takes a text as one word and kubectl takes it as no flag. All names of Kubernetes are of this form.
-pub fn is_plain(text: &str) -> bool {
+pub(crate) fn is_plain(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)
 }
 
 /// Returns a word of a shell command: the text, in quotes if necessary.
-pub fn word(text: &str) -> String {
+pub(crate) fn word(text: &str) -> String {
     if is_plain(text) {
         text.to_owned()
     } else {
@@ -38,7 +38,7 @@ fn resource(object: &Object) -> String {
 }
 
 /// Returns `kubectl VERB KIND NAME` for an object.
-pub fn command(verb: &str, object: &Object) -> String {
+pub(crate) fn command(verb: &str, object: &Object) -> String {
     format!(
         "kubectl{} {verb} {} {}",
         namespace(object),
@@ -48,7 +48,7 @@ pub fn command(verb: &str, object: &Object) -> String {
 }
 
 /// Returns the command that replaces the value at a JSON pointer.
-pub fn replace(object: &Object, pointer: &str, value: impl Into<Value>) -> String {
+pub(crate) fn replace(object: &Object, pointer: &str, value: impl Into<Value>) -> String {
     patch(
         object,
         &json!([{"op": "replace", "path": pointer, "value": value.into()}]),
@@ -56,7 +56,7 @@ pub fn replace(object: &Object, pointer: &str, value: impl Into<Value>) -> Strin
 }
 
 /// Returns the command that adds the value at a JSON pointer, or replaces it.
-pub fn add(object: &Object, pointer: &str, value: impl Into<Value>) -> String {
+pub(crate) fn add(object: &Object, pointer: &str, value: impl Into<Value>) -> String {
     patch(
         object,
         &json!([{"op": "add", "path": pointer, "value": value.into()}]),
@@ -64,7 +64,7 @@ pub fn add(object: &Object, pointer: &str, value: impl Into<Value>) -> String {
 }
 
 /// Returns the command that removes the value at a JSON pointer.
-pub fn remove(object: &Object, pointer: &str) -> String {
+pub(crate) fn remove(object: &Object, pointer: &str) -> String {
     patch(object, &json!([{"op": "remove", "path": pointer}]))
 }
 
@@ -74,13 +74,16 @@ fn patch(object: &Object, operations: &Value) -> String {
 }
 
 /// Returns the command that merges a tree into an object.
-pub fn merge(object: &Object, tree: &Value) -> String {
+pub(crate) fn merge(object: &Object, tree: &Value) -> String {
     let tree = quoted(&tree.to_string());
     format!("{} --type=merge -p {tree}", command("patch", object))
 }
 
 /// Returns the command that replaces the selector of a Service.
-pub fn set_selector<'l>(service: &Object, labels: impl IntoIterator<Item = (&'l str, &'l str)>) -> String {
+pub(crate) fn set_selector<'l>(
+    service: &Object,
+    labels: impl IntoIterator<Item = (&'l str, &'l str)>,
+) -> String {
     let pairs: Vec<String> = labels
         .into_iter()
         .map(|(key, value)| format!("{key}={value}"))

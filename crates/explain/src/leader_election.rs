@@ -11,7 +11,7 @@ const ELECTION_FLAGS: [&str; 3] = ["leader-elect", "leaderelect", "leader_elect"
 
 /// Returns true if exactly one selected Pod is ready and the application elects a leader. A Lease names the ready Pod,
 /// or the containers have a flag of an election.
-pub fn is_leader_only(subject: &Subject<'_>) -> bool {
+pub(crate) fn is_leader_only(subject: &Subject<'_>) -> bool {
     let mut ready = subject.active().filter(|pod| pod.is_ready());
     let (Some(leader), None) = (ready.next(), ready.next()) else {
         return false;

@@ -17,7 +17,7 @@ const MESH_CONTAINERS: [&str; 5] = [
 
 /// State of a port of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// The observations do not show it.
     Unknown,
     /// A process listens at all addresses of the endpoint.
@@ -36,7 +36,7 @@ pub enum State {
 }
 
 /// Returns the state of the target of a Service port in a Pod.
-pub fn state(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> State {
+pub(crate) fn state(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> State {
     let Some(protocol) = protocol(port.protocol) else {
         return State::Unknown;
     };
@@ -83,7 +83,7 @@ pub fn state(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> State {
 }
 
 /// Returns true if no ready Pod listens at the target of a Service port, and at least one was observed.
-pub fn is_closed(subject: &Subject<'_>, port: Port<'_>) -> bool {
+pub(crate) fn is_closed(subject: &Subject<'_>, port: Port<'_>) -> bool {
     let pods = subject.active().filter(|pod| pod.is_ready());
     let mut states = pods
         .map(|pod| state(subject, pod, port))

@@ -36,7 +36,7 @@ const TEXT_BYTES_MAX: usize = 4_096;
 
 /// Setting with the address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// Path of the setting in the Pod.
     pub field: String,
     /// Name and value.
@@ -55,7 +55,7 @@ struct Entry<'w> {
 
 /// Returns the setting with which the application of a Pod listens on a loopback address at a port. Another container, or another setting, can make
 /// it listen elsewhere, too; then the result is `None`.
-pub fn loopback_setting(pod: Pod<'_>, number: u16) -> Option<Setting> {
+pub(crate) fn loopback_setting(pod: Pod<'_>, number: u16) -> Option<Setting> {
     let mut containers = pod.containers();
     let container = containers.next()?;
     if containers.next().is_some() || pod.is_on_host_network() {

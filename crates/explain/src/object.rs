@@ -194,7 +194,7 @@ impl Object {
 }
 
 /// Iterates over the string entries of a map.
-pub fn pairs(map: &Value) -> impl Iterator<Item = (&str, &str)> {
+pub(crate) fn pairs(map: &Value) -> impl Iterator<Item = (&str, &str)> {
     let entries = map.as_object().into_iter().flatten();
     entries.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
 }

@@ -11,17 +11,17 @@ use crate::views::{Node, Pod, Service};
 use crate::world::World;
 
 /// Program name of Portolan.
-pub const PORTOLAN: &str = "portolan";
+pub(crate) const PORTOLAN: &str = "portolan";
 /// Modes of kube-proxy.
 const KUBE_PROXY_MODES: [&str; 3] = ["nftables", "iptables", "ipvs"];
 /// Family and name of Portolan's table.
-pub const PORTOLAN_TABLE: (&str, &str) = ("inet", "portolan");
+pub(crate) const PORTOLAN_TABLE: (&str, &str) = ("inet", "portolan");
 /// Name of kube-proxy's tables (NFT-01).
-pub const KUBE_PROXY_TABLE: &str = "kube-proxy";
+pub(crate) const KUBE_PROXY_TABLE: &str = "kube-proxy";
 /// Chain of kube-proxy and of Portolan's iptables mode (IPT-01).
 const SERVICES_CHAIN: &str = "KUBE-SERVICES";
 /// Link with all Service addresses in ipvs mode (IPV-01).
-pub const IPVS_LINK: &str = "kube-ipvs0";
+pub(crate) const IPVS_LINK: &str = "kube-ipvs0";
 /// Names of bridges for Pods.
 const POD_BRIDGES: [&str; 3] = ["cni0", "cbr0", "kube-bridge"];
 /// Beginnings of the names of links of networks that serve Services without kube-proxy.
@@ -40,7 +40,7 @@ const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
 
 /// A node with its observation.
 #[derive(Clone, Copy, Debug)]
-pub struct Observed<'w> {
+pub(crate) struct Observed<'w> {
     /// All objects.
     pub world: &'w World,
     /// Observation of the node.
@@ -49,7 +49,7 @@ pub struct Observed<'w> {
 
 /// Rules for Services in the kernel, by the proxy and mode that write them. `None` is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RuleSets {
+pub(crate) struct RuleSets {
     /// Table of Portolan's nftables and userspace modes.
     pub portolan: Option<bool>,
     /// Tables of kube-proxy's nftables mode.
@@ -62,7 +62,7 @@ pub struct RuleSets {
 
 impl RuleSets {
     /// Returns true if any rules exist, and `None` if some are unknown and none are known to exist.
-    pub fn any(self) -> Option<bool> {
+    pub(crate) fn any(self) -> Option<bool> {
         let required = [self.portolan, self.kube_proxy, self.iptables];
         if required.contains(&Some(true)) || self.ipvs == Some(true) {
             return Some(true);
@@ -72,29 +72,29 @@ impl RuleSets {
 }
 
 /// Returns the observed nodes.
-pub fn observed_nodes(world: &World) -> impl Iterator<Item = Observed<'_>> {
+pub(crate) fn observed_nodes(world: &World) -> impl Iterator<Item = Observed<'_>> {
     let observations = world.observations().all().iter();
     observations.map(|observation| Observed { world, observation })
 }
 
 /// Returns true if a node proxy serves the Service at a cluster IP.
-pub fn is_served(service: Service<'_>) -> bool {
+pub(crate) fn is_served(service: Service<'_>) -> bool {
     !service.cluster_ips().is_empty() && service.label(PROXY_NAME_LABEL).is_none()
 }
 
 impl<'w> Observed<'w> {
     /// Name of the Node.
-    pub fn name(self) -> &'w str {
+    pub(crate) fn name(self) -> &'w str {
         &self.observation.metadata.name
     }
 
     /// The Node, if the world has it.
-    pub fn node(self) -> Option<Node<'w>> {
+    pub(crate) fn node(self) -> Option<Node<'w>> {
         self.world.node(self.name())
     }
 
     /// Returns a finding about the Node. `field` is a path in the observation.
-    pub fn finding(
+    pub(crate) fn finding(
         self,
         code: Code,
         severity: Severity,
@@ -118,22 +118,22 @@ impl<'w> Observed<'w> {
     }
 
     /// Returns a remedy that is a command on the node.
-    pub fn run(self, command: &str) -> String {
+    pub(crate) fn run(self, command: &str) -> String {
         format!("On Node {}: {command}", self.name())
     }
 
     /// Node proxies; none if they are unknown.
-    pub fn proxies(self) -> &'w [NodeProxy] {
+    pub(crate) fn proxies(self) -> &'w [NodeProxy] {
         self.observation.proxies.as_deref().unwrap_or_default()
     }
 
     /// Returns true if Portolan is known to run.
-    pub fn runs_portolan(self) -> bool {
+    pub(crate) fn runs_portolan(self) -> bool {
         self.proxies().iter().any(|proxy| proxy.name == PORTOLAN)
     }
 
     /// Returns a running kube-proxy, or a program that embeds it.
-    pub fn kube_proxy(self) -> Option<&'w NodeProxy> {
+    pub(crate) fn kube_proxy(self) -> Option<&'w NodeProxy> {
         let is_mode = |mode: Option<&str>| mode.is_some_and(|mode| KUBE_PROXY_MODES.contains(&mode));
         let is_kube_proxy = |proxy: &&NodeProxy| {
             proxy.name == KUBE_PROXY_TABLE || (proxy.name != PORTOLAN && is_mode(proxy.mode.as_deref()))
@@ -142,13 +142,13 @@ impl<'w> Observed<'w> {
     }
 
     /// Returns true if an eBPF program serves Services, so that netfilter does not decide about their packets.
-    pub fn has_ebpf_proxy(self) -> bool {
+    pub(crate) fn has_ebpf_proxy(self) -> bool {
         let mut proxies = self.proxies().iter();
         proxies.any(|proxy| proxy.mode.as_deref() == Some("ebpf"))
     }
 
     /// Returns true if a network may serve Services without a node proxy that observations show.
-    pub fn may_have_other_dataplane(self) -> bool {
+    pub(crate) fn may_have_other_dataplane(self) -> bool {
         let is_of =
             |name: &str, beginnings: &[&str]| beginnings.iter().any(|beginning| name.starts_with(beginning));
         let links = self.links().iter();
@@ -161,17 +161,17 @@ impl<'w> Observed<'w> {
     }
 
     /// Pods on the node.
-    pub fn pods(self) -> impl Iterator<Item = Pod<'w>> {
+    pub(crate) fn pods(self) -> impl Iterator<Item = Pod<'w>> {
         self.world.pods_on(self.name()).filter(|pod| pod.is_active())
     }
 
     /// Links; none if they are unknown.
-    pub fn links(self) -> &'w [Link] {
+    pub(crate) fn links(self) -> &'w [Link] {
         self.observation.links.as_deref().unwrap_or_default()
     }
 
     /// Addresses of the links.
-    pub fn addresses(self) -> impl Iterator<Item = IpAddr> {
+    pub(crate) fn addresses(self) -> impl Iterator<Item = IpAddr> {
         let prefixes = self
             .links()
             .iter()
@@ -180,12 +180,12 @@ impl<'w> Observed<'w> {
     }
 
     /// Ranges of the Pods on the node, as the Node has them.
-    pub fn pod_ranges(self) -> Vec<IpNet> {
+    pub(crate) fn pod_ranges(self) -> Vec<IpNet> {
         self.node().map(Node::pod_ranges).unwrap_or_default()
     }
 
     /// Bridges whose ports are Pods: they have a known name, or an address in the node's Pod range.
-    pub fn pod_bridges(self) -> Vec<&'w Link> {
+    pub(crate) fn pod_bridges(self) -> Vec<&'w Link> {
         let ranges = self.pod_ranges();
         let is_pod_bridge = |link: &&Link| {
             let mut addresses = link.addresses.iter().flatten().map(IpNet::addr);
@@ -197,38 +197,38 @@ impl<'w> Observed<'w> {
     }
 
     /// Ports of a bridge.
-    pub fn ports_of(self, bridge: &str) -> impl Iterator<Item = &'w Link> {
+    pub(crate) fn ports_of(self, bridge: &str) -> impl Iterator<Item = &'w Link> {
         let links = self.links().iter();
         links.filter(move |link| link.master.as_deref() == Some(bridge))
     }
 
     /// Value of a kernel parameter.
-    pub fn sysctl(self, name: &str) -> Option<&'w str> {
+    pub(crate) fn sysctl(self, name: &str) -> Option<&'w str> {
         let sysctls = self.observation.sysctls.as_ref()?;
         sysctls.get(name).map(|value| value.trim())
     }
 
     /// Tables of nftables; `None` if they are unknown or not complete.
-    pub fn tables(self) -> Option<&'w [Table]> {
+    pub(crate) fn tables(self) -> Option<&'w [Table]> {
         let tables = self.observation.tables.as_deref();
         tables.filter(|_| !self.observation.is_truncated("tables"))
     }
 
     /// Tables with a name.
-    pub fn tables_named(self, name: &str) -> impl Iterator<Item = &'w Table> {
+    pub(crate) fn tables_named(self, name: &str) -> impl Iterator<Item = &'w Table> {
         let tables = self.observation.tables.iter().flatten();
         tables.filter(move |table| table.name == name)
     }
 
     /// Portolan's table.
-    pub fn portolan_table(self) -> Option<&'w Table> {
+    pub(crate) fn portolan_table(self) -> Option<&'w Table> {
         let (family, name) = PORTOLAN_TABLE;
         let mut tables = self.tables_named(name);
         tables.find(|table| table.family == family)
     }
 
     /// Rules for Services.
-    pub fn rule_sets(self) -> RuleSets {
+    pub(crate) fn rule_sets(self) -> RuleSets {
         RuleSets {
             portolan: self.tables().map(|_| self.portolan_table().is_some()),
             kube_proxy: self
@@ -261,7 +261,7 @@ impl<'w> Observed<'w> {
     }
 
     /// Returns the command that prints the log of a node proxy.
-    pub fn log_of(self, proxy: &str) -> String {
+    pub(crate) fn log_of(self, proxy: &str) -> String {
         let pod = self.pods().find(|pod| pod.name.starts_with(proxy));
         match pod {
             Some(pod) => format!("kubectl -n {} logs {}", pod.namespace, pod.name),

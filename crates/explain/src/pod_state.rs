@@ -30,7 +30,7 @@ const START_FAILURES: [&str; 5] = [
 
 /// Reason why a Pod does not run.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// Path of the reason in the Pod.
     pub field: String,
     /// Reason and message.
@@ -42,7 +42,7 @@ pub struct Failure {
 }
 
 /// Returns the reason why an active Pod does not run; `None` if it runs, ready or not.
-pub fn failure(world: &World, pod: Pod<'_>) -> Option<Failure> {
+pub(crate) fn failure(world: &World, pod: Pod<'_>) -> Option<Failure> {
     if let Some(failure) = container_failure(pod) {
         return Some(failure);
     }

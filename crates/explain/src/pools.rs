@@ -12,7 +12,7 @@ use crate::object::Object;
 use crate::world::World;
 
 /// Annotations of Services with the requested pool.
-pub const POOL_ANNOTATIONS: [&str; 3] = [
+pub(crate) const POOL_ANNOTATIONS: [&str; 3] = [
     "portolan.dev/address-pool",
     "metallb.io/address-pool",
     "metallb.universe.tf/address-pool",
@@ -20,7 +20,7 @@ pub const POOL_ANNOTATIONS: [&str; 3] = [
 
 /// An address pool.
 #[derive(Clone, Debug)]
-pub struct Pool<'w> {
+pub(crate) struct Pool<'w> {
     /// AddressPool or IPAddressPool.
     pub object: &'w Object,
     /// Readable blocks. Pools with addresses of nodes have none.
@@ -28,7 +28,7 @@ pub struct Pool<'w> {
 }
 
 /// Returns all pools.
-pub fn pools(world: &World) -> Vec<Pool<'_>> {
+pub(crate) fn pools(world: &World) -> Vec<Pool<'_>> {
     let objects = world.all(Kind::AddressPool).chain(world.all(Kind::IpAddressPool));
     objects
         .map(|object| Pool {
@@ -50,17 +50,17 @@ fn block(entry: &Value) -> Option<AddressBlock> {
 
 impl Pool<'_> {
     /// Returns true if all addresses of the pool are known: it has blocks only, and all are readable.
-    pub fn is_readable(&self) -> bool {
+    pub(crate) fn is_readable(&self) -> bool {
         !self.blocks.is_empty() && self.blocks.len() == self.object.list("/spec/addresses").len()
     }
 
     /// Returns true if Services that request no pool get addresses of it.
-    pub fn is_automatic(&self) -> bool {
+    pub(crate) fn is_automatic(&self) -> bool {
         self.object.at("/spec/autoAssign").as_bool().unwrap_or(true)
     }
 
     /// Returns true if the pool does not choose among Services.
-    pub fn serves_all(&self) -> bool {
+    pub(crate) fn serves_all(&self) -> bool {
         let is_unset = |pointer: &str| self.object.at(pointer).is_null();
         is_unset("/spec/namespaceSelector")
             && is_unset("/spec/serviceSelector")
@@ -68,17 +68,17 @@ impl Pool<'_> {
     }
 
     /// Returns true if a block contains the address.
-    pub fn contains(&self, address: IpAddr) -> bool {
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
         self.blocks.iter().any(|block| block.contains(address))
     }
 
     /// Returns true if a block has addresses of the family.
-    pub fn has_family(&self, is_v6: bool) -> bool {
+    pub(crate) fn has_family(&self, is_v6: bool) -> bool {
         self.blocks.iter().any(|block| block.first().is_ipv6() == is_v6)
     }
 
     /// Returns true if all addresses of a family are among `used`. Large blocks count as not full.
-    pub fn is_full(&self, is_v6: bool, used: &BTreeSet<IpAddr>) -> bool {
+    pub(crate) fn is_full(&self, is_v6: bool, used: &BTreeSet<IpAddr>) -> bool {
         let blocks = self
             .blocks
             .iter()

@@ -9,7 +9,7 @@ use crate::views::{Endpoint, Node, Port};
 use crate::world::World;
 
 /// A probe with the observation that contains it.
-pub type Found<'w> = (&'w NodeObservation, &'w Probe);
+pub(crate) type Found<'w> = (&'w NodeObservation, &'w Probe);
 
 /// Part of the names of annotations for the PROXY protocol.
 const PROXY_PROTOCOL: &str = "proxy-protocol";
@@ -25,28 +25,28 @@ const CONNECTION_KINDS: [ProbeKind; 5] = [
 ];
 
 /// Returns true if the probe opens a connection or sends a datagram.
-pub fn is_connection(probe: &Probe) -> bool {
+pub(crate) fn is_connection(probe: &Probe) -> bool {
     CONNECTION_KINDS.contains(&probe.kind)
 }
 
 /// Returns true if no packet of the target arrived.
-pub fn is_unanswered(probe: &Probe) -> bool {
+pub(crate) fn is_unanswered(probe: &Probe) -> bool {
     matches!(probe.outcome, Outcome::Timeout | Outcome::Unreachable)
 }
 
 /// Returns true if the target refused the connection, or no packet of it arrived.
-pub fn is_failed(probe: &Probe) -> bool {
+pub(crate) fn is_failed(probe: &Probe) -> bool {
     is_unanswered(probe) || probe.outcome == Outcome::Refused
 }
 
 /// Returns true if packets are lost on the path. An application that hangs still accepts TCP connections.
-pub fn is_path_failure(probe: &Probe) -> bool {
+pub(crate) fn is_path_failure(probe: &Probe) -> bool {
     let is_lost = probe.kind == ProbeKind::Tcp && probe.outcome == Outcome::Timeout;
     is_lost || probe.outcome == Outcome::Unreachable
 }
 
 /// Returns true if packets of the target arrived over an open connection.
-pub fn is_connected(probe: &Probe) -> bool {
+pub(crate) fn is_connected(probe: &Probe) -> bool {
     matches!(
         probe.outcome,
         Outcome::Answered
@@ -59,7 +59,7 @@ pub fn is_connected(probe: &Probe) -> bool {
 }
 
 /// Returns the probes of a Service: those that name it, and those to its addresses that name no Service.
-pub fn of_service<'w>(subject: &Subject<'w>) -> Vec<Found<'w>> {
+pub(crate) fn of_service<'w>(subject: &Subject<'w>) -> Vec<Found<'w>> {
     let service = subject.service;
     let observations = subject.world.observations();
     if observations.all().is_empty() {
@@ -73,7 +73,7 @@ pub fn of_service<'w>(subject: &Subject<'w>) -> Vec<Found<'w>> {
 }
 
 /// Returns true if the target is a cluster IP, external IP, load balancer IP or node port of the Service.
-pub fn is_to_frontend(subject: &Subject<'_>, probe: &Probe) -> bool {
+pub(crate) fn is_to_frontend(subject: &Subject<'_>, probe: &Probe) -> bool {
     let service = subject.service;
     let Some(address) = probe.address() else {
         return false;
@@ -88,7 +88,7 @@ pub fn is_to_frontend(subject: &Subject<'_>, probe: &Probe) -> bool {
 }
 
 /// Returns the ready endpoint of the Service that is the target.
-pub fn ready_endpoint<'w>(subject: &Subject<'w>, probe: &Probe) -> Option<Endpoint<'w>> {
+pub(crate) fn ready_endpoint<'w>(subject: &Subject<'w>, probe: &Probe) -> Option<Endpoint<'w>> {
     let (address, port) = (probe.address()?, probe.port());
     let slices = subject.slices().iter().filter(|slice| {
         let mut ports = slice.ports();
@@ -99,7 +99,7 @@ pub fn ready_endpoint<'w>(subject: &Subject<'w>, probe: &Probe) -> Option<Endpoi
 }
 
 /// Returns the Service port that a probe uses, at a frontend or at an endpoint.
-pub fn port_of<'w>(subject: &Subject<'w>, probe: &Probe) -> Option<Port<'w>> {
+pub(crate) fn port_of<'w>(subject: &Subject<'w>, probe: &Probe) -> Option<Port<'w>> {
     let number = probe.port()?;
     let ports = subject.service.ports();
     if is_to_frontend(subject, probe) {
@@ -113,7 +113,7 @@ pub fn port_of<'w>(subject: &Subject<'w>, probe: &Probe) -> Option<Port<'w>> {
 
 /// Application protocol that a Service port declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Declared {
+pub(crate) enum Declared {
     /// HTTP without TLS.
     Http,
     /// TLS, or HTTP over TLS.
@@ -121,7 +121,7 @@ pub enum Declared {
 }
 
 /// Returns the application protocol of a port, by its name and `appProtocol`.
-pub fn declared(subject: &Subject<'_>, port: Port<'_>) -> Option<Declared> {
+pub(crate) fn declared(subject: &Subject<'_>, port: Port<'_>) -> Option<Declared> {
     let app_protocol = subject
         .service
         .text(&port.pointer("appProtocol"))
@@ -140,7 +140,7 @@ pub fn declared(subject: &Subject<'_>, port: Port<'_>) -> Option<Declared> {
 }
 
 /// Returns the annotation that turns on the PROXY protocol for backends.
-pub fn proxy_protocol_annotation<'w>(subject: &Subject<'w>) -> Option<&'w str> {
+pub(crate) fn proxy_protocol_annotation<'w>(subject: &Subject<'w>) -> Option<&'w str> {
     let mut annotations = subject.service.0.pairs("/metadata/annotations");
     let (key, _) = annotations.find(|(key, value)| {
         key.contains(PROXY_PROTOCOL) && !key.contains("accept") && !OFF_VALUES.contains(value)
@@ -149,13 +149,13 @@ pub fn proxy_protocol_annotation<'w>(subject: &Subject<'w>) -> Option<&'w str> {
 }
 
 /// Returns the Node with an address.
-pub fn node_at(world: &World, address: IpAddr) -> Option<Node<'_>> {
+pub(crate) fn node_at(world: &World, address: IpAddr) -> Option<Node<'_>> {
     world.nodes().find(|node| node.ips().contains(&address))
 }
 
 /// Returns a failed probe from another host to a Pod or node port of the node. The target must not fail on the node itself. A
 /// target that refuses has to be open there.
-pub fn failed_from_elsewhere(node: Observed<'_>) -> Option<Found<'_>> {
+pub(crate) fn failed_from_elsewhere(node: Observed<'_>) -> Option<Found<'_>> {
     let all = node.world.observations().all().iter();
     let all = all.flat_map(|observation| {
         let probes = observation.probes.iter().flatten();
@@ -188,7 +188,7 @@ fn is_on_node(node: Observed<'_>, address: IpAddr) -> bool {
 }
 
 /// Describes the origin of a probe, such as `Node node-a`.
-pub fn origin((observation, probe): Found<'_>) -> String {
+pub(crate) fn origin((observation, probe): Found<'_>) -> String {
     match &probe.from {
         ProbeSource::Node => format!("Node {}", observation.metadata.name),
         ProbeSource::Pod(pod) => format!("Pod {pod}"),
@@ -197,7 +197,7 @@ pub fn origin((observation, probe): Found<'_>) -> String {
 }
 
 /// Describes a probe and its outcome.
-pub fn description(found: Found<'_>) -> String {
+pub(crate) fn description(found: Found<'_>) -> String {
     let (_, probe) = found;
     let kind = match probe.kind {
         ProbeKind::Tcp => "TCP",
@@ -228,7 +228,7 @@ pub fn description(found: Found<'_>) -> String {
 }
 
 /// Outcome as a text.
-pub fn outcome_text(outcome: Outcome) -> &'static str {
+pub(crate) fn outcome_text(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Answered => "answered",
         Outcome::Refused => "refused",

@@ -21,7 +21,7 @@ const IDENTIFIERS: [&str; 3] = ["issuer", "audience", "image"];
 
 /// A reference of a Pod to a host of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
+pub(crate) struct Reference {
     /// Path of the value, such as `spec.containers[0].env[2].value`.
     pub field: String,
     /// Text of the reference, such as `http://web.shop:8080`.
@@ -44,12 +44,12 @@ pub struct Reference {
 
 impl Reference {
     /// Port that the client uses: the given one, or that of the scheme.
-    pub fn used_port(&self) -> Option<u16> {
+    pub(crate) fn used_port(&self) -> Option<u16> {
         self.port.or(self.scheme_port)
     }
 
     /// Host of the reference, without scheme, user, port and path.
-    pub fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         let rest = self
             .text
             .rsplit_once("://")
@@ -69,7 +69,7 @@ struct ReferenceLocation<'w> {
 }
 
 /// Returns the references of a Pod. The names may belong to no Service.
-pub fn references_of(pod: Pod<'_>) -> Vec<Reference> {
+pub(crate) fn references_of(pod: Pod<'_>) -> Vec<Reference> {
     let aliases = pod.0.list("/spec/hostAliases").iter();
     let aliases: Vec<&str> = aliases
         .flat_map(|alias| alias["hostnames"].as_array().into_iter().flatten())

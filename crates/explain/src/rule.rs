@@ -6,7 +6,7 @@ use crate::world::World;
 
 /// A rule: one cause of a Service that does not answer.
 #[derive(Debug)]
-pub struct Rule {
+pub(crate) struct Rule {
     /// Stable code.
     pub code: Code,
     /// Documentation as Markdown, with the title as its first line.

@@ -10,11 +10,12 @@ use crate::subject::Subject;
 use crate::views;
 
 /// Addresses that stand for cluster IPs that manifests do not have yet (RFC 5737, RFC 3849).
-pub const PLACEHOLDERS: [(&str, &str); 2] = [("192.0.2.1", "2001:db8::1"), ("192.0.2.2", "2001:db8::2")];
+pub(crate) const PLACEHOLDERS: [(&str, &str); 2] =
+    [("192.0.2.1", "2001:db8::1"), ("192.0.2.2", "2001:db8::2")];
 
 /// Returns a Service for a plan. A Service of a manifest gets a cluster IP of its families, as an API server assigns it. `None`
 /// if a field has an unexpected type.
-pub fn with_cluster_ip(service: views::Service<'_>, (v4, v6): (&str, &str)) -> Option<Service> {
+pub(crate) fn with_cluster_ip(service: views::Service<'_>, (v4, v6): (&str, &str)) -> Option<Service> {
     let mut service = Service::deserialize(service.tree()).ok()?;
     let spec = &mut service.spec;
     let is_assigned = !spec.cluster_ip.is_empty() || !spec.cluster_ips.is_empty();
@@ -33,7 +34,7 @@ pub fn with_cluster_ip(service: views::Service<'_>, (v4, v6): (&str, &str)) -> O
 
 /// Returns the plan of a node with one Service. Without a name, the node has no endpoint and no zone. `None` if proxies do not
 /// serve the Service, or if a field has an unexpected type.
-pub fn plan_of(subject: &Subject<'_>, node_name: &str) -> Option<Plan> {
+pub(crate) fn plan_of(subject: &Subject<'_>, node_name: &str) -> Option<Plan> {
     let service = with_cluster_ip(subject.service, PLACEHOLDERS[0])?;
     let node = subject.world.node(node_name);
     let mut plan = Plan::new(Settings {
@@ -57,7 +58,7 @@ pub fn plan_of(subject: &Subject<'_>, node_name: &str) -> Option<Plan> {
 }
 
 /// Returns the names of the nodes with usable endpoints, as the slices have them.
-pub fn nodes_with_endpoints<'w>(subject: &Subject<'w>) -> BTreeSet<&'w str> {
+pub(crate) fn nodes_with_endpoints<'w>(subject: &Subject<'w>) -> BTreeSet<&'w str> {
     let endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
     endpoints
         .filter(|endpoint| endpoint.is_serving() || endpoint.is_ready())
@@ -66,13 +67,13 @@ pub fn nodes_with_endpoints<'w>(subject: &Subject<'w>) -> BTreeSet<&'w str> {
 }
 
 /// Returns the target of connections from outside of the node to the cluster IP of a Service port.
-pub fn internal_target(port: &ServicePortPlan) -> Option<Target> {
+pub(crate) fn internal_target(port: &ServicePortPlan) -> Option<Target> {
     target(port, |kind| kind == FrontendKind::ClusterIp)
 }
 
 /// Returns the target of connections from outside of the cluster to a node port, external IP or load balancer IP of a
 /// Service port.
-pub fn external_target(port: &ServicePortPlan) -> Option<Target> {
+pub(crate) fn external_target(port: &ServicePortPlan) -> Option<Target> {
     target(port, |kind| kind != FrontendKind::ClusterIp)
 }
 

@@ -10,7 +10,7 @@ use crate::world::{COMPARED_PODS_MAX, World};
 
 /// A Service with the objects that most rules need.
 #[derive(Debug)]
-pub struct Subject<'w> {
+pub(crate) struct Subject<'w> {
     /// All objects.
     pub world: &'w World,
     /// The Service.
@@ -25,7 +25,7 @@ pub struct Subject<'w> {
 
 impl<'w> Subject<'w> {
     /// Returns the subject for a Service.
-    pub fn new(world: &'w World, service: Service<'w>, node: Option<&'w str>, is_named: bool) -> Self {
+    pub(crate) fn new(world: &'w World, service: Service<'w>, node: Option<&'w str>, is_named: bool) -> Self {
         Self {
             world,
             service,
@@ -38,7 +38,7 @@ impl<'w> Subject<'w> {
 
     /// Pods that the selector matches, finished and terminating ones too. Empty without a selector and if Pods are absent from
     /// the world.
-    pub fn selected(&self) -> &[Pod<'w>] {
+    pub(crate) fn selected(&self) -> &[Pod<'w>] {
         self.selected.get_or_init(|| {
             if !self.service.has_selector() {
                 return Vec::new();
@@ -49,12 +49,12 @@ impl<'w> Subject<'w> {
     }
 
     /// Selected Pods that run or will run.
-    pub fn active(&self) -> impl Iterator<Item = Pod<'w>> {
+    pub(crate) fn active(&self) -> impl Iterator<Item = Pod<'w>> {
         self.selected().iter().copied().filter(|pod| pod.is_active())
     }
 
     /// Returns true if the selector matches only Pods that a workload has replaced by Pods with other labels.
-    pub fn has_only_replaced(&self) -> bool {
+    pub(crate) fn has_only_replaced(&self) -> bool {
         let mut owners = self.selected().iter().map(|pod| workload_of(*pod));
         let is_replaced = |owner: (&str, &str)| {
             let pods = self
@@ -71,14 +71,14 @@ impl<'w> Subject<'w> {
     }
 
     /// EndpointSlices of the Service.
-    pub fn slices(&self) -> &[EndpointSlice<'w>] {
+    pub(crate) fn slices(&self) -> &[EndpointSlice<'w>] {
         self.slices
             .get_or_init(|| self.world.slices_of(self.service).collect())
     }
 
     /// Returns true if the endpoint controller wrote a slice of the Service. Such a slice has the label of the
     /// controller, or it has no writer and the Pods that the Service selects.
-    pub fn is_from_selector(&self, slice: EndpointSlice<'_>) -> bool {
+    pub(crate) fn is_from_selector(&self, slice: EndpointSlice<'_>) -> bool {
         let has_pods = || {
             slice.endpoints().any(|endpoint| {
                 let is_selected = |ip| self.selected().iter().any(|pod| pod.ips().contains(&ip));
@@ -89,24 +89,24 @@ impl<'w> Subject<'w> {
     }
 
     /// Returns true if the world has all objects of a kind.
-    pub fn has(&self, kind: Kind) -> bool {
+    pub(crate) fn has(&self, kind: Kind) -> bool {
         self.world.has(kind)
     }
 
     /// Returns true if the endpoints are known: the world has slices, or the Pods or Endpoints that they are derived from.
-    pub fn knows_endpoints(&self) -> bool {
+    pub(crate) fn knows_endpoints(&self) -> bool {
         let has_pods = self.has(Kind::Pod) && self.service.has_selector();
         self.has(Kind::EndpointSlice) || has_pods || self.world.endpoints_of(self.service).is_some()
     }
 
     /// Returns true if the Service has, or gets, a ready endpoint: an endpoint of a slice or a selected Pod is ready.
-    pub fn has_ready_endpoint(&self) -> bool {
+    pub(crate) fn has_ready_endpoint(&self) -> bool {
         let in_slices = self.slices().iter().flat_map(|slice| slice.endpoints());
         in_slices.into_iter().any(|endpoint| endpoint.is_ready()) || self.active().any(Pod::is_ready)
     }
 
     /// Returns true while a workload of the selected Pods replaces them: Pods of two templates exist.
-    pub fn is_rolling(&self) -> bool {
+    pub(crate) fn is_rolling(&self) -> bool {
         let selector = self.service.selector();
         let mut workloads = self.world.workloads_with(&self.service.namespace, &selector);
         // ReplicaSets do not know if their Deployment replaces them.
@@ -121,7 +121,7 @@ impl<'w> Subject<'w> {
     }
 
     /// Returns a finding about the Service.
-    pub fn finding(
+    pub(crate) fn finding(
         &self,
         code: Code,
         severity: Severity,
@@ -134,7 +134,7 @@ impl<'w> Subject<'w> {
 }
 
 /// Returns kind and name of the workload of a Pod: its Deployment, another controller, or the Pod itself.
-pub fn workload_of<'w>(pod: Pod<'w>) -> (&'w str, &'w str) {
+pub(crate) fn workload_of<'w>(pod: Pod<'w>) -> (&'w str, &'w str) {
     let Some((kind, name)) = pod.0.controller() else {
         return (pod.0.changed_kind().name(), &pod.0.name);
     };
@@ -156,7 +156,7 @@ fn template(pod: Pod<'_>) -> Option<(&str, &str)> {
 }
 
 /// Returns a finding about an object.
-pub fn finding_about(
+pub(crate) fn finding_about(
     object: &Object,
     code: Code,
     severity: Severity,

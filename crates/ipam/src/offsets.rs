@@ -14,7 +14,7 @@ const SPARSE_MAX: usize = 256;
 
 /// A set of taken offsets.
 #[derive(Clone, Debug, Default)]
-pub struct OffsetSet {
+pub(crate) struct OffsetSet {
     chunks: BTreeMap<u64, Chunk>,
     len: u64,
 }
@@ -30,18 +30,18 @@ enum Chunk {
 
 impl OffsetSet {
     /// Returns the number of taken offsets.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
     /// Returns true if `offset` is taken.
-    pub fn contains(&self, offset: u64) -> bool {
+    pub(crate) fn contains(&self, offset: u64) -> bool {
         let (chunk, at) = split(offset);
         self.chunks.get(&chunk).is_some_and(|chunk| chunk.contains(at))
     }
 
     /// Takes `offset`; returns false if it was taken already.
-    pub fn insert(&mut self, offset: u64) -> bool {
+    pub(crate) fn insert(&mut self, offset: u64) -> bool {
         let (chunk, at) = split(offset);
         let is_new = self
             .chunks
@@ -53,7 +53,7 @@ impl OffsetSet {
     }
 
     /// Frees `offset`; returns false if it was free already.
-    pub fn remove(&mut self, offset: u64) -> bool {
+    pub(crate) fn remove(&mut self, offset: u64) -> bool {
         let (key, at) = split(offset);
         let Some(chunk) = self.chunks.get_mut(&key) else {
             return false;
@@ -67,7 +67,7 @@ impl OffsetSet {
     }
 
     /// Returns the smallest free offset in `range`.
-    pub fn first_free(&self, range: Range<u64>) -> Option<u64> {
+    pub(crate) fn first_free(&self, range: Range<u64>) -> Option<u64> {
         let mut offset = range.start;
         while offset < range.end {
             let (key, at) = split(offset);

@@ -14,13 +14,13 @@ use telemetry::{Handler, MetricsText, Response};
 use tokio::sync::watch;
 
 /// Default listen address.
-pub const ADDRESS: &str = "127.0.0.1:10268";
+pub(crate) const ADDRESS: &str = "127.0.0.1:10268";
 /// Time between two attempts to listen.
 const LISTEN_RETRY_PERIOD: Duration = Duration::from_secs(1);
 
 /// Components of this process that report.
 #[derive(Clone, Debug, Default)]
-pub struct Endpoints {
+pub(crate) struct Endpoints {
     /// Name of the Node.
     pub node_name: String,
     /// Assigner of addresses.
@@ -40,7 +40,7 @@ pub struct Endpoints {
 /// Document at `/status`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Status {
+pub(crate) struct Status {
     /// Name of the Node.
     pub node: String,
     /// Assigner of addresses, if this process assigns or stands by.
@@ -56,7 +56,7 @@ pub struct Status {
 
 /// Status of the assigner of addresses.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct AssignerStatus {
+pub(crate) struct AssignerStatus {
     /// Reconciled Services since the start.
     pub syncs: u64,
 }
@@ -64,7 +64,7 @@ pub struct AssignerStatus {
 /// Status of the announcer.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AnnouncerStatus {
+pub(crate) struct AnnouncerStatus {
     /// Age of the status in seconds; `None` if the announcer has not reported yet.
     #[serde(rename = "saidSecondsAgo")]
     pub age_seconds: Option<u64>,
@@ -75,7 +75,7 @@ pub struct AnnouncerStatus {
 
 impl Endpoints {
     /// Serves the endpoints until the future is dropped. A failed attempt to listen is retried.
-    pub async fn serve(self, address: SocketAddr) {
+    pub(crate) async fn serve(self, address: SocketAddr) {
         let handler: Handler = Arc::new(move |uri| match uri.path() {
             "/metrics" => Response::metrics(self.metrics()),
             "/healthz" | "/livez" => Response::text(StatusCode::OK, "ok"),

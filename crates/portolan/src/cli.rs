@@ -44,7 +44,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     disable_help_flag = true,
     disable_version_flag = true
 )]
-pub struct Cli {
+pub(crate) struct Cli {
     /// Subcommand to run.
     #[command(subcommand)]
     pub command: Command,
@@ -56,7 +56,7 @@ pub struct Cli {
 /// Flags that each subcommand has.
 #[derive(Debug, Args)]
 #[command(next_help_heading = GLOBAL_FLAGS)]
-pub struct GlobalFlags {
+pub(crate) struct GlobalFlags {
     /// Flags of the log.
     #[command(flatten)]
     pub log: LogFlags,
@@ -70,7 +70,7 @@ pub struct GlobalFlags {
 
 /// Subcommands, in the order of [`GROUPS`].
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Run a cluster on this host: API server, controllers, proxy, DNS, load balancing and agent
     Up(Box<commands::up::Flags>),
     /// Add this host as a node to a cluster that `portolan up` runs
@@ -139,7 +139,7 @@ pub enum Command {
 }
 
 /// Returns the definition of the command line, with the subcommands in groups.
-pub fn command() -> clap::Command {
+pub(crate) fn command() -> clap::Command {
     let command = Cli::command();
     let heading = command.get_styles().get_header();
     let groups = GROUPS.map(|(title, names)| {
@@ -162,7 +162,7 @@ pub fn command() -> clap::Command {
 /// # Errors
 ///
 /// The exit code of the process if no subcommand is to run.
-pub fn parse() -> Result<Cli, ExitCode> {
+pub(crate) fn parse() -> Result<Cli, ExitCode> {
     let matches = command().try_get_matches();
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
     cli.map_err(|error| {
@@ -180,7 +180,7 @@ pub fn parse() -> Result<Cli, ExitCode> {
 }
 
 /// Returns the hint at the help of the subcommand that this process was started with.
-pub fn help_hint() -> String {
+pub(crate) fn help_hint() -> String {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     format!("see {} --help", subcommand_path(&command(), &arguments))
 }
@@ -200,7 +200,7 @@ fn subcommand_path(command: &clap::Command, arguments: &[String]) -> String {
 }
 
 /// Returns the message of an error and its tips as one line, without the usage after the first empty line.
-pub fn one_line(error: &str) -> String {
+pub(crate) fn one_line(error: &str) -> String {
     let message = error.lines().take_while(|line| !line.is_empty());
     let line = message.map(str::trim).collect::<Vec<_>>().join(" ");
     let message = line.strip_prefix("error: ").unwrap_or(&line);

@@ -15,7 +15,7 @@ use crate::error::CommandError;
 /// # Errors
 ///
 /// The error of the subcommand.
-pub fn run(command: Command) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(command: Command) -> Result<ExitCode, CommandError> {
     match command {
         Command::Up(flags) => up::run(*flags),
         Command::Join(flags) => join::run(*flags),

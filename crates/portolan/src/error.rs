@@ -5,16 +5,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Error that ends a subcommand. The crates that it assembles have error types of their own.
-pub type CommandError = Box<dyn Error + Send + Sync>;
+pub(crate) type CommandError = Box<dyn Error + Send + Sync>;
 
 /// Invalid value of a flag that is found after parsing. The exit code is that of an invalid command line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct UsageError(pub String);
+pub(crate) struct UsageError(pub String);
 
 impl UsageError {
     /// Returns the error with a message that names the flag.
-    pub fn new(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 }
@@ -22,14 +22,14 @@ impl UsageError {
 /// Value of a flag that does not have the expected form.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{value:?} is not {expected}")]
-pub struct InvalidValue {
+pub(crate) struct InvalidValue {
     value: String,
     expected: &'static str,
 }
 
 impl InvalidValue {
     /// Returns the error for a text. `expected` is a noun phrase with an example.
-    pub fn new(value: &str, expected: &'static str) -> Self {
+    pub(crate) fn new(value: &str, expected: &'static str) -> Self {
         Self {
             value: value.to_owned(),
             expected,
@@ -40,7 +40,7 @@ impl InvalidValue {
 /// Failed access to a file or directory.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
-pub struct FileError {
+pub(crate) struct FileError {
     /// Path of the file.
     pub path: PathBuf,
     /// Error of the system call.
@@ -49,7 +49,7 @@ pub struct FileError {
 
 impl FileError {
     /// Returns a conversion of errors about a path, for `map_err`.
-    pub fn at(path: &Path) -> impl Fn(io::Error) -> Self + '_ {
+    pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> Self + '_ {
         |source| Self {
             path: path.to_owned(),
             source,
@@ -58,7 +58,7 @@ impl FileError {
 }
 
 /// Returns true if an error is a [`UsageError`] or has one as a cause.
-pub fn is_usage(error: &(dyn Error + 'static)) -> bool {
+pub(crate) fn is_usage(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if error.is::<UsageError>() {

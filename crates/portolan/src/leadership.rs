@@ -9,11 +9,11 @@ use tokio::sync::watch;
 use crate::shutdown;
 
 /// Future that resolves when a component is to stop.
-pub type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Runs a component: whenever this process is the leader, or all the time without an election. `is_leader`
 /// publishes the leadership.
-pub async fn run<F>(
+pub(crate) async fn run<F>(
     client: Client,
     election: Option<Settings>,
     is_leader: watch::Sender<bool>,

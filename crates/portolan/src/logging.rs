@@ -8,7 +8,7 @@ use tracing_subscriber::filter::{LevelFilter, ParseError};
 
 /// Flags of the log, for all subcommands.
 #[derive(Debug, Args)]
-pub struct LogFlags {
+pub(crate) struct LogFlags {
     /// Level: error, warn, info, debug, trace, or a filter like `proxy=debug,info`
     #[arg(long, global = true, default_value = "info", value_name = "FILTER", value_parser = filter)]
     pub log_level: String,
@@ -19,7 +19,7 @@ pub struct LogFlags {
 
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// Text on a terminal, JSON otherwise
     Auto,
     /// One line of text per event
@@ -29,7 +29,7 @@ pub enum Format {
 }
 
 /// Starts logging to standard error.
-pub fn start(flags: &LogFlags) {
+pub(crate) fn start(flags: &LogFlags) {
     let is_terminal = std::io::stderr().is_terminal();
     let filter = EnvFilter::new(&flags.log_level);
     let builder = tracing_subscriber::fmt()

@@ -6,7 +6,7 @@
 const ARENAS_MAX: i32 = 2;
 
 /// Limits the memory that the allocator keeps. The caller has not started any thread yet.
-pub fn limit_arenas() {
+pub(crate) fn limit_arenas() {
     #[cfg(target_env = "gnu")]
     // SAFETY: mallopt sets a number; no other thread runs yet.
     unsafe {

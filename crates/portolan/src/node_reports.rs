@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 /// Reports that are read at the same time: those that a server permits one user.
-pub const CONCURRENT_MAX: usize = 16;
+pub(crate) const CONCURRENT_MAX: usize = 16;
 /// Status code of a busy server or agent.
 const TOO_MANY_REQUESTS: u16 = 429;
 /// Time until the next attempt after a server or an agent is busy.
@@ -21,7 +21,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Reports of several nodes.
 #[derive(Clone, Debug)]
-pub struct Reports<T> {
+pub(crate) struct Reports<T> {
     /// Reports, by the name of the node.
     pub found: Vec<(String, T)>,
     /// True if the user must not read a report.
@@ -35,7 +35,7 @@ pub struct Reports<T> {
 /// # Errors
 ///
 /// [`ClientError`] if the server does not list its resources.
-pub async fn is_served(client: &Client, kind: ReportKind) -> Result<bool, ClientError> {
+pub(crate) async fn is_served(client: &Client, kind: ReportKind) -> Result<bool, ClientError> {
     let name = format!("nodes/{}", kind.subresource());
     let resources = client.get::<Value>("/api/v1").await?;
     let mut resources = resources["resources"].as_array().into_iter().flatten();
@@ -43,7 +43,7 @@ pub async fn is_served(client: &Client, kind: ReportKind) -> Result<bool, Client
 }
 
 /// Reads the reports of nodes, [`CONCURRENT_MAX`] at the same time, each within a timeout. `parameters` are names with values.
-pub async fn read<T: DeserializeOwned>(
+pub(crate) async fn read<T: DeserializeOwned>(
     client: &Client,
     kind: ReportKind,
     nodes: &[String],

@@ -5,12 +5,12 @@ use std::io::Write as _;
 use clap::ValueEnum;
 
 /// Prints a text. A closed pipe, as in `portolan --help | head`, is not an error.
-pub fn print(text: &str) {
+pub(crate) fn print(text: &str) {
     print_while_open(text);
 }
 
 /// Prints a text. Returns false if standard output is closed, so that a command that prints again and again ends.
-pub fn print_while_open(text: &str) -> bool {
+pub(crate) fn print_while_open(text: &str) -> bool {
     let mut output = std::io::stdout().lock();
     let printed = output.write_all(text.as_bytes()).and_then(|()| output.flush());
     if let Err(error) = &printed {
@@ -20,7 +20,7 @@ pub fn print_while_open(text: &str) -> bool {
 }
 
 /// Escapes control characters: texts of objects must not control the terminal.
-pub fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for character in text.chars() {
         if character.is_control() {
@@ -34,7 +34,7 @@ pub fn printable(text: &str) -> String {
 
 /// Format of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// Human-readable text
     Text,
     /// JSON
@@ -43,7 +43,7 @@ pub enum Format {
 
 impl Format {
     /// Prints a status.
-    pub fn print(self, json: &serde_json::Value, text: impl FnOnce() -> String) {
+    pub(crate) fn print(self, json: &serde_json::Value, text: impl FnOnce() -> String) {
         print(&match self {
             Self::Text => text(),
             Self::Json => format!("{json:#}\n"),
@@ -52,7 +52,7 @@ impl Format {
 }
 
 /// Formats a duration as `kubectl` formats ages.
-pub fn age(seconds: u64) -> String {
+pub(crate) fn age(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds}s"),
         120..7_200 => format!("{}m", seconds / 60),

@@ -8,7 +8,7 @@ const PAGE_OBJECTS: usize = 1_000;
 /// Maximum of pages of a list: 1,000,000 objects.
 const PAGES_MAX: usize = 1_000;
 /// Maximum of objects of a list.
-pub const OBJECTS_MAX: usize = PAGES_MAX * PAGE_OBJECTS;
+pub(crate) const OBJECTS_MAX: usize = PAGES_MAX * PAGE_OBJECTS;
 
 /// Lists a collection in pages. `field_selector` is "" for all objects. A part of the objects would lead to wrong
 /// conclusions, so the result is `None` if there are more than [`OBJECTS_MAX`].
@@ -16,7 +16,7 @@ pub const OBJECTS_MAX: usize = PAGES_MAX * PAGE_OBJECTS;
 /// # Errors
 ///
 /// A [`ClientError`] if a request fails.
-pub async fn list(
+pub(crate) async fn list(
     client: &Client,
     collection: &str,
     field_selector: &str,

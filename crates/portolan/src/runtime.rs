@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 /// # Errors
 ///
 /// [`io::Error`] if a thread or the event queue cannot be created.
-pub fn multi_thread(worker_threads: usize) -> io::Result<Runtime> {
+pub(crate) fn multi_thread(worker_threads: usize) -> io::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(worker_threads)
         .enable_all()
@@ -21,6 +21,6 @@ pub fn multi_thread(worker_threads: usize) -> io::Result<Runtime> {
 /// # Errors
 ///
 /// [`io::Error`] if the event queue cannot be created.
-pub fn current_thread() -> io::Result<Runtime> {
+pub(crate) fn current_thread() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }

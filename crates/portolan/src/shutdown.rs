@@ -4,7 +4,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// Resolves at SIGTERM, SIGINT or SIGHUP, and logs the signal.
-pub async fn signal_received() {
+pub(crate) async fn signal_received() {
     let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = (
         signal(SignalKind::terminate()),
         signal(SignalKind::interrupt()),
@@ -21,6 +21,6 @@ pub async fn signal_received() {
 }
 
 /// Resolves when the channel contains `true` or its sender is dropped.
-pub async fn requested(mut shutdown: watch::Receiver<bool>) {
+pub(crate) async fn requested(mut shutdown: watch::Receiver<bool>) {
     drop(shutdown.wait_for(|is_requested| *is_requested).await);
 }

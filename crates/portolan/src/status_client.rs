@@ -15,7 +15,7 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// Failed request to a status endpoint.
 #[derive(Debug, thiserror::Error)]
-pub enum StatusError {
+pub(crate) enum StatusError {
     /// The connection failed: the component does not run, or listens elsewhere.
     #[error(transparent)]
     Connect(io::Error),
@@ -43,7 +43,7 @@ pub enum StatusError {
 /// # Errors
 ///
 /// [`StatusError`] if the endpoint does not respond with such a document.
-pub fn read<T: DeserializeOwned>(address: SocketAddr, path: &str) -> Result<T, StatusError> {
+pub(crate) fn read<T: DeserializeOwned>(address: SocketAddr, path: &str) -> Result<T, StatusError> {
     Ok(serde_json::from_str(&read_text(
         address,
         path,
@@ -56,7 +56,7 @@ pub fn read<T: DeserializeOwned>(address: SocketAddr, path: &str) -> Result<T, S
 /// # Errors
 ///
 /// [`StatusError`] if the endpoint does not respond with status 200.
-pub fn read_text(address: SocketAddr, path: &str, timeout: Duration) -> Result<String, StatusError> {
+pub(crate) fn read_text(address: SocketAddr, path: &str, timeout: Duration) -> Result<String, StatusError> {
     let stream = TcpStream::connect_timeout(&address, timeout).map_err(StatusError::Connect)?;
     let response = exchange(stream, address, path, timeout).map_err(StatusError::Read)?;
     let (head, body) = response.split_once("\r\n\r\n").ok_or(StatusError::NotHttp)?;

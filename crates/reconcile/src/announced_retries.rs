@@ -23,7 +23,7 @@ impl<K> Default for AnnouncedRetries<K> {
 impl<K: Clone + Eq + Hash> AnnouncedRetries<K> {
     /// Records a failure whose retry follows after `delay`. Returns true if the log has to announce it: no retry is
     /// announced, or its time has come.
-    pub fn announce(&mut self, key: &K, now: Instant, delay: Duration) -> bool {
+    pub(crate) fn announce(&mut self, key: &K, now: Instant, delay: Duration) -> bool {
         if self.due.get(key).is_some_and(|due| now < *due) {
             return false;
         }
@@ -32,7 +32,7 @@ impl<K: Clone + Eq + Hash> AnnouncedRetries<K> {
     }
 
     /// Removes a key that does not fail any more.
-    pub fn forget(&mut self, key: &K) {
+    pub(crate) fn forget(&mut self, key: &K) {
         self.due.remove(key);
     }
 }

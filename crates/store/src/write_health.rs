@@ -6,11 +6,11 @@ use crate::{CommitError, Revision};
 
 /// Outcome of the last write. A conflict is not a failure of the engine.
 #[derive(Debug, Default)]
-pub struct WriteHealth(Mutex<Option<String>>);
+pub(crate) struct WriteHealth(Mutex<Option<String>>);
 
 impl WriteHealth {
     /// Records the outcome of a write.
-    pub fn record(&self, result: &Result<Revision, CommitError>) {
+    pub(crate) fn record(&self, result: &Result<Revision, CommitError>) {
         let failure = match result {
             Err(CommitError::Store(error)) => Some(error.to_string()),
             Err(CommitError::Conflict { .. } | CommitError::Malformed { .. }) => return,
@@ -20,7 +20,7 @@ impl WriteHealth {
     }
 
     /// Returns the reason if the last write failed.
-    pub fn failure(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

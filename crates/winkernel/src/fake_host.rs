@@ -8,7 +8,7 @@ use crate::service::{HnsError, HostNetworkService};
 use crate::test_plans::{VERSION, network};
 
 /// State of HNS.
-pub struct FakeHost {
+pub(crate) struct FakeHost {
     pub version: HnsVersion,
     pub networks: Vec<Network>,
     pub endpoints: Vec<Endpoint>,
@@ -25,7 +25,7 @@ pub struct FakeHost {
 }
 
 impl FakeHost {
-    pub fn new(kind: &str) -> Self {
+    pub(crate) fn new(kind: &str) -> Self {
         Self {
             version: VERSION,
             networks: vec![network(kind)],

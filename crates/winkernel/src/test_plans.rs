@@ -10,23 +10,23 @@ use crate::features::Features;
 use crate::schema::{Endpoint, HnsId, HnsVersion, IpConfiguration, Network};
 use crate::settings::Settings;
 
-pub const NETWORK_ID: &str = "A0000000-0000-0000-0000-000000000001";
-pub const NODE_IP: &str = "172.30.0.11";
-pub const SOURCE_VIP: &str = "10.244.1.2";
+pub(crate) const NETWORK_ID: &str = "A0000000-0000-0000-0000-000000000001";
+pub(crate) const NODE_IP: &str = "172.30.0.11";
+pub(crate) const SOURCE_VIP: &str = "10.244.1.2";
 /// A Pod of this node, and one of another node.
-pub const LOCAL_POD: &str = "10.244.1.7";
-pub const REMOTE_POD: &str = "10.244.2.7";
-pub const SECOND_REMOTE_POD: &str = "10.244.2.8";
-pub const CLUSTER_IP: &str = "10.96.0.10";
+pub(crate) const LOCAL_POD: &str = "10.244.1.7";
+pub(crate) const REMOTE_POD: &str = "10.244.2.7";
+pub(crate) const SECOND_REMOTE_POD: &str = "10.244.2.8";
+pub(crate) const CLUSTER_IP: &str = "10.96.0.10";
 
 /// HNS with all abilities.
-pub const VERSION: HnsVersion = HnsVersion { major: 15, minor: 4 };
+pub(crate) const VERSION: HnsVersion = HnsVersion { major: 15, minor: 4 };
 
-pub fn features() -> Features {
+pub(crate) fn features() -> Features {
     Features::of(VERSION)
 }
 
-pub fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings {
         network_name: "pods".to_owned(),
         source_vip: Some(SOURCE_VIP.parse().unwrap()),
@@ -36,7 +36,7 @@ pub fn settings() -> Settings {
     }
 }
 
-pub fn network(kind: &str) -> Network {
+pub(crate) fn network(kind: &str) -> Network {
     serde_json::from_value(json!({
         "ID": NETWORK_ID, "Name": "pods", "Type": kind,
         "Policies": [{
@@ -54,7 +54,7 @@ pub fn network(kind: &str) -> Network {
 }
 
 /// The endpoint of a Pod on this node, as the plugin of the network creates it.
-pub fn pod_endpoint(number: u32, addresses: &[&str]) -> Endpoint {
+pub(crate) fn pod_endpoint(number: u32, addresses: &[&str]) -> Endpoint {
     let configuration = |address: &&str| IpConfiguration {
         ip_address: (*address).to_owned(),
         prefix_length: 24,
@@ -69,7 +69,7 @@ pub fn pod_endpoint(number: u32, addresses: &[&str]) -> Endpoint {
     }
 }
 
-pub fn empty_plan() -> Plan {
+pub(crate) fn empty_plan() -> Plan {
     Plan::new(plan::Settings {
         node_name: "node-a".to_owned(),
         pods: PodDetection::Ranges(vec!["10.244.0.0/16".parse().unwrap()]),
@@ -79,7 +79,7 @@ pub fn empty_plan() -> Plan {
 }
 
 /// Adds a Service with the port 80; `spec` replaces and adds fields.
-pub fn put_service(plan: &mut Plan, name: &str, cluster_ips: &[&str], spec: &Value, status: &Value) {
+pub(crate) fn put_service(plan: &mut Plan, name: &str, cluster_ips: &[&str], spec: &Value, status: &Value) {
     let mut full = json!({
         "type": "ClusterIP", "clusterIP": cluster_ips[0], "clusterIPs": cluster_ips,
         "ports": [{"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080}],
@@ -95,7 +95,7 @@ pub fn put_service(plan: &mut Plan, name: &str, cluster_ips: &[&str], spec: &Val
 }
 
 /// Adds the endpoints of a Service: address, node ("" for none) and conditions.
-pub fn put_endpoints(plan: &mut Plan, name: &str, endpoints: &[(&str, &str, Value)]) {
+pub(crate) fn put_endpoints(plan: &mut Plan, name: &str, endpoints: &[(&str, &str, Value)]) {
     let is_v6 = endpoints
         .first()
         .is_some_and(|(address, ..)| address.contains(':'));
@@ -123,16 +123,16 @@ pub fn put_endpoints(plan: &mut Plan, name: &str, endpoints: &[(&str, &str, Valu
 }
 
 /// Conditions of an endpoint that is ready, or that terminates and serves.
-pub fn ready() -> Value {
+pub(crate) fn ready() -> Value {
     json!({"ready": true, "serving": true, "terminating": false})
 }
 
-pub fn terminating() -> Value {
+pub(crate) fn terminating() -> Value {
     json!({"ready": false, "serving": true, "terminating": true})
 }
 
 /// A plan with the Service `web`, and a Pod on each of both nodes.
-pub fn web(spec: &Value, status: &Value) -> Plan {
+pub(crate) fn web(spec: &Value, status: &Value) -> Plan {
     let mut plan = empty_plan();
     put_service(&mut plan, "web", &[CLUSTER_IP], spec, status);
     put_endpoints(
@@ -145,14 +145,14 @@ pub fn web(spec: &Value, status: &Value) -> Plan {
 }
 
 /// Status with a load balancer IP.
-pub fn ingress(address: &str) -> Value {
+pub(crate) fn ingress(address: &str) -> Value {
     json!({"loadBalancer": {"ingress": [{"ip": address}]}})
 }
 
-pub fn key(name: &str) -> ObjectKey {
+pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-pub fn none_preserving() -> HashSet<ObjectKey> {
+pub(crate) fn none_preserving() -> HashSet<ObjectKey> {
     HashSet::new()
 }

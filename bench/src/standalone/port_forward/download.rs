@@ -12,9 +12,9 @@ use crate::Failure;
 use crate::environment::TIMEOUT;
 
 /// Pod with the server.
-pub const POD: &str = "server";
+pub(super) const POD: &str = "server";
 /// Port of the server in the Pod.
-pub const PORT: u16 = 8080;
+pub(super) const PORT: u16 = 8080;
 /// Port on which kubectl listens.
 const LOCAL_PORT: u16 = 18_080;
 /// Pause between attempts to connect to kubectl.
@@ -33,7 +33,7 @@ impl Drop for Forwarder {
 }
 
 /// Returns the median of the throughput of several downloads, in MiB a second. kubectl and its client run in `namespace`.
-pub fn throughput(
+pub(super) fn throughput(
     namespace: &NetworkNamespace,
     kubeconfig: &Path,
     mebibytes: usize,

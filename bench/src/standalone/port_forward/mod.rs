@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Flags of `bench port-forward`.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Mebibytes of one download
     #[arg(long, default_value_t = 256)]
     mebibytes: usize,
@@ -38,7 +38,7 @@ pub struct Flags {
 
 impl Flags {
     /// Script of the other cluster.
-    pub fn script(&self) -> Option<&Path> {
+    pub(crate) fn script(&self) -> Option<&Path> {
         self.cluster_script.as_deref()
     }
 }

@@ -49,7 +49,7 @@ struct StorageUsage {
 
 impl StorageLimits {
     /// Returns the limits of a Pod; `None` for a Pod without any.
-    pub fn of(pod: &Pod) -> Option<Self> {
+    pub(crate) fn of(pod: &Pod) -> Option<Self> {
         let spec = &pod.spec;
         let on_disk = spec.volumes.iter().filter_map(|volume| {
             let empty_dir = volume.empty_dir.as_ref().filter(|empty| !empty.is_in_memory())?;
@@ -77,7 +77,7 @@ impl StorageLimits {
     }
 
     /// Measures the usage of a Pod and returns the message of its eviction, if it exceeds a limit. Blocks on the disk.
-    pub fn check(&self, directory: &PodDirectory) -> Option<String> {
+    pub(crate) fn check(&self, directory: &PodDirectory) -> Option<String> {
         let mut meter = Meter::default();
         let mut usage = StorageUsage::default();
         for name in &self.all_volumes {

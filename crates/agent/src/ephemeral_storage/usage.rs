@@ -39,7 +39,7 @@ impl Default for Meter {
 impl Meter {
     /// Returns the bytes of a directory tree. Other file systems in it do not count, and neither do files that cannot be
     /// read or are beyond the bounds.
-    pub fn measure(&mut self, root: &Path) -> u64 {
+    pub(super) fn measure(&mut self, root: &Path) -> u64 {
         self.try_measure(root).unwrap_or_else(|error| {
             tracing::debug!(path = %root.display(), %error, "usage of the disk not measured");
             0

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 /// Entry: a line, or a part of a long line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub(crate) struct Entry<'a> {
     /// Timestamp as written.
     pub time: &'a str,
     /// Output of the container.
@@ -15,7 +15,7 @@ pub struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// Parses an entry without its newline; `None` for an entry that a crash cut off, or of another format.
-    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let mut parts = bytes.splitn(4, |byte| *byte == b' ');
         let time = std::str::from_utf8(parts.next()?).ok()?;
         let _stream = parts.next()?;
@@ -32,7 +32,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Returns true if the entry is not older than `since`.
-    pub fn is_not_before(&self, since: Timestamp) -> bool {
+    pub(crate) fn is_not_before(&self, since: Timestamp) -> bool {
         self.time.parse().is_ok_and(|time: Timestamp| time >= since)
     }
 }

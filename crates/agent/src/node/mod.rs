@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use lease::renew_lease;
 use status::{architecture, write_status};
 
-pub use status::capacity;
+pub(crate) use status::capacity;
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,7 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(2);
 
 /// Creates or updates the Node with its labels, Pod ranges and status. Retries until it succeeds. If the API server
 /// forbids the node to choose its Pod ranges, the Node is registered without them.
-pub async fn register(client: &Client, settings: &Settings, ips: &[IpAddr]) {
+pub(crate) async fn register(client: &Client, settings: &Settings, ips: &[IpAddr]) {
     retry("Node not registered", || async {
         match create_or_update(client, settings, &settings.pod_cidrs).await {
             Err(error) if error.is_forbidden() && !settings.pod_cidrs.is_empty() => {
@@ -60,7 +60,7 @@ async fn create_or_update(
 }
 
 /// Waits for the Pod ranges of the Node. Malformed ranges are logged and ignored.
-pub async fn wait_for_pod_cidrs(client: &Client, node_name: &str) -> Vec<IpNet> {
+pub(crate) async fn wait_for_pod_cidrs(client: &Client, node_name: &str) -> Vec<IpNet> {
     let query = Query {
         field_selector: format!("metadata.name={node_name}"),
         ..Query::default()
@@ -83,7 +83,7 @@ pub async fn wait_for_pod_cidrs(client: &Client, node_name: &str) -> Vec<IpNet> 
 
 /// Renews the Lease and the status as long as it is polled. If another client marks the Node as not ready, which this
 /// agent never does, the status is written at once.
-pub async fn heartbeat(client: Client, settings: Settings, ips: Vec<IpAddr>) {
+pub(crate) async fn heartbeat(client: Client, settings: Settings, ips: Vec<IpAddr>) {
     let query = Query {
         field_selector: format!("metadata.name={}", settings.node_name),
         ..Query::default()

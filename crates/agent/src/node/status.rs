@@ -127,7 +127,7 @@ pub(super) fn status(settings: &Settings, ips: &[IpAddr], was_ready: bool, now: 
 }
 
 /// Capacity of this host.
-pub fn capacity() -> Capacity {
+pub(crate) fn capacity() -> Capacity {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());

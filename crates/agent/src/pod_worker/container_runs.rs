@@ -49,7 +49,7 @@ impl Drop for Run {
 
 impl ContainerRuns {
     /// Returns a set without runs.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let (sender, receiver) = mpsc::channel(MESSAGES_MAX);
         Self {
             by_container: BTreeMap::new(),
@@ -61,7 +61,7 @@ impl ContainerRuns {
     }
 
     /// Waits for the next message.
-    pub async fn next_message(&mut self) -> RunMessage {
+    pub(super) async fn next_message(&mut self) -> RunMessage {
         match self.receiver.recv().await {
             Some(message) => message,
             None => std::future::pending().await,
@@ -69,12 +69,12 @@ impl ContainerRuns {
     }
 
     /// Stops the tasks of all runs.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.by_container.clear();
     }
 
     /// Informs the probes that the Pod terminates.
-    pub fn begin_termination(&self) {
+    pub(super) fn begin_termination(&self) {
         self.is_terminating.send_replace(true);
     }
 

@@ -38,7 +38,7 @@ pub(super) enum HandlerError {
 
 impl HandlerRunner {
     /// Runs a probe once.
-    pub async fn run_probe(&self, probe: &Probe) -> ProbeReport {
+    pub(super) async fn run_probe(&self, probe: &Probe) -> ProbeReport {
         let timeout = probe::timeout(probe);
         match &probe.exec {
             Some(exec) => self.execute(exec, timeout).await,
@@ -50,7 +50,7 @@ impl HandlerRunner {
     ///
     /// # Errors
     /// See [`HandlerError`].
-    pub async fn run_handler(
+    pub(super) async fn run_handler(
         &self,
         handler: &LifecycleHandler,
         timeout: Duration,

@@ -96,7 +96,7 @@ pub(super) struct ImageSearches {
 
 impl ImageSearches {
     /// Waits for the end of a search; `None` if there is none.
-    pub async fn next(&mut self) -> Option<FoundImage> {
+    pub(super) async fn next(&mut self) -> Option<FoundImage> {
         let found = self.tasks.join_next().await?;
         // A search panicked: the container looks again at the next check.
         let found = found.ok()?;
@@ -105,7 +105,7 @@ impl ImageSearches {
     }
 
     /// Ends all searches.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.is_ended.store(true, Ordering::Release);
         *self = Self::default();
     }

@@ -61,7 +61,7 @@ pub(super) fn is_needed(container: &Container) -> bool {
 
 impl ProbeWorker {
     /// Runs until no probe is left, or until the Pod worker ends.
-    pub async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         let begun = Instant::now();
         if !self.is_adopted && !self.post_start().await {
             return;

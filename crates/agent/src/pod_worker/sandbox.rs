@@ -87,7 +87,7 @@ impl PodSandbox {
     ///
     /// # Errors
     /// [`RouteError`] if the name of the link is invalid.
-    pub fn new(uid: &str) -> Result<Self, RouteError> {
+    pub(super) fn new(uid: &str) -> Result<Self, RouteError> {
         Ok(Self {
             link: network::link_name(uid)?,
             addresses: Vec::new(),
@@ -100,7 +100,7 @@ impl PodSandbox {
     }
 
     /// Takes over the sandbox, addresses and host IDs of an earlier agent.
-    pub fn adopt(&mut self, sandbox: Option<Sandbox>, leftover: AdoptedState) {
+    pub(super) fn adopt(&mut self, sandbox: Option<Sandbox>, leftover: AdoptedState) {
         self.running = sandbox;
         self.addresses = leftover.addresses;
         self.users = leftover.users;
@@ -109,22 +109,22 @@ impl PodSandbox {
     }
 
     /// Returns true if the sandbox process runs.
-    pub fn is_running(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
     /// Handle of the sandbox process.
-    pub fn process(&self) -> Option<&Sandbox> {
+    pub(super) fn process(&self) -> Option<&Sandbox> {
         self.running.as_ref()
     }
 
     /// Executor of commands in the containers.
-    pub fn executor(&self) -> Option<Executor> {
+    pub(super) fn executor(&self) -> Option<Executor> {
         self.running.as_ref().map(Sandbox::executor)
     }
 
     /// Waits for the next event; without a sandbox process, for ever.
-    pub async fn next_event(&mut self) -> SandboxEvent {
+    pub(super) async fn next_event(&mut self) -> SandboxEvent {
         match &mut self.running {
             Some(sandbox) => sandbox.next_event().await,
             None => std::future::pending().await,
@@ -132,7 +132,7 @@ impl PodSandbox {
     }
 
     /// Addresses in the Pod's status. A Pod in the host network has the addresses of the node.
-    pub fn pod_ips(&self, context: &PodContext) -> Vec<IpAddr> {
+    pub(super) fn pod_ips(&self, context: &PodContext) -> Vec<IpAddr> {
         if context.pod.spec.host_network {
             context.agent.host_ips.clone()
         } else {
@@ -141,7 +141,7 @@ impl PodSandbox {
     }
 
     /// Record of the Pod for the next agent.
-    pub fn record(&self, context: &PodContext) -> Record {
+    pub(super) fn record(&self, context: &PodContext) -> Record {
         let meta = &context.pod.metadata;
         Record {
             namespace: meta.namespace.clone(),
@@ -161,7 +161,11 @@ impl PodSandbox {
     ///
     /// # Errors
     /// See [`SandboxError`]. Call [`PodSandbox::remove`] afterwards, because the network may exist.
-    pub async fn start(&mut self, context: &PodContext, holder: Option<Holder>) -> Result<(), SandboxError> {
+    pub(super) async fn start(
+        &mut self,
+        context: &PodContext,
+        holder: Option<Holder>,
+    ) -> Result<(), SandboxError> {
         let (agent, pod) = (&context.agent, &context.pod);
         let shares_processes = pod.spec.host_pid && holder.is_none();
         if shares_processes {
@@ -261,7 +265,7 @@ impl PodSandbox {
     }
 
     /// Kills the sandbox process, if it runs, and deletes the network. The Pod keeps its addresses.
-    pub async fn remove(&mut self, context: &PodContext) {
+    pub(super) async fn remove(&mut self, context: &PodContext) {
         if let Some(sandbox) = self.running.take()
             && let Err(error) = sandbox.kill().await
         {

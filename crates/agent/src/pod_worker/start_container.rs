@@ -45,7 +45,7 @@ pub(super) enum ContainerStartError {
 
 impl ContainerStartError {
     /// Reason of the container's `waiting` state, as the kubelet writes it.
-    pub fn reason(&self) -> &'static str {
+    pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Environment(_) | Self::Confinement(_) => "CreateContainerConfigError",
             Self::Missing { .. } | Self::State(_) | Self::Cgroups(_) | Self::NoImages | Self::Shutdown => {
@@ -74,7 +74,7 @@ impl ContainerStart<'_> {
     ///
     /// # Errors
     /// See [`ContainerStartError`].
-    pub async fn program(&self) -> Result<Program, ContainerStartError> {
+    pub(super) async fn program(&self) -> Result<Program, ContainerStartError> {
         let agent = &self.context.agent;
         let environment = self.environment().await?;
         let image_user = match self.image {

@@ -26,7 +26,7 @@ pub(super) struct PodStatus {
 
 impl PodStatus {
     /// Starts the writer. Times come from the current status of the Pod, if it has one.
-    pub fn new(context: &PodContext, mirror: Option<MirrorPod>, now: Timestamp) -> Self {
+    pub(super) fn new(context: &PodContext, mirror: Option<MirrorPod>, now: Timestamp) -> Self {
         let (client, pod) = (context.agent.client.clone(), &context.pod);
         let start_time = pod.status.start_time.as_ref();
         Self {
@@ -41,7 +41,7 @@ impl PodStatus {
     }
 
     /// Computes the status and passes it to the writer.
-    pub fn update(&mut self, context: &PodContext, containers: &Containers, pod_ips: &[IpAddr]) {
+    pub(super) fn update(&mut self, context: &PodContext, containers: &Containers, pod_ips: &[IpAddr]) {
         let observation = Observation {
             containers,
             pod_ips,
@@ -62,7 +62,7 @@ impl PodStatus {
 
     /// Writes the status again if another client has overwritten it, for example the node lifecycle controller, which
     /// marks the Pods of an unreachable node as not ready.
-    pub fn repair(&mut self, pod: &Pod, key: &ObjectKey) {
+    pub(super) fn repair(&mut self, pod: &Pod, key: &ObjectKey) {
         if self.writer.repair(pod) {
             tracing::info!(pod = %key, "status overwritten by another client; written again");
             // An overwritten condition gets a new transition time.
@@ -71,7 +71,7 @@ impl PodStatus {
     }
 
     /// Returns true if the last status has the condition Ready.
-    pub fn is_ready(&self) -> bool {
+    pub(super) fn is_ready(&self) -> bool {
         let mut conditions = self.conditions.iter();
         conditions.any(|condition| condition.kind == "Ready" && condition.status == "True")
     }

@@ -33,7 +33,7 @@ pub(super) struct StorageMonitor {
 
 impl StorageMonitor {
     /// Starts the task if the Pod has limits.
-    pub fn start(pod: &Pod, directory: PodDirectory) -> Self {
+    pub(super) fn start(pod: &Pod, directory: PodDirectory) -> Self {
         let Some(limits) = StorageLimits::of(pod) else {
             return Self::none();
         };
@@ -51,7 +51,7 @@ impl StorageMonitor {
     }
 
     /// Returns a monitor without a task.
-    pub fn none() -> Self {
+    pub(super) fn none() -> Self {
         Self {
             exceeded: None,
             task: None,
@@ -59,7 +59,7 @@ impl StorageMonitor {
     }
 
     /// Waits until the Pod exceeds a limit.
-    pub async fn eviction(&mut self) -> Eviction {
+    pub(super) async fn eviction(&mut self) -> Eviction {
         if let Some(exceeded) = &mut self.exceeded {
             let result = exceeded.await;
             self.exceeded = None;

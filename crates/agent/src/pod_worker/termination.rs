@@ -34,14 +34,14 @@ pub(super) struct TerminationPlan {
 
 impl Termination {
     /// Starts the task.
-    pub fn start(plan: TerminationPlan) -> Self {
+    pub(super) fn start(plan: TerminationPlan) -> Self {
         let (deadline, receiver) = watch::channel(plan.deadline);
         let task = tokio::spawn(terminate(plan, receiver)).abort_handle();
         Self { task, deadline }
     }
 
     /// Moves the deadline forward. A later deadline has no effect.
-    pub fn advance_deadline(&self, deadline: Instant) {
+    pub(super) fn advance_deadline(&self, deadline: Instant) {
         self.deadline.send_if_modified(|present| {
             let is_sooner = deadline < *present;
             *present = deadline.min(*present);

@@ -33,7 +33,7 @@ impl PodVolumes {
     ///
     /// # Errors
     /// [`VolumeSetUpError`] for the first volume that cannot be set up.
-    pub async fn set_up(
+    pub(super) async fn set_up(
         &mut self,
         context: &PodContext,
         facts: PodFacts,
@@ -56,12 +56,12 @@ impl PodVolumes {
     }
 
     /// Path of a volume by name; empty before the set-up.
-    pub fn paths(&self) -> BTreeMap<String, PathBuf> {
+    pub(super) fn paths(&self) -> BTreeMap<String, PathBuf> {
         self.paths.clone().unwrap_or_default()
     }
 
     /// Stops the refresh.
-    pub fn stop_refresh(&mut self) {
+    pub(super) fn stop_refresh(&mut self) {
         self.refresh = None;
     }
 }

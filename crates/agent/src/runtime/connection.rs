@@ -44,7 +44,7 @@ impl Connection {
     ///
     /// # Errors
     /// Errors of the socket, and `InvalidData` for another first message.
-    pub async fn open(
+    pub(super) async fn open(
         stream: UnixStream,
     ) -> io::Result<(
         Self,
@@ -80,7 +80,7 @@ impl Connection {
     /// # Errors
     /// [`RuntimeError::Disconnected`] without a response within `timeout`, [`RuntimeError::Failed`] if the sandbox
     /// reports a failure.
-    pub async fn request(&self, action: Action, timeout: Duration) -> Result<Outcome, RuntimeError> {
+    pub(super) async fn request(&self, action: Action, timeout: Duration) -> Result<Outcome, RuntimeError> {
         let disconnected = |kind: io::ErrorKind| RuntimeError::Disconnected { source: kind.into() };
         let (sender, response) = oneshot::channel();
         let exchange = async {

@@ -76,7 +76,7 @@ impl Session {
     ///
     /// # Errors
     /// [`RuntimeError::Failed`] if the command does not start, [`RuntimeError::Disconnected`].
-    pub async fn begin(
+    pub(crate) async fn begin(
         socket: PathBuf,
         request: SessionRequest,
     ) -> Result<(Self, SessionStreams), RuntimeError> {
@@ -110,7 +110,7 @@ impl Session {
     ///
     /// # Errors
     /// Errors of the socket: the sandbox has ended.
-    pub async fn exit(&mut self) -> io::Result<i32> {
+    pub(crate) async fn exit(&mut self) -> io::Result<i32> {
         let mut line = Vec::new();
         let mut limited = (&mut self.connection).take(EXIT_BYTES_MAX);
         limited.read_until(b'\n', &mut line).await?;
@@ -218,7 +218,7 @@ impl Terminal {
     ///
     /// # Errors
     /// Errors of `read(2)`.
-    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(crate) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut guard = self.0.readable().await?;
             let read = guard
@@ -236,7 +236,7 @@ impl Terminal {
     ///
     /// # Errors
     /// Errors of `write(2)`.
-    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+    pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let mut guard = self.0.writable().await?;
             let written =
@@ -252,7 +252,7 @@ impl Terminal {
     ///
     /// # Errors
     /// Errors of `ioctl(2)`.
-    pub fn resize(&self, size: TerminalSize) -> io::Result<()> {
+    pub(crate) fn resize(&self, size: TerminalSize) -> io::Result<()> {
         let size = libc::winsize {
             ws_row: size.height,
             ws_col: size.width,

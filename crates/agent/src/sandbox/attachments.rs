@@ -67,7 +67,7 @@ struct Attached {
 
 impl ContainerStreams {
     /// Returns the streams of a container without sessions.
-    pub fn new(input: ContainerInput) -> Self {
+    pub(super) fn new(input: ContainerInput) -> Self {
         Self {
             shared: Arc::new(Mutex::new(Shared {
                 input,
@@ -83,7 +83,7 @@ impl ContainerStreams {
     ///
     /// # Errors
     /// Errors of the pipe and of the socket.
-    pub fn attach(&self, agent: &UnixStream, has_input: bool) -> io::Result<u64> {
+    pub(super) fn attach(&self, agent: &UnixStream, has_input: bool) -> io::Result<u64> {
         let mut shared = self.lock();
         let (reading, writing) = io::pipe()?;
         rustix::io::ioctl_fionbio(&writing, true)?;
@@ -100,12 +100,12 @@ impl ContainerStreams {
     }
 
     /// Ends a session.
-    pub fn detach(&self, session: u64) {
+    pub(super) fn detach(&self, session: u64) {
         self.lock().attached.remove(&session);
     }
 
     /// Sends the exit of the container to all sessions.
-    pub fn finish(&self, code: i32) {
+    pub(super) fn finish(&self, code: i32) {
         for attached in self.lock().attached.values() {
             // The buffer of the socket holds the two messages of a session.
             if let Err(error) = (SessionMessage::Exited { code }).send(&attached.agent, &[]) {
@@ -210,7 +210,7 @@ pub(super) struct CopiedOutput {
 
 impl CopiedOutput {
     /// Returns a reader of the output.
-    pub fn new(output: Output, streams: ContainerStreams) -> Self {
+    pub(super) fn new(output: Output, streams: ContainerStreams) -> Self {
         Self { output, streams }
     }
 }

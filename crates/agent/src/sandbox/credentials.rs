@@ -28,7 +28,7 @@ impl Credentials {
     ///
     /// # Errors
     /// Errors of [`crate::seccomp::Seccomp::filters`].
-    pub fn prepare(confinement: &Confinement) -> io::Result<Self> {
+    pub(super) fn prepare(confinement: &Confinement) -> io::Result<Self> {
         let bits = confinement
             .capabilities
             .map_or(CapabilityBits::ALL, CapabilityBits);
@@ -42,7 +42,7 @@ impl Credentials {
     ///
     /// # Errors
     /// Errors of the kernel. The message names the field of the security context and a remedy.
-    pub fn apply(&self, confinement: &Confinement) -> io::Result<()> {
+    pub(super) fn apply(&self, confinement: &Confinement) -> io::Result<()> {
         if let Some(bits) = confinement.capabilities {
             drop_others(CapabilitySet::from_bits_retain(bits))?;
         }

@@ -11,7 +11,7 @@ use rustix::net::{
 };
 
 /// Descriptors of one message: standard input, output and error.
-pub const DESCRIPTORS_MAX: usize = 3;
+pub(crate) const DESCRIPTORS_MAX: usize = 3;
 /// Bytes of one message that are received.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 const CHUNK_BYTES: usize = 4 << 10;
@@ -43,7 +43,7 @@ pub(super) fn send(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<
 ///
 /// # Errors
 /// Errors of `recvmsg(2)`, and `InvalidData` for a message that is too long.
-pub fn receive(socket: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+pub(crate) fn receive(socket: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let (mut bytes, mut descriptors) = (Vec::new(), Vec::new());
     loop {
         let mut chunk = [0; CHUNK_BYTES];

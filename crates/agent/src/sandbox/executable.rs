@@ -23,7 +23,7 @@ pub(super) enum Executable {
 
 impl Executable {
     /// Path at which the executable is executed.
-    pub fn path(&self) -> PathBuf {
+    pub(super) fn path(&self) -> PathBuf {
         match self {
             Self::ReadOnly(tree) => PathBuf::from(format!("/proc/self/fd/{}", tree.as_raw_fd())),
             Self::Unprotected => PathBuf::from(SELF_EXE),

@@ -35,7 +35,7 @@ pub(super) struct Account {
 
 impl Account {
     /// Gives a program this account. A home directory in its environment takes precedence.
-    pub fn apply_to(self, program: &mut Program) {
+    pub(super) fn apply_to(self, program: &mut Program) {
         program.confinement.user = Some(self.user);
         program.confinement.group = Some(self.group);
         program.confinement.groups = self.groups;

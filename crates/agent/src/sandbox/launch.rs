@@ -115,7 +115,7 @@ pub(super) struct SharedNamespaces {
 
 impl SharedNamespaces {
     /// Namespaces of a container, by its first process.
-    pub fn of(process: Option<i32>) -> Self {
+    pub(super) fn of(process: Option<i32>) -> Self {
         Self {
             mounts_of: process,
             processes_of: process,

@@ -25,7 +25,7 @@ impl PidNamespace {
     ///
     /// # Errors
     /// Errors of `unshare(2)`, `setns(2)` and `fork(2)`.
-    pub fn spawn(self, command: &mut Command) -> io::Result<Child> {
+    pub(super) fn spawn(self, command: &mut Command) -> io::Result<Child> {
         if self == Self::OfPod {
             return command.spawn();
         }

@@ -72,7 +72,7 @@ impl OpenPodDirectory {
     ///
     /// # Errors
     /// Errors of `open(2)`.
-    pub fn open(path: &Path, images: Option<&Path>) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, images: Option<&Path>) -> io::Result<Self> {
         Ok(Self {
             pod: OpenDirectory::open(path)?,
             images: images.map(OpenDirectory::open).transpose()?,
@@ -80,7 +80,7 @@ impl OpenPodDirectory {
     }
 
     /// Path at which a path of the node is reachable: through the descriptor if it is in the Pod's directory.
-    pub fn reachable_path(&self, path: &Path) -> PathBuf {
+    pub(super) fn reachable_path(&self, path: &Path) -> PathBuf {
         match path.strip_prefix(&self.pod.path) {
             Ok(below) => {
                 PathBuf::from(format!("/proc/self/fd/{}", self.pod.directory.as_raw_fd())).join(below)
@@ -90,13 +90,13 @@ impl OpenPodDirectory {
     }
 
     /// Image store with its path on the node.
-    pub fn images(&self) -> Option<(&Path, BorrowedFd<'_>)> {
+    pub(super) fn images(&self) -> Option<(&Path, BorrowedFd<'_>)> {
         let images = self.images.as_ref()?;
         Some((&images.path, images.directory.as_fd()))
     }
 
     /// Returns the value for a child process.
-    pub fn for_child(&self) -> InheritedDirectory {
+    pub(super) fn for_child(&self) -> InheritedDirectory {
         InheritedDirectory {
             pod: self.pod.for_child(),
             images: self.images.as_ref().map(OpenDirectory::for_child),
@@ -107,7 +107,7 @@ impl OpenPodDirectory {
     ///
     /// # Errors
     /// Errors of `fcntl(2)`.
-    pub fn inherit(inherited: &InheritedDirectory) -> io::Result<Self> {
+    pub(super) fn inherit(inherited: &InheritedDirectory) -> io::Result<Self> {
         Ok(Self {
             pod: OpenDirectory::inherit(&inherited.pod)?,
             images: inherited

@@ -89,7 +89,7 @@ fn child_signal_set() -> libc::sigset_t {
 
 impl Processes {
     /// Returns a sandbox without containers, of a Pod with this directory.
-    pub fn new(directory: OpenPodDirectory) -> Self {
+    pub(super) fn new(directory: OpenPodDirectory) -> Self {
         Self {
             shared: Arc::default(),
             directory: Arc::new(directory),
@@ -97,7 +97,7 @@ impl Processes {
     }
 
     /// Sends the state of the containers to a new agent, which receives all later messages.
-    pub fn attach(&self, agent: UnixStream) {
+    pub(super) fn attach(&self, agent: UnixStream) {
         let mut shared = self.lock();
         let hello = Message::Hello {
             containers: shared.containers.clone(),
@@ -107,7 +107,7 @@ impl Processes {
     }
 
     /// Sends a message to the agent, if any.
-    pub fn send(&self, message: &Message) {
+    pub(super) fn send(&self, message: &Message) {
         self.lock().send(message);
     }
 
@@ -115,7 +115,7 @@ impl Processes {
     ///
     /// # Errors
     /// Errors of the program's start. The container must not run.
-    pub fn start(&self, name: &str, program: &Program, log_file: &Path) -> io::Result<()> {
+    pub(super) fn start(&self, name: &str, program: &Program, log_file: &Path) -> io::Result<()> {
         let mut shared = self.lock();
         if matches!(shared.containers.get(name), Some(ContainerState::Running { .. })) {
             return Err(io::Error::other(format!("container {name} is running")));
@@ -147,7 +147,7 @@ impl Processes {
     ///
     /// # Errors
     /// Errors of `kill(2)`.
-    pub fn signal(&self, name: &str, signal: i32, group: bool) -> io::Result<()> {
+    pub(super) fn signal(&self, name: &str, signal: i32, group: bool) -> io::Result<()> {
         let shared = self.lock();
         let Some(pid) = shared.pid_of(name) else {
             return Ok(());
@@ -165,7 +165,12 @@ impl Processes {
     ///
     /// # Errors
     /// Errors of the command's start. The container must run.
-    pub fn execute(&self, container: &str, command: Vec<String>, timeout: Duration) -> io::Result<Outcome> {
+    pub(super) fn execute(
+        &self,
+        container: &str,
+        command: Vec<String>,
+        timeout: Duration,
+    ) -> io::Result<Outcome> {
         let deadline = Instant::now() + timeout;
         let (ended, end) = sync_channel(1);
         let mut shared = self.lock();
@@ -206,7 +211,7 @@ impl Processes {
     ///
     /// # Errors
     /// Errors of the command's start. The container must run.
-    pub fn begin_session(
+    pub(super) fn begin_session(
         &self,
         container: &str,
         command: Vec<String>,
@@ -263,7 +268,7 @@ impl Processes {
     ///
     /// # Errors
     /// Errors of the pipe and of the socket. The container must run.
-    pub fn attach_session(
+    pub(super) fn attach_session(
         &self,
         container: &str,
         has_input: bool,
@@ -279,7 +284,7 @@ impl Processes {
     }
 
     /// Kills the process group of a session's command, unless it has exited.
-    pub fn kill_session(&self, session: u64) {
+    pub(super) fn kill_session(&self, session: u64) {
         let shared = self.lock();
         let is_of_session =
             |process: &Process| matches!(process.role, Role::Session { id, .. } if id == session);
@@ -297,7 +302,7 @@ impl Processes {
     ///
     /// # Errors
     /// Errors of `sigwait(3)`.
-    pub fn reap_forever(&self) -> io::Result<()> {
+    pub(super) fn reap_forever(&self) -> io::Result<()> {
         let set = child_signal_set();
         loop {
             let mut signal = 0;

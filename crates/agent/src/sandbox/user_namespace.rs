@@ -25,7 +25,7 @@ impl UserNamespace {
     ///
     /// # Errors
     /// Errors of `ioctl(2)`.
-    pub fn of_pod(range: IdRange) -> io::Result<Self> {
+    pub(super) fn of_pod(range: IdRange) -> io::Result<Self> {
         let owned = File::open("/proc/self/ns/uts")?;
         // SAFETY: the call takes no pointer; the descriptor is open.
         let descriptor = unsafe { libc::ioctl(owned.as_raw_fd(), libc::NS_GET_USERNS) };
@@ -41,7 +41,7 @@ impl UserNamespace {
     }
 
     /// Host IDs of the Pod.
-    pub fn range(&self) -> IdRange {
+    pub(super) fn range(&self) -> IdRange {
         self.range
     }
 
@@ -50,7 +50,7 @@ impl UserNamespace {
     ///
     /// # Errors
     /// Errors of `setns(2)`, `setresuid(2)` and `unshare(2)`. A process that is already in the namespace gets `EINVAL`.
-    pub fn enter(self, owns_mounts: bool) -> io::Result<()> {
+    pub(super) fn enter(self, owns_mounts: bool) -> io::Result<()> {
         // While this process has the user ID of the host's root, processes of the Pod must not trace it.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         let entered = move_into_link_name_space(self.descriptor.as_fd(), Some(LinkNameSpaceType::User));

@@ -8,7 +8,7 @@ macro_rules! table {
 }
 
 /// Number of a system call; `None` if this architecture has none of that name.
-pub fn number(name: &str) -> Option<i64> {
+pub(super) fn number(name: &str) -> Option<i64> {
     let mut all = COMMON.iter().chain(ARCHITECTURE).chain(WITHOUT_CONSTANT);
     let entry = all.find(|(constant, _)| constant.strip_prefix("SYS_") == Some(name))?;
     Some(entry.1)

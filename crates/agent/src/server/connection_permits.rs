@@ -24,7 +24,7 @@ pub(super) struct ConnectionPermit {
 
 impl ConnectionPermits {
     /// Returns a pool without issued permits.
-    pub fn new(total_max: usize, per_address_max: usize) -> Self {
+    pub(super) fn new(total_max: usize, per_address_max: usize) -> Self {
         Self {
             issued: Arc::default(),
             total_max,
@@ -33,7 +33,7 @@ impl ConnectionPermits {
     }
 
     /// Returns a permit for a connection from an address, unless a limit is reached.
-    pub fn acquire(&self, address: IpAddr) -> Option<ConnectionPermit> {
+    pub(super) fn acquire(&self, address: IpAddr) -> Option<ConnectionPermit> {
         let address = address.to_canonical();
         let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = issued.values().sum();

@@ -130,7 +130,7 @@ impl Server {
     ///
     /// # Errors
     /// See [`ServerError`].
-    pub async fn start(
+    pub(crate) async fn start(
         settings: &ServerSettings,
         state: StateDirectory,
         node: NodeReports,
@@ -154,7 +154,7 @@ impl Server {
     }
 
     /// Serves as long as it is polled.
-    pub async fn serve(self) {
+    pub(crate) async fn serve(self) {
         let authenticated = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let unauthenticated = ConnectionPermits::new(UNAUTHENTICATED_MAX, UNAUTHENTICATED_PER_ADDRESS_MAX);
         loop {

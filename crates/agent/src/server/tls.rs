@@ -11,7 +11,7 @@ use super::ServerError;
 use crate::settings::ServerSettings;
 
 /// Common name of the API server's client certificate (the one that kubeadm issues).
-pub const API_SERVER: &str = "kube-apiserver-kubelet-client";
+pub(super) const API_SERVER: &str = "kube-apiserver-kubelet-client";
 
 /// Returns a configuration that accepts only clients with a certificate of the CA.
 ///

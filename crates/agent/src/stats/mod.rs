@@ -38,12 +38,12 @@ struct Reader {
 
 impl Stats {
     /// Returns the latest report as JSON; `None` before the second reading.
-    pub fn report(&self) -> Option<Vec<u8>> {
+    pub(crate) fn report(&self) -> Option<Vec<u8>> {
         self.report.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Reads the counters of `cgroups`, of the node only without any, as long as it is polled.
-    pub async fn measure(self, state: StateDirectory, cgroups: Option<Cgroups>) {
+    pub(crate) async fn measure(self, state: StateDirectory, cgroups: Option<Cgroups>) {
         let mut reader = Reader {
             state,
             cgroups,

@@ -23,7 +23,7 @@ const RENEWED_AFTER_SECONDS: i64 = 24 * 3600;
 
 /// Sources as they were read last.
 #[derive(Default)]
-pub struct FetchedSources {
+pub(super) struct FetchedSources {
     /// ConfigMaps and Secrets by kind and name.
     pub objects: Objects,
     tokens: BTreeMap<String, Token>,
@@ -36,7 +36,7 @@ struct Token {
 
 impl FetchedSources {
     /// Current tokens by audience.
-    pub fn tokens(&self) -> Tokens {
+    pub(super) fn tokens(&self) -> Tokens {
         let all = self.tokens.iter();
         all.map(|(audience, token)| (audience.clone(), token.text.clone()))
             .collect()
@@ -46,7 +46,7 @@ impl FetchedSources {
     ///
     /// # Errors
     /// Errors of the API server. Missing objects are no error here.
-    pub async fn update(
+    pub(super) async fn update(
         &mut self,
         client: &Client,
         pod: &Pod,

@@ -21,21 +21,21 @@ use store::{SqliteOptions, SqliteStore, Store};
 use crate::Outcome;
 
 /// Hidden subcommand that runs the agent.
-pub const AGENT_SUBCOMMAND: &str = "run-agent";
-pub const NODE: &str = "node-1";
+pub(crate) const AGENT_SUBCOMMAND: &str = "run-agent";
+pub(crate) const NODE: &str = "node-1";
 /// Directory of the image store.
-pub const IMAGES: &str = "images";
+pub(crate) const IMAGES: &str = "images";
 /// Address of the agent. The enclosure has no other listener there.
-pub const AGENT_ADDRESS: &str = "127.0.0.1:10250";
+pub(crate) const AGENT_ADDRESS: &str = "127.0.0.1:10250";
 /// Limit of processes in one container.
-pub const PIDS_MAX: u64 = 64;
+pub(crate) const PIDS_MAX: u64 = 64;
 /// Pod range of the node, as an administrator chooses it.
 const POD_CIDR: &str = "10.244.1.0/24";
-pub const PODS: &str = "/api/v1/namespaces/default/pods";
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 /// Lines of the agent's log in a failure message.
 const LOG_END_LINES: usize = 20;
 
-pub struct Cluster {
+pub(crate) struct Cluster {
     directory: tempfile::TempDir,
     _server: apiserver::Server,
     pub client: Client,
@@ -44,7 +44,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// Starts the API server and the agent.
-    pub async fn start() -> Result<Self, Box<dyn Error>> {
+    pub(crate) async fn start() -> Result<Self, Box<dyn Error>> {
         let directory = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
         let path = |name: &str| directory.path().join(name);
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(path("store"), SqliteOptions::default())?);
@@ -90,12 +90,12 @@ impl Cluster {
     }
 
     /// Path of a file or directory that Pods and tests share.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     /// Starts the agent, which adopts the Pods of an earlier one.
-    pub fn start_agent(&mut self) -> Outcome {
+    pub(crate) fn start_agent(&mut self) -> Outcome {
         let log = File::options()
             .create(true)
             .append(true)
@@ -112,7 +112,7 @@ impl Cluster {
     }
 
     /// Kills the agent as a crash would.
-    pub fn kill_agent(&mut self) -> Outcome {
+    pub(crate) fn kill_agent(&mut self) -> Outcome {
         if let Some(mut agent) = self.agent.take() {
             agent.kill()?;
             agent.wait()?;
@@ -121,7 +121,7 @@ impl Cluster {
     }
 
     /// Mounts the directory that Pods and tests share, at the same path.
-    pub fn share(&self, spec: &mut Value) {
+    pub(crate) fn share(&self, spec: &mut Value) {
         let path = self.directory.path();
         let mount = json!({"name": "shared", "mountPath": path});
         for list in ["containers", "initContainers"] {
@@ -136,7 +136,7 @@ impl Cluster {
     }
 
     /// Creates a Pod on the node.
-    pub async fn create_pod(&self, name: &str, mut spec: Value) -> Outcome {
+    pub(crate) async fn create_pod(&self, name: &str, mut spec: Value) -> Outcome {
         spec["nodeName"] = NODE.into();
         self.share(&mut spec);
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": spec});
@@ -144,7 +144,7 @@ impl Cluster {
     }
 
     /// Creates an object.
-    pub async fn create(&self, collection: &str, object: &Value) -> Outcome {
+    pub(crate) async fn create(&self, collection: &str, object: &Value) -> Outcome {
         self.client
             .request(Method::POST, collection, JSON, Some(object))
             .await?;
@@ -152,14 +152,14 @@ impl Cluster {
     }
 
     /// Requests the deletion of a Pod.
-    pub async fn delete_pod(&self, name: &str) -> Outcome {
+    pub(crate) async fn delete_pod(&self, name: &str) -> Outcome {
         let path = format!("{PODS}/{name}");
         self.client.request(Method::DELETE, &path, JSON, None).await?;
         Ok(())
     }
 
     /// Waits until a Pod meets a condition, and returns it.
-    pub async fn wait_for_pod(
+    pub(crate) async fn wait_for_pod(
         &self,
         name: &str,
         condition: impl Fn(&Value) -> bool,
@@ -175,7 +175,7 @@ impl Cluster {
     }
 
     /// Waits until the Pod is gone.
-    pub async fn wait_until_gone(&self, name: &str) -> Outcome {
+    pub(crate) async fn wait_until_gone(&self, name: &str) -> Outcome {
         loop {
             match self.client.get::<Value>(&format!("{PODS}/{name}")).await {
                 Err(error) if error.is_not_found() => return Ok(()),
@@ -186,14 +186,14 @@ impl Cluster {
     }
 
     /// Returns the log of a Pod, or the error of the API server.
-    pub async fn log(&self, pod: &str, query: &str) -> Result<String, Box<dyn Error>> {
+    pub(crate) async fn log(&self, pod: &str, query: &str) -> Result<String, Box<dyn Error>> {
         let path = format!("{PODS}/{pod}/log?{query}");
         let bytes = self.client.send(Method::GET, &path, JSON, Bytes::new()).await?;
         Ok(String::from_utf8(bytes.to_vec())?)
     }
 
     /// Waits for an Event of that reason about a Pod, and returns its message.
-    pub async fn event(&self, pod: &str, reason: &str) -> Result<String, Box<dyn Error>> {
+    pub(crate) async fn event(&self, pod: &str, reason: &str) -> Result<String, Box<dyn Error>> {
         loop {
             let events: Value = self.client.get("/api/v1/namespaces/default/events").await?;
             let mut all = events["items"].as_array().into_iter().flatten();
@@ -206,7 +206,7 @@ impl Cluster {
     }
 
     /// Last lines of the agent's log.
-    pub fn log_end(&self) -> String {
+    pub(crate) fn log_end(&self) -> String {
         let text = fs::read_to_string(self.path("agent.log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(LOG_END_LINES)..].join("\n")
@@ -222,7 +222,7 @@ impl Drop for Cluster {
 }
 
 /// Runs the agent until it is killed.
-pub fn run_agent(arguments: &[String]) -> Outcome {
+pub(crate) fn run_agent(arguments: &[String]) -> Outcome {
     let directory = arguments.first().ok_or("run-agent DIRECTORY")?;
     let directory = Path::new(directory);
     let mut settings = Settings::new(NODE.to_owned(), directory.join("agent"));
@@ -269,7 +269,7 @@ fn append(list: &mut Value, item: Value) {
 }
 
 /// Container that runs a script, with further fields.
-pub fn container(name: &str, script: &str, fields: Value) -> Value {
+pub(crate) fn container(name: &str, script: &str, fields: Value) -> Value {
     let mut container = json!({"name": name, "image": "shell", "args": [script]});
     for (field, value) in fields.as_object().into_iter().flatten() {
         container[field] = value.clone();
@@ -278,18 +278,18 @@ pub fn container(name: &str, script: &str, fields: Value) -> Value {
 }
 
 /// Status of a condition; "" if the Pod has none.
-pub fn condition<'a>(pod: &'a Value, kind: &str) -> &'a str {
+pub(crate) fn condition<'a>(pod: &'a Value, kind: &str) -> &'a str {
     let mut all = pod["status"]["conditions"].as_array().into_iter().flatten();
     let found = all.find(|c| c["type"] == kind);
     found.and_then(|c| c["status"].as_str()).unwrap_or_default()
 }
 
 /// Returns true if the Pod is ready.
-pub fn is_ready(pod: &Value) -> bool {
+pub(crate) fn is_ready(pod: &Value) -> bool {
     condition(pod, "Ready") == "True"
 }
 
-pub fn check(condition: bool, failure: impl std::fmt::Display) -> Outcome {
+pub(crate) fn check(condition: bool, failure: impl std::fmt::Display) -> Outcome {
     if condition {
         Ok(())
     } else {

@@ -34,7 +34,7 @@ async fn log_when(cluster: &Cluster, pod: &str, text: &str) -> Result<String, Bo
     }
 }
 
-pub async fn debug_container_joins_a_running_pod(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn debug_container_joins_a_running_pod(cluster: &mut Cluster) -> Outcome {
     let pod = "debugged";
     let spec =
         json!({"terminationGracePeriodSeconds": 1, "containers": [container("a", "sleep 1000", json!({}))]});
@@ -61,7 +61,7 @@ pub async fn debug_container_joins_a_running_pod(cluster: &mut Cluster) -> Outco
     cluster.wait_until_gone(pod).await
 }
 
-pub async fn debug_container_sees_the_processes_of_its_target(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn debug_container_sees_the_processes_of_its_target(cluster: &mut Cluster) -> Outcome {
     if !images::load(
         cluster,
         "ephemeral_containers::debug_container_sees_the_processes_of_its_target",
@@ -85,7 +85,7 @@ pub async fn debug_container_sees_the_processes_of_its_target(cluster: &mut Clus
     cluster.wait_until_gone(pod).await
 }
 
-pub async fn kubectl_debug_attaches(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn kubectl_debug_attaches(cluster: &mut Cluster) -> Outcome {
     if !streams::has_kubectl() {
         return Ok(());
     }

@@ -12,7 +12,7 @@ fn waiting(pod: &Value) -> &Value {
     &pod["status"]["containerStatuses"][0]["state"]["waiting"]
 }
 
-pub async fn failed_pulls_back_off(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn failed_pulls_back_off(cluster: &mut Cluster) -> Outcome {
     cluster
         .create_pod(
             "unpulled",
@@ -41,7 +41,7 @@ pub async fn failed_pulls_back_off(cluster: &mut Cluster) -> Outcome {
     cluster.wait_until_gone("unpulled").await
 }
 
-pub async fn absent_image_is_never_pulled(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn absent_image_is_never_pulled(cluster: &mut Cluster) -> Outcome {
     let container = json!({"name": "main", "image": NAME, "imagePullPolicy": "Never"});
     cluster
         .create_pod("never-pulled", json!({"containers": [container]}))

@@ -10,7 +10,7 @@ use testbed::ImageLayout;
 use crate::Outcome;
 use crate::cluster::{Cluster, IMAGES, PODS, check, is_ready};
 
-pub const NAME: &str = "registry.example/shop/web:1.0";
+pub(crate) const NAME: &str = "registry.example/shop/web:1.0";
 /// Script of the image. It ends at its stop signal.
 const SERVE: &str = "#!/bin/sh\n\
     trap 'touch $STOPS/usr1; exit 0' USR1\n\
@@ -67,7 +67,7 @@ async fn log_when(cluster: &Cluster, pod: &str, text: &str) -> Result<String, Bo
     }
 }
 
-pub async fn pod_runs_an_image(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn pod_runs_an_image(cluster: &mut Cluster) -> Outcome {
     if !load(cluster, "images::pod_runs_an_image")? {
         return Ok(());
     }
@@ -111,7 +111,7 @@ pub async fn pod_runs_an_image(cluster: &mut Cluster) -> Outcome {
     Ok(())
 }
 
-pub async fn image_pod_survives_a_killed_agent(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn image_pod_survives_a_killed_agent(cluster: &mut Cluster) -> Outcome {
     if !load(cluster, "images::image_pod_survives_a_killed_agent")? {
         return Ok(());
     }
@@ -136,7 +136,7 @@ pub async fn image_pod_survives_a_killed_agent(cluster: &mut Cluster) -> Outcome
     cluster.wait_until_gone("image-kept").await
 }
 
-pub async fn image_users_obey_run_as_non_root(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn image_users_obey_run_as_non_root(cluster: &mut Cluster) -> Outcome {
     if !load(cluster, "images::image_users_obey_run_as_non_root")? {
         return Ok(());
     }
@@ -157,7 +157,7 @@ pub async fn image_users_obey_run_as_non_root(cluster: &mut Cluster) -> Outcome 
 }
 
 /// Directories nested deeper than a path or a stack allows must not keep the agent from removing the Pod.
-pub async fn hostile_pod_directory_is_removed(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn hostile_pod_directory_is_removed(cluster: &mut Cluster) -> Outcome {
     if !load(cluster, "images::hostile_pod_directory_is_removed")? {
         return Ok(());
     }

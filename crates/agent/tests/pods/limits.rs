@@ -16,7 +16,7 @@ async fn are_enforced(cluster: &Cluster, pod: &str) -> Result<bool, Box<dyn std:
     Ok(false)
 }
 
-pub async fn exceeding_memory_kills_the_container(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn exceeding_memory_kills_the_container(cluster: &mut Cluster) -> Outcome {
     let script = "x=$(head -c 300000000 /dev/zero | tr '\\0' x); echo ${#x}";
     let main = container("a", script, json!({"resources": {"limits": {"memory": "32Mi"}}}));
     cluster
@@ -32,7 +32,7 @@ pub async fn exceeding_memory_kills_the_container(cluster: &mut Cluster) -> Outc
     cluster.wait_until_gone("greedy").await
 }
 
-pub async fn fork_bomb_is_contained(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn fork_bomb_is_contained(cluster: &mut Cluster) -> Outcome {
     let out = cluster.path("bomb");
     let script = format!(
         "for i in $(seq 200); do sleep 1000 & done 2>{}; sleep 1000",
@@ -92,7 +92,7 @@ async fn evicted(
     Ok(message)
 }
 
-pub async fn exceeding_the_disk_limit_evicts_the_pod(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn exceeding_the_disk_limit_evicts_the_pod(cluster: &mut Cluster) -> Outcome {
     let message = evicted(cluster, "disk", json!({}), "5Mi").await?;
     let expected = "Pod ephemeral local storage usage exceeds the total limit of containers 5Mi. ";
     check(message == expected, message)?;

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::Outcome;
 use crate::cluster::{AGENT_ADDRESS, Cluster, check, container, is_ready};
 
-pub async fn api_server_returns_logs(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn api_server_returns_logs(cluster: &mut Cluster) -> Outcome {
     let crashing = container("b", "echo again; exit 1", json!({}));
     let printing = container("a", "echo one; echo two >&2; printf three; sleep 1000", json!({}));
     let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [printing, crashing]});
@@ -53,7 +53,7 @@ pub async fn api_server_returns_logs(cluster: &mut Cluster) -> Outcome {
 }
 
 /// A followed log ends with the container. The log stays readable afterwards.
-pub async fn following_ends_with_the_container(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn following_ends_with_the_container(cluster: &mut Cluster) -> Outcome {
     let main = container("a", "for i in 1 2 3 4 5; do echo $i; sleep 0.3; done", json!({}));
     cluster
         .create_pod(
@@ -74,7 +74,7 @@ pub async fn following_ends_with_the_container(cluster: &mut Cluster) -> Outcome
 }
 
 /// A client without a certificate fails in the handshake.
-pub async fn rejects_clients_without_certificate(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn rejects_clients_without_certificate(cluster: &mut Cluster) -> Outcome {
     let tls = std::sync::Arc::new(trust::client_config_without_verification()?);
     let name = rustls::pki_types::ServerName::try_from("127.0.0.1")?;
     let mut connection = rustls::ClientConnection::new(tls, name)?;

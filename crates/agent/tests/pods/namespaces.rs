@@ -21,7 +21,7 @@ async fn first_line(cluster: &Cluster, pod: &str) -> String {
     }
 }
 
-pub async fn host_ipc_is_that_of_the_node(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn host_ipc_is_that_of_the_node(cluster: &mut Cluster) -> Outcome {
     let own = fs::read_link("/proc/self/ns/ipc")?;
     for (pod, is_shared) in [("own-ipc", false), ("host-ipc", true)] {
         let script = "readlink /proc/self/ns/ipc; sleep 1000";
@@ -37,7 +37,7 @@ pub async fn host_ipc_is_that_of_the_node(cluster: &mut Cluster) -> Outcome {
     Ok(())
 }
 
-pub async fn host_pid_is_that_of_the_node(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn host_pid_is_that_of_the_node(cluster: &mut Cluster) -> Outcome {
     let pod = "host-pid";
     // The child has a session of its own, so that only the control group leads to it.
     let script = "setsid sleep 1000 & echo $(readlink /proc/self/ns/pid) $!; sleep 1000";
@@ -72,7 +72,7 @@ pub async fn host_pid_is_that_of_the_node(cluster: &mut Cluster) -> Outcome {
     cluster.wait_until_gone(pod).await
 }
 
-pub async fn safe_sysctls_apply_to_the_pod(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn safe_sysctls_apply_to_the_pod(cluster: &mut Cluster) -> Outcome {
     let spec = |name: &str, script: &str| {
         let sysctls = json!([{"name": name, "value": "81"}]);
         json!({"securityContext": {"sysctls": sysctls}, "terminationGracePeriodSeconds": 1,

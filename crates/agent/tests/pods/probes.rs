@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::Outcome;
 use crate::cluster::{Cluster, check, condition, container, is_ready};
 
-pub async fn readiness_follows_its_probe(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn readiness_follows_its_probe(cluster: &mut Cluster) -> Outcome {
     let flag = cluster.path("ready");
     let probe = json!({"exec": {"command": ["/bin/sh", "-c", format!("test -f {} || echo no flag; test -f {}", flag.display(), flag.display())]},
                        "periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 30});
@@ -31,7 +31,7 @@ pub async fn readiness_follows_its_probe(cluster: &mut Cluster) -> Outcome {
     cluster.wait_until_gone("flagged").await
 }
 
-pub async fn failed_liveness_probe_restarts_the_container(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn failed_liveness_probe_restarts_the_container(cluster: &mut Cluster) -> Outcome {
     let flag = cluster.path("sick");
     let script = "trap 'exit 3' TERM; while :; do sleep 0.1; done";
     let probe = json!({"exec": {"command": ["/usr/bin/test", "!", "-e", flag]},
@@ -58,7 +58,7 @@ pub async fn failed_liveness_probe_restarts_the_container(cluster: &mut Cluster)
 }
 
 /// The echo server passes HTTP and TCP probes, and fails gRPC probes.
-pub async fn network_probes_reach_the_pod(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn network_probes_reach_the_pod(cluster: &mut Cluster) -> Outcome {
     let http =
         json!({"httpGet": {"path": "/healthz", "port": "http"}, "periodSeconds": 1, "timeoutSeconds": 30});
     let main = json!({"name": "a", "image": "portolan.dev/echo", "ports": [{"name": "http", "containerPort": 8080}],

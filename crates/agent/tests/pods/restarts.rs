@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::cluster::{Cluster, check, container, is_ready};
 
-pub async fn pods_survive_a_killed_agent(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn pods_survive_a_killed_agent(cluster: &mut Cluster) -> Outcome {
     let file = cluster.path("kept");
     let script = format!("echo started >>{}; sleep 1000", file.display());
     let crashing = container("b", "exit 1", json!({}));
@@ -36,7 +36,7 @@ pub async fn pods_survive_a_killed_agent(cluster: &mut Cluster) -> Outcome {
     cluster.wait_until_gone("kept").await
 }
 
-pub async fn pods_restart_after_a_reboot(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn pods_restart_after_a_reboot(cluster: &mut Cluster) -> Outcome {
     let file = cluster.path("booted");
     let script = format!("echo started >>{}; sleep 1000", file.display());
     let spec =

@@ -36,7 +36,7 @@ async fn wait_for_content(path: &PathBuf, content: &str) -> Outcome {
     }
 }
 
-pub async fn manifest_controls_its_pod(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn manifest_controls_its_pod(cluster: &mut Cluster) -> Outcome {
     let out = cluster.path("static-out");
     let script = format!("echo first >>{}; sleep 1000", out.display());
     let path = write(cluster, "web.json", &manifest("web", &script))?;
@@ -77,7 +77,7 @@ pub async fn manifest_controls_its_pod(cluster: &mut Cluster) -> Outcome {
     cluster.wait_until_gone(&name).await
 }
 
-pub async fn manifest_starts_a_pod_without_the_api(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn manifest_starts_a_pod_without_the_api(cluster: &mut Cluster) -> Outcome {
     let out = cluster.path("alone");
     cluster.kill_agent()?;
     let (kubeconfig, aside) = (cluster.path("node.conf"), cluster.path("node.conf.aside"));
@@ -110,7 +110,7 @@ pub async fn manifest_starts_a_pod_without_the_api(cluster: &mut Cluster) -> Out
     cluster.wait_until_gone(&name).await
 }
 
-pub async fn overwritten_status_is_repaired(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn overwritten_status_is_repaired(cluster: &mut Cluster) -> Outcome {
     let main = container("a", "sleep 1000", json!({}));
     let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [main]});
     cluster.create_pod("true", spec).await?;

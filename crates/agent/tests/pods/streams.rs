@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::cluster::{Cluster, check, container, is_ready};
 
-pub const POD: &str = "streams";
+pub(crate) const POD: &str = "streams";
 /// Bytes that pass through a command.
 const BULK_BYTES: usize = 10 << 20;
 /// Pause between attempts.
@@ -20,15 +20,15 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Transport of a kubectl, which selects it by environment variables.
 #[derive(Clone, Copy, Debug)]
-pub enum Transport {
+pub(crate) enum Transport {
     WebSocket,
     Spdy,
 }
 
 impl Transport {
-    pub const ALL: [Self; 2] = [Self::WebSocket, Self::Spdy];
+    pub(crate) const ALL: [Self; 2] = [Self::WebSocket, Self::Spdy];
 
-    pub fn kubectl(self, cluster: &Cluster, arguments: &[&str]) -> Command {
+    pub(crate) fn kubectl(self, cluster: &Cluster, arguments: &[&str]) -> Command {
         let mut command = Command::new("kubectl");
         let uses_websocket = matches!(self, Self::WebSocket).to_string();
         command
@@ -65,7 +65,7 @@ impl Drop for Running {
     }
 }
 
-pub fn has_kubectl() -> bool {
+pub(crate) fn has_kubectl() -> bool {
     let found = Command::new("kubectl")
         .args(["version", "--client"])
         .output()
@@ -77,7 +77,7 @@ pub fn has_kubectl() -> bool {
 }
 
 /// Creates the Pod of these tests, unless it exists.
-pub async fn prepare(cluster: &Cluster) -> Outcome {
+pub(crate) async fn prepare(cluster: &Cluster) -> Outcome {
     fs::create_dir_all(cluster.path("home"))?;
     let path = format!("{}/{POD}", crate::cluster::PODS);
     if cluster.client.get::<Value>(&path).await.is_err() {
@@ -94,7 +94,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-pub async fn commands_have_streams_and_exit_codes(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn commands_have_streams_and_exit_codes(cluster: &mut Cluster) -> Outcome {
     if !has_kubectl() {
         return Ok(());
     }
@@ -122,7 +122,7 @@ pub async fn commands_have_streams_and_exit_codes(cluster: &mut Cluster) -> Outc
     Ok(())
 }
 
-pub async fn input_passes_through_to_its_end(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn input_passes_through_to_its_end(cluster: &mut Cluster) -> Outcome {
     if !has_kubectl() {
         return Ok(());
     }
@@ -197,7 +197,7 @@ async fn in_terminal(
     Ok((shown, code))
 }
 
-pub async fn terminals_have_size_and_name(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn terminals_have_size_and_name(cluster: &mut Cluster) -> Outcome {
     if !has_kubectl() {
         return Ok(());
     }
@@ -216,7 +216,7 @@ pub async fn terminals_have_size_and_name(cluster: &mut Cluster) -> Outcome {
     Ok(())
 }
 
-pub async fn commands_end_with_their_client(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn commands_end_with_their_client(cluster: &mut Cluster) -> Outcome {
     if !has_kubectl() {
         return Ok(());
     }
@@ -236,7 +236,7 @@ pub async fn commands_end_with_their_client(cluster: &mut Cluster) -> Outcome {
     Ok(())
 }
 
-pub async fn attached_clients_receive_output(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn attached_clients_receive_output(cluster: &mut Cluster) -> Outcome {
     if !has_kubectl() {
         return Ok(());
     }
@@ -260,7 +260,7 @@ fn has_phase(phase: &str) -> impl Fn(&Value) -> bool {
     move |pod| pod["status"]["phase"] == phase
 }
 
-pub async fn containers_read_the_input_of_attached_clients(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn containers_read_the_input_of_attached_clients(cluster: &mut Cluster) -> Outcome {
     if !has_kubectl() {
         return Ok(());
     }
@@ -290,7 +290,7 @@ pub async fn containers_read_the_input_of_attached_clients(cluster: &mut Cluster
     Ok(())
 }
 
-pub async fn attached_clients_share_the_terminal_of_a_container(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn attached_clients_share_the_terminal_of_a_container(cluster: &mut Cluster) -> Outcome {
     if !has_kubectl() {
         return Ok(());
     }
@@ -314,7 +314,7 @@ pub async fn attached_clients_share_the_terminal_of_a_container(cluster: &mut Cl
     Ok(())
 }
 
-pub async fn interactive_pods_run_and_are_removed(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn interactive_pods_run_and_are_removed(cluster: &mut Cluster) -> Outcome {
     if !has_kubectl() {
         return Ok(());
     }
@@ -346,7 +346,7 @@ pub async fn interactive_pods_run_and_are_removed(cluster: &mut Cluster) -> Outc
     Ok(())
 }
 
-pub async fn ports_are_forwarded(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn ports_are_forwarded(cluster: &mut Cluster) -> Outcome {
     if !has_kubectl() {
         return Ok(());
     }
@@ -408,7 +408,7 @@ pub async fn ports_are_forwarded(cluster: &mut Cluster) -> Outcome {
 }
 
 /// `get` alone does not open streams, though WebSocket clients use the method GET.
-pub async fn streams_need_the_right_to_create(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn streams_need_the_right_to_create(cluster: &mut Cluster) -> Outcome {
     if !has_kubectl() {
         return Ok(());
     }

@@ -15,7 +15,7 @@ fn recording_script(name: &str, file: &std::path::Path) -> String {
     )
 }
 
-pub async fn pre_stop_precedes_sigterm(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn pre_stop_precedes_sigterm(cluster: &mut Cluster) -> Outcome {
     let file = cluster.path("hook");
     let hook = format!("sleep 1; echo $WORD >>{}", file.display());
     let fields = json!({"env": [{"name": "WORD", "value": "hook"}],
@@ -35,7 +35,7 @@ pub async fn pre_stop_precedes_sigterm(cluster: &mut Cluster) -> Outcome {
     check(message == "Stopping container a", &message)
 }
 
-pub async fn sidecars_start_first_and_terminate_last(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn sidecars_start_first_and_terminate_last(cluster: &mut Cluster) -> Outcome {
     let file = cluster.path("sidecar");
     let sidecar = container(
         "side",
@@ -69,7 +69,7 @@ pub async fn sidecars_start_first_and_terminate_last(cluster: &mut Cluster) -> O
     )
 }
 
-pub async fn completed_pod_keeps_its_phase(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn completed_pod_keeps_its_phase(cluster: &mut Cluster) -> Outcome {
     for (name, policy, script, phase, code) in [
         ("succeeding", "OnFailure", "exit 0", "Succeeded", 0),
         ("failing", "Never", "exit 4", "Failed", 4),
@@ -95,7 +95,7 @@ pub async fn completed_pod_keeps_its_phase(cluster: &mut Cluster) -> Outcome {
     Ok(())
 }
 
-pub async fn termination_messages_are_reported(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn termination_messages_are_reported(cluster: &mut Cluster) -> Outcome {
     let fallback = json!({"terminationMessagePolicy": "FallbackToLogsOnError"});
     let containers = json!([
         container("file", "printf done >/dev/termination-log; exit 1", json!({})),

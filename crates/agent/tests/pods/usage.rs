@@ -18,7 +18,7 @@ const METRICS: &str = "/apis/metrics.k8s.io/v1beta1";
 const BUSY_MILLICORES_MIN: u128 = 20;
 const PAUSE: Duration = Duration::from_millis(250);
 
-pub async fn containers_and_nodes_are_measured(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn containers_and_nodes_are_measured(cluster: &mut Cluster) -> Outcome {
     let busy = container("busy", "while :; do :; done", json!({}));
     let idle = container("idle", "sleep 1000", json!({}));
     let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [busy, idle]});

@@ -53,7 +53,7 @@ fn runs_as(user: u64) -> bool {
     owners.any(|owner| u64::from(owner.uid()) == user)
 }
 
-pub async fn pods_have_distinct_ids(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn pods_have_distinct_ids(cluster: &mut Cluster) -> Outcome {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "users"}, "data": {"k": "c2VjcmV0"}});
     cluster
         .create("/api/v1/namespaces/default/secrets", &secret)
@@ -99,7 +99,7 @@ pub async fn pods_have_distinct_ids(cluster: &mut Cluster) -> Outcome {
     check(!runs_as(firsts[0]), "processes remain")
 }
 
-pub async fn echo_image_runs_in_a_user_namespace(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn echo_image_runs_in_a_user_namespace(cluster: &mut Cluster) -> Outcome {
     if !has_ids()? {
         return Ok(());
     }

@@ -16,7 +16,7 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const MOUNT: &str = "/portolan-test-data";
 const NESTED: &str = "/etc/portolan-test/config";
 
-pub async fn volumes_are_filled_shared_and_refreshed(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn volumes_are_filled_shared_and_refreshed(cluster: &mut Cluster) -> Outcome {
     let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"colour": "red"}});
     cluster.create(CONFIG_MAPS, &config).await?;
     let secret =
@@ -84,7 +84,7 @@ pub async fn volumes_are_filled_shared_and_refreshed(cluster: &mut Cluster) -> O
     cluster.wait_until_gone("filled").await
 }
 
-pub async fn pod_waits_for_missing_source(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn pod_waits_for_missing_source(cluster: &mut Cluster) -> Outcome {
     let main = container(
         "a",
         "sleep 1000",
@@ -105,7 +105,7 @@ pub async fn pod_waits_for_missing_source(cluster: &mut Cluster) -> Outcome {
     cluster.wait_until_gone("waiting").await
 }
 
-pub async fn security_context_applies(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn security_context_applies(cluster: &mut Cluster) -> Outcome {
     let host = cluster.path("rights");
     fs::create_dir_all(&host)?;
     let script = format!(
@@ -169,7 +169,7 @@ pub async fn security_context_applies(cluster: &mut Cluster) -> Outcome {
     cluster.wait_until_gone("root").await
 }
 
-pub async fn memory_volume_has_its_size_limit(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn memory_volume_has_its_size_limit(cluster: &mut Cluster) -> Outcome {
     let out = cluster.path("memory");
     let script = format!(
         "stat -f -c %T {MOUNT}/mem >{0}; head -c 3000000 /dev/zero >{MOUNT}/mem/x 2>/dev/null; \
@@ -196,7 +196,7 @@ pub async fn memory_volume_has_its_size_limit(cluster: &mut Cluster) -> Outcome 
     check(mounted() == 0, "the volume is still mounted")
 }
 
-pub async fn token_is_mounted_by_default(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn token_is_mounted_by_default(cluster: &mut Cluster) -> Outcome {
     let out = cluster.path("token");
     let directory = "/var/run/secrets/kubernetes.io/serviceaccount";
     let script = format!(

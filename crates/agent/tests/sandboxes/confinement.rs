@@ -9,9 +9,9 @@ use agent::seccomp::Seccomp;
 use crate::fixture::{Outcome, Pod, SLEEP, check, default_confinement, shell};
 
 /// Hidden subcommand that attempts system calls.
-pub const CALLS_SUBCOMMAND: &str = "attempt-calls";
+pub(crate) const CALLS_SUBCOMMAND: &str = "attempt-calls";
 /// Attempts system calls that the filter rejects, and prints the error of each.
-pub fn attempt_calls() {
+pub(crate) fn attempt_calls() {
     let pid_1 = 1;
     let attach = libc::PTRACE_ATTACH;
     let none = 0usize;
@@ -49,7 +49,7 @@ pub fn attempt_calls() {
     println!("program {}", if is_read_only { "read-only" } else { "writable" });
 }
 
-pub async fn node_credentials_are_hidden() -> Outcome {
+pub(crate) async fn node_credentials_are_hidden() -> Outcome {
     let pod = Pod::start().await?;
     let root = pod.root.path().to_owned();
     fs::write(root.join("ca.key"), "the cluster's key")?;
@@ -72,7 +72,7 @@ pub async fn node_credentials_are_hidden() -> Outcome {
     pod.end().await
 }
 
-pub async fn node_files_and_devices_are_protected() -> Outcome {
+pub(crate) async fn node_files_and_devices_are_protected() -> Outcome {
     let pod = Pod::start().await?;
     pod.confined("main", SLEEP, default_confinement()).await?;
     for (subject, script) in [
@@ -126,7 +126,7 @@ pub async fn node_files_and_devices_are_protected() -> Outcome {
     pod.end().await
 }
 
-pub async fn system_calls_are_filtered() -> Outcome {
+pub(crate) async fn system_calls_are_filtered() -> Outcome {
     let mut pod = Pod::start().await?;
     let program = |confinement| Program {
         command: vec![SELF_EXE.to_owned(), CALLS_SUBCOMMAND.to_owned()],
@@ -157,7 +157,7 @@ pub async fn system_calls_are_filtered() -> Outcome {
     pod.end().await
 }
 
-pub async fn privileged_container_can_change_the_node() -> Outcome {
+pub(crate) async fn privileged_container_can_change_the_node() -> Outcome {
     let pod = Pod::start().await?;
     let confinement = Confinement {
         is_privileged: true,
@@ -175,7 +175,7 @@ pub async fn privileged_container_can_change_the_node() -> Outcome {
 }
 
 /// A container may create symbolic links in a volume, in which root of the node later creates mount points.
-pub async fn nested_mount_points_follow_no_symbolic_link() -> Outcome {
+pub(crate) async fn nested_mount_points_follow_no_symbolic_link() -> Outcome {
     let pod = Pod::start().await?;
     let outside = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
     let volumes = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
@@ -206,7 +206,7 @@ pub async fn nested_mount_points_follow_no_symbolic_link() -> Outcome {
 
 /// A working directory may be any path in the container, and `/proc/self/fd` has descriptors of the starting process.
 /// `/proc/1` is the sandbox, which has the files of the node.
-pub async fn working_directory_reaches_no_agent_file() -> Outcome {
+pub(crate) async fn working_directory_reaches_no_agent_file() -> Outcome {
     let pod = Pod::start().await?;
     fs::write(pod.root.path().join("pods/secret"), "another Pod's secret")?;
     let own = (0..32).map(|descriptor| format!("/proc/self/fd/{descriptor}"));

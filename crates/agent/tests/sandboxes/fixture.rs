@@ -15,16 +15,16 @@ use agent::user_namespaces::Holder;
 
 use crate::TIMEOUT;
 
-pub type Outcome = Result<(), Box<dyn Error>>;
+pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
 const UID: &str = "3f2c7a9e-0000-4000-8000-000000000001";
 /// Default capabilities of containers (containerd's).
 const CAPABILITIES_DEFAULT: u64 = 0xa804_25fb;
 /// Script of a container that runs until it is killed.
-pub const SLEEP: &str = "exec sleep 1000";
+pub(crate) const SLEEP: &str = "exec sleep 1000";
 
 /// Directory, network and sandbox of a Pod.
-pub struct Pod {
+pub(crate) struct Pod {
     pub root: tempfile::TempDir,
     pub directory: PodDirectory,
     pub sandbox: Sandbox,
@@ -33,12 +33,12 @@ pub struct Pod {
 
 impl Pod {
     /// Starts a Pod that shares the users of the host.
-    pub async fn start() -> Result<Self, Box<dyn Error>> {
+    pub(crate) async fn start() -> Result<Self, Box<dyn Error>> {
         Self::start_with(None).await
     }
 
     /// Starts a Pod, in the namespaces of a holder if it has one.
-    pub async fn start_with(holder: Option<Holder>) -> Result<Self, Box<dyn Error>> {
+    pub(crate) async fn start_with(holder: Option<Holder>) -> Result<Self, Box<dyn Error>> {
         let root = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
         let directory = StateDirectory::open(root.path())?.pod(UID)?;
         let mut pool = AddressPool::new(vec!["10.244.1.0/24".parse()?, "fd00:244:1::/64".parse()?])?;
@@ -78,18 +78,18 @@ impl Pod {
     }
 
     /// Starts a container.
-    pub async fn start_container(&self, name: &str, program: Program) -> Result<(), RuntimeError> {
+    pub(crate) async fn start_container(&self, name: &str, program: Program) -> Result<(), RuntimeError> {
         let log = self.directory.prepare_log(name, 0).expect("the log's directory");
         self.sandbox.start_container(name, program, &log).await
     }
 
     /// Starts a container that runs a script.
-    pub async fn shell(&self, name: &str, script: &str) -> Result<(), RuntimeError> {
+    pub(crate) async fn shell(&self, name: &str, script: &str) -> Result<(), RuntimeError> {
         self.start_container(name, shell(script)).await
     }
 
     /// Starts a container that runs a script with a confinement.
-    pub async fn confined(&self, name: &str, script: &str, confinement: Confinement) -> Outcome {
+    pub(crate) async fn confined(&self, name: &str, script: &str, confinement: Confinement) -> Outcome {
         let program = Program {
             confinement,
             ..shell(script)
@@ -98,7 +98,7 @@ impl Pod {
     }
 
     /// Executes a script in a container and returns its output.
-    pub async fn output(&self, container: &str, script: &str) -> Result<String, Box<dyn Error>> {
+    pub(crate) async fn output(&self, container: &str, script: &str) -> Result<String, Box<dyn Error>> {
         let executor = self.sandbox.executor();
         let executed = executor
             .execute(container, shell(script).command, TIMEOUT)
@@ -109,13 +109,13 @@ impl Pod {
     }
 
     /// Executes a script that must succeed.
-    pub async fn check_success(&self, container: &str, script: &str) -> Outcome {
+    pub(crate) async fn check_success(&self, container: &str, script: &str) -> Outcome {
         let output = self.output_with_status(container, script).await?;
         check(output.contains("status 0"), format!("{script}: {output}"))
     }
 
     /// Executes a script that must fail.
-    pub async fn check_failure(&self, container: &str, subject: &str, script: &str) -> Outcome {
+    pub(crate) async fn check_failure(&self, container: &str, subject: &str, script: &str) -> Outcome {
         let output = self.output_with_status(container, script).await?;
         check(!output.contains("status 0"), format!("{subject}: {output}"))
     }
@@ -126,14 +126,14 @@ impl Pod {
     }
 
     /// Waits until the log of a container contains a text, and returns the log.
-    pub async fn log_when(&self, name: &str, text: &str) -> Result<String, Box<dyn Error>> {
+    pub(crate) async fn log_when(&self, name: &str, text: &str) -> Result<String, Box<dyn Error>> {
         let path = self.directory.log(name, 0);
         wait_for_log(&path, text).await?;
         Ok(std::fs::read_to_string(path)?)
     }
 
     /// Kills the sandbox and deletes the network.
-    pub async fn end(self) -> Outcome {
+    pub(crate) async fn end(self) -> Outcome {
         self.sandbox.kill().await?;
         network::disconnect(&network::link_name(UID)?)?;
         Ok(())
@@ -148,7 +148,7 @@ fn images_directory(root: &Path) -> std::io::Result<PathBuf> {
 }
 
 /// Waits until a log contains a text.
-pub async fn wait_for_log(path: &Path, text: &str) -> Outcome {
+pub(crate) async fn wait_for_log(path: &Path, text: &str) -> Outcome {
     while !std::fs::read_to_string(path).unwrap_or_default().contains(text) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -156,7 +156,7 @@ pub async fn wait_for_log(path: &Path, text: &str) -> Outcome {
 }
 
 /// Program that runs a script.
-pub fn shell(script: &str) -> Program {
+pub(crate) fn shell(script: &str) -> Program {
     Program {
         command: ["/bin/sh", "-c", script].map(str::to_owned).into(),
         environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
@@ -165,7 +165,7 @@ pub fn shell(script: &str) -> Program {
 }
 
 /// Confinement of a container that requests nothing.
-pub fn default_confinement() -> Confinement {
+pub(crate) fn default_confinement() -> Confinement {
     Confinement {
         capabilities: Some(CAPABILITIES_DEFAULT),
         has_no_new_privileges: true,
@@ -173,7 +173,7 @@ pub fn default_confinement() -> Confinement {
     }
 }
 
-pub fn check(condition: bool, failure: impl std::fmt::Display) -> Outcome {
+pub(crate) fn check(condition: bool, failure: impl std::fmt::Display) -> Outcome {
     if condition {
         Ok(())
     } else {

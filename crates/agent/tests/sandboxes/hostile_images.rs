@@ -12,7 +12,7 @@ use crate::image_roots::{in_root, root, write_layer};
 /// Bytes of a user file that no image needs.
 const OVERSIZED_BYTES: usize = 2 << 20;
 
-pub async fn links_stay_inside_the_root(shell: &Path) -> Outcome {
+pub(crate) async fn links_stay_inside_the_root(shell: &Path) -> Outcome {
     let pod = Pod::start().await?;
     let base = write_layer(&pod, shell)?;
     let outside = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
@@ -83,7 +83,7 @@ pub async fn links_stay_inside_the_root(shell: &Path) -> Outcome {
     pod.end().await
 }
 
-pub async fn rejects_roots_without_directories_for_the_kernel(shell: &Path) -> Outcome {
+pub(crate) async fn rejects_roots_without_directories_for_the_kernel(shell: &Path) -> Outcome {
     let pod = Pod::start().await?;
     let base = write_layer(&pod, shell)?;
     for (run, name) in ["proc", "sys", "dev"].into_iter().enumerate() {
@@ -99,7 +99,7 @@ pub async fn rejects_roots_without_directories_for_the_kernel(shell: &Path) -> O
     pod.end().await
 }
 
-pub async fn rejects_oversized_and_blocking_user_files(shell: &Path) -> Outcome {
+pub(crate) async fn rejects_oversized_and_blocking_user_files(shell: &Path) -> Outcome {
     let pod = Pod::start().await?;
     let base = write_layer(&pod, shell)?;
     let hostile = pod.root.path().join("images/layers/hostile");

@@ -17,7 +17,7 @@ const TOOLS: [&str; 19] = [
 ];
 
 /// Writes the lowest layer of an image into the store of a Pod and returns its path.
-pub fn write_layer(pod: &Pod, shell: &Path) -> std::io::Result<PathBuf> {
+pub(crate) fn write_layer(pod: &Pod, shell: &Path) -> std::io::Result<PathBuf> {
     let layer = pod.root.path().join("images/layers/base");
     fs::create_dir_all(layer.join("bin"))?;
     fs::copy(shell, layer.join("bin/busybox"))?;
@@ -38,7 +38,7 @@ pub fn write_layer(pod: &Pod, shell: &Path) -> std::io::Result<PathBuf> {
 }
 
 /// Root of a container named `main` with these layers.
-pub fn root(pod: &Pod, layers: &[&Path], run: u32) -> Result<ImageRoot, Box<dyn std::error::Error>> {
+pub(crate) fn root(pod: &Pod, layers: &[&Path], run: u32) -> Result<ImageRoot, Box<dyn std::error::Error>> {
     Ok(ImageRoot {
         layers: layers.iter().map(|layer| layer.to_path_buf()).collect(),
         writable: pod.directory.prepare_writable_layer("main", run)?,
@@ -49,7 +49,7 @@ pub fn root(pod: &Pod, layers: &[&Path], run: u32) -> Result<ImageRoot, Box<dyn 
 }
 
 /// Confinement with a root and processes of its own.
-pub fn in_root(root: ImageRoot) -> Confinement {
+pub(crate) fn in_root(root: ImageRoot) -> Confinement {
     Confinement {
         root: Some(root),
         has_own_processes: true,
@@ -57,7 +57,7 @@ pub fn in_root(root: ImageRoot) -> Confinement {
     }
 }
 
-pub async fn root_is_the_image(shell: &Path) -> Outcome {
+pub(crate) async fn root_is_the_image(shell: &Path) -> Outcome {
     let pod = Pod::start().await?;
     let base = write_layer(&pod, shell)?;
     let upper = pod.root.path().join("images/layers/upper");
@@ -116,7 +116,7 @@ pub async fn root_is_the_image(shell: &Path) -> Outcome {
     pod.end().await
 }
 
-pub async fn writable_layer_is_fresh_in_each_run(shell: &Path) -> Outcome {
+pub(crate) async fn writable_layer_is_fresh_in_each_run(shell: &Path) -> Outcome {
     let pod = Pod::start().await?;
     let base = write_layer(&pod, shell)?;
     for run in 0..2 {
@@ -141,7 +141,7 @@ pub async fn writable_layer_is_fresh_in_each_run(shell: &Path) -> Outcome {
     pod.end().await
 }
 
-pub async fn read_only_root_has_writable_volumes(shell: &Path) -> Outcome {
+pub(crate) async fn read_only_root_has_writable_volumes(shell: &Path) -> Outcome {
     let pod = Pod::start().await?;
     let base = write_layer(&pod, shell)?;
     let volume = pod.directory.path().join("volumes/data");
@@ -171,7 +171,7 @@ pub async fn read_only_root_has_writable_volumes(shell: &Path) -> Outcome {
     pod.end().await
 }
 
-pub async fn users_come_from_the_image(shell: &Path) -> Outcome {
+pub(crate) async fn users_come_from_the_image(shell: &Path) -> Outcome {
     let pod = Pod::start().await?;
     let base = write_layer(&pod, shell)?;
     let named = ImageRoot {
@@ -201,7 +201,7 @@ pub async fn users_come_from_the_image(shell: &Path) -> Outcome {
     pod.end().await
 }
 
-pub async fn processes_of_other_containers_are_hidden(shell: &Path) -> Outcome {
+pub(crate) async fn processes_of_other_containers_are_hidden(shell: &Path) -> Outcome {
     let pod = Pod::start().await?;
     let base = write_layer(&pod, shell)?;
     pod.shell("other", "exec sleep 4321").await?;
@@ -222,7 +222,7 @@ pub async fn processes_of_other_containers_are_hidden(shell: &Path) -> Outcome {
     pod.end().await
 }
 
-pub async fn files_have_the_ids_of_the_pod(shell: &Path) -> Outcome {
+pub(crate) async fn files_have_the_ids_of_the_pod(shell: &Path) -> Outcome {
     let Some(range) = user_namespaces::allocate() else {
         println!("skipped: image_roots::files_have_the_ids_of_the_pod: too few IDs");
         return Ok(());

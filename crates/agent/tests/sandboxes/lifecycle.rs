@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use crate::TIMEOUT;
 use crate::fixture::{Outcome, Pod, check, shell, wait_for_log};
 
-pub async fn echo_responds_from_its_own_namespace() -> Outcome {
+pub(crate) async fn echo_responds_from_its_own_namespace() -> Outcome {
     let pod = Pod::start().await?;
     let echo = agent::echo::Settings {
         pod: "web-0".to_owned(),
@@ -86,7 +86,7 @@ fn request_udp(to: SocketAddr) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
 }
 
-pub async fn exits_are_reported_and_names_are_reusable() -> Outcome {
+pub(crate) async fn exits_are_reported_and_names_are_reusable() -> Outcome {
     let mut pod = Pod::start().await?;
     let expect = |event: SandboxEvent, code: i32, signal: Option<i32>| match event {
         SandboxEvent::ContainerExited { name, exit }
@@ -125,7 +125,7 @@ pub async fn exits_are_reported_and_names_are_reusable() -> Outcome {
 }
 
 /// `has_own_proc` is false where the host forbids to mount `/proc`.
-pub async fn commands_see_the_namespaces_of_the_pod(has_own_proc: bool) -> Outcome {
+pub(crate) async fn commands_see_the_namespaces_of_the_pod(has_own_proc: bool) -> Outcome {
     let pod = Pod::start().await?;
     pod.shell("main", "sleep 1000").await?;
     let executor = pod.sandbox.executor();
@@ -176,7 +176,7 @@ pub async fn commands_see_the_namespaces_of_the_pod(has_own_proc: bool) -> Outco
     pod.end().await
 }
 
-pub async fn second_agent_adopts_the_sandbox() -> Outcome {
+pub(crate) async fn second_agent_adopts_the_sandbox() -> Outcome {
     let pod = Pod::start().await?;
     pod.shell("stays", "sleep 1000").await?;
     pod.shell("ends", "exit 5").await?;
@@ -210,7 +210,7 @@ pub async fn second_agent_adopts_the_sandbox() -> Outcome {
     .await
 }
 
-pub async fn kill_leaves_nothing_behind() -> Outcome {
+pub(crate) async fn kill_leaves_nothing_behind() -> Outcome {
     let links = || Ok::<_, Box<dyn Error>>(netlink::route::Connection::open()?.links()?.len());
     let (links_before, processes_before) = (links()?, processes()?);
     let mut pod = Pod::start().await?;

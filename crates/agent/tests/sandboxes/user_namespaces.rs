@@ -13,7 +13,7 @@ use agent::user_namespaces::{Holder, IdMaps};
 use crate::fixture::{Outcome, Pod, SLEEP, check, default_confinement};
 
 /// Allocates host IDs; `None` if the namespace of this process has too few.
-pub fn allocate() -> Option<IdRange> {
+pub(crate) fn allocate() -> Option<IdRange> {
     RangePool::new(2, &IdMaps::own()).allocate().ok()
 }
 
@@ -38,7 +38,7 @@ fn mount(source: &Path, target: &str) -> Mount {
     }
 }
 
-pub async fn root_is_unprivileged_on_the_node(range: IdRange) -> Outcome {
+pub(crate) async fn root_is_unprivileged_on_the_node(range: IdRange) -> Outcome {
     let pod = start(range).await?;
     let host = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
     fs::set_permissions(host.path(), fs::Permissions::from_mode(0o755))?;
@@ -91,7 +91,7 @@ pub async fn root_is_unprivileged_on_the_node(range: IdRange) -> Outcome {
     pod.end().await
 }
 
-pub async fn capabilities_apply_in_the_pod_only(range: IdRange) -> Outcome {
+pub(crate) async fn capabilities_apply_in_the_pod_only(range: IdRange) -> Outcome {
     let pod = start(range).await?;
     let all = Confinement {
         capabilities: Some(u64::MAX),
@@ -120,7 +120,7 @@ pub async fn capabilities_apply_in_the_pod_only(range: IdRange) -> Outcome {
     pod.end().await
 }
 
-pub async fn volumes_keep_their_owners(range: IdRange) -> Outcome {
+pub(crate) async fn volumes_keep_their_owners(range: IdRange) -> Outcome {
     let pod = start(range).await?;
     let volumes = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
     let (outer, inner) = (volumes.path().join("outer"), volumes.path().join("inner"));
@@ -151,7 +151,7 @@ pub async fn volumes_keep_their_owners(range: IdRange) -> Outcome {
 }
 
 /// `ramfs` does not support ID-mapped mounts on any kernel so far.
-pub async fn rejects_file_systems_without_id_mapped_mounts(range: IdRange) -> Outcome {
+pub(crate) async fn rejects_file_systems_without_id_mapped_mounts(range: IdRange) -> Outcome {
     let holder = tokio::task::spawn_blocking(move || Holder::start(range)).await??;
     let volume = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
     check(

@@ -15,20 +15,20 @@ const BURST: usize = 1_000;
 const SILENT_ROUNDS: usize = 25;
 
 /// ARP client outside of the cluster.
-pub struct ArpObserver {
+pub(crate) struct ArpObserver {
     client: ArpClient,
     /// Ethernet addresses in the replies for [`ADDRESS`], one entry for each change.
     pub owners: Vec<EthernetAddress>,
 }
 
 impl ArpObserver {
-    pub fn start(cluster: &Cluster) -> Self {
+    pub(crate) fn start(cluster: &Cluster) -> Self {
         let outside = cluster.outside().expect("the outside");
         Self::of(ArpClient::new(outside))
     }
 
     /// Starts the client on one of its links.
-    pub fn on(cluster: &Cluster, link: &str) -> Self {
+    pub(crate) fn on(cluster: &Cluster, link: &str) -> Self {
         let outside = cluster.outside().expect("the outside");
         Self::of(ArpClient::on_link(outside, link))
     }
@@ -41,12 +41,15 @@ impl ArpObserver {
     }
 
     /// Sends requests for `duration` and records the owners.
-    pub fn observe(&mut self, duration: Duration) {
+    pub(crate) fn observe(&mut self, duration: Duration) {
         self.find_owner(duration, |_| false);
     }
 
     /// Sends requests until the last reply comes from an expected owner, and returns that one.
-    pub fn wait_for_owner(&mut self, is_expected: impl Fn(&EthernetAddress) -> bool) -> EthernetAddress {
+    pub(crate) fn wait_for_owner(
+        &mut self,
+        is_expected: impl Fn(&EthernetAddress) -> bool,
+    ) -> EthernetAddress {
         self.find_owner(TIMEOUT, is_expected).expect("the expected owner")
     }
 
@@ -69,7 +72,7 @@ impl ArpObserver {
     }
 
     /// Sends requests for an address until `owner` replies last.
-    pub fn wait_until_owned(&mut self, address: Ipv4Addr, owner: EthernetAddress) {
+    pub(crate) fn wait_until_owned(&mut self, address: Ipv4Addr, owner: EthernetAddress) {
         let end = Instant::now() + TIMEOUT;
         loop {
             self.send_request(address);
@@ -86,7 +89,7 @@ impl ArpObserver {
     }
 
     /// Sends requests for [`ADDRESS`] and [`OTHER`] until only the other one is answered, many times in a row.
-    pub fn wait_until_unanswered(&mut self) {
+    pub(crate) fn wait_until_unanswered(&mut self) {
         let end = Instant::now() + TIMEOUT;
         let mut rounds = 0;
         while rounds < SILENT_ROUNDS {
@@ -108,7 +111,7 @@ impl ArpObserver {
     }
 
     /// Sends a burst of requests for an address, as fast as the network takes them.
-    pub fn flood(&self, address: Ipv4Addr) {
+    pub(crate) fn flood(&self, address: Ipv4Addr) {
         for _ in 0..BURST {
             // A full network rejects requests, which is the purpose.
             drop(self.client.send_request(address));

@@ -14,7 +14,7 @@ use testbed::Cluster;
 
 use crate::fixture::{ADDRESS, REQUEST_PERIOD, TIMEOUT};
 
-pub const ADDRESS6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x30, 0, 0, 0, 0, 0, 0x200);
+pub(crate) const ADDRESS6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x30, 0, 0, 0, 0, 0, 0x200);
 const PORT: u16 = 80;
 /// Port of the server on every node.
 const ENDPOINT_PORT: u16 = 8_080;
@@ -26,11 +26,11 @@ const MUCH_BYTES: usize = 300_000;
 const CLOSE_REQUEST: &str = "go";
 
 /// One connection to the address of each family.
-pub struct Connections(Vec<Connection>);
+pub(crate) struct Connections(Vec<Connection>);
 
 impl Connections {
     /// Opens connections as soon as new ones reach that node.
-    pub fn open(cluster: &Cluster, node: &str) -> Self {
+    pub(crate) fn open(cluster: &Cluster, node: &str) -> Self {
         let addresses: [IpAddr; 2] = [ADDRESS.into(), ADDRESS6.into()];
         Self(
             addresses
@@ -40,7 +40,7 @@ impl Connections {
     }
 
     /// Opens connections from the ports of closed ones. The node must own the addresses already.
-    pub fn reopen(cluster: &Cluster, node: &str, ports: &[u16]) -> Self {
+    pub(crate) fn reopen(cluster: &Cluster, node: &str, ports: &[u16]) -> Self {
         let addresses: [IpAddr; 2] = [ADDRESS.into(), ADDRESS6.into()];
         let outside = cluster.outside().expect("the outside");
         let open = |(address, port): (IpAddr, &u16)| {
@@ -51,7 +51,7 @@ impl Connections {
     }
 
     /// Source ports.
-    pub fn ports(&self) -> Vec<u16> {
+    pub(crate) fn ports(&self) -> Vec<u16> {
         let port = |connection: &Connection| {
             connection
                 .stream
@@ -63,27 +63,27 @@ impl Connections {
         self.0.iter().map(port).collect()
     }
 
-    pub fn send(&mut self, text: &str) {
+    pub(crate) fn send(&mut self, text: &str) {
         self.0
             .iter_mut()
             .for_each(|connection| connection.send(text).expect(text));
     }
 
-    pub fn send_much(&mut self) {
+    pub(crate) fn send_much(&mut self) {
         self.send(&"much".repeat(MUCH_BYTES / 4));
     }
 
-    pub fn close(self) {
+    pub(crate) fn close(self) {
         self.0.into_iter().for_each(Connection::close);
     }
 
     /// Makes the server close first, so that the ports are free at once.
-    pub fn close_from_server(self) {
+    pub(crate) fn close_from_server(self) {
         self.0.into_iter().for_each(Connection::close_from_server);
     }
 
     /// Abandons the connections without a packet to the current owner, so that the ports are free at once.
-    pub fn abandon(self) {
+    pub(crate) fn abandon(self) {
         for connection in self.0 {
             let stream = SockRef::from(connection.stream.get_ref());
             stream
@@ -178,7 +178,7 @@ impl Connection {
 }
 
 /// Makes a node accept connections to the addresses, by a rule like those of the proxy.
-pub fn serve(cluster: &Cluster, name: &str) {
+pub(crate) fn serve(cluster: &Cluster, name: &str) {
     let member = cluster.member(name).expect("a member");
     let addresses = member.plan.address;
     let listeners = member.enter(|| {

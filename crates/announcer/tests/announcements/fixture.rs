@@ -18,22 +18,22 @@ use testbed::{Cluster, Topology};
 use crate::support::{self, create, create_node, request, runtime, spawn_in};
 
 /// Longest wait for an expected change; only a failing test waits so long.
-pub const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 200);
+pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 200);
 /// An address for which every node is a candidate, on every link.
-pub const OTHER: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 201);
+pub(crate) const OTHER: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 201);
 /// Address of the edge.
-pub const EDGE: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 202);
-pub const SERVICES: &str = "/api/v1/namespaces/default/services";
-pub const POOLS: &str = "/apis/portolan.dev/v1alpha1/addresspools";
+pub(crate) const EDGE: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 202);
+pub(crate) const SERVICES: &str = "/api/v1/namespaces/default/services";
+pub(crate) const POOLS: &str = "/apis/portolan.dev/v1alpha1/addresspools";
 /// Pause between two requests of the client.
-pub const REQUEST_PERIOD: Duration = Duration::from_millis(20);
+pub(crate) const REQUEST_PERIOD: Duration = Duration::from_millis(20);
 
-pub use testbed::arp_client::EthernetAddress;
+pub(crate) use testbed::arp_client::EthernetAddress;
 
 /// An announcer on its own thread, in the namespace of its node.
-pub struct Announcer {
+pub(crate) struct Announcer {
     pub signals: Sender<Signal>,
     pub hardware: EthernetAddress,
     thread: thread::JoinHandle<()>,
@@ -41,19 +41,19 @@ pub struct Announcer {
 
 impl Announcer {
     /// Kills the announcer and waits until its sockets are closed, so that another one can bind the same addresses.
-    pub fn kill(self) {
+    pub(crate) fn kill(self) {
         self.signals.send(Signal::Kill).expect("a running announcer");
         self.thread.join().expect("no panic in the announcer");
     }
 
     /// Shuts the announcer down and waits for its end.
-    pub fn shut_down(self) {
+    pub(crate) fn shut_down(self) {
         self.signals.send(Signal::ShutDown).expect("a running announcer");
         self.thread.join().expect("no panic in the announcer");
     }
 }
 
-pub enum Signal {
+pub(crate) enum Signal {
     /// Freeze for this duration.
     Freeze(Duration),
     /// Exit at once, without a shutdown.
@@ -63,7 +63,7 @@ pub enum Signal {
 }
 
 /// A cluster with an API server and the assigner on the control plane, Nodes, a pool of one address and a Service.
-pub struct Fixture {
+pub(crate) struct Fixture {
     pub cluster: Arc<Cluster>,
     pub api: Api,
     _directory: TempDir,
@@ -71,7 +71,7 @@ pub struct Fixture {
 
 impl Fixture {
     /// Starts with that many nodes.
-    pub fn start(nodes: usize) -> Self {
+    pub(crate) fn start(nodes: usize) -> Self {
         let topology = Topology::with_nodes(nodes).expect("so many nodes");
         let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
         let directory = tempfile::tempdir().expect("a directory");
@@ -85,17 +85,17 @@ impl Fixture {
 
 /// Configurations of API clients: administrator, announcers, and announcers with the role of versions without pool
 /// selectors.
-pub struct Api {
+pub(crate) struct Api {
     pub admin: Config,
     pub announcer: Config,
     pub earlier: Config,
 }
 
 /// User whose role the test creates.
-pub const EARLIER: &str = "announcer-of-before";
+pub(crate) const EARLIER: &str = "announcer-of-before";
 
 /// Starts an API server and the assigner on the control plane; creates Nodes, a pool of one address and a Service.
-pub fn start_api(cluster: &Arc<Cluster>, directory: &TempDir) -> Api {
+pub(crate) fn start_api(cluster: &Arc<Cluster>, directory: &TempDir) -> Api {
     let api = support::start_api(cluster, directory.path());
     for (name, ip) in [("node-1", 11), ("node-2", 12), ("node-3", 13)] {
         create_node(cluster, &api.admin, name, &format!("172.30.0.{ip}"));
@@ -109,7 +109,7 @@ pub fn start_api(cluster: &Arc<Cluster>, directory: &TempDir) -> Api {
     }
 }
 
-pub fn pool(name: &str, addresses: &[IpAddr]) -> Value {
+pub(crate) fn pool(name: &str, addresses: &[IpAddr]) -> Value {
     let addresses = addresses.iter().map(|address| format!("{address}-{address}"));
     json!({
         "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": name},
@@ -117,7 +117,7 @@ pub fn pool(name: &str, addresses: &[IpAddr]) -> Value {
     })
 }
 
-pub fn service(name: &str, more: Value) -> Value {
+pub(crate) fn service(name: &str, more: Value) -> Value {
     let mut service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
         "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
@@ -128,17 +128,17 @@ pub fn service(name: &str, more: Value) -> Value {
     service
 }
 
-pub fn start_announcer(cluster: &Arc<Cluster>, config: &Config, name: &str) -> Announcer {
+pub(crate) fn start_announcer(cluster: &Arc<Cluster>, config: &Config, name: &str) -> Announcer {
     start_with(cluster, config, name, false)
 }
 
 /// Starts an announcer that waits for the exit of the present one of its node.
-pub fn start_successor(cluster: &Arc<Cluster>, config: &Config, name: &str) -> Announcer {
+pub(crate) fn start_successor(cluster: &Arc<Cluster>, config: &Config, name: &str) -> Announcer {
     start_process(cluster, config, name, false, true)
 }
 
 /// Starts an announcer; with an edge if `has_edge`, which serves its address as soon as it is requested.
-pub fn start_with(cluster: &Arc<Cluster>, config: &Config, name: &str, has_edge: bool) -> Announcer {
+pub(crate) fn start_with(cluster: &Arc<Cluster>, config: &Config, name: &str, has_edge: bool) -> Announcer {
     start_process(cluster, config, name, has_edge, false)
 }
 
@@ -194,7 +194,7 @@ fn start_process(
     }
 }
 
-pub fn link_of(namespace: &NetworkNamespace, name: &str) -> (LinkIndex, EthernetAddress) {
+pub(crate) fn link_of(namespace: &NetworkNamespace, name: &str) -> (LinkIndex, EthernetAddress) {
     let mut connection = Connection::open_in(namespace).expect("a connection");
     let links = connection.links().expect("links");
     let link = links.into_iter().find(|link| link.name == name).expect("a link");
@@ -202,7 +202,7 @@ pub fn link_of(namespace: &NetworkNamespace, name: &str) -> (LinkIndex, Ethernet
 }
 
 /// Sets a port of the bridge up or down.
-pub fn set_link(cluster: &Cluster, port: usize, up: bool) {
+pub(crate) fn set_link(cluster: &Cluster, port: usize, up: bool) {
     let mut connection = Connection::open_in(&cluster.underlay().namespace).expect("a connection");
     let name = format!("port{port}").parse().expect("a name");
     let link = connection.link_index(&name).expect("the port");
@@ -214,12 +214,19 @@ pub fn set_link(cluster: &Cluster, port: usize, up: bool) {
 }
 
 /// Sends a request to the API.
-pub fn request_api(cluster: &Cluster, config: &Config, method: Method, path: &str, kind: &str, body: &Value) {
+pub(crate) fn request_api(
+    cluster: &Cluster,
+    config: &Config,
+    method: Method,
+    path: &str,
+    kind: &str,
+    body: &Value,
+) {
     request(cluster, config, method, path, kind, Some(body));
 }
 
 /// Waits until an object in the API satisfies a condition.
-pub fn wait_for_object(
+pub(crate) fn wait_for_object(
     cluster: &Cluster,
     config: &Config,
     path: &str,
@@ -244,7 +251,7 @@ pub fn wait_for_object(
 }
 
 /// Waits until all three are members.
-pub fn wait_for_members(cluster: &Cluster, config: &Config) {
+pub(crate) fn wait_for_members(cluster: &Cluster, config: &Config) {
     let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/portolan-announcer";
     wait_for_object(cluster, config, path, |lease| {
         let record = lease["metadata"]["annotations"]["portolan.dev/announcers"].as_str();

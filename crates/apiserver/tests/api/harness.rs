@@ -22,14 +22,14 @@ use store::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
 
 /// Limit of waits; only a failing test waits so long.
-pub const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 const TOKEN: &str = "t0ken";
 /// The token of a user without rights.
-pub const ANN_TOKEN: &str = "ann-t0ken";
+pub(crate) const ANN_TOKEN: &str = "ann-t0ken";
 
 /// A server and its client.
-pub struct Api {
+pub(crate) struct Api {
     pub server: Server,
     pub directory: TempDir,
     /// The server's store.
@@ -39,20 +39,20 @@ pub struct Api {
 
 /// A response whose body was read.
 #[derive(Debug)]
-pub struct Reply {
+pub(crate) struct Reply {
     pub code: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
 impl Reply {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error} in {}", String::from_utf8_lossy(&self.body)))
     }
 
     /// Checks the status code and returns the body.
-    pub fn expect(&self, code: u16) -> Value {
+    pub(crate) fn expect(&self, code: u16) -> Value {
         assert_eq!(
             self.code.as_u16(),
             code,
@@ -64,27 +64,27 @@ impl Reply {
 }
 
 impl Api {
-    pub async fn start() -> Api {
+    pub(crate) async fn start() -> Api {
         Api::start_in(tempfile::tempdir().unwrap()).await
     }
 
     /// Starts a server with other access settings.
-    pub async fn start_with(access: Access) -> Api {
+    pub(crate) async fn start_with(access: Access) -> Api {
         Api::start_as(tempfile::tempdir().unwrap(), access).await
     }
 
     /// Starts a server in the directory of an earlier one.
-    pub async fn start_in(directory: TempDir) -> Api {
+    pub(crate) async fn start_in(directory: TempDir) -> Api {
         Api::start_as(directory, Access::default()).await
     }
 
     /// Stops the server and starts it again with other access settings.
-    pub async fn restart_with(self, access: Access) -> Api {
+    pub(crate) async fn restart_with(self, access: Access) -> Api {
         Api::start_as(self.stop().await, access).await
     }
 
     /// Starts a server with another configuration of the Service `kubernetes`.
-    pub async fn start_for(kubernetes_service: KubernetesService) -> Api {
+    pub(crate) async fn start_for(kubernetes_service: KubernetesService) -> Api {
         let directory = tempfile::tempdir().unwrap();
         let config = Config {
             kubernetes_service,
@@ -94,7 +94,7 @@ impl Api {
     }
 
     /// Stops the server and starts it again with other ranges of cluster IPs.
-    pub async fn restart_with_ranges(self, ranges: &[&str]) -> Api {
+    pub(crate) async fn restart_with_ranges(self, ranges: &[&str]) -> Api {
         let directory = self.stop().await;
         let config = Config {
             service_cidrs: ranges.iter().map(|range| range.parse().unwrap()).collect(),
@@ -130,19 +130,19 @@ impl Api {
     }
 
     /// Uses the administrator's client certificate for requests without a token.
-    pub fn use_certificate(&mut self) {
+    pub(crate) fn use_certificate(&mut self) {
         self.client = client(self.directory.path(), Some("admin"));
     }
 
     /// Uses a new client certificate of this user and group for requests without a token.
-    pub fn use_certificate_of(&mut self, user: &str, group: &str) {
+    pub(crate) fn use_certificate_of(&mut self, user: &str, group: &str) {
         sign(&self.directory.path().join("pki"), user, group);
         self.client = client(self.directory.path(), Some("of-test"));
     }
 
     /// Sends a request and reads the response head. The default is an administrator's token; an empty header is
     /// left out.
-    pub async fn open(
+    pub(crate) async fn open(
         &self,
         method: Method,
         path: &str,
@@ -169,7 +169,7 @@ impl Api {
     }
 
     /// Sends a request and reads the whole response.
-    pub async fn send(
+    pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
@@ -190,11 +190,11 @@ impl Api {
         }
     }
 
-    pub async fn get(&self, path: &str) -> Reply {
+    pub(crate) async fn get(&self, path: &str) -> Reply {
         self.send(Method::GET, path, &[], "").await
     }
 
-    pub async fn post(&self, path: &str, object: &Value) -> Reply {
+    pub(crate) async fn post(&self, path: &str, object: &Value) -> Reply {
         self.send(
             Method::POST,
             path,
@@ -204,7 +204,7 @@ impl Api {
         .await
     }
 
-    pub async fn put(&self, path: &str, object: &Value) -> Reply {
+    pub(crate) async fn put(&self, path: &str, object: &Value) -> Reply {
         self.send(
             Method::PUT,
             path,
@@ -214,22 +214,22 @@ impl Api {
         .await
     }
 
-    pub async fn merge(&self, path: &str, patch: &Value) -> Reply {
+    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Reply {
         let headers = [("content-type", "application/merge-patch+json")];
         self.send(Method::PATCH, path, &headers, patch.to_string()).await
     }
 
-    pub async fn delete(&self, path: &str) -> Reply {
+    pub(crate) async fn delete(&self, path: &str) -> Reply {
         self.send(Method::DELETE, path, &[], "").await
     }
 
     /// Opens a watch.
-    pub async fn watch(&self, path: &str) -> Lines {
+    pub(crate) async fn watch(&self, path: &str) -> Lines {
         self.watch_with(path, &[]).await
     }
 
     /// Opens a watch with these headers.
-    pub async fn watch_with(&self, path: &str, headers: &[(&str, &str)]) -> Lines {
+    pub(crate) async fn watch_with(&self, path: &str, headers: &[(&str, &str)]) -> Lines {
         let response = self.open(Method::GET, path, headers, Bytes::new()).await;
         assert_eq!(response.status(), 200);
         Lines {
@@ -239,7 +239,7 @@ impl Api {
     }
 
     /// Stops the server and returns its directory.
-    pub async fn stop(self) -> TempDir {
+    pub(crate) async fn stop(self) -> TempDir {
         self.server.drain(TIMEOUT).await;
         self.directory
     }
@@ -247,7 +247,7 @@ impl Api {
 
 impl Api {
     /// Opens a separate HTTP/1.1 connection, for requests that are upgraded.
-    pub async fn connect(&self) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
+    pub(crate) async fn connect(&self) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
         let tls = tls_config(self.directory.path(), None);
         let stream = tokio::net::TcpStream::connect(self.server.address())
             .await
@@ -259,7 +259,7 @@ impl Api {
 }
 
 /// Returns the `Authorization` header of the administrator.
-pub fn authorization() -> String {
+pub(crate) fn authorization() -> String {
     format!("Bearer {TOKEN}")
 }
 
@@ -338,14 +338,14 @@ fn config(data_dir: PathBuf) -> Config {
 }
 
 /// The lines of a watch response.
-pub struct Lines {
+pub(crate) struct Lines {
     body: Incoming,
     read: BytesMut,
 }
 
 impl Lines {
     /// Returns the next event; `None` at the end.
-    pub async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line = self.read.split_to(end + 1);
@@ -361,7 +361,7 @@ impl Lines {
     }
 
     /// Returns type and object name of the next event.
-    pub async fn next_named(&mut self) -> (String, String) {
+    pub(crate) async fn next_named(&mut self) -> (String, String) {
         let event = self.next().await.expect("another event");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         (text(&event["type"]), text(&event["object"]["metadata"]["name"]))
@@ -369,7 +369,7 @@ impl Lines {
 }
 
 /// Returns the path of a ConfigMap in the default namespace, or of all if `name` is empty.
-pub fn config_maps(name: &str) -> String {
+pub(crate) fn config_maps(name: &str) -> String {
     format!(
         "/api/v1/namespaces/default/configmaps{}{name}",
         if name.is_empty() { "" } else { "/" }
@@ -377,7 +377,7 @@ pub fn config_maps(name: &str) -> String {
 }
 
 /// Returns a ConfigMap with labels.
-pub fn config_map(name: &str, labels: Value) -> Value {
+pub(crate) fn config_map(name: &str, labels: Value) -> Value {
     serde_json::json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -18,12 +18,12 @@ use store::{SqliteOptions, SqliteStore};
 use testbed::Cluster;
 
 /// Timeout of every wait; only a failing test reaches it.
-pub const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// User of the assigner.
 const ASSIGNER: &str = "system:portolan-balancer";
 
 /// Access to the API server.
-pub struct Api {
+pub(crate) struct Api {
     /// Client configuration of the administrator.
     pub admin: Config,
     pki: PathBuf,
@@ -31,7 +31,7 @@ pub struct Api {
 
 impl Api {
     /// Client configuration of a user.
-    pub fn as_user(&self, user: &str) -> Config {
+    pub(crate) fn as_user(&self, user: &str) -> Config {
         let issued = apiserver::pki::client(&self.pki, user, user, "").expect("client certificate");
         Config {
             server: self.admin.server.clone(),
@@ -43,7 +43,7 @@ impl Api {
 }
 
 /// Starts an API server with its data in a directory. It stops when it is dropped.
-pub async fn serve_api(directory: &Path, listen: SocketAddr, advertised: IpAddr) -> (Server, Api) {
+pub(crate) async fn serve_api(directory: &Path, listen: SocketAddr, advertised: IpAddr) -> (Server, Api) {
     let store = SqliteStore::open(directory.join("store"), SqliteOptions::default()).expect("store");
     let config = apiserver::Config {
         listen,
@@ -70,7 +70,7 @@ pub async fn serve_api(directory: &Path, listen: SocketAddr, advertised: IpAddr)
 }
 
 /// Creates a runtime for the current thread.
-pub fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -78,7 +78,7 @@ pub fn runtime() -> tokio::runtime::Runtime {
 }
 
 /// Runs `work` on a thread in the namespace of a member.
-pub fn spawn_in(
+pub(crate) fn spawn_in(
     cluster: &Arc<Cluster>,
     member: &str,
     work: impl FnOnce() + Send + 'static,
@@ -91,7 +91,7 @@ pub fn spawn_in(
 }
 
 /// Starts an API server on the control plane, and an assigner for nodes with edges.
-pub fn start_api(cluster: &Arc<Cluster>, directory: &Path) -> Api {
+pub(crate) fn start_api(cluster: &Arc<Cluster>, directory: &Path) -> Api {
     let path = directory.to_owned();
     let ip = IpAddr::from(cluster.topology.control_plane.address.ipv4);
     let (sender, receiver) = channel();
@@ -111,7 +111,7 @@ pub fn start_api(cluster: &Arc<Cluster>, directory: &Path) -> Api {
 }
 
 /// Sends a request to the API from the namespace of the control plane.
-pub fn request(
+pub(crate) fn request(
     cluster: &Cluster,
     config: &Config,
     method: Method,
@@ -130,12 +130,12 @@ pub fn request(
 }
 
 /// Creates an object.
-pub fn create(cluster: &Cluster, admin: &Config, path: &str, object: &Value) {
+pub(crate) fn create(cluster: &Cluster, admin: &Config, path: &str, object: &Value) {
     request(cluster, admin, Method::POST, path, JSON, Some(object));
 }
 
 /// Creates a Node with its InternalIP.
-pub fn create_node(cluster: &Cluster, admin: &Config, name: &str, internal_ip: &str) {
+pub(crate) fn create_node(cluster: &Cluster, admin: &Config, name: &str, internal_ip: &str) {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
     create(cluster, admin, "/api/v1/nodes", &node);
     let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": internal_ip}]}});
@@ -144,7 +144,7 @@ pub fn create_node(cluster: &Cluster, admin: &Config, name: &str, internal_ip: &
 }
 
 /// Creates an AddressPool with one address.
-pub fn create_pool(cluster: &Cluster, admin: &Config, address: impl std::fmt::Display) {
+pub(crate) fn create_pool(cluster: &Cluster, admin: &Config, address: impl std::fmt::Display) {
     let pool = json!({
         "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "p"},
         "spec": {"addresses": [format!("{address}-{address}")]},

@@ -4,13 +4,14 @@ use super::picture::{self, NodeEndpoints, Picture, Section};
 use crate::view::rows::Health;
 
 /// Width of a drawing.
-pub const WIDTH: u32 = 1_180;
+pub(super) const WIDTH: u32 = 1_180;
 /// Height of the title.
 const TITLE_HEIGHT: u32 = 92;
 /// Left edges and widths of the columns: clients, frontends, Service, endpoints.
-pub const COLUMNS: [(u32, u32); 4] = [(24, 172), (232, 290), (562, 228), (828, 328)];
+pub(super) const COLUMNS: [(u32, u32); 4] = [(24, 172), (232, 290), (562, 228), (828, 328)];
 /// Titles of the columns.
-pub const COLUMN_TITLES: [&str; 4] = ["Clients", "Frontends", "Services", "Endpoints by node and zone"];
+pub(super) const COLUMN_TITLES: [&str; 4] =
+    ["Clients", "Frontends", "Services", "Endpoints by node and zone"];
 /// Height of a box with one line.
 const LINE_HEIGHT: u32 = 26;
 /// Height of the box of a Service.
@@ -26,7 +27,7 @@ const PADDING: u32 = 8;
 
 /// Form of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(super) enum Form {
     /// Client.
     Client,
     /// Frontend.
@@ -43,7 +44,7 @@ pub enum Form {
 
 /// A box with its texts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shape {
+pub(super) struct Shape {
     /// Form.
     pub form: Form,
     /// Left edge.
@@ -72,7 +73,7 @@ impl Shape {
 
 /// A line between two boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
+pub(super) struct Line {
     /// Begin.
     pub from: (u32, u32),
     /// End.
@@ -83,7 +84,7 @@ pub struct Line {
 
 /// Boxes and lines of a drawing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Layout {
+pub(super) struct Layout {
     /// Boxes; frames come before their content.
     pub shapes: Vec<Shape>,
     /// Lines.
@@ -95,7 +96,7 @@ pub struct Layout {
 }
 
 /// Places a picture.
-pub fn layout(picture: &Picture) -> Layout {
+pub(super) fn layout(picture: &Picture) -> Layout {
     let mut layout = Layout::default();
     let mut y = TITLE_HEIGHT;
     for (index, section) in picture.services.iter().enumerate() {

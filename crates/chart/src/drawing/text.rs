@@ -10,7 +10,7 @@ fn is_hidden(character: char) -> bool {
 }
 
 /// Returns a text in one line with at most `characters` characters. The last one is `…` if more follow.
-pub fn shortened(text: &str, characters: usize) -> String {
+pub(super) fn shortened(text: &str, characters: usize) -> String {
     let visible = |character: char| {
         if is_hidden(character) {
             REPLACEMENT
@@ -28,7 +28,7 @@ pub fn shortened(text: &str, characters: usize) -> String {
 }
 
 /// Escapes a text for the content and the attributes of XML.
-pub fn xml(text: &str) -> String {
+pub(super) fn xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -45,7 +45,7 @@ pub fn xml(text: &str) -> String {
 }
 
 /// Escapes a text for a quoted identifier of DOT.
-pub fn dot(text: &str) -> String {
+pub(super) fn dot(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -58,7 +58,7 @@ pub fn dot(text: &str) -> String {
 }
 
 /// Escapes a text for a quoted label of Mermaid, which decodes `#NUMBER;`.
-pub fn mermaid(text: &str) -> String {
+pub(super) fn mermaid(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         let is_plain = character.is_alphanumeric() || " -_./:,()+·@↔●▲✕○…".contains(character);

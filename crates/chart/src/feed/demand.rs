@@ -12,7 +12,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// Demand for the caches.
 #[derive(Debug, Default)]
-pub struct Demand {
+pub(super) struct Demand {
     readers: AtomicUsize,
     latest: Mutex<Option<Instant>>,
     begun: Notify,
@@ -31,32 +31,32 @@ impl Drop for Reader {
 
 impl Demand {
     /// Records that somebody reads.
-    pub fn touch(&self) {
+    pub(super) fn touch(&self) {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.begun.notify_one();
     }
 
     /// Returns a record of a reader that stays.
-    pub fn reader(demand: &Arc<Self>) -> Reader {
+    pub(super) fn reader(demand: &Arc<Self>) -> Reader {
         demand.readers.fetch_add(1, Ordering::AcqRel);
         demand.touch();
         Reader(Arc::clone(demand))
     }
 
     /// Number of readers that stay.
-    pub fn readers(&self) -> usize {
+    pub(super) fn readers(&self) -> usize {
         self.readers.load(Ordering::Acquire)
     }
 
     /// Resolves when there is demand.
-    pub async fn requested(&self) {
+    pub(super) async fn requested(&self) {
         while !self.exists() {
             self.begun.notified().await;
         }
     }
 
     /// Resolves when the demand has ended.
-    pub async fn ended(&self, period: Duration) {
+    pub(super) async fn ended(&self, period: Duration) {
         while self.exists() {
             tokio::time::sleep(period).await;
         }

@@ -17,7 +17,7 @@ const PAUSE_FACTOR: u32 = 4;
 
 /// Examinations of the cluster.
 #[derive(Debug, Default)]
-pub struct Examiner {
+pub(super) struct Examiner {
     is_running: AtomicBool,
     examinations: AtomicU64,
     latest: Mutex<Latest>,
@@ -34,7 +34,7 @@ struct Latest {
 
 impl Examiner {
     /// Starts an examination if objects changed, none runs, and the pause is over.
-    pub fn start_if_due(self: &Arc<Self>, shared: &Arc<Shared>) {
+    pub(super) fn start_if_due(self: &Arc<Self>, shared: &Arc<Shared>) {
         let is_paused = {
             let latest = self.latest.try_lock();
             latest.is_ok_and(|latest| latest.next.is_some_and(|next| Instant::now() < next))
@@ -87,18 +87,18 @@ impl Examiner {
     }
 
     /// Calls a function with the objects of the latest examination. `None` before the first one.
-    pub fn with_world<R>(&self, call: impl FnOnce(&World) -> R) -> Option<R> {
+    pub(super) fn with_world<R>(&self, call: impl FnOnce(&World) -> R) -> Option<R> {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         latest.world.as_ref().map(call)
     }
 
     /// Drops the objects.
-    pub fn clear(&self) {
+    pub(super) fn clear(&self) {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Latest::default();
     }
 
     /// Examinations since the start of the process.
-    pub fn examinations(&self) -> u64 {
+    pub(super) fn examinations(&self) -> u64 {
         self.examinations.load(Ordering::Acquire)
     }
 }

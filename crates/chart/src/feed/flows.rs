@@ -44,11 +44,11 @@ const RATE_MAX: f64 = 1e15;
 
 /// Rows of reports that were dropped, because a node reported too many, or Services that do not exist.
 #[derive(Debug, Default)]
-pub struct DroppedRows(AtomicU64);
+pub(super) struct DroppedRows(AtomicU64);
 
 impl DroppedRows {
     /// Number of rows since the start of the process.
-    pub fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
@@ -59,7 +59,7 @@ impl DroppedRows {
 }
 
 /// Reads the reports of all nodes, again and again; never returns.
-pub async fn repeat(client: &Client, shared: &Shared, dropped: &DroppedRows) {
+pub(super) async fn repeat(client: &Client, shared: &Shared, dropped: &DroppedRows) {
     loop {
         let started = tokio::time::Instant::now();
         let nodes = shared.synced(|state| {

@@ -62,7 +62,7 @@ pub const KINDS_OF_COMPONENT: [Kind; 10] = [
 ];
 
 /// Lists those of the kinds that are not watched, again and again; never returns.
-pub async fn repeat(client: &Client, shared: &Shared, kinds: &[Kind]) {
+pub(super) async fn repeat(client: &Client, shared: &Shared, kinds: &[Kind]) {
     let listed = kinds.iter().copied().filter(|kind| !WATCHED.contains(kind));
     loop {
         for kind in listed.clone() {

@@ -15,7 +15,7 @@ use crate::view::model::Model;
 
 /// State of the caches.
 #[derive(Debug)]
-pub struct State {
+pub(super) struct State {
     /// Rows.
     pub model: Model,
     /// Reduced objects for examinations. A kind without an entry is unknown.
@@ -34,7 +34,7 @@ pub struct State {
 
 impl State {
     /// Returns a state without objects. Revisions begin at the time, so that they grow over restarts.
-    pub fn new(cluster: &str, now: Timestamp) -> Self {
+    pub(super) fn new(cluster: &str, now: Timestamp) -> Self {
         let revision = u64::try_from(now.as_millisecond()).unwrap_or_default();
         Self {
             model: Model::new(cluster, revision),
@@ -53,19 +53,19 @@ impl State {
     }
 
     /// Returns true if the rows of the initial lists are complete.
-    pub fn is_synced(&self) -> bool {
+    pub(super) fn is_synced(&self) -> bool {
         self.has_rows
     }
 
     /// Records that the list of a watched kind is complete.
-    pub fn set_complete(&mut self, kind: Kind) {
+    pub(super) fn set_complete(&mut self, kind: Kind) {
         self.complete.insert(kind);
         self.trees.entry(kind).or_default();
         self.is_unexamined = true;
     }
 
     /// Replaces a listed kind. `None` if the kind cannot be read.
-    pub fn set_listed(&mut self, kind: Kind, objects: Option<BTreeMap<ObjectKey, Tree>>) {
+    pub(super) fn set_listed(&mut self, kind: Kind, objects: Option<BTreeMap<ObjectKey, Tree>>) {
         let earlier = match objects.clone() {
             Some(objects) => self.trees.insert(kind, objects),
             None => self.trees.remove(&kind),
@@ -74,12 +74,12 @@ impl State {
     }
 
     /// Records that each listed kind was read, or cannot be read.
-    pub fn set_listed_all(&mut self) {
+    pub(super) fn set_listed_all(&mut self) {
         self.has_lists = true;
     }
 
     /// Adds or replaces the tree of an object. Returns false if it is the same as before.
-    pub fn put_tree(&mut self, kind: Kind, key: ObjectKey, tree: Tree) -> bool {
+    pub(super) fn put_tree(&mut self, kind: Kind, key: ObjectKey, tree: Tree) -> bool {
         let objects = self.trees.entry(kind).or_default();
         let is_same = objects.get(&key).is_some_and(|earlier| *earlier == tree);
         if !is_same {
@@ -90,7 +90,7 @@ impl State {
     }
 
     /// Removes the tree of an object.
-    pub fn remove_tree(&mut self, kind: Kind, key: &ObjectKey) {
+    pub(super) fn remove_tree(&mut self, kind: Kind, key: &ObjectKey) {
         if let Some(objects) = self.trees.get_mut(&kind) {
             self.is_unexamined |= objects.remove(key).is_some();
         }
@@ -99,7 +99,7 @@ impl State {
 
 /// State that tasks share; absent without readers.
 #[derive(Debug)]
-pub struct Shared {
+pub(super) struct Shared {
     state: Mutex<Option<State>>,
     revision: watch::Sender<u64>,
 }
@@ -115,30 +115,30 @@ impl Default for Shared {
 
 impl Shared {
     /// Sets a new state.
-    pub fn begin(&self, state: State) {
+    pub(super) fn begin(&self, state: State) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
     }
 
     /// Drops the state.
-    pub fn end(&self) {
+    pub(super) fn end(&self) {
         let dropped = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(dropped);
     }
 
     /// Calls a function with the state. `None` if there is no state.
-    pub fn with<R>(&self, call: impl FnOnce(&mut State) -> R) -> Option<R> {
+    pub(super) fn with<R>(&self, call: impl FnOnce(&mut State) -> R) -> Option<R> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.as_mut().map(call)
     }
 
     /// Calls a function with the state if it is complete.
-    pub fn synced<R>(&self, call: impl FnOnce(&State) -> R) -> Option<R> {
+    pub(super) fn synced<R>(&self, call: impl FnOnce(&State) -> R) -> Option<R> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.as_ref().filter(|state| state.is_synced()).map(call)
     }
 
     /// Appends a change to the log if rows changed. Returns false while the caches are incomplete.
-    pub fn publish(&self, now: Timestamp) -> bool {
+    pub(super) fn publish(&self, now: Timestamp) -> bool {
         let published = self.with(|state| {
             if !state.has_objects() {
                 return (false, None);
@@ -167,12 +167,12 @@ impl Shared {
     }
 
     /// Ends a step of the history.
-    pub fn end_step(&self, now: Timestamp) {
+    pub(super) fn end_step(&self, now: Timestamp) {
         self.with(|state| state.model.end_step(now));
     }
 
     /// Returns a receiver of the latest revision.
-    pub fn revisions(&self) -> watch::Receiver<u64> {
+    pub(super) fn revisions(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }
 }

@@ -28,7 +28,7 @@ pub const WATCHED: [Kind; 5] = [
 const BATCH_EVENTS_MAX: usize = 1_000;
 
 /// A kind whose changes concern the model.
-pub trait Shown: Resource {
+pub(super) trait Shown: Resource {
     /// Kind in examinations.
     const TREE_KIND: Kind;
 
@@ -125,7 +125,7 @@ impl<T: Shown> Resource for Reduced<T> {
 }
 
 /// Applies all events of a kind; never returns.
-pub async fn follow<T: Shown>(client: &Client, shared: &Shared) {
+pub(super) async fn follow<T: Shown>(client: &Client, shared: &Shared) {
     let mut events = watch::<Reduced<T>>(client, Query::default());
     loop {
         let first = events.next().await;

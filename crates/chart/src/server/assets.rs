@@ -19,7 +19,7 @@ const ETAG_DIGITS: usize = 32;
 
 /// A file of the page.
 #[derive(Debug)]
-pub struct Asset {
+pub(super) struct Asset {
     /// Path of the file.
     path: &'static str,
     content_type: &'static str,
@@ -53,14 +53,14 @@ static ASSETS: [Asset; 4] = [
 ];
 
 /// Returns the file at a path.
-pub fn find(path: &str) -> Option<&'static Asset> {
+pub(super) fn find(path: &str) -> Option<&'static Asset> {
     let path = if path == "/index.html" { "/" } else { path };
     ASSETS.iter().find(|asset| asset.path == path)
 }
 
 impl Asset {
     /// Returns the response to a request with these headers.
-    pub fn respond(&'static self, request: &HeaderMap) -> Response<Body> {
+    pub(super) fn respond(&'static self, request: &HeaderMap) -> Response<Body> {
         let encoded = self.encoded.get_or_init(|| encode(self.content));
         let known = request
             .get(IF_NONE_MATCH)

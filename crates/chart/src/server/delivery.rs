@@ -25,7 +25,7 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Permit for one response, returned on drop.
-pub struct ResponsePermit {
+pub(super) struct ResponsePermit {
     site: Arc<Site>,
     user: User,
     _of_all: OwnedSemaphorePermit,
@@ -37,7 +37,7 @@ impl ResponsePermit {
     /// # Errors
     ///
     /// A [`Refusal`] without a session, or if its user, or all users, have too many responses.
-    pub fn take(site: &Arc<Site>, session: SessionId) -> Result<Self, Refusal> {
+    pub(super) fn take(site: &Arc<Site>, session: SessionId) -> Result<Self, Refusal> {
         let of_all = Arc::clone(&site.responses).try_acquire_owned();
         let of_all =
             of_all.map_err(|_| Refusal::too_many("the chart sends too many responses: retry later"))?;
@@ -57,7 +57,7 @@ impl Drop for ResponsePermit {
 }
 
 /// Returns a JSON response that holds a permit until the reader has taken it.
-pub fn respond(json: Vec<u8>, permit: ResponsePermit) -> Response<Body> {
+pub(super) fn respond(json: Vec<u8>, permit: ResponsePermit) -> Response<Body> {
     let length = json.len();
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {

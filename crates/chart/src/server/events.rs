@@ -22,7 +22,7 @@ use crate::feed::change_log::Following;
 /// Time without changes after which a comment keeps the connection open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Maximum of streams of all sessions.
-pub const STREAMS_MAX: usize = 64;
+pub(super) const STREAMS_MAX: usize = 64;
 /// Comment of the stream, which readers ignore.
 const COMMENT: &str = ": keep-alive\n\n";
 
@@ -48,7 +48,7 @@ impl Drop for Stream {
 /// # Errors
 ///
 /// A [`Refusal`] if a limit is reached, or the request has no revision.
-pub fn respond(
+pub(super) fn respond(
     site: &Arc<Site>,
     session: SessionId,
     headers: &HeaderMap,

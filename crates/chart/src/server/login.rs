@@ -28,7 +28,7 @@ struct Login {
 /// # Errors
 ///
 /// A [`Refusal`] without a session.
-pub async fn show(site: &Site, headers: &HeaderMap) -> Result<Response<Body>, Refusal> {
+pub(super) async fn show(site: &Site, headers: &HeaderMap) -> Result<Response<Body>, Refusal> {
     let id = site.sessions.authorize(headers, &site.access).await?;
     let user = site.sessions.user(id).ok_or_else(Refusal::no_session)?;
     Ok(json_of(StatusCode::OK, &user))
@@ -39,7 +39,7 @@ pub async fn show(site: &Site, headers: &HeaderMap) -> Result<Response<Body>, Re
 /// # Errors
 ///
 /// A [`Refusal`] if the token is invalid, or a limit is reached.
-pub async fn begin(site: &Site, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+pub(super) async fn begin(site: &Site, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
     let has_permit = {
         let mut logins = site.logins.lock().unwrap_or_else(PoisonError::into_inner);
         logins.take(Instant::now())
@@ -64,7 +64,7 @@ pub async fn begin(site: &Site, request: Request<Incoming>) -> Result<Response<B
 }
 
 /// Ends the session of a request, if it has one.
-pub fn end(site: &Site, headers: &HeaderMap) -> Response<Body> {
+pub(super) fn end(site: &Site, headers: &HeaderMap) -> Response<Body> {
     // The end of a session needs no decision of the API.
     if let Ok(id) = site.sessions.id_of(headers) {
         site.sessions.end(id);

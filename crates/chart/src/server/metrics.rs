@@ -12,7 +12,7 @@ const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
 /// Counters of the server.
 #[derive(Debug, Default)]
-pub struct Metrics {
+pub(super) struct Metrics {
     requests: [AtomicU64; CLASSES.len()],
     logins: AtomicU64,
     failed_logins: AtomicU64,
@@ -23,7 +23,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// Counts a request by the status of its response.
-    pub fn count_request(&self, status: StatusCode) {
+    pub(super) fn count_request(&self, status: StatusCode) {
         let class = usize::from(status.as_u16() / 100).saturating_sub(2);
         if let Some(counter) = self.requests.get(class) {
             counter.fetch_add(1, Ordering::Relaxed);
@@ -31,7 +31,7 @@ impl Metrics {
     }
 
     /// Counts a login.
-    pub fn count_login(&self, is_accepted: bool) {
+    pub(super) fn count_login(&self, is_accepted: bool) {
         let counter = if is_accepted {
             &self.logins
         } else {
@@ -41,23 +41,23 @@ impl Metrics {
     }
 
     /// Counts a reader that fell behind.
-    pub fn count_reload(&self) {
+    pub(super) fn count_reload(&self) {
         self.reloads.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a response that its reader did not take in time.
-    pub fn count_stalled_response(&self) {
+    pub(super) fn count_stalled_response(&self) {
         self.stalled_responses.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a trace.
-    pub fn count_trace(&self) {
+    pub(super) fn count_trace(&self) {
         self.traces.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// Returns the metrics in the Prometheus text format.
-pub fn render(site: &Site) -> String {
+pub(super) fn render(site: &Site) -> String {
     let mut text = MetricsText::default();
     let (metrics, feed_metrics) = (&site.metrics, site.feed.metrics());
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

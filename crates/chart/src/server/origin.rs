@@ -16,7 +16,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// # Errors
 ///
 /// A [`Refusal`] for other names.
-pub fn check_host(headers: &HeaderMap) -> Result<(), Refusal> {
+pub(super) fn check_host(headers: &HeaderMap) -> Result<(), Refusal> {
     let host = headers.get(HOST).and_then(|value| value.to_str().ok());
     let authority = host.and_then(|text| text.parse::<Authority>().ok());
     match authority {
@@ -43,7 +43,7 @@ fn is_loopback(host: &str) -> bool {
 /// # Errors
 ///
 /// A [`Refusal`] if the browser names another page.
-pub fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
+pub(super) fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("invalid"));
     let is_own_site = matches!(text(FETCH_SITE), None | Some("same-origin" | "none"));
     let host = text(HOST).unwrap_or_default();

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 /// Bucket of permits.
 #[derive(Clone, Copy, Debug)]
-pub struct Bucket {
+pub(super) struct Bucket {
     permits: f64,
     burst: f64,
     per_second: f64,
@@ -13,7 +13,7 @@ pub struct Bucket {
 
 impl Bucket {
     /// Returns a full bucket.
-    pub fn new(per_second: f64, burst: f64, now: Instant) -> Self {
+    pub(super) fn new(per_second: f64, burst: f64, now: Instant) -> Self {
         Self {
             permits: burst,
             burst,
@@ -23,7 +23,7 @@ impl Bucket {
     }
 
     /// Takes a permit. Returns false if there is none.
-    pub fn take(&mut self, now: Instant) -> bool {
+    pub(super) fn take(&mut self, now: Instant) -> bool {
         let elapsed = now.saturating_duration_since(self.filled).as_secs_f64();
         self.permits = (self.permits + elapsed * self.per_second).min(self.burst);
         self.filled = now;

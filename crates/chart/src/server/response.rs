@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::json;
 
 /// Body of a response.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The page loads its own files only, and no other page embeds it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -95,12 +95,12 @@ impl Refusal {
 }
 
 /// Returns a response with a body.
-pub fn of(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+pub(super) fn of(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     with_body(status, content_type, Full::new(body.into()).boxed_unsync())
 }
 
 /// Returns a response with a body that may be a stream. Nothing keeps a copy of it.
-pub fn with_body(status: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
+pub(super) fn with_body(status: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -110,14 +110,14 @@ pub fn with_body(status: StatusCode, content_type: &'static str, body: Body) -> 
 }
 
 /// Returns a response without a body.
-pub fn empty(status: StatusCode) -> Response<Body> {
+pub(super) fn empty(status: StatusCode) -> Response<Body> {
     let mut response = of(status, "application/json", Bytes::new());
     response.headers_mut().remove(CONTENT_TYPE);
     response
 }
 
 /// Returns a JSON response.
-pub fn json_of(status: StatusCode, value: &impl Serialize) -> Response<Body> {
+pub(super) fn json_of(status: StatusCode, value: &impl Serialize) -> Response<Body> {
     match serde_json::to_vec(value) {
         Ok(body) => of(status, "application/json", body),
         Err(error) => {
@@ -132,7 +132,7 @@ pub fn json_of(status: StatusCode, value: &impl Serialize) -> Response<Body> {
 /// # Errors
 ///
 /// A [`Refusal`] if the value has no form in JSON.
-pub fn encoded(value: &impl Serialize) -> Result<Vec<u8>, Refusal> {
+pub(super) fn encoded(value: &impl Serialize) -> Result<Vec<u8>, Refusal> {
     serde_json::to_vec(value).map_err(|error| {
         tracing::error!(%error, "response of the chart not encoded");
         let message = "the response cannot be encoded: see the log of the chart";
@@ -141,7 +141,7 @@ pub fn encoded(value: &impl Serialize) -> Result<Vec<u8>, Refusal> {
 }
 
 /// Returns the response for a method that a path does not have.
-pub fn method_not_allowed(allowed: &'static str) -> Response<Body> {
+pub(super) fn method_not_allowed(allowed: &'static str) -> Response<Body> {
     let message = format!("the path has the methods {allowed}");
     let mut response = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message).into_response();
     response
@@ -151,7 +151,7 @@ pub fn method_not_allowed(allowed: &'static str) -> Response<Body> {
 }
 
 /// Adds the headers of all responses.
-pub fn secured(mut response: Response<Body>) -> Response<Body> {
+pub(super) fn secured(mut response: Response<Body>) -> Response<Body> {
     for (name, value) in HEADERS {
         response
             .headers_mut()

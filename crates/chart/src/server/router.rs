@@ -20,7 +20,7 @@ use crate::view::detail::service_key;
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Responds to a request.
-pub async fn respond(site: &Arc<Site>, request: Request<Incoming>) -> Response<Body> {
+pub(super) async fn respond(site: &Arc<Site>, request: Request<Incoming>) -> Response<Body> {
     let response = match origin::check_host(request.headers()) {
         Ok(()) => dispatch(site, request).await,
         Err(refusal) => refusal.into_response(),

@@ -31,14 +31,14 @@ pub struct NoRandomness;
 /// # Errors
 ///
 /// [`NoRandomness`] if the kernel provides none.
-pub fn new_secret() -> Result<String, NoRandomness> {
+pub(super) fn new_secret() -> Result<String, NoRandomness> {
     let mut bytes = [0; SECRET_BYTES];
     SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
 /// Returns the SHA-256 of a content in hexadecimal digits.
-pub fn hex_digest(content: &[u8]) -> String {
+pub(super) fn hex_digest(content: &[u8]) -> String {
     let digest = digest(&SHA256, content);
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

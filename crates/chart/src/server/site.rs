@@ -20,7 +20,7 @@ const TRACES_MAX: usize = 2;
 const RESPONSES_MAX: usize = 32;
 
 /// Everything that requests share.
-pub struct Site {
+pub(super) struct Site {
     /// Caches.
     pub feed: Feed,
     /// Decisions about logins.
@@ -41,7 +41,7 @@ pub struct Site {
 
 impl Site {
     /// Returns a site without sessions. `port` is that of the server.
-    pub fn new(feed: Feed, access: Access, port: u16, cluster_domain: &str) -> Self {
+    pub(super) fn new(feed: Feed, access: Access, port: u16, cluster_domain: &str) -> Self {
         Self {
             feed,
             access,

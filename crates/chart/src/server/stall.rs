@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// Connection that fails when a write makes no progress for some time.
-pub struct StallGuard<S> {
+pub(super) struct StallGuard<S> {
     stream: S,
     timeout: Duration,
     /// End of the time of the write that waits.
@@ -18,7 +18,7 @@ pub struct StallGuard<S> {
 
 impl<S> StallGuard<S> {
     /// Returns the connection of a stream.
-    pub fn new(stream: S, timeout: Duration) -> Self {
+    pub(super) fn new(stream: S, timeout: Duration) -> Self {
         Self {
             stream,
             timeout,

@@ -5,7 +5,7 @@ use super::rows::{Health, NodeRow};
 
 /// Returns the row of a node. `endpoints` is their number on the node, `found` the health after its findings. `None` if
 /// the Node does not exist.
-pub fn row(objects: &Objects, name: &str, endpoints: u32, found: Health) -> Option<NodeRow> {
+pub(super) fn row(objects: &Objects, name: &str, endpoints: u32, found: Health) -> Option<NodeRow> {
     let node = objects.node(name)?;
     let addresses = node.status.addresses.iter();
     let addresses = addresses.filter(|entry| entry.kind != "Hostname");

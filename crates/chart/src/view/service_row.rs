@@ -8,7 +8,7 @@ use super::objects::Objects;
 use super::rows::{FindingCounts, Health, ServiceShape, ServiceType};
 
 /// Returns the row of a Service without its traffic. `None` if the Service does not exist.
-pub fn shape(objects: &Objects, key: &ObjectKey, findings: FindingCounts) -> Option<ServiceShape> {
+pub(super) fn shape(objects: &Objects, key: &ObjectKey, findings: FindingCounts) -> Option<ServiceShape> {
     let service = objects.service(key)?;
     let counts = counts(objects, key);
     Some(ServiceShape {

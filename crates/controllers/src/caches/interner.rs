@@ -13,7 +13,7 @@ use super::pods::NamedPort;
 const SWEEP_MIN: usize = 1_024;
 
 /// A label: key and value.
-pub type Label = (Arc<str>, Arc<str>);
+pub(crate) type Label = (Arc<str>, Arc<str>);
 
 /// Values that cached objects share. A sweep removes unused values whenever their number has doubled since the last
 /// one. The interner therefore holds at most twice the values in use.

@@ -1,10 +1,10 @@
 //! Caches of the endpoint controllers, indexed for their queries.
 
-pub mod interner;
+pub(crate) mod interner;
 mod nodes;
 mod object_cache;
 mod pending_writes;
-pub mod pods;
+pub(crate) mod pods;
 mod selectors;
 mod slices;
 mod tombstones;
@@ -17,16 +17,16 @@ use self::interner::Interner;
 
 use crate::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
 
-pub use nodes::NodeFacts;
-pub use object_cache::ObjectCache;
-pub use pods::{PodFacts, Pods};
-pub use selectors::Selectors;
-pub use slices::SliceCache;
+pub(crate) use nodes::NodeFacts;
+pub(crate) use object_cache::ObjectCache;
+pub(crate) use pods::{PodFacts, Pods};
+pub(crate) use selectors::Selectors;
+pub(crate) use slices::SliceCache;
 pub(crate) use tombstones::Tombstones;
 
 /// Objects that the endpoint controllers read. Methods that apply a change return the affected Services.
 #[derive(Default)]
-pub struct Caches {
+pub(crate) struct Caches {
     /// Services by key.
     pub services: BTreeMap<ObjectKey, Service>,
     /// Pods, indexed by label.
@@ -47,7 +47,7 @@ pub struct Caches {
 
 impl Caches {
     /// Applies a Service; returns true if anything changed that its slices depend on.
-    pub fn apply_service(&mut self, mut service: Service) -> bool {
+    pub(crate) fn apply_service(&mut self, mut service: Service) -> bool {
         let mut annotations = std::mem::take(&mut service.metadata.annotations);
         annotations.retain(|key, _| key == TOPOLOGY_MODE || key == TOPOLOGY_AWARE_HINTS);
         slim(&mut service.metadata);
@@ -71,7 +71,7 @@ impl Caches {
     }
 
     /// Removes a Service.
-    pub fn remove_service(&mut self, key: &ObjectKey) {
+    pub(crate) fn remove_service(&mut self, key: &ObjectKey) {
         self.services.remove(key);
         let selector = self.selectors.remove(key);
         self.unindex_selector(selector);
@@ -79,7 +79,7 @@ impl Caches {
 
     /// Applies a Pod; returns the Services that select it now or selected it before, if its endpoints change
     /// (EPS-24).
-    pub fn apply_pod(&mut self, pod: &Pod) -> Vec<ObjectKey> {
+    pub(crate) fn apply_pod(&mut self, pod: &Pod) -> Vec<ObjectKey> {
         let pod = PodFacts::of(pod, &mut self.interner);
         let key = pod.key();
         let after = self.selectors.matching(&pod.namespace, &pod.labels);
@@ -96,7 +96,7 @@ impl Caches {
     }
 
     /// Removes a Pod; returns the Services that selected it.
-    pub fn remove_pod(&mut self, key: &ObjectKey) -> Vec<ObjectKey> {
+    pub(crate) fn remove_pod(&mut self, key: &ObjectKey) -> Vec<ObjectKey> {
         let Some(before) = self.pods.remove(key) else {
             return Vec::new();
         };
@@ -105,7 +105,7 @@ impl Caches {
 
     /// Applies a Node; returns the Services with Pods on it if its zone is new, and those in topology mode
     /// Auto if the CPUs of the zones changed.
-    pub fn apply_node(&mut self, node: &Node) -> Vec<ObjectKey> {
+    pub(crate) fn apply_node(&mut self, node: &Node) -> Vec<ObjectKey> {
         let name = &node.metadata.name;
         let facts = NodeFacts::of(node);
         let before = self.nodes.insert(name.clone(), facts.clone());
@@ -120,7 +120,7 @@ impl Caches {
     }
 
     /// Removes a Node; returns the affected Services.
-    pub fn remove_node(&mut self, name: &str) -> Vec<ObjectKey> {
+    pub(crate) fn remove_node(&mut self, name: &str) -> Vec<ObjectKey> {
         if self.nodes.remove(name).is_none() {
             return Vec::new();
         }
@@ -130,7 +130,7 @@ impl Caches {
     }
 
     /// Returns the Pods of a namespace that match a selector.
-    pub fn pods_of(&self, namespace: &str, selector: &Labels) -> Vec<&PodFacts> {
+    pub(crate) fn pods_of(&self, namespace: &str, selector: &Labels) -> Vec<&PodFacts> {
         self.pods.matching(namespace, selector)
     }
 

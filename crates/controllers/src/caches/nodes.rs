@@ -15,7 +15,7 @@ const CONTROL_PLANE_LABELS: [&str; 2] = [
 
 /// The fields of a Node that the endpoint controllers read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NodeFacts {
+pub(crate) struct NodeFacts {
     /// Its zone, if it has one.
     pub zone: Option<String>,
     /// True if the Node counts for the distribution of endpoints: it is ready and not part of the control
@@ -27,7 +27,7 @@ pub struct NodeFacts {
 
 impl NodeFacts {
     /// Extracts the facts of `node`.
-    pub fn of(node: &Node) -> Self {
+    pub(crate) fn of(node: &Node) -> Self {
         let labels = &node.metadata.labels;
         let cpus = node.status.allocatable.get("cpu");
         Self {

@@ -8,7 +8,7 @@ use super::pending_writes::{PendingWrites, version};
 
 /// A cache of one kind. Responses to writes and reads update it at once; older watch events are dropped. See
 /// [`super::pending_writes`].
-pub struct ObjectCache<T> {
+pub(crate) struct ObjectCache<T> {
     by_key: BTreeMap<ObjectKey, T>,
     pending: PendingWrites,
 }
@@ -24,25 +24,25 @@ impl<T> Default for ObjectCache<T> {
 
 impl<T: Resource> ObjectCache<T> {
     /// Applies an object from the watch; returns true if it is newer than the cached one.
-    pub fn apply(&mut self, object: T) -> bool {
+    pub(crate) fn apply(&mut self, object: T) -> bool {
         self.pending.observe(object.metadata());
         self.insert(object)
     }
 
     /// Applies a deletion from the watch; returns true if the object was cached.
-    pub fn remove(&mut self, key: &ObjectKey) -> bool {
+    pub(crate) fn remove(&mut self, key: &ObjectKey) -> bool {
         !self.pending.is_pending(key) && self.discard(key)
     }
 
     /// Notes that the watch has delivered a complete list of this revision; returns the keys that it removes.
-    pub fn list_completed(&mut self, revision: u64) -> Vec<ObjectKey> {
+    pub(crate) fn list_completed(&mut self, revision: u64) -> Vec<ObjectKey> {
         let mut missing = self.pending.list_completed(revision);
         missing.retain(|key| self.discard(key));
         missing
     }
 
     /// Applies an object from a response; returns true if it is newer than the cached one.
-    pub fn apply_response(&mut self, object: T) -> bool {
+    pub(crate) fn apply_response(&mut self, object: T) -> bool {
         let meta = object.metadata().clone();
         let is_newer = self.insert(object);
         if is_newer {
@@ -52,7 +52,7 @@ impl<T: Resource> ObjectCache<T> {
     }
 
     /// Applies a response that confirms the deletion of an object.
-    pub fn confirm_deletion(&mut self, meta: &ObjectMeta) {
+    pub(crate) fn confirm_deletion(&mut self, meta: &ObjectMeta) {
         let key = meta.key();
         if self
             .get(&key)
@@ -65,7 +65,7 @@ impl<T: Resource> ObjectCache<T> {
 
     /// Applies the response of a read that services no object. `known_uid` is the UID of the cached object at
     /// the start of the read; an object with another UID was created since and stays.
-    pub fn confirm_absence(&mut self, key: &ObjectKey, known_uid: Option<&str>) {
+    pub(crate) fn confirm_absence(&mut self, key: &ObjectKey, known_uid: Option<&str>) {
         if self
             .get(key)
             .is_some_and(|now| Some(&*now.metadata().uid) == known_uid)
@@ -75,17 +75,20 @@ impl<T: Resource> ObjectCache<T> {
     }
 
     /// Returns the object with this key.
-    pub fn get(&self, key: &ObjectKey) -> Option<&T> {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&T> {
         self.by_key.get(key)
     }
 
     /// Iterates over all objects in the order of their keys.
-    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &T)> {
         self.by_key.iter()
     }
 
     /// Iterates over the objects of a namespace in the order of their names.
-    pub fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = (&'a ObjectKey, &'a T)> {
+    pub(crate) fn in_namespace<'a>(
+        &'a self,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = (&'a ObjectKey, &'a T)> {
         let all = self.by_key.range(ObjectKey::new(namespace, "")..);
         all.take_while(move |(key, _)| &*key.namespace == namespace)
     }

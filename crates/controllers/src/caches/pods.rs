@@ -145,7 +145,7 @@ pub(super) struct Pair {
 
 /// A cache of Pods with an index by the labels that selectors use.
 #[derive(Debug, Default)]
-pub struct Pods {
+pub(crate) struct Pods {
     by_key: BTreeMap<ObjectKey, PodFacts>,
     /// Names of Pods by label, for the label keys that selectors use.
     by_label: HashMap<Pair, BTreeSet<Arc<str>>>,
@@ -155,7 +155,7 @@ pub struct Pods {
 
 impl Pods {
     /// Adds or replaces a Pod; returns the previous one.
-    pub fn insert(&mut self, pod: PodFacts) -> Option<PodFacts> {
+    pub(crate) fn insert(&mut self, pod: PodFacts) -> Option<PodFacts> {
         let key = pod.key();
         let before = self.by_key.get(&key);
         if before.is_none_or(|before| before.labels != pod.labels) {
@@ -171,19 +171,19 @@ impl Pods {
     }
 
     /// Removes and returns a Pod.
-    pub fn remove(&mut self, key: &ObjectKey) -> Option<PodFacts> {
+    pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<PodFacts> {
         let pod = self.by_key.remove(key)?;
         self.unlist(&pod);
         Some(pod)
     }
 
     /// Returns the Pod with this key.
-    pub fn get(&self, key: &ObjectKey) -> Option<&PodFacts> {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&PodFacts> {
         self.by_key.get(key)
     }
 
     /// Iterates over all Pods.
-    pub fn iter(&self) -> impl Iterator<Item = &PodFacts> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PodFacts> {
         self.by_key.values()
     }
 
@@ -218,7 +218,7 @@ impl Pods {
 
     /// Returns the Pods of a namespace that match a selector, sorted by name. An empty selector, or one with
     /// keys that are not indexed, matches none.
-    pub fn matching(&self, namespace: &str, selector: &Labels) -> Vec<&PodFacts> {
+    pub(crate) fn matching(&self, namespace: &str, selector: &Labels) -> Vec<&PodFacts> {
         let named = |(key, value): (&String, &String)| {
             let pair = Pair {
                 namespace: namespace.into(),

@@ -11,14 +11,14 @@ use super::pods::Pair;
 
 /// The selectors of all Services.
 #[derive(Debug, Default)]
-pub struct Selectors {
+pub(crate) struct Selectors {
     by_service: HashMap<ObjectKey, Labels>,
     by_first_label: HashMap<Pair, BTreeSet<ObjectKey>>,
 }
 
 impl Selectors {
     /// Sets the selector of a Service; returns the previous one. An empty selector matches nothing.
-    pub fn set(&mut self, service: &ObjectKey, selector: &Labels) -> Option<Labels> {
+    pub(crate) fn set(&mut self, service: &ObjectKey, selector: &Labels) -> Option<Labels> {
         let before = self.remove(service);
         if let Some(first) = first_label(&service.namespace, selector) {
             self.by_first_label
@@ -31,7 +31,7 @@ impl Selectors {
     }
 
     /// Removes a Service; returns its selector.
-    pub fn remove(&mut self, service: &ObjectKey) -> Option<Labels> {
+    pub(crate) fn remove(&mut self, service: &ObjectKey) -> Option<Labels> {
         let selector = self.by_service.remove(service)?;
         let first = first_label(&service.namespace, &selector)?;
         if let Some(services) = self.by_first_label.get_mut(&first) {
@@ -44,7 +44,7 @@ impl Selectors {
     }
 
     /// Returns the Services of a namespace that select a Pod with these labels.
-    pub fn matching(&self, namespace: &Arc<str>, labels: &LabelSet) -> Vec<ObjectKey> {
+    pub(crate) fn matching(&self, namespace: &Arc<str>, labels: &LabelSet) -> Vec<ObjectKey> {
         let mut services = Vec::new();
         for (key, value) in labels.iter() {
             let first = Pair {

@@ -9,7 +9,7 @@ use super::pending_writes::{PendingWrites, version};
 /// A cache of slices. Responses to writes update it at once, and older watch events are dropped. A sync therefore never
 /// acts on a state from before its own last write. See [`super::pending_writes`].
 #[derive(Default)]
-pub struct SliceCache {
+pub(crate) struct SliceCache {
     by_service: BTreeMap<ObjectKey, BTreeMap<String, EndpointSlice>>,
     service_of: HashMap<ObjectKey, ObjectKey>,
     pending: PendingWrites,
@@ -17,13 +17,13 @@ pub struct SliceCache {
 
 impl SliceCache {
     /// Applies a slice from the watch; returns the affected Services, none if the event is outdated.
-    pub fn apply(&mut self, slice: EndpointSlice) -> Vec<ObjectKey> {
+    pub(crate) fn apply(&mut self, slice: EndpointSlice) -> Vec<ObjectKey> {
         self.pending.observe(&slice.metadata);
         self.insert(slice)
     }
 
     /// Applies a deletion from the watch; returns the Service of the slice.
-    pub fn remove(&mut self, key: &ObjectKey) -> Option<ObjectKey> {
+    pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<ObjectKey> {
         if self.pending.is_pending(key) {
             return None;
         }
@@ -32,13 +32,13 @@ impl SliceCache {
 
     /// Notes that the watch has delivered a complete list of this revision; returns the Services that lose
     /// slices.
-    pub fn list_completed(&mut self, revision: u64) -> Vec<ObjectKey> {
+    pub(crate) fn list_completed(&mut self, revision: u64) -> Vec<ObjectKey> {
         let missing = self.pending.list_completed(revision);
         missing.iter().filter_map(|key| self.discard(key)).collect()
     }
 
     /// Applies a slice from a response.
-    pub fn apply_response(&mut self, slice: EndpointSlice) {
+    pub(crate) fn apply_response(&mut self, slice: EndpointSlice) {
         let meta = slice.metadata.clone();
         if !self.insert(slice).is_empty() {
             self.pending.add(&meta);
@@ -46,13 +46,13 @@ impl SliceCache {
     }
 
     /// Applies a response that confirms the deletion of a slice.
-    pub fn confirm_deletion(&mut self, meta: &ObjectMeta) {
+    pub(crate) fn confirm_deletion(&mut self, meta: &ObjectMeta) {
         self.forget(&meta.key());
         self.pending.mark_deleted(meta);
     }
 
     /// Applies the complete list of a Service's slices at this revision.
-    pub fn apply_list(&mut self, service: &ObjectKey, slices: Vec<EndpointSlice>, revision: u64) {
+    pub(crate) fn apply_list(&mut self, service: &ObjectKey, slices: Vec<EndpointSlice>, revision: u64) {
         let cached = self.of(service);
         let gone = cached.iter().filter(|slice| {
             version(&slice.metadata) <= revision
@@ -68,7 +68,7 @@ impl SliceCache {
     }
 
     /// Returns the slices of a Service in the order of their names.
-    pub fn of(&self, service: &ObjectKey) -> Vec<&EndpointSlice> {
+    pub(crate) fn of(&self, service: &ObjectKey) -> Vec<&EndpointSlice> {
         self.by_service
             .get(service)
             .into_iter()
@@ -77,7 +77,7 @@ impl SliceCache {
     }
 
     /// Iterates over the Services that have slices, in the order of their keys.
-    pub fn services(&self) -> impl Iterator<Item = &ObjectKey> {
+    pub(crate) fn services(&self) -> impl Iterator<Item = &ObjectKey> {
         self.by_service.keys()
     }
 

@@ -5,7 +5,7 @@ use api::object::{Deployment, ReplicaSet};
 
 /// The bounds of a rollout, in Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     /// Desired Pods.
     pub desired: i64,
     /// Pods allowed beyond the desired ones (`maxSurge`).
@@ -16,7 +16,7 @@ pub struct Bounds {
 
 impl Bounds {
     /// Returns the bounds of a Deployment. With `Recreate` both are zero: all old Pods stop first.
-    pub fn of(deployment: &Deployment) -> Self {
+    pub(crate) fn of(deployment: &Deployment) -> Self {
         let desired = deployment.spec.replicas.max(0);
         let strategy = &deployment.spec.strategy;
         let rolling = strategy
@@ -45,12 +45,12 @@ impl Bounds {
     }
 
     /// Returns the upper bound of all Pods.
-    pub fn total_max(self) -> i64 {
+    pub(crate) fn total_max(self) -> i64 {
         self.desired.saturating_add(self.surge)
     }
 
     /// Returns the lower bound of available Pods.
-    pub fn available_min(self) -> i64 {
+    pub(crate) fn available_min(self) -> i64 {
         self.desired - self.unavailable
     }
 }

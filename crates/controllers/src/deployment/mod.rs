@@ -11,7 +11,7 @@
 mod bounds;
 mod controller;
 pub(crate) mod naming;
-pub mod reconcile;
+pub(crate) mod reconcile;
 mod revisions;
 mod rolling;
 mod rollout;
@@ -20,13 +20,13 @@ mod scaling;
 mod status;
 mod write;
 
-pub use bounds::Bounds;
-pub use run::run;
+pub(crate) use bounds::Bounds;
+pub(crate) use run::run;
 
 /// Label that separates the Pods of different templates.
-pub const HASH_LABEL: &str = "pod-template-hash";
+pub(crate) const HASH_LABEL: &str = "pod-template-hash";
 /// Annotation with the revision of a template.
-pub const REVISION: &str = "deployment.kubernetes.io/revision";
+pub(crate) const REVISION: &str = "deployment.kubernetes.io/revision";
 /// Annotation with the earlier revisions of a template.
 const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
 /// Annotation of a ReplicaSet with the replicas of its Deployment.

@@ -11,7 +11,7 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Returns a hash that identifies a template; `collisions` varies it after a collision. Templates are
 /// compared by content, so the hash need not be stable across versions.
-pub fn template_hash(template: &Value, collisions: i64) -> String {
+pub(crate) fn template_hash(template: &Value, collisions: i64) -> String {
     let mut template = template.clone();
     template.sort_all_objects();
     let text = format!("{template}{collisions}");

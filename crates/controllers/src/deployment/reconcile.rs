@@ -16,7 +16,7 @@ const OLD_PODS_PERIOD: Duration = Duration::from_secs(1);
 
 /// Pods of old templates that no ReplicaSet counts any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OldPodsState {
+pub(crate) enum OldPodsState {
     /// Not listed yet.
     Unknown,
     /// Some have not ended.
@@ -26,7 +26,7 @@ pub enum OldPodsState {
 }
 
 /// Inputs of [`reconcile()`].
-pub struct Inputs<'a> {
+pub(crate) struct Inputs<'a> {
     /// Deployment from the cache.
     pub deployment: &'a Deployment,
     /// The ReplicaSets that it owns, and the matching ReplicaSets of its namespace without an owner.
@@ -39,7 +39,7 @@ pub struct Inputs<'a> {
 
 /// The next write. The Deployment is reconciled again after each.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Adopt or release ReplicaSets.
     Claim(Vec<Claim>),
     /// Create a ReplicaSet for a new template.
@@ -56,7 +56,7 @@ pub enum Step {
 
 /// The result of a reconciliation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Decision {
+pub(crate) struct Decision {
     /// The next write; `None` if observed and desired state agree.
     pub step: Option<Step>,
     /// Delay of the next reconciliation without a change.
@@ -64,7 +64,7 @@ pub struct Decision {
 }
 
 /// Computes the next step of a Deployment.
-pub fn reconcile(inputs: &Inputs<'_>) -> Decision {
+pub(crate) fn reconcile(inputs: &Inputs<'_>) -> Decision {
     let deployment = inputs.deployment;
     let Some(selector) = read_selector(&deployment.spec.selector) else {
         // Validation rejects such a selector.

@@ -13,7 +13,7 @@ use crate::owned_objects::reference_to;
 
 /// A ReplicaSet to create.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NewReplicaSet {
+pub(crate) struct NewReplicaSet {
     /// ReplicaSet as JSON, as it is sent.
     pub object: Value,
     /// Name, with the hash of the Pod template.
@@ -26,7 +26,7 @@ pub struct NewReplicaSet {
 
 /// A change of a ReplicaSet.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ReplicaSetChange {
+pub(crate) struct ReplicaSetChange {
     /// Metadata of the ReplicaSet at the time of the decision.
     pub meta: ObjectMeta,
     /// Desired Pods before and after, if they change.

@@ -30,7 +30,7 @@ pub(super) enum StatusDetail {
 
 /// The desired status and revision of a Deployment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct StatusUpdate {
+pub(crate) struct StatusUpdate {
     /// Complete status.
     pub status: DeploymentStatus,
     /// Revision of the newest template, if its ReplicaSet exists.

@@ -15,7 +15,7 @@ use crate::endpointslice::slice::address_types;
 use crate::endpointslice::{HEADLESS_LABEL, TRIGGER_TIME};
 
 /// Inputs of [`reconcile()`].
-pub struct Inputs<'a> {
+pub(crate) struct Inputs<'a> {
     /// The Service; it has a selector and is not of type ExternalName (EPC-01).
     pub service: &'a Service,
     /// The Pods that match its selector.
@@ -28,7 +28,7 @@ pub struct Inputs<'a> {
 
 /// A write of Endpoints.
 #[derive(Clone, Debug, PartialEq)]
-pub enum EndpointsWrite {
+pub(crate) enum EndpointsWrite {
     /// Create Endpoints.
     Create(Endpoints),
     /// Replace Endpoints with this resourceVersion.
@@ -39,7 +39,7 @@ pub enum EndpointsWrite {
 
 /// Computes the write that brings the Endpoints of a Service to their desired state; `None` if they are in it
 /// (EPC-12).
-pub fn reconcile(inputs: &Inputs<'_>) -> Option<EndpointsWrite> {
+pub(crate) fn reconcile(inputs: &Inputs<'_>) -> Option<EndpointsWrite> {
     let mut subsets = subsets_of(inputs);
     let is_truncated = truncate(&mut subsets);
     let labels = labels_of(inputs.service);

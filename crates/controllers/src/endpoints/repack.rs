@@ -10,7 +10,7 @@ type Servers = BTreeMap<usize, bool>;
 /// Regroups subsets so that each pair of address and port appears once, and ports with the same addresses
 /// share a subset. An address that is both ready and not ready for a port counts as not ready. Subsets,
 /// addresses and ports are sorted.
-pub fn repack(subsets: Vec<EndpointSubset>) -> Vec<EndpointSubset> {
+pub(crate) fn repack(subsets: Vec<EndpointSubset>) -> Vec<EndpointSubset> {
     let mut addresses: Vec<EndpointAddress> = Vec::new();
     let mut indices: HashMap<(String, String), usize> = HashMap::new();
     // `None` stands for addresses without ports.

@@ -6,7 +6,7 @@ use super::graph::{Dependent, FOREGROUND, ORPHAN, Phase};
 
 /// The state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OwnerState {
+pub(crate) enum OwnerState {
     /// The owner exists, or its kind is not known.
     Solid,
     /// The owner waits for its dependents to be deleted first.
@@ -17,7 +17,7 @@ pub enum OwnerState {
 
 /// The deletion propagation policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
+pub(crate) enum Propagation {
     /// Dependents are deleted afterwards.
     Background,
     /// Dependents are deleted first.
@@ -28,7 +28,7 @@ pub enum Propagation {
 
 impl Propagation {
     /// Returns the value of `DeleteOptions.propagationPolicy`.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Background => "Background",
             Self::Foreground => "Foreground",
@@ -39,7 +39,7 @@ impl Propagation {
 
 /// The decision about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub(crate) enum Decision {
     /// No action is due.
     Leave,
     /// Remove this finalizer: the dependents are deleted.
@@ -59,7 +59,7 @@ pub enum Decision {
 }
 
 /// Decides about an object. `owner_states` has one entry for each of its `ownerReferences`, in order.
-pub fn decide(meta: &ObjectMeta, owner_states: &[OwnerState], dependents: &[Dependent]) -> Decision {
+pub(crate) fn decide(meta: &ObjectMeta, owner_states: &[OwnerState], dependents: &[Dependent]) -> Decision {
     match Phase::of(meta) {
         Phase::Deleting => Decision::Leave,
         Phase::Orphaning => Decision::Orphan,

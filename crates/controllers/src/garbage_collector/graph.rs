@@ -11,13 +11,13 @@ use api::object::ObjectMeta;
 use super::kinds::ObjectLocation;
 
 /// Finalizer of an owner that is deleted after its dependents.
-pub const FOREGROUND: &str = "foregroundDeletion";
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// Finalizer of an owner whose dependents are orphaned.
-pub const ORPHAN: &str = "orphan";
+pub(crate) const ORPHAN: &str = "orphan";
 
 /// The phase of an object's deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// Not deleted.
     #[default]
     Live,
@@ -31,7 +31,7 @@ pub enum Phase {
 
 impl Phase {
     /// Reads the phase from the metadata.
-    pub fn of(meta: &ObjectMeta) -> Self {
+    pub(crate) fn of(meta: &ObjectMeta) -> Self {
         let has = |name: &str| meta.finalizers.iter().any(|finalizer| finalizer == name);
         match meta.deletion_timestamp {
             None => Self::Live,
@@ -44,7 +44,7 @@ impl Phase {
 
 /// An object that names the candidate as its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dependent {
+pub(crate) struct Dependent {
     /// Location of the dependent.
     pub location: ObjectLocation,
     /// True if it blocks the foreground deletion of its owner.
@@ -55,7 +55,7 @@ pub struct Dependent {
 
 /// A candidate for collection, with its state in the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     /// UID of the object.
     pub uid: String,
     /// Phase of its deletion.
@@ -70,7 +70,7 @@ pub struct Candidate {
 
 impl Candidate {
     /// Returns true if an action may be due.
-    pub fn needs_work(&self) -> bool {
+    pub(crate) fn needs_work(&self) -> bool {
         match self.phase {
             Phase::Live => !self.has_only_solid_owners,
             Phase::Foreground | Phase::Orphaning => true,
@@ -81,7 +81,7 @@ impl Candidate {
 
 /// Owners and dependents of all objects.
 #[derive(Debug, Default)]
-pub struct Graph {
+pub(crate) struct Graph {
     nodes: HashMap<ObjectLocation, Node>,
     /// Dependents by the location of the owner, for any UID.
     dependents: HashMap<ObjectLocation, BTreeSet<ObjectLocation>>,
@@ -108,7 +108,7 @@ struct Owner {
 
 impl Graph {
     /// Applies an object; returns the locations to check.
-    pub fn apply(&mut self, location: &ObjectLocation, meta: &ObjectMeta) -> BTreeSet<ObjectLocation> {
+    pub(crate) fn apply(&mut self, location: &ObjectLocation, meta: &ObjectMeta) -> BTreeSet<ObjectLocation> {
         let node = Node::read(location, meta);
         let key = self.fingerprints.hash_one(location);
         let uid = self.fingerprints.hash_one(&meta.uid);
@@ -127,7 +127,7 @@ impl Graph {
     }
 
     /// Removes the object at a location; returns the locations to check.
-    pub fn remove(&mut self, location: &ObjectLocation) -> BTreeSet<ObjectLocation> {
+    pub(crate) fn remove(&mut self, location: &ObjectLocation) -> BTreeSet<ObjectLocation> {
         self.present.remove(&self.fingerprints.hash_one(location));
         let mut affected = self.replace(location, None);
         affected.extend(self.dependents_at(location));
@@ -135,7 +135,7 @@ impl Graph {
     }
 
     /// Returns the candidate at a location; `None` if no deletion affects it.
-    pub fn candidate(&self, location: &ObjectLocation) -> Option<Candidate> {
+    pub(crate) fn candidate(&self, location: &ObjectLocation) -> Option<Candidate> {
         let node = self.nodes.get(location)?;
         let is_solid_or_unknown = |owner: &&Owner| {
             owner
@@ -154,7 +154,7 @@ impl Graph {
     }
 
     /// Returns all candidates for which an action may be due, for use after events may have been missed.
-    pub fn open_candidates(&self) -> Vec<ObjectLocation> {
+    pub(crate) fn open_candidates(&self) -> Vec<ObjectLocation> {
         let needs_work = |location: &&ObjectLocation| {
             self.candidate(location)
                 .is_some_and(|candidate| candidate.needs_work())

@@ -12,27 +12,27 @@ macro_rules! kinds {
     ($($kind:ident $group:literal $version:literal $plural:literal $is_namespaced:literal;)*) => {
         /// A kind that can own and be owned. Events are excluded; they expire.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Kind {
+        pub(crate) enum Kind {
             $(#[doc = concat!("`", $plural, "`")] $kind),*
         }
 
         impl Kind {
             /// All kinds.
-            pub const ALL: &[Self] = &[$(Self::$kind),*];
+            pub(crate) const ALL: &[Self] = &[$(Self::$kind),*];
 
             /// Returns true if the kind is namespaced.
-            pub fn is_namespaced(self) -> bool {
+            pub(crate) fn is_namespaced(self) -> bool {
                 match self { $(Self::$kind => $is_namespaced),* }
             }
 
             /// Returns true if every Kubernetes API server has the kind, so that its initial list can be
             /// awaited. A foreign cluster may lack Portolan's own kinds and those of multi-cluster Services.
-            pub fn is_everywhere(self) -> bool {
+            pub(crate) fn is_everywhere(self) -> bool {
                 match self { $(Self::$kind => !["portolan.dev", "multicluster.x-k8s.io"].contains(&$group)),* }
             }
 
             /// Returns the kind of an owner reference, if it is watched.
-            pub fn find(api_version: &str, kind: &str) -> Option<Self> {
+            pub(crate) fn find(api_version: &str, kind: &str) -> Option<Self> {
                 let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
                 match (group, version, kind) {
                     $(($group, $version, name) if name == stringify!($kind) => Some(Self::$kind),)*
@@ -113,7 +113,7 @@ pub(super) struct Change {
 
 /// Kind, namespace and name of an object, independent of its UID.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectLocation {
+pub(crate) struct ObjectLocation {
     /// Kind of the object.
     pub kind: Kind,
     /// Namespace and name.
@@ -122,13 +122,13 @@ pub struct ObjectLocation {
 
 impl ObjectLocation {
     /// Creates a location.
-    pub fn new(kind: Kind, key: ObjectKey) -> Self {
+    pub(crate) fn new(kind: Kind, key: ObjectKey) -> Self {
         Self { kind, key }
     }
 
     /// Returns the location of an owner. `None` if its kind is not watched, or if a cluster-scoped object
     /// names a namespaced owner.
-    pub fn of_owner(&self, owner: &OwnerReference) -> Option<Self> {
+    pub(crate) fn of_owner(&self, owner: &OwnerReference) -> Option<Self> {
         let kind = Kind::find(&owner.api_version, &owner.kind)?;
         let namespace = match (kind.is_namespaced(), self.kind.is_namespaced()) {
             (false, _) => "",

@@ -5,9 +5,9 @@
 //! graph only selects candidates. Before a write the object, and every owner that is not known to exist, is
 //! read from the server.
 
-pub mod decide;
-pub mod graph;
-pub mod kinds;
+pub(crate) mod decide;
+pub(crate) mod graph;
+pub(crate) mod kinds;
 mod work;
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ use graph::{Candidate, Graph};
 use kinds::{Change, Kind, ObjectLocation};
 
 /// Collects garbage until `shutdown` resolves, then waits for writes in progress.
-pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
+pub(crate) async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
     let (sender, changes) = watches::channel();
     kinds::watch_all(&environment, &sender);
     drop(sender);

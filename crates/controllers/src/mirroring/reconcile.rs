@@ -19,7 +19,7 @@ use crate::endpointslice::{MANAGED_BY_LABEL, SliceWrite, TRIGGER_TIME};
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Inputs of [`reconcile()`].
-pub struct Inputs<'a> {
+pub(crate) struct Inputs<'a> {
     /// The Endpoints, if they exist.
     pub endpoints: Option<&'a Endpoints>,
     /// The Service of the same name, if it exists.
@@ -32,7 +32,7 @@ pub struct Inputs<'a> {
 
 /// Counts for metrics (EPM-13).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Endpoints that are added to slices.
     pub added: usize,
     /// Endpoints that change within their slices.
@@ -75,7 +75,7 @@ impl Counts {
 
 /// The result of a reconciliation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SliceChanges {
+pub(crate) struct SliceChanges {
     /// The writes, in an order that keeps every lasting endpoint visible.
     pub writes: Vec<SliceWrite>,
     /// Findings for Events on the Endpoints (EPM-08).
@@ -86,7 +86,7 @@ pub struct SliceChanges {
 
 /// Computes the writes that bring the mirrored slices to their desired state. Without Endpoints to mirror all
 /// slices are deleted (EPM-10).
-pub fn reconcile(inputs: &Inputs<'_>) -> SliceChanges {
+pub(crate) fn reconcile(inputs: &Inputs<'_>) -> SliceChanges {
     // Endpoints of a slice that is being deleted need another slice.
     let is_live = |slice: &&EndpointSlice| slice.metadata.deletion_timestamp.is_none();
     let slices: Vec<&EndpointSlice> = inputs.slices.iter().copied().filter(is_live).collect();

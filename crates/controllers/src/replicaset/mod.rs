@@ -8,13 +8,13 @@
 mod controller;
 mod pod;
 pub(crate) mod ranking;
-pub mod reconcile;
+pub(crate) mod reconcile;
 mod run;
 mod status;
 mod write;
 
-pub use pod::ReplicaPod;
-pub use run::run;
+pub(crate) use pod::ReplicaPod;
+pub(crate) use run::run;
 pub(crate) use write::delete_pod;
 
 /// Upper bound of Pods that one job creates or deletes.

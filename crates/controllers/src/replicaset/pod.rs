@@ -10,7 +10,7 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// A view of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct ReplicaPod {
+pub(crate) struct ReplicaPod {
     /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Desired state.
@@ -22,7 +22,7 @@ pub struct ReplicaPod {
 /// `spec` of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ReplicaPodSpec {
+pub(crate) struct ReplicaPodSpec {
     /// Name of the Node; empty if the Pod has none.
     pub node_name: String,
     /// Affinity, which names the Node of a DaemonSet's Pod.
@@ -32,7 +32,7 @@ pub struct ReplicaPodSpec {
 /// `status` of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ReplicaPodStatus {
+pub(crate) struct ReplicaPodStatus {
     /// Pending, Running, Succeeded, Failed or Unknown.
     pub phase: String,
     /// Conditions, at most one per type.
@@ -46,7 +46,7 @@ pub struct ReplicaPodStatus {
 /// Status of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ContainerState {
+pub(crate) struct ContainerState {
     /// Name of the container.
     pub name: Box<str>,
     /// Number of restarts.
@@ -58,7 +58,7 @@ pub struct ContainerState {
 /// State of a container, as far as it has terminated.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Termination {
+pub(crate) struct Termination {
     /// Exit of the container; `None` if it has not terminated.
     pub terminated: Option<ContainerExit>,
 }
@@ -66,7 +66,7 @@ pub struct Termination {
 /// Exit of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ContainerExit {
+pub(crate) struct ContainerExit {
     /// Exit status, or 128 plus the number of a signal.
     pub exit_code: i64,
 }
@@ -75,27 +75,27 @@ api::resource!(ReplicaPod, "", "v1", "Pod", "pods");
 
 impl ReplicaPod {
     /// Returns true if the Pod has not ended and is not being deleted.
-    pub fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         !self.is_finished() && self.metadata.deletion_timestamp.is_none()
     }
 
     /// Returns true if the Pod is being deleted and has not ended.
-    pub fn is_terminating(&self) -> bool {
+    pub(crate) fn is_terminating(&self) -> bool {
         !self.is_finished() && self.metadata.deletion_timestamp.is_some()
     }
 
     /// Returns true if the Pod has succeeded or failed.
-    pub fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         is_final_phase(&self.status.phase)
     }
 
     /// Returns true if the condition Ready is true.
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         self.ready_condition().is_some()
     }
 
     /// Returns the time since which the Pod is ready.
-    pub fn ready_since(&self) -> Option<Timestamp> {
+    pub(crate) fn ready_since(&self) -> Option<Timestamp> {
         self.ready_condition()?
             .last_transition_time
             .as_deref()?
@@ -105,7 +105,7 @@ impl ReplicaPod {
 
     /// Returns the time until the Pod is available if it stays ready, zero if it is; `None` if it is not
     /// ready.
-    pub fn available_in(&self, min_ready_seconds: i64, now: Timestamp) -> Option<SignedDuration> {
+    pub(crate) fn available_in(&self, min_ready_seconds: i64, now: Timestamp) -> Option<SignedDuration> {
         let ready = self.ready_condition()?;
         if min_ready_seconds <= 0 {
             return Some(SignedDuration::ZERO);

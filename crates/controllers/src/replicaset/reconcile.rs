@@ -13,7 +13,7 @@ use super::status::status_of;
 use crate::owned_objects::{Claim, claims, read_selector};
 
 /// Inputs of [`reconcile()`].
-pub struct Inputs<'a> {
+pub(crate) struct Inputs<'a> {
     /// ReplicaSet from the cache.
     pub set: &'a ReplicaSet,
     /// The Pods that it owns, and the matching Pods of its namespace without an owner.
@@ -26,7 +26,7 @@ pub struct Inputs<'a> {
 
 /// The next write. The ReplicaSet is reconciled again after each.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Adopt or release Pods.
     Claim(Vec<Claim>),
     /// Create this number of Pods.
@@ -39,7 +39,7 @@ pub enum Step {
 
 /// The result of a reconciliation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Decision {
+pub(crate) struct Decision {
     /// The next write; `None` if observed and desired state agree.
     pub step: Option<Step>,
     /// Delay until the next Pod becomes available.
@@ -47,7 +47,7 @@ pub struct Decision {
 }
 
 /// Computes the next step of a ReplicaSet.
-pub fn reconcile(inputs: &Inputs<'_>) -> Decision {
+pub(crate) fn reconcile(inputs: &Inputs<'_>) -> Decision {
     let set = inputs.set;
     let Some(selector) = read_selector(&set.spec.selector) else {
         // Validation rejects such a selector.

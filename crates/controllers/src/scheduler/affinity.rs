@@ -11,7 +11,7 @@ use crate::owned_objects::selects;
 /// `affinity` of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Affinity {
+pub(crate) struct Affinity {
     /// Affinity to Nodes.
     pub node_affinity: NodeAffinity,
     /// Pods in whose domain the Pod has to run.
@@ -23,7 +23,7 @@ pub struct Affinity {
 /// `nodeAffinity` of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct NodeAffinity {
+pub(crate) struct NodeAffinity {
     /// Required terms.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub required: Option<NodeTerms>,
@@ -32,7 +32,7 @@ pub struct NodeAffinity {
 /// Terms of a node affinity, of which one has to match.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct NodeTerms {
+pub(crate) struct NodeTerms {
     /// The terms.
     pub node_selector_terms: Vec<NodeTerm>,
 }
@@ -40,7 +40,7 @@ pub struct NodeTerms {
 /// Required terms of an affinity or anti-affinity to Pods.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct PodTerms {
+pub(crate) struct PodTerms {
     /// Required terms.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub required: Vec<PodTerm>,
@@ -49,7 +49,7 @@ pub struct PodTerms {
 /// A term of an affinity to Pods.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PodTerm {
+pub(crate) struct PodTerm {
     /// Label of Nodes that defines a domain.
     pub topology_key: String,
     /// Selector of the Pods, a `LabelSelector`; absent selects none.
@@ -67,7 +67,7 @@ pub struct PodTerm {
 /// A topology spread constraint.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SpreadConstraint {
+pub(crate) struct SpreadConstraint {
     /// Largest difference of the numbers of Pods in two domains.
     pub max_skew: i64,
     /// Label of Nodes that defines a domain.
@@ -87,11 +87,11 @@ pub struct SpreadConstraint {
 }
 
 /// Labels of the namespaces by name.
-pub type Namespaces = std::collections::BTreeMap<String, Labels>;
+pub(super) type Namespaces = std::collections::BTreeMap<String, Labels>;
 
 impl PodTerm {
     /// Returns true if the term of `owner` selects `pod`.
-    pub fn selects(&self, owner: &SchedulePod, pod: &SchedulePod, namespaces: &Namespaces) -> bool {
+    pub(crate) fn selects(&self, owner: &SchedulePod, pod: &SchedulePod, namespaces: &Namespaces) -> bool {
         let namespace = &pod.metadata.namespace;
         let selects_namespace = if self.namespaces.is_empty() && self.namespace_selector.is_null() {
             owner.metadata.namespace == *namespace
@@ -113,12 +113,12 @@ impl PodTerm {
 
 impl SpreadConstraint {
     /// Returns true if the constraint excludes Nodes.
-    pub fn is_required(&self) -> bool {
+    pub(crate) fn is_required(&self) -> bool {
         self.when_unsatisfiable == "DoNotSchedule"
     }
 
     /// Returns true if the constraint of `owner` counts `pod`.
-    pub fn counts(&self, owner: &SchedulePod, pod: &SchedulePod) -> bool {
+    pub(crate) fn counts(&self, owner: &SchedulePod, pod: &SchedulePod) -> bool {
         let (own, other) = (&owner.metadata, &pod.metadata);
         let is_shared = |key: &String| {
             own.labels

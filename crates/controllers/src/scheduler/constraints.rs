@@ -11,14 +11,14 @@ use super::node_affinity::matches_node_affinity;
 use super::pod::SchedulePod;
 
 /// A Node with its Pods.
-pub type Occupied<'a> = (&'a Node, Vec<&'a SchedulePod>);
+pub(super) type Occupied<'a> = (&'a Node, Vec<&'a SchedulePod>);
 
 /// Domain: a label of Nodes and its value.
 type Domain<'a> = (&'a str, &'a str);
 
 /// The constraints of one Pod, evaluated over all Nodes.
 #[derive(Debug, Default)]
-pub struct Constraints<'a> {
+pub(super) struct Constraints<'a> {
     spreads: Vec<Spread<'a>>,
     /// For each required affinity term, its label and the domains with a Pod that all terms select.
     affinities: Vec<(&'a str, BTreeSet<&'a str>)>,
@@ -40,7 +40,7 @@ struct Spread<'a> {
 
 impl<'a> Constraints<'a> {
     /// Evaluates the constraints of a Pod and those of the Pods on the Nodes.
-    pub fn of(pod: &'a SchedulePod, nodes: &[Occupied<'a>], namespaces: &Namespaces) -> Self {
+    pub(super) fn of(pod: &'a SchedulePod, nodes: &[Occupied<'a>], namespaces: &Namespaces) -> Self {
         let affinity = &pod.spec.affinity;
         let terms = &affinity.pod_affinity.required;
         // As upstream, a Pod counts for an affinity only if all terms select it.
@@ -78,7 +78,7 @@ impl<'a> Constraints<'a> {
     }
 
     /// Returns the reason that the Node cannot run the Pod.
-    pub fn refusal(&self, node: &Node) -> Option<Refusal> {
+    pub(super) fn refusal(&self, node: &Node) -> Option<Refusal> {
         let label = |key: &str| node.metadata.labels.get(key).map(String::as_str);
         for spread in &self.spreads {
             let Some(value) = label(&spread.constraint.topology_key) else {

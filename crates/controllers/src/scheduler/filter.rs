@@ -13,7 +13,7 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// The reason that a Node cannot run a Pod, with upstream's text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// The Node is cordoned.
     #[error("node(s) were unschedulable")]
     Unschedulable,
@@ -59,7 +59,7 @@ pub enum Refusal {
 
 /// The usage of a Node.
 #[derive(Clone, Debug, Default)]
-pub struct NodeUsage<'a> {
+pub(crate) struct NodeUsage<'a> {
     /// Number of Pods.
     pub pods: i64,
     /// Requested resources.
@@ -71,7 +71,7 @@ pub struct NodeUsage<'a> {
 }
 
 /// Returns the reasons that the Node cannot run the Pod, up to the first failed check; empty if it can.
-pub fn refusals(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) -> Vec<Refusal> {
+pub(crate) fn refusals(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) -> Vec<Refusal> {
     let cordoned = Taint {
         key: UNSCHEDULABLE.to_owned(),
         effect: "NoSchedule".to_owned(),
@@ -133,7 +133,7 @@ fn collide(a: &SchedulePort, b: &SchedulePort) -> bool {
 }
 
 /// Returns upstream's message for a Pod that fits on no Node.
-pub fn summary(nodes: usize, refusals: &[Refusal]) -> String {
+pub(crate) fn summary(nodes: usize, refusals: &[Refusal]) -> String {
     if nodes == 0 {
         return "no nodes available to schedule pods".to_owned();
     }

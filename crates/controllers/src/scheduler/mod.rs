@@ -7,7 +7,7 @@
 mod affinity;
 mod constraints;
 mod controller;
-pub mod filter;
+pub(crate) mod filter;
 mod node_affinity;
 pub(crate) mod pod;
 mod resources;
@@ -17,7 +17,7 @@ mod write;
 
 pub(crate) use node_affinity::matches_node_affinity;
 pub(crate) use pod::{SchedulePod, SchedulePodSpec, Toleration};
-pub use run::run;
+pub(crate) use run::run;
 
 /// Name of this scheduler; the API server's default for `spec.schedulerName`.
 const SCHEDULER_NAME: &str = "default-scheduler";

@@ -8,7 +8,7 @@ use super::pod::SchedulePodSpec;
 /// A term of a node affinity. A Node matches a term if it matches all its requirements.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct NodeTerm {
+pub(crate) struct NodeTerm {
     /// Requirements on labels.
     pub match_expressions: Vec<NodeRequirement>,
     /// Requirements on fields; the only one is `metadata.name`.
@@ -18,7 +18,7 @@ pub struct NodeTerm {
 /// A requirement of a term.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct NodeRequirement {
+pub(crate) struct NodeRequirement {
     /// Label or field.
     pub key: String,
     /// In, NotIn, Exists, DoesNotExist, Gt or Lt.
@@ -65,7 +65,7 @@ impl NodeRequirement {
 }
 
 /// Returns true if a Node has the labels of the node selector and matches the required node affinity.
-pub fn matches_node_affinity(spec: &SchedulePodSpec, node: &Node) -> bool {
+pub(crate) fn matches_node_affinity(spec: &SchedulePodSpec, node: &Node) -> bool {
     let labels = &node.metadata.labels;
     let mut selector = spec.node_selector.iter();
     let is_selected = selector.all(|(key, value)| labels.get(key) == Some(value));

@@ -9,7 +9,7 @@ use super::resources::Resources;
 /// A view of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct SchedulePod {
+pub(crate) struct SchedulePod {
     /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Desired state.
@@ -21,7 +21,7 @@ pub struct SchedulePod {
 /// `spec` of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SchedulePodSpec {
+pub(crate) struct SchedulePodSpec {
     /// Name of the Node; empty if the Pod is pending.
     pub node_name: String,
     /// Name of the responsible scheduler.
@@ -47,7 +47,7 @@ pub struct SchedulePodSpec {
 /// A container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ScheduleContainer {
+pub(crate) struct ScheduleContainer {
     /// Requests and limits.
     pub resources: ScheduleResources,
     /// Ports; host ports restrict the choice of the Node.
@@ -59,7 +59,7 @@ pub struct ScheduleContainer {
 /// `resources` of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct ScheduleResources {
+pub(crate) struct ScheduleResources {
     /// Requested resources by name.
     pub requests: Labels,
     /// Upper bounds by name.
@@ -69,7 +69,7 @@ pub struct ScheduleResources {
 /// A port of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SchedulePort {
+pub(crate) struct SchedulePort {
     /// Port of the Node; 0 if none.
     pub host_port: u16,
     /// Address of the Node; empty for all.
@@ -82,7 +82,7 @@ pub struct SchedulePort {
 /// A toleration.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Toleration {
+pub(crate) struct Toleration {
     /// Key of the taint; empty for all with operator Exists.
     pub key: String,
     /// Equal (the default) or Exists.
@@ -98,7 +98,7 @@ pub struct Toleration {
 /// `status` of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct SchedulePodStatus {
+pub(crate) struct SchedulePodStatus {
     /// Pending, Running, Succeeded, Failed or Unknown.
     pub phase: String,
     /// Conditions, at most one per type.
@@ -109,12 +109,12 @@ api::resource!(SchedulePod, "", "v1", "Pod", "pods");
 
 impl SchedulePod {
     /// Returns true if the Pod has succeeded or failed.
-    pub fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         is_final_phase(&self.status.phase)
     }
 
     /// Returns true if the Pod can be scheduled.
-    pub fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         self.spec.node_name.is_empty()
             && !self.is_finished()
             && self.metadata.deletion_timestamp.is_none()
@@ -122,19 +122,19 @@ impl SchedulePod {
     }
 
     /// Returns true if the condition PodScheduled is False with this message.
-    pub fn is_marked_unschedulable(&self, reason: &str) -> bool {
+    pub(crate) fn is_marked_unschedulable(&self, reason: &str) -> bool {
         let mut conditions = self.status.conditions.iter();
         conditions.any(|c| c.kind == "PodScheduled" && c.status == "False" && c.message == reason)
     }
 
     /// Returns true if the Pod uses resources of its Node.
-    pub fn uses_node(&self) -> bool {
+    pub(crate) fn uses_node(&self) -> bool {
         !self.spec.node_name.is_empty() && !self.is_finished()
     }
 
     /// Returns the effective requests: the sum of containers and sidecars, or the maximum during
     /// initialization if that is larger.
-    pub fn requests(&self) -> Resources {
+    pub(crate) fn requests(&self) -> Resources {
         let app_containers: Resources = self.spec.containers.iter().map(ScheduleContainer::requests).sum();
         let mut sidecars = Resources::default();
         let mut starting = Resources::default();
@@ -150,7 +150,7 @@ impl SchedulePod {
     }
 
     /// Iterates over the ports of containers and sidecars with a host port.
-    pub fn host_ports(&self) -> impl Iterator<Item = &SchedulePort> {
+    pub(crate) fn host_ports(&self) -> impl Iterator<Item = &SchedulePort> {
         let init = self.spec.init_containers.iter();
         let sidecars = init.filter(|container| container.restart_policy == "Always");
         let containers = self.spec.containers.iter().chain(sidecars);
@@ -159,7 +159,7 @@ impl SchedulePod {
     }
 
     /// Returns true if the Pod tolerates a taint.
-    pub fn tolerates(&self, taint: &Taint) -> bool {
+    pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
         self.spec
             .tolerations
             .iter()
@@ -167,7 +167,7 @@ impl SchedulePod {
     }
 
     /// Returns true if the place of the Pod depends on other Pods.
-    pub fn depends_on_pods(&self) -> bool {
+    pub(crate) fn depends_on_pods(&self) -> bool {
         let Affinity {
             pod_affinity,
             pod_anti_affinity,
@@ -179,7 +179,7 @@ impl SchedulePod {
     }
 
     /// Returns true if the two Pods are to be spread: they have the same owner, or no owner and equal labels.
-    pub fn is_spread_with(&self, other: &Self) -> bool {
+    pub(crate) fn is_spread_with(&self, other: &Self) -> bool {
         match (self.metadata.controller(), other.metadata.controller()) {
             (Some(a), Some(b)) => a.uid == b.uid,
             (None, None) => !self.metadata.labels.is_empty() && self.metadata.labels == other.metadata.labels,
@@ -198,7 +198,7 @@ impl ScheduleContainer {
 
 impl Toleration {
     /// Returns true if the toleration is about the taint.
-    pub fn tolerates(&self, taint: &Taint) -> bool {
+    pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
         let is_effect = self.effect.is_empty() || self.effect == taint.effect;
         let is_key = self.key.is_empty() || self.key == taint.key;
         is_effect

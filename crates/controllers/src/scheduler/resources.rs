@@ -8,7 +8,7 @@ use api::object::Labels;
 
 /// CPU and memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Resources {
+pub(crate) struct Resources {
     /// Thousandths of a CPU.
     pub cpu_millis: i64,
     /// Bytes of memory.
@@ -17,7 +17,7 @@ pub struct Resources {
 
 impl Resources {
     /// Reads quantities by name. An unknown or invalid quantity counts as zero.
-    pub fn of(amounts: &Labels) -> Self {
+    pub(crate) fn of(amounts: &Labels) -> Self {
         Self::read(|name| amounts.get(name))
     }
 
@@ -31,7 +31,7 @@ impl Resources {
     }
 
     /// Returns the larger quantity of each resource.
-    pub fn max(self, other: Self) -> Self {
+    pub(crate) fn max(self, other: Self) -> Self {
         Self {
             cpu_millis: self.cpu_millis.max(other.cpu_millis),
             memory_bytes: self.memory_bytes.max(other.memory_bytes),

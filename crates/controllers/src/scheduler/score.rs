@@ -16,7 +16,7 @@ const PARTS: i64 = 1_000;
 ///
 /// # Errors
 /// Returns the reasons of all Nodes if none can run the Pod.
-pub fn choose_node<'a>(
+pub(super) fn choose_node<'a>(
     pod: &SchedulePod,
     nodes: &[(&'a Node, NodeUsage<'_>)],
     constraints: &Constraints<'_>,

@@ -2,16 +2,16 @@
 //! be in no range without it (CIDR-09 to CIDR-11). The API server creates the default one.
 
 mod controller;
-pub mod reconcile;
+pub(crate) mod reconcile;
 mod run;
 mod write;
 
-pub use reconcile::{Inputs, Step};
-pub use run::run;
+pub(crate) use reconcile::{Inputs, Step};
+pub(crate) use run::run;
 
 /// Finalizer of a ServiceCIDR, held while cluster IPs depend on it (CIDR-09).
-pub const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
+pub(crate) const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 /// Label of IPAddresses in use by Services (FAM-15).
-pub const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
+pub(crate) const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY_LABEL`].
-pub const MANAGED_BY: &str = "ipallocator.k8s.io";
+pub(crate) const MANAGED_BY: &str = "ipallocator.k8s.io";

@@ -15,7 +15,7 @@ use super::FINALIZER;
 const DELETION_GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 /// Inputs of [`reconcile()`].
-pub struct Inputs<'a> {
+pub(crate) struct Inputs<'a> {
     /// ServiceCIDR from the cache.
     pub cidr: &'a ServiceCidr,
     /// All ServiceCIDRs, with or without this one.
@@ -28,7 +28,7 @@ pub struct Inputs<'a> {
 
 /// The next write. The ServiceCIDR is reconciled again after each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Add the finalizer.
     AddFinalizer,
     /// Remove the finalizer.
@@ -41,7 +41,7 @@ pub enum Step {
 
 /// The result of a reconciliation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
+pub(crate) struct Decision {
     /// The next write; `None` if observed and desired state agree.
     pub step: Option<Step>,
     /// Delay of the next reconciliation without a change.
@@ -49,7 +49,7 @@ pub struct Decision {
 }
 
 /// Computes the next step of a ServiceCIDR.
-pub fn reconcile(inputs: &Inputs<'_>) -> Decision {
+pub(crate) fn reconcile(inputs: &Inputs<'_>) -> Decision {
     let metadata = &inputs.cidr.metadata;
     let is_held = metadata.finalizers.iter().any(|name| name == FINALIZER);
     let step = |step| Decision {

@@ -12,7 +12,7 @@ use crate::environment::Environment;
 use crate::selection::Controller;
 
 /// Reconciles ServiceCIDRs until `shutdown` resolves, then waits for writes in progress.
-pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
+pub(crate) async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
     let managed = Query {
         label_selector: format!("{MANAGED_BY_LABEL}={MANAGED_BY}"),
         ..Query::default()

@@ -8,4 +8,4 @@ mod decide;
 mod run;
 mod write;
 
-pub use run::run;
+pub(crate) use run::run;

@@ -11,7 +11,7 @@ use crate::environment::Environment;
 use crate::selection::Controller;
 
 /// Evicts Pods until `shutdown` resolves, then waits for writes in progress.
-pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
+pub(crate) async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
     let (sender, changes) = watches::channel();
     watches::forward(
         &environment.client,

@@ -29,7 +29,7 @@ pub(crate) struct Secret {
 api::resource!(Secret, "", "v1", "Secret", "secrets");
 
 /// Deletes expired tokens until `shutdown` resolves, then waits for writes in progress.
-pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
+pub(crate) async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
     let query = Query {
         namespace: Some(NAMESPACE.to_owned()),
         field_selector: format!("type={SECRET_TYPE}"),

@@ -14,7 +14,7 @@ const SLICES: &str = "endpointslice-controller.k8s.io";
 const MIRRORED: &str = "endpointslicemirroring-controller.k8s.io";
 
 /// Returns the differences between observed and expected state.
-pub fn differences(objects: &Objects) -> Vec<String> {
+pub(crate) fn differences(objects: &Objects) -> Vec<String> {
     let mut wrong = Vec::new();
     for ((_, _, name), service) in of(objects, "services") {
         if service["spec"]["selector"].is_object() {
@@ -232,18 +232,18 @@ fn endpoints_of(slice: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Iterates over the objects of a kind.
-pub fn of<'a>(objects: &'a Objects, plural: &'a str) -> impl Iterator<Item = (&'a Key, &'a Value)> {
+pub(crate) fn of<'a>(objects: &'a Objects, plural: &'a str) -> impl Iterator<Item = (&'a Key, &'a Value)> {
     objects.iter().filter(move |((p, ..), _)| p == plural)
 }
 
 /// Returns the ranges of a ServiceCIDR.
-pub fn ranges(cidr: &Value) -> impl Iterator<Item = ipnet::IpNet> {
+pub(crate) fn ranges(cidr: &Value) -> impl Iterator<Item = ipnet::IpNet> {
     let ranges = cidr["spec"]["cidrs"].as_array().into_iter().flatten();
     ranges.filter_map(|range| range.as_str()?.parse().ok())
 }
 
 /// Returns true if an address would be in no lasting range without this one.
-pub fn would_orphan(objects: &Objects, cidr: &Value) -> bool {
+pub(crate) fn would_orphan(objects: &Objects, cidr: &Value) -> bool {
     let stays = |other: &&Value| other["metadata"]["deletionTimestamp"].is_null();
     let all = of(objects, "servicecidrs").map(|(_, other)| other);
     let others: Vec<ipnet::IpNet> = all.filter(stays).flat_map(ranges).collect();

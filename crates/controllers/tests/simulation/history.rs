@@ -12,7 +12,7 @@ use crate::workloads;
 
 /// The kind of history that a seed selects.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub seed: u64,
     pub faults: Faults,
     /// Number of processes that run the controllers.
@@ -30,7 +30,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn of(seed: u64) -> Self {
+    pub(crate) fn of(seed: u64) -> Self {
         let mut random = Rng::with_seed(seed ^ 0x5eed);
         let mut some = |most: u8| if random.bool() { random.u8(0..most) } else { 0 };
         let faults = Faults {
@@ -58,7 +58,12 @@ impl Plan {
 }
 
 /// Plays the history.
-pub async fn play(plan: &Plan, server: &Server, instances: &mut Instances, node_healths: &NodeHealths) {
+pub(crate) async fn play(
+    plan: &Plan,
+    server: &Server,
+    instances: &mut Instances,
+    node_healths: &NodeHealths,
+) {
     let mut random = Rng::with_seed(plan.seed ^ 0xac7);
     if plan.has_workloads {
         workloads::start_agents(server, plan.seed);

@@ -19,11 +19,11 @@ const RANGES: [&str; 3] = ["10.96.0.0/28", "10.96.0.0/24", "10.97.0.0/28"];
 
 /// Health of each Node.
 #[derive(Clone, Default)]
-pub struct NodeHealths(Arc<Mutex<BTreeMap<String, bool>>>);
+pub(crate) struct NodeHealths(Arc<Mutex<BTreeMap<String, bool>>>);
 
 impl NodeHealths {
     /// Sends heartbeats until the end of the history.
-    pub fn start(&self, server: &Server) {
+    pub(crate) fn start(&self, server: &Server) {
         let (node_healths, server) = (self.clone(), server.clone());
         tokio::spawn(async move {
             for number in 0_u64.. {
@@ -80,7 +80,7 @@ fn beat(server: &Server, name: &str, number: u64) {
 }
 
 /// Plays one event.
-pub fn event(server: &Server, node_healths: &NodeHealths, random: &mut Rng) {
+pub(crate) fn event(server: &Server, node_healths: &NodeHealths, random: &mut Rng) {
     match random.u8(0..3) {
         0 => node_healths.set(&format!("node{}", random.u8(0..3)), random.u8(0..3) > 0),
         1 => cidr(server, random),
@@ -123,7 +123,7 @@ fn address(server: &Server, random: &mut Rng) {
 }
 
 /// Returns the differences between observed and expected state.
-pub fn differences(objects: &Objects, node_healths: &NodeHealths) -> Vec<String> {
+pub(crate) fn differences(objects: &Objects, node_healths: &NodeHealths) -> Vec<String> {
     let mut wrong = Vec::new();
     check_nodes(&mut wrong, objects, node_healths);
     check_cidrs(&mut wrong, objects);

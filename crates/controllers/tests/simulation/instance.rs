@@ -15,7 +15,7 @@ use crate::history::Plan;
 use crate::server::Server;
 
 /// All instances.
-pub struct Instances {
+pub(crate) struct Instances {
     server: Server,
     has_election: bool,
     options: Options,
@@ -23,7 +23,7 @@ pub struct Instances {
 }
 
 /// The monitor grace period of Nodes.
-pub const GRACE: Duration = Duration::from_secs(20);
+pub(crate) const GRACE: Duration = Duration::from_secs(20);
 
 struct Instance {
     number: usize,
@@ -35,7 +35,7 @@ struct Instance {
 }
 
 impl Instances {
-    pub fn new(server: &Server, plan: &Plan) -> Self {
+    pub(crate) fn new(server: &Server, plan: &Plan) -> Self {
         let instance = |number| Instance {
             number,
             starts: 0,
@@ -53,18 +53,18 @@ impl Instances {
         }
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.instances.len()
     }
 
-    pub fn start_all(&mut self) {
+    pub(crate) fn start_all(&mut self) {
         for number in 0..self.instances.len() {
             self.start(number);
         }
     }
 
     /// Starts an instance unless it runs.
-    pub fn start(&mut self, number: usize) {
+    pub(crate) fn start(&mut self, number: usize) {
         let (server, role) = (self.server.clone(), (self.has_election, self.options.clone()));
         let Some(instance) = self.instances.get_mut(number).filter(|i| i.running.is_none()) else {
             return;
@@ -84,21 +84,21 @@ impl Instances {
     }
 
     /// Kills an instance.
-    pub fn kill(&mut self, number: usize) {
+    pub(crate) fn kill(&mut self, number: usize) {
         if let Some((_, task)) = self.instances.get_mut(number).and_then(|i| i.running.take()) {
             task.abort();
         }
     }
 
     /// Requests the shutdown of an instance without waiting for it.
-    pub fn end(&mut self, number: usize) {
+    pub(crate) fn end(&mut self, number: usize) {
         if let Some((end, _)) = self.instances.get_mut(number).and_then(|i| i.running.take()) {
             end.send_replace(true);
         }
     }
 
     /// Sets the clock of an instance.
-    pub fn set_clock(&mut self, number: usize, seconds: i64) {
+    pub(crate) fn set_clock(&mut self, number: usize, seconds: i64) {
         if let Some(instance) = self.instances.get(number) {
             instance.skew.store(seconds, Ordering::Relaxed);
         }

@@ -15,7 +15,7 @@ const BEATS: usize = 3;
 
 /// Recorded heartbeats and violations.
 #[derive(Debug, Default)]
-pub struct Invariants {
+pub(crate) struct Invariants {
     wrong: Vec<String>,
     /// The last renewals of each Node's Lease.
     beats: BTreeMap<String, VecDeque<Instant>>,
@@ -23,17 +23,17 @@ pub struct Invariants {
 
 impl Invariants {
     /// Records a violation.
-    pub fn violated(&mut self, subject: String) {
+    pub(crate) fn violated(&mut self, subject: String) {
         self.wrong.push(subject);
     }
 
     /// Returns all violations.
-    pub fn wrong(&self) -> Vec<String> {
+    pub(crate) fn wrong(&self) -> Vec<String> {
         self.wrong.clone()
     }
 
     /// Records a renewal of a Node's Lease.
-    pub fn beat(&mut self, node: &str) {
+    pub(crate) fn beat(&mut self, node: &str) {
         let beats = self.beats.entry(node.to_owned()).or_default();
         beats.push_back(Instant::now());
         if beats.len() > BEATS {
@@ -42,7 +42,14 @@ impl Invariants {
     }
 
     /// Checks a controller's write of an existing object.
-    pub fn check(&mut self, writer: &str, key: &Key, before: &Value, after: &Value, objects: &Objects) {
+    pub(crate) fn check(
+        &mut self,
+        writer: &str,
+        key: &Key,
+        before: &Value,
+        after: &Value,
+        objects: &Objects,
+    ) {
         match key.0.as_str() {
             "nodes" => self.check_node(writer, key, before, after),
             "servicecidrs" => self.check_cidr(writer, before, after, objects),
@@ -76,7 +83,7 @@ impl Invariants {
 }
 
 /// Returns the status of the condition Ready; empty if there is none.
-pub fn ready_of(object: &Value) -> &str {
+pub(crate) fn ready_of(object: &Value) -> &str {
     let conditions = object["status"]["conditions"].as_array();
     let ready = conditions.into_iter().flatten().find(|c| c["type"] == "Ready");
     ready

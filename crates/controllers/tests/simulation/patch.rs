@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Returns the object with the patch applied.
-pub fn patched(mut object: Value, patch: &Value, is_strategic: bool) -> Value {
+pub(crate) fn patched(mut object: Value, patch: &Value, is_strategic: bool) -> Value {
     merge(&mut object, patch, is_strategic);
     object
 }

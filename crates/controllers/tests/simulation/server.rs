@@ -17,13 +17,13 @@ use crate::patch::patched;
 use crate::state::{Change, State, parts, plural_of, status, version};
 
 /// Plural, namespace and name.
-pub type Key = (String, String, String);
+pub(crate) type Key = (String, String, String);
 /// All objects.
-pub type Objects = BTreeMap<Key, Value>;
+pub(crate) type Objects = BTreeMap<Key, Value>;
 
 /// Probabilities of faults in percent.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Faults {
+pub(crate) struct Faults {
     /// Requests that fail with status 500.
     pub refused: u8,
     /// Requests that are lost.
@@ -39,7 +39,7 @@ pub struct Faults {
 }
 
 /// The sender of a request and the version of the object that it knew.
-pub struct Sender {
+pub(crate) struct Sender {
     pub name: String,
     pub known: u64,
 }
@@ -49,14 +49,14 @@ type Acknowledged = Option<((String, String), u64)>;
 
 /// The server. Clones share its state.
 #[derive(Clone)]
-pub struct Server {
+pub(crate) struct Server {
     state: Arc<Mutex<State>>,
     /// Notified of every change. (A `watch` channel would wake its receivers in random order.)
     changes: Arc<Notify>,
 }
 
 impl Server {
-    pub fn new(seed: u64, faults: Faults, logs_requests: bool) -> Self {
+    pub(crate) fn new(seed: u64, faults: Faults, logs_requests: bool) -> Self {
         let state = State::new(seed, faults, logs_requests);
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -69,7 +69,7 @@ impl Server {
     }
 
     /// Returns a client that writes as `who`.
-    pub fn client(&self, client_name: &str) -> Client {
+    pub(crate) fn client(&self, client_name: &str) -> Client {
         let (server, client_name) = (self.clone(), client_name.to_owned());
         let exchange: Exchange = Arc::new(move |request| {
             let (server, client_name) = (server.clone(), client_name.clone());
@@ -102,7 +102,7 @@ impl Server {
     }
 
     /// Stops all faults.
-    pub fn end_faults(&self) {
+    pub(crate) fn end_faults(&self) {
         self.state().faults = Faults {
             latency: Duration::from_millis(5),
             ..Faults::default()
@@ -110,47 +110,47 @@ impl Server {
     }
 
     /// Allows writes only for the holder of the lease.
-    pub fn require_leader(&self) {
+    pub(crate) fn require_leader(&self) {
         self.state().has_election = true;
     }
 
     /// Simulates agents, and checks the bounds of rollouts if `is_strict`.
-    pub fn has_workloads(&self, is_strict: bool) {
+    pub(crate) fn has_workloads(&self, is_strict: bool) {
         let mut state = self.state();
         (state.ends_pods_late, state.is_strict) = (true, is_strict);
     }
 
     /// Drops the history, so that broken watches start again with a list.
-    pub fn compact(&self) {
+    pub(crate) fn compact(&self) {
         let mut state = self.state();
         state.compacted = state.revision;
     }
 
     /// Returns an object.
-    pub fn object(&self, plural: &str, name: &str) -> Option<Value> {
+    pub(crate) fn object(&self, plural: &str, name: &str) -> Option<Value> {
         self.state().objects.get(&key(plural, name)).cloned()
     }
 
-    pub fn objects(&self) -> Objects {
+    pub(crate) fn objects(&self) -> Objects {
         self.state().objects.clone()
     }
 
     /// Returns the number of controller writes.
-    pub fn writes(&self) -> usize {
+    pub(crate) fn writes(&self) -> usize {
         self.state().writes
     }
 
-    pub fn requests(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         self.state().requests.clone()
     }
 
     /// Returns all violations.
-    pub fn wrong(&self) -> Vec<String> {
+    pub(crate) fn wrong(&self) -> Vec<String> {
         self.state().invariants.wrong()
     }
 
     /// Writes an object as a user or, with `None`, deletes it with its finalizers.
-    pub fn put(&self, plural: &str, name: &str, object: Option<Value>) {
+    pub(crate) fn put(&self, plural: &str, name: &str, object: Option<Value>) {
         let key = key(plural, name);
         let mut state = self.state();
         match object {
@@ -164,7 +164,7 @@ impl Server {
     }
 
     /// Patches an existing object as a user.
-    pub fn patch(&self, plural: &str, name: &str, patch: &Value) {
+    pub(crate) fn patch(&self, plural: &str, name: &str, patch: &Value) {
         let key = key(plural, name);
         let mut state = self.state();
         if let Some(object) = state.objects.get(&key).cloned() {
@@ -175,14 +175,14 @@ impl Server {
     }
 
     /// Deletes an object as `kubectl delete --cascade` does.
-    pub fn delete(&self, plural: &str, name: &str, propagation: &str) {
+    pub(crate) fn delete(&self, plural: &str, name: &str, propagation: &str) {
         let options = json!({"propagationPolicy": propagation});
         self.state().delete(&key(plural, name), &options);
         self.changes.notify_waiters();
     }
 
     /// Renews the Lease of a Node.
-    pub fn beat(&self, node: &str, lease: Value) {
+    pub(crate) fn beat(&self, node: &str, lease: Value) {
         self.state().invariants.beat(node);
         self.put("leases", node, Some(lease));
     }
@@ -293,14 +293,14 @@ impl Server {
 }
 
 /// The parameters of a list or watch.
-pub struct Query {
+pub(crate) struct Query {
     labels: Vec<(String, String)>,
     fields: Vec<(String, String)>,
     resource_version: String,
 }
 
 impl Query {
-    pub fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let text = text.replace("%3D", "=").replace("%2C", ",").replace("%2F", "/");
         let value = |name: &str| {
             let found = text
@@ -319,7 +319,7 @@ impl Query {
         }
     }
 
-    pub fn selects(&self, object: &Value) -> bool {
+    pub(crate) fn selects(&self, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];
         let has = |(key, value): &(String, String)| labels[key] == value.as_str();
         let is = |(path, value): &(String, String)| {

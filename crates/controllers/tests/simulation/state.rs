@@ -14,7 +14,7 @@ use crate::server::{Faults, Key, Objects, Query, Sender};
 use crate::workloads;
 
 /// State of the server.
-pub struct State {
+pub(crate) struct State {
     pub revision: u64,
     /// The oldest revision from which a watch can start.
     pub compacted: u64,
@@ -38,7 +38,7 @@ pub struct State {
 
 /// A change that watches deliver.
 #[derive(Clone)]
-pub struct Change {
+pub(crate) struct Change {
     pub revision: u64,
     pub kind: &'static str,
     pub plural: String,
@@ -47,7 +47,7 @@ pub struct Change {
 
 impl State {
     /// Creates the state without objects.
-    pub fn new(seed: u64, faults: Faults, logs_requests: bool) -> Self {
+    pub(crate) fn new(seed: u64, faults: Faults, logs_requests: bool) -> Self {
         Self {
             revision: 1,
             compacted: 0,
@@ -67,7 +67,7 @@ impl State {
     }
 
     /// Returns the version in the last response to a write of `who` at a path.
-    pub fn known(&self, writer: &str, path: &str) -> u64 {
+    pub(crate) fn known(&self, writer: &str, path: &str) -> u64 {
         self.own
             .get(&(writer.to_owned(), parts(path)))
             .copied()
@@ -75,13 +75,13 @@ impl State {
     }
 
     /// Returns a random duration up to `most`, usually a short one.
-    pub fn pause(&mut self, most: Duration) -> Duration {
+    pub(crate) fn pause(&mut self, most: Duration) -> Duration {
         let share = self.random.f64();
         most.mul_f64(share * share * share)
     }
 
     /// Handles a request other than a watch.
-    pub fn handle(&mut self, writer: &Sender, request: &Request<Bytes>) -> (u16, Value) {
+    pub(crate) fn handle(&mut self, writer: &Sender, request: &Request<Bytes>) -> (u16, Value) {
         let path = request.uri().path().to_owned();
         let method = request.method().clone();
         let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
@@ -212,7 +212,7 @@ impl State {
     }
 
     /// Deletes an object; one with finalizers stays until they are removed.
-    pub fn delete(&mut self, key: &Key, options: &Value) {
+    pub(crate) fn delete(&mut self, key: &Key, options: &Value) {
         let Some(mut object) = self.objects.get(key).cloned() else {
             return;
         };
@@ -278,7 +278,7 @@ impl State {
     }
 
     /// Stores a new object or a new state of one.
-    pub fn store(&mut self, key: &Key, mut object: Value) -> Value {
+    pub(crate) fn store(&mut self, key: &Key, mut object: Value) -> Value {
         self.revision += 1;
         let before = self.objects.get(key);
         let meta = &mut object["metadata"];
@@ -310,7 +310,7 @@ impl State {
         object
     }
 
-    pub fn remove(&mut self, key: &Key) {
+    pub(crate) fn remove(&mut self, key: &Key) {
         let Some(mut object) = self.objects.remove(key) else {
             return;
         };
@@ -335,7 +335,7 @@ fn is_strategic(request: &Request<Bytes>) -> bool {
 }
 
 /// Returns plural, namespace and name of a path; the name of a collection is empty.
-pub fn parts(path: &str) -> Key {
+pub(crate) fn parts(path: &str) -> Key {
     let mut segments = path
         .split('/')
         .filter(|s| !s.is_empty())
@@ -351,12 +351,12 @@ pub fn parts(path: &str) -> Key {
 }
 
 /// Returns the plural of a path.
-pub fn plural_of(path: &str) -> String {
+pub(crate) fn plural_of(path: &str) -> String {
     parts(path).0
 }
 
 /// Returns the version of an object as a number.
-pub fn version(object: &Value) -> u64 {
+pub(crate) fn version(object: &Value) -> u64 {
     let text = object["metadata"]["resourceVersion"].as_str();
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
@@ -376,7 +376,7 @@ fn plain(object: &Value) -> Value {
 }
 
 /// Returns an error as the API does.
-pub fn status(code: u16, reason: &str) -> (u16, Value) {
+pub(crate) fn status(code: u16, reason: &str) -> (u16, Value) {
     (
         code,
         json!({"kind": "Status", "code": code, "reason": reason, "message": reason}),

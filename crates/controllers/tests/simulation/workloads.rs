@@ -18,7 +18,7 @@ const REPLICAS: i64 = 4;
 impl Plan {
     /// Returns a history of Deployments. In every other one only rollouts and network faults occur, so that
     /// the bounds hold strictly.
-    pub fn of_workloads(seed: u64) -> Self {
+    pub(crate) fn of_workloads(seed: u64) -> Self {
         let plan = Self::of(seed ^ 0xdeb1_0001);
         let is_strict = seed.is_multiple_of(2);
         Self {
@@ -40,7 +40,7 @@ impl Plan {
 }
 
 /// Runs the Pods of agents until the end of the history.
-pub fn start_agents(server: &Server, seed: u64) {
+pub(crate) fn start_agents(server: &Server, seed: u64) {
     let (server, mut random) = (server.clone(), Rng::with_seed(seed ^ 0xa6e7));
     tokio::spawn(async move {
         loop {
@@ -76,7 +76,7 @@ fn attend(server: &Server, random: &mut Rng, name: &str, pod: &Value) {
 }
 
 /// Plays one event.
-pub fn event(plan: &Plan, server: &Server, instances: &mut Instances, random: &mut Rng) {
+pub(crate) fn event(plan: &Plan, server: &Server, instances: &mut Instances, random: &mut Rng) {
     let instance = random.usize(0..instances.len());
     match random.u8(0..100) {
         0..40 => roll_out(server, random, plan.is_strict),
@@ -170,7 +170,7 @@ fn delete(server: &Server, random: &mut Rng) {
 }
 
 /// Returns the differences between observed and expected state.
-pub fn differences(objects: &Objects) -> Vec<String> {
+pub(crate) fn differences(objects: &Objects) -> Vec<String> {
     let mut wrong = Vec::new();
     for ((_, _, name), deployment) in of(objects, "deployments") {
         if !deployment["metadata"]["deletionTimestamp"].is_null() {
@@ -219,7 +219,7 @@ pub fn differences(objects: &Objects) -> Vec<String> {
 }
 
 /// Checks a Pod that a controller creates or, with `is_deleted`, deletes in a strict history.
-pub fn check(objects: &Objects, pod: &Value, is_deleted: bool) -> Option<String> {
+pub(crate) fn check(objects: &Objects, pod: &Value, is_deleted: bool) -> Option<String> {
     let app = &pod["metadata"]["labels"]["app"];
     let deployment = objects.get(&("deployments".to_owned(), "n".to_owned(), app.as_str()?.to_owned()))?;
     let rolling = &deployment["spec"]["strategy"]["rollingUpdate"];

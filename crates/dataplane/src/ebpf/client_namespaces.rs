@@ -15,7 +15,7 @@ const CONTROL_GROUPS_MAX: usize = 65_536;
 
 /// Network namespaces of clients.
 #[derive(Debug, Default)]
-pub struct ClientNamespaces {
+pub(super) struct ClientNamespaces {
     /// Namespaces, each once.
     pub found: Vec<NetworkNamespace>,
     /// Reason why others may be missing.
@@ -23,7 +23,7 @@ pub struct ClientNamespaces {
 }
 
 /// Returns the network namespaces of the threads in a control group and in its descendants.
-pub fn client_namespaces(control_group: &Path) -> ClientNamespaces {
+pub(super) fn client_namespaces(control_group: &Path) -> ClientNamespaces {
     let mut namespaces = ClientNamespaces::default();
     let mut known = HashSet::new();
     let mut waiting = vec![control_group.to_owned()];
@@ -64,7 +64,7 @@ impl ClientNamespaces {
 }
 
 /// Returns the network namespaces of the processes that this process may inspect, each once.
-pub fn process_namespaces() -> Vec<NetworkNamespace> {
+pub(super) fn process_namespaces() -> Vec<NetworkNamespace> {
     let mut known = HashSet::new();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries

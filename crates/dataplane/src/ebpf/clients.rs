@@ -13,14 +13,14 @@ use crate::client_sockets::{ClientSocket, ClientSocketError};
 
 /// Place of the clients' sockets.
 #[derive(Clone, Debug)]
-pub struct Clients {
+pub(super) struct Clients {
     /// Control group with the clients; `None` if all of them are in the network namespace of this process.
     control_group: Option<PathBuf>,
 }
 
 impl Clients {
     /// Returns the clients in a control group, or only those in the network namespace of this process.
-    pub fn new(control_group: &Path, serves_pods: bool) -> Self {
+    pub(super) fn new(control_group: &Path, serves_pods: bool) -> Self {
         Self {
             control_group: serves_pods.then(|| control_group.to_owned()),
         }
@@ -31,7 +31,7 @@ impl Clients {
     /// # Errors
     ///
     /// [`ClientSocketError`] with the reason why it cannot.
-    pub fn probe(&self) -> Result<(), ClientSocketError> {
+    pub(super) fn probe(&self) -> Result<(), ClientSocketError> {
         SocketDiagnostics::open()?.probe()?;
         if let Some(path) = &self.control_group {
             if let Some(failure) = client_namespaces(path).failure {
@@ -43,7 +43,7 @@ impl Clients {
     }
 
     /// Destroys sockets that are still connected to their endpoint. Returns their numbers. Failures are logged.
-    pub fn destroy<'a>(&self, sockets: impl Iterator<Item = &'a ClientSocket>) -> HashSet<u64> {
+    pub(super) fn destroy<'a>(&self, sockets: impl Iterator<Item = &'a ClientSocket>) -> HashSet<u64> {
         let endpoints: HashMap<u64, SocketAddr> =
             sockets.map(|socket| (socket.cookie, socket.endpoint)).collect();
         let mut destroyed = HashSet::new();

@@ -48,7 +48,7 @@ pub enum ControlGroupError {
 }
 
 /// Opens the control group with this path, or the root of the hierarchy. Returns its directory and path.
-pub fn open_control_group(named: Option<&Path>) -> Result<(File, PathBuf), ControlGroupError> {
+pub(super) fn open_control_group(named: Option<&Path>) -> Result<(File, PathBuf), ControlGroupError> {
     let path = match named {
         Some(path) => path.to_owned(),
         None => mount_point()?,

@@ -18,7 +18,7 @@ struct Request {
 
 /// Handle of the thread, which ends after the handle is dropped.
 #[derive(Debug)]
-pub struct Destruction {
+pub(super) struct Destruction {
     requests: SyncSender<Request>,
 }
 
@@ -28,7 +28,7 @@ impl Destruction {
     /// # Errors
     ///
     /// [`ClientSocketError::Start`].
-    pub fn start(clients: Clients) -> Result<Self, ClientSocketError> {
+    pub(super) fn start(clients: Clients) -> Result<Self, ClientSocketError> {
         let (requests, waiting) = sync_channel(WAITING_MAX);
         thread::Builder::new()
             .name("client-sockets".to_owned())
@@ -43,7 +43,11 @@ impl Destruction {
     /// # Errors
     ///
     /// [`ClientSocketError::Ended`].
-    pub fn request(&self, sockets: Vec<ClientSocket>, done: Destroyed) -> Result<(), ClientSocketError> {
+    pub(super) fn request(
+        &self,
+        sockets: Vec<ClientSocket>,
+        done: Destroyed,
+    ) -> Result<(), ClientSocketError> {
         self.requests
             .send(Request { sockets, done })
             .map_err(|_| ClientSocketError::Ended)

@@ -37,7 +37,7 @@ impl EventMap {
 
 /// The maps for events.
 #[derive(Debug)]
-pub struct EventMaps {
+pub(super) struct EventMaps {
     events: EventMap,
     requests: EventMap,
     losses: EventMap,
@@ -49,7 +49,7 @@ impl EventMaps {
     /// # Errors
     ///
     /// [`BpfError`] if the kernel has no rings, or no memory.
-    pub fn open(pins: Option<&Path>) -> Result<Self, BpfError> {
+    pub(super) fn open(pins: Option<&Path>) -> Result<Self, BpfError> {
         let shapes = EventShapes::CURRENT;
         let losses = EventMap::open(shapes.losses, pins)?;
         if !losses.is_pinned {
@@ -63,7 +63,7 @@ impl EventMaps {
     }
 
     /// Returns the file descriptors for programs.
-    pub fn descriptors(&self) -> EventDescriptors {
+    pub(super) fn descriptors(&self) -> EventDescriptors {
         EventDescriptors {
             events: self.events.map.as_raw_fd(),
             requests: self.requests.map.as_raw_fd(),
@@ -76,7 +76,7 @@ impl EventMaps {
     /// # Errors
     ///
     /// The error of `pin`. The maps before are pinned then.
-    pub fn pin<E>(&mut self, mut pin: impl FnMut(&Map, &str) -> Result<(), E>) -> Result<(), E> {
+    pub(super) fn pin<E>(&mut self, mut pin: impl FnMut(&Map, &str) -> Result<(), E>) -> Result<(), E> {
         for map in [&mut self.events, &mut self.requests, &mut self.losses] {
             if !map.is_pinned {
                 pin(&map.map, map.shape.name)?;
@@ -91,7 +91,7 @@ impl EventMaps {
     /// # Errors
     ///
     /// [`BpfError`] if the map cannot be read.
-    pub fn lost(&self) -> Result<u64, BpfError> {
+    pub(super) fn lost(&self) -> Result<u64, BpfError> {
         let mut lost = 0_u64;
         self.losses
             .map

@@ -15,7 +15,7 @@ const ONLY_KEY: i16 = EVENT - 8;
 
 /// File descriptors of the maps for events.
 #[derive(Clone, Copy, Debug)]
-pub struct EventDescriptors {
+pub(super) struct EventDescriptors {
     /// [`EventShapes::events`](super::layout::EventShapes::events).
     pub events: i32,
     /// [`EventShapes::requests`](super::layout::EventShapes::requests).
@@ -27,7 +27,7 @@ pub struct EventDescriptors {
 /// Result of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// The endpoint is in the stack frame.
     Chosen = 0,
     /// The Service has no endpoint.
@@ -35,7 +35,7 @@ pub enum Outcome {
 }
 
 /// Appends an event if a reader requests events. The context is in R6; this overwrites R0 to R5 and R7.
-pub fn report(program: &mut Assembler, maps: EventDescriptors, outcome: Outcome) {
+pub(super) fn report(program: &mut Assembler, maps: EventDescriptors, outcome: Outcome) {
     let done = program.label();
     program.store_value(Width::Double, R10, ONLY_KEY, 0);
     look_up(program, maps.requests, ONLY_KEY);

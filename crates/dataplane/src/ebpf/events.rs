@@ -16,21 +16,21 @@ use super::layout::{EventShapes, ONLY_KEY, SOCKET_BYTES, socket_address};
 use super::pins::directory;
 
 /// Offset of the time since boot in nanoseconds.
-pub const TIME_OFFSET: usize = 0;
+pub(super) const TIME_OFFSET: usize = 0;
 /// Offset of the number of the socket.
-pub const SOCKET_OFFSET: usize = 8;
+pub(super) const SOCKET_OFFSET: usize = 8;
 /// Offset of the number of the network namespace.
-pub const NAMESPACE_OFFSET: usize = 16;
+pub(super) const NAMESPACE_OFFSET: usize = 16;
 /// Offset of the inode number of the control group.
-pub const CONTROL_GROUP_OFFSET: usize = 24;
+pub(super) const CONTROL_GROUP_OFFSET: usize = 24;
 /// Offset of the frontend.
-pub const FRONTEND_OFFSET: usize = 32;
+pub(super) const FRONTEND_OFFSET: usize = 32;
 /// Offset of the endpoint; zeros if the connection was refused.
-pub const ENDPOINT_OFFSET: usize = FRONTEND_OFFSET + SOCKET_BYTES;
+pub(super) const ENDPOINT_OFFSET: usize = FRONTEND_OFFSET + SOCKET_BYTES;
 /// Offset of the outcome.
-pub const OUTCOME_OFFSET: usize = ENDPOINT_OFFSET + SOCKET_BYTES;
+pub(super) const OUTCOME_OFFSET: usize = ENDPOINT_OFFSET + SOCKET_BYTES;
 /// Size of an event.
-pub const EVENT_BYTES: usize = OUTCOME_OFFSET + 8;
+pub(super) const EVENT_BYTES: usize = OUTCOME_OFFSET + 8;
 
 /// Time for which programs report after a request, and so at most after the end of the reader.
 const REQUEST_TIME: Duration = Duration::from_secs(5);

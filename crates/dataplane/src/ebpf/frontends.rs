@@ -10,7 +10,7 @@ use super::layout::ENDPOINTS_MAX;
 
 /// Frontends of a Service port with the same endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub(super) struct Group {
     /// Service port.
     pub port: PortKey,
     /// Endpoint set; `None` if connections are refused.
@@ -23,14 +23,14 @@ pub struct Group {
 
 impl Group {
     /// Returns true if another group is a later state of this one.
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         self.port == other.port && self.set == other.set
     }
 }
 
 /// Abilities of the kernel and of this process, on which the choice depends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Abilities {
+pub(super) struct Abilities {
     /// True if the kernel has `bpf_set_retval`, so that frontends without endpoints are served.
     pub can_refuse: bool,
     /// True if this process can destroy the sockets of clients, so that Services with `drain-seconds` are served.
@@ -38,7 +38,7 @@ pub struct Abilities {
 }
 
 /// Returns the groups of a Service.
-pub fn groups(plan: &Plan, service: &ObjectKey, abilities: Abilities) -> Vec<Group> {
+pub(super) fn groups(plan: &Plan, service: &ObjectKey, abilities: Abilities) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for port in plan.ports_of(service).filter(|port| is_served(port, abilities)) {
         let detects_pods = plan.settings().pods.covers(port.key.family);

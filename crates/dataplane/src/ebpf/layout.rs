@@ -8,27 +8,27 @@ use netlink::bpf::{MapKind, MapShape};
 use crate::client_sockets::ClientSocket;
 
 /// Version of the layouts, in the path of the pins.
-pub const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 
 /// Size of an address with port: IPv6 address (IPv4 as `::ffff:…`), port in network order, six zeros.
-pub const SOCKET_BYTES: usize = 24;
+pub(super) const SOCKET_BYTES: usize = 24;
 /// Offset of the port in an address with port.
-pub const PORT_OFFSET: usize = 16;
+pub(super) const PORT_OFFSET: usize = 16;
 /// Offset of the counter's number in the value of a frontend, after its [`Word`].
-pub const COUNTER_OFFSET: usize = 8;
+pub(super) const COUNTER_OFFSET: usize = 8;
 /// Size of the value of a frontend.
-pub const FRONTEND_BYTES: usize = 16;
+pub(super) const FRONTEND_BYTES: usize = 16;
 /// Bits of a [`Word`] with the number of endpoints.
-pub const COUNT_BITS: u32 = 24;
+pub(super) const COUNT_BITS: u32 = 24;
 /// Maximum of endpoints of a group.
-pub const ENDPOINTS_MAX: usize = (1 << COUNT_BITS) - 1;
+pub(super) const ENDPOINTS_MAX: usize = (1 << COUNT_BITS) - 1;
 /// Size of a counter: accepted and refused connections.
-pub const COUNTER_BYTES: usize = 16;
+pub(super) const COUNTER_BYTES: usize = 16;
 
 /// Size of the ring of events, about 2,700 of them.
 const EVENT_RING_BYTES: u32 = 256 << 10;
 /// Key of the only element of a map.
-pub const ONLY_KEY: [u8; 4] = [0; 4];
+pub(super) const ONLY_KEY: [u8; 4] = [0; 4];
 
 /// Maximum numbers of elements. They bound the kernel's memory: about 50 MB for empty maps, and 100 to 150 bytes for each
 /// element.
@@ -54,7 +54,7 @@ impl Default for Limits {
 
 /// Shapes of the maps.
 #[derive(Clone, Copy, Debug)]
-pub struct Shapes {
+pub(super) struct Shapes {
     /// Frontend to [`Word`] and counter.
     pub frontends: MapShape,
     /// Generation and index to endpoint.
@@ -67,7 +67,7 @@ pub struct Shapes {
 
 impl Shapes {
     /// Returns the shapes for these limits.
-    pub fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: Limits) -> Self {
         let shape = |name, kind, key_bytes, value_bytes, elements_max| MapShape {
             name,
             kind,
@@ -91,7 +91,7 @@ impl Shapes {
 /// Shapes of the maps for events. Processes of earlier versions have none, so the maps are not part of [`VERSION`]: a change
 /// of the layout of events needs other names.
 #[derive(Clone, Copy, Debug)]
-pub struct EventShapes {
+pub(super) struct EventShapes {
     /// Ring of events.
     pub events: MapShape,
     /// Time since boot until which events are requested, in nanoseconds.
@@ -102,7 +102,7 @@ pub struct EventShapes {
 
 impl EventShapes {
     /// The current shapes.
-    pub const CURRENT: Self = Self {
+    pub(super) const CURRENT: Self = Self {
         events: MapShape {
             name: "events",
             kind: MapKind::Ring,
@@ -130,35 +130,35 @@ impl EventShapes {
 /// Generation of a group's endpoints, and their number, in one number that a program reads at once. A generation is never
 /// used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Word(pub u64);
+pub(super) struct Word(pub u64);
 
 impl Word {
     /// A frontend without endpoints.
-    pub const REFUSE: Self = Self(0);
+    pub(super) const REFUSE: Self = Self(0);
 
     /// Returns the word of a generation with `count` endpoints, at most [`ENDPOINTS_MAX`].
-    pub fn new(generation: u64, count: usize) -> Self {
+    pub(super) fn new(generation: u64, count: usize) -> Self {
         Self(generation << COUNT_BITS | (count.min(ENDPOINTS_MAX) as u64))
     }
 
     /// Returns the generation.
-    pub fn generation(self) -> u64 {
+    pub(super) fn generation(self) -> u64 {
         self.0 >> COUNT_BITS
     }
 
     /// Returns the number of endpoints.
-    pub fn count(self) -> usize {
+    pub(super) fn count(self) -> usize {
         (self.0 & ENDPOINTS_MAX as u64) as usize
     }
 
     /// Returns the key of the endpoint with an index.
-    pub fn endpoint_key(self, index: usize) -> [u8; 8] {
+    pub(super) fn endpoint_key(self, index: usize) -> [u8; 8] {
         (self.generation() << COUNT_BITS | index as u64).to_ne_bytes()
     }
 }
 
 /// Returns the bytes of an address with port.
-pub fn socket_bytes(address: SocketAddr) -> [u8; SOCKET_BYTES] {
+pub(super) fn socket_bytes(address: SocketAddr) -> [u8; SOCKET_BYTES] {
     let ip = match address.ip() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         IpAddr::V6(ip) => ip,
@@ -172,7 +172,7 @@ pub fn socket_bytes(address: SocketAddr) -> [u8; SOCKET_BYTES] {
 }
 
 /// Reads an address with port.
-pub fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
+pub(super) fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
     let (ip, rest) = bytes.split_first_chunk::<PORT_OFFSET>()?;
     let (port, _) = rest.split_first_chunk::<2>()?;
     let ip = Ipv6Addr::from(*ip).to_canonical();
@@ -180,7 +180,7 @@ pub fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
 }
 
 /// Reads key and value of a connection.
-pub fn client_socket(cookie: &[u8], value: &[u8]) -> Option<ClientSocket> {
+pub(super) fn client_socket(cookie: &[u8], value: &[u8]) -> Option<ClientSocket> {
     let (frontend, endpoint) = value.split_first_chunk::<SOCKET_BYTES>()?;
     Some(ClientSocket {
         cookie: u64::from_ne_bytes(cookie.try_into().ok()?),
@@ -190,7 +190,7 @@ pub fn client_socket(cookie: &[u8], value: &[u8]) -> Option<ClientSocket> {
 }
 
 /// Returns the value of a frontend.
-pub fn frontend_bytes(word: Word, counter: u32) -> [u8; FRONTEND_BYTES] {
+pub(super) fn frontend_bytes(word: Word, counter: u32) -> [u8; FRONTEND_BYTES] {
     let mut bytes = [0; FRONTEND_BYTES];
     let parts = word.0.to_ne_bytes().into_iter().chain(counter.to_ne_bytes());
     for (to, from) in bytes.iter_mut().zip(parts) {
@@ -200,7 +200,7 @@ pub fn frontend_bytes(word: Word, counter: u32) -> [u8; FRONTEND_BYTES] {
 }
 
 /// Reads the value of a frontend.
-pub fn frontend_value(bytes: &[u8]) -> Option<(Word, u32)> {
+pub(super) fn frontend_value(bytes: &[u8]) -> Option<(Word, u32)> {
     let (word, rest) = bytes.split_first_chunk::<8>()?;
     let (counter, _) = rest.split_first_chunk::<4>()?;
     Some((Word(u64::from_ne_bytes(*word)), u32::from_ne_bytes(*counter)))

@@ -20,7 +20,7 @@ use crate::counts::ConnectionCount;
 
 /// Reasons why connections are not balanced by eBPF. The nftables rules serve them then.
 #[derive(Debug, thiserror::Error)]
-pub enum EbpfError {
+pub(super) enum EbpfError {
     /// There is no usable control group. A retry helps after it was mounted.
     #[error(transparent)]
     ControlGroup(#[from] ControlGroupError),
@@ -109,7 +109,7 @@ impl Maps {
 
 /// Objects of this mode in the kernel.
 #[derive(Debug)]
-pub struct Objects {
+pub(super) struct Objects {
     control_group: File,
     control_group_path: PathBuf,
     control_group_inode: u64,
@@ -128,7 +128,7 @@ pub struct Objects {
 
 impl Objects {
     /// Opens the pinned maps or creates new ones, and loads the programs. Nothing is attached yet.
-    pub fn open(options: &Options) -> Result<Self, EbpfError> {
+    pub(super) fn open(options: &Options) -> Result<Self, EbpfError> {
         if options.serves_pods && options.control_group.is_none() && is_in_other_namespace() {
             return Err(EbpfError::OtherNamespace);
         }
@@ -177,17 +177,17 @@ impl Objects {
     }
 
     /// Returns true if the kernel can refuse connections with an error of its own.
-    pub fn can_refuse(&self) -> bool {
+    pub(super) fn can_refuse(&self) -> bool {
         self.can_refuse
     }
 
     /// Returns the path of the control group with the clients.
-    pub fn control_group_path(&self) -> &Path {
+    pub(super) fn control_group_path(&self) -> &Path {
         &self.control_group_path
     }
 
     /// Passes each connected socket to `each`. Those that begin meanwhile may be missing.
-    pub fn connections(&self, mut each: impl FnMut(&ClientSocket)) -> Result<(), BpfError> {
+    pub(super) fn connections(&self, mut each: impl FnMut(&ClientSocket)) -> Result<(), BpfError> {
         self.maps.connections.read(|cookie, value| {
             if let Some(socket) = client_socket(cookie, value) {
                 each(&socket);
@@ -196,12 +196,12 @@ impl Objects {
     }
 
     /// Returns true if the objects outlive this process.
-    pub fn is_pinned(&self) -> bool {
+    pub(super) fn is_pinned(&self) -> bool {
         self.pins.is_some()
     }
 
     /// Reads the state of the maps.
-    pub fn read(&self) -> Result<KernelState, BpfError> {
+    pub(super) fn read(&self) -> Result<KernelState, BpfError> {
         let mut state = KernelState::default();
         self.maps.frontends.read(|key, value| {
             if let (Some(at), Some(value)) = (socket_address(key), frontend_value(value)) {
@@ -220,7 +220,7 @@ impl Objects {
     }
 
     /// Returns the counters by number.
-    pub fn counts(&self) -> Result<Vec<(u32, ConnectionCount)>, BpfError> {
+    pub(super) fn counts(&self) -> Result<Vec<(u32, ConnectionCount)>, BpfError> {
         let mut counts = Vec::new();
         self.maps.counters.read_sums(|key, sums| {
             if let (Ok(key), [accepted, refused]) = (key.try_into(), sums) {
@@ -235,12 +235,12 @@ impl Objects {
     }
 
     /// Returns the number of lost events; `None` if the programs report none.
-    pub fn lost_events(&self) -> Result<Option<u64>, BpfError> {
+    pub(super) fn lost_events(&self) -> Result<Option<u64>, BpfError> {
         self.event_maps.as_ref().map(EventMaps::lost).transpose()
     }
 
     /// Writes changes in their order.
-    pub fn write(&self, edit: &Edit) -> Result<(), BpfError> {
+    pub(super) fn write(&self, edit: &Edit) -> Result<(), BpfError> {
         let number_bytes =
             |numbers: &[u32]| -> Vec<u8> { numbers.iter().flat_map(|number| number.to_ne_bytes()).collect() };
         let zeros = vec![0; edit.added_counters.len() * self.maps.counters.value_bytes()];
@@ -262,7 +262,7 @@ impl Objects {
     }
 
     /// Attaches the programs, or replaces those of a former process in place.
-    pub fn attach(&mut self) -> Result<(), EbpfError> {
+    pub(super) fn attach(&mut self) -> Result<(), EbpfError> {
         if let Some(pins) = self.pins.as_ref().filter(|_| self.has_new_maps) {
             for (map, name) in self.maps.all(&self.shapes) {
                 pin_map(map, &pins.join(name))?;
@@ -302,7 +302,7 @@ impl Objects {
     }
 
     /// Returns true if all programs are attached.
-    pub fn is_attached(&self) -> bool {
+    pub(super) fn is_attached(&self) -> bool {
         let is_at =
             |(hook, attachment): &(Hook, Attachment)| attachment.is_at(*hook, self.control_group_inode);
         self.attachments.len() == Hook::ALL.len()

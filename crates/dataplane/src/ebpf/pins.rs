@@ -13,7 +13,7 @@ use super::layout::VERSION;
 /// # Errors
 ///
 /// The error of the file system, if the namespace is unknown.
-pub fn directory(base: &Path) -> io::Result<PathBuf> {
+pub(super) fn directory(base: &Path) -> io::Result<PathBuf> {
     Ok(own_directory(base)?.join(format!("v{VERSION}")))
 }
 
@@ -22,7 +22,7 @@ pub fn directory(base: &Path) -> io::Result<PathBuf> {
 /// # Errors
 ///
 /// The error of the file system.
-pub fn create_directory(base: &Path) -> io::Result<PathBuf> {
+pub(super) fn create_directory(base: &Path) -> io::Result<PathBuf> {
     let parent = base.parent().unwrap_or(base);
     if !is_file_system(parent) {
         if parent != Path::new(FILE_SYSTEM) {
@@ -45,7 +45,7 @@ fn own_directory(base: &Path) -> io::Result<PathBuf> {
 }
 
 /// Removes the pins of versions with other layouts, whose programs would serve beside these. A failure leaves some of them.
-pub fn remove_other_versions(pins: &Path) {
+pub(super) fn remove_other_versions(pins: &Path) {
     let entries = pins.parent().and_then(|parent| std::fs::read_dir(parent).ok());
     for entry in entries.into_iter().flatten().flatten() {
         let path = entry.path();
@@ -77,7 +77,7 @@ pub fn remove_pins(base: &Path) -> io::Result<bool> {
 /// # Errors
 ///
 /// The error of the file system.
-pub fn remove_pin(path: &Path) -> io::Result<()> {
+pub(super) fn remove_pin(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -36,7 +36,7 @@ const ATTEMPTS: usize = 3;
 
 /// File descriptors of the maps.
 #[derive(Clone, Copy, Debug)]
-pub struct MapDescriptors {
+pub(super) struct MapDescriptors {
     /// [`Shapes::frontends`](super::layout::Shapes::frontends).
     pub frontends: i32,
     /// [`Shapes::endpoints`](super::layout::Shapes::endpoints).
@@ -51,7 +51,7 @@ pub struct MapDescriptors {
 
 /// Variants of the programs.
 #[derive(Clone, Copy, Debug)]
-pub struct Variant {
+pub(super) struct Variant {
     /// Cookie of the only network namespace whose clients are served; `None` for all.
     pub only_namespace: Option<u64>,
     /// True if the kernel has `bpf_set_retval`. Otherwise there are no frontends without endpoints.
@@ -70,7 +70,7 @@ enum Addresses {
 /// # Errors
 ///
 /// [`AssemblyError`], which is a defect.
-pub fn program(
+pub(super) fn program(
     hook: Hook,
     maps: MapDescriptors,
     variant: Variant,

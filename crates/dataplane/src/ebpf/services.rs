@@ -12,7 +12,7 @@ use super::layout::{FRONTEND_BYTES, SOCKET_BYTES, Word, frontend_bytes, socket_b
 
 /// State of the maps in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KernelState {
+pub(super) struct KernelState {
     /// Frontends with their values.
     pub frontends: HashMap<SocketAddr, (Word, u32)>,
     /// Endpoints by key.
@@ -23,7 +23,7 @@ pub struct KernelState {
 
 /// Changes of the maps. Writing them in the order of the fields leaves a valid state at each moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Edit {
+pub(super) struct Edit {
     /// Counters to add.
     pub added_counters: Vec<u32>,
     /// Endpoints to add.
@@ -40,7 +40,7 @@ pub struct Edit {
 
 impl Edit {
     /// Returns the number of elements.
-    pub fn elements(&self) -> usize {
+    pub(super) fn elements(&self) -> usize {
         self.added_endpoints.len()
             + self.changed_frontends.len()
             + self.deleted_frontends.len()
@@ -50,7 +50,7 @@ impl Edit {
     }
 
     /// Returns keys and values of the added endpoints as bytes.
-    pub fn endpoint_bytes(&self) -> (Vec<u8>, Vec<u8>) {
+    pub(super) fn endpoint_bytes(&self) -> (Vec<u8>, Vec<u8>) {
         let mut keys = Vec::with_capacity(self.added_endpoints.len() * 8);
         let mut values = Vec::with_capacity(self.added_endpoints.len() * SOCKET_BYTES);
         for (key, endpoint) in &self.added_endpoints {
@@ -61,7 +61,7 @@ impl Edit {
     }
 
     /// Returns keys and values of the changed frontends as bytes.
-    pub fn frontend_bytes(&self) -> (Vec<u8>, Vec<u8>) {
+    pub(super) fn frontend_bytes(&self) -> (Vec<u8>, Vec<u8>) {
         let mut keys = Vec::with_capacity(self.changed_frontends.len() * SOCKET_BYTES);
         let mut values = Vec::with_capacity(self.changed_frontends.len() * FRONTEND_BYTES);
         for (frontend, (word, counter)) in &self.changed_frontends {
@@ -89,7 +89,7 @@ impl Placed {
 
 /// Groups of all Services with their elements.
 #[derive(Debug, Default)]
-pub struct Services {
+pub(super) struct Services {
     placed: HashMap<ObjectKey, Vec<Placed>>,
     /// Generations and counters in use are smaller.
     generation: u64,
@@ -99,7 +99,7 @@ pub struct Services {
 
 impl Services {
     /// Creates an empty state.
-    pub fn new(abilities: Abilities) -> Self {
+    pub(super) fn new(abilities: Abilities) -> Self {
         Self {
             abilities,
             ..Self::default()
@@ -107,13 +107,13 @@ impl Services {
     }
 
     /// Returns the number of frontends.
-    pub fn frontends(&self) -> usize {
+    pub(super) fn frontends(&self) -> usize {
         let placed = self.placed.values().flatten();
         placed.map(|placed| placed.group.frontends.len()).sum()
     }
 
     /// Returns the Service port of each counter.
-    pub fn counters(&self) -> HashMap<u32, &PortKey> {
+    pub(super) fn counters(&self) -> HashMap<u32, &PortKey> {
         let placed = self.placed.values().flatten();
         placed
             .map(|placed| (placed.counter, &placed.group.port))
@@ -121,7 +121,11 @@ impl Services {
     }
 
     /// Changes Services to their state in the plan.
-    pub fn change<'a>(&mut self, plan: &Plan, services: impl IntoIterator<Item = &'a ObjectKey>) -> Edit {
+    pub(super) fn change<'a>(
+        &mut self,
+        plan: &Plan,
+        services: impl IntoIterator<Item = &'a ObjectKey>,
+    ) -> Edit {
         let mut edit = Edit::default();
         for service in services {
             let former = self.placed.remove(service).unwrap_or_default();
@@ -154,7 +158,7 @@ impl Services {
 
     /// Compares the kernel with the plan. The kernel's elements stay where they are right, so open and new connections
     /// notice nothing.
-    pub fn reconcile(&mut self, plan: &Plan, kernel: &KernelState) -> Edit {
+    pub(super) fn reconcile(&mut self, plan: &Plan, kernel: &KernelState) -> Edit {
         let words = kernel.frontends.values();
         let (generation, counter) = words
             .fold((self.generation, self.counter), |(generation, counter), now| {

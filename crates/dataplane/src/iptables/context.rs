@@ -10,7 +10,7 @@ use super::rule::Rule;
 
 /// Settings in the form that the rules of a family need.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Context {
+pub(super) struct Context {
     /// IP family.
     pub family: Family,
     /// Detection of Pods: a packet from a Pod has one of these properties.
@@ -27,7 +27,7 @@ pub struct Context {
 
 /// Handling of forwarded packets in conntrack state INVALID (IPT-08).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InvalidPackets {
+pub(super) enum InvalidPackets {
     /// Accept them: connection tracking tolerates out-of-window TCP segments.
     Accepted,
     /// Drop them.
@@ -38,7 +38,7 @@ pub enum InvalidPackets {
 
 /// Property of packets from Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PodMatch {
+pub(super) enum PodMatch {
     /// The source address is in this range.
     Range(IpNet),
     /// The input interface has this name; a final `+` stands for any suffix.
@@ -47,7 +47,7 @@ pub enum PodMatch {
 
 /// Destination of packets to node ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodePortMatch {
+pub(super) enum NodePortMatch {
     /// All addresses of this node except loopback ones.
     NotOnLoopback,
     /// Addresses in this range.
@@ -56,7 +56,12 @@ pub enum NodePortMatch {
 
 impl Context {
     /// Derives the context of a family from settings and options.
-    pub fn new(family: Family, settings: &Settings, options: &Options, invalid: InvalidPackets) -> Self {
+    pub(super) fn new(
+        family: Family,
+        settings: &Settings,
+        options: &Options,
+        invalid: InvalidPackets,
+    ) -> Self {
         let of_family = |nets: &[IpNet]| -> Vec<IpNet> {
             let own = nets.iter().filter(|net| Family::of(net.addr()) == family);
             own.map(IpNet::trunc).collect()
@@ -88,7 +93,7 @@ impl Context {
 impl NodePortMatch {
     /// Returns the first part of a rule for this destination. [`NodePortMatch::check`] has to follow after the
     /// comment.
-    pub fn rule(self, family: Family) -> Rule {
+    pub(super) fn rule(self, family: Family) -> Rule {
         match self {
             Self::NotOnLoopback => Rule::new().not_destination(loopback(family)),
             Self::At(net) => Rule::new().destination(net),
@@ -96,7 +101,7 @@ impl NodePortMatch {
     }
 
     /// Appends the second part of the rule.
-    pub fn check(self, rule: Rule) -> Rule {
+    pub(super) fn check(self, rule: Rule) -> Rule {
         match self {
             Self::NotOnLoopback => rule.to_node(),
             Self::At(_) => rule,
@@ -105,7 +110,7 @@ impl NodePortMatch {
 }
 
 /// Returns the loopback range.
-pub fn loopback(family: Family) -> IpNet {
+pub(super) fn loopback(family: Family) -> IpNet {
     let (address, prefix) = match family {
         Family::V4 => (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),
         Family::V6 => (IpAddr::V6(Ipv6Addr::LOCALHOST), 128),

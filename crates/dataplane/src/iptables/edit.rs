@@ -14,7 +14,7 @@ use super::saved::{RulesHash, Saved};
 
 /// Chains and number of rules of one Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Footprint {
+pub(super) struct Footprint {
     chains: Box<[(ChainName, u64)]>,
     shared: [u64; Shared::ALL.len()],
     /// Number of rules in own chains, and in each shared chain.
@@ -41,7 +41,7 @@ impl Footprint {
     }
 
     /// Returns the number of rules in a table.
-    pub fn rules_in(&self, table: Table) -> u64 {
+    pub(super) fn rules_in(&self, table: Table) -> u64 {
         let shared = Shared::ALL.iter().filter(|chain| chain.table() == table);
         let shared: u64 = shared
             .map(|chain| u64::from(self.shared_rules[*chain as usize]))
@@ -58,15 +58,15 @@ impl Footprint {
 }
 
 /// Footprints of all applied Services.
-pub type Footprints = HashMap<ObjectKey, Footprint>;
+pub(super) type Footprints = HashMap<ObjectKey, Footprint>;
 
 /// Rules that `iptables-save` of this host prints differently from the form written here. By chain: the hash of
 /// the rules as written, and as read back.
-pub type Spellings = HashMap<(Table, Box<str>), (u64, u64)>;
+pub(super) type Spellings = HashMap<(Table, Box<str>), (u64, u64)>;
 
 /// Inputs of rules.
 #[derive(Clone, Copy)]
-pub struct Source<'a> {
+pub(super) struct Source<'a> {
     /// Plan that the rules implement.
     pub plan: &'a Plan,
     /// Settings of the data plane.
@@ -114,7 +114,7 @@ impl<'a> Source<'a> {
 
 /// A change of the tables.
 #[derive(Debug, Default)]
-pub struct Edit {
+pub(super) struct Edit {
     fixed: Vec<FixedChain>,
     shared: Vec<Shared>,
     /// Services with the chains to rewrite.
@@ -127,7 +127,7 @@ pub struct Edit {
 
 impl Edit {
     /// Compares the desired rules with saved tables.
-    pub fn from_saved(source: Source<'_>, mut saved: Saved, spellings: &Spellings) -> Self {
+    pub(super) fn from_saved(source: Source<'_>, mut saved: Saved, spellings: &Spellings) -> Self {
         let mut edit = Self::default();
         edit.jumps.extend(fixed::jumps().filter(|jump| {
             let references = &saved.table(jump.table).references;
@@ -180,7 +180,7 @@ impl Edit {
     }
 
     /// Derives the edit for changed Services from the applied footprints, without reading the tables.
-    pub fn from_changes(source: Source<'_>, changes: &Changes, applied: &Footprints) -> Self {
+    pub(super) fn from_changes(source: Source<'_>, changes: &Changes, applied: &Footprints) -> Self {
         let mut edit = Self::default();
         let nothing = Footprint::of(&ServiceRules::default());
         if !changes.health_checks.is_empty() {
@@ -211,13 +211,13 @@ impl Edit {
     }
 
     /// Returns the number of chains and jumps that differ.
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         let of_services: usize = self.services.iter().map(|(_, chains)| chains.len()).sum();
         self.fixed.len() + self.shared.len() + of_services + self.stale.len() + self.jumps.len()
     }
 
     /// Returns the chains to rewrite with the hashes of their rules.
-    pub fn rewritten(&self, source: Source<'_>) -> Vec<(Table, Box<str>, u64)> {
+    pub(super) fn rewritten(&self, source: Source<'_>) -> Vec<(Table, Box<str>, u64)> {
         let mut all: Vec<(Table, Box<str>, u64)> = Vec::new();
         for chain in &self.fixed {
             all.push((chain.table, chain.name.into(), RulesHash::of(&chain.rules)));
@@ -250,7 +250,7 @@ impl Edit {
     }
 
     /// Writes the edit in the language of `iptables-restore`.
-    pub fn write(&self, source: Source<'_>, script: &mut Script<'_>) -> io::Result<()> {
+    pub(super) fn write(&self, source: Source<'_>, script: &mut Script<'_>) -> io::Result<()> {
         for table in Table::ALL {
             let fixed = || self.fixed.iter().filter(move |chain| chain.table == table);
             let shared = || self.shared.iter().filter(move |chain| chain.table() == table);
@@ -320,7 +320,7 @@ impl Edit {
 }
 
 /// Records the footprints of an applied edit.
-pub fn record_footprints(applied: &mut Footprints, footprints: Vec<(ObjectKey, Footprint)>) {
+pub(super) fn record_footprints(applied: &mut Footprints, footprints: Vec<(ObjectKey, Footprint)>) {
     for (service, footprint) in footprints {
         if footprint.is_empty() {
             applied.remove(&service);
@@ -352,7 +352,7 @@ fn write_shared(chain: Shared, source: Source<'_>, script: &mut Script<'_>) -> i
 }
 
 /// Input of `iptables-restore`, with the Service of each part.
-pub struct Script<'a> {
+pub(super) struct Script<'a> {
     out: &'a mut dyn Write,
     lines: usize,
     /// First line of each part, with its Service.
@@ -364,7 +364,7 @@ pub struct Script<'a> {
 
 impl<'a> Script<'a> {
     /// Creates a script that writes to `out`.
-    pub fn new(out: &'a mut dyn Write) -> Self {
+    pub(super) fn new(out: &'a mut dyn Write) -> Self {
         Self {
             out,
             lines: 0,
@@ -375,24 +375,24 @@ impl<'a> Script<'a> {
     }
 
     /// Returns the parts, each as first line and Service, and the number of rules by table.
-    pub fn into_parts(self) -> (Vec<(usize, Option<ObjectKey>)>, [u64; Table::ALL.len()]) {
+    pub(super) fn into_parts(self) -> (Vec<(usize, Option<ObjectKey>)>, [u64; Table::ALL.len()]) {
         (self.parts, self.rules)
     }
 
     /// Starts a table.
-    pub fn open(&mut self, table: Table) -> io::Result<()> {
+    pub(super) fn open(&mut self, table: Table) -> io::Result<()> {
         self.table = Some(table);
         self.line(format_args!("*{}", table.name()))
     }
 
     /// Writes a line.
-    pub fn line(&mut self, text: std::fmt::Arguments<'_>) -> io::Result<()> {
+    pub(super) fn line(&mut self, text: std::fmt::Arguments<'_>) -> io::Result<()> {
         self.lines += 1;
         writeln!(self.out, "{text}")
     }
 
     /// Creates a chain, or flushes it.
-    pub fn declare(&mut self, chain: impl std::fmt::Display) -> io::Result<()> {
+    pub(super) fn declare(&mut self, chain: impl std::fmt::Display) -> io::Result<()> {
         self.line(format_args!(":{chain} - [0:0]"))
     }
 
@@ -412,7 +412,7 @@ impl<'a> Script<'a> {
 }
 
 /// Returns the Service of a line.
-pub fn owner_of(parts: &[(usize, Option<ObjectKey>)], line: usize) -> Option<ObjectKey> {
+pub(super) fn owner_of(parts: &[(usize, Option<ObjectKey>)], line: usize) -> Option<ObjectKey> {
     let behind = parts.partition_point(|(first, _)| *first <= line);
     parts.get(behind.checked_sub(1)?)?.1.clone()
 }

@@ -26,7 +26,7 @@ const TCP_BE_LIBERAL: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_libera
 
 /// Tables of one IP family.
 #[derive(Debug)]
-pub struct FamilyTables {
+pub(super) struct FamilyTables {
     family: Family,
     programs: Programs,
     /// Footprints of the applied Services; `None` if they are unknown.
@@ -48,7 +48,7 @@ pub struct FamilyTables {
 
 impl FamilyTables {
     /// Creates the state of tables with unknown content.
-    pub fn new(family: Family, programs: Programs) -> Self {
+    pub(super) fn new(family: Family, programs: Programs) -> Self {
         Self {
             family,
             programs,
@@ -65,7 +65,7 @@ impl FamilyTables {
     }
 
     /// Applies changes.
-    pub fn apply(
+    pub(super) fn apply(
         &mut self,
         plan: &Plan,
         changes: &Changes,
@@ -97,7 +97,7 @@ impl FamilyTables {
     }
 
     /// Repairs what differs from the plan. Returns the number of changed chains and jumps.
-    pub fn repair(&mut self, plan: &Plan, options: &Options) -> Result<usize, DataplaneError> {
+    pub(super) fn repair(&mut self, plan: &Plan, options: &Options) -> Result<usize, DataplaneError> {
         let context = self.context(plan, options);
         let saved = self.programs.save()?;
         let edit = Edit::from_saved(self.source(plan, &context), saved, &self.spellings);
@@ -118,7 +118,7 @@ impl FamilyTables {
     }
 
     /// Returns true if the canaries and the main jumps exist.
-    pub fn has_main_jumps(&self) -> Result<bool, ProgramError> {
+    pub(super) fn has_main_jumps(&self) -> Result<bool, ProgramError> {
         for table in Table::ALL {
             if !self.programs.has_canary(table)? {
                 return Ok(false);
@@ -164,12 +164,12 @@ impl FamilyTables {
 
     /// Returns true if dropped invalid packets are counted.
     #[cfg(test)]
-    pub fn counts_invalid_packets(&self) -> bool {
+    pub(super) fn counts_invalid_packets(&self) -> bool {
         self.has_counter_match
     }
 
     /// Returns counters for metrics.
-    pub fn counts(&self) -> IptablesCounts {
+    pub(super) fn counts(&self) -> IptablesCounts {
         let of_services = |table| {
             let footprints = self.applied.iter().flat_map(|applied| applied.values());
             footprints.map(|footprint| footprint.rules_in(table)).sum::<u64>()

@@ -12,7 +12,7 @@ use super::rule::{Rule, reject};
 
 /// A jump from a built-in chain to an own one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Jump {
+pub(super) struct Jump {
     /// Table of both chains.
     pub table: Table,
     /// Built-in chain.
@@ -44,7 +44,7 @@ impl Jump {
     }
 
     /// Returns the rule.
-    pub fn rule(&self) -> String {
+    pub(super) fn rule(&self) -> String {
         let rule = if self.is_for_new_only {
             Rule::new().matching("conntrack --ctstate NEW")
         } else {
@@ -89,12 +89,12 @@ const JUMPS: [Jump; 13] = [
 ];
 
 /// Returns all jumps, in the order of the rules.
-pub fn jumps() -> impl Iterator<Item = &'static Jump> {
+pub(super) fn jumps() -> impl Iterator<Item = &'static Jump> {
     JUMPS.iter()
 }
 
 /// Returns the jumps without which Services fail, for a quick check.
-pub fn main_jumps() -> impl Iterator<Item = &'static Jump> {
+pub(super) fn main_jumps() -> impl Iterator<Item = &'static Jump> {
     JUMPS
         .iter()
         .filter(|jump| !jump.is_for_new_only && jump.table == Table::Nat || jump.to == FORWARD)
@@ -102,7 +102,7 @@ pub fn main_jumps() -> impl Iterator<Item = &'static Jump> {
 
 /// A chain that belongs to no Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FixedChain {
+pub(super) struct FixedChain {
     /// Table of the chain.
     pub table: Table,
     /// Name of the chain.
@@ -112,7 +112,7 @@ pub struct FixedChain {
 }
 
 /// Returns all chains that belong to no Service and are not shared.
-pub fn chains(plan: &Plan, context: &Context) -> Vec<FixedChain> {
+pub(super) fn chains(plan: &Plan, context: &Context) -> Vec<FixedChain> {
     let mut chains: Vec<FixedChain> = Vec::new();
     let mut add = |table, name, rules| chains.push(FixedChain { table, name, rules });
     for table in Table::ALL {
@@ -146,7 +146,7 @@ pub fn chains(plan: &Plan, context: &Context) -> Vec<FixedChain> {
 }
 
 /// Returns the number of rules that belong to no Service by table, including jumps.
-pub fn counts(plan: &Plan, context: &Context) -> [u64; Table::ALL.len()] {
+pub(super) fn counts(plan: &Plan, context: &Context) -> [u64; Table::ALL.len()] {
     let mut counts = [0; Table::ALL.len()];
     for jump in jumps() {
         counts[jump.table as usize] += 1;
@@ -161,7 +161,7 @@ pub fn counts(plan: &Plan, context: &Context) -> [u64; Table::ALL.len()] {
 }
 
 /// Returns the last rules of a shared chain.
-pub fn tail(chain: Shared, context: &Context) -> Vec<String> {
+pub(super) fn tail(chain: Shared, context: &Context) -> Vec<String> {
     match chain {
         Shared::FilterServices => {
             let nets = context.service_cidrs.iter();

@@ -58,7 +58,7 @@ impl Leftovers {
 /// # Errors
 ///
 /// An error if a program cannot run or refuses the change.
-pub fn clean(leftovers: Leftovers) -> Result<bool, DataplaneError> {
+pub(super) fn clean(leftovers: Leftovers) -> Result<bool, DataplaneError> {
     let mut found = false;
     for family in [Family::V4, Family::V6] {
         let (nft, has_legacy) = (has_nft_chains(family), has_legacy_tables(family));

@@ -10,7 +10,7 @@ const HASH_LENGTH: usize = 16;
 
 /// A table of iptables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Table {
+pub(super) enum Table {
     /// Contains only a canary.
     Mangle,
     /// Rejects and drops.
@@ -21,10 +21,10 @@ pub enum Table {
 
 impl Table {
     /// All tables in the order of writing: rejects are removed before endpoints are added.
-    pub const ALL: [Self; 3] = [Self::Mangle, Self::Filter, Self::Nat];
+    pub(super) const ALL: [Self; 3] = [Self::Mangle, Self::Filter, Self::Nat];
 
     /// Returns the name.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Mangle => "mangle",
             Self::Filter => "filter",
@@ -34,23 +34,23 @@ impl Table {
 }
 
 /// Chain in every table; its absence shows that another program flushed the tables (IPT-12).
-pub const CANARY: &str = "KUBE-PROXY-CANARY";
+pub(super) const CANARY: &str = "KUBE-PROXY-CANARY";
 /// Marks packets for masquerading.
-pub const MARK_MASQ: &str = "KUBE-MARK-MASQ";
+pub(super) const MARK_MASQ: &str = "KUBE-MARK-MASQ";
 /// Marks packets that are not from Pods, if that needs several rules.
-pub const MARK_OFF_CLUSTER: &str = "KUBE-MARK-OFFCLUSTER";
+pub(super) const MARK_OFF_CLUSTER: &str = "KUBE-MARK-OFFCLUSTER";
 /// Masquerades marked packets.
-pub const POSTROUTING: &str = "KUBE-POSTROUTING";
+pub(super) const POSTROUTING: &str = "KUBE-POSTROUTING";
 /// Accepts forwarded packets (IPT-08, IPT-09).
-pub const FORWARD: &str = "KUBE-FORWARD";
+pub(super) const FORWARD: &str = "KUBE-FORWARD";
 /// Drops packets from other hosts to loopback addresses (IPT-10).
-pub const FIREWALL: &str = "KUBE-FIREWALL";
+pub(super) const FIREWALL: &str = "KUBE-FIREWALL";
 /// Rejects: a reset for TCP, port unreachable for other protocols.
-pub const REJECT: &str = "KUBE-REJECT";
+pub(super) const REJECT: &str = "KUBE-REJECT";
 
 /// A chain with rules of many Services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Shared {
+pub(super) enum Shared {
     /// Load balancer IPs with source ranges: drops other sources.
     ProxyFirewall,
     /// Rejects and drops at external IPs, load balancer IPs and node ports.
@@ -69,7 +69,7 @@ pub enum Shared {
 
 impl Shared {
     /// All shared chains.
-    pub const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::ProxyFirewall,
         Self::ExternalServices,
         Self::FilterServices,
@@ -80,7 +80,7 @@ impl Shared {
     ];
 
     /// Returns the table of the chain.
-    pub fn table(self) -> Table {
+    pub(super) fn table(self) -> Table {
         match self {
             Self::Services | Self::NodePorts | Self::Pings => Table::Nat,
             _ => Table::Filter,
@@ -88,7 +88,7 @@ impl Shared {
     }
 
     /// Returns the name of the chain.
-    pub const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ProxyFirewall => "KUBE-PROXY-FIREWALL",
             Self::ExternalServices => "KUBE-EXTERNAL-SERVICES",
@@ -101,11 +101,11 @@ impl Shared {
 }
 
 /// Chain of the filter table that accepts health checks (IPT-07).
-pub const HEALTH_CHECKS: &str = "KUBE-NODEPORTS";
+pub(super) const HEALTH_CHECKS: &str = "KUBE-NODEPORTS";
 
 /// Purpose of a chain of one Service port. All of these are in table `nat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub(super) enum Kind {
     /// Balances over the endpoints of traffic policy Cluster.
     Cluster,
     /// Balances over the endpoints of traffic policy Local.
@@ -140,14 +140,14 @@ impl Kind {
 
 /// Name of a chain of one Service port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ChainName {
+pub(super) struct ChainName {
     kind: Kind,
     hash: [u8; HASH_LENGTH],
 }
 
 impl ChainName {
     /// Returns the name of a Service port's chain.
-    pub fn of_port(kind: Kind, port: &PortKey) -> Self {
+    pub(super) fn of_port(kind: Kind, port: &PortKey) -> Self {
         Self {
             kind,
             hash: hash(&[&identity(port), port.protocol.as_str()]),
@@ -155,7 +155,7 @@ impl ChainName {
     }
 
     /// Returns the name of an endpoint's chain.
-    pub fn of_endpoint(port: &PortKey, backend: &Backend) -> Self {
+    pub(super) fn of_endpoint(port: &PortKey, backend: &Backend) -> Self {
         Self {
             kind: Kind::Endpoint,
             hash: hash(&[
@@ -167,7 +167,7 @@ impl ChainName {
     }
 
     /// Parses a name; returns `None` if it is not a chain of a Service port.
-    pub fn parse(name: &str) -> Option<Self> {
+    pub(super) fn parse(name: &str) -> Option<Self> {
         Kind::ALL.into_iter().find_map(|kind| {
             let hash = name.strip_prefix(kind.prefix())?.as_bytes();
             Some(Self {
@@ -186,7 +186,7 @@ impl fmt::Display for ChainName {
 }
 
 /// Returns `namespace/name:port`, or `namespace/name` for a port without a name.
-pub fn identity(port: &PortKey) -> String {
+pub(super) fn identity(port: &PortKey) -> String {
     match &*port.port {
         "" => port.service.to_string(),
         name => format!("{}:{name}", port.service),

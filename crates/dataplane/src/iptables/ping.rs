@@ -10,7 +10,7 @@ use super::port::ServiceRules;
 use super::rule::{Rule, reject};
 
 /// Writes the rules of a Service.
-pub fn write(plan: &Plan, service: &ObjectKey, context: &Context, rules: &mut ServiceRules) {
+pub(super) fn write(plan: &Plan, service: &ObjectKey, context: &Context, rules: &mut ServiceRules) {
     let Some(node) = plan.ping_address(context.family) else {
         return;
     };

@@ -15,7 +15,7 @@ use super::rule::{Rule, reject};
 
 /// Rules of one Service in one IP family.
 #[derive(Debug, Default)]
-pub struct ServiceRules {
+pub(super) struct ServiceRules {
     /// Own chains in table `nat`, each before those that jump to it.
     pub chains: Vec<(ChainName, Vec<String>)>,
     /// Rules in shared chains, indexed by [`Shared`].
@@ -26,7 +26,7 @@ pub struct ServiceRules {
 
 /// Rules of a Service that are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parts {
+pub(super) enum Parts {
     /// All rules.
     All,
     /// All rules but those of port ranges, which this host refuses.
@@ -35,12 +35,12 @@ pub enum Parts {
 
 impl ServiceRules {
     /// Builds the rules of a Service.
-    pub fn new(plan: &Plan, service: &ObjectKey, context: &Context, parts: Parts) -> Self {
+    pub(super) fn new(plan: &Plan, service: &ObjectKey, context: &Context, parts: Parts) -> Self {
         Self::write(plan, service, context, parts, true)
     }
 
     /// Builds the rules in shared chains only.
-    pub fn shared(plan: &Plan, service: &ObjectKey, context: &Context, parts: Parts) -> Self {
+    pub(super) fn shared(plan: &Plan, service: &ObjectKey, context: &Context, parts: Parts) -> Self {
         Self::write(plan, service, context, parts, false)
     }
 
@@ -88,7 +88,7 @@ impl ServiceRules {
     }
 
     /// Adds a rule to a shared chain.
-    pub fn push(&mut self, chain: Shared, rule: String) {
+    pub(super) fn push(&mut self, chain: Shared, rule: String) {
         self.shared[chain as usize].push(rule);
     }
 }

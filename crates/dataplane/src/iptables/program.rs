@@ -78,14 +78,14 @@ pub enum ProgramError {
 
 /// The programs of one IP family.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Programs {
+pub(super) struct Programs {
     base: &'static str,
     infix: &'static str,
 }
 
 impl Programs {
     /// Returns the programs of a variant, or the default programs.
-    pub fn new(family: Family, variant: Option<Variant>) -> Self {
+    pub(super) fn new(family: Family, variant: Option<Variant>) -> Self {
         Self {
             base: match family {
                 Family::V4 => "iptables",
@@ -96,12 +96,12 @@ impl Programs {
     }
 
     /// Checks that the programs run and can read the tables.
-    pub fn check(&self) -> Result<(), ProgramError> {
+    pub(super) fn check(&self) -> Result<(), ProgramError> {
         self.save().map(drop)
     }
 
     /// Reads all tables.
-    pub fn save(&self) -> Result<Saved, ProgramError> {
+    pub(super) fn save(&self) -> Result<Saved, ProgramError> {
         let program = self.name("-save");
         let mut child = spawn(
             Command::new(&program).stdin(Stdio::null()).stdout(Stdio::piped()),
@@ -117,7 +117,10 @@ impl Programs {
     }
 
     /// Applies the input that `write` produces, in the language of `iptables-restore`.
-    pub fn restore(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), ProgramError> {
+    pub(super) fn restore(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), ProgramError> {
         let program = self.name("-restore");
         let mut command = Command::new(&program);
         command.args(["-w", LOCK_WAIT_SECONDS, "--noflush", "--counters"]);
@@ -136,12 +139,18 @@ impl Programs {
     }
 
     /// Returns true if a table has its canary (IPT-12).
-    pub fn has_canary(&self, table: Table) -> Result<bool, ProgramError> {
+    pub(super) fn has_canary(&self, table: Table) -> Result<bool, ProgramError> {
         self.succeeds(&["-t", table.name(), "-n", "-L", CANARY])
     }
 
     /// Returns true if a rule exists.
-    pub fn has_rule(&self, table: Table, chain: &str, to: &str, comment: &str) -> Result<bool, ProgramError> {
+    pub(super) fn has_rule(
+        &self,
+        table: Table,
+        chain: &str,
+        to: &str,
+        comment: &str,
+    ) -> Result<bool, ProgramError> {
         let comment = ["-m", "comment", "--comment", comment, "-j", to];
         let mut arguments = vec!["-t", table.name(), "-C", chain];
         arguments.extend(comment);
@@ -170,7 +179,7 @@ impl Programs {
 /// Detects the variant that this node uses: the one with a chain of the kubelet or of an earlier proxy, or else
 /// the one with more rules. Returns `None` for the default programs if only one variant exists, or if there are no
 /// rules.
-pub fn detect() -> Option<Variant> {
+pub(super) fn detect() -> Option<Variant> {
     let rules = |variant| {
         let text =
             [Family::V4, Family::V6].map(|family| text_of_tables(&Programs::new(family, Some(variant))));

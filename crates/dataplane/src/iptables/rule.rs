@@ -19,7 +19,7 @@ const CLUSTER_NODES_MAX: usize = 32;
 /// A rule without its chain. Its parts are printed in the order of `iptables-save`; matches in the order in which
 /// they were added.
 #[derive(Clone, Debug, Default)]
-pub struct Rule {
+pub(super) struct Rule {
     source: String,
     destination: String,
     interface: String,
@@ -32,41 +32,41 @@ pub struct Rule {
 )]
 impl Rule {
     /// Creates a rule that matches every packet.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::default()
     }
 
     /// Matches packets from a range.
-    pub fn source(mut self, net: IpNet) -> Self {
+    pub(super) fn source(mut self, net: IpNet) -> Self {
         self.source = format!("-s {net} ");
         self
     }
 
     /// Matches packets that are not from a range.
-    pub fn not_source(mut self, net: IpNet) -> Self {
+    pub(super) fn not_source(mut self, net: IpNet) -> Self {
         self.source = format!("! -s {net} ");
         self
     }
 
     /// Matches packets to a range.
-    pub fn destination(mut self, net: IpNet) -> Self {
+    pub(super) fn destination(mut self, net: IpNet) -> Self {
         self.destination = format!("-d {net} ");
         self
     }
 
     /// Matches packets that are not to a range.
-    pub fn not_destination(mut self, net: IpNet) -> Self {
+    pub(super) fn not_destination(mut self, net: IpNet) -> Self {
         self.destination = format!("! -d {net} ");
         self
     }
 
     /// Matches packets to an address.
-    pub fn to(self, address: IpAddr) -> Self {
+    pub(super) fn to(self, address: IpAddr) -> Self {
         self.destination(address.into())
     }
 
     /// Matches packets from Pods by one property.
-    pub fn from_pods(mut self, pods: &PodMatch) -> Self {
+    pub(super) fn from_pods(mut self, pods: &PodMatch) -> Self {
         match pods {
             PodMatch::Range(net) => self.source(*net),
             PodMatch::Interface(pattern) => {
@@ -77,7 +77,7 @@ impl Rule {
     }
 
     /// Matches packets that lack one property of Pods.
-    pub fn not_from_pods(mut self, pods: &PodMatch) -> Self {
+    pub(super) fn not_from_pods(mut self, pods: &PodMatch) -> Self {
         match pods {
             PodMatch::Range(net) => self.not_source(*net),
             PodMatch::Interface(pattern) => {
@@ -88,12 +88,12 @@ impl Rule {
     }
 
     /// Matches a protocol.
-    pub fn protocol(self, protocol: Protocol) -> Self {
+    pub(super) fn protocol(self, protocol: Protocol) -> Self {
         self.part(format_args!("-p {}", protocol_name(protocol)))
     }
 
     /// Adds a comment.
-    pub fn comment(mut self, text: &str) -> Self {
+    pub(super) fn comment(mut self, text: &str) -> Self {
         let mut end = text.len().min(COMMENT_BYTES_MAX);
         while !text.is_char_boundary(end) {
             end -= 1;
@@ -110,22 +110,22 @@ impl Rule {
     }
 
     /// Adds a match as text.
-    pub fn matching(self, text: &str) -> Self {
+    pub(super) fn matching(self, text: &str) -> Self {
         self.part(format_args!("-m {text}"))
     }
 
     /// Matches packets from an address of this node.
-    pub fn from_node(self) -> Self {
+    pub(super) fn from_node(self) -> Self {
         self.matching("addrtype --src-type LOCAL")
     }
 
     /// Matches packets to an address of this node.
-    pub fn to_node(self) -> Self {
+    pub(super) fn to_node(self) -> Self {
         self.matching("addrtype --dst-type LOCAL")
     }
 
     /// Matches one of `count` packets at random (IPT-04).
-    pub fn one_in(self, count: usize) -> Self {
+    pub(super) fn one_in(self, count: usize) -> Self {
         let steps = f64::from(1_u32 << PROBABILITY_BITS);
         let nearest = (steps / count as f64).round() / steps;
         self.part(format_args!(
@@ -135,7 +135,7 @@ impl Rule {
 
     /// Matches one of `count` sources by a hash of the address, which `seed` selects. Connections of one client match
     /// alike, on every node. The share is exact up to 32, and within 4 percent up to 1024; it is never below 1/1024.
-    pub fn one_source_in(self, count: usize, seed: u64) -> Self {
+    pub(super) fn one_source_in(self, count: usize, seed: u64) -> Self {
         let outer = count.div_ceil(CLUSTER_NODES_MAX).min(CLUSTER_NODES_MAX);
         let inner = (count + outer / 2) / outer.max(1);
         let rule = self.part_of_sources(outer, (seed >> 32) as u32);
@@ -153,7 +153,7 @@ impl Rule {
     }
 
     /// Matches packets whose source is in a list since at most this many seconds.
-    pub fn match_recent(self, list: impl std::fmt::Display, seconds: u32, family: Family) -> Self {
+    pub(super) fn match_recent(self, list: impl std::fmt::Display, seconds: u32, family: Family) -> Self {
         let mask = whole_address(family);
         self.part(format_args!(
             "-m recent --rcheck --seconds {seconds} --reap --name {list} --mask {mask} --rsource"
@@ -161,7 +161,7 @@ impl Rule {
     }
 
     /// Adds the source of the packet to a list.
-    pub fn update_recent(self, list: impl std::fmt::Display, family: Family) -> Self {
+    pub(super) fn update_recent(self, list: impl std::fmt::Display, family: Family) -> Self {
         let mask = whole_address(family);
         self.part(format_args!(
             "-m recent --set --name {list} --mask {mask} --rsource"
@@ -169,12 +169,12 @@ impl Rule {
     }
 
     /// Matches a port. The match of the protocol has to precede.
-    pub fn port(self, protocol: Protocol, port: u16) -> Self {
+    pub(super) fn port(self, protocol: Protocol, port: u16) -> Self {
         self.part(format_args!("-m {} --dport {port}", protocol_name(protocol)))
     }
 
     /// Matches consecutive ports. The match of the protocol has to precede.
-    pub fn ports(self, protocol: Protocol, first: u16, last: u16) -> Self {
+    pub(super) fn ports(self, protocol: Protocol, first: u16, last: u16) -> Self {
         if first == last {
             return self.port(protocol, first);
         }
@@ -185,7 +185,7 @@ impl Rule {
     }
 
     /// Matches ICMP or ICMPv6.
-    pub fn icmp(self, family: Family) -> Self {
+    pub(super) fn icmp(self, family: Family) -> Self {
         self.part(format_args!(
             "-p {}",
             match family {
@@ -196,7 +196,7 @@ impl Rule {
     }
 
     /// Matches echo requests. The match of the protocol has to precede.
-    pub fn echo_request(self, family: Family) -> Self {
+    pub(super) fn echo_request(self, family: Family) -> Self {
         self.matching(match family {
             Family::V4 => "icmp --icmp-type 8",
             Family::V6 => "icmp6 --icmpv6-type 128",
@@ -204,18 +204,18 @@ impl Rule {
     }
 
     /// Matches packets from a range, beside another match of the source.
-    pub fn also_source(self, net: IpNet) -> Self {
+    pub(super) fn also_source(self, net: IpNet) -> Self {
         let (first, last) = (net.network(), net.broadcast());
         self.part(format_args!("-m iprange --src-range {first}-{last}"))
     }
 
     /// Finishes the rule with a jump to a chain or target.
-    pub fn jump(self, target: impl std::fmt::Display) -> String {
+    pub(super) fn jump(self, target: impl std::fmt::Display) -> String {
         self.end(format_args!("-j {target}"))
     }
 
     /// Finishes the rule with a goto: the packet does not return to this chain.
-    pub fn goto(self, chain: impl std::fmt::Display) -> String {
+    pub(super) fn goto(self, chain: impl std::fmt::Display) -> String {
         self.end(format_args!("-g {chain}"))
     }
 
@@ -237,7 +237,7 @@ impl Rule {
 }
 
 /// Returns the name of a protocol in iptables.
-pub fn protocol_name(protocol: Protocol) -> &'static str {
+pub(super) fn protocol_name(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Tcp => "tcp",
         Protocol::Udp => "udp",
@@ -253,7 +253,7 @@ fn whole_address(family: Family) -> &'static str {
 }
 
 /// Returns the target that rejects: a reset for TCP, port unreachable for other protocols.
-pub fn reject(protocol: Option<Protocol>, family: Family) -> &'static str {
+pub(super) fn reject(protocol: Option<Protocol>, family: Family) -> &'static str {
     match (protocol, family) {
         (Some(Protocol::Tcp), _) => "REJECT --reject-with tcp-reset",
         (_, Family::V4) => "REJECT --reject-with icmp-port-unreachable",

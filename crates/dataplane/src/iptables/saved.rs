@@ -7,26 +7,26 @@ use std::io::{self, BufRead};
 use super::names::Table;
 
 /// Name prefix of all chains of Kubernetes.
-pub const PREFIX: &str = "KUBE-";
+pub(super) const PREFIX: &str = "KUBE-";
 
 /// Hash of the rules of a chain.
 #[derive(Clone, Debug, Default)]
-pub struct RulesHash(DefaultHasher);
+pub(super) struct RulesHash(DefaultHasher);
 
 impl RulesHash {
     /// Adds the next rule.
-    pub fn add(&mut self, rule: &str) {
+    pub(super) fn add(&mut self, rule: &str) {
         self.0.write(rule.as_bytes());
         self.0.write_u8(b'\n');
     }
 
     /// Returns the hash.
-    pub fn finish(&self) -> u64 {
+    pub(super) fn finish(&self) -> u64 {
         self.0.finish()
     }
 
     /// Returns the hash of a list of rules.
-    pub fn of<'a>(rules: impl IntoIterator<Item = &'a String>) -> u64 {
+    pub(super) fn of<'a>(rules: impl IntoIterator<Item = &'a String>) -> u64 {
         let mut hash = Self::default();
         for rule in rules {
             hash.add(rule);
@@ -37,7 +37,7 @@ impl RulesHash {
 
 /// A rule in a foreign chain that jumps to a chain of Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
+pub(super) struct Reference {
     /// Foreign chain.
     pub from: String,
     /// Text of the rule.
@@ -48,7 +48,7 @@ pub struct Reference {
 
 /// Chains of Kubernetes in one table, and the jumps to them.
 #[derive(Debug, Default)]
-pub struct SavedTable {
+pub(super) struct SavedTable {
     /// Hashes of the chains by name.
     pub chains: HashMap<Box<str>, RulesHash>,
     /// Jumps from foreign chains.
@@ -57,11 +57,11 @@ pub struct SavedTable {
 
 /// Content of all tables.
 #[derive(Debug, Default)]
-pub struct Saved([SavedTable; Table::ALL.len()]);
+pub(super) struct Saved([SavedTable; Table::ALL.len()]);
 
 impl Saved {
     /// Parses the output of `iptables-save`. Unknown lines are skipped.
-    pub fn read(mut input: impl BufRead) -> io::Result<Self> {
+    pub(super) fn read(mut input: impl BufRead) -> io::Result<Self> {
         let mut saved = Self::default();
         let mut table: Option<Table> = None;
         let mut line = String::new();
@@ -80,12 +80,12 @@ impl Saved {
     }
 
     /// Returns the content of a table.
-    pub fn table(&self, table: Table) -> &SavedTable {
+    pub(super) fn table(&self, table: Table) -> &SavedTable {
         &self.0[table as usize]
     }
 
     /// Removes a chain and returns the hash of its rules.
-    pub fn take(&mut self, table: Table, name: &str) -> Option<u64> {
+    pub(super) fn take(&mut self, table: Table, name: &str) -> Option<u64> {
         self.0[table as usize]
             .chains
             .remove(name)

@@ -11,7 +11,7 @@ const CONNECTION_TRACKING: &str = "net/ipv4/vs/conntrack";
 const REUSE_IS_FAST: (u32, u32) = (5, 9);
 
 /// Loads the module of IPVS. A failure has no other effect: the caller finds out if IPVS is there.
-pub fn load_module() {
+pub(super) fn load_module() {
     let modprobe = Command::new("modprobe")
         .args(["-q", "ip_vs"])
         .stdin(Stdio::null())
@@ -30,7 +30,7 @@ pub fn load_module() {
 /// # Errors
 ///
 /// The error of a write if virtual servers do not use connection tracking.
-pub fn write_parameters(strict_arp: bool) -> io::Result<()> {
+pub(super) fn write_parameters(strict_arp: bool) -> io::Result<()> {
     write(CONNECTION_TRACKING, "1")?;
     write_optional(strict_arp);
     Ok(())

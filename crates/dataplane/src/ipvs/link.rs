@@ -14,7 +14,7 @@ const GROUP: u32 = 0x706f_7274;
 
 /// The link with its addresses.
 #[derive(Debug)]
-pub struct ServiceLink {
+pub(super) struct ServiceLink {
     connection: Connection,
     index: LinkIndex,
 }
@@ -25,7 +25,7 @@ impl ServiceLink {
     /// # Errors
     ///
     /// A [`RouteError`] if the kernel refuses, for example because it has no dummy links.
-    pub fn open() -> Result<Self, RouteError> {
+    pub(super) fn open() -> Result<Self, RouteError> {
         let name: LinkName = NAME.parse()?;
         let mut connection = Connection::open()?;
         match connection.add_dummy(&name) {
@@ -46,7 +46,7 @@ impl ServiceLink {
     /// # Errors
     ///
     /// A [`RouteError`] if the kernel refuses.
-    pub fn delete(only_own: bool) -> Result<bool, RouteError> {
+    pub(super) fn delete(only_own: bool) -> Result<bool, RouteError> {
         let name: LinkName = NAME.parse()?;
         let mut connection = Connection::open()?;
         let link = connection.link(&name)?;
@@ -62,7 +62,7 @@ impl ServiceLink {
     /// # Errors
     ///
     /// A [`RouteError`] if the kernel refuses.
-    pub fn addresses(&mut self) -> Result<BTreeSet<IpAddr>, RouteError> {
+    pub(super) fn addresses(&mut self) -> Result<BTreeSet<IpAddr>, RouteError> {
         let all = self.connection.addresses()?.into_iter();
         let own = all.filter(|address| address.link == self.index && address.is_global());
         Ok(own.map(|address| address.network.addr()).collect())
@@ -73,7 +73,7 @@ impl ServiceLink {
     /// # Errors
     ///
     /// A [`RouteError`] if the kernel refuses.
-    pub fn add(&mut self, address: IpAddr) -> Result<(), RouteError> {
+    pub(super) fn add(&mut self, address: IpAddr) -> Result<(), RouteError> {
         match self.connection.add_address(self.index, IpNet::from(address)) {
             Err(error) if !error.is_already_present() => Err(error),
             _ => Ok(()),
@@ -85,7 +85,7 @@ impl ServiceLink {
     /// # Errors
     ///
     /// A [`RouteError`] if the kernel refuses.
-    pub fn remove(&mut self, address: IpAddr) -> Result<(), RouteError> {
+    pub(super) fn remove(&mut self, address: IpAddr) -> Result<(), RouteError> {
         match self.connection.delete_address(self.index, IpNet::from(address)) {
             Err(error) if !error.is_absent() => Err(error),
             _ => Ok(()),

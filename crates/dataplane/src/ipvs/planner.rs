@@ -11,7 +11,7 @@ use crate::nftables::virtual_set;
 
 /// Desired virtual server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlannedServer {
+pub(super) struct PlannedServer {
     /// Properties of the server.
     pub server: VirtualServer,
     /// Destinations, each with weight 1.
@@ -21,7 +21,7 @@ pub struct PlannedServer {
 }
 
 /// Returns the virtual servers of a Service.
-pub fn servers_of(plan: &Plan, service: &ObjectKey) -> Vec<PlannedServer> {
+pub(super) fn servers_of(plan: &Plan, service: &ObjectKey) -> Vec<PlannedServer> {
     let mut servers = Vec::new();
     for port in plan.ports_of(service) {
         for frontend in &port.frontends {
@@ -81,7 +81,7 @@ fn own_addresses(settings: &Settings, family: Family) -> Vec<IpAddr> {
 }
 
 /// Returns the name of a scheduler in the kernel, and its flags. `mh` hashes the client's port, too, as kube-proxy requests.
-pub fn kernel_scheduler(scheduler: Scheduler) -> (&'static str, u32) {
+pub(super) fn kernel_scheduler(scheduler: Scheduler) -> (&'static str, u32) {
     match scheduler {
         Scheduler::Random | Scheduler::RoundRobin => ("rr", 0),
         Scheduler::LeastConnections => ("lc", 0),

@@ -26,7 +26,7 @@ const FALLBACK_SCHEDULER: &str = "rr";
 
 /// Reasons why virtual servers are not usable. A retry helps after the cause is removed.
 #[derive(Debug, thiserror::Error)]
-pub enum ServersError {
+pub(super) enum ServersError {
     /// The kernel has no IPVS, or refused a change.
     #[error(transparent)]
     Ipvs(#[from] IpvsError),
@@ -40,7 +40,7 @@ pub enum ServersError {
 
 /// Virtual servers of one network namespace.
 #[derive(Debug)]
-pub struct Servers {
+pub(super) struct Servers {
     ipvs: Ipvs,
     link: ServiceLink,
     /// Virtual servers at these addresses are not removed (KPF-23).
@@ -58,7 +58,7 @@ pub struct Servers {
 /// Changes that [`Servers::finish`] completes.
 #[derive(Debug, Default)]
 #[must_use = "removals are pending"]
-pub struct Pending {
+pub(super) struct Pending {
     /// Servers whose former destinations leave, or which leave themselves.
     changed: BTreeSet<ServerId>,
     /// Addresses of the link that may have no server.
@@ -69,7 +69,7 @@ pub struct Pending {
 
 impl Pending {
     /// Returns the number of changed servers.
-    pub fn servers(&self) -> usize {
+    pub(super) fn servers(&self) -> usize {
         self.changed.len()
     }
 }
@@ -80,7 +80,11 @@ impl Servers {
     /// # Errors
     ///
     /// A [`ServersError`] if a part of the kernel is missing.
-    pub fn open(excluded: Vec<IpNet>, strict_arp: bool, timeouts: Timeouts) -> Result<Self, ServersError> {
+    pub(super) fn open(
+        excluded: Vec<IpNet>,
+        strict_arp: bool,
+        timeouts: Timeouts,
+    ) -> Result<Self, ServersError> {
         let mut ipvs = match Ipvs::open() {
             Err(IpvsError::Missing) => {
                 kernel_settings::load_module();
@@ -105,7 +109,7 @@ impl Servers {
     }
 
     /// Returns false if the kernel refused a scheduler.
-    pub fn supports(&self, scheduler: Scheduler) -> bool {
+    pub(super) fn supports(&self, scheduler: Scheduler) -> bool {
         !self.missing_schedulers.contains(kernel_scheduler(scheduler).0)
     }
 
@@ -114,7 +118,7 @@ impl Servers {
     /// # Errors
     ///
     /// A [`ServersError`] if the kernel refuses.
-    pub fn begin(&mut self, plan: &Plan, services: &[ObjectKey]) -> Result<Pending, ServersError> {
+    pub(super) fn begin(&mut self, plan: &Plan, services: &[ObjectKey]) -> Result<Pending, ServersError> {
         let (changed, before) = self.replan(plan, services);
         for id in &changed {
             if let Some(planned) = self.planned.get(id).cloned() {
@@ -133,7 +137,7 @@ impl Servers {
     /// # Errors
     ///
     /// A [`ServersError`] if the kernel refuses.
-    pub fn begin_all(&mut self, plan: &Plan) -> Result<Pending, ServersError> {
+    pub(super) fn begin_all(&mut self, plan: &Plan) -> Result<Pending, ServersError> {
         self.planned.clear();
         self.of_service.clear();
         let services: Vec<ObjectKey> = plan.services().cloned().collect();
@@ -165,7 +169,7 @@ impl Servers {
     /// # Errors
     ///
     /// A [`ServersError`] if the kernel refuses.
-    pub fn finish(&mut self, pending: Pending) -> Result<usize, ServersError> {
+    pub(super) fn finish(&mut self, pending: Pending) -> Result<usize, ServersError> {
         let Pending {
             changed,
             mut addresses,

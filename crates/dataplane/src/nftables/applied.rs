@@ -17,7 +17,7 @@ use super::verdict_codes::VerdictCodes;
 
 /// The applied Services.
 #[derive(Debug, Default)]
-pub struct AppliedServices {
+pub(super) struct AppliedServices {
     services: HashMap<ObjectKey, Box<[Port]>>,
     /// Number of Service ports that use each shared element.
     counts: HashMap<Shared, u32>,
@@ -25,7 +25,7 @@ pub struct AppliedServices {
 
 /// Elements to remove and to add.
 #[derive(Debug, Default)]
-pub struct Difference {
+pub(super) struct Difference {
     /// Elements to remove.
     pub removed: Vec<MapElement>,
     /// Elements to add, after all removals.
@@ -34,22 +34,22 @@ pub struct Difference {
 
 impl AppliedServices {
     /// Returns the Services with their ports.
-    pub fn services(&self) -> impl Iterator<Item = (&ObjectKey, &[Port])> {
+    pub(super) fn services(&self) -> impl Iterator<Item = (&ObjectKey, &[Port])> {
         self.services.iter().map(|(key, ports)| (key, &**ports))
     }
 
     /// Returns the shared elements that at least one Service port uses.
-    pub fn shared(&self) -> impl Iterator<Item = Shared> + '_ {
+    pub(super) fn shared(&self) -> impl Iterator<Item = Shared> + '_ {
         self.counts.keys().copied()
     }
 
     /// Returns true if a Service port uses this shared element.
-    pub fn has_shared(&self, shared: Shared) -> bool {
+    pub(super) fn has_shared(&self, shared: Shared) -> bool {
         self.counts.contains_key(&shared)
     }
 
     /// Passes each element of a map that belongs to a Service port to `each`.
-    pub fn each_element(&self, map: Map, family: Family, each: &mut dyn FnMut(MapElement)) {
+    pub(super) fn each_element(&self, map: Map, family: Family, each: &mut dyn FnMut(MapElement)) {
         let mut elements = Vec::new();
         for (service, ports) in self.services() {
             for port in ports.iter().filter(|port| port.family() == family) {
@@ -60,7 +60,7 @@ impl AppliedServices {
     }
 
     /// Returns the ports of a Service.
-    pub fn ports(&self, service: &ObjectKey) -> &[Port] {
+    pub(super) fn ports(&self, service: &ObjectKey) -> &[Port] {
         self.services
             .get(service)
             .map(|ports| &**ports)
@@ -68,7 +68,7 @@ impl AppliedServices {
     }
 
     /// Returns the ports that the plan has for a Service. Endpoints keep their applied indexes.
-    pub fn planned(
+    pub(super) fn planned(
         &self,
         plan: &Plan,
         service: &ObjectKey,
@@ -85,7 +85,7 @@ impl AppliedServices {
 
     /// Replaces the ports of a Service and returns the former ones. Changed elements are appended: those of the
     /// Service to `own`, shared ones to `common`.
-    pub fn replace(
+    pub(super) fn replace(
         &mut self,
         service: &ObjectKey,
         ports: Box<[Port]>,
@@ -128,7 +128,7 @@ impl AppliedServices {
 /// Returns the ports that the plan has for a Service: Service ports, port ranges and answers to echo requests. `former`
 /// returns the applied endpoints of a set by index. Local redirects have a listener for each port, so they serve no
 /// ranges.
-pub fn planned_ports(
+pub(super) fn planned_ports(
     plan: &Plan,
     service: &ObjectKey,
     delegation: &Delegation,
@@ -156,7 +156,7 @@ pub fn planned_ports(
 }
 
 /// Returns the comment on the elements of a Service port.
-pub fn comment(service: &ObjectKey, port: &Port) -> Arc<str> {
+pub(super) fn comment(service: &ObjectKey, port: &Port) -> Arc<str> {
     match port.name() {
         "" => service.to_string().into(),
         name => format!("{service}:{name}").into(),

@@ -9,9 +9,9 @@ use super::map_element::{Datum, MapElement, MapId};
 use super::rules::{MASQUERADE_BITS, RuleBuilder};
 
 /// Chain that rejects packets.
-pub const REJECT: &str = "reject";
+pub(super) const REJECT: &str = "reject";
 /// Chain in which this node answers echo requests.
-pub const ANSWER_PING: &str = "answer-ping";
+pub(super) const ANSWER_PING: &str = "answer-ping";
 const SERVICES: &str = "services";
 const REDIRECTED: &str = "redirected";
 const MASQUERADE: &str = "masquerade";
@@ -24,7 +24,7 @@ const PRIORITY_SRCNAT: i32 = 100;
 const LAYOUT_VERSION: u32 = 2;
 
 /// Returns the declaration of the table.
-pub fn table(name: &str) -> Table {
+pub(super) fn table(name: &str) -> Table {
     Table {
         name: name.to_owned(),
         comment: format!("Services, by Portolan (layout {LAYOUT_VERSION})"),
@@ -34,7 +34,7 @@ pub fn table(name: &str) -> Table {
 
 /// Returns the chains with their rules; each chain jumps only to earlier ones. Virtual servers translate the destination after
 /// these chains, and connection tracking does not report it as DNAT.
-pub fn chains(plan: &Plan, has_virtual_servers: bool) -> Vec<(Chain, Vec<Rule>)> {
+pub(super) fn chains(plan: &Plan, has_virtual_servers: bool) -> Vec<(Chain, Vec<Rule>)> {
     let pods = &plan.settings().pods;
     let mut chains = vec![reject(), masquerade(), answer_ping(plan)];
     chains.extend((1..MASQUERADE_BITS).map(|bits| masquerade_origins(bits, pods)));
@@ -86,7 +86,7 @@ pub fn chains(plan: &Plan, has_virtual_servers: bool) -> Vec<(Chain, Vec<Rule>)>
 }
 
 /// Returns the elements of the map from masquerade bits to verdicts, which are constant.
-pub fn masqueraded() -> Vec<MapElement> {
+pub(super) fn masqueraded() -> Vec<MapElement> {
     let verdict = |bits: u32| match bits {
         0 => Verdict::Return,
         MASQUERADE_BITS => Verdict::Goto(MASQUERADE.to_owned()),

@@ -8,14 +8,14 @@ const BYTES_MAX: usize = 44;
 
 /// A key or value of a map, stored inline.
 #[derive(Clone, Copy)]
-pub struct Bytes {
+pub(super) struct Bytes {
     bytes: [u8; BYTES_MAX],
     length: u8,
 }
 
 impl Bytes {
     /// Creates an empty key.
-    pub const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             bytes: [0; BYTES_MAX],
             length: 0,
@@ -23,12 +23,12 @@ impl Bytes {
     }
 
     /// Copies a key that was read; returns `None` if it is longer than every key of the layout.
-    pub fn from_slice(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn from_slice(bytes: &[u8]) -> Option<Self> {
         (bytes.len() <= BYTES_MAX).then(|| Self::new().append(bytes, bytes.len()))
     }
 
     /// Appends an address.
-    pub fn address(self, address: IpAddr) -> Self {
+    pub(super) fn address(self, address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => self.append(&address.octets(), 4),
             IpAddr::V6(address) => self.append(&address.octets(), 16),
@@ -36,27 +36,27 @@ impl Bytes {
     }
 
     /// Appends a protocol number.
-    pub fn protocol(self, number: u8) -> Self {
+    pub(super) fn protocol(self, number: u8) -> Self {
         self.append(&[number], 4)
     }
 
     /// Appends a port.
-    pub fn port(self, port: u16) -> Self {
+    pub(super) fn port(self, port: u16) -> Self {
         self.append(&port.to_be_bytes(), 4)
     }
 
     /// Appends a number that nft shows as a mark.
-    pub fn mark(self, number: u32) -> Self {
+    pub(super) fn mark(self, number: u32) -> Self {
         self.append(&number.to_ne_bytes(), 4)
     }
 
     /// Appends the bytes of another key.
-    pub fn key(self, key: &Self) -> Self {
+    pub(super) fn key(self, key: &Self) -> Self {
         self.append(key.as_slice(), key.as_slice().len())
     }
 
     /// Returns the bytes.
-    pub fn as_slice(&self) -> &[u8] {
+    pub(super) fn as_slice(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.length)).unwrap_or_default()
     }
 

@@ -12,16 +12,16 @@ use plan::Family;
 const AFFINITY_ELEMENTS_MAX: u32 = 262_144;
 
 /// IP families.
-pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+pub(super) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 /// Verdict map from a verdict code to its chain.
-pub const VERDICTS: &str = "treatments";
+pub(super) const VERDICTS: &str = "treatments";
 /// Verdict map from the masquerade bits of a verdict code to a chain.
-pub const MASQUERADED: &str = "masqueraded";
+pub(super) const MASQUERADED: &str = "masqueraded";
 
 /// A map or set that exists once per IP family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Map {
+pub(super) enum Map {
     /// Address, protocol, port → verdict code.
     Services,
     /// Protocol, port → verdict code.
@@ -71,7 +71,7 @@ pub enum Map {
 
 impl Map {
     /// All maps and sets, in the order of declaration.
-    pub const ALL: [Self; 22] = [
+    pub(super) const ALL: [Self; 22] = [
         Self::Services,
         Self::NodePorts,
         Self::ServiceOfAddress,
@@ -97,7 +97,7 @@ impl Map {
     ];
 
     /// Maps whose elements belong to one Service port each.
-    pub const OF_PORTS: [Self; 16] = [
+    pub(super) const OF_PORTS: [Self; 16] = [
         Self::Services,
         Self::NodePorts,
         Self::ServiceOfAddress,
@@ -117,7 +117,7 @@ impl Map {
     ];
 
     /// Returns the name in the table.
-    pub const fn name(self, family: Family) -> &'static str {
+    pub(super) const fn name(self, family: Family) -> &'static str {
         let [ipv4, ipv6] = match self {
             Self::Services => ["services4", "services6"],
             Self::NodePorts => ["node-ports4", "node-ports6"],
@@ -192,7 +192,7 @@ impl Map {
     }
 
     /// Returns the declaration.
-    pub fn set(self, family: Family) -> Set {
+    pub(super) fn set(self, family: Family) -> Set {
         let address = match family {
             Family::V4 => Field::Ipv4,
             Family::V6 => Field::Ipv6,
@@ -233,7 +233,7 @@ impl Map {
 }
 
 /// Returns the declarations of all sets and maps of the table.
-pub fn sets() -> Vec<Set> {
+pub(super) fn sets() -> Vec<Set> {
     let verdicts = |name: &str, comment: &str| Set {
         name: name.to_owned(),
         key: vec![Field::Mark],
@@ -255,7 +255,7 @@ pub fn sets() -> Vec<Set> {
 }
 
 /// Returns the length of an address in bytes.
-pub const fn address_bytes(family: Family) -> usize {
+pub(super) const fn address_bytes(family: Family) -> usize {
     match family {
         Family::V4 => 4,
         Family::V6 => 16,

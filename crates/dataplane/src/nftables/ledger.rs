@@ -5,7 +5,7 @@ use netlink::nftables::Generation;
 
 /// Transactions since the table was last verified.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub(super) struct Ledger {
     /// Generation of the ruleset at that time; `None` if no state is verified.
     since: Option<Generation>,
     /// Number of own transactions since then.
@@ -16,7 +16,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// Starts a new count: the table is correct in this generation, or will be after the next transaction.
-    pub fn start(&mut self, state: Generation) {
+    pub(super) fn start(&mut self, state: Generation) {
         *self = Self {
             since: Some(state),
             ..Self::default()
@@ -24,17 +24,17 @@ impl Ledger {
     }
 
     /// Discards the count, because the state of the table is unknown.
-    pub fn invalidate(&mut self) {
+    pub(super) fn invalidate(&mut self) {
         *self = Self::default();
     }
 
     /// Counts an own transaction.
-    pub fn record_own(&mut self) {
+    pub(super) fn record_own(&mut self) {
         self.own = self.own.saturating_add(1);
     }
 
     /// Counts an external transaction after its repair. `state` is the generation that it created.
-    pub fn record_external(&mut self, state: Generation) {
+    pub(super) fn record_external(&mut self, state: Generation) {
         let is_later = |since: Generation| state.transactions_since(since).is_some_and(|count| count > 0);
         if self.since.is_some_and(is_later) {
             self.external = self.external.saturating_add(1);
@@ -42,7 +42,7 @@ impl Ledger {
     }
 
     /// Returns true if the ledger explains every transaction up to this generation.
-    pub fn accounts_for(&self, state: Generation) -> bool {
+    pub(super) fn accounts_for(&self, state: Generation) -> bool {
         let transactions = self.since.and_then(|since| state.transactions_since(since));
         transactions == self.own.checked_add(self.external)
     }

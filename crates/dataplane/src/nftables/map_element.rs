@@ -11,7 +11,7 @@ use super::layout::{FAMILIES, MASQUERADED, Map, VERDICTS};
 
 /// Identifier of a map or set in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum MapId {
+pub(super) enum MapId {
     /// A map that exists once per IP family.
     Map(Map, Family),
     /// The map [`VERDICTS`].
@@ -22,7 +22,7 @@ pub enum MapId {
 
 impl MapId {
     /// Returns the identifiers of all maps and sets.
-    pub fn all() -> impl Iterator<Item = Self> + Clone {
+    pub(super) fn all() -> impl Iterator<Item = Self> + Clone {
         let maps = Map::ALL
             .into_iter()
             .flat_map(|map| FAMILIES.map(|family| Self::Map(map, family)));
@@ -30,17 +30,17 @@ impl MapId {
     }
 
     /// Returns the identifier for a name.
-    pub fn from_name(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::all().find(|map_id| map_id.name() == name)
     }
 
     /// Returns true if packets add the elements, not this process.
-    pub const fn is_dynamic(self) -> bool {
+    pub(super) const fn is_dynamic(self) -> bool {
         matches!(self, Self::Map(Map::Affinity, _))
     }
 
     /// Returns the name in the table.
-    pub const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Map(map, family) => map.name(family),
             Self::Verdicts => VERDICTS,
@@ -51,7 +51,7 @@ impl MapId {
 
 /// Value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Datum {
+pub(super) enum Datum {
     /// No value: an element of a set.
     None,
     /// Concatenated fields.
@@ -62,7 +62,7 @@ pub enum Datum {
 
 /// A desired element.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MapElement {
+pub(super) struct MapElement {
     /// Map or set of the element.
     pub map_id: MapId,
     /// Key, or first key of a range.
@@ -79,7 +79,7 @@ pub struct MapElement {
 
 impl MapElement {
     /// Creates an element of a set.
-    pub fn key(map_id: MapId, key: Bytes) -> Self {
+    pub(super) fn key(map_id: MapId, key: Bytes) -> Self {
         Self {
             map_id,
             key,
@@ -91,7 +91,7 @@ impl MapElement {
     }
 
     /// Creates an element of a data map.
-    pub fn pair(map_id: MapId, key: Bytes, value: Bytes) -> Self {
+    pub(super) fn pair(map_id: MapId, key: Bytes, value: Bytes) -> Self {
         Self {
             datum: Datum::Value(value),
             ..Self::key(map_id, key)
@@ -99,7 +99,7 @@ impl MapElement {
     }
 
     /// Returns the element with a comment.
-    pub fn with_comment(self, comment: &Arc<str>) -> Self {
+    pub(super) fn with_comment(self, comment: &Arc<str>) -> Self {
         Self {
             comment: Some(comment.clone()),
             ..self
@@ -107,7 +107,7 @@ impl MapElement {
     }
 
     /// Returns the element in the form of a netlink message.
-    pub fn as_netlink(&self) -> Element<'_> {
+    pub(super) fn as_netlink(&self) -> Element<'_> {
         Element {
             key: self.key.as_slice(),
             key_end: self.key_end.as_ref().map(|end| end.as_slice()),
@@ -135,7 +135,10 @@ impl MapElement {
 
 /// Returns the elements to remove and to add, so that `old` becomes `new`. An element with another value is removed
 /// and added.
-pub fn difference(mut old: Vec<MapElement>, mut new: Vec<MapElement>) -> (Vec<MapElement>, Vec<MapElement>) {
+pub(super) fn difference(
+    mut old: Vec<MapElement>,
+    mut new: Vec<MapElement>,
+) -> (Vec<MapElement>, Vec<MapElement>) {
     old.sort_unstable_by(MapElement::order);
     new.sort_unstable_by(MapElement::order);
     let (mut removed, mut added) = (Vec::new(), Vec::new());

@@ -19,11 +19,11 @@ use super::verdict_chain::{KeyLookup, VerdictChain};
 
 /// Bit of the protocol in the keys of port ranges. A Service port may have the address and port with which a range starts.
 /// The numbers of TCP (6), UDP (17) and SCTP (132) do not have this bit.
-pub const RANGE_BIT: u8 = 0x40;
+pub(super) const RANGE_BIT: u8 = 0x40;
 
 /// A Service port as it is written to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
+pub(super) struct Port {
     family: Family,
     protocol: u8,
     /// Key of its endpoints: address and port of the first frontend, which no other Service has. The address is
@@ -55,7 +55,7 @@ struct AppliedFrontend {
 
 /// An element that several Service ports may share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Shared {
+pub(super) enum Shared {
     /// Address on which all ports belong to Services.
     ClusterIp(IpAddr),
     /// Endpoint on this node.
@@ -64,7 +64,7 @@ pub enum Shared {
 
 impl Shared {
     /// Returns the element.
-    pub fn element(self) -> MapElement {
+    pub(super) fn element(self) -> MapElement {
         match self {
             Self::ClusterIp(ip) => {
                 let map_id = MapId::Map(Map::ClusterIps, Family::of(ip));
@@ -81,7 +81,7 @@ impl Shared {
 impl Port {
     /// Converts a Service port of the plan. `former` returns the applied endpoints of a set by index, for the Service
     /// port with that key; `code` returns the code of a verdict chain. With `settings`, virtual servers choose endpoints.
-    pub fn new(
+    pub(super) fn new(
         plan: &ServicePortPlan,
         settings: Option<&Settings>,
         former: impl Fn(&Bytes, EndpointSet) -> Vec<SocketAddr>,
@@ -127,7 +127,7 @@ impl Port {
     }
 
     /// Converts the decisions about echo requests; `code` returns the code of a verdict chain.
-    pub fn of_ping(plan: &PingPlan, mut code: impl FnMut(VerdictChain) -> u32) -> Self {
+    pub(super) fn of_ping(plan: &PingPlan, mut code: impl FnMut(VerdictChain) -> u32) -> Self {
         let frontends = plan.frontends.iter().map(|frontend| {
             let code = code(VerdictChain::of_ping(frontend));
             AppliedFrontend::new(frontend, KeyLookup::Ping, code)
@@ -148,32 +148,32 @@ impl Port {
     }
 
     /// Returns the key of the endpoints.
-    pub fn key(&self) -> Bytes {
+    pub(super) fn key(&self) -> Bytes {
         service_key(self.first, self.protocol, self.is_range)
     }
 
     /// Returns the IP family.
-    pub fn family(&self) -> Family {
+    pub(super) fn family(&self) -> Family {
         self.family
     }
 
     /// Returns the name of the port in the Service; empty if it has none.
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the verdict codes of the frontends.
-    pub fn codes(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn codes(&self) -> impl Iterator<Item = u32> + '_ {
         self.frontends.iter().map(|frontend| frontend.code)
     }
 
     /// Returns the endpoints of a set by index.
-    pub fn endpoints(&self, set: EndpointSet) -> impl Iterator<Item = Backend> + '_ {
+    pub(super) fn endpoints(&self, set: EndpointSet) -> impl Iterator<Item = Backend> + '_ {
         self.slots(set).iter()
     }
 
     /// Returns the shared elements, possibly with duplicates.
-    pub fn shared(&self) -> impl Iterator<Item = Shared> + '_ {
+    pub(super) fn shared(&self) -> impl Iterator<Item = Shared> + '_ {
         let addresses = self
             .frontends
             .iter()
@@ -188,7 +188,7 @@ impl Port {
     }
 
     /// Appends the elements of a map. Only frontends carry the comment; on endpoints it would double their memory.
-    pub fn append_elements(&self, map: Map, comment: &Arc<str>, elements: &mut Vec<MapElement>) {
+    pub(super) fn append_elements(&self, map: Map, comment: &Arc<str>, elements: &mut Vec<MapElement>) {
         let map_id = MapId::Map(map, self.family);
         match map {
             Map::ClusterEndpoints => self.append_endpoints(map_id, EndpointSet::Cluster, elements),
@@ -247,7 +247,7 @@ impl Port {
     }
 
     /// Appends the elements of all maps.
-    pub fn append_all_elements(&self, comment: &Arc<str>, elements: &mut Vec<MapElement>) {
+    pub(super) fn append_all_elements(&self, comment: &Arc<str>, elements: &mut Vec<MapElement>) {
         for map in Map::OF_PORTS {
             self.append_elements(map, comment, elements);
         }

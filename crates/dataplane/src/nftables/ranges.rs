@@ -10,7 +10,7 @@ use super::layout::{FAMILIES, Map};
 use super::map_element::{MapElement, MapId};
 
 /// Returns the elements of all these maps and sets.
-pub fn elements(settings: &Settings) -> Vec<MapElement> {
+pub(super) fn elements(settings: &Settings) -> Vec<MapElement> {
     let mut elements = Vec::new();
     for family in FAMILIES {
         append_ranges(

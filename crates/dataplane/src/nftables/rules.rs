@@ -27,7 +27,7 @@ const IPS_DST_NAT: u32 = 1 << 5;
 const ICMP_ECHO_REQUEST: u8 = 8;
 const ICMPV6_ECHO_REQUEST: u8 = 128;
 /// Bits of a verdict code that select the origins to masquerade.
-pub const MASQUERADE_BITS: u32 = 0b111;
+pub(super) const MASQUERADE_BITS: u32 = 0b111;
 
 /// `IFNAMSIZ`: a complete name is compared including its trailing zeros.
 const INTERFACE_NAME_BYTES: usize = 16;
@@ -39,13 +39,13 @@ const START: Register = Register::at(0);
 
 /// Builder of a rule for one or both IP families.
 #[derive(Default)]
-pub struct RuleBuilder {
+pub(super) struct RuleBuilder {
     expressions: Vec<Expression>,
 }
 
 /// Parameters of the expression that computes the index of an endpoint.
 #[derive(Clone, Copy, Debug)]
-pub struct EndpointIndex {
+pub(super) struct EndpointIndex {
     /// Set of endpoints.
     pub set: EndpointSet,
     /// Number of indexes.
@@ -86,12 +86,12 @@ impl Registers {
 
 impl RuleBuilder {
     /// Starts a rule for both families.
-    pub fn any_family() -> Self {
+    pub(super) fn any_family() -> Self {
         Self::default()
     }
 
     /// Starts a rule for packets of one family.
-    pub fn for_family(family: Family) -> Self {
+    pub(super) fn for_family(family: Family) -> Self {
         let number = match family {
             Family::V4 => libc::NFPROTO_IPV4,
             Family::V6 => libc::NFPROTO_IPV6,
@@ -102,7 +102,7 @@ impl RuleBuilder {
     }
 
     /// Returns the rule with a comment.
-    pub fn comment(self, comment: &str) -> Rule {
+    pub(super) fn comment(self, comment: &str) -> Rule {
         Rule {
             expressions: self.expressions,
             comment: comment.to_owned(),
@@ -110,28 +110,28 @@ impl RuleBuilder {
     }
 
     /// Returns the rule.
-    pub fn finish(self) -> Rule {
+    pub(super) fn finish(self) -> Rule {
         self.comment("")
     }
 
     /// Appends a verdict.
-    pub fn verdict(self, verdict: Verdict<String>) -> Self {
+    pub(super) fn verdict(self, verdict: Verdict<String>) -> Self {
         self.push(Expression::Verdict(verdict))
     }
 
     /// Appends a goto to a chain.
-    pub fn goto(self, chain: &str) -> Self {
+    pub(super) fn goto(self, chain: &str) -> Self {
         self.verdict(Verdict::Goto(chain.to_owned()))
     }
 
     /// Matches TCP.
-    pub fn tcp(self) -> Self {
+    pub(super) fn tcp(self) -> Self {
         self.load_meta(MetaKey::Protocol, START)
             .compare(START, Comparison::Equal, &[tcp::PROTOCOL])
     }
 
     /// Matches echo requests of one family.
-    pub fn match_ping(self, family: Family) -> Self {
+    pub(super) fn match_ping(self, family: Family) -> Self {
         let (protocol, echo_request) = match family {
             Family::V4 => (libc::IPPROTO_ICMP, ICMP_ECHO_REQUEST),
             Family::V6 => (libc::IPPROTO_ICMPV6, ICMPV6_ECHO_REQUEST),
@@ -148,7 +148,7 @@ impl RuleBuilder {
     }
 
     /// Matches TCP segments that do not open a connection. A first segment has SYN, but neither ACK, RST nor FIN.
-    pub fn match_mid_stream_tcp(self) -> Self {
+    pub(super) fn match_mid_stream_tcp(self) -> Self {
         self.tcp()
             .push(Expression::Payload {
                 base: PayloadBase::Transport,
@@ -165,17 +165,17 @@ impl RuleBuilder {
     }
 
     /// Rejects the packet.
-    pub fn reject(self, rejection: Rejection) -> Self {
+    pub(super) fn reject(self, rejection: Rejection) -> Self {
         self.push(Expression::Reject(rejection))
     }
 
     /// Masquerades the connection.
-    pub fn masquerade(self) -> Self {
+    pub(super) fn masquerade(self) -> Self {
         self.push(Expression::Masquerade)
     }
 
     /// Matches packets whose source, or destination, belongs to this node.
-    pub fn match_local(self, address: FibAddress) -> Self {
+    pub(super) fn match_local(self, address: FibAddress) -> Self {
         self.push(Expression::FibType { address, into: START }).compare(
             START,
             Comparison::Equal,
@@ -184,7 +184,7 @@ impl RuleBuilder {
     }
 
     /// Matches packets whose destination is not a loopback address.
-    pub fn exclude_loopback(self, family: Family) -> Self {
+    pub(super) fn exclude_loopback(self, family: Family) -> Self {
         let builder = self.load_destination(family, START);
         match family {
             Family::V4 => builder
@@ -202,7 +202,7 @@ impl RuleBuilder {
     }
 
     /// Matches connections whose destination was translated.
-    pub fn match_dnat(self) -> Self {
+    pub(super) fn match_dnat(self) -> Self {
         self.push(Expression::Ct {
             key: CtKey::Status,
             into: START,
@@ -216,7 +216,7 @@ impl RuleBuilder {
     }
 
     /// Matches packets whose destination is in a set of addresses.
-    pub fn match_destination_in(self, map: Map, family: Family) -> Self {
+    pub(super) fn match_destination_in(self, map: Map, family: Family) -> Self {
         self.load_destination(family, START)
             .lookup(map.name(family), START, Destination::Found)
     }
@@ -228,7 +228,7 @@ impl RuleBuilder {
     }
 
     /// Matches connections from Pods.
-    pub fn match_pods(self, family: Family, pods: &PodDetection) -> Self {
+    pub(super) fn match_pods(self, family: Family, pods: &PodDetection) -> Self {
         match pods {
             PodDetection::Ranges(_) => self.match_source_in(Map::Pods, family),
             PodDetection::Interface(name) => {
@@ -248,7 +248,7 @@ impl RuleBuilder {
     }
 
     /// Matches packets whose source and destination are the same endpoint on this node.
-    pub fn match_hairpin(self, family: Family) -> Self {
+    pub(super) fn match_hairpin(self, family: Family) -> Self {
         let destination = START.plus(address_bytes(family));
         self.load_source(family, START)
             .load_destination(family, destination)
@@ -256,7 +256,7 @@ impl RuleBuilder {
     }
 
     /// Matches packets whose source is in none of the source ranges of the frontend.
-    pub fn match_outside_source_ranges(self, family: Family, key_lookup: KeyLookup) -> Self {
+    pub(super) fn match_outside_source_ranges(self, family: Family, key_lookup: KeyLookup) -> Self {
         let (loaded, source, map) = match key_lookup {
             KeyLookup::Ping => {
                 let loaded = self.load_destination(family, START);
@@ -277,7 +277,7 @@ impl RuleBuilder {
     }
 
     /// Applies the verdict for the destination address and port.
-    pub fn verdict_by_address(self, family: Family, verdict_map: &str) -> Self {
+    pub(super) fn verdict_by_address(self, family: Family, verdict_map: &str) -> Self {
         self.load_frontend(family, START)
             .lookup(Map::Services.name(family), START, Destination::Register(START))
             .show_as_mark(START)
@@ -285,7 +285,7 @@ impl RuleBuilder {
     }
 
     /// Applies the verdict for the port range with the destination.
-    pub fn verdict_by_range(self, family: Family, verdict_map: &str) -> Self {
+    pub(super) fn verdict_by_range(self, family: Family, verdict_map: &str) -> Self {
         self.load_frontend(family, START)
             .lookup(Map::PortRanges.name(family), START, Destination::Register(START))
             .show_as_mark(START)
@@ -293,7 +293,7 @@ impl RuleBuilder {
     }
 
     /// Applies the verdict for echo requests to the destination address.
-    pub fn verdict_by_ping(self, family: Family, verdict_map: &str) -> Self {
+    pub(super) fn verdict_by_ping(self, family: Family, verdict_map: &str) -> Self {
         self.load_destination(family, START)
             .lookup(Map::Pings.name(family), START, Destination::Register(START))
             .show_as_mark(START)
@@ -301,7 +301,7 @@ impl RuleBuilder {
     }
 
     /// Applies the verdict for the destination port as a node port.
-    pub fn verdict_by_node_port(self, family: Family, verdict_map: &str) -> Self {
+    pub(super) fn verdict_by_node_port(self, family: Family, verdict_map: &str) -> Self {
         self.load_node_port(START)
             .lookup(Map::NodePorts.name(family), START, Destination::Register(START))
             .show_as_mark(START)
@@ -309,17 +309,17 @@ impl RuleBuilder {
     }
 
     /// Applies the masquerade verdict for the original destination of the connection.
-    pub fn masquerade_by_address(self, family: Family, masqueraded: &str) -> Self {
+    pub(super) fn masquerade_by_address(self, family: Family, masqueraded: &str) -> Self {
         self.masquerade_by(Map::Services, family, masqueraded)
     }
 
     /// Applies the masquerade verdict for the port range with the original destination of the connection.
-    pub fn masquerade_by_range(self, family: Family, masqueraded: &str) -> Self {
+    pub(super) fn masquerade_by_range(self, family: Family, masqueraded: &str) -> Self {
         self.masquerade_by(Map::PortRanges, family, masqueraded)
     }
 
     /// Matches connections whose original destination is in a set of addresses.
-    pub fn match_original_destination_in(self, map: Map, family: Family) -> Self {
+    pub(super) fn match_original_destination_in(self, map: Map, family: Family) -> Self {
         self.load_original_address(family, START)
             .lookup(map.name(family), START, Destination::Found)
     }
@@ -333,14 +333,14 @@ impl RuleBuilder {
     }
 
     /// Applies the masquerade verdict for the original destination port as a node port.
-    pub fn masquerade_by_node_port(self, family: Family, masqueraded: &str) -> Self {
+    pub(super) fn masquerade_by_node_port(self, family: Family, masqueraded: &str) -> Self {
         self.load_original_port(START)
             .lookup(Map::NodePorts.name(family), START, Destination::Register(START))
             .masquerade_by_code(masqueraded)
     }
 
     /// Translates the destination to an endpoint of a set.
-    pub fn balance(self, family: Family, key_lookup: KeyLookup, number: EndpointIndex) -> Self {
+    pub(super) fn balance(self, family: Family, key_lookup: KeyLookup, number: EndpointIndex) -> Self {
         let endpoints = match number.set {
             EndpointSet::Cluster => Map::ClusterEndpoints,
             EndpointSet::Local => Map::LocalEndpoints,
@@ -352,7 +352,7 @@ impl RuleBuilder {
     }
 
     /// Translates the destination to an address; the port stays.
-    pub fn translate_to(self, address: IpAddr) -> Self {
+    pub(super) fn translate_to(self, address: IpAddr) -> Self {
         let value = match address {
             IpAddr::V4(ip) => ip.octets().to_vec(),
             IpAddr::V6(ip) => ip.octets().to_vec(),
@@ -366,7 +366,7 @@ impl RuleBuilder {
     }
 
     /// Translates the destination to the endpoint that the client has affinity to, if that is still in the set.
-    pub fn reuse_affinity(
+    pub(super) fn reuse_affinity(
         self,
         family: Family,
         key_lookup: KeyLookup,
@@ -386,7 +386,7 @@ impl RuleBuilder {
 
     /// Translates the destination to an endpoint of a set and records the affinity. The element is deleted first,
     /// because adding alone would keep an element for an endpoint that has left.
-    pub fn balance_and_record(
+    pub(super) fn balance_and_record(
         self,
         family: Family,
         key_lookup: KeyLookup,

@@ -7,7 +7,7 @@ use plan::{Backend, Family};
 
 /// Endpoints by index, packed as address, port and the flag [`Backend::can_be_local`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slots {
+pub(super) struct Slots {
     packed: Box<[u8]>,
     family: Family,
 }
@@ -18,7 +18,7 @@ const fn address_bytes(family: Family) -> usize {
 
 impl Slots {
     /// Assigns indexes to the desired endpoints; each keeps the index that it has in `former`, if possible.
-    pub fn assign(family: Family, former: &[SocketAddr], desired: &[Backend]) -> Self {
+    pub(super) fn assign(family: Family, former: &[SocketAddr], desired: &[Backend]) -> Self {
         let mut slots: Vec<Option<Backend>> = vec![None; desired.len()];
         let mut rest: Vec<Backend> = Vec::new();
         let mut indexes: Vec<(SocketAddr, usize)> = former.iter().copied().zip(0..).collect();
@@ -50,7 +50,7 @@ impl Slots {
     }
 
     /// Returns the endpoints in the order of their indexes.
-    pub fn iter(&self) -> impl Iterator<Item = Backend> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Backend> + '_ {
         let bytes = address_bytes(self.family);
         self.packed.chunks_exact(bytes + 3).filter_map(move |packed| {
             let (ip, rest) = packed.split_at_checked(bytes)?;

@@ -15,7 +15,7 @@ use super::verdict_codes::VerdictCodes;
 
 /// State of the table in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TableState {
+pub(super) enum TableState {
     /// The table does not exist.
     Absent,
     /// The table has another layout, or is damaged.
@@ -25,7 +25,7 @@ pub enum TableState {
 }
 
 /// Reads the state of the table.
-pub fn table_state(
+pub(super) fn table_state(
     nftables: &mut Nftables,
     table: &str,
     chains: &[(Chain, Vec<Rule>)],
@@ -57,7 +57,11 @@ pub fn table_state(
 }
 
 /// Adopts the verdict codes of an earlier process.
-pub fn read_codes(nftables: &mut Nftables, table: &str, codes: &mut VerdictCodes) -> Result<(), ReadError> {
+pub(super) fn read_codes(
+    nftables: &mut Nftables,
+    table: &str,
+    codes: &mut VerdictCodes,
+) -> Result<(), ReadError> {
     let pairs = nftables.elements(table, VERDICTS, |element| {
         let code = element.key.try_into().map(u32::from_ne_bytes).ok()?;
         match element.data? {
@@ -73,11 +77,11 @@ pub fn read_codes(nftables: &mut Nftables, table: &str, codes: &mut VerdictCodes
 
 /// Endpoints of all Service ports by index, as an earlier process left them.
 #[derive(Debug, Default)]
-pub struct FormerEndpoints(HashMap<(Bytes, bool), Vec<SocketAddr>>);
+pub(super) struct FormerEndpoints(HashMap<(Bytes, bool), Vec<SocketAddr>>);
 
 impl FormerEndpoints {
     /// Reads the endpoints of both families.
-    pub fn read(nftables: &mut Nftables, table: &str) -> Result<Self, ReadError> {
+    pub(super) fn read(nftables: &mut Nftables, table: &str) -> Result<Self, ReadError> {
         let mut found: HashMap<(Bytes, bool), Vec<(u32, SocketAddr)>> = HashMap::new();
         for family in FAMILIES {
             for (map, is_local) in [(Map::ClusterEndpoints, false), (Map::LocalEndpoints, true)] {
@@ -101,7 +105,7 @@ impl FormerEndpoints {
     }
 
     /// Returns the endpoints of one Service port.
-    pub fn endpoints(&self, key: &Bytes, set: EndpointSet) -> Vec<SocketAddr> {
+    pub(super) fn endpoints(&self, key: &Bytes, set: EndpointSet) -> Vec<SocketAddr> {
         let found = self.0.get(&(*key, set == EndpointSet::Local));
         found.cloned().unwrap_or_default()
     }
@@ -127,7 +131,7 @@ fn parse_slot(family: Family, element: Element<'_>) -> Option<(Bytes, u32, Socke
 
 /// Elements of a set or map, stored compactly: a hundred thousand take a few megabytes at most.
 #[derive(Debug)]
-pub struct KernelElements {
+pub(super) struct KernelElements {
     map_id: MapId,
     key_bytes: usize,
     /// Elements sorted by identity, without duplicates.
@@ -145,7 +149,7 @@ struct KernelElement {
 
 impl KernelElements {
     /// Reads the elements of a set or map.
-    pub fn read(nftables: &mut Nftables, table: &str, map_id: MapId) -> Result<Self, ReadError> {
+    pub(super) fn read(nftables: &mut Nftables, table: &str, map_id: MapId) -> Result<Self, ReadError> {
         let mut found = nftables.elements(table, map_id.name(), |element| KernelElement {
             identity: identity(&element),
             content: content(&element),
@@ -166,7 +170,7 @@ impl KernelElements {
 
     /// Compares a desired element. A missing one is appended to `added`; one with other content is appended to
     /// `removed` and `added`.
-    pub fn compare(
+    pub(super) fn compare(
         &mut self,
         desired: MapElement,
         removed: &mut Vec<MapElement>,
@@ -188,7 +192,7 @@ impl KernelElements {
     }
 
     /// Returns the elements that are not desired.
-    pub fn stale(self) -> impl Iterator<Item = MapElement> {
+    pub(super) fn stale(self) -> impl Iterator<Item = MapElement> {
         let (map_id, key_bytes) = (self.map_id, self.key_bytes);
         let stale = self.found.into_iter().filter(|found| !found.is_desired);
         stale.filter_map(move |found| {
@@ -211,7 +215,7 @@ impl KernelElements {
 /// Digest of a list of elements, independent of their order. Two lists are equal if their digests with the same
 /// `state` are equal; an attacker cannot construct a collision without `state`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Digest {
+pub(super) struct Digest {
     /// Number of elements.
     pub count: usize,
     /// Wrapping sum of the hashes.
@@ -221,7 +225,7 @@ pub struct Digest {
 impl Digest {
     /// Reads the digest of a set or map. While the kernel resizes the hash table, an element may be missing or appear
     /// twice.
-    pub fn read(
+    pub(super) fn read(
         nftables: &mut Nftables,
         table: &str,
         map_id: MapId,
@@ -233,7 +237,7 @@ impl Digest {
     }
 
     /// Adds an element.
-    pub fn add(&mut self, element: &Element<'_>, state: &RandomState) {
+    pub(super) fn add(&mut self, element: &Element<'_>, state: &RandomState) {
         let mut hasher = state.build_hasher();
         element.is_interval_end.hash(&mut hasher);
         element.key.hash(&mut hasher);
@@ -245,7 +249,7 @@ impl Digest {
 }
 
 /// Returns the affinities to members for which `is_stale` returns true.
-pub fn stale_affinities(
+pub(super) fn stale_affinities(
     nftables: &mut Nftables,
     table: &str,
     family: Family,
@@ -265,7 +269,10 @@ pub fn stale_affinities(
 }
 
 /// Returns the rules of a table by chain; a chain without rules has an empty list.
-pub fn read_chains(nftables: &mut Nftables, table: &str) -> Result<HashMap<String, Vec<Rule>>, ReadError> {
+pub(super) fn read_chains(
+    nftables: &mut Nftables,
+    table: &str,
+) -> Result<HashMap<String, Vec<Rule>>, ReadError> {
     let mut chains: HashMap<String, Vec<Rule>> = nftables
         .chains(table)?
         .into_iter()

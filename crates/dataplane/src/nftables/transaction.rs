@@ -15,12 +15,12 @@ use super::port::Port;
 use super::verdict_codes::VerdictCodes;
 
 /// Owner of messages that belong to no Service.
-pub const NO_OWNER: u32 = u32::MAX;
+pub(super) const NO_OWNER: u32 = u32::MAX;
 
 /// A change of Services as one kernel transaction. [`AppliedServices`] holds the new state already;
 /// [`Transaction::roll_back`] restores the former one.
 #[derive(Debug, Default)]
-pub struct Transaction {
+pub(super) struct Transaction {
     /// Changed Services with their former ports. The index is the owner number of their messages.
     services: Vec<(ObjectKey, Box<[Port]>)>,
     differences: Vec<Difference>,
@@ -31,7 +31,7 @@ pub struct Transaction {
 
 impl Transaction {
     /// Replaces the applied state of Services by the plan, and collects the differences.
-    pub fn new<'k>(
+    pub(super) fn new<'k>(
         plan: &Plan,
         services: impl Iterator<Item = &'k ObjectKey>,
         delegation: &Delegation,
@@ -56,13 +56,13 @@ impl Transaction {
     }
 
     /// Returns the number of elements that are removed or added.
-    pub fn elements(&self) -> usize {
+    pub(super) fn elements(&self) -> usize {
         let all = self.differences.iter().chain([&self.common]);
         all.map(|own| own.removed.len() + own.added.len()).sum::<usize>() + self.codes.len()
     }
 
     /// Builds the kernel transaction: chains and verdicts first, then all removals, then all additions.
-    pub fn batch(&self, table: &str, codes: &VerdictCodes) -> Batch {
+    pub(super) fn batch(&self, table: &str, codes: &VerdictCodes) -> Batch {
         let mut batch = Batch::new(table, None);
         write_chains(&mut batch, &codes.missing_chains(&self.codes));
         let verdict_chains: Vec<MapElement> = self
@@ -81,7 +81,7 @@ impl Transaction {
     }
 
     /// Returns the member keys of a family that this transaction removes, and to which clients may have affinity.
-    pub fn departed_endpoints(&self, applied: &AppliedServices, family: Family) -> HashSet<Bytes> {
+    pub(super) fn departed_endpoints(&self, applied: &AppliedServices, family: Family) -> HashSet<Bytes> {
         let members = |map_id: MapId| matches!(map_id, MapId::Map(Map::ClusterMembers | Map::LocalMembers, of) if of == family);
         let mut departed_endpoints = HashSet::new();
         for ((service, _), own) in self.services.iter().zip(&self.differences) {
@@ -109,12 +109,12 @@ impl Transaction {
     }
 
     /// Records that the kernel holds the verdict codes of this transaction.
-    pub fn mark_applied(self, codes: &mut VerdictCodes) {
+    pub(super) fn mark_applied(self, codes: &mut VerdictCodes) {
         codes.mark_applied(&self.codes);
     }
 
     /// Restores the applied state from before this transaction.
-    pub fn roll_back(self, applied: &mut AppliedServices) {
+    pub(super) fn roll_back(self, applied: &mut AppliedServices) {
         let (mut own, mut common) = (Difference::default(), Difference::default());
         for (service, former) in self.services.into_iter().rev() {
             applied.replace(&service, former, &mut own, &mut common);
@@ -123,7 +123,7 @@ impl Transaction {
 
     /// Returns the Services whose messages the kernel refused, with its reasons. Returns `None` if the kernel's state
     /// differs from the applied state, which is not a fault of a Service.
-    pub fn refused(&self, error: &CommitError) -> Option<Vec<(ObjectKey, String)>> {
+    pub(super) fn refused(&self, error: &CommitError) -> Option<Vec<(ObjectKey, String)>> {
         let CommitError::Refused { refusals } = error else {
             return None;
         };
@@ -141,7 +141,7 @@ impl Transaction {
 }
 
 /// Adds chains first, then their rules, because rules may jump to any of them.
-pub fn write_chains(batch: &mut Batch, chains: &[(Chain, Vec<Rule>)]) {
+pub(super) fn write_chains(batch: &mut Batch, chains: &[(Chain, Vec<Rule>)]) {
     for (chain, _) in chains {
         batch.chain(Change::Add, chain, NO_OWNER);
     }
@@ -153,7 +153,7 @@ pub fn write_chains(batch: &mut Batch, chains: &[(Chain, Vec<Rule>)]) {
 }
 
 /// Adds or deletes elements. Consecutive elements of one map share a message.
-pub fn write_elements(batch: &mut Batch, change: Change, elements: &[MapElement], owner: u32) {
+pub(super) fn write_elements(batch: &mut Batch, change: Change, elements: &[MapElement], owner: u32) {
     for same in elements.chunk_by(|a: &MapElement, b: &MapElement| a.map_id == b.map_id) {
         let map_id: Option<MapId> = same.first().map(|element| element.map_id);
         let Some(map_id) = map_id else { continue };

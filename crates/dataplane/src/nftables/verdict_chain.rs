@@ -12,7 +12,7 @@ use super::rules::{EndpointIndex, RuleBuilder};
 
 /// Lookup of the key of a Service port, which is its first frontend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KeyLookup {
+pub(super) enum KeyLookup {
     /// The destination of the packet is the key.
     First,
     /// A map leads from the destination address, another address of the Service, to the key.
@@ -27,7 +27,7 @@ pub enum KeyLookup {
 
 /// Action on connections of one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
+pub(super) enum Action {
     /// Reject the connection.
     Reject,
     /// Drop the packet.
@@ -42,7 +42,7 @@ pub enum Action {
 
 /// Choice among several endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Choice {
+pub(super) enum Choice {
     /// Random choice.
     #[default]
     Random,
@@ -57,7 +57,7 @@ pub enum Choice {
 
 /// Handling of connections at a frontend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct VerdictChain {
+pub(super) struct VerdictChain {
     /// Lookup of the key of the Service port.
     pub key_lookup: KeyLookup,
     /// Actions by origin, in the order of [`Origin::ALL`].
@@ -77,7 +77,7 @@ pub struct VerdictChain {
 impl VerdictChain {
     /// Derives the handling of a frontend from the plan. `number` identifies the Service port. A virtual server chooses the
     /// endpoints of `virtual_set`.
-    pub fn of(
+    pub(super) fn of(
         port: &ServicePortPlan,
         frontend: &Frontend,
         key_lookup: KeyLookup,
@@ -123,7 +123,7 @@ impl VerdictChain {
     }
 
     /// Derives the handling of echo requests at a frontend.
-    pub fn of_ping(frontend: &Frontend) -> Self {
+    pub(super) fn of_ping(frontend: &Frontend) -> Self {
         Self {
             key_lookup: KeyLookup::Ping,
             actions: Origin::ALL.map(|origin| match frontend.target(origin) {
@@ -140,7 +140,7 @@ impl VerdictChain {
     }
 
     /// Returns the verdict that leads to this chain.
-    pub fn verdict(&self) -> Verdict<String> {
+    pub(super) fn verdict(&self) -> Verdict<String> {
         let [outside, pod, node] = self.actions;
         if !self.has_source_ranges && outside == pod && pod == node {
             return self.action_verdict(outside);
@@ -155,7 +155,7 @@ impl VerdictChain {
     }
 
     /// Returns the chains that this verdict needs; each jumps only to earlier ones.
-    pub fn chains(&self, pods: &PodDetection) -> Vec<(Chain, Vec<Rule>)> {
+    pub(super) fn chains(&self, pods: &PodDetection) -> Vec<(Chain, Vec<Rule>)> {
         let mut chains: Vec<(Chain, Vec<Rule>)> = Vec::new();
         for action in self.actions {
             if let Action::Balance(set, count) = action {

@@ -16,7 +16,7 @@ const UNUSED_MAX: usize = 256;
 
 /// Verdict chains with their codes.
 #[derive(Debug, Default)]
-pub struct VerdictCodes {
+pub(super) struct VerdictCodes {
     /// Upper bits of the code, by verdict.
     numbers: HashMap<Verdict<String>, u32>,
     /// Verdict chain of each code. Chains that differ only in data of the Service share a code.
@@ -34,7 +34,7 @@ pub struct VerdictCodes {
 
 impl VerdictCodes {
     /// Creates an empty list of codes, for chains with this Pod detection.
-    pub fn new(pods: PodDetection) -> Self {
+    pub(super) fn new(pods: PodDetection) -> Self {
         Self {
             pods,
             ..Self::default()
@@ -43,7 +43,7 @@ impl VerdictCodes {
 
     /// Sets the Pod detection of future chains. Returns true if applied chains are wrong now. Chains do not depend on
     /// the CIDRs themselves, which are elements of a set.
-    pub fn set_pods(&mut self, pods: &PodDetection) -> bool {
+    pub(super) fn set_pods(&mut self, pods: &PodDetection) -> bool {
         let is_same = match (&self.pods, pods) {
             (PodDetection::Ranges(_), PodDetection::Ranges(_)) => true,
             (before, now) => before == now,
@@ -53,7 +53,7 @@ impl VerdictCodes {
     }
 
     /// Returns the code of a verdict chain; assigns a new one if needed.
-    pub fn code(&mut self, verdict_chain: VerdictChain) -> u32 {
+    pub(super) fn code(&mut self, verdict_chain: VerdictChain) -> u32 {
         let next = self.next_number;
         let number = *self.numbers.entry(verdict_chain.verdict()).or_insert(next);
         if number == next {
@@ -65,14 +65,14 @@ impl VerdictCodes {
     }
 
     /// Adopts a code that an earlier process assigned.
-    pub fn adopt(&mut self, code: u32, verdict: Verdict<String>) {
+    pub(super) fn adopt(&mut self, code: u32, verdict: Verdict<String>) {
         let number = code >> MASQUERADE_BITS.count_ones();
         self.next_number = self.next_number.max(number + 1);
         self.numbers.entry(verdict).or_insert(number);
     }
 
     /// Returns the element of a code in the verdict map.
-    pub fn element(&self, code: u32) -> Option<MapElement> {
+    pub(super) fn element(&self, code: u32) -> Option<MapElement> {
         let verdict_chain = self.verdict_chains.get(&code)?;
         let map_id = MapId::Verdicts;
         Some(MapElement {
@@ -82,7 +82,7 @@ impl VerdictCodes {
     }
 
     /// Returns the codes that the kernel lacks, without duplicates.
-    pub fn missing(&self, codes: impl Iterator<Item = u32>) -> Vec<u32> {
+    pub(super) fn missing(&self, codes: impl Iterator<Item = u32>) -> Vec<u32> {
         let mut missing: Vec<u32> = codes.filter(|code| !self.applied.contains(code)).collect();
         missing.sort_unstable();
         missing.dedup();
@@ -90,14 +90,14 @@ impl VerdictCodes {
     }
 
     /// Returns the chains that codes need and the kernel lacks; each jumps only to earlier ones.
-    pub fn missing_chains(&self, codes: &[u32]) -> Vec<(Chain, Vec<Rule>)> {
+    pub(super) fn missing_chains(&self, codes: &[u32]) -> Vec<(Chain, Vec<Rule>)> {
         let mut chains = self.chains_of(codes.iter());
         chains.retain(|(chain, _)| !self.chains.contains(&chain.name));
         chains
     }
 
     /// Returns the chains that codes need; each jumps only to earlier ones.
-    pub fn chains_of<'a>(&self, codes: impl Iterator<Item = &'a u32>) -> Vec<(Chain, Vec<Rule>)> {
+    pub(super) fn chains_of<'a>(&self, codes: impl Iterator<Item = &'a u32>) -> Vec<(Chain, Vec<Rule>)> {
         let mut seen = HashSet::new();
         codes
             .filter_map(|code| self.verdict_chains.get(code))
@@ -107,7 +107,7 @@ impl VerdictCodes {
     }
 
     /// Records that the kernel holds these codes.
-    pub fn mark_applied(&mut self, codes: &[u32]) {
+    pub(super) fn mark_applied(&mut self, codes: &[u32]) {
         let chains = self.chains_of(codes.iter());
         self.chains
             .extend(chains.into_iter().map(|(chain, _)| chain.name));
@@ -115,7 +115,7 @@ impl VerdictCodes {
     }
 
     /// Records that the kernel holds exactly these codes.
-    pub fn set_applied(&mut self, codes: &[u32]) {
+    pub(super) fn set_applied(&mut self, codes: &[u32]) {
         self.chains.clear();
         self.applied.clear();
         self.mark_applied(codes);
@@ -127,13 +127,13 @@ impl VerdictCodes {
     }
 
     /// Returns true if enough codes are applied that a sweep for unused ones pays.
-    pub fn needs_sweep(&self) -> bool {
+    pub(super) fn needs_sweep(&self) -> bool {
         self.applied.len() > self.used_last + UNUSED_MAX
     }
 
     /// Records that these codes are deleted. Returns the chains that no other code needs; each is jumped to only by
     /// earlier ones.
-    pub fn remove_applied(&mut self, unused: &[u32]) -> Vec<String> {
+    pub(super) fn remove_applied(&mut self, unused: &[u32]) -> Vec<String> {
         let used: Vec<u32> = self
             .applied
             .iter()
@@ -153,12 +153,12 @@ impl VerdictCodes {
     }
 
     /// Returns true if the kernel holds a code.
-    pub fn is_applied(&self, code: u32) -> bool {
+    pub(super) fn is_applied(&self, code: u32) -> bool {
         self.applied.contains(&code)
     }
 
     /// Returns the codes that the kernel holds.
-    pub fn applied(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn applied(&self) -> impl Iterator<Item = u32> + '_ {
         self.applied.iter().copied()
     }
 }

@@ -11,11 +11,11 @@ use plan::{EndpointSet, Scheduler, ServicePortPlan};
 
 /// Maximum of clients with affinity per Service port. Further clients get no affinity until some expire, so that many
 /// source addresses cannot exhaust the memory of this node.
-pub const AFFINITIES_MAX: usize = 65_536;
+pub(super) const AFFINITIES_MAX: usize = 65_536;
 
 /// An endpoint with the number of its connections from this process.
 #[derive(Clone, Debug)]
-pub struct Endpoint {
+pub(super) struct Endpoint {
     /// Address and port.
     pub address: SocketAddr,
     /// Number of open connections.
@@ -24,11 +24,11 @@ pub struct Endpoint {
 
 /// Guard that counts a connection of an endpoint until it is dropped.
 #[derive(Debug)]
-pub struct ConnectionCount(Arc<AtomicUsize>);
+pub(super) struct ConnectionCount(Arc<AtomicUsize>);
 
 impl Endpoint {
     /// Counts a connection.
-    pub fn count_connection(&self) -> ConnectionCount {
+    pub(super) fn count_connection(&self) -> ConnectionCount {
         self.connections.fetch_add(1, Ordering::Relaxed);
         ConnectionCount(self.connections.clone())
     }
@@ -42,7 +42,7 @@ impl Drop for ConnectionCount {
 
 /// Endpoints of one set of a Service port, with scheduler and affinities.
 #[derive(Debug, Default)]
-pub struct Balancer {
+pub(super) struct Balancer {
     endpoints: Vec<Endpoint>,
     /// Endpoints whose existing flows continue, whether or not they are usable for new ones.
     serving: Vec<SocketAddr>,
@@ -59,7 +59,7 @@ pub struct Balancer {
 
 impl Balancer {
     /// Applies the plan of a set. Endpoints that stay keep their connection counts and affinities.
-    pub fn set(&mut self, port: &ServicePortPlan, set: EndpointSet) {
+    pub(super) fn set(&mut self, port: &ServicePortPlan, set: EndpointSet) {
         let mut former = std::mem::take(&mut self.endpoints);
         let endpoints = port.backends(set).iter().map(|backend| {
             let known = former
@@ -96,19 +96,19 @@ impl Balancer {
     }
 
     /// Returns the endpoints and the maximum share of connections that end after endpoints were added; `None` if none end.
-    pub fn rebalancing(&self) -> Option<(Vec<SocketAddr>, u8)> {
+    pub(super) fn rebalancing(&self) -> Option<(Vec<SocketAddr>, u8)> {
         let addresses = self.endpoints.iter().map(|endpoint| endpoint.address);
         Some((addresses.collect(), self.rebalance_percent?))
     }
 
     /// Returns true if flows to an endpoint may continue.
-    pub fn serves(&self, address: SocketAddr) -> bool {
+    pub(super) fn serves(&self, address: SocketAddr) -> bool {
         self.serving.binary_search(&address).is_ok() || self.endpoints.iter().any(|e| e.address == address)
     }
 
     /// Returns the endpoint for the next connection of a client, except those in `tried`. `random` is an arbitrary
     /// number.
-    pub fn choose(
+    pub(super) fn choose(
         &mut self,
         client: SocketAddr,
         tried: &[SocketAddr],
@@ -135,7 +135,7 @@ impl Balancer {
     }
 
     /// Deletes the affinity of a client to an endpoint that refuses.
-    pub fn forget_affinity(&mut self, client: IpAddr, endpoint: SocketAddr) {
+    pub(super) fn forget_affinity(&mut self, client: IpAddr, endpoint: SocketAddr) {
         if self
             .clients
             .get(&client)

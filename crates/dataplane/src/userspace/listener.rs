@@ -19,7 +19,7 @@ const BACKLOG: i32 = 4_096;
 
 /// A listener. Dropping it stops accepting; open connections continue.
 #[derive(Debug)]
-pub struct Listener {
+pub(super) struct Listener {
     /// Service port of the listener.
     pub port: PortKey,
     /// Endpoint set of the listener.
@@ -48,7 +48,7 @@ impl Listener {
     /// # Errors
     ///
     /// The error of the failed system call.
-    pub fn open(
+    pub(super) fn open(
         port: &ServicePortPlan,
         set: EndpointSet,
         address: IpAddr,

@@ -42,7 +42,7 @@ impl Drop for Flow {
 }
 
 /// Relays the datagrams of a listener as long as permits are available. The flows end with this future.
-pub async fn serve(socket: UdpSocket, balancer: Arc<SharedBalancer>, permits: Arc<Semaphore>) {
+pub(super) async fn serve(socket: UdpSocket, balancer: Arc<SharedBalancer>, permits: Arc<Semaphore>) {
     let mut flows = Flows {
         socket: Arc::new(socket),
         balancer,

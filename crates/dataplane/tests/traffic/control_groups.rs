@@ -8,7 +8,7 @@ use testbed::ControlGroup;
 use crate::Opened;
 
 /// Moves the calling thread, with the threads that it starts, into a control group.
-pub fn enter(name: &str) {
+pub(crate) fn enter(name: &str) {
     match ControlGroup::create(&process(), name) {
         Ok(group) => group.enter().unwrap(),
         Err(error) => testbed::skip_inside(&format!("no control group for the test: {error}")),
@@ -16,13 +16,13 @@ pub fn enter(name: &str) {
 }
 
 /// Removes the control groups of this process.
-pub fn remove() {
+pub(crate) fn remove() {
     ControlGroup::remove_all(&process()).unwrap();
 }
 
 /// Opens the data plane for the control group of the calling thread. A thread outside of the test's control groups gets a data
 /// plane without local clients.
-pub fn open_ebpf() -> Opened {
+pub(crate) fn open_ebpf() -> Opened {
     let control_group = match own() {
         Some(path) => path,
         None => match ControlGroup::create(&process(), "empty") {

@@ -21,7 +21,7 @@ const ENTRIES_MAX: usize = 2;
 const EVENTS_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// Follower of a share of the packets.
-pub struct Followed {
+pub(crate) struct Followed {
     /// True if the kernel chooses the endpoint.
     translates: bool,
     /// Tracer of rules; `None` if the rules are not those of nftables, or the kernel is older than 5.12.
@@ -32,14 +32,14 @@ pub struct Followed {
 }
 
 /// Right to follow one packet.
-pub struct Turn<'f> {
+pub(crate) struct Turn<'f> {
     followed: &'f Followed,
     tracer: Option<MutexGuard<'f, PacketTracer>>,
 }
 
 impl Followed {
     /// Creates a follower in the namespace of the node.
-    pub fn new(node: &Member, translates: bool, has_rules: bool) -> Self {
+    pub(crate) fn new(node: &Member, translates: bool, has_rules: bool) -> Self {
         let tracer = if has_rules {
             node.enter(|| PacketTracer::open("tracer").ok())
         } else {
@@ -55,7 +55,7 @@ impl Followed {
     }
 
     /// Returns the right to follow a packet from this address and port of its client, if it is due.
-    pub fn turn(&self, packet: &Packet, source: SocketAddr) -> Option<Turn<'_>> {
+    pub(crate) fn turn(&self, packet: &Packet, source: SocketAddr) -> Option<Turn<'_>> {
         if !self.packets.fetch_add(1, Ordering::Relaxed).is_multiple_of(SHARE) {
             return None;
         }
@@ -75,7 +75,7 @@ impl Followed {
     }
 
     /// Checks that packets were followed at all.
-    pub fn assert_used(&self) {
+    pub(crate) fn assert_used(&self) {
         assert!(
             self.with_entry.load(Ordering::Relaxed) > 0,
             "no conntrack entry was compared"
@@ -87,7 +87,7 @@ impl Followed {
 
 impl Turn<'_> {
     /// Compares a packet that was sent with its trace. `source` is the address and port of the client.
-    pub fn compare(
+    pub(crate) fn compare(
         mut self,
         node: &Member,
         trace: &Trace,

@@ -19,7 +19,7 @@ const UNASSIGNED: [&str; 2] = ["10.96.0.99", "fd00:10:96::99"];
 
 /// Every client gets the reply from the address that it asked, while the Service has an endpoint. Otherwise it gets an
 /// error, or nothing where packets are dropped.
-pub fn node_answers(mode: Mode) {
+pub(crate) fn node_answers(mode: Mode) {
     let world = World::new();
     let mut dataplane = opened(&world, mode);
     assert_eq!(dataplane.answers_ping(), mode.answers_ping);
@@ -58,7 +58,7 @@ pub fn node_answers(mode: Mode) {
 }
 
 /// Compares the outcome of an echo request with the plan.
-pub fn assert_echo(plan: &Plan, client: &Member, destination: IpAddr) {
+pub(crate) fn assert_echo(plan: &Plan, client: &Member, destination: IpAddr) {
     let source = client.source_towards(destination);
     let decision = plan.decide_ping(source, destination, client.near_interface());
     let expected = match decision.verdict {

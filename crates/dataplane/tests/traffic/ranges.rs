@@ -23,7 +23,7 @@ const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 const PROTOCOLS: [Protocol; 2] = [Protocol::Tcp, Protocol::Udp];
 
 /// A range keeps the port, a named port precedes it, source ranges restrict it, and one client meets one endpoint.
-pub fn ranges_keep_the_port(mode: Mode) {
+pub(crate) fn ranges_keep_the_port(mode: Mode) {
     let world = World::new();
     let mut dataplane = opened(&world, mode);
     if !dataplane.serves_port_ranges() {

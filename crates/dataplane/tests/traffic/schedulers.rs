@@ -27,7 +27,7 @@ const TRIES: usize = 4;
 const PERIODS_MAX: usize = 16;
 
 /// EPT-11, API-30: within the timeout a client keeps its endpoint, and afterwards it is chosen again.
-pub fn affinity_expires(mode: Mode) {
+pub(crate) fn affinity_expires(mode: Mode) {
     let world = World::new();
     let service = json!({"sessionAffinity": "ClientIP",
         "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": AFFINITY_SECONDS}}});
@@ -53,7 +53,7 @@ pub fn affinity_expires(mode: Mode) {
 }
 
 /// Round robin, where the mode has it, uses each endpoint equally often.
-pub fn round_robin_takes_turns(mode: Mode) {
+pub(crate) fn round_robin_takes_turns(mode: Mode) {
     let world = World::new();
     let annotations = json!({"service.portolan.dev/scheduler": "rr"});
     let dataplane = programmed(&world, mode, json!({}), annotations);
@@ -67,7 +67,7 @@ pub fn round_robin_takes_turns(mode: Mode) {
 }
 
 /// Opens a data plane at the node; skips the test without its programs.
-pub fn opened(world: &World, mode: Mode) -> Box<dyn Dataplane + Send> {
+pub(crate) fn opened(world: &World, mode: Mode) -> Box<dyn Dataplane + Send> {
     match world.node().enter(mode.open) {
         Err(DataplaneError::Program {
             source: error @ ProgramError::Start { .. },

@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const TRIES: usize = 24;
 
 /// EPT-24: SCTP has the rules of the other protocols.
-pub fn associations_reach_all_endpoints(mode: Mode) {
+pub(crate) fn associations_reach_all_endpoints(mode: Mode) {
     if let Err(error) = socket(IpAddr::from([127, 0, 0, 1])) {
         testbed::skip_inside(&format!("no SCTP in this kernel: {error}"));
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::world::POD_PORTS;
 
 /// Addresses of Services, in pairs of families, and one unassigned address of each range.
-pub const SERVICE_IPS: [&str; 10] = [
+pub(crate) const SERVICE_IPS: [&str; 10] = [
     "10.96.0.1",
     "fd00:10:96::1",
     "10.96.0.2",
@@ -21,9 +21,9 @@ pub const SERVICE_IPS: [&str; 10] = [
     "fd00:10:96::99",
 ];
 /// Ports of Services.
-pub const SERVICE_PORTS: [u16; 3] = [80, 81, POD_PORTS[1]];
+pub(crate) const SERVICE_PORTS: [u16; 3] = [80, 81, POD_PORTS[1]];
 /// Node ports of Services.
-pub const NODE_PORTS: [u16; 2] = [30_080, 30_081];
+pub(crate) const NODE_PORTS: [u16; 2] = [30_080, 30_081];
 
 const PODS: [([&str; 2], &str); 3] = [
     (["10.244.1.2", "fd00:244:1::2"], "node"),
@@ -35,17 +35,17 @@ const PODS: [([&str; 2], &str); 3] = [
 const SCHEDULERS: [&str; 4] = ["random", "rr", "maglev", "lc"];
 
 /// Services of a cluster: two at most, so that each has its own addresses.
-pub type Services = Vec<RandomService>;
+pub(crate) type Services = Vec<RandomService>;
 
 /// Random cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     services: Services,
 }
 
 /// A Service and the Pods that serve it.
 #[derive(Clone, Debug)]
-pub struct RandomService {
+pub(crate) struct RandomService {
     is_exposed: bool,
     is_internal_local: bool,
     is_external_local: bool,
@@ -60,7 +60,7 @@ pub struct RandomService {
 }
 
 /// Returns clusters. `serves_ranges` states that Services may have port ranges.
-pub fn cluster(serves_ranges: bool) -> impl Strategy<Value = Cluster> {
+pub(crate) fn cluster(serves_ranges: bool) -> impl Strategy<Value = Cluster> {
     let flags = any::<[bool; 7]>();
     let pods = any::<[bool; 3]>();
     let manner = (prop::sample::select(SCHEDULERS.to_vec()), any::<bool>());
@@ -85,7 +85,7 @@ pub fn cluster(serves_ranges: bool) -> impl Strategy<Value = Cluster> {
 
 impl Cluster {
     /// Replaces the objects of a former cluster in a plan.
-    pub fn replace(&self, former: &Self, plan: &mut Plan) {
+    pub(crate) fn replace(&self, former: &Self, plan: &mut Plan) {
         for number in self.services.len()..former.services.len() {
             plan.remove_service(&ObjectKey::new("ns", &name(number)));
             for family in 0..2 {
@@ -104,7 +104,7 @@ impl Cluster {
     }
 
     /// Returns the objects as the API has them.
-    pub fn objects(&self) -> Vec<Value> {
+    pub(crate) fn objects(&self) -> Vec<Value> {
         let of_service = |(number, service): (usize, &RandomService)| {
             [
                 service.service(number),

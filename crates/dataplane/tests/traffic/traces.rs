@@ -11,13 +11,13 @@ use crate::services::Cluster;
 use crate::world::{Member, World};
 
 /// Traces in one cluster.
-pub struct Traces {
+pub(crate) struct Traces {
     objects: explain::World,
     proxy: ProxySettings,
 }
 
 impl Traces {
-    pub fn of(cluster: &Cluster, world: &World, plan: &Plan) -> Self {
+    pub(crate) fn of(cluster: &Cluster, world: &World, plan: &Plan) -> Self {
         let mut builder = explain::World::builder();
         cluster
             .objects()
@@ -41,7 +41,7 @@ impl Traces {
     }
 
     /// Returns the trace of a packet.
-    pub fn of_packet(&self, client: &Member, packet: &Packet) -> Trace {
+    pub(crate) fn of_packet(&self, client: &Member, packet: &Packet) -> Trace {
         let scheme = match packet.protocol {
             Protocol::Tcp => "tcp",
             Protocol::Udp => "udp",
@@ -84,7 +84,7 @@ fn object(member: &Member) -> Value {
 }
 
 /// Checks that a trace states the endpoint that a real packet reached.
-pub fn assert_endpoint(stated: &Trace, by: SocketAddr, is_masqueraded: bool, endpoints: usize) {
+pub(crate) fn assert_endpoint(stated: &Trace, by: SocketAddr, is_masqueraded: bool, endpoints: usize) {
     assert_eq!(stated.verdict, Verdict::Reaches, "{stated:#?}");
     let listed: Vec<&ChosenEndpoint> = stated.paths.iter().flat_map(|path| &path.endpoints).collect();
     assert_eq!(listed.len(), endpoints, "{stated:#?}");

@@ -22,7 +22,7 @@ const FOREIGN: &str = "192.0.2.1";
 
 /// Opens the data plane; skips the test if the kernel has no IPVS. Datagram flows end soon, because the clients use their
 /// ports again.
-pub fn open() -> Opened {
+pub(crate) fn open() -> Opened {
     let dataplane = IpvsDataplane::open(Options {
         timeouts: Timeouts {
             udp_seconds: 1,

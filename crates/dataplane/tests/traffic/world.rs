@@ -14,7 +14,7 @@ use plan::InterfaceName;
 use socket2::{Domain, Socket, Type};
 
 /// Ports of the Pods.
-pub const POD_PORTS: [u16; 2] = [8080, 8081];
+pub(crate) const POD_PORTS: [u16; 2] = [8080, 8081];
 
 const GATEWAYS: [&str; 2] = ["10.244.1.1", "fd00:244:1::1"];
 const NODE: [&str; 2] = ["172.30.0.11", "fd00:30::11"];
@@ -25,20 +25,20 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_millis(120);
 
 /// A host that connects.
-pub struct Member {
+pub(crate) struct Member {
     pub name: &'static str,
     pub addresses: [IpAddr; 2],
     namespace: NetworkNamespace,
 }
 
-pub struct World {
+pub(crate) struct World {
     /// The node first, then the external client, then the Pods.
     pub members: Vec<Member>,
 }
 
 /// Result of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// A Pod, by its address, got the connection on this port and saw this source.
     Answered {
         by: SocketAddr,
@@ -50,7 +50,7 @@ pub enum Outcome {
 
 /// Result of an echo request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Echo {
+pub(crate) enum Echo {
     /// Reply from an address.
     Reply {
         from: IpAddr,
@@ -60,7 +60,7 @@ pub enum Echo {
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut members = vec![Member {
             name: "node",
             addresses: addresses(NODE),
@@ -97,28 +97,28 @@ impl World {
         Self { members }
     }
 
-    pub fn node(&self) -> &Member {
+    pub(crate) fn node(&self) -> &Member {
         &self.members[0]
     }
 
     /// Returns the addresses of the node.
-    pub fn node_addresses() -> Vec<IpAddr> {
+    pub(crate) fn node_addresses() -> Vec<IpAddr> {
         [addresses(NODE), addresses(GATEWAYS)].concat()
     }
 }
 
 impl Member {
-    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+    pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.namespace.enter(work).unwrap()
     }
 
     /// Returns the node's interface to the member; none for the node itself.
-    pub fn near_interface(&self) -> Option<InterfaceName> {
+    pub(crate) fn near_interface(&self) -> Option<InterfaceName> {
         (self.name != "node").then(|| format!("to-{}", self.name).parse().unwrap())
     }
 
     /// Returns the source address of connections to `to`.
-    pub fn source_towards(&self, to: IpAddr) -> IpAddr {
+    pub(crate) fn source_towards(&self, to: IpAddr) -> IpAddr {
         self.enter(|| {
             let socket = UdpSocket::bind((unspecified(to), 0)).unwrap();
             socket.connect((to, 9)).unwrap();
@@ -128,7 +128,7 @@ impl Member {
 
     /// Opens the socket of a client. `port` is the port of datagrams, which differs each time to avoid earlier flows; TCP has a
     /// free one.
-    pub fn open(&self, protocol: Protocol, to: IpAddr, port: u16) -> Client {
+    pub(crate) fn open(&self, protocol: Protocol, to: IpAddr, port: u16) -> Client {
         let (kind, port) = match protocol {
             Protocol::Tcp => (Type::STREAM, 0),
             Protocol::Udp | Protocol::Sctp => (Type::DGRAM, port),
@@ -143,7 +143,7 @@ impl Member {
     }
 
     /// Sends an echo request and reads the reply.
-    pub fn ping(&self, to: IpAddr, is_answer_due: bool) -> Echo {
+    pub(crate) fn ping(&self, to: IpAddr, is_answer_due: bool) -> Echo {
         let timeout = if is_answer_due { REPLY_TIMEOUT } else { SILENCE };
         match self.enter(|| ask_echo(to, timeout)) {
             Ok(from) => Echo::Reply { from },
@@ -177,20 +177,20 @@ impl Member {
 }
 
 /// Socket of a client before its first packet.
-pub struct Client {
+pub(crate) struct Client {
     protocol: Protocol,
     socket: Socket,
 }
 
 impl Client {
     /// Returns the port of the client.
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         let own = self.socket.local_addr().unwrap();
         own.as_socket().expect("an IP address").port()
     }
 
     /// Connects and reads the reply.
-    pub fn ask(self, to: SocketAddr, is_answer_due: bool) -> Outcome {
+    pub(crate) fn ask(self, to: SocketAddr, is_answer_due: bool) -> Outcome {
         let timeout = if is_answer_due { REPLY_TIMEOUT } else { SILENCE };
         let answer = match self.protocol {
             Protocol::Tcp => ask_tcp(self.socket, to, timeout),

@@ -105,14 +105,14 @@ pub enum ResponseCode {
 
 /// Bits of the header's second word.
 pub(crate) mod flag {
-    pub const RESPONSE: u16 = 0x8000;
-    pub const OPCODE: u16 = 0x7800;
-    pub const AUTHORITATIVE: u16 = 0x0400;
-    pub const TRUNCATED: u16 = 0x0200;
-    pub const RECURSION_DESIRED: u16 = 0x0100;
-    pub const RECURSION_AVAILABLE: u16 = 0x0080;
-    pub const AUTHENTIC_DATA: u16 = 0x0020;
-    pub const CHECKING_DISABLED: u16 = 0x0010;
+    pub(crate) const RESPONSE: u16 = 0x8000;
+    pub(crate) const OPCODE: u16 = 0x7800;
+    pub(crate) const AUTHORITATIVE: u16 = 0x0400;
+    pub(crate) const TRUNCATED: u16 = 0x0200;
+    pub(crate) const RECURSION_DESIRED: u16 = 0x0100;
+    pub(crate) const RECURSION_AVAILABLE: u16 = 0x0080;
+    pub(crate) const AUTHENTIC_DATA: u16 = 0x0020;
+    pub(crate) const CHECKING_DISABLED: u16 = 0x0010;
 }
 
 /// Returns the 16-bit number at `offset`, if the message is long enough.

@@ -24,7 +24,7 @@ struct History {
 }
 
 /// The server and its objects.
-pub struct Api {
+pub(super) struct Api {
     history: Arc<Mutex<History>>,
     changed: watch::Sender<u64>,
     pub address: SocketAddr,
@@ -32,7 +32,7 @@ pub struct Api {
 }
 
 impl Api {
-    pub async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("a socket");
@@ -58,20 +58,20 @@ impl Api {
     }
 
     /// Kills the server and all of its connections.
-    pub async fn kill(&mut self) {
+    pub(super) async fn kill(&mut self) {
         let running = self.running.take().expect("it runs");
         running.abort();
         drop(running.await);
     }
 
     /// Starts again at the same address.
-    pub async fn come_back(&mut self) {
+    pub(super) async fn come_back(&mut self) {
         let listener = TcpListener::bind(self.address).await.expect("its own port");
         self.serve(listener);
     }
 
     /// Writes an object; deletes it if `content` is `None`.
-    pub fn write(&self, collection: &'static str, name: &str, content: Option<Value>) {
+    pub(super) fn write(&self, collection: &'static str, name: &str, content: Option<Value>) {
         let mut history = lock(&self.history);
         history.revision += 1;
         let revision = history.revision;
@@ -95,14 +95,14 @@ impl Api {
     }
 
     /// Compacts the history, so that watches cannot resume.
-    pub fn compact(&self) {
+    pub(super) fn compact(&self) {
         let mut history = lock(&self.history);
         history.compacted = history.revision;
         history.events.clear();
     }
 
     /// Numbers revisions from the start again, as after a restore.
-    pub fn restore(&self) {
+    pub(super) fn restore(&self) {
         let mut history = lock(&self.history);
         (history.revision, history.compacted) = (1, 1);
         history.events.clear();

@@ -2,13 +2,13 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
-pub mod objects;
+pub(crate) mod objects;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A decoded response, its records as `owner TYPE value`, without TTLs.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Decoded {
+pub(crate) struct Decoded {
     pub id: u16,
     pub code: u16,
     pub authoritative: bool,
@@ -39,7 +39,7 @@ const TYPES: [(u16, &str); 14] = [
     (257, "CAA"),
 ];
 
-pub fn type_number(name: &str) -> u16 {
+pub(crate) fn type_number(name: &str) -> u16 {
     TYPES
         .iter()
         .find(|(_, known)| *known == name)
@@ -48,7 +48,7 @@ pub fn type_number(name: &str) -> u16 {
 }
 
 /// Encodes a query for class IN with recursion desired, and with an OPT record if `edns` is set.
-pub fn question(id: u16, name: &str, kind: &str, edns: Option<u16>) -> Vec<u8> {
+pub(crate) fn question(id: u16, name: &str, kind: &str, edns: Option<u16>) -> Vec<u8> {
     let mut message = id.to_be_bytes().to_vec();
     message.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, u8::from(edns.is_some())]);
     for label in name.split('.').filter(|label| !label.is_empty()) {
@@ -66,7 +66,7 @@ pub fn question(id: u16, name: &str, kind: &str, edns: Option<u16>) -> Vec<u8> {
     message
 }
 
-pub fn decode(message: &[u8]) -> Decoded {
+pub(crate) fn decode(message: &[u8]) -> Decoded {
     let word = |at: usize| u16::from_be_bytes([message[at], message[at + 1]]);
     let flags = word(2);
     assert_eq!(flags & 0x8000, 0x8000, "an answer");

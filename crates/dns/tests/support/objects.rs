@@ -3,7 +3,7 @@
 use api::object::{Endpoint, EndpointSlice, SERVICE_NAME_LABEL, Service, ServicePort};
 
 /// A Service with one cluster IP, or `None` for a headless one, and without ports.
-pub fn service(name: &str, cluster_ip: &str) -> Service {
+pub(crate) fn service(name: &str, cluster_ip: &str) -> Service {
     let mut service = Service::default();
     service.metadata.name = name.to_owned();
     service.metadata.namespace = "ns".to_owned();
@@ -12,7 +12,7 @@ pub fn service(name: &str, cluster_ip: &str) -> Service {
 }
 
 /// An ExternalName Service.
-pub fn alias(name: &str, of: &str) -> Service {
+pub(crate) fn alias(name: &str, of: &str) -> Service {
     let mut alias = service(name, "");
     alias.spec.kind = "ExternalName".to_owned();
     alias.spec.external_name = of.to_owned();
@@ -20,7 +20,7 @@ pub fn alias(name: &str, of: &str) -> Service {
 }
 
 /// Port 80 with the name `http`.
-pub fn http() -> ServicePort {
+pub(crate) fn http() -> ServicePort {
     ServicePort {
         name: "http".to_owned(),
         port: 80,
@@ -29,7 +29,7 @@ pub fn http() -> ServicePort {
 }
 
 /// Slice of a Service with that many endpoints: 10.1.0.0, 10.1.0.1 and so on.
-pub fn slice(service: &str, endpoints: u8) -> EndpointSlice {
+pub(crate) fn slice(service: &str, endpoints: u8) -> EndpointSlice {
     let mut slice = EndpointSlice::default();
     slice.metadata.name = format!("{service}-1");
     slice.metadata.namespace = "ns".to_owned();

@@ -32,7 +32,7 @@ pub(crate) struct Rate(NonZeroU64);
 
 impl Rate {
     /// Creates a rate; `None` for 0, which is no limit.
-    pub fn new(bytes_per_second: u64) -> Option<Self> {
+    pub(crate) fn new(bytes_per_second: u64) -> Option<Self> {
         NonZeroU64::new(bytes_per_second).map(Self)
     }
 
@@ -100,7 +100,7 @@ pub(crate) struct BandwidthReservation {
 
 impl BandwidthReservation {
     /// Creates an empty reservation.
-    pub fn new(bucket: Arc<TokenBucket>, rate: Rate) -> Self {
+    pub(crate) fn new(bucket: Arc<TokenBucket>, rate: Rate) -> Self {
         Self {
             bucket,
             rate,
@@ -110,13 +110,13 @@ impl BandwidthReservation {
     }
 
     /// Bytes of one reservation, at most.
-    pub fn chunk_bytes_max(&self) -> usize {
+    pub(crate) fn chunk_bytes_max(&self) -> usize {
         self.rate.chunk_bytes()
     }
 
     /// Reserves a chunk of `bytes`, unless bytes are still reserved. Returns the number of bytes that may
     /// pass, and the time from which they may.
-    pub fn reserve(&mut self, bytes: usize, now: Duration) -> (usize, Duration) {
+    pub(crate) fn reserve(&mut self, bytes: usize, now: Duration) -> (usize, Duration) {
         if self.reserved == 0 {
             self.reserved = bytes.min(self.chunk_bytes_max());
             if let Some((due, _)) = self.bucket.reserve(self.reserved, self.rate, now, Duration::MAX) {
@@ -127,12 +127,12 @@ impl BandwidthReservation {
     }
 
     /// Takes bytes that have passed off the reservation.
-    pub fn consume(&mut self, bytes: usize) {
+    pub(crate) fn consume(&mut self, bytes: usize) {
         self.reserved = self.reserved.saturating_sub(bytes);
     }
 
     /// Returns true if a datagram may pass now. If not, it is dropped: other flows come first, or too many wait.
-    pub fn admits_datagram(&mut self, bytes: usize, now: Duration) -> bool {
+    pub(crate) fn admits_datagram(&mut self, bytes: usize, now: Duration) -> bool {
         if now < self.due {
             return false;
         }

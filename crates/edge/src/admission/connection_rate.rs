@@ -12,7 +12,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 /// New connections of each client.
 #[derive(Debug, Default)]
-pub struct ConnectionRates {
+pub(super) struct ConnectionRates {
     clients: HashMap<IpAddr, Allowance>,
     next_sweep: Duration,
 }
@@ -26,7 +26,7 @@ struct Allowance {
 
 impl ConnectionRates {
     /// Counts a connection of a client. Returns true if it stays within `per_second`; 0 is no limit.
-    pub fn admit(&mut self, client: IpAddr, per_second: u32, now: Duration) -> bool {
+    pub(super) fn admit(&mut self, client: IpAddr, per_second: u32, now: Duration) -> bool {
         if per_second == 0 {
             return true;
         }

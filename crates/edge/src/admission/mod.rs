@@ -31,7 +31,7 @@ pub(crate) struct ProcessConnections {
 
 impl ProcessConnections {
     /// None yet, and at most `open_max`, which Services and clients share by `shares`.
-    pub fn new(open_max: usize, shares: Shares) -> Self {
+    pub(crate) fn new(open_max: usize, shares: Shares) -> Self {
         Self {
             open: AtomicUsize::new(0),
             open_max,
@@ -41,12 +41,12 @@ impl ProcessConnections {
     }
 
     /// Open connections and flows.
-    pub fn open(&self) -> usize {
+    pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
     /// Limit of open connections and flows.
-    pub fn open_max(&self) -> usize {
+    pub(crate) fn open_max(&self) -> usize {
         self.open_max
     }
 }
@@ -90,7 +90,7 @@ pub(crate) struct Admission {
 
 impl Admission {
     /// Admission at a port of a Service with this load.
-    pub fn new(
+    pub(crate) fn new(
         process: Arc<ProcessConnections>,
         service: Arc<ServiceLoad>,
         counters: Arc<PortCounters>,
@@ -106,7 +106,7 @@ impl Admission {
     ///
     /// # Errors
     /// The limit that is reached: of the process, of the Service's share of it, or of `limits`.
-    pub fn permit(self: &Arc<Self>, limits: &Limits) -> Result<ConnectionPermit, ConnectionRefusal> {
+    pub(crate) fn permit(self: &Arc<Self>, limits: &Limits) -> Result<ConnectionPermit, ConnectionRefusal> {
         // Dropped on an error, which takes the counts back.
         let permit = ConnectionPermit {
             admission: self.clone(),
@@ -139,7 +139,7 @@ impl Admission {
     ///
     /// # Errors
     /// The rule or limit that refuses the client.
-    pub fn admit_client(
+    pub(crate) fn admit_client(
         &self,
         client: IpAddr,
         policy: &Policy,
@@ -175,7 +175,7 @@ impl Admission {
 
     /// Bandwidth reservations of a new connection or flow: for bytes from its client, and for bytes to it. `None` for a
     /// direction without a limit.
-    pub fn bandwidth(&self, limits: &Limits) -> [Option<BandwidthReservation>; 2] {
+    pub(crate) fn bandwidth(&self, limits: &Limits) -> [Option<BandwidthReservation>; 2] {
         let service = &self.service;
         [
             (&service.received, limits.received_bytes_per_second),
@@ -190,7 +190,7 @@ impl Admission {
     }
 
     /// Returns the instant from which the times of bandwidth reservations count.
-    pub fn bandwidth_epoch(&self) -> Instant {
+    pub(crate) fn bandwidth_epoch(&self) -> Instant {
         self.service.started_at
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Condition {
 
 impl Rank {
     /// Best rank.
-    pub const BEST: Self = Self(0);
+    pub(super) const BEST: Self = Self(0);
     /// First rank that is chosen only if there is no usable candidate.
     const FALLBACK: Self = Self(2);
 
@@ -43,7 +43,7 @@ impl Rank {
     /// Candidates that are ready, healthy and not ejected come first, near ones before others. Next come those that
     /// terminate and still serve (KEP-1669), then ejected ones, and at last unhealthy ones. If a health check fails for
     /// all backends, a wrong check is more likely than the death of all.
-    pub fn of(condition: Condition) -> Option<Self> {
+    pub(super) fn of(condition: Condition) -> Option<Self> {
         let Condition {
             is_ready,
             is_serving_while_terminating,
@@ -63,7 +63,7 @@ impl Rank {
     }
 
     /// Returns true for a candidate that is ready, healthy and not ejected, near or far.
-    pub fn is_usable(self) -> bool {
+    pub(super) fn is_usable(self) -> bool {
         self < Self::FALLBACK
     }
 }
@@ -80,7 +80,7 @@ pub(super) struct Choice {
 
 impl Choice {
     /// Sets the algorithm and the candidates. Round robin continues from its last position.
-    pub fn set(&mut self, balance: Balance, addresses: &[SocketAddr]) {
+    pub(super) fn set(&mut self, balance: Balance, addresses: &[SocketAddr]) {
         self.balance = balance;
         self.table = match balance {
             Balance::Maglev => maglev::lookup_table((0..addresses.len()).collect(), |number| {
@@ -92,7 +92,7 @@ impl Choice {
     }
 
     /// Chooses one of `count` candidates. Candidates without a rating are skipped.
-    pub fn choose(
+    pub(super) fn choose(
         &mut self,
         client: IpAddr,
         count: usize,

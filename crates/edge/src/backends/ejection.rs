@@ -22,7 +22,7 @@ pub(super) struct Ejection {
 
 impl Ejection {
     /// Counts a failure. Returns the end of the ejection if the backend is ejected.
-    pub fn count_failure(&mut self, now: Duration) -> Option<Duration> {
+    pub(super) fn count_failure(&mut self, now: Duration) -> Option<Duration> {
         if now < self.until {
             // Connections that were opened before the ejection do not prolong it.
             return Some(self.until);

@@ -69,7 +69,7 @@ impl Backend {
     }
 
     /// Returns the ids of the backend in cookies of its Service, computed once for each set of keys.
-    pub fn cookie_ids(&self, keys: &Arc<StickyKeys>, service: &ServiceName) -> Arc<CookieIds> {
+    pub(crate) fn cookie_ids(&self, keys: &Arc<StickyKeys>, service: &ServiceName) -> Arc<CookieIds> {
         let cached = self.cookie_ids.load();
         if let Some(ids) = cached.as_ref().filter(|ids| ids.belong_to(keys)) {
             return Arc::clone(ids);
@@ -80,32 +80,32 @@ impl Backend {
     }
 
     /// Returns the pool of connections that are open for further requests.
-    pub fn pool(&self) -> &Arc<Pool> {
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
     /// Returns the number of connections and requests under way.
-    pub fn under_way(&self) -> usize {
+    pub(crate) fn under_way(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
     }
 
     /// Returns the number of connections and requests that chose the backend.
-    pub fn connections(&self) -> u64 {
+    pub(crate) fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
     }
 
     /// Returns the number of failed connections to the backend.
-    pub fn failures(&self) -> u64 {
+    pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 
     /// Returns true if its health checks pass, or there are none.
-    pub fn is_healthy(&self) -> bool {
+    pub(crate) fn is_healthy(&self) -> bool {
         self.is_healthy.load(Ordering::Relaxed)
     }
 
     /// Returns the last failure of a connection to it or of a health check.
-    pub fn last_failure(&self) -> Option<BackendFailure> {
+    pub(crate) fn last_failure(&self) -> Option<BackendFailure> {
         self.last_failure
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -113,7 +113,7 @@ impl Backend {
     }
 
     /// Records the failure of a connection to it or of a health check, in the place of the last one.
-    pub fn record_failure(&self, reason: String) {
+    pub(crate) fn record_failure(&self, reason: String) {
         let failure = BackendFailure {
             at: Instant::now(),
             reason,
@@ -122,27 +122,27 @@ impl Backend {
     }
 
     /// Returns true if it is no longer among the port's backends. Connections to it are not reused then.
-    pub fn is_removed(&self) -> bool {
+    pub(crate) fn is_removed(&self) -> bool {
         self.is_removed.load(Ordering::Relaxed)
     }
 
     /// Becomes true when the backend is removed and the drain time of its connections is over.
-    pub fn cut_off(&self) -> watch::Receiver<bool> {
+    pub(crate) fn cut_off(&self) -> watch::Receiver<bool> {
         self.cut_off.subscribe()
     }
 
     /// Returns true if the drain time of its connections is over.
-    pub fn is_cut_off(&self) -> bool {
+    pub(crate) fn is_cut_off(&self) -> bool {
         *self.cut_off.borrow()
     }
 
     /// Ends the drain time of its connections; see [`Backend::cut_off`].
-    pub fn set_cut_off(&self) {
+    pub(crate) fn set_cut_off(&self) {
         self.cut_off.send_replace(true);
     }
 
     /// Sets the result of the health checks.
-    pub fn set_healthy(&self, is_healthy: bool) {
+    pub(crate) fn set_healthy(&self, is_healthy: bool) {
         self.is_healthy.store(is_healthy, Ordering::Relaxed);
     }
 
@@ -255,7 +255,7 @@ impl Default for Backends {
 impl Backends {
     /// Sets the backends and the way to choose among them; `zone` is the zone of this node. Backends whose
     /// address stays keep their state. Returns the removed ones.
-    pub fn set(
+    pub(crate) fn set(
         &self,
         service: &ServiceSettings,
         listener: &Listener,
@@ -311,7 +311,7 @@ impl Backends {
     }
 
     /// Returns the backends, in the order of the settings.
-    pub fn all(&self) -> Vec<Arc<Backend>> {
+    pub(crate) fn all(&self) -> Vec<Arc<Backend>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state
             .candidates
@@ -321,7 +321,7 @@ impl Backends {
     }
 
     /// Chooses the backend for a client's new connection or request, except the addresses in `tried`.
-    pub fn choose(&self, client: IpAddr, tried: &[SocketAddr]) -> Option<ChosenBackend> {
+    pub(crate) fn choose(&self, client: IpAddr, tried: &[SocketAddr]) -> Option<ChosenBackend> {
         let now = self.now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State {
@@ -353,7 +353,7 @@ impl Backends {
     }
 
     /// Chooses the backend for which `is_wanted` returns true, if it is ready, healthy and not ejected.
-    pub fn choose_by(&self, is_wanted: impl Fn(&Backend) -> bool) -> Option<ChosenBackend> {
+    pub(crate) fn choose_by(&self, is_wanted: impl Fn(&Backend) -> bool) -> Option<ChosenBackend> {
         let now = self.now();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let candidate = state.candidates.iter().find(|c| is_wanted(&c.backend))?;
@@ -362,12 +362,12 @@ impl Backends {
     }
 
     /// Returns true while a backend is ejected after repeated failures.
-    pub fn is_ejected(&self, backend: &Backend) -> bool {
+    pub(crate) fn is_ejected(&self, backend: &Backend) -> bool {
         backend.is_ejected(self.now())
     }
 
     /// Counts the success or failure of a connection to a backend.
-    pub fn record_connect(&self, backend: &Backend, is_success: bool) {
+    pub(crate) fn record_connect(&self, backend: &Backend, is_success: bool) {
         if is_success {
             backend.count_success();
         } else {

@@ -21,7 +21,7 @@ pub(super) struct StickyClients {
 
 impl StickyClients {
     /// Creates an empty table. A client expires `timeout` after its last connection.
-    pub fn new(timeout: Duration) -> Self {
+    pub(super) fn new(timeout: Duration) -> Self {
         Self {
             timeout,
             clients: HashMap::new(),
@@ -30,18 +30,18 @@ impl StickyClients {
     }
 
     /// Sets another timeout.
-    pub fn set_timeout(&mut self, timeout: Duration) {
+    pub(super) fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
     }
 
     /// Returns the backend of a client.
-    pub fn backend(&self, client: IpAddr, now: Duration) -> Option<SocketAddr> {
+    pub(super) fn backend(&self, client: IpAddr, now: Duration) -> Option<SocketAddr> {
         let (backend, last) = self.clients.get(&client)?;
         (now.saturating_sub(*last) < self.timeout).then_some(*backend)
     }
 
     /// Sets the backend of a client that connects now.
-    pub fn insert(&mut self, client: IpAddr, backend: SocketAddr, now: Duration) {
+    pub(super) fn insert(&mut self, client: IpAddr, backend: SocketAddr, now: Duration) {
         if self.clients.len() >= CLIENTS_MAX && !self.clients.contains_key(&client) {
             if now < self.next_sweep {
                 return;
@@ -58,7 +58,7 @@ impl StickyClients {
     }
 
     /// Removes the clients of other backends.
-    pub fn retain_backends(&mut self, is_present: impl Fn(SocketAddr) -> bool) {
+    pub(super) fn retain_backends(&mut self, is_present: impl Fn(SocketAddr) -> bool) {
         self.clients.retain(|_, (backend, _)| is_present(*backend));
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct HealthState {
 impl HealthState {
     /// Creates the state of a new backend. `chance`, from the whole range of numbers, spreads first checks over an
     /// interval, so that not all backends are checked at once.
-    pub fn new(check: &HealthCheck, now: Duration, chance: u32) -> Self {
+    pub(super) fn new(check: &HealthCheck, now: Duration, chance: u32) -> Self {
         let interval = interval(check);
         let share = f64::from(chance) / f64::from(u32::MAX);
         Self {
@@ -38,7 +38,7 @@ impl HealthState {
     }
 
     /// Applies changed settings and keeps the state.
-    pub fn set(&mut self, check: &HealthCheck, now: Duration) {
+    pub(super) fn set(&mut self, check: &HealthCheck, now: Duration) {
         self.interval = interval(check);
         self.healthy_threshold = check.healthy_threshold.max(1);
         self.unhealthy_threshold = check.unhealthy_threshold.max(1);
@@ -46,24 +46,24 @@ impl HealthState {
     }
 
     /// Returns true if the backend is healthy.
-    pub fn is_healthy(&self) -> bool {
+    pub(super) fn is_healthy(&self) -> bool {
         self.is_healthy
     }
 
     /// Returns the time of the next check; `None` while one runs.
-    pub fn due(&self) -> Option<Duration> {
+    pub(super) fn due(&self) -> Option<Duration> {
         (!self.is_running).then_some(self.due)
     }
 
     /// Notes that a check starts. Its result goes to [`HealthState::count`].
-    pub fn start(&mut self, now: Duration) {
+    pub(super) fn start(&mut self, now: Duration) {
         self.is_running = true;
         // The interval runs from start to start. Missed checks are not made up for.
         self.due = (self.due + self.interval).max(now);
     }
 
     /// Counts a result. Returns true if the health changes.
-    pub fn count(&mut self, is_success: bool) -> bool {
+    pub(super) fn count(&mut self, is_success: bool) -> bool {
         self.is_running = false;
         if is_success == self.is_healthy {
             self.contradictions = 0;

@@ -21,7 +21,7 @@ const CUT_OFF: u16 = 503;
 
 /// Record of a request. It is counted and logged when it is dropped.
 #[derive(Debug)]
-pub struct AccessRecord {
+pub(super) struct AccessRecord {
     port: Arc<Port>,
     settings: Arc<PortSettings>,
     peer: Arc<Peer>,
@@ -51,7 +51,7 @@ struct LoggedRequest {
 
 impl AccessRecord {
     /// Starts the record with a request's head.
-    pub fn new(
+    pub(super) fn new(
         port: Arc<Port>,
         settings: Arc<PortSettings>,
         peer: Arc<Peer>,
@@ -74,30 +74,30 @@ impl AccessRecord {
     }
 
     /// Returns the settings of the port when the request started.
-    pub fn settings(&self) -> &Arc<PortSettings> {
+    pub(super) fn settings(&self) -> &Arc<PortSettings> {
         &self.settings
     }
 
     /// Sets the status of the response, and its backend if one sent it.
-    pub fn set_response(&mut self, status: StatusCode, backend: Option<SocketAddr>) {
+    pub(super) fn set_response(&mut self, status: StatusCode, backend: Option<SocketAddr>) {
         self.status = Some(status.as_u16());
         self.backend = backend;
     }
 
     /// Marks the bytes as no request: none of them is logged.
-    pub fn mark_malformed(&mut self) {
+    pub(super) fn mark_malformed(&mut self) {
         if let Some(request) = &mut self.request {
             request.is_request = false;
         }
     }
 
     /// Counts bytes of the response's body.
-    pub fn count_sent(&mut self, bytes: usize) {
+    pub(super) fn count_sent(&mut self, bytes: usize) {
         self.sent_bytes += bytes as u64;
     }
 
     /// Sets the end of the request.
-    pub fn set_outcome(&mut self, outcome: &'static str) {
+    pub(super) fn set_outcome(&mut self, outcome: &'static str) {
         self.outcome = Some(outcome);
     }
 

@@ -8,7 +8,7 @@ use super::idle_clock::IdleClock;
 
 /// Activity of a client's connection, shared by its requests and their bodies.
 #[derive(Debug)]
-pub struct Activity {
+pub(crate) struct Activity {
     idle: IdleClock,
     requests: AtomicUsize,
     is_reading_head: AtomicBool,
@@ -18,11 +18,11 @@ pub struct Activity {
 
 /// Request under way, until this is dropped.
 #[derive(Debug)]
-pub struct RequestInProgress(Arc<Activity>);
+pub(crate) struct RequestInProgress(Arc<Activity>);
 
 impl Activity {
     /// Creates the activity of a new connection.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             idle: IdleClock::new(),
             requests: AtomicUsize::new(0),
@@ -33,45 +33,45 @@ impl Activity {
     }
 
     /// Marks the last response as truncated.
-    pub fn set_truncated(&self) {
+    pub(crate) fn set_truncated(&self) {
         self.is_truncated.store(true, Ordering::Relaxed);
     }
 
     /// Returns true if the connection has to end with a reset, because the last response is truncated.
-    pub fn is_truncated(&self) -> bool {
+    pub(crate) fn is_truncated(&self) -> bool {
         self.is_truncated.load(Ordering::Relaxed)
     }
 
     /// Marks the connection as closed because its client takes no data.
-    pub fn set_timed_out(&self) {
+    pub(crate) fn set_timed_out(&self) {
         self.is_timed_out.store(true, Ordering::Relaxed);
     }
 
     /// Returns true if the connection was closed because its client takes no data.
-    pub fn is_timed_out(&self) -> bool {
+    pub(crate) fn is_timed_out(&self) -> bool {
         self.is_timed_out.load(Ordering::Relaxed)
     }
 
     /// Returns the idle time of the connection.
-    pub fn idle(&self) -> &IdleClock {
+    pub(crate) fn idle(&self) -> &IdleClock {
         &self.idle
     }
 
     /// Notes that a head starts or has arrived.
-    pub fn reading_head(&self, is_reading: bool) {
+    pub(crate) fn reading_head(&self, is_reading: bool) {
         self.idle.touch();
         self.is_reading_head.store(is_reading, Ordering::Relaxed);
     }
 
     /// Starts a request.
-    pub fn start_request(self: &Arc<Self>) -> RequestInProgress {
+    pub(crate) fn start_request(self: &Arc<Self>) -> RequestInProgress {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.idle.touch();
         RequestInProgress(self.clone())
     }
 
     /// Returns true while a request arrives or is under way.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.requests.load(Ordering::Relaxed) > 0 || self.is_reading_head.load(Ordering::Relaxed)
     }
 }

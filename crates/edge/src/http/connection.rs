@@ -49,7 +49,7 @@ const HTTP1_BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// State that the requests of a connection share.
 #[derive(Debug)]
-pub struct Connection {
+pub(super) struct Connection {
     pub(super) port: Arc<Port>,
     pub(super) peer: Arc<Peer>,
     pub(super) activity: Arc<Activity>,

@@ -10,7 +10,7 @@ use super::refusal::RequestRefusal;
 
 /// Request with its response, while both are forwarded.
 #[derive(Debug)]
-pub struct Exchange {
+pub(crate) struct Exchange {
     in_progress: RequestInProgress,
     idle: IdleClock,
     received_bytes: AtomicU64,
@@ -22,7 +22,7 @@ pub struct Exchange {
 
 impl Exchange {
     /// Creates the exchange of a request whose head has arrived.
-    pub fn new(in_progress: RequestInProgress) -> Self {
+    pub(crate) fn new(in_progress: RequestInProgress) -> Self {
         Self {
             in_progress,
             idle: IdleClock::new(),
@@ -35,71 +35,71 @@ impl Exchange {
     }
 
     /// Informational responses of the backend.
-    pub fn informational(&self) -> &InformationalQueue {
+    pub(crate) fn informational(&self) -> &InformationalQueue {
         &self.informational
     }
 
     /// Marks the response as truncated, where only the end of the connection delimits it.
-    pub fn set_truncated(&self) {
+    pub(crate) fn set_truncated(&self) {
         self.in_progress.set_truncated();
     }
 
     /// Returns true if the edge closes the connection because its client takes no data.
-    pub fn is_timed_out(&self) -> bool {
+    pub(crate) fn is_timed_out(&self) -> bool {
         self.in_progress.is_timed_out()
     }
 
     /// Returns the idle time of both directions.
-    pub fn idle(&self) -> &IdleClock {
+    pub(crate) fn idle(&self) -> &IdleClock {
         &self.idle
     }
 
     /// Notes that data was forwarded.
-    pub fn progress(&self) {
+    pub(crate) fn progress(&self) {
         self.idle.touch();
         self.in_progress.idle().touch();
     }
 
     /// Counts bytes of the request's body.
-    pub fn received(&self, bytes: usize) {
+    pub(crate) fn received(&self, bytes: usize) {
         self.waits_for_client.store(false, Ordering::Relaxed);
         self.received_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.progress();
     }
 
     /// Returns true if the whole request has arrived.
-    pub fn is_received(&self) -> bool {
+    pub(crate) fn is_received(&self) -> bool {
         self.is_received.load(Ordering::Relaxed)
     }
 
     /// Notes that the whole request has arrived.
-    pub fn set_received(&self) {
+    pub(crate) fn set_received(&self) {
         self.waits_for_client.store(false, Ordering::Relaxed);
         self.is_received.store(true, Ordering::Relaxed);
     }
 
     /// Bytes of the request's body so far.
-    pub fn received_bytes(&self) -> u64 {
+    pub(crate) fn received_bytes(&self) -> u64 {
         self.received_bytes.load(Ordering::Relaxed)
     }
 
     /// Notes that the backend waits for more of the body.
-    pub fn wait_for_client(&self) {
+    pub(crate) fn wait_for_client(&self) {
         self.waits_for_client.store(true, Ordering::Relaxed);
     }
 
     /// Returns true while the backend waits for more of the body.
-    pub fn waits_for_client(&self) -> bool {
+    pub(crate) fn waits_for_client(&self) -> bool {
         self.waits_for_client.load(Ordering::Relaxed)
     }
 
     /// Refuses the body.
-    pub fn refuse(&self, refusal: RequestRefusal) {
+    pub(crate) fn refuse(&self, refusal: RequestRefusal) {
         self.refusal.get_or_init(|| refusal);
     }
 
     /// Returns the refusal of the body, if it was refused.
-    pub fn refusal(&self) -> Option<RequestRefusal> {
+    pub(crate) fn refusal(&self) -> Option<RequestRefusal> {
         self.refusal.get().copied()
     }
 }

@@ -12,7 +12,7 @@ use crate::outbound::ConnectError;
 
 /// Reason why no backend responds.
 #[derive(Debug, thiserror::Error)]
-pub enum GatewayError {
+pub(super) enum GatewayError {
     /// The request is refused.
     #[error(transparent)]
     Refused(#[from] RequestRefusal),
@@ -85,7 +85,7 @@ impl GatewayError {
 
     /// Returns the response for the client. `is_http1` states that a response can announce the end of the
     /// connection after a refused request.
-    pub fn into_response(self, mut record: AccessRecord, is_http1: bool) -> Response<ResponseBody> {
+    pub(super) fn into_response(self, mut record: AccessRecord, is_http1: bool) -> Response<ResponseBody> {
         record.set_outcome(self.outcome());
         let mut response = text_response(self.status(), self.text(), record);
         if is_http1 && matches!(self, Self::Refused(_)) {
@@ -102,7 +102,11 @@ impl GatewayError {
 }
 
 /// Returns a response of the edge itself.
-pub fn text_response(status: StatusCode, text: String, mut record: AccessRecord) -> Response<ResponseBody> {
+pub(super) fn text_response(
+    status: StatusCode,
+    text: String,
+    mut record: AccessRecord,
+) -> Response<ResponseBody> {
     record.set_response(status, None);
     let mut response = Response::new(ResponseBody::Text(Some(Bytes::from(text)), Some(record)));
     *response.status_mut() = status;

@@ -14,11 +14,11 @@ use http::{Uri, Version};
 mod tests;
 
 /// Addresses of the client and of the proxies before the edge.
-pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// `http` or `https`, as the client uses it.
-pub const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 /// Port that the client uses.
-pub const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
+pub(super) const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -42,7 +42,7 @@ const HOP_BY_HOP: [HeaderName; 10] = [
 
 /// Properties of the client that backends get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientInfo {
+pub(super) struct ClientInfo {
     /// Its address, from the PROXY header if one is accepted.
     pub address: IpAddr,
     /// Port that it uses.
@@ -53,7 +53,7 @@ pub struct ClientInfo {
 
 /// Head of a forwarded request, for any version of HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForwardedHead {
+pub(super) struct ForwardedHead {
     host: Option<HeaderValue>,
     path: PathAndQuery,
     wants_trailers: bool,
@@ -62,7 +62,7 @@ pub struct ForwardedHead {
 
 impl ForwardedHead {
     /// Removes headers that are not for backends from a checked request, and adds those that describe the client.
-    pub fn new(parts: &mut Parts, host: Option<HeaderValue>, client: ClientInfo) -> Self {
+    pub(super) fn new(parts: &mut Parts, host: Option<HeaderValue>, client: ClientInfo) -> Self {
         let head = Self {
             host,
             path: path(&parts.uri),
@@ -84,13 +84,13 @@ impl ForwardedHead {
     }
 
     /// Returns true if the client requests another protocol that may be forwarded. Only HTTP/1.1 permits that.
-    pub fn wants_upgrade(&self) -> bool {
+    pub(super) fn wants_upgrade(&self) -> bool {
         self.upgrade.is_some()
     }
 
     /// Completes the head for a version of HTTP, and for a connection with TLS or without. May be called again with
     /// another version.
-    pub fn apply_version(&self, parts: &mut Parts, version: Version, has_tls: bool) {
+    pub(super) fn apply_version(&self, parts: &mut Parts, version: Version, has_tls: bool) {
         parts.version = version;
         let headers = &mut parts.headers;
         headers.remove(CONNECTION);
@@ -122,7 +122,7 @@ impl ForwardedHead {
 }
 
 /// Prepares the headers of a response for the client. A response with status 101 keeps its `Upgrade`.
-pub fn prepare_for_client(headers: &mut HeaderMap, is_switching: bool) {
+pub(super) fn prepare_for_client(headers: &mut HeaderMap, is_switching: bool) {
     let upgrade = headers.get(UPGRADE).filter(|_| is_switching).cloned();
     if headers.contains_key(TRANSFER_ENCODING) {
         // The chunked framing had precedence over this length (RFC 9112, section 6.3).

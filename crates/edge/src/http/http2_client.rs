@@ -30,7 +30,7 @@ const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
 
 /// Connection that takes requests. It ends when all of its owners are dropped and its streams have ended.
 #[derive(Clone, Debug)]
-pub struct Http2Client {
+pub(crate) struct Http2Client {
     sender: SendRequest<Bytes>,
     is_closed: Arc<AtomicBool>,
     /// Dropped after `sender`: its other end makes the connection see that no owner is left.
@@ -39,7 +39,7 @@ pub struct Http2Client {
 
 /// Task that sends the rest of a request's body. Dropping this aborts it.
 #[derive(Debug)]
-pub struct BodyTask(AbortHandle);
+pub(crate) struct BodyTask(AbortHandle);
 
 impl Drop for BodyTask {
     fn drop(&mut self) {
@@ -52,7 +52,7 @@ impl Http2Client {
     ///
     /// # Errors
     /// The error of the connection.
-    pub async fn handshake<S>(stream: S) -> Result<Self, h2::Error>
+    pub(crate) async fn handshake<S>(stream: S) -> Result<Self, h2::Error>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -75,7 +75,7 @@ impl Http2Client {
     }
 
     /// Returns true if it takes no more requests.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
 
@@ -83,7 +83,7 @@ impl Http2Client {
     ///
     /// # Errors
     /// The error of the connection. No part of a request was sent, or will be.
-    pub async fn ready(&mut self) -> Result<(), h2::Error> {
+    pub(crate) async fn ready(&mut self) -> Result<(), h2::Error> {
         let ready = poll_fn(|cx| self.sender.poll_ready(cx)).await;
         ready.inspect_err(|_| self.is_closed.store(true, Ordering::Relaxed))
     }
@@ -93,7 +93,7 @@ impl Http2Client {
     ///
     /// # Errors
     /// The error of the connection or of the stream.
-    pub async fn send(
+    pub(crate) async fn send(
         &mut self,
         request: Request<RequestBody>,
         informational: &InformationalQueue,

@@ -42,7 +42,7 @@ enum State<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Http2Server<S> {
     /// Serves a client of HTTP/2 whose first bytes are still to be read.
-    pub fn new(stream: S, connection: Arc<Connection>) -> Self {
+    pub(super) fn new(stream: S, connection: Arc<Connection>) -> Self {
         let handshake = Builder::new()
             .max_concurrent_streams(STREAMS_MAX)
             .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
@@ -58,7 +58,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http2Server<S> {
     }
 
     /// Accepts no requests beyond those under way.
-    pub fn start_shutdown(&mut self) {
+    pub(super) fn start_shutdown(&mut self) {
         self.is_shutting_down = true;
         if let State::Open(connection) = &mut self.state {
             connection.graceful_shutdown();

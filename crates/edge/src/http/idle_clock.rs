@@ -7,14 +7,14 @@ use tokio::time::Instant;
 
 /// Time of the last activity, shared by all that cause activity.
 #[derive(Debug)]
-pub struct IdleClock {
+pub(crate) struct IdleClock {
     began: Instant,
     last_ms: AtomicU64,
 }
 
 impl IdleClock {
     /// Creates an idle clock that starts now.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             began: Instant::now(),
             last_ms: AtomicU64::new(0),
@@ -22,21 +22,21 @@ impl IdleClock {
     }
 
     /// Notes activity.
-    pub fn touch(&self) {
+    pub(crate) fn touch(&self) {
         let elapsed = self.began.elapsed().as_millis();
         self.last_ms
             .store(u64::try_from(elapsed).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Returns the end of an idle timeout, if no activity follows.
-    pub fn deadline(&self, timeout: Duration) -> Instant {
+    pub(crate) fn deadline(&self, timeout: Duration) -> Instant {
         // Keeps the sum within the range of the clock.
         let timeout = timeout.min(Duration::from_secs(100 * 365 * 24 * 3600));
         self.began + Duration::from_millis(self.last_ms.load(Ordering::Relaxed)) + timeout
     }
 
     /// Completes when nothing has happened for `timeout`.
-    pub async fn expired(&self, timeout: Duration) {
+    pub(crate) async fn expired(&self, timeout: Duration) {
         loop {
             let until = self.deadline(timeout);
             if Instant::now() >= until {

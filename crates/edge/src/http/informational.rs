@@ -19,7 +19,7 @@ const WAITING_MAX: usize = 8;
 
 /// Informational response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InformationalResponse {
+pub(crate) struct InformationalResponse {
     /// 100 to 199, except 101.
     pub status: StatusCode,
     headers: HeaderMap,
@@ -27,7 +27,7 @@ pub struct InformationalResponse {
 
 impl InformationalResponse {
     /// Prepares a response of a backend for its client.
-    pub fn new(status: StatusCode, mut headers: HeaderMap) -> Self {
+    pub(crate) fn new(status: StatusCode, mut headers: HeaderMap) -> Self {
         prepare_for_client(&mut headers, false);
         // No content follows that could have a length (RFC 9110, section 8.6).
         headers.remove(CONTENT_LENGTH);
@@ -43,7 +43,7 @@ impl InformationalResponse {
     }
 
     /// Returns the response in the syntax of HTTP/1.1.
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let reason = self.status.canonical_reason().unwrap_or_default();
         let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", self.status.as_str()).into_bytes();
         for (name, value) in &self.headers {
@@ -58,7 +58,7 @@ impl InformationalResponse {
 
 /// Receiver of a request's informational responses.
 #[derive(Clone, Debug)]
-pub enum InformationalSink {
+pub(super) enum InformationalSink {
     /// None: clients of HTTP/1.0 do not know them (RFC 9110, section 15.2).
     Discard,
     /// Connection, between other bytes.
@@ -69,14 +69,14 @@ pub enum InformationalSink {
 
 impl InformationalSink {
     /// Completes when all earlier responses are written, or precede what is written next.
-    pub async fn ready(&self) {
+    pub(super) async fn ready(&self) {
         if let Self::Http1(guard) = self {
             guard.informational_written().await;
         }
     }
 
     /// Sends a response.
-    pub async fn send(&self, response: &InformationalResponse) {
+    pub(super) async fn send(&self, response: &InformationalResponse) {
         match self {
             Self::Discard => {}
             Self::Http1(guard) => guard.write_informational(&response.bytes()),
@@ -91,14 +91,14 @@ impl InformationalSink {
 
 /// Informational responses of one request that were received and not forwarded yet.
 #[derive(Debug, Default)]
-pub struct InformationalQueue {
+pub(crate) struct InformationalQueue {
     waiting: Mutex<VecDeque<InformationalResponse>>,
     arrived: Notify,
 }
 
 impl InformationalQueue {
     /// Adds a response.
-    pub fn push(&self, response: InformationalResponse) {
+    pub(crate) fn push(&self, response: InformationalResponse) {
         let mut waiting = self.waiting();
         if waiting.len() >= WAITING_MAX {
             tracing::debug!(status = %response.status, "informational response dropped; too many are queued");
@@ -110,12 +110,12 @@ impl InformationalQueue {
     }
 
     /// Takes the next response, if there is one.
-    pub fn pop(&self) -> Option<InformationalResponse> {
+    pub(crate) fn pop(&self) -> Option<InformationalResponse> {
         self.waiting().pop_front()
     }
 
     /// Takes the next response, and waits for it.
-    pub async fn next(&self) -> InformationalResponse {
+    pub(crate) async fn next(&self) -> InformationalResponse {
         loop {
             if let Some(response) = self.pop() {
                 return response;

@@ -26,7 +26,7 @@ const READY_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Pooled connections. Dropping this closes them.
 #[derive(Debug, Default)]
-pub struct Pool(Arc<Mutex<PoolState>>);
+pub(crate) struct Pool(Arc<Mutex<PoolState>>);
 
 #[derive(Debug, Default)]
 struct PoolState {
@@ -53,7 +53,7 @@ struct SharedHttp2 {
 
 /// Connection that takes a request.
 #[derive(Debug)]
-pub enum RequestSender {
+pub(crate) enum RequestSender {
     /// HTTP/1.1: one request at a time.
     Http1(Http1),
     /// HTTP/2: several requests.
@@ -62,7 +62,7 @@ pub enum RequestSender {
 
 /// HTTP/1.1 connection, and the pool to which it returns.
 #[derive(Debug)]
-pub struct Http1 {
+pub(crate) struct Http1 {
     /// Sends requests.
     pub sender: http1::SendRequest<RequestBody>,
     pool: Weak<Mutex<PoolState>>,
@@ -72,7 +72,7 @@ pub struct Http1 {
 
 /// Share of an HTTP/2 connection.
 #[derive(Debug)]
-pub struct Http2 {
+pub(crate) struct Http2 {
     /// Sends requests.
     pub connection: Http2Client,
     /// Task that sends the rest of the body, if one is needed.
@@ -83,7 +83,7 @@ pub struct Http2 {
 impl Pool {
     /// Takes a pooled connection; with `is_http1`, none of HTTP/2. With `is_careful`, checks once more that the
     /// backend has not closed it, for requests that cannot be sent again.
-    pub async fn take(&self, is_http1: bool, is_careful: bool) -> Option<RequestSender> {
+    pub(crate) async fn take(&self, is_http1: bool, is_careful: bool) -> Option<RequestSender> {
         if !is_http1 && let Some(shared) = self.state().share() {
             return Some(RequestSender::Http2(shared));
         }
@@ -114,7 +114,7 @@ impl Pool {
     }
 
     /// Returns a new HTTP/1.1 connection, whose task runs on this thread.
-    pub fn add_http1(&self, sender: http1::SendRequest<RequestBody>) -> RequestSender {
+    pub(crate) fn add_http1(&self, sender: http1::SendRequest<RequestBody>) -> RequestSender {
         let generation = self.state().generation;
         RequestSender::Http1(Http1 {
             sender,
@@ -125,7 +125,7 @@ impl Pool {
     }
 
     /// Returns a new HTTP/2 connection, which other requests may share from now on.
-    pub fn add_http2(&self, connection: Http2Client) -> RequestSender {
+    pub(crate) fn add_http2(&self, connection: Http2Client) -> RequestSender {
         let shared = SharedHttp2 {
             connection,
             streams: Arc::default(),
@@ -140,7 +140,7 @@ impl Pool {
 
     /// Closes idle connections, and those in use when their requests end: the backend is removed, or its protocol
     /// changes.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let mut state = self.state();
         state.idle.clear();
         state.shared.clear();
@@ -154,7 +154,7 @@ impl Pool {
 
 impl RequestSender {
     /// Its version of HTTP.
-    pub fn version(&self) -> Version {
+    pub(crate) fn version(&self) -> Version {
         match self {
             Self::Http1(_) => Version::HTTP_11,
             Self::Http2(_) => Version::HTTP_2,
@@ -164,7 +164,7 @@ impl RequestSender {
 
 impl Http1 {
     /// Returns the connection to the pool after the last response has ended.
-    pub fn release(self) {
+    pub(crate) fn release(self) {
         let Some(pool) = self.pool.upgrade() else { return };
         if self.sender.is_closed() {
             return;

@@ -22,7 +22,7 @@ const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A request's body on its way to a backend.
 #[derive(Debug)]
-pub struct RequestBody {
+pub(crate) struct RequestBody {
     inner: Option<WireBody>,
     exchange: Arc<Exchange>,
     continue_wait: Option<ContinueWait>,
@@ -38,7 +38,7 @@ struct ContinueWait {
 
 impl RequestBody {
     /// Creates the body that arrives from the client.
-    pub fn new(inner: WireBody, exchange: Arc<Exchange>) -> Self {
+    pub(crate) fn new(inner: WireBody, exchange: Arc<Exchange>) -> Self {
         if inner.is_end_stream() {
             exchange.set_received();
         }
@@ -50,7 +50,7 @@ impl RequestBody {
     }
 
     /// No body, for a request that is sent again.
-    pub fn empty(exchange: Arc<Exchange>) -> Self {
+    pub(crate) fn empty(exchange: Arc<Exchange>) -> Self {
         Self {
             inner: None,
             exchange,
@@ -59,7 +59,7 @@ impl RequestBody {
     }
 
     /// Holds the body back until [`BodyHold::release`], or until the timeout.
-    pub fn hold(&mut self) -> BodyHold {
+    pub(crate) fn hold(&mut self) -> BodyHold {
         let (release, released) = oneshot::channel();
         let timeout = Box::pin(sleep(CONTINUE_TIMEOUT));
         self.continue_wait = Some(ContinueWait {
@@ -72,11 +72,11 @@ impl RequestBody {
 
 /// Body that is held back.
 #[derive(Debug)]
-pub struct BodyHold(oneshot::Sender<()>);
+pub(crate) struct BodyHold(oneshot::Sender<()>);
 
 impl BodyHold {
     /// Lets the body go.
-    pub fn release(self) {
+    pub(crate) fn release(self) {
         if self.0.send(()).is_err() {
             tracing::trace!("body already released, or its request has ended");
         }

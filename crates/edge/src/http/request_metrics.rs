@@ -16,7 +16,7 @@ const DURATION_BOUNDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.
 
 /// Requests of a port.
 #[derive(Debug, Default)]
-pub struct RequestMetrics(Mutex<Option<Counts>>);
+pub(crate) struct RequestMetrics(Mutex<Option<Counts>>);
 
 #[derive(Debug)]
 struct Counts {
@@ -36,7 +36,7 @@ impl Default for Counts {
 
 impl RequestMetrics {
     /// Counts a request that has ended.
-    pub fn count(&self, code: u16, duration: Duration) {
+    pub(crate) fn count(&self, code: u16, duration: Duration) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let counts = counts.get_or_insert_default();
         *counts.codes.entry(code).or_default() += 1;
@@ -45,7 +45,7 @@ impl RequestMetrics {
 }
 
 /// Writes the metrics of all ports. Ports without requests have none.
-pub fn write<'a>(
+pub(crate) fn write<'a>(
     ports: impl Iterator<Item = (&'a PortKey, &'a RequestMetrics)> + Clone,
     text: &mut MetricsText,
 ) {

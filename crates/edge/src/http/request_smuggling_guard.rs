@@ -42,7 +42,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
 /// Connection for its parser.
-pub struct RequestSmugglingGuard<S: AbortiveClose> {
+pub(super) struct RequestSmugglingGuard<S: AbortiveClose> {
     stream: S,
     framing: Framing,
     /// Bytes that were read and not passed to the parser.
@@ -62,7 +62,7 @@ pub struct RequestSmugglingGuard<S: AbortiveClose> {
 
 /// State that the guard shares with the tasks that respond to requests.
 #[derive(Clone, Debug, Default)]
-pub struct GuardHandle(Arc<Mutex<GuardState>>);
+pub(super) struct GuardHandle(Arc<Mutex<GuardState>>);
 
 #[derive(Debug, Default)]
 struct GuardState {
@@ -84,7 +84,7 @@ enum Decision {
 
 impl GuardHandle {
     /// Returns the refusal of the request with this number, counted from 1.
-    pub fn refusal(&self, number: u64) -> Option<RequestRefusal> {
+    pub(super) fn refusal(&self, number: u64) -> Option<RequestRefusal> {
         let state = self.state();
         state
             .refused
@@ -93,22 +93,22 @@ impl GuardHandle {
     }
 
     /// Decides that a request has not switched protocols: the next one may be read.
-    pub fn resume(&self) {
+    pub(super) fn resume(&self) {
         self.decide(Decision::Resume);
     }
 
     /// Decides that the last request has switched protocols.
-    pub fn tunnel(&self) {
+    pub(super) fn tunnel(&self) {
         self.decide(Decision::Tunnel);
     }
 
     /// Writes an informational response, as soon as earlier responses are written.
-    pub fn write_informational(&self, informational: &[u8]) {
+    pub(super) fn write_informational(&self, informational: &[u8]) {
         self.state().informational.extend_from_slice(informational);
     }
 
     /// Completes when all informational responses are written. A response that starts before precedes them.
-    pub async fn informational_written(&self) {
+    pub(super) async fn informational_written(&self) {
         poll_fn(|cx| {
             let mut state = self.state();
             if state.informational.is_empty() {
@@ -136,7 +136,7 @@ impl GuardHandle {
 impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S> {
     /// Creates the guard of a connection of which `initial` has been read already. Each head has to arrive within
     /// `head_timeout` of its first byte.
-    pub fn new(stream: S, initial: BytesMut, head_timeout: Duration, activity: Arc<Activity>) -> Self {
+    pub(super) fn new(stream: S, initial: BytesMut, head_timeout: Duration, activity: Arc<Activity>) -> Self {
         Self {
             stream,
             framing: Framing::default(),
@@ -154,12 +154,12 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
     }
 
     /// Passes all bytes unchanged, for other protocols than HTTP/1.
-    pub fn pass_all(&mut self) {
+    pub(super) fn pass_all(&mut self) {
         self.framing.tunnel();
     }
 
     /// Returns the handle of this guard.
-    pub fn handle(&self) -> GuardHandle {
+    pub(super) fn handle(&self) -> GuardHandle {
         self.handle.clone()
     }
 

@@ -19,7 +19,7 @@ use crate::watch_flag::wait_until_true;
 
 /// A response's body on its way to the client. An error ends the connection.
 #[derive(Debug)]
-pub enum ResponseBody {
+pub(super) enum ResponseBody {
     /// Text of the edge itself.
     Text(Option<Bytes>, Option<AccessRecord>),
     /// Body of a backend's response.
@@ -28,7 +28,7 @@ pub enum ResponseBody {
 
 /// Body of a backend's response.
 #[derive(Debug)]
-pub struct ForwardedBody {
+pub(super) struct ForwardedBody {
     pub(super) inner: WireBody,
     /// Connection of the response, which returns to its pool at the end.
     pub(super) sender: Option<RequestSender>,
@@ -56,7 +56,7 @@ impl fmt::Debug for Cancellation {
 
 /// Reason why a response is truncated. Its client sees that from the end of the connection.
 #[derive(Debug, thiserror::Error)]
-pub enum ResponseError {
+pub(super) enum ResponseError {
     /// The backend did not send all of it.
     #[error("response of the backend truncated: {0}")]
     Backend(#[from] WireError),
@@ -80,7 +80,7 @@ impl ResponseError {
 
 impl ForwardedBody {
     /// Starts the body. A response without content ends here.
-    pub fn into_body(mut self) -> ResponseBody {
+    pub(super) fn into_body(mut self) -> ResponseBody {
         if self.inner.is_end_stream() {
             self.finish();
         }

@@ -18,7 +18,7 @@ const BUFFER_BYTES: usize = 16 << 10;
 
 /// The two connections, once both sides have switched.
 #[derive(Debug)]
-pub struct Tunnel {
+pub(super) struct Tunnel {
     pub(super) client: OnUpgrade,
     pub(super) backend: OnUpgrade,
     pub(super) exchange: std::sync::Arc<Exchange>,
@@ -31,7 +31,7 @@ pub struct Tunnel {
 impl Tunnel {
     /// Copies bytes until both sides have ended, one of them fails, both are idle for too long, or the tunnel reaches the
     /// maximum age of connections. The age of a tunnel begins with it.
-    pub async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         let ends = tokio::try_join!(&mut self.client, &mut self.backend);
         let (client, backend) = match ends {
             Ok((client, backend)) => (TokioIo::new(client), TokioIo::new(backend)),

@@ -13,7 +13,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 /// Body of a request or response, as it arrives.
 #[derive(Debug)]
-pub enum WireBody {
+pub(crate) enum WireBody {
     /// HTTP/1.
     Http1(Incoming),
     /// HTTP/2.
@@ -22,7 +22,7 @@ pub enum WireBody {
 
 /// Reason why a body ends early: the other side, or the guard of its connection, has failed it.
 #[derive(Debug, thiserror::Error)]
-pub enum WireError {
+pub(crate) enum WireError {
     /// HTTP/1.
     #[error(transparent)]
     Http1(#[from] hyper::Error),
@@ -37,18 +37,18 @@ pub enum WireError {
 impl WireError {
     /// Returns true if the other side has not processed the request, so that it may be sent again (RFC 9113, section
     /// 8.7).
-    pub fn is_unprocessed(&self) -> bool {
+    pub(crate) fn is_unprocessed(&self) -> bool {
         let Self::Http2(error) = self else { return false };
         error.is_remote() && (error.is_go_away() || error.reason() == Some(Reason::REFUSED_STREAM))
     }
 }
 
 /// Next frame of a body.
-pub type NextFrame = Poll<Option<Result<Frame<Bytes>, WireError>>>;
+pub(super) type NextFrame = Poll<Option<Result<Frame<Bytes>, WireError>>>;
 
 /// Body of an HTTP/2 stream.
 #[derive(Debug)]
-pub struct StreamBody {
+pub(crate) struct StreamBody {
     stream: RecvStream,
     /// Remaining bytes of a stated length, which `h2` enforces.
     remaining: Option<u64>,
@@ -58,7 +58,7 @@ pub struct StreamBody {
 
 impl StreamBody {
     /// Creates the body of a request with these headers.
-    pub fn of_request(stream: RecvStream, headers: &HeaderMap) -> Self {
+    pub(crate) fn of_request(stream: RecvStream, headers: &HeaderMap) -> Self {
         let length = headers
             .get(CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok());
@@ -71,7 +71,7 @@ impl StreamBody {
     }
 
     /// Creates the body of a response with these headers.
-    pub fn of_response(stream: RecvStream, headers: &HeaderMap) -> Self {
+    pub(crate) fn of_response(stream: RecvStream, headers: &HeaderMap) -> Self {
         Self {
             is_response: true,
             ..Self::of_request(stream, headers)
@@ -147,7 +147,7 @@ impl Body for WireBody {
 ///
 /// # Errors
 /// The error of the stream.
-pub async fn send_body(
+pub(super) async fn send_body(
     mut body: impl Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
     stream: &mut SendStream<Bytes>,
     broken: Reason,

@@ -40,7 +40,7 @@ pub(super) enum ConnectionEnd {
 
 impl<'a> AccessRecord<'a> {
     /// Starts the record of a connection whose client is known.
-    pub fn new(peer: &'a Peer, port: &'a Port, settings: &'a PortSettings) -> Self {
+    pub(super) fn new(peer: &'a Peer, port: &'a Port, settings: &'a PortSettings) -> Self {
         let log = settings.log.as_ref();
         Self {
             peer,

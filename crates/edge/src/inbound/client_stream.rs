@@ -30,7 +30,7 @@ pub(super) struct ClientStream {
 
 impl ClientStream {
     /// Creates a stream of which nothing was read.
-    pub fn new(stream: TcpStream) -> Self {
+    pub(super) fn new(stream: TcpStream) -> Self {
         Self {
             stream,
             unread: Box::default(),
@@ -40,12 +40,12 @@ impl ClientStream {
     }
 
     /// Makes these bytes the next ones to be read. Bytes of an earlier call have to be read by then.
-    pub fn unread(&mut self, bytes: &[u8]) {
+    pub(super) fn unread(&mut self, bytes: &[u8]) {
         (self.unread, self.position) = (bytes.into(), 0);
     }
 
     /// Limits the bandwidth from now on, if one is given.
-    pub fn throttle(&mut self, bandwidth: Option<Box<ConnectionBandwidth>>) {
+    pub(super) fn throttle(&mut self, bandwidth: Option<Box<ConnectionBandwidth>>) {
         self.bandwidth = bandwidth;
     }
 

@@ -28,7 +28,7 @@ pub(super) struct Throttle {
 
 impl ConnectionBandwidth {
     /// Returns true while one of the directions waits.
-    pub fn is_waiting(&self) -> bool {
+    pub(super) fn is_waiting(&self) -> bool {
         let directions = [&self.received, &self.sent];
         directions
             .into_iter()
@@ -39,7 +39,7 @@ impl ConnectionBandwidth {
 
 impl Throttle {
     /// Creates the throttle of a new connection.
-    pub fn new(reservation: BandwidthReservation, epoch: Instant) -> Self {
+    pub(super) fn new(reservation: BandwidthReservation, epoch: Instant) -> Self {
         Self {
             reservation,
             epoch,
@@ -48,12 +48,12 @@ impl Throttle {
     }
 
     /// Bytes of one reservation, at most.
-    pub fn chunk_bytes_max(&self) -> usize {
+    pub(super) fn chunk_bytes_max(&self) -> usize {
         self.reservation.chunk_bytes_max()
     }
 
     /// Completes when some of `bytes` may pass. Returns their number.
-    pub fn poll_reserve(&mut self, cx: &mut Context<'_>, bytes: usize) -> Poll<usize> {
+    pub(super) fn poll_reserve(&mut self, cx: &mut Context<'_>, bytes: usize) -> Poll<usize> {
         let (count, due) = self.reservation.reserve(bytes, self.epoch.elapsed());
         if self.timer.is_none() && due <= self.epoch.elapsed() {
             return Poll::Ready(count);
@@ -68,7 +68,7 @@ impl Throttle {
     }
 
     /// Takes bytes that have passed off the reservation.
-    pub fn consume(&mut self, bytes: usize) {
+    pub(super) fn consume(&mut self, bytes: usize) {
         self.reservation.consume(bytes);
     }
 }

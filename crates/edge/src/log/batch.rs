@@ -12,11 +12,11 @@ use crate::settings::ServiceName;
 mod tests;
 
 /// Size at which a file is written early: gathered lines are in memory.
-pub const BATCH_BYTES_MAX: usize = 8 << 20;
+pub(super) const BATCH_BYTES_MAX: usize = 8 << 20;
 
 /// Lines that are gathered for a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch {
+pub(super) struct Batch {
     /// Time of the first line.
     pub started_at: Timestamp,
     /// All lines.
@@ -27,7 +27,7 @@ pub struct Batch {
 
 impl Batch {
     /// Starts with a line.
-    pub fn new(now: Timestamp, line: &str) -> Self {
+    pub(super) fn new(now: Timestamp, line: &str) -> Self {
         let mut batch = Self {
             started_at: now,
             text: Vec::new(),
@@ -38,18 +38,18 @@ impl Batch {
     }
 
     /// Adds a line.
-    pub fn push(&mut self, line: &str) {
+    pub(super) fn push(&mut self, line: &str) {
         self.text.extend_from_slice(line.as_bytes());
         self.lines += 1;
     }
 
     /// Returns true if it takes no more lines.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.text.len() >= BATCH_BYTES_MAX
     }
 
     /// Time until it has to be written. A clock that was set back delays it by one interval at most.
-    pub fn due_in(&self, now: Timestamp, interval: Duration) -> Duration {
+    pub(super) fn due_in(&self, now: Timestamp, interval: Duration) -> Duration {
         if self.is_full() {
             return Duration::ZERO;
         }
@@ -60,7 +60,7 @@ impl Batch {
 
 /// Returns the name of a file: `prefix/YYYY/MM/DD/namespace_service_host_time_random.log`. It stays below the
 /// directory or bucket, whatever the prefix contains.
-pub fn name(prefix: &str, service: &ServiceName, host: &str, now: Timestamp, random: u64) -> Path {
+pub(super) fn name(prefix: &str, service: &ServiceName, host: &str, now: Timestamp, random: u64) -> Path {
     let now = now.to_zoned(TimeZone::UTC);
     let (namespace, name) = (&service.namespace, &service.name);
     let time = now.strftime("%Y%m%dT%H%M%SZ");

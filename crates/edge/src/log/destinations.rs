@@ -57,7 +57,7 @@ impl fmt::Debug for S3 {
 
 /// Reason why a destination cannot be used. Only other settings help.
 #[derive(Debug, thiserror::Error)]
-pub enum DestinationError {
+pub(super) enum DestinationError {
     /// The process was given no directory.
     #[error("no directory for access logs (set --edge-access-log-directory)")]
     NoDirectory,

@@ -16,7 +16,7 @@ mod tests;
 const TEXT_CHARS_MAX: usize = 2048;
 
 /// Returns the line of a request, with its line feed.
-pub fn of_request(record: &RequestRecord<'_>, format: LogFormat) -> String {
+pub(super) fn of_request(record: &RequestRecord<'_>, format: LogFormat) -> String {
     match format {
         LogFormat::Common => common_request(record),
         LogFormat::Json => json(&JsonRequest::of(record)),
@@ -24,7 +24,7 @@ pub fn of_request(record: &RequestRecord<'_>, format: LogFormat) -> String {
 }
 
 /// Returns the line of a connection, with its line feed.
-pub fn of_connection(record: &Record<'_>, format: LogFormat) -> String {
+pub(super) fn of_connection(record: &Record<'_>, format: LogFormat) -> String {
     match format {
         LogFormat::Common => common_connection(record),
         LogFormat::Json => json(&JsonConnection::of(record)),

@@ -23,7 +23,7 @@ const LINES_AT_ONCE: usize = 256;
 
 /// Attempts to write a file. The pause after each is twice as long as the one before.
 #[derive(Clone, Copy, Debug)]
-pub struct RetryPolicy {
+pub(super) struct RetryPolicy {
     pub(super) count: u32,
     pub(super) first_pause: Duration,
 }
@@ -39,7 +39,7 @@ impl Default for RetryPolicy {
 }
 
 /// The writer of a Service's access log.
-pub struct Writer {
+pub(super) struct Writer {
     pub(super) service: ServiceName,
     pub(super) host: Arc<str>,
     pub(super) settings: AccessLog,
@@ -53,7 +53,7 @@ pub struct Writer {
 
 impl Writer {
     /// Writes until the queue is closed and empty. When `finish` becomes true, it closes the queue itself.
-    pub async fn run(self, mut queue: mpsc::Receiver<String>, mut finish: watch::Receiver<bool>) {
+    pub(super) async fn run(self, mut queue: mpsc::Receiver<String>, mut finish: watch::Receiver<bool>) {
         let mut batch: Option<Batch> = None;
         let mut lines = Vec::new();
         let (mut is_closed, mut is_finishing) = (false, false);

@@ -50,7 +50,7 @@ pub(crate) enum BackendStream {
 
 impl BackendStream {
     /// Returns the protocol that the TLS handshake selected by ALPN, if any.
-    pub fn alpn(&self) -> Option<&[u8]> {
+    pub(crate) fn alpn(&self) -> Option<&[u8]> {
         match self {
             Self::Plain(_) => None,
             Self::Tls(stream) => stream.alpn(),

@@ -33,7 +33,12 @@ pub(crate) struct Port {
 
 impl Port {
     /// Creates a port with its first settings.
-    pub fn new(key: PortKey, settings: PortSettings, load: Arc<ServiceLoad>, edge: Arc<EdgeState>) -> Self {
+    pub(crate) fn new(
+        key: PortKey,
+        settings: PortSettings,
+        load: Arc<ServiceLoad>,
+        edge: Arc<EdgeState>,
+    ) -> Self {
         let counters = Arc::<PortCounters>::default();
         Self {
             policy: PortPolicy::new(key.service.clone(), settings, edge.clone()),
@@ -49,7 +54,7 @@ impl Port {
     ///
     /// # Errors
     /// The limit that is reached.
-    pub fn permit(&self) -> Result<ConnectionPermit, ConnectionRefusal> {
+    pub(crate) fn permit(&self) -> Result<ConnectionPermit, ConnectionRefusal> {
         self.admission.permit(&self.policy.load().service.policy.limits)
     }
 
@@ -57,7 +62,7 @@ impl Port {
     ///
     /// # Errors
     /// The rule or limit that refuses the client.
-    pub fn admit_client(
+    pub(crate) fn admit_client(
         &self,
         client: IpAddr,
         permit: &mut ConnectionPermit,
@@ -67,32 +72,32 @@ impl Port {
     }
 
     /// Becomes true when connections have to end as soon as they can: the edge drains, or the port is removed.
-    pub fn drain(&self) -> watch::Receiver<bool> {
+    pub(crate) fn drain(&self) -> watch::Receiver<bool> {
         self.drain.subscribe()
     }
 
     /// Asks its connections to end; see [`Port::drain`].
-    pub fn start_draining(&self) {
+    pub(crate) fn start_draining(&self) {
         self.drain.send_replace(true);
     }
 
     /// Returns true if the edge shuts down and closes what is still open.
-    pub fn is_cut_off(&self) -> bool {
+    pub(crate) fn is_cut_off(&self) -> bool {
         self.edge.is_cut_off.load(Ordering::Relaxed)
     }
 
     /// Returns the port to which a route leads, if it exists.
-    pub fn route_target(&self, key: &PortKey) -> Option<Arc<Port>> {
+    pub(crate) fn route_target(&self, key: &PortKey) -> Option<Arc<Port>> {
         self.edge.route_target(key)
     }
 
     /// TLS towards its backends.
-    pub fn tls_to_backends(&self) -> &Arc<ClientConfig> {
+    pub(crate) fn tls_to_backends(&self) -> &Arc<ClientConfig> {
         &self.edge.tls_to_backends
     }
 
     /// Counts the calling task as one that accepts connections, until the guard is dropped.
-    pub fn accept_loop(&self) -> AcceptLoopGuard {
+    pub(crate) fn accept_loop(&self) -> AcceptLoopGuard {
         AcceptLoopGuard::new(self.edge.clone())
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct PortPolicy {
 
 impl PortPolicy {
     /// Creates the policy of a port with its first settings.
-    pub fn new(service: ServiceName, settings: PortSettings, edge: Arc<EdgeState>) -> Self {
+    pub(crate) fn new(service: ServiceName, settings: PortSettings, edge: Arc<EdgeState>) -> Self {
         let backends = Backends::default();
         backends.set(&settings.service, &settings.listener, edge.zone().as_deref());
         Self {
@@ -52,7 +52,7 @@ impl PortPolicy {
     }
 
     /// Replaces the settings. Returns the backends that are removed.
-    pub fn set(&self, settings: PortSettings) -> Vec<Arc<Backend>> {
+    pub(crate) fn set(&self, settings: PortSettings) -> Vec<Arc<Backend>> {
         let zone = self.edge.zone();
         let removed = self
             .backends
@@ -69,7 +69,7 @@ impl PortPolicy {
     }
 
     /// Applies the node's current zone to the backends. No other thread may replace the settings at the same time.
-    pub fn refresh_zone(&self) {
+    pub(crate) fn refresh_zone(&self) {
         let settings = self.settings.load();
         let zone = self.edge.zone();
         // The backends stay the same, so none is removed.
@@ -78,46 +78,46 @@ impl PortPolicy {
     }
 
     /// Returns the current settings.
-    pub fn settings(&self) -> Arc<PortSettings> {
+    pub(crate) fn settings(&self) -> Arc<PortSettings> {
         self.settings.load_full()
     }
 
     /// Borrows the current settings for a short time, without a reference count.
-    pub fn load(&self) -> Guard<Arc<PortSettings>> {
+    pub(crate) fn load(&self) -> Guard<Arc<PortSettings>> {
         self.settings.load()
     }
 
     /// Completes when the settings are replaced after this call.
-    pub fn changed(&self) -> Notified<'_> {
+    pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
     /// Returns the backends.
-    pub fn backends(&self) -> &Backends {
+    pub(crate) fn backends(&self) -> &Backends {
         &self.backends
     }
 
     /// Chooses the backend for a client's new connection or request, except the addresses in `tried`. Returns `None` if
     /// there is none.
-    pub fn choose(&self, client: IpAddr, tried: &[SocketAddr]) -> Option<ChosenBackend> {
+    pub(crate) fn choose(&self, client: IpAddr, tried: &[SocketAddr]) -> Option<ChosenBackend> {
         self.backends.choose(client, tried)
     }
 
     /// Chooses the backend that one of these cookie ids names, if it may take a request.
-    pub fn choose_by_cookie(&self, ids: &[u64]) -> Option<ChosenBackend> {
+    pub(crate) fn choose_by_cookie(&self, ids: &[u64]) -> Option<ChosenBackend> {
         let keys = self.edge.sticky_keys.load_full();
         self.backends
             .choose_by(|backend| backend.cookie_ids(&keys, &self.service).matches_any(ids))
     }
 
     /// Returns the id of a backend in new cookies.
-    pub fn cookie_id(&self, backend: &Backend) -> u64 {
+    pub(crate) fn cookie_id(&self, backend: &Backend) -> u64 {
         let keys = self.edge.sticky_keys.load_full();
         backend.cookie_ids(&keys, &self.service).current()
     }
 
     /// Returns true if connections from this address have to begin with a PROXY header.
-    pub fn expects_proxy_header_from(&self, address: IpAddr) -> bool {
+    pub(crate) fn expects_proxy_header_from(&self, address: IpAddr) -> bool {
         let settings = self.settings.load();
         let trusted = &settings.service.policy.proxy_protocol_from;
         trusted

@@ -69,7 +69,7 @@ enum Step {
 
 impl Direction {
     /// Returns a direction that starts with the initial data of a client.
-    pub fn following(initial: InitialData) -> Self {
+    pub(super) fn following(initial: InitialData) -> Self {
         Self {
             pending: initial.bytes,
             written: initial.sent,
@@ -79,17 +79,17 @@ impl Direction {
     }
 
     /// Returns true if all data was written. The writer may not be shut down yet.
-    pub fn is_drained(&self) -> bool {
+    pub(super) fn is_drained(&self) -> bool {
         self.stage != Stage::Open && self.pending.is_empty()
     }
 
     /// Returns true while the shutdown waits until other tasks have run.
-    pub fn defers_shutdown(&self) -> bool {
+    pub(super) fn defers_shutdown(&self) -> bool {
         self.stage == Stage::Drained && self.pending.is_empty()
     }
 
     /// Bytes that were written.
-    pub fn relayed_bytes(&self) -> u64 {
+    pub(super) fn relayed_bytes(&self) -> u64 {
         self.relayed_bytes
     }
 
@@ -97,7 +97,7 @@ impl Direction {
     ///
     /// With `may_defer`, the shutdown usually waits. `is_last` states that the other direction has no more data either,
     /// so that both connections are closed anyway.
-    pub fn poll<F: RelayStream, T: RelayStream>(
+    pub(super) fn poll<F: RelayStream, T: RelayStream>(
         &mut self,
         cx: &mut Context<'_>,
         from: &mut F,

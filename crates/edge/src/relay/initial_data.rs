@@ -24,7 +24,7 @@ impl InitialData {
     ///
     /// # Errors
     /// The error of the connection.
-    pub fn read_available(client: &TcpStream) -> io::Result<Self> {
+    pub(crate) fn read_available(client: &TcpStream) -> io::Result<Self> {
         BUFFER.with_borrow_mut(|buffer| {
             let received = retry_on_intr(|| recv(client, &mut buffer[..], RecvFlags::DONTWAIT));
             let count = match received {
@@ -44,7 +44,7 @@ impl InitialData {
     ///
     /// # Errors
     /// The error of the connection. The backend has taken nothing then, and another one may get the data.
-    pub fn try_send(&mut self, backend: &impl AsFd) -> io::Result<bool> {
+    pub(crate) fn try_send(&mut self, backend: &impl AsFd) -> io::Result<bool> {
         if self.bytes.is_empty() {
             return Ok(false);
         }
@@ -60,12 +60,12 @@ impl InitialData {
     }
 
     /// Bytes that a backend took while it was called.
-    pub fn sent_bytes(&self) -> u64 {
+    pub(crate) fn sent_bytes(&self) -> u64 {
         self.sent as u64
     }
 
     /// Returns true if a backend took some while it was called: then it is near.
-    pub fn is_sent(&self) -> bool {
+    pub(crate) fn is_sent(&self) -> bool {
         self.sent > 0
     }
 }

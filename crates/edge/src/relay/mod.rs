@@ -36,7 +36,7 @@ pub(crate) enum RelayOutcome {
 
 impl RelayOutcome {
     /// Returns the outcome as access logs name it.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Finished => "ok",
             Self::Idle => "idle",
@@ -56,7 +56,7 @@ pub(crate) struct RelayedBytes {
 
 impl RelayedBytes {
     /// Returns true if they are so few that the kernel has not grown the buffers of the sockets.
-    pub fn is_small(self) -> bool {
+    pub(crate) fn is_small(self) -> bool {
         self.received.max(self.sent) <= SMALL_BYTES_MAX
     }
 }

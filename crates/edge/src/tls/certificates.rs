@@ -53,7 +53,7 @@ enum CertificateError {
 impl Certificates {
     /// Loads certificates. An invalid one is replaced by that of the same source among `former`. With `hosts`, names have
     /// the certificates of these sources, and other names have none.
-    pub fn load(
+    pub(super) fn load(
         settings: &[Arc<Certificate>],
         hosts: Option<&HostCertificates>,
         former: Option<&Self>,
@@ -91,7 +91,7 @@ impl Certificates {
     }
 
     /// Returns the source of each certificate, and the time at which it expires in seconds since 1970.
-    pub fn expirations(&self) -> impl Iterator<Item = (&str, i64)> {
+    pub(super) fn expirations(&self) -> impl Iterator<Item = (&str, i64)> {
         self.loaded
             .iter()
             .map(|certificate| (&*certificate.source, certificate.expires_at_unix_seconds))

@@ -25,7 +25,7 @@ pub(crate) struct TlsConnection<S: RelayStream> {
 
 impl<S: RelayStream> TlsConnection<S> {
     /// Creates a stream after its handshake.
-    pub fn new(stream: impl Into<TlsStream<S>>) -> Self {
+    pub(crate) fn new(stream: impl Into<TlsStream<S>>) -> Self {
         Self {
             stream: stream.into(),
             is_aborted: false,
@@ -33,12 +33,12 @@ impl<S: RelayStream> TlsConnection<S> {
     }
 
     /// Returns the protocol that the handshake selected by ALPN, if any.
-    pub fn alpn(&self) -> Option<&[u8]> {
+    pub(crate) fn alpn(&self) -> Option<&[u8]> {
         self.stream.get_ref().1.alpn_protocol()
     }
 
     /// Returns the stream that carries the TLS records.
-    pub fn carrier_mut(&mut self) -> &mut S {
+    pub(crate) fn carrier_mut(&mut self) -> &mut S {
         self.stream.get_mut().0
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct TlsTermination {
 impl TlsTermination {
     /// Configures TLS termination. Each invalid certificate is a fault, and is replaced by that of the same source in
     /// `former`. Returns `None` if no certificate is valid.
-    pub fn new(
+    pub(crate) fn new(
         tls: &Tls,
         is_http: bool,
         former: Option<&Self>,
@@ -79,7 +79,7 @@ impl TlsTermination {
     }
 
     /// Returns the source of each certificate, and the time at which it expires in seconds since 1970.
-    pub fn expirations(&self) -> impl Iterator<Item = (&str, i64)> {
+    pub(crate) fn expirations(&self) -> impl Iterator<Item = (&str, i64)> {
         self.certificates.expirations()
     }
 
@@ -87,7 +87,7 @@ impl TlsTermination {
     ///
     /// # Errors
     /// The error of the connection or of the handshake.
-    pub async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
+    pub(crate) async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {

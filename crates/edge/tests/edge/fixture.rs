@@ -10,16 +10,16 @@ use edge::settings::{Backend, BackendProtocol, Frontend, Listener, ServiceName, 
 use edge::{Edge, Options};
 
 /// Time after which a test fails.
-pub const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Edge and its Service.
-pub struct Fixture {
+pub(crate) struct Fixture {
     pub edge: Edge,
     pub service: ServiceSettings,
 }
 
 /// Returns the name of the Service.
-pub fn name() -> ServiceName {
+pub(crate) fn name() -> ServiceName {
     ServiceName {
         namespace: "shop".into(),
         name: "web".into(),
@@ -27,7 +27,7 @@ pub fn name() -> ServiceName {
 }
 
 /// Returns a Service on loopback with default settings.
-pub fn service(frontend: Frontend, backends: &[SocketAddr]) -> ServiceSettings {
+pub(crate) fn service(frontend: Frontend, backends: &[SocketAddr]) -> ServiceSettings {
     let is_udp = frontend == Frontend::Udp;
     let listener = Listener {
         name: "main".into(),
@@ -41,12 +41,12 @@ pub fn service(frontend: Frontend, backends: &[SocketAddr]) -> ServiceSettings {
 
 impl Fixture {
     /// Starts an edge for a Service.
-    pub fn new(service: ServiceSettings) -> Self {
+    pub(crate) fn new(service: ServiceSettings) -> Self {
         Self::with(Options::default(), service)
     }
 
     /// Starts an edge with these options for a Service.
-    pub fn with(options: Options, service: ServiceSettings) -> Self {
+    pub(crate) fn with(options: Options, service: ServiceSettings) -> Self {
         let options = Options {
             threads: 2,
             ..options
@@ -60,34 +60,34 @@ impl Fixture {
     }
 
     /// Applies the current settings of `service`.
-    pub fn apply(&self) {
+    pub(crate) fn apply(&self) {
         let settings = [(name(), Arc::new(self.service.clone()))];
         self.edge.apply(&Settings::from(settings));
     }
 
     /// Sets the backends of the Service.
-    pub fn set_backends(&mut self, backends: &[SocketAddr]) {
+    pub(crate) fn set_backends(&mut self, backends: &[SocketAddr]) {
         self.service.listeners[0].backends = backends.iter().copied().map(Backend::ready).collect();
         self.apply();
     }
 
     /// Returns the address of the listener.
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         (self.service.addresses[0], self.service.listeners[0].port).into()
     }
 
     /// Connects a client.
-    pub fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         connect(self.address()).expect("an accepted connection")
     }
 
     /// Returns the name of the backend that takes a new connection.
-    pub fn chosen_backend(&self) -> io::Result<String> {
+    pub(crate) fn chosen_backend(&self) -> io::Result<String> {
         greeting(&mut connect(self.address())?)
     }
 
     /// Returns the value of a metric of the port, with `label` for a backend or a reason.
-    pub fn metric(&self, metric: &str, label: &str) -> Option<u64> {
+    pub(crate) fn metric(&self, metric: &str, label: &str) -> Option<u64> {
         let text = self.edge.metrics();
         assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
         let line = text
@@ -98,14 +98,14 @@ impl Fixture {
 }
 
 /// Returns a runtime for waiting.
-pub fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .build()
         .expect("a runtime")
 }
 
 /// Waits for a condition.
-pub fn wait_until(subject: &str, condition: impl Fn() -> bool) {
+pub(crate) fn wait_until(subject: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + TIMEOUT;
     while !condition() {
         assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {subject}");
@@ -114,7 +114,7 @@ pub fn wait_until(subject: &str, condition: impl Fn() -> bool) {
 }
 
 /// Returns a free port that no other test of this process gets.
-pub fn free_port(is_udp: bool) -> u16 {
+pub(crate) fn free_port(is_udp: bool) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Below the ports that the kernel gives to clients, from a number that depends on the process.
     let from = (std::process::id() % 100) as u16 * 200;
@@ -133,7 +133,7 @@ pub fn free_port(is_udp: bool) -> u16 {
 }
 
 /// Connects with timeouts.
-pub fn connect(to: SocketAddr) -> io::Result<TcpStream> {
+pub(crate) fn connect(to: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&to, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
@@ -141,7 +141,7 @@ pub fn connect(to: SocketAddr) -> io::Result<TcpStream> {
 }
 
 /// Starts a backend that runs `serve` for each connection, each on a thread of its own.
-pub fn backend(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -> SocketAddr {
+pub(crate) fn backend(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let address = listener.local_addr().expect("an address");
     let serve = Arc::new(serve);
@@ -156,7 +156,7 @@ pub fn backend(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'stat
 }
 
 /// Starts a backend that sends its name and a line feed, and then echoes.
-pub fn named(name: &'static str) -> SocketAddr {
+pub(crate) fn named(name: &'static str) -> SocketAddr {
     backend(move |mut stream| {
         stream.write_all(format!("{name}\n").as_bytes())?;
         echo(stream)
@@ -164,14 +164,14 @@ pub fn named(name: &'static str) -> SocketAddr {
 }
 
 /// Echoes data until the end.
-pub fn echo(mut stream: TcpStream) -> io::Result<()> {
+pub(crate) fn echo(mut stream: TcpStream) -> io::Result<()> {
     let mut writer = stream.try_clone()?;
     io::copy(&mut stream, &mut writer)?;
     writer.shutdown(std::net::Shutdown::Write)
 }
 
 /// Returns the first line of the other side.
-pub fn greeting(stream: &mut impl Read) -> io::Result<String> {
+pub(crate) fn greeting(stream: &mut impl Read) -> io::Result<String> {
     let mut line = Vec::new();
     let mut byte = [0];
     while byte != *b"\n" {
@@ -182,7 +182,7 @@ pub fn greeting(stream: &mut impl Read) -> io::Result<String> {
 }
 
 /// Sends text and returns its echo.
-pub fn exchange(stream: &mut (impl Read + Write), words: &str) -> io::Result<String> {
+pub(crate) fn exchange(stream: &mut (impl Read + Write), words: &str) -> io::Result<String> {
     stream.write_all(words.as_bytes())?;
     stream.flush()?;
     let mut received = vec![0; words.len()];
@@ -191,7 +191,7 @@ pub fn exchange(stream: &mut (impl Read + Write), words: &str) -> io::Result<Str
 }
 
 /// Returns true if the other side has closed or reset the connection without data.
-pub fn is_closed(stream: &mut impl Read) -> bool {
+pub(crate) fn is_closed(stream: &mut impl Read) -> bool {
     match stream.read(&mut [0]) {
         Ok(count) => count == 0,
         Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut),
@@ -199,12 +199,12 @@ pub fn is_closed(stream: &mut impl Read) -> bool {
 }
 
 /// Returns an address without a listener.
-pub fn unused_address() -> SocketAddr {
+pub(crate) fn unused_address() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, free_port(false)).into()
 }
 
 /// Returns the first line of a connection, up to CRLF, and the reader of the rest.
-pub fn first_line(stream: TcpStream) -> io::Result<(String, BufReader<TcpStream>)> {
+pub(crate) fn first_line(stream: TcpStream) -> io::Result<(String, BufReader<TcpStream>)> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line)?;

@@ -9,7 +9,7 @@ use edge::settings::{Frontend, Stickiness};
 use crate::fixture::{Fixture, TIMEOUT, service, wait_until};
 
 /// Returns a backend that responds with its name and the datagram.
-pub fn named(name: &'static str) -> SocketAddr {
+pub(crate) fn named(name: &'static str) -> SocketAddr {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let address = socket.local_addr().expect("an address");
     std::thread::spawn(move || -> io::Result<()> {
@@ -24,7 +24,7 @@ pub fn named(name: &'static str) -> SocketAddr {
 }
 
 /// Returns a client socket that receives from the edge only.
-pub fn client(fixture: &Fixture) -> UdpSocket {
+pub(crate) fn client(fixture: &Fixture) -> UdpSocket {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     socket.connect(fixture.address()).expect("a connection");
     socket.set_read_timeout(Some(TIMEOUT)).expect("a deadline");
@@ -32,7 +32,7 @@ pub fn client(fixture: &Fixture) -> UdpSocket {
 }
 
 /// Sends a datagram and returns the response.
-pub fn request(client: &UdpSocket, text: &str) -> io::Result<String> {
+pub(crate) fn request(client: &UdpSocket, text: &str) -> io::Result<String> {
     client.send(text.as_bytes())?;
     let mut answer = [0; 2_048];
     let count = client.recv(&mut answer)?;

@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// Response of most tests.
-pub const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+pub(crate) const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// Backend.
-pub struct Backend {
+pub(crate) struct Backend {
     pub address: SocketAddr,
     recorded: Arc<Mutex<Vec<String>>>,
     connections: Arc<AtomicUsize>,
 }
 
 /// Connection to it.
-pub struct Connection {
+pub(crate) struct Connection {
     pub stream: TcpStream,
     /// Received bytes that were not taken yet.
     waiting: Vec<u8>,
@@ -28,7 +28,7 @@ pub struct Connection {
 
 impl Backend {
     /// Starts a backend that runs `serve` for each connection, each on a thread of its own.
-    pub fn start(serve: impl Fn(&mut Connection) + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(serve: impl Fn(&mut Connection) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (recorded, connections) = (
@@ -60,12 +60,12 @@ impl Backend {
     }
 
     /// Starts a backend that responds to each request in the same way.
-    pub fn answering(answer: &'static [u8]) -> Self {
+    pub(crate) fn answering(answer: &'static [u8]) -> Self {
         Self::start(move |connection| while connection.request().is_some() && connection.answer(answer) {})
     }
 
     /// Starts a backend that responds to each request with its own text.
-    pub fn echoing() -> Self {
+    pub(crate) fn echoing() -> Self {
         Self::start(|connection| {
             while let Some(request) = connection.request() {
                 let answer = format!(
@@ -80,19 +80,19 @@ impl Backend {
     }
 
     /// All received requests. The last one of a connection may be incomplete.
-    pub fn recorded(&self) -> Vec<String> {
+    pub(crate) fn recorded(&self) -> Vec<String> {
         self.recorded.lock().unwrap().clone()
     }
 
     /// Returns the number of its connections.
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
 
 impl Connection {
     /// Returns the next request with its body; `None` at the end of the connection.
-    pub fn request(&mut self) -> Option<String> {
+    pub(crate) fn request(&mut self) -> Option<String> {
         self.slot = None;
         let head = self.read_until(b"\r\n\r\n")?;
         let lower = head.to_ascii_lowercase();
@@ -109,17 +109,17 @@ impl Connection {
     }
 
     /// Returns the head of the next request.
-    pub fn head(&mut self) -> Option<String> {
+    pub(crate) fn head(&mut self) -> Option<String> {
         self.read_until(b"\r\n\r\n")
     }
 
     /// Sends bytes. Returns true if that succeeded.
-    pub fn answer(&mut self, bytes: &[u8]) -> bool {
+    pub(crate) fn answer(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
     /// Takes so many bytes.
-    pub fn take(&mut self, count: usize) -> Option<String> {
+    pub(crate) fn take(&mut self, count: usize) -> Option<String> {
         while self.waiting.len() < count {
             self.more()?;
         }

@@ -8,13 +8,13 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Connection.
-pub struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
     waiting: Vec<u8>,
 }
 
 impl Client {
-    pub fn connect(to: SocketAddr) -> Self {
+    pub(crate) fn connect(to: SocketAddr) -> Self {
         let stream = TcpStream::connect(to).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         Self {
@@ -24,7 +24,7 @@ impl Client {
     }
 
     /// Sends bytes. The connection may be closed already.
-    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         match self.stream.write_all(bytes.as_ref()) {
             Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
                 panic!("{error}");
@@ -34,12 +34,12 @@ impl Client {
     }
 
     /// Ends the sending side.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
     /// Returns the head of the next response.
-    pub fn head(&mut self) -> String {
+    pub(crate) fn head(&mut self) -> String {
         loop {
             if let Some(end) = self.waiting.windows(4).position(|window| window == b"\r\n\r\n") {
                 return self.take(end + 4);
@@ -53,7 +53,7 @@ impl Client {
     }
 
     /// Returns the next response, whose body has a length.
-    pub fn answer(&mut self) -> String {
+    pub(crate) fn answer(&mut self) -> String {
         let head = self.head();
         let lower = head.to_ascii_lowercase();
         let length = lower.split("\r\ncontent-length: ").nth(1).map_or(0, |rest| {
@@ -64,7 +64,7 @@ impl Client {
     }
 
     /// Takes so many bytes.
-    pub fn take(&mut self, count: usize) -> String {
+    pub(crate) fn take(&mut self, count: usize) -> String {
         while self.waiting.len() < count {
             assert!(
                 self.more(),
@@ -78,7 +78,7 @@ impl Client {
     }
 
     /// All data until the end of the connection.
-    pub fn rest(&mut self) -> String {
+    pub(crate) fn rest(&mut self) -> String {
         while self.more() {}
         String::from_utf8_lossy(&std::mem::take(&mut self.waiting)).into_owned()
     }
@@ -99,14 +99,14 @@ impl Client {
 }
 
 /// Sends a request and returns all data until the end of the connection.
-pub fn exchange(to: SocketAddr, request: impl AsRef<[u8]>) -> String {
+pub(crate) fn exchange(to: SocketAddr, request: impl AsRef<[u8]>) -> String {
     let mut client = Client::connect(to);
     client.send(request);
     client.rest()
 }
 
 /// Returns a GET request that ends its connection.
-pub fn get(to: SocketAddr, path: &str) -> String {
+pub(crate) fn get(to: SocketAddr, path: &str) -> String {
     exchange(
         to,
         format!("GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n"),
@@ -115,7 +115,7 @@ pub fn get(to: SocketAddr, path: &str) -> String {
 
 /// Fails unless a response has this status.
 #[track_caller]
-pub fn assert_status(answer: &str, status: u16) {
+pub(crate) fn assert_status(answer: &str, status: u16) {
     assert!(
         answer.starts_with(&format!("HTTP/1.1 {status} ")),
         "expected {status}: {answer}"

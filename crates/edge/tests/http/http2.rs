@@ -14,9 +14,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use crate::backend::{Backend, OK};
 use crate::served::{Served, served, service};
 
-pub type Sender<B> = hyper::client::conn::http2::SendRequest<B>;
+pub(crate) type Sender<B> = hyper::client::conn::http2::SendRequest<B>;
 
-pub async fn connect<B>(to: SocketAddr) -> Sender<B>
+pub(crate) async fn connect<B>(to: SocketAddr) -> Sender<B>
 where
     B: hyper::body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send

@@ -18,7 +18,7 @@ use crate::backend::{Backend, OK};
 use crate::client::{Client, assert_status, exchange, get};
 use crate::served::{Served, free_port, service};
 
-pub fn log(destination: LogDestination, format: LogFormat) -> AccessLog {
+pub(crate) fn log(destination: LogDestination, format: LogFormat) -> AccessLog {
     AccessLog {
         destination,
         prefix: "logs/of".into(),
@@ -28,7 +28,7 @@ pub fn log(destination: LogDestination, format: LogFormat) -> AccessLog {
 }
 
 /// Returns the contents of all files below a directory.
-pub fn written(directory: &Path) -> String {
+pub(crate) fn written(directory: &Path) -> String {
     let entries = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path());
@@ -44,7 +44,7 @@ pub fn written(directory: &Path) -> String {
 }
 
 /// Ends all connections and writes the log.
-pub fn finish(served: &Served) {
+pub(crate) fn finish(served: &Served) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -52,7 +52,7 @@ pub fn finish(served: &Served) {
     runtime.block_on(served.edge.drain(Duration::from_secs(20)));
 }
 
-pub fn with_directory(directory: &Path) -> Options {
+pub(crate) fn with_directory(directory: &Path) -> Options {
     let log_destinations = Destinations {
         directory: Some(directory.to_owned()),
         // The file system of the tests may be almost full.

@@ -7,14 +7,14 @@ use edge::settings::{Backend, BackendProtocol, Frontend, Listener, ServiceName, 
 use edge::{Edge, Options};
 
 /// Edge that serves a Service.
-pub struct Served {
+pub(crate) struct Served {
     pub edge: Edge,
     pub address: SocketAddr,
     pub service: ServiceSettings,
 }
 
 /// Returns a Service with an HTTP listener and these backends.
-pub fn service(backends: &[SocketAddr]) -> ServiceSettings {
+pub(crate) fn service(backends: &[SocketAddr]) -> ServiceSettings {
     let listener = Listener {
         name: "web".into(),
         port: free_port(),
@@ -27,7 +27,7 @@ pub fn service(backends: &[SocketAddr]) -> ServiceSettings {
     ServiceSettings::new(vec![Ipv4Addr::LOCALHOST.into()], vec![listener])
 }
 
-pub fn name() -> ServiceName {
+pub(crate) fn name() -> ServiceName {
     ServiceName {
         namespace: "shop".into(),
         name: "web".into(),
@@ -35,11 +35,11 @@ pub fn name() -> ServiceName {
 }
 
 impl Served {
-    pub fn new(service: ServiceSettings) -> Self {
+    pub(crate) fn new(service: ServiceSettings) -> Self {
         Self::with(Options::default(), service)
     }
 
-    pub fn with(options: Options, service: ServiceSettings) -> Self {
+    pub(crate) fn with(options: Options, service: ServiceSettings) -> Self {
         let edge = Edge::start(Options {
             threads: 2,
             ..options
@@ -61,18 +61,18 @@ impl Served {
     }
 
     /// Applies the changed settings.
-    pub fn apply(&self) {
+    pub(crate) fn apply(&self) {
         let settings = Settings::from([(name(), Arc::new(self.service.clone()))]);
         self.edge.apply(&settings);
     }
 }
 
 /// Serves a Service with these backends and default settings.
-pub fn served(backends: &[SocketAddr]) -> Served {
+pub(crate) fn served(backends: &[SocketAddr]) -> Served {
     Served::new(service(backends))
 }
 
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }

@@ -22,16 +22,16 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use crate::backend::{Backend, OK};
 use crate::served::{Served, service};
 
-pub type Identity = rcgen::CertifiedKey<rcgen::KeyPair>;
+pub(crate) type Identity = rcgen::CertifiedKey<rcgen::KeyPair>;
 
-pub fn identity() -> Identity {
+pub(crate) fn identity() -> Identity {
     rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap()
 }
 
 /// Request as a backend sees it.
 type Seen = (Version, String, String);
 
-pub fn server(identity: &Identity, protocols: &[&str]) -> ServerConfig {
+pub(crate) fn server(identity: &Identity, protocols: &[&str]) -> ServerConfig {
     let key = PrivateKeyDer::try_from(identity.signing_key.serialize_der()).unwrap();
     let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Reads a value; an invalid one reads as absent. A list with an invalid entry reads as absent, because findings depend on
 /// the absence of entries.
-pub fn valid<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub(super) fn valid<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: DeserializeOwned,

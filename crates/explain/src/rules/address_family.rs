@@ -10,7 +10,7 @@ use crate::subject::{Subject, finding_about};
 use crate::views::Pod;
 use crate::world::COMPARED_PODS_MAX;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("address_family.md"),
     explained_by: &[Code(3), Code(21)],

@@ -9,7 +9,7 @@ use crate::probes::{self, Found};
 use crate::rule::Rule;
 use crate::subject::Subject;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("address_unanswered.md"),
     explained_by: &[Code(21), Code(22), Code(23), Code(35), Code(53)],

@@ -8,7 +8,7 @@ use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::{Pod, Route};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("affinity_behind_ingress.md"),
     explained_by: &[Code(4), Code(5), Code(20), Code(21), Code(35)],

@@ -11,7 +11,7 @@ use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("bgp_session.md"),
     explained_by: &[],

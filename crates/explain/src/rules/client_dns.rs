@@ -9,7 +9,7 @@ use crate::rule::Rule;
 use crate::subject::{Subject, finding_about, workload_of};
 use crate::views::Pod;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("client_dns.md"),
     explained_by: &[Code(21)],

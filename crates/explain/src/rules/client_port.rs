@@ -10,7 +10,7 @@ use crate::views::{Backend, Port, Route, Target};
 
 use super::target_port_undeclared::has_exchanged_numbers;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("client_port.md"),
     explained_by: &[Code(21)],

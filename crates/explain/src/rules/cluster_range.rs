@@ -12,7 +12,7 @@ use crate::subject::finding_about;
 use crate::views::{Node, Pod};
 use crate::world::{COMPARED_PODS_MAX, World};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("cluster_range.md"),
     explained_by: &[],

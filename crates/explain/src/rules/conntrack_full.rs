@@ -6,7 +6,7 @@ use crate::observed::{Observed, observed_nodes};
 use crate::rule::Rule;
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("conntrack_full.md"),
     explained_by: &[],

@@ -9,7 +9,7 @@ use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 use crate::views::{EndpointSlice, Pod, Port, Target};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("endpoints_edited.md"),
     explained_by: &[Code(21)],

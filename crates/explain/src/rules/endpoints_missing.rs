@@ -7,7 +7,7 @@ use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 use crate::views::{Endpoints, Service};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("endpoints_missing.md"),
     explained_by: &[Code(13), Code(21)],

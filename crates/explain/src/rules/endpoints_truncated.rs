@@ -4,7 +4,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("endpoints_truncated.md"),
     explained_by: &[],

@@ -10,7 +10,7 @@ use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::Node;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("external_ips_ignored.md"),
     explained_by: &[Code(21)],

@@ -10,7 +10,7 @@ use crate::service_plan::{external_target, nodes_with_endpoints, plan_of};
 use crate::subject::Subject;
 use crate::views::Node;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("external_policy_local.md"),
     explained_by: &[Code(21), Code(35)],

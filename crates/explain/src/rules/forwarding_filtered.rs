@@ -7,7 +7,7 @@ use crate::probes;
 use crate::rule::Rule;
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("forwarding_filtered.md"),
     explained_by: &[Code(39), Code(43)],
@@ -38,7 +38,7 @@ const UFW_CHAINS: &str = "ufw";
 /// Beginnings of the names of bridges of containers that are no Pods.
 const CONTAINER_LINKS: [&str; 4] = ["docker", "br-", "virbr", "lxdbr"];
 
-pub fn check(world: &World) -> Vec<Finding> {
+pub(super) fn check(world: &World) -> Vec<Finding> {
     let nodes = observed_nodes(world).filter(|node| !node.has_ebpf_proxy());
     nodes
         .flat_map(|node| {

@@ -13,7 +13,7 @@ use crate::service_plan::{PLACEHOLDERS, with_cluster_ip};
 use crate::subject::{Subject, finding_about};
 use crate::views::{Port, Service};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("frontend_conflict.md"),
     explained_by: &[Code(21)],

@@ -9,7 +9,7 @@ use crate::rule::Rule;
 use crate::views::EndpointSlice;
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("hairpin_off.md"),
     explained_by: &[],

@@ -6,7 +6,7 @@ use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 use crate::views::{Pod, Port, Target};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("headless_port.md"),
     explained_by: &[

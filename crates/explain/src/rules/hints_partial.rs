@@ -9,7 +9,7 @@ use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 use crate::views::Endpoint;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("hints_partial.md"),
     explained_by: &[],

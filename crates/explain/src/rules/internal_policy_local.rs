@@ -12,7 +12,7 @@ use crate::service_plan::{internal_target, nodes_with_endpoints, plan_of};
 use crate::subject::{Subject, workload_of};
 use crate::views::{Node, Pod};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("internal_policy_local.md"),
     explained_by: &[Code(21), Code(35)],

@@ -5,7 +5,7 @@ use crate::observed::{IPVS_LINK, Observed, observed_nodes};
 use crate::rule::Rule;
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("ipvs_leftover.md"),
     explained_by: &[],

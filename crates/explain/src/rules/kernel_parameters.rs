@@ -11,7 +11,7 @@ use crate::probes;
 use crate::rule::Rule;
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("kernel_parameters.md"),
     explained_by: &[],
@@ -25,7 +25,7 @@ const IPV6_FORWARDING: &str = "net.ipv6.conf.all.forwarding";
 /// Counter of packets that the reverse path filter drops.
 const REVERSE_PATH_COUNTER: &str = "TcpExt.IPReversePathFilter";
 
-pub fn check(world: &World) -> Vec<Finding> {
+pub(super) fn check(world: &World) -> Vec<Finding> {
     let nodes = observed_nodes(world).filter(|node| !is_without_forwarding(*node));
     nodes
         .flat_map(|node| {

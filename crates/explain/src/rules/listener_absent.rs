@@ -10,7 +10,7 @@ use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 use crate::views::{Pod, Port};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("listener_absent.md"),
     explained_by: &[

@@ -9,7 +9,7 @@ use crate::pools::{POOL_ANNOTATIONS, pools};
 use crate::rule::Rule;
 use crate::subject::Subject;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("load_balancer_ip_changed.md"),
     explained_by: &[Code(21)],

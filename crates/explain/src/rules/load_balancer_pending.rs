@@ -13,7 +13,7 @@ use crate::similar_names::nearest;
 use crate::subject::Subject;
 use crate::views::{Port, Service};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("load_balancer_pending.md"),
     explained_by: &[Code(21), Code(35)],

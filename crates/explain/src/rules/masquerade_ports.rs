@@ -5,7 +5,7 @@ use crate::observation::{MasqueradedConnections, NodeObservation};
 use crate::rule::Rule;
 use crate::subject::Subject;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("masquerade_ports.md"),
     explained_by: &[Code(45)],

@@ -61,13 +61,13 @@ mod target_port_undeclared;
 mod two_proxies;
 mod unreachable_outside;
 
-pub use service_absent::absent_service;
-pub use service_terminating::is_deleted_with_namespace;
+pub(crate) use service_absent::absent_service;
+pub(crate) use service_terminating::is_deleted_with_namespace;
 
 use crate::rule::Rule;
 
 /// All rules, ordered by code.
-pub const ALL: &[&Rule] = &[
+pub(crate) const ALL: &[&Rule] = &[
     &service_absent::RULE,
     &selector_matches_no_pod::RULE,
     &selector_matches_other_app::RULE,
@@ -132,7 +132,7 @@ pub const ALL: &[&Rule] = &[
 
 /// Rules whose check of the cluster is about observed nodes. These nodes carry the connections of all Services, so the check applies
 /// to a named Service, too.
-pub const OF_NODES: &[&Rule] = &[
+pub(crate) const OF_NODES: &[&Rule] = &[
     &rules_outdated::RULE,
     &proxy_absent::RULE,
     &rules_changed::RULE,

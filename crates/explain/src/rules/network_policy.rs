@@ -9,7 +9,7 @@ use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 use crate::views::{Direction, NetworkPolicy, Pod, PolicyRule, Port};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("network_policy.md"),
     explained_by: &[Code(2), Code(3), Code(21)],

@@ -14,7 +14,7 @@ use crate::subject::{Subject, finding_about};
 use crate::views::Node;
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("node_unusable.md"),
     explained_by: &[Code(2), Code(21)],

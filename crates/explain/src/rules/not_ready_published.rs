@@ -7,7 +7,7 @@ use crate::rule::Rule;
 use crate::subject::{Subject, workload_of};
 use crate::views::Pod;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("not_ready_published.md"),
     explained_by: &[Code(21), Code(35)],

@@ -6,7 +6,7 @@ use crate::kubectl;
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("other_proxy.md"),
     explained_by: &[Code(21)],

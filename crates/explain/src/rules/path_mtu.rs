@@ -11,7 +11,7 @@ use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("path_mtu.md"),
     explained_by: &[Code(51)],

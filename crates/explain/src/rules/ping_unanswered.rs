@@ -6,7 +6,7 @@ use crate::probes;
 use crate::rule::Rule;
 use crate::subject::Subject;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("ping_unanswered.md"),
     explained_by: &[],

@@ -13,7 +13,7 @@ use crate::service_plan::{internal_target, plan_of};
 use crate::subject::Subject;
 use crate::views::{Pod, Port};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("plan_refuses.md"),
     explained_by: &[

@@ -16,7 +16,7 @@ use crate::rule::Rule;
 use crate::views::{Direction, NetworkPolicy, Node, Pod};
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("pod_route.md"),
     explained_by: &[Code(53)],

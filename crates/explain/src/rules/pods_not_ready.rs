@@ -11,7 +11,7 @@ use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
 use crate::views::Pod;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("pods_not_ready.md"),
     explained_by: &[Code(20), Code(21), Code(35)],

@@ -8,7 +8,7 @@ use crate::rule::Rule;
 use crate::subject::{Subject, finding_about, workload_of};
 use crate::views::{Pod, Workload};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("pods_not_running.md"),
     explained_by: &[Code(20), Code(21), Code(35)],

@@ -10,7 +10,7 @@ use crate::subject::Subject;
 use crate::views::{Port, Service};
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("port_taken.md"),
     explained_by: &[Code(29)],

@@ -13,7 +13,7 @@ use crate::subject::finding_about;
 use crate::views::{Node, Pod};
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("proxy_absent.md"),
     explained_by: &[Code(37), Code(40)],

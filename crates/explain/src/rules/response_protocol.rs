@@ -7,7 +7,7 @@ use crate::probes::{self, Declared, Found};
 use crate::rule::Rule;
 use crate::subject::Subject;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("response_protocol.md"),
     explained_by: &[Code(2), Code(4), Code(5), Code(6), Code(12), Code(16), Code(48)],

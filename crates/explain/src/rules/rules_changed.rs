@@ -10,7 +10,7 @@ use crate::observed::{
 use crate::rule::Rule;
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("rules_changed.md"),
     explained_by: &[],

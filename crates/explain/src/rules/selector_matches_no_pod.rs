@@ -11,7 +11,7 @@ use crate::subject::Subject;
 use crate::views::{Pod, Workload};
 use crate::world::COMPARED_PODS_MAX;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("selector_matches_no_pod.md"),
     explained_by: &[Code(14), Code(21)],

@@ -10,7 +10,7 @@ use crate::similar_names::distance;
 use crate::subject::{Subject, workload_of};
 use crate::views::Pod;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("selector_matches_other_app.md"),
     explained_by: &[],

@@ -12,7 +12,7 @@ use crate::subject::{finding_about, workload_of};
 use crate::views::{Pod, Route, Service};
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("service_absent.md"),
     explained_by: &[],
@@ -25,7 +25,7 @@ const CODE: Code = Code(1);
 const ACTION_PORT: &str = "use-annotation";
 
 /// Returns the finding for a Service that the user named and that does not exist.
-pub fn absent_service(world: &World, namespace: &str, name: &str) -> Finding {
+pub(crate) fn absent_service(world: &World, namespace: &str, name: &str) -> Finding {
     let (message, remedy) = describe(world, namespace, name);
     Finding {
         code: CODE,

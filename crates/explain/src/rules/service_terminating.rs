@@ -8,7 +8,7 @@ use crate::subject::{Subject, finding_about};
 use crate::views::{Pod, Service};
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("service_terminating.md"),
     explained_by: &[],
@@ -49,7 +49,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// Returns true if the deletion of the namespace proceeds, so that missing Pods of its Services are no fault. Conditions, and Pods that
 /// are not deleted, show a deletion that does not end.
-pub fn is_deleted_with_namespace(world: &World, service: Service<'_>) -> bool {
+pub(crate) fn is_deleted_with_namespace(world: &World, service: Service<'_>) -> bool {
     let Some(namespace) = world.object(Kind::Namespace, "", &service.namespace) else {
         return false;
     };

@@ -8,7 +8,7 @@ use crate::similar_names::nearest;
 use crate::subject::{Subject, finding_about};
 use crate::views::Port;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("slice_port_name.md"),
     explained_by: &[Code(21)],

@@ -11,7 +11,7 @@ use crate::subject::{Subject, finding_about};
 use crate::views::{EndpointSlice, SERVICE_NAME_LABEL, Service};
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("slice_without_service.md"),
     explained_by: &[Code(21)],

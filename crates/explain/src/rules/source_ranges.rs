@@ -13,7 +13,7 @@ use crate::service_plan::plan_of;
 use crate::subject::Subject;
 use crate::views::{Pod, Service};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("source_ranges.md"),
     explained_by: &[Code(21), Code(22)],

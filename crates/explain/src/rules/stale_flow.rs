@@ -10,7 +10,7 @@ use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::Port;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("stale_flow.md"),
     explained_by: &[

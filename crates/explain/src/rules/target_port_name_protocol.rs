@@ -6,7 +6,7 @@ use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::{Port, Target};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("target_port_name_protocol.md"),
     explained_by: &[],

@@ -7,7 +7,7 @@ use crate::similar_names::nearest;
 use crate::subject::Subject;
 use crate::views::{Pod, Port, Target};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("target_port_name_undeclared.md"),
     explained_by: &[Code(3)],

@@ -6,7 +6,7 @@ use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::Target;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("target_port_numeric_name.md"),
     explained_by: &[],

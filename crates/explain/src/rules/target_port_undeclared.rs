@@ -7,7 +7,7 @@ use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::{ContainerPort, Pod, Port, Target, list};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("target_port_undeclared.md"),
     explained_by: &[Code(3), Code(21)],
@@ -94,7 +94,7 @@ fn is_application_undeclared(pod: Pod<'_>) -> bool {
 }
 
 /// Returns true if port and target port are exchanged: the containers declare the number of the port, and not that of the target.
-pub fn has_exchanged_numbers(subject: &Subject<'_>, port: Port<'_>) -> bool {
+pub(super) fn has_exchanged_numbers(subject: &Subject<'_>, port: Port<'_>) -> bool {
     let Target::Number(target) = port.target else {
         return false;
     };

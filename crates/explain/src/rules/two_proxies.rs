@@ -5,7 +5,7 @@ use crate::observed::{KUBE_PROXY_TABLE, Observed, PORTOLAN, observed_nodes};
 use crate::rule::Rule;
 use crate::world::World;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("two_proxies.md"),
     explained_by: &[],

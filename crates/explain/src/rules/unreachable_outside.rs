@@ -8,7 +8,7 @@ use crate::probes::{self, Found};
 use crate::rule::Rule;
 use crate::subject::Subject;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("unreachable_outside.md"),
     explained_by: &[

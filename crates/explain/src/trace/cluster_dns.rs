@@ -84,7 +84,7 @@ impl Answer {
 
 /// Returns the answer of cluster DNS to a name in lower case without the final dot. `domain` is the domain of the
 /// cluster.
-pub fn answer(world: &World, domain: &str, name: &str) -> Answer {
+pub(super) fn answer(world: &World, domain: &str, name: &str) -> Answer {
     let mut answer = lookup(world, domain, name);
     answer.name = name.to_owned();
     answer

@@ -17,7 +17,7 @@ use crate::views::Service;
 use crate::world::World;
 
 /// A connection to addresses.
-pub struct Connection<'a> {
+pub(super) struct Connection<'a> {
     /// Objects of the cluster.
     pub world: &'a World,
     /// Client.
@@ -36,7 +36,7 @@ pub struct Connection<'a> {
 
 /// Nodes whose plans decide, with the reason.
 #[derive(Clone, Debug)]
-pub struct DecidingNodes {
+pub(super) struct DecidingNodes {
     /// Nodes; never empty.
     pub nodes: Vec<PlanNode>,
     /// Reason why these nodes decide.
@@ -57,7 +57,7 @@ struct Fingerprint {
 
 impl Connection<'_> {
     /// Returns the paths to all addresses.
-    pub fn paths(&self, addresses: &[IpAddr], deciding_nodes: &DecidingNodes) -> Vec<Path> {
+    pub(super) fn paths(&self, addresses: &[IpAddr], deciding_nodes: &DecidingNodes) -> Vec<Path> {
         let objects = Objects::find(self.world, addresses, self.port, self.named);
         let settings = ClusterSettings::read(self.world, self.proxy);
         let plans: Vec<(&PlanNode, Plan)> = deciding_nodes

@@ -19,7 +19,7 @@ const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
 
 /// An endpoint of a slice, with the port that its slice has for the Service port.
 #[derive(Clone, Copy, Debug)]
-pub struct Candidate<'o> {
+pub(super) struct Candidate<'o> {
     slice: &'o EndpointSlice,
     /// Position in the slice.
     index: usize,
@@ -28,7 +28,7 @@ pub struct Candidate<'o> {
 }
 
 /// Returns the endpoints of a Service port in the family of its key. Endpoints of a port range get `range_port`.
-pub fn candidates<'o>(
+pub(super) fn candidates<'o>(
     objects: &'o Objects<'_>,
     key: &'o PortKey,
     range_port: Option<u16>,
@@ -69,7 +69,7 @@ impl Candidate<'_> {
     }
 
     /// Returns true if the endpoint is ready; an absent condition means ready (KPR-14).
-    pub fn is_ready(&self) -> bool {
+    pub(super) fn is_ready(&self) -> bool {
         self.endpoint.conditions.ready.unwrap_or(true)
     }
 
@@ -79,13 +79,13 @@ impl Candidate<'_> {
     }
 
     /// Zones of the hints.
-    pub fn zone_hints(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn zone_hints(&self) -> impl Iterator<Item = &str> {
         let hints = self.endpoint.hints.iter();
         hints.flat_map(|hints| hints.for_zones.iter().map(|hint| hint.name.as_str()))
     }
 
     /// Nodes of the hints.
-    pub fn node_hints(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn node_hints(&self) -> impl Iterator<Item = &str> {
         let hints = self.endpoint.hints.iter();
         hints.flat_map(|hints| hints.for_nodes.iter().map(|hint| hint.name.as_str()))
     }
@@ -119,7 +119,7 @@ impl Candidate<'_> {
     }
 
     /// Name of the slice.
-    pub fn slice_name(&self) -> ObjectName {
+    pub(super) fn slice_name(&self) -> ObjectName {
         ObjectName {
             kind: Kind::EndpointSlice.name().to_owned(),
             namespace: self.slice.metadata.namespace.clone(),
@@ -134,7 +134,7 @@ impl Candidate<'_> {
 
 /// Returns the endpoints that count for the plan: of duplicates, the last one that does not terminate, or else the first
 /// (KPR-15). Endpoints that it cannot use are absent.
-pub fn counting<'c, 'o>(found: &'c [Candidate<'o>]) -> BTreeMap<SocketAddr, &'c Candidate<'o>> {
+pub(super) fn counting<'c, 'o>(found: &'c [Candidate<'o>]) -> BTreeMap<SocketAddr, &'c Candidate<'o>> {
     let mut by_socket = BTreeMap::new();
     for candidate in found {
         let Some(socket) = candidate.socket() else {
@@ -149,7 +149,7 @@ pub fn counting<'c, 'o>(found: &'c [Candidate<'o>]) -> BTreeMap<SocketAddr, &'c 
 }
 
 /// Returns the endpoints of a verdict, with equal chances.
-pub fn chosen(
+pub(super) fn chosen(
     objects: &Objects<'_>,
     key: &PortKey,
     found: &[Candidate<'_>],
@@ -177,7 +177,7 @@ pub fn chosen(
 }
 
 /// Returns the name of the container that declares a port, or "".
-pub fn declared_by<'w>(pod: Pod<'w>, number: u16, protocol: &str) -> &'w str {
+pub(super) fn declared_by<'w>(pod: Pod<'w>, number: u16, protocol: &str) -> &'w str {
     let declares = |container: &&serde_json::Value| {
         let mut ports = views::list(container, "ports").iter();
         ports.any(|port| {
@@ -196,7 +196,7 @@ pub fn declared_by<'w>(pod: Pod<'w>, number: u16, protocol: &str) -> &'w str {
 
 /// Restriction of the endpoints that a frontend uses.
 #[derive(Clone, Copy, Debug)]
-pub struct Restriction<'a> {
+pub(super) struct Restriction<'a> {
     /// Node that decides.
     pub node: &'a PlanNode,
     /// Endpoint set.
@@ -209,7 +209,7 @@ pub struct Restriction<'a> {
 
 impl Restriction<'_> {
     /// Name of the traffic policy of the frontend, in the spec of the Service.
-    pub fn policy(&self) -> &'static str {
+    pub(super) fn policy(&self) -> &'static str {
         match self.kind {
             FrontendKind::ClusterIp => "internalTrafficPolicy",
             FrontendKind::ExternalIp | FrontendKind::LoadBalancerIp | FrontendKind::NodePort => {
@@ -220,7 +220,7 @@ impl Restriction<'_> {
 }
 
 /// Returns the endpoints that the plan did not choose, with the reasons.
-pub fn excluded(
+pub(super) fn excluded(
     found: &[Candidate<'_>],
     chosen: &[ChosenEndpoint],
     restriction: &Restriction<'_>,
@@ -310,7 +310,7 @@ fn exclusion(candidate: &Candidate<'_>, restriction: &Restriction<'_>) -> (Strin
 }
 
 /// Returns the endpoints of a headless Service in a family that DNS does not publish.
-pub fn unpublished(world: &World, service: Service<'_>, family: Family) -> Vec<ExcludedEndpoint> {
+pub(super) fn unpublished(world: &World, service: Service<'_>, family: Family) -> Vec<ExcludedEndpoint> {
     let mut found = Vec::new();
     if service.publishes_not_ready() {
         return found;

@@ -22,7 +22,7 @@ const TOPOLOGY_ANNOTATIONS: [&str; 2] = [
 ];
 
 /// Decision about a frontend of a Service.
-pub struct FrontendDecision<'a> {
+pub(super) struct FrontendDecision<'a> {
     /// Objects of the destination.
     pub objects: &'a Objects<'a>,
     /// Plan that decided.
@@ -37,7 +37,7 @@ pub struct FrontendDecision<'a> {
 
 impl FrontendDecision<'_> {
     /// Completes a path with the reasons for the decision. Returns false if no frontend has the destination.
-    pub fn explain(&self, path: &mut Path) -> bool {
+    pub(super) fn explain(&self, path: &mut Path) -> bool {
         let Some((port, frontend)) = self.decision.frontend else {
             return false;
         };

@@ -23,7 +23,7 @@ pub struct NameResolution {
 
 /// Result of a resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Resolved {
+pub(super) enum Resolved {
     /// The name has addresses. The Service with the last alias is known, unless the Pod itself defines the name.
     Addresses {
         /// Addresses of both families.
@@ -57,7 +57,7 @@ pub enum Resolved {
 
 /// Resolves a name for a client. `domain` is the domain of the cluster, and `host_searches` is the search list of the
 /// nodes.
-pub fn resolve(
+pub(super) fn resolve(
     world: &World,
     client: &Client,
     name: &str,

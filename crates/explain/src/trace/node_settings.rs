@@ -36,7 +36,7 @@ pub struct ProxySettings {
 
 /// A node whose plan decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanNode {
+pub(super) struct PlanNode {
     /// Name, or "" for a node that the input does not describe.
     pub name: String,
     /// True if the input has the Node.
@@ -49,7 +49,7 @@ pub struct PlanNode {
 
 impl PlanNode {
     /// Returns a node by its name. Without its Node in the input, it has no zone and no address.
-    pub fn named(world: &World, name: &str) -> Self {
+    pub(super) fn named(world: &World, name: &str) -> Self {
         match world.node(name) {
             Some(node) => Self::of(node),
             None => Self {
@@ -62,7 +62,7 @@ impl PlanNode {
     }
 
     /// Returns all nodes of the input, ordered by name.
-    pub fn all(world: &World) -> Vec<Self> {
+    pub(super) fn all(world: &World) -> Vec<Self> {
         world.nodes().map(Self::of).collect()
     }
 
@@ -84,7 +84,7 @@ impl PlanNode {
 
 /// Settings that the plans of all nodes share.
 #[derive(Clone, Debug)]
-pub struct ClusterSettings {
+pub(super) struct ClusterSettings {
     pods: PodDetection,
     service_cidrs: Vec<IpNet>,
     masquerade_all: bool,
@@ -93,7 +93,7 @@ pub struct ClusterSettings {
 
 impl ClusterSettings {
     /// Reads the settings from the input and the flags.
-    pub fn read(world: &World, proxy: &ProxySettings) -> Self {
+    pub(super) fn read(world: &World, proxy: &ProxySettings) -> Self {
         let pods = proxy.pods.clone().unwrap_or_else(|| {
             let cidrs = world.nodes().flat_map(Node::pod_cidrs);
             let mut ranges: Vec<IpNet> = cidrs.filter_map(|text| text.parse().ok()).collect();
@@ -114,7 +114,7 @@ impl ClusterSettings {
     }
 
     /// Returns the plan of a node without Services, as its proxy has it.
-    pub fn plan(&self, node: &PlanNode) -> Plan {
+    pub(super) fn plan(&self, node: &PlanNode) -> Plan {
         let mut plan = Plan::new(Settings {
             node_name: node.name.clone(),
             pods: self.pods.clone(),

@@ -15,7 +15,7 @@ use crate::world::World;
 /// Services and slices for the plans of nodes. A frontend belongs to one of the Services that claim it, so other
 /// Services do not matter.
 #[derive(Debug)]
-pub struct Objects<'w> {
+pub(super) struct Objects<'w> {
     world: &'w World,
     services: Vec<Service>,
     slices: Vec<EndpointSlice>,
@@ -26,7 +26,12 @@ pub struct Objects<'w> {
 impl<'w> Objects<'w> {
     /// Finds the Services that claim one of the addresses, or the node port. `named` is the Service of the name of the
     /// destination: without a cluster IP, as in a manifest, it gets the one that DNS assumes.
-    pub fn find(world: &'w World, addresses: &[IpAddr], port: u16, named: Option<&(String, String)>) -> Self {
+    pub(super) fn find(
+        world: &'w World,
+        addresses: &[IpAddr],
+        port: u16,
+        named: Option<&(String, String)>,
+    ) -> Self {
         let is_named = |service: &views::Service<'_>| {
             named.is_some_and(|(namespace, name)| service.namespace == *namespace && service.name == *name)
         };
@@ -64,12 +69,12 @@ impl<'w> Objects<'w> {
     }
 
     /// Returns true if no Service claims the destination.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.services.is_empty()
     }
 
     /// Adds the objects to the plan of a node.
-    pub fn fill(&self, plan: &mut Plan) {
+    pub(super) fn fill(&self, plan: &mut Plan) {
         for service in &self.services {
             plan.apply_service(service);
         }
@@ -80,19 +85,19 @@ impl<'w> Objects<'w> {
     }
 
     /// Returns a Service of the input.
-    pub fn service(&self, key: &ObjectKey) -> Option<views::Service<'w>> {
+    pub(super) fn service(&self, key: &ObjectKey) -> Option<views::Service<'w>> {
         self.world.service(&key.namespace, &key.name)
     }
 
     /// Returns the slices of a Service.
-    pub fn slices_of<'o>(&'o self, key: &'o ObjectKey) -> impl Iterator<Item = &'o EndpointSlice> {
+    pub(super) fn slices_of<'o>(&'o self, key: &'o ObjectKey) -> impl Iterator<Item = &'o EndpointSlice> {
         self.slices.iter().filter(move |slice| {
             *slice.metadata.namespace == *key.namespace && slice.service_name() == Some(&*key.name)
         })
     }
 
     /// Returns the objects of the input.
-    pub fn world(&self) -> &'w World {
+    pub(super) fn world(&self) -> &'w World {
         self.world
     }
 }
@@ -111,7 +116,7 @@ fn claims(service: views::Service<'_>, addresses: &[IpAddr], port: u16) -> bool 
 }
 
 /// Reads an address as the plan reads it: octets of IPv4 may have leading zeros.
-pub fn read_address(text: &str) -> Option<IpAddr> {
+pub(super) fn read_address(text: &str) -> Option<IpAddr> {
     text.parse()
         .ok()
         .or_else(|| parse_legacy(text).map(|legacy| legacy.address))

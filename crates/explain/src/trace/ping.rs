@@ -5,7 +5,7 @@ use plan::{FrontendKind, Packet, PingDecision, Verdict as PlanVerdict};
 use super::report::{Path, Step, StepKind, Verdict};
 
 /// Returns the path of an echo request at a node.
-pub fn path(node: &str, decider: Step, packet: &Packet, decision: &PingDecision<'_>) -> Path {
+pub(super) fn path(node: &str, decider: Step, packet: &Packet, decision: &PingDecision<'_>) -> Path {
     let address = packet.destination;
     let mut steps = vec![decider];
     let service = decision.service.map(ToString::to_string).unwrap_or_default();

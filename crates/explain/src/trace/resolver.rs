@@ -208,7 +208,7 @@ fn fit_limits(searches: &mut Vec<String>) {
 }
 
 /// Returns the address that a Pod has for a name in its `/etc/hosts` (`spec.hostAliases`), with the field.
-pub fn host_alias(pod: Pod<'_>, name: &str) -> Option<(std::net::IpAddr, String)> {
+pub(super) fn host_alias(pod: Pod<'_>, name: &str) -> Option<(std::net::IpAddr, String)> {
     let name = name.strip_suffix('.').unwrap_or(name);
     let mut aliases = pod.list("/spec/hostAliases").iter().enumerate();
     aliases.find_map(|(index, alias)| {
@@ -220,7 +220,7 @@ pub fn host_alias(pod: Pod<'_>, name: &str) -> Option<(std::net::IpAddr, String)
 }
 
 /// Returns the Pod that a client names.
-pub fn pod_of<'w>(world: &'w World, namespace: &str, name: &str) -> Option<Pod<'w>> {
+pub(super) fn pod_of<'w>(world: &'w World, namespace: &str, name: &str) -> Option<Pod<'w>> {
     world.object(Kind::Pod, namespace, name).map(Pod)
 }
 

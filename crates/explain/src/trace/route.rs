@@ -17,7 +17,7 @@ use crate::world::World;
 const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
 
 /// Completes the path of a packet that no frontend gets. `named` is the Service of the name of the destination.
-pub fn explain(
+pub(super) fn explain(
     objects: &Objects<'_>,
     packet: &Packet,
     decided: &PlanVerdict,
@@ -304,7 +304,7 @@ fn outside(world: &World, packet: &Packet, path: &mut Path) {
 }
 
 /// Returns the path of a connection that begins without a packet: the client has no address of the family.
-pub fn without_source(address: IpAddr, client: &str) -> Path {
+pub(super) fn without_source(address: IpAddr, client: &str) -> Path {
     let family = plan::Family::of(address);
     let reason = format!("{client} has no {family} address");
     Path {
@@ -321,7 +321,7 @@ pub fn without_source(address: IpAddr, client: &str) -> Path {
 }
 
 /// Returns the step for an object that proxies cannot read.
-pub fn unreadable(object: &ObjectName) -> Step {
+pub(super) fn unreadable(object: &ObjectName) -> Step {
     let mut unreadable = step("a field has an unexpected type, so proxies ignore the object");
     unreadable.object = Some(object.clone());
     unreadable

@@ -9,7 +9,7 @@ use super::fields::{list, port_number, protocol, text};
 use crate::object::Object;
 
 /// Label with the name of the slice's Service.
-pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
+pub(crate) const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 /// Label with the writer of the slice.
 const MANAGED_BY_LABEL: &str = "endpointslice.kubernetes.io/managed-by";
 /// Writer of the slices of Services with a selector.
@@ -19,7 +19,7 @@ const MIRRORING_CONTROLLER: &str = "endpointslicemirroring-controller.k8s.io";
 
 /// An EndpointSlice.
 #[derive(Clone, Copy, Debug)]
-pub struct EndpointSlice<'w>(pub &'w Object);
+pub(crate) struct EndpointSlice<'w>(pub &'w Object);
 
 impl Deref for EndpointSlice<'_> {
     type Target = Object;
@@ -31,64 +31,64 @@ impl Deref for EndpointSlice<'_> {
 
 /// Endpoint of a slice.
 #[derive(Clone, Copy, Debug)]
-pub struct Endpoint<'w>(&'w Value);
+pub(crate) struct Endpoint<'w>(&'w Value);
 
 impl<'w> Endpoint<'w> {
     /// Addresses, as texts.
-    pub fn addresses(self) -> impl Iterator<Item = &'w str> {
+    pub(crate) fn addresses(self) -> impl Iterator<Item = &'w str> {
         list(self.0, "addresses").iter().filter_map(Value::as_str)
     }
 
     /// First address; proxies use only this one (KPR-13).
-    pub fn ip(self) -> Option<IpAddr> {
+    pub(crate) fn ip(self) -> Option<IpAddr> {
         self.addresses().next()?.parse().ok()
     }
 
     /// Returns true if the endpoint is ready; an absent condition means ready (KPR-14).
-    pub fn is_ready(self) -> bool {
+    pub(crate) fn is_ready(self) -> bool {
         self.0["conditions"]["ready"].as_bool().unwrap_or(true)
     }
 
     /// Returns true if the endpoint serves, even while it terminates.
-    pub fn is_serving(self) -> bool {
+    pub(crate) fn is_serving(self) -> bool {
         let serving = self.0["conditions"]["serving"].as_bool();
         serving.unwrap_or_else(|| self.is_ready())
     }
 
     /// Returns true if the endpoint terminates.
-    pub fn is_terminating(self) -> bool {
+    pub(crate) fn is_terminating(self) -> bool {
         self.0["conditions"]["terminating"].as_bool().unwrap_or(false)
     }
 
     /// Host name in DNS, or "".
-    pub fn hostname(self) -> &'w str {
+    pub(crate) fn hostname(self) -> &'w str {
         text(self.0, "hostname")
     }
 
     /// Node, or "".
-    pub fn node(self) -> &'w str {
+    pub(crate) fn node(self) -> &'w str {
         text(self.0, "nodeName")
     }
 
     /// Zone, or "".
-    pub fn zone(self) -> &'w str {
+    pub(crate) fn zone(self) -> &'w str {
         text(self.0, "zone")
     }
 
     /// Zones that should use the endpoint.
-    pub fn zone_hints(self) -> impl Iterator<Item = &'w str> {
+    pub(crate) fn zone_hints(self) -> impl Iterator<Item = &'w str> {
         list(&self.0["hints"], "forZones")
             .iter()
             .map(|zone| text(zone, "name"))
     }
 
     /// Returns true if nodes should use the endpoint.
-    pub fn has_node_hint(self) -> bool {
+    pub(crate) fn has_node_hint(self) -> bool {
         !list(&self.0["hints"], "forNodes").is_empty()
     }
 
     /// Name of the Pod behind the endpoint.
-    pub fn pod(self) -> Option<&'w str> {
+    pub(crate) fn pod(self) -> Option<&'w str> {
         let target = &self.0["targetRef"];
         (text(target, "kind") == "Pod").then(|| text(target, "name"))
     }
@@ -96,42 +96,42 @@ impl<'w> Endpoint<'w> {
 
 impl<'w> EndpointSlice<'w> {
     /// Name of the Service that owns the slice.
-    pub fn service_name(self) -> Option<&'w str> {
+    pub(crate) fn service_name(self) -> Option<&'w str> {
         self.0.label(SERVICE_NAME_LABEL).filter(|name| !name.is_empty())
     }
 
     /// IPv4, IPv6 or FQDN.
-    pub fn address_type(self) -> &'w str {
+    pub(crate) fn address_type(self) -> &'w str {
         self.0.text("/addressType")
     }
 
     /// Returns true if the endpoint controller wrote the slice from Pods.
-    pub fn is_from_selector(self) -> bool {
+    pub(crate) fn is_from_selector(self) -> bool {
         self.0.label(MANAGED_BY_LABEL) == Some(SLICE_CONTROLLER)
     }
 
     /// Returns true if a label names the writer of the slice.
-    pub fn has_writer(self) -> bool {
+    pub(crate) fn has_writer(self) -> bool {
         self.0.label(MANAGED_BY_LABEL).is_some()
     }
 
     /// Returns true if the slice is a copy of Endpoints.
-    pub fn is_mirrored(self) -> bool {
+    pub(crate) fn is_mirrored(self) -> bool {
         self.0.label(MANAGED_BY_LABEL) == Some(MIRRORING_CONTROLLER)
     }
 
     /// Returns true if neither the endpoint controller nor the mirroring controller wrote the slice.
-    pub fn is_handmade(self) -> bool {
+    pub(crate) fn is_handmade(self) -> bool {
         !self.is_from_selector() && !self.is_mirrored()
     }
 
     /// Endpoints.
-    pub fn endpoints(self) -> impl Iterator<Item = Endpoint<'w>> {
+    pub(crate) fn endpoints(self) -> impl Iterator<Item = Endpoint<'w>> {
         self.0.list("/endpoints").iter().map(Endpoint)
     }
 
     /// Name, protocol and number of each port. The number is absent if all ports are meant.
-    pub fn ports(self) -> impl Iterator<Item = (&'w str, &'w str, Option<u16>)> {
+    pub(crate) fn ports(self) -> impl Iterator<Item = (&'w str, &'w str, Option<u16>)> {
         let ports = self.0.list("/ports").iter();
         ports.map(|port| (text(port, "name"), protocol(port), port_number(port, "port")))
     }

@@ -10,7 +10,7 @@ use crate::object::Object;
 
 /// An Endpoints object.
 #[derive(Clone, Copy, Debug)]
-pub struct Endpoints<'w>(pub &'w Object);
+pub(crate) struct Endpoints<'w>(pub &'w Object);
 
 impl Deref for Endpoints<'_> {
     type Target = Object;
@@ -22,7 +22,7 @@ impl Deref for Endpoints<'_> {
 
 /// Address of a subset.
 #[derive(Clone, Copy, Debug)]
-pub struct EndpointAddress<'w> {
+pub(crate) struct EndpointAddress<'w> {
     /// Path of the address, such as `subsets[0].addresses[1]`.
     pub index: (usize, usize),
     /// Returns true if the address is in `addresses`, false in `notReadyAddresses`.
@@ -32,28 +32,28 @@ pub struct EndpointAddress<'w> {
 
 impl<'w> EndpointAddress<'w> {
     /// Address as text.
-    pub fn text(self) -> &'w str {
+    pub(crate) fn text(self) -> &'w str {
         text(self.value, "ip")
     }
 
     /// Address.
-    pub fn ip(self) -> Option<IpAddr> {
+    pub(crate) fn ip(self) -> Option<IpAddr> {
         self.text().parse().ok()
     }
 
     /// Node, or "".
-    pub fn node(self) -> &'w str {
+    pub(crate) fn node(self) -> &'w str {
         text(self.value, "nodeName")
     }
 
     /// Name of the Pod behind the address.
-    pub fn pod(self) -> Option<&'w str> {
+    pub(crate) fn pod(self) -> Option<&'w str> {
         let target = &self.value["targetRef"];
         (text(target, "kind") == "Pod").then(|| text(target, "name"))
     }
 
     /// Path of the address in its object.
-    pub fn field(self) -> String {
+    pub(crate) fn field(self) -> String {
         let list = if self.is_ready {
             "addresses"
         } else {
@@ -65,7 +65,7 @@ impl<'w> EndpointAddress<'w> {
 
 impl<'w> Endpoints<'w> {
     /// Addresses of all subsets, ready or not.
-    pub fn addresses(self) -> impl Iterator<Item = EndpointAddress<'w>> {
+    pub(crate) fn addresses(self) -> impl Iterator<Item = EndpointAddress<'w>> {
         let subsets = self.0.list("/subsets").iter().enumerate();
         subsets.flat_map(|(subset_index, subset)| {
             [("addresses", true), ("notReadyAddresses", false)]
@@ -82,7 +82,7 @@ impl<'w> Endpoints<'w> {
     }
 
     /// Name, protocol and number of each port.
-    pub fn ports(self) -> impl Iterator<Item = (&'w str, &'w str, Option<u16>)> {
+    pub(crate) fn ports(self) -> impl Iterator<Item = (&'w str, &'w str, Option<u16>)> {
         let ports = self
             .0
             .list("/subsets")

@@ -4,11 +4,11 @@ use crate::object::Object;
 
 /// An Event.
 #[derive(Clone, Copy, Debug)]
-pub struct Event<'w>(pub &'w Object);
+pub(crate) struct Event<'w>(pub &'w Object);
 
 impl<'w> Event<'w> {
     /// Kind, namespace and name of the object that the Event is about.
-    pub fn about(self) -> (&'w str, &'w str, &'w str) {
+    pub(crate) fn about(self) -> (&'w str, &'w str, &'w str) {
         let text = |core, newer| match self.0.text(core) {
             "" => self.0.text(newer),
             text => text,
@@ -21,12 +21,12 @@ impl<'w> Event<'w> {
     }
 
     /// Reason, such as `Unhealthy`.
-    pub fn reason(self) -> &'w str {
+    pub(crate) fn reason(self) -> &'w str {
         self.0.text("/reason")
     }
 
     /// Message.
-    pub fn message(self) -> &'w str {
+    pub(crate) fn message(self) -> &'w str {
         match self.0.text("/message") {
             "" => self.0.text("/note"),
             message => message,
@@ -34,7 +34,7 @@ impl<'w> Event<'w> {
     }
 
     /// RFC 3339 time of the last occurrence, or "".
-    pub fn time(self) -> &'w str {
+    pub(crate) fn time(self) -> &'w str {
         [
             "/lastTimestamp",
             "/series/lastObservedTime",

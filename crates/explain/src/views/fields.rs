@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Returns the protocol of a port; TCP is the default.
-pub fn protocol(port: &Value) -> &str {
+pub(super) fn protocol(port: &Value) -> &str {
     port["protocol"]
         .as_str()
         .filter(|name| !name.is_empty())
@@ -11,17 +11,17 @@ pub fn protocol(port: &Value) -> &str {
 }
 
 /// Returns the port number at a field; `None` if it is absent, 0 or out of range.
-pub fn port_number(port: &Value, field: &str) -> Option<u16> {
+pub(super) fn port_number(port: &Value, field: &str) -> Option<u16> {
     let number = u16::try_from(port[field].as_i64()?).ok()?;
     (number != 0).then_some(number)
 }
 
 /// Returns the string at a field, or "".
-pub fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+pub(crate) fn text<'v>(value: &'v Value, field: &str) -> &'v str {
     value[field].as_str().unwrap_or_default()
 }
 
 /// Returns the list at a field, or an empty one.
-pub fn list<'v>(value: &'v Value, field: &str) -> &'v [Value] {
+pub(crate) fn list<'v>(value: &'v Value, field: &str) -> &'v [Value] {
     value[field].as_array().map_or(&[], Vec::as_slice)
 }

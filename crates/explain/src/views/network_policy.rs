@@ -18,7 +18,7 @@ const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// A NetworkPolicy.
 #[derive(Clone, Copy, Debug)]
-pub struct NetworkPolicy<'w>(pub &'w Object);
+pub(crate) struct NetworkPolicy<'w>(pub &'w Object);
 
 impl Deref for NetworkPolicy<'_> {
     type Target = Object;
@@ -30,7 +30,7 @@ impl Deref for NetworkPolicy<'_> {
 
 /// Direction of connections, as seen from the selected Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub(crate) enum Direction {
     /// Connections to the selected Pods.
     Ingress,
     /// Connections of the selected Pods.
@@ -39,7 +39,7 @@ pub enum Direction {
 
 /// Rule of a NetworkPolicy.
 #[derive(Clone, Copy, Debug)]
-pub struct PolicyRule<'w> {
+pub(crate) struct PolicyRule<'w> {
     value: &'w Value,
     direction: Direction,
     /// Namespace of the policy.
@@ -48,7 +48,7 @@ pub struct PolicyRule<'w> {
 
 impl<'w> NetworkPolicy<'w> {
     /// Returns true if the policy selects a Pod. An invalid selector selects nothing.
-    pub fn selects(self, pod: Pod<'_>) -> bool {
+    pub(crate) fn selects(self, pod: Pod<'_>) -> bool {
         let is_selected = match selector(self.0.at("/spec/podSelector")) {
             Some(selector) => matches(&selector, pod.0),
             None => false,
@@ -58,7 +58,7 @@ impl<'w> NetworkPolicy<'w> {
 
     /// Returns true if the policy restricts a direction. Without `policyTypes` that is Ingress, and Egress if there are rules
     /// for it.
-    pub fn restricts(self, direction: Direction) -> bool {
+    pub(crate) fn restricts(self, direction: Direction) -> bool {
         let types = self.0.list("/spec/policyTypes");
         match direction {
             Direction::Ingress => types.is_empty() || types.iter().any(|name| name == "Ingress"),
@@ -70,7 +70,7 @@ impl<'w> NetworkPolicy<'w> {
     }
 
     /// Rules of a direction.
-    pub fn rules(self, direction: Direction) -> impl Iterator<Item = PolicyRule<'w>> {
+    pub(crate) fn rules(self, direction: Direction) -> impl Iterator<Item = PolicyRule<'w>> {
         let pointer = match direction {
             Direction::Ingress => "/spec/ingress",
             Direction::Egress => "/spec/egress",
@@ -86,7 +86,7 @@ impl<'w> NetworkPolicy<'w> {
 
 impl<'w> PolicyRule<'w> {
     /// Returns true if the rule permits a port of a Pod. Names are resolved in the Pod.
-    pub fn permits_port(self, number: u16, of_protocol: &str, pod: Pod<'_>) -> bool {
+    pub(crate) fn permits_port(self, number: u16, of_protocol: &str, pod: Pod<'_>) -> bool {
         let ports = list(self.value, "ports");
         let permits = |port: &Value| {
             if protocol(port) != of_protocol {
@@ -105,7 +105,7 @@ impl<'w> PolicyRule<'w> {
     }
 
     /// Returns true if the rule lists the port of the Service by its number.
-    pub fn lists_port(self, port: Port<'_>) -> bool {
+    pub(crate) fn lists_port(self, port: Port<'_>) -> bool {
         let mut ports = list(self.value, "ports").iter();
         ports.any(|listed| {
             protocol(listed) == port.protocol && port_number(listed, "port") == Some(port.number)
@@ -114,14 +114,14 @@ impl<'w> PolicyRule<'w> {
 
     /// Returns true if the rule permits a Pod as the other end. `namespace` is the Namespace of the Pod, if it is known. Parts
     /// that cannot be judged count as permitted.
-    pub fn permits_pod(self, pod: Pod<'_>, namespace: Option<&Object>) -> bool {
+    pub(crate) fn permits_pod(self, pod: Pod<'_>, namespace: Option<&Object>) -> bool {
         let peers = self.peers();
         peers.is_empty() || peers.iter().any(|peer| self.permits(peer, pod, namespace))
     }
 
     /// Returns true if the rule permits some Pod of a namespace as the other end. Labels of a namespace that is absent from the input are
     /// unknown, except for its name.
-    pub fn permits_namespace(self, name: &str, namespace: Option<&Object>) -> bool {
+    pub(crate) fn permits_namespace(self, name: &str, namespace: Option<&Object>) -> bool {
         let permits = |peer: &Value| {
             if peer["namespaceSelector"].is_null() {
                 return self.namespace == name || peer["ipBlock"].is_object();
@@ -136,14 +136,14 @@ impl<'w> PolicyRule<'w> {
     }
 
     /// Returns true if a range of the rule contains the address.
-    pub fn has_range_with(self, address: IpAddr) -> bool {
+    pub(crate) fn has_range_with(self, address: IpAddr) -> bool {
         self.peers()
             .iter()
             .any(|peer| range_contains(&peer["ipBlock"], address))
     }
 
     /// Returns true if the rule permits Pods of the namespace of the policy only.
-    pub fn permits_only_neighbours(self) -> bool {
+    pub(crate) fn permits_only_neighbours(self) -> bool {
         let is_neighbour = |peer: &Value| {
             peer["podSelector"].is_object()
                 && peer["namespaceSelector"].is_null()
@@ -153,7 +153,7 @@ impl<'w> PolicyRule<'w> {
     }
 
     /// Returns true if the rule permits all peers, or has a range.
-    pub fn permits_others(self) -> bool {
+    pub(crate) fn permits_others(self) -> bool {
         let peers = self.peers();
         peers.is_empty() || peers.iter().any(|peer| peer["ipBlock"].is_object())
     }

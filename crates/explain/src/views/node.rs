@@ -14,7 +14,7 @@ const DELETION_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 
 /// A Node.
 #[derive(Clone, Copy, Debug)]
-pub struct Node<'w>(pub &'w Object);
+pub(crate) struct Node<'w>(pub &'w Object);
 
 impl Deref for Node<'_> {
     type Target = Object;
@@ -26,25 +26,25 @@ impl Deref for Node<'_> {
 
 impl<'w> Node<'w> {
     /// Returns true unless the condition `Ready` is false or unknown.
-    pub fn is_ready(self) -> bool {
+    pub(crate) fn is_ready(self) -> bool {
         self.0
             .condition("Ready")
             .is_none_or(|condition| condition["status"] == "True")
     }
 
     /// Zone, or "".
-    pub fn zone(self) -> &'w str {
+    pub(crate) fn zone(self) -> &'w str {
         self.0.label("topology.kubernetes.io/zone").unwrap_or_default()
     }
 
     /// Returns true if the node is about to leave the cluster.
-    pub fn is_leaving(self) -> bool {
+    pub(crate) fn is_leaving(self) -> bool {
         let mut taints = self.0.list("/spec/taints").iter();
         self.0.is_terminating() || taints.any(|taint| text(taint, "key") == DELETION_TAINT)
     }
 
     /// Ranges of the Pods on the node.
-    pub fn pod_ranges(self) -> Vec<IpNet> {
+    pub(crate) fn pod_ranges(self) -> Vec<IpNet> {
         let listed = self.0.list("/spec/podCIDRs").iter().filter_map(Value::as_str);
         let mut ranges: Vec<IpNet> = listed
             .chain([self.0.text("/spec/podCIDR")])
@@ -56,7 +56,7 @@ impl<'w> Node<'w> {
     }
 
     /// Addresses of the type InternalIP.
-    pub fn internal_ips(self) -> Vec<IpAddr> {
+    pub(crate) fn internal_ips(self) -> Vec<IpAddr> {
         let addresses = list(self.0.at("/status"), "addresses").iter();
         addresses
             .filter(|entry| text(entry, "type") == "InternalIP")
@@ -65,7 +65,7 @@ impl<'w> Node<'w> {
     }
 
     /// Addresses, without host names.
-    pub fn ips(self) -> Vec<IpAddr> {
+    pub(crate) fn ips(self) -> Vec<IpAddr> {
         let addresses = list(self.0.at("/status"), "addresses").iter();
         addresses
             .filter_map(|entry| text(entry, "address").parse().ok())
@@ -73,7 +73,7 @@ impl<'w> Node<'w> {
     }
 
     /// Primary addresses, one per family: internal addresses, or else external ones (KPR-03).
-    pub fn primary_ips(self) -> Vec<IpAddr> {
+    pub(crate) fn primary_ips(self) -> Vec<IpAddr> {
         let mut primary: Vec<IpAddr> = Vec::new();
         for kind in ["InternalIP", "ExternalIP"] {
             let addresses = list(self.0.at("/status"), "addresses").iter();
@@ -88,7 +88,7 @@ impl<'w> Node<'w> {
     }
 
     /// Pod CIDRs, as texts.
-    pub fn pod_cidrs(self) -> impl Iterator<Item = &'w str> {
+    pub(crate) fn pod_cidrs(self) -> impl Iterator<Item = &'w str> {
         let listed = self.0.list("/spec/podCIDRs");
         let single = Some(self.0.at("/spec/podCIDR")).filter(|_| listed.is_empty());
         listed.iter().chain(single).filter_map(Value::as_str)

@@ -13,7 +13,7 @@ const HTTPS_PORT: u16 = 443;
 
 /// An object with Services as backends.
 #[derive(Clone, Copy, Debug)]
-pub struct Route<'w>(pub &'w Object);
+pub(crate) struct Route<'w>(pub &'w Object);
 
 impl Deref for Route<'_> {
     type Target = Object;
@@ -25,7 +25,7 @@ impl Deref for Route<'_> {
 
 /// Backend that names a Service.
 #[derive(Clone, Debug)]
-pub struct Backend<'w> {
+pub(crate) struct Backend<'w> {
     /// Path of the name of the Service, such as `spec.rules[0].http.paths[0].backend.service.name`.
     pub name_field: String,
     /// Path of the port number.
@@ -44,7 +44,7 @@ pub struct Backend<'w> {
 
 impl<'w> Route<'w> {
     /// Kinds of objects with backends.
-    pub const KINDS: [Kind; 9] = [
+    pub(crate) const KINDS: [Kind; 9] = [
         Kind::Ingress,
         Kind::HttpRoute,
         Kind::GrpcRoute,
@@ -57,7 +57,7 @@ impl<'w> Route<'w> {
     ];
 
     /// Backends that name a Service.
-    pub fn backends(self) -> Vec<Backend<'w>> {
+    pub(crate) fn backends(self) -> Vec<Backend<'w>> {
         match self.0.kind {
             Kind::Ingress => self.of_ingress(),
             Kind::ValidatingWebhookConfiguration | Kind::MutatingWebhookConfiguration => {

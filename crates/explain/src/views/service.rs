@@ -11,7 +11,7 @@ use crate::object::Object;
 
 /// A Service.
 #[derive(Clone, Copy, Debug)]
-pub struct Service<'w>(pub &'w Object);
+pub(crate) struct Service<'w>(pub &'w Object);
 
 impl Deref for Service<'_> {
     type Target = Object;
@@ -41,7 +41,7 @@ impl fmt::Display for Target<'_> {
 
 /// Port of a Service.
 #[derive(Clone, Copy, Debug)]
-pub struct Port<'w> {
+pub(crate) struct Port<'w> {
     /// Position in `spec.ports`.
     pub index: usize,
     /// Name, or "".
@@ -58,12 +58,12 @@ pub struct Port<'w> {
 
 impl Port<'_> {
     /// Path of a field of this port, such as `spec.ports[0].targetPort`.
-    pub fn field(&self, field: &str) -> String {
+    pub(crate) fn field(&self, field: &str) -> String {
         format!("spec.ports[{}].{field}", self.index)
     }
 
     /// JSON pointer to a field of this port.
-    pub fn pointer(&self, field: &str) -> String {
+    pub(crate) fn pointer(&self, field: &str) -> String {
         format!("/spec/ports/{}/{field}", self.index)
     }
 }
@@ -77,7 +77,7 @@ impl fmt::Display for Port<'_> {
 
 impl<'w> Service<'w> {
     /// Type; ClusterIP is the default.
-    pub fn kind(self) -> &'w str {
+    pub(crate) fn kind(self) -> &'w str {
         match self.0.text("/spec/type") {
             "" => "ClusterIP",
             kind => kind,
@@ -85,43 +85,43 @@ impl<'w> Service<'w> {
     }
 
     /// Returns true if the Service is a DNS alias.
-    pub fn is_external_name(self) -> bool {
+    pub(crate) fn is_external_name(self) -> bool {
         self.kind() == "ExternalName"
     }
 
     /// Returns true if the Service has no cluster IP on purpose (`clusterIP: None`).
-    pub fn is_headless(self) -> bool {
+    pub(crate) fn is_headless(self) -> bool {
         self.0.text("/spec/clusterIP") == "None"
     }
 
     /// Labels of the selector.
-    pub fn selector(self) -> Vec<(&'w str, &'w str)> {
+    pub(crate) fn selector(self) -> Vec<(&'w str, &'w str)> {
         self.0.pairs("/spec/selector").collect()
     }
 
     /// Returns true if the endpoint controller writes the endpoints: the Service has a selector and is not an alias.
-    pub fn has_selector(self) -> bool {
+    pub(crate) fn has_selector(self) -> bool {
         !self.is_external_name() && self.0.pairs("/spec/selector").next().is_some()
     }
 
     /// Node port of the health check, for load balancers with the external policy Local.
-    pub fn health_check_node_port(self) -> Option<u16> {
+    pub(crate) fn health_check_node_port(self) -> Option<u16> {
         port_number(self.0.at("/spec"), "healthCheckNodePort")
     }
 
     /// Returns true if endpoints exist before their Pods are ready.
-    pub fn publishes_not_ready(self) -> bool {
+    pub(crate) fn publishes_not_ready(self) -> bool {
         self.0.flag("/spec/publishNotReadyAddresses")
     }
 
     /// Ports.
-    pub fn ports(self) -> Vec<Port<'w>> {
+    pub(crate) fn ports(self) -> Vec<Port<'w>> {
         let ports = self.0.list("/spec/ports").iter().enumerate();
         ports.filter_map(|(index, port)| read_port(index, port)).collect()
     }
 
     /// Addresses of the cluster IPs.
-    pub fn cluster_ips(self) -> Vec<IpAddr> {
+    pub(crate) fn cluster_ips(self) -> Vec<IpAddr> {
         let listed = self.0.list("/spec/clusterIPs").iter().filter_map(Value::as_str);
         let mut addresses: Vec<IpAddr> = listed
             .chain([self.0.text("/spec/clusterIP")])
@@ -132,13 +132,13 @@ impl<'w> Service<'w> {
     }
 
     /// External IPs.
-    pub fn external_ips(self) -> Vec<IpAddr> {
+    pub(crate) fn external_ips(self) -> Vec<IpAddr> {
         let texts = self.0.list("/spec/externalIPs").iter().filter_map(Value::as_str);
         texts.filter_map(|text| text.parse().ok()).collect()
     }
 
     /// Addresses in the status of the load balancer.
-    pub fn ingress_ips(self) -> Vec<IpAddr> {
+    pub(crate) fn ingress_ips(self) -> Vec<IpAddr> {
         let entries = self.0.list("/status/loadBalancer/ingress").iter();
         entries
             .filter_map(|entry| text(entry, "ip").parse().ok())
@@ -146,7 +146,7 @@ impl<'w> Service<'w> {
     }
 
     /// Cluster IPs, external IPs and load balancer IPs.
-    pub fn addresses(self) -> Vec<IpAddr> {
+    pub(crate) fn addresses(self) -> Vec<IpAddr> {
         let mut addresses = self.cluster_ips();
         addresses.extend(self.external_ips());
         addresses.extend(self.ingress_ips());
@@ -154,7 +154,7 @@ impl<'w> Service<'w> {
     }
 
     /// Returns true if all labels of the selector are in `labels`.
-    pub fn selects(self, label: impl Fn(&str) -> Option<&'w str>) -> bool {
+    pub(crate) fn selects(self, label: impl Fn(&str) -> Option<&'w str>) -> bool {
         self.has_selector()
             && self
                 .0

@@ -7,7 +7,7 @@ use crate::object::Object;
 
 /// A workload that creates Pods from a template.
 #[derive(Clone, Copy, Debug)]
-pub struct Workload<'w>(pub &'w Object);
+pub(crate) struct Workload<'w>(pub &'w Object);
 
 impl Deref for Workload<'_> {
     type Target = Object;
@@ -19,7 +19,7 @@ impl Deref for Workload<'_> {
 
 impl<'w> Workload<'w> {
     /// Kinds of workloads.
-    pub const KINDS: [Kind; 4] = [
+    pub(crate) const KINDS: [Kind; 4] = [
         Kind::Deployment,
         Kind::ReplicaSet,
         Kind::StatefulSet,
@@ -27,7 +27,7 @@ impl<'w> Workload<'w> {
     ];
 
     /// Number of desired Pods.
-    pub fn desired(self) -> i64 {
+    pub(crate) fn desired(self) -> i64 {
         if self.0.kind == Kind::DaemonSet {
             return self.0.number("/status/desiredNumberScheduled").unwrap_or(1);
         }
@@ -35,19 +35,19 @@ impl<'w> Workload<'w> {
     }
 
     /// Labels of its Pods.
-    pub fn template_labels(self) -> impl Iterator<Item = (&'w str, &'w str)> {
+    pub(crate) fn template_labels(self) -> impl Iterator<Item = (&'w str, &'w str)> {
         self.0.pairs("/spec/template/metadata/labels")
     }
 
     /// Returns the message of a controller that cannot create Pods.
-    pub fn failure(self) -> Option<&'w str> {
+    pub(crate) fn failure(self) -> Option<&'w str> {
         let condition = self.0.condition("ReplicaFailure")?;
         (condition["status"] == "True").then(|| condition["message"].as_str().unwrap_or_default())
     }
 
     /// Returns true while Pods are replaced or added. The status does not show the desired Pods yet, and the workload
     /// does not report that it is stuck.
-    pub fn is_rolling(self) -> bool {
+    pub(crate) fn is_rolling(self) -> bool {
         if self.0.kind == Kind::Deployment
             && let Some(progressing) = self.0.condition("Progressing")
         {

@@ -10,7 +10,7 @@ use crate::object::Object;
 use crate::views::{Endpoints, Pod, SERVICE_NAME_LABEL, Service};
 
 /// Returns the slices of all Services. They are not part of the input, so no finding is about them.
-pub fn slices(world: &World) -> Vec<Object> {
+pub(super) fn slices(world: &World) -> Vec<Object> {
     let services = world.services().filter(|service| !service.is_external_name());
     services.flat_map(|service| slices_of(world, service)).collect()
 }

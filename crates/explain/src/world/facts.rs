@@ -27,7 +27,7 @@ const DNS_PORT: u16 = 53;
 
 /// Facts of a cluster.
 #[derive(Debug, Default)]
-pub struct Facts {
+pub(crate) struct Facts {
     stated_ranges: Vec<IpNet>,
     assumed_ranges: Vec<IpNet>,
     domain: String,
@@ -36,7 +36,7 @@ pub struct Facts {
 
 impl Facts {
     /// Returns the facts of a world.
-    pub fn of(world: &World) -> Self {
+    pub(crate) fn of(world: &World) -> Self {
         let arguments = arguments(world);
         let stated_ranges = stated_ranges(world, &arguments);
         let assumed_ranges = if stated_ranges.is_empty() {
@@ -54,18 +54,18 @@ impl Facts {
 
     /// Returns the range of cluster IPs with an address. If the input does not state the ranges, the network of a cluster IP
     /// counts, except if nodes or Pods have addresses in it.
-    pub fn service_range(&self, address: IpAddr) -> Option<IpNet> {
+    pub(crate) fn service_range(&self, address: IpAddr) -> Option<IpNet> {
         let mut ranges = self.stated_ranges.iter().chain(&self.assumed_ranges);
         ranges.find(|range| range.contains(&address)).copied()
     }
 
     /// Domain of the cluster: the one that the input states, the one that Pods use, or the default.
-    pub fn domain(&self) -> &str {
+    pub(crate) fn domain(&self) -> &str {
         &self.domain
     }
 
     /// Cluster IPs of the DNS servers of the cluster.
-    pub fn dns_servers(&self) -> &[IpAddr] {
+    pub(crate) fn dns_servers(&self) -> &[IpAddr] {
         &self.dns_servers
     }
 }

@@ -7,13 +7,13 @@ const SEPARATOR: &str = "\n";
 
 /// Positions by key.
 #[derive(Debug, Default)]
-pub struct Index {
+pub(super) struct Index {
     positions: HashMap<String, Vec<usize>>,
 }
 
 impl Index {
     /// Adds a position under a key.
-    pub fn insert(&mut self, key: &[&str], position: usize) {
+    pub(super) fn insert(&mut self, key: &[&str], position: usize) {
         let positions = self.positions.entry(key.join(SEPARATOR)).or_default();
         if positions.last() != Some(&position) {
             positions.push(position);
@@ -21,7 +21,7 @@ impl Index {
     }
 
     /// Returns the positions under a key, in the order of insertion.
-    pub fn get(&self, key: &[&str]) -> &[usize] {
+    pub(super) fn get(&self, key: &[&str]) -> &[usize] {
         self.positions
             .get(&key.join(SEPARATOR))
             .map_or(&[], Vec::as_slice)

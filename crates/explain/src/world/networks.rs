@@ -15,14 +15,14 @@ const PREFIX_LENGTH_V6: u8 = 108;
 
 /// Networks of cluster IPs, and those of other addresses of the cluster.
 #[derive(Debug, Default)]
-pub struct Networks {
+pub(super) struct Networks {
     of_services: BTreeSet<IpNet>,
     of_hosts: BTreeSet<IpNet>,
 }
 
 impl Networks {
     /// Adds the addresses of an object.
-    pub fn insert(&mut self, object: &Object) {
+    pub(super) fn insert(&mut self, object: &Object) {
         match object.kind {
             Kind::Service => {
                 let addresses = Service(object).cluster_ips().into_iter();
@@ -47,7 +47,7 @@ impl Networks {
     }
 
     /// Networks of cluster IPs without an address of a node or Pod.
-    pub fn of_services_only(&self) -> Vec<IpNet> {
+    pub(super) fn of_services_only(&self) -> Vec<IpNet> {
         self.of_services.difference(&self.of_hosts).copied().collect()
     }
 }

@@ -11,7 +11,7 @@ type Position = (usize, usize);
 
 /// Observations of nodes.
 #[derive(Debug, Default)]
-pub struct Observations {
+pub(crate) struct Observations {
     nodes: Vec<NodeObservation>,
     flows_by_destination: HashMap<IpAddr, Vec<Position>>,
     flows_by_destination_port: HashMap<u16, Vec<Position>>,
@@ -35,7 +35,7 @@ fn service_key(namespace: &str, name: &str) -> String {
 
 impl Observations {
     /// Adds an observation.
-    pub fn push(&mut self, observation: NodeObservation) {
+    pub(crate) fn push(&mut self, observation: NodeObservation) {
         let node = self.nodes.len();
         let conntrack = observation.conntrack.iter();
         let flows = conntrack
@@ -79,24 +79,24 @@ impl Observations {
     }
 
     /// All observations.
-    pub fn all(&self) -> &[NodeObservation] {
+    pub(crate) fn all(&self) -> &[NodeObservation] {
         &self.nodes
     }
 
     /// Returns the observation of a Node.
-    pub fn of_node(&self, name: &str) -> Option<&NodeObservation> {
+    pub(crate) fn of_node(&self, name: &str) -> Option<&NodeObservation> {
         self.nodes
             .iter()
             .find(|observation| observation.metadata.name == name)
     }
 
     /// Returns the flows to an address, with the observations that contain them.
-    pub fn flows_to(&self, address: IpAddr) -> impl Iterator<Item = (&NodeObservation, &Flow)> {
+    pub(crate) fn flows_to(&self, address: IpAddr) -> impl Iterator<Item = (&NodeObservation, &Flow)> {
         self.flows(self.flows_by_destination.get(&address))
     }
 
     /// Returns the flows to a port of any address.
-    pub fn flows_to_port(&self, port: u16) -> impl Iterator<Item = (&NodeObservation, &Flow)> {
+    pub(crate) fn flows_to_port(&self, port: u16) -> impl Iterator<Item = (&NodeObservation, &Flow)> {
         self.flows(self.flows_by_destination_port.get(&port))
     }
 
@@ -113,7 +113,7 @@ impl Observations {
     }
 
     /// Returns the listeners of a Pod with its own network namespace; `None` if they were not read.
-    pub fn listeners_of_pod(&self, pod: &PodName) -> Option<Vec<&Listener>> {
+    pub(crate) fn listeners_of_pod(&self, pod: &PodName) -> Option<Vec<&Listener>> {
         let positions = self.listeners_by_pod.get(pod)?;
         Some(
             self.listeners(Some(positions))
@@ -123,7 +123,7 @@ impl Observations {
     }
 
     /// Returns the listeners on a port of the nodes themselves, with the observations that contain them.
-    pub fn node_listeners_on(&self, port: u16) -> impl Iterator<Item = (&NodeObservation, &Listener)> {
+    pub(crate) fn node_listeners_on(&self, port: u16) -> impl Iterator<Item = (&NodeObservation, &Listener)> {
         self.listeners(self.node_listeners_by_port.get(&port))
     }
 
@@ -139,12 +139,16 @@ impl Observations {
     }
 
     /// Returns the probes that name a Service, with the observations that contain them.
-    pub fn probes_of(&self, namespace: &str, name: &str) -> impl Iterator<Item = (&NodeObservation, &Probe)> {
+    pub(crate) fn probes_of(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> impl Iterator<Item = (&NodeObservation, &Probe)> {
         self.probes(self.probes_by_service.get(&service_key(namespace, name)))
     }
 
     /// Returns the probes of an address that name no Service.
-    pub fn probes_to(&self, address: IpAddr) -> impl Iterator<Item = (&NodeObservation, &Probe)> {
+    pub(crate) fn probes_to(&self, address: IpAddr) -> impl Iterator<Item = (&NodeObservation, &Probe)> {
         self.probes(self.probes_by_address.get(&address))
     }
 

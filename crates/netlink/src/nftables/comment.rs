@@ -7,7 +7,7 @@ const BYTES_MAX: usize = 128;
 /// Kind of the commented object, whose value is the type of the user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Owner {
+pub(super) enum Owner {
     /// Table, chain, rule or element.
     Most = 0,
     /// Set or map.
@@ -15,7 +15,7 @@ pub enum Owner {
 }
 
 /// Appends a comment to user data. A longer comment is cut.
-pub fn append(user_data: &mut Vec<u8>, owner: Owner, comment: &str) {
+pub(super) fn append(user_data: &mut Vec<u8>, owner: Owner, comment: &str) {
     let comment = cut(comment);
     if !comment.is_empty() {
         user_data.extend_from_slice(&[owner as u8, comment.len() as u8 + 1]);
@@ -25,7 +25,7 @@ pub fn append(user_data: &mut Vec<u8>, owner: Owner, comment: &str) {
 }
 
 /// Returns the comment in user data.
-pub fn read(mut user_data: &[u8], owner: Owner) -> Option<&str> {
+pub(super) fn read(mut user_data: &[u8], owner: Owner) -> Option<&str> {
     while let [kind, length, rest @ ..] = user_data {
         let value = rest.get(..usize::from(*length))?;
         if *kind == owner as u8 {

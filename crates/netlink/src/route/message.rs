@@ -17,32 +17,32 @@ pub(super) struct Request {
 
 impl Request {
     /// Starts a request of `kind` (`RTM_…`) with `flags` (`NLM_F_…`) and the fixed part after the header.
-    pub fn new(kind: u16, flags: i32, fixed: &[u8]) -> Self {
+    pub(super) fn new(kind: u16, flags: i32, fixed: &[u8]) -> Self {
         let mut writer = Writer::with_capacity(REQUEST_BYTES);
         writer.begin(kind, flags | libc::NLM_F_REQUEST, 0).fixed(fixed);
         Self { writer }
     }
 
     /// Appends an attribute.
-    pub fn attribute(&mut self, kind: u16, value: &[u8]) -> &mut Self {
+    pub(super) fn attribute(&mut self, kind: u16, value: &[u8]) -> &mut Self {
         self.writer.attribute(kind, value);
         self
     }
 
     /// Appends a number.
-    pub fn number(&mut self, kind: u16, value: u32) -> &mut Self {
+    pub(super) fn number(&mut self, kind: u16, value: u32) -> &mut Self {
         self.writer.u32(kind, value);
         self
     }
 
     /// Appends a text.
-    pub fn text(&mut self, kind: u16, value: &str) -> &mut Self {
+    pub(super) fn text(&mut self, kind: u16, value: &str) -> &mut Self {
         self.writer.text(kind, value);
         self
     }
 
     /// Appends an address.
-    pub fn address(&mut self, kind: u16, value: IpAddr) -> &mut Self {
+    pub(super) fn address(&mut self, kind: u16, value: IpAddr) -> &mut Self {
         match value {
             IpAddr::V4(v4) => self.attribute(kind, &v4.octets()),
             IpAddr::V6(v6) => self.attribute(kind, &v6.octets()),
@@ -50,7 +50,7 @@ impl Request {
     }
 
     /// Appends a nested attribute with the content that `fill` writes.
-    pub fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) -> &mut Self {
+    pub(super) fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) -> &mut Self {
         let nest = self.writer.nest(kind);
         fill(self);
         self.writer.end(nest);
@@ -58,18 +58,18 @@ impl Request {
     }
 
     /// Appends a fixed part inside of a nested attribute, such as the header of a veth's peer.
-    pub fn fixed(&mut self, part: &[u8]) -> &mut Self {
+    pub(super) fn fixed(&mut self, part: &[u8]) -> &mut Self {
         self.writer.fixed(part);
         self
     }
 
     /// Requests an acknowledgement.
-    pub fn request_acknowledgement(&mut self) {
+    pub(super) fn request_acknowledgement(&mut self) {
         self.writer.add_flags(libc::NLM_F_ACK);
     }
 
     /// Returns the bytes of the request.
-    pub fn finish(mut self, sequence: u32) -> Vec<u8> {
+    pub(super) fn finish(mut self, sequence: u32) -> Vec<u8> {
         let mut bytes = self.writer.finish().to_vec();
         if let Some(field) = bytes.get_mut(SEQUENCE_OFFSET..SEQUENCE_OFFSET + 4) {
             field.copy_from_slice(&sequence.to_ne_bytes());

@@ -9,7 +9,7 @@ use plan::{NodeFacts, Plan, PodDetection, Settings};
 use serde_json::{Value, json};
 
 /// Returns a required value.
-pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field]
         .as_str()
         .unwrap_or_else(|| panic!("{field} in {value}"))
@@ -20,7 +20,7 @@ fn ip(text: &str) -> IpAddr {
 }
 
 /// The network and its objects.
-pub struct World {
+pub(crate) struct World {
     topology: Value,
     objects: BTreeMap<String, Value>,
     plans: BTreeMap<String, Plan>,
@@ -29,7 +29,7 @@ pub struct World {
 
 impl World {
     /// Creates the network with the objects that all cases share.
-    pub fn new(file: &Value) -> Self {
+    pub(crate) fn new(file: &Value) -> Self {
         let topology = file["topology"].clone();
         let mut world = Self {
             topology,
@@ -70,18 +70,18 @@ impl World {
     }
 
     /// Returns the plan of a node.
-    pub fn plan(&self, node: &str) -> &Plan {
+    pub(crate) fn plan(&self, node: &str) -> &Plan {
         &self.plans[node]
     }
 
     /// Returns the address of a member of the network.
-    pub fn address_of(&self, member: &str, family: u64) -> Option<IpAddr> {
+    pub(crate) fn address_of(&self, member: &str, family: u64) -> Option<IpAddr> {
         let field = if family == 6 { "ipv6" } else { "ipv4" };
         self.topology["members"][member][field].as_str().map(ip)
     }
 
     /// Returns the node that a member is, or is attached to.
-    pub fn node_of<'a>(&'a self, member: &'a str) -> &'a str {
+    pub(crate) fn node_of<'a>(&'a self, member: &'a str) -> &'a str {
         let found = &self.topology["members"][member];
         found["node"]
             .as_str()
@@ -90,7 +90,7 @@ impl World {
     }
 
     /// Returns the member with an address, or else the address.
-    pub fn name_of(&self, address: IpAddr) -> String {
+    pub(crate) fn name_of(&self, address: IpAddr) -> String {
         let members = self.topology["members"].as_object().expect("members");
         let has = |member: &Value| {
             [&member["ipv4"], &member["ipv6"]]
@@ -104,12 +104,12 @@ impl World {
     }
 
     /// Returns an object by `Kind namespace/name`.
-    pub fn object(&self, name: &str) -> &Value {
+    pub(crate) fn object(&self, name: &str) -> &Value {
         self.objects.get(name).unwrap_or_else(|| panic!("no {name}"))
     }
 
     /// Returns the Service called `name` in the recorded namespaces.
-    pub fn service(&self, name: &str) -> &Value {
+    pub(crate) fn service(&self, name: &str) -> &Value {
         let full = if name.contains('/') {
             format!("Service {name}")
         } else {
@@ -119,7 +119,7 @@ impl World {
     }
 
     /// Applies a change of a step. Changes of sockets and processes do not affect plans.
-    pub fn change(&mut self, change: &Value) {
+    pub(crate) fn change(&mut self, change: &Value) {
         if let Some(object) = change.get("create") {
             self.put(object.clone());
         } else if let Some(name) = change["delete"].as_str() {
@@ -132,7 +132,7 @@ impl World {
     }
 
     /// Creates or replaces an object.
-    pub fn put(&mut self, mut object: Value) {
+    pub(crate) fn put(&mut self, mut object: Value) {
         let kind = text(&object, "kind").to_owned();
         if kind == "Service" {
             self.fill_in(&mut object);

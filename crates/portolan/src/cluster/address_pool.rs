@@ -12,12 +12,12 @@ use serde_json::json;
 const NAME: &str = "default";
 
 /// Value of the flag that selects the addresses of the nodes.
-pub const NODES: &str = "nodes";
+pub(crate) const NODES: &str = "nodes";
 
 /// Text that is not an address block.
 #[derive(Debug, thiserror::Error)]
 #[error("{text:?} {source}; examples are 192.0.2.0/28 and 192.0.2.200-192.0.2.220, or `nodes` alone")]
-pub struct InvalidBlock {
+pub(crate) struct InvalidBlock {
     text: String,
     source: <AddressBlock as FromStr>::Err,
 }
@@ -27,7 +27,7 @@ pub struct InvalidBlock {
 /// # Errors
 ///
 /// [`InvalidBlock`] if the text is neither a CIDR nor a range of addresses.
-pub fn parse_block(text: &str) -> Result<String, InvalidBlock> {
+pub(crate) fn parse_block(text: &str) -> Result<String, InvalidBlock> {
     let text = text.trim().to_owned();
     if text == NODES {
         return Ok(text);
@@ -43,7 +43,7 @@ pub fn parse_block(text: &str) -> Result<String, InvalidBlock> {
 /// # Errors
 ///
 /// [`ClientError`] if a request fails.
-pub async fn publish(client: &Client, addresses: &[String]) -> Result<(), ClientError> {
+pub(crate) async fn publish(client: &Client, addresses: &[String]) -> Result<(), ClientError> {
     let collection = AddressPool::collection(None);
     let spec = if addresses.iter().any(|text| text == NODES) {
         json!({"spec": {"nodeAddresses": {"type": "InternalIP"}, "addresses": null}})

@@ -22,7 +22,7 @@ const URL_FILE: &str = "chart-url";
 /// Flags of the map.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Chart")]
-pub struct ChartFlags {
+pub(crate) struct ChartFlags {
     /// Listen address of the chart, a web page for users with a token of the API; only loopback addresses; port 0 for a free one;
     /// empty disables it. The file chart-url in the data directory has the URL
     #[arg(long, default_value = ADDRESS, value_name = "ADDRESS:PORT", value_parser = optional_address)]
@@ -35,7 +35,7 @@ impl ChartFlags {
     /// # Errors
     ///
     /// [`ServerError`] if the address is not of the loopback interface.
-    pub fn settings(
+    pub(crate) fn settings(
         &self,
         cluster: &str,
         cluster_domain: &str,
@@ -56,7 +56,7 @@ impl ChartFlags {
 
 /// Settings of the map.
 #[derive(Clone, Debug)]
-pub struct ChartSettings {
+pub(crate) struct ChartSettings {
     /// Listen address; absent if the map is disabled.
     address: Option<SocketAddr>,
     /// File with the URL.
@@ -123,7 +123,7 @@ impl Drop for UrlFile {
 /// Starts the map. `api` is the address of the API server, which decides about the tokens of users.
 ///
 /// The cluster does not need the map, so a used address is logged and nothing else.
-pub fn start(supervisor: &mut Supervisor, client: Client, api: &Config, settings: ChartSettings) {
+pub(crate) fn start(supervisor: &mut Supervisor, client: Client, api: &Config, settings: ChartSettings) {
     if let Err(error) = UrlFile::remove_former(&settings.url_file) {
         tracing::error!(%error, "chart not started");
         return;

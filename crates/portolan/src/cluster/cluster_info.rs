@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use store::Store;
 
 /// Path of the ConfigMap.
-pub const PATH: &str = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
+pub(crate) const PATH: &str = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
 /// Entry of the ConfigMap with the [`ClusterSettings`].
 const SETTINGS: &str = "portolan";
 const NAME: &str = "cluster-info";
@@ -26,7 +26,7 @@ const READER: &str = "portolan:cluster-info";
 /// Settings that all nodes of a cluster share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ClusterSettings {
+pub(crate) struct ClusterSettings {
     /// Pod CIDRs of the cluster, one per IP family.
     pub cluster_cidrs: Vec<IpNet>,
     /// Addresses of cluster DNS in the resolv.conf of Pods.
@@ -44,7 +44,7 @@ pub struct ClusterSettings {
 
 /// Content of `cluster-info`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterInfo {
+pub(crate) struct ClusterInfo {
     /// URL of an API server, as other hosts reach it.
     pub server: String,
     /// Cluster CA certificate, PEM.
@@ -55,7 +55,7 @@ pub struct ClusterInfo {
 
 /// Failed read or write of `cluster-info`.
 #[derive(Debug, thiserror::Error)]
-pub enum ClusterInfoError {
+pub(crate) enum ClusterInfoError {
     /// The request failed.
     #[error("{0}")]
     Client(#[from] ClientError),
@@ -101,7 +101,7 @@ impl ClusterInfo {
     /// # Errors
     ///
     /// [`ClusterInfoError`] if the request fails or the content is invalid.
-    pub async fn read(client: &Client) -> Result<Self, ClusterInfoError> {
+    pub(crate) async fn read(client: &Client) -> Result<Self, ClusterInfoError> {
         let object: Value = client.get(PATH).await?;
         Self::parse(&object)
     }
@@ -111,7 +111,7 @@ impl ClusterInfo {
     /// # Errors
     ///
     /// [`ClusterInfoError::Invalid`] with the first violation.
-    pub fn parse(object: &Value) -> Result<Self, ClusterInfoError> {
+    pub(crate) fn parse(object: &Value) -> Result<Self, ClusterInfoError> {
         let entry = |name: &str| object["data"][name].as_str();
         let text = entry("kubeconfig").ok_or_else(|| invalid("it has no entry kubeconfig"))?;
         let kubeconfig: Kubeconfig = serde_saphyr::from_str(text).map_err(invalid)?;
@@ -156,7 +156,7 @@ impl ClusterInfo {
     /// # Errors
     ///
     /// [`ClusterInfoError`] if a request fails.
-    pub async fn publish(&self, client: &Client) -> Result<(), ClusterInfoError> {
+    pub(crate) async fn publish(&self, client: &Client) -> Result<(), ClusterInfoError> {
         let object = self.object()?;
         match client.get::<Value>(PATH).await {
             Ok(_) => drop(
@@ -202,7 +202,7 @@ async fn create_if_absent(client: &Client, collection: &str, object: &Value) -> 
 /// # Errors
 ///
 /// [`ClusterInfoError::OtherAuthority`] if the data name another CA.
-pub fn check_authority(store: &dyn Store, certificate: &Path) -> Result<(), ClusterInfoError> {
+pub(crate) fn check_authority(store: &dyn Store, certificate: &Path) -> Result<(), ClusterInfoError> {
     let kind = api::kind::find("", "v1", "configmaps").ok_or_else(|| invalid("ConfigMaps are not served"))?;
     let Some(entry) = store.index().get(&kind.store_key("kube-public", NAME)) else {
         return Ok(());

@@ -32,7 +32,7 @@ use crate::{output, shutdown};
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Settings of the first node.
-pub struct ControlPlane {
+pub(crate) struct ControlPlane {
     /// Storage engine.
     pub engine: EngineFlags,
     /// API server.
@@ -62,7 +62,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// An error if the API server does not start, or the store is lost.
-    pub async fn run(self, status: Arc<StatusFile>) -> Result<(), CommandError> {
+    pub(crate) async fn run(self, status: Arc<StatusFile>) -> Result<(), CommandError> {
         let store = self
             .engine
             .open(&self.api.data_dir, self.api.encryption.as_ref())

@@ -14,7 +14,7 @@ use super::join_token::AuthorityHash;
 
 /// Failed discovery of a cluster.
 #[derive(Debug, thiserror::Error)]
-pub enum DiscoveryError {
+pub(crate) enum DiscoveryError {
     /// No server responds.
     #[error("{0}\nIs `portolan up` running there, and is its port reachable from this host?")]
     Unreachable(ClientError),
@@ -70,7 +70,10 @@ pub enum DiscoveryError {
 /// # Errors
 ///
 /// [`DiscoveryError`] if no server responds or the CA does not have the expected hash.
-pub async fn discover(servers: &[String], expected: AuthorityHash) -> Result<ClusterInfo, DiscoveryError> {
+pub(crate) async fn discover(
+    servers: &[String],
+    expected: AuthorityHash,
+) -> Result<ClusterInfo, DiscoveryError> {
     let insecure = Config {
         insecure_skip_tls_verify: true,
         ..Config::default()

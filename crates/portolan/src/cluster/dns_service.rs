@@ -17,14 +17,14 @@ const KEEP_PERIOD: Duration = Duration::from_secs(10);
 
 /// The Service and the EndpointSlice of a control-plane node.
 #[derive(Clone, Debug)]
-pub struct DnsService {
+pub(super) struct DnsService {
     service: Value,
     slice: Value,
 }
 
 impl DnsService {
     /// Returns the objects with this cluster IP, and with the endpoint of a node.
-    pub fn new(cluster_ip: &str, node_name: &str, endpoint: SocketAddr) -> Self {
+    pub(super) fn new(cluster_ip: &str, node_name: &str, endpoint: SocketAddr) -> Self {
         let port = |name: &str, protocol: &str| json!({"name": name, "protocol": protocol, "port": 53, "targetPort": endpoint.port()});
         let service = json!({"apiVersion": "v1", "kind": "Service",
             "metadata": {"name": "kube-dns", "labels": {"k8s-app": "kube-dns", "kubernetes.io/name": "CoreDNS",
@@ -47,7 +47,7 @@ impl DnsService {
     /// # Errors
     ///
     /// [`ClientError`] if a request fails.
-    pub async fn publish(&self, client: &Client) -> Result<(), ClientError> {
+    pub(super) async fn publish(&self, client: &Client) -> Result<(), ClientError> {
         self.create_absent(client).await?;
         let slice_name = self.slice["metadata"]["name"].as_str().unwrap_or_default();
         let path = format!("{SLICES}/{slice_name}");
@@ -59,7 +59,7 @@ impl DnsService {
     }
 
     /// Restores the objects if somebody deletes them, until it is dropped.
-    pub async fn keep(self, client: Client) {
+    pub(super) async fn keep(self, client: Client) {
         loop {
             tokio::time::sleep(KEEP_PERIOD).await;
             if let Err(error) = self.create_absent(&client).await {

@@ -15,7 +15,7 @@ use crate::traffic::reader::Reader;
 const PLAN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Returns the provider of the flows of a node. Each report takes an interval.
-pub fn provider(node_name: String, mode: String, plan: PlanReader) -> Provider {
+pub(super) fn provider(node_name: String, mode: String, plan: PlanReader) -> Provider {
     Arc::new(move |request| report(&node_name, &mode, &plan, request))
 }
 

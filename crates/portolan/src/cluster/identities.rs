@@ -14,7 +14,7 @@ use crate::error::CommandError;
 mod tests;
 
 /// Issuer of the credentials of components.
-pub struct Identities {
+pub(crate) struct Identities {
     /// Directory of the cluster CA.
     pub pki_directory: PathBuf,
     /// URL of the API server for this host.
@@ -27,7 +27,7 @@ impl Identities {
     /// # Errors
     ///
     /// An error if the certificate cannot be issued.
-    pub fn controllers(&self) -> Result<Client, CommandError> {
+    pub(crate) fn controllers(&self) -> Result<Client, CommandError> {
         self.client("portolan-controllers", "system:kube-controller-manager", "")
     }
 
@@ -36,7 +36,7 @@ impl Identities {
     /// # Errors
     ///
     /// An error if the certificate cannot be issued.
-    pub fn part(&self, part: NodePart, node_name: &str) -> Result<Client, CommandError> {
+    pub(crate) fn part(&self, part: NodePart, node_name: &str) -> Result<Client, CommandError> {
         let component = match part {
             NodePart::Proxy => "portolan-proxy",
             NodePart::Dns => "portolan-dns",
@@ -51,7 +51,7 @@ impl Identities {
     /// # Errors
     ///
     /// An error if the certificate cannot be issued.
-    pub fn balancer(&self) -> Result<Client, CommandError> {
+    pub(crate) fn balancer(&self) -> Result<Client, CommandError> {
         self.client("portolan-balancer", "system:portolan-balancer", "")
     }
 
@@ -60,7 +60,7 @@ impl Identities {
     /// # Errors
     ///
     /// An error if the certificate cannot be issued.
-    pub fn chart(&self) -> Result<(Client, Config), CommandError> {
+    pub(crate) fn chart(&self) -> Result<(Client, Config), CommandError> {
         let config = self.config("system:portolan-chart", "")?;
         let server = Config {
             server: config.server.clone(),
@@ -75,7 +75,7 @@ impl Identities {
     /// # Errors
     ///
     /// An error if the certificate cannot be issued.
-    pub fn agent(&self, node_name: &str) -> Result<Client, CommandError> {
+    pub(crate) fn agent(&self, node_name: &str) -> Result<Client, CommandError> {
         self.client(
             "portolan-agent",
             &format!("system:node:{node_name}"),
@@ -88,7 +88,11 @@ impl Identities {
     /// # Errors
     ///
     /// An error if the certificate cannot be issued.
-    pub fn agent_serving(&self, node_name: &str, listen: SocketAddr) -> Result<ServerSettings, CommandError> {
+    pub(crate) fn agent_serving(
+        &self,
+        node_name: &str,
+        listen: SocketAddr,
+    ) -> Result<ServerSettings, CommandError> {
         let issued = apiserver::pki::node_serving(&self.pki_directory, node_name, &[listen.ip()])?;
         let file = |extension: &str| {
             self.pki_directory
@@ -118,7 +122,7 @@ impl Identities {
 
 /// Returns the file name of a user's certificate, without extension. Names of different users differ, and none contains
 /// a path separator.
-pub fn certificate_file_name(user: &str) -> String {
+pub(crate) fn certificate_file_name(user: &str) -> String {
     let mut name = String::from("client-");
     for letter in user.chars() {
         match letter {

@@ -14,7 +14,7 @@ const NAME: &str = "portolan";
 /// # Errors
 ///
 /// [`ClientError`] if the request fails.
-pub async fn publish(client: &Client) -> Result<(), ClientError> {
+pub(super) async fn publish(client: &Client) -> Result<(), ClientError> {
     let class = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
         "metadata": {"name": NAME, "annotations": {DEFAULT_CLASS_ANNOTATION: "true"}},

@@ -16,14 +16,14 @@ const NAME: &str = "node";
 const MEMBERSHIP: &str = "membership.json";
 const AUTHORITY: &str = "ca.crt";
 /// Component whose certificate the kubeconfig names.
-pub const AGENT: &str = "agent";
+pub(crate) const AGENT: &str = "agent";
 /// kubeconfig of the agent, for `portolan status`.
 const KUBECONFIG: &str = "agent.conf";
 
 /// Membership of a node in a cluster. With it and its certificates a node restarts without a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Membership {
+pub(crate) struct Membership {
     /// Name of the Node.
     pub node_name: String,
     /// URLs of the API servers.
@@ -34,7 +34,7 @@ pub struct Membership {
 
 /// Failed access to a [`JoinDirectory`].
 #[derive(Debug, thiserror::Error)]
-pub enum JoinDirectoryError {
+pub(crate) enum JoinDirectoryError {
     /// A file cannot be read or written.
     #[error("{0}")]
     File(#[from] FileError),
@@ -62,35 +62,35 @@ pub enum JoinDirectoryError {
 
 /// Directory of a node that has joined a cluster.
 #[derive(Clone, Debug)]
-pub struct JoinDirectory {
+pub(crate) struct JoinDirectory {
     path: PathBuf,
 }
 
 impl JoinDirectory {
     /// Returns the directory below a data directory. It need not exist.
-    pub fn below(data_directory: &Path) -> Self {
+    pub(crate) fn below(data_directory: &Path) -> Self {
         Self {
             path: data_directory.join(NAME),
         }
     }
 
     /// Path of the agent's kubeconfig.
-    pub fn kubeconfig_path(&self) -> PathBuf {
+    pub(crate) fn kubeconfig_path(&self) -> PathBuf {
         self.path.join(KUBECONFIG)
     }
 
     /// Path of the cluster CA certificate.
-    pub fn authority_path(&self) -> PathBuf {
+    pub(crate) fn authority_path(&self) -> PathBuf {
         self.path.join(AUTHORITY)
     }
 
     /// Path of the certificate of a component, with its key.
-    pub fn certificate_path(&self, component: &str) -> PathBuf {
+    pub(crate) fn certificate_path(&self, component: &str) -> PathBuf {
         self.path.join(format!("{component}.pem"))
     }
 
     /// Path of the key of a component's pending certificate request.
-    pub fn pending_path(&self, component: &str) -> PathBuf {
+    pub(crate) fn pending_path(&self, component: &str) -> PathBuf {
         self.path.join(format!("{component}.pending"))
     }
 
@@ -99,7 +99,7 @@ impl JoinDirectory {
     /// # Errors
     ///
     /// [`JoinDirectoryError`] if the file is unreadable or invalid.
-    pub fn membership(&self) -> Result<Option<Membership>, JoinDirectoryError> {
+    pub(crate) fn membership(&self) -> Result<Option<Membership>, JoinDirectoryError> {
         let path = self.path.join(MEMBERSHIP);
         let text = match fs::read(&path) {
             Ok(text) => text,
@@ -119,7 +119,7 @@ impl JoinDirectory {
     /// # Errors
     ///
     /// [`JoinDirectoryError`] if a file cannot be written.
-    pub fn write_membership(&self, membership: &Membership) -> Result<(), JoinDirectoryError> {
+    pub(crate) fn write_membership(&self, membership: &Membership) -> Result<(), JoinDirectoryError> {
         let path = self.path.join(MEMBERSHIP);
         private_file::write(&path, &serde_json::to_vec_pretty(membership)?).map_err(FileError::at(&path))?;
         let path = self.kubeconfig_path();
@@ -146,7 +146,7 @@ impl JoinDirectory {
     /// # Errors
     ///
     /// [`JoinDirectoryError::File`] if the directory or the file cannot be written.
-    pub fn write_authority(&self, authority: &str) -> Result<(), JoinDirectoryError> {
+    pub(crate) fn write_authority(&self, authority: &str) -> Result<(), JoinDirectoryError> {
         private_file::create_directory(&self.path)
             .and_then(|()| private_file::write(&self.authority_path(), authority.as_bytes()))
             .map_err(|source| FileError::at(&self.path)(source).into())
@@ -157,7 +157,7 @@ impl JoinDirectory {
     /// # Errors
     ///
     /// [`JoinDirectoryError::File`] if the file cannot be read.
-    pub fn authority(&self) -> Result<String, JoinDirectoryError> {
+    pub(crate) fn authority(&self) -> Result<String, JoinDirectoryError> {
         let path = self.authority_path();
         fs::read_to_string(&path).map_err(|source| FileError::at(&path)(source).into())
     }
@@ -167,7 +167,7 @@ impl JoinDirectory {
     /// # Errors
     ///
     /// [`JoinDirectoryError::File`] if the cluster CA certificate cannot be read.
-    pub fn config(&self, servers: &[String]) -> Result<Config, JoinDirectoryError> {
+    pub(crate) fn config(&self, servers: &[String]) -> Result<Config, JoinDirectoryError> {
         let mut servers = servers.iter().cloned();
         Ok(Config {
             server: servers.next().unwrap_or_default(),
@@ -182,7 +182,11 @@ impl JoinDirectory {
     /// # Errors
     ///
     /// [`JoinDirectoryError`] if the certificate or the cluster CA certificate is unusable.
-    pub fn client(&self, membership: &Membership, component: &str) -> Result<Client, JoinDirectoryError> {
+    pub(crate) fn client(
+        &self,
+        membership: &Membership,
+        component: &str,
+    ) -> Result<Client, JoinDirectoryError> {
         let path = self.certificate_path(component);
         let config = Config {
             client_certificate_files: Some((path.clone(), path)),

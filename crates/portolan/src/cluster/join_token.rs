@@ -15,16 +15,16 @@ const HEX_DIGITS: usize = 64;
 
 /// SHA-256 of a CA's SubjectPublicKeyInfo in DER, as kubeadm computes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AuthorityHash([u8; 32]);
+pub(crate) struct AuthorityHash([u8; 32]);
 
 /// Text that is not a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a CA hash of the form sha256: and 64 hexadecimal digits")]
-pub struct MalformedHash;
+pub(crate) struct MalformedHash;
 
 impl AuthorityHash {
     /// Returns the hash of a PEM certificate's key, or `None` if the text is not a certificate.
-    pub fn of(certificate: &str) -> Option<Self> {
+    pub(crate) fn of(certificate: &str) -> Option<Self> {
         let block = Pem::iter_from_buffer(certificate.as_bytes()).next()?.ok()?;
         let parsed = block.parse_x509().ok()?;
         Some(Self(Sha256::digest(parsed.public_key().raw).into()))
@@ -57,7 +57,7 @@ impl fmt::Display for AuthorityHash {
 
 /// Token with which a node joins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JoinToken {
+pub(crate) struct JoinToken {
     /// Bootstrap token of the node.
     pub token: Token,
     /// Hash of the cluster CA, which the server must have.
@@ -66,7 +66,7 @@ pub struct JoinToken {
 
 /// Text that is not a join token.
 #[derive(Debug, thiserror::Error)]
-pub enum MalformedJoinToken {
+pub(crate) enum MalformedJoinToken {
     /// The bootstrap token is malformed.
     #[error("{0}")]
     Token(#[source] <Token as FromStr>::Err),

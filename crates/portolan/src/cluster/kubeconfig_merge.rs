@@ -16,7 +16,7 @@ use crate::error::FileError;
 mod tests;
 
 /// Default name of the merged context.
-pub const CONTEXT: &str = "portolan";
+pub(crate) const CONTEXT: &str = "portolan";
 /// Lists of a kubeconfig, and the field of their entries.
 const LISTS: [(&str, &str); 3] = [
     ("clusters", "cluster"),
@@ -32,7 +32,7 @@ const LOCK_RETRY_PERIOD: Duration = Duration::from_millis(50);
 
 /// Failed change of a kubeconfig, which is unchanged.
 #[derive(Debug, thiserror::Error)]
-pub enum MergeError {
+pub(crate) enum MergeError {
     /// The file cannot be read, written or locked.
     #[error("{0}")]
     File(#[from] FileError),
@@ -77,7 +77,7 @@ pub enum MergeError {
 /// # Errors
 ///
 /// [`MergeError::NoHome`] if there is no default.
-pub fn user_file(given: Option<&PathBuf>) -> Result<PathBuf, MergeError> {
+pub(crate) fn user_file(given: Option<&PathBuf>) -> Result<PathBuf, MergeError> {
     given.cloned().or_else(default_file).ok_or(MergeError::NoHome)
 }
 
@@ -86,7 +86,7 @@ pub fn user_file(given: Option<&PathBuf>) -> Result<PathBuf, MergeError> {
 /// # Errors
 ///
 /// [`MergeError`]; the other kubeconfig is then unchanged.
-pub fn merge_administrator(
+pub(crate) fn merge_administrator(
     from: &Path,
     into: &Path,
     context: &str,
@@ -101,7 +101,7 @@ pub fn merge_administrator(
 }
 
 /// Returns the path of the kubeconfig that `kubectl` reads by default.
-pub fn default_file() -> Option<PathBuf> {
+pub(crate) fn default_file() -> Option<PathBuf> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
     home.map(|home| PathBuf::from(home).join(".kube/config"))
 }
@@ -123,7 +123,7 @@ fn merge_file(from: &Path, into: &Path, name: &str, keeps_current: bool) -> Resu
 /// # Errors
 ///
 /// [`MergeError`]; the file is then unchanged.
-pub fn remove_from_file(file: &Path, name: &str) -> Result<bool, MergeError> {
+pub(crate) fn remove_from_file(file: &Path, name: &str) -> Result<bool, MergeError> {
     if !file.exists() {
         return Ok(false);
     }

@@ -24,7 +24,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Flags of load balancing on a node.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Load balancing")]
-pub struct LoadBalancingFlags {
+pub(crate) struct LoadBalancingFlags {
     /// Announce addresses of Services of type LoadBalancer, and run the edge
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
     load_balancer: bool,
@@ -56,7 +56,7 @@ pub struct LoadBalancingFlags {
 
 /// Settings of announcer and edge.
 #[derive(Clone)]
-pub struct LoadBalancing {
+pub(crate) struct LoadBalancing {
     /// Set if this node announces addresses and runs the edge.
     is_enabled: bool,
     metrics_address: Option<SocketAddr>,
@@ -72,7 +72,7 @@ pub struct LoadBalancing {
 
 impl LoadBalancingFlags {
     /// Returns the settings of announcer and edge. Access logs are below the data directory by default.
-    pub fn settings(&self, data_directory: &Path, node_name: &str, node_ip: IpAddr) -> LoadBalancing {
+    pub(crate) fn settings(&self, data_directory: &Path, node_name: &str, node_ip: IpAddr) -> LoadBalancing {
         let mut log = self.log.clone();
         log.edge_access_log_directory
             .get_or_insert_with(|| data_directory.join("access-logs"));
@@ -93,7 +93,7 @@ impl LoadBalancingFlags {
 }
 
 /// API clients of load balancing.
-pub struct LoadBalancingClients {
+pub(crate) struct LoadBalancingClients {
     /// Client of the announcer.
     pub announcer: Client,
     /// Client of the configuration of the edge.
@@ -102,7 +102,7 @@ pub struct LoadBalancingClients {
 
 impl LoadBalancing {
     /// Starts announcer and edge, and serves their metrics and those of an assigner of this process.
-    pub fn start(
+    pub(crate) fn start(
         self,
         supervisor: &mut Supervisor,
         clients: LoadBalancingClients,

@@ -14,26 +14,26 @@
 //! | [`dns_service`], [`address_pool`], [`ingress_class`], [`pod_cidrs`], [`server_taint`] | objects that `up` creates |
 //! | [`kubeconfig_merge`] | the cluster in the kubeconfig of a user |
 
-pub mod address_pool;
-pub mod chart;
-pub mod cluster_info;
-pub mod control_plane;
-pub mod discovery;
+pub(crate) mod address_pool;
+pub(crate) mod chart;
+pub(crate) mod cluster_info;
+pub(crate) mod control_plane;
+pub(crate) mod discovery;
 mod dns_service;
 mod flows_report;
-pub mod identities;
+pub(crate) mod identities;
 mod ingress_class;
-pub mod join_directory;
-pub mod join_token;
-pub mod kubeconfig_merge;
+pub(crate) mod join_directory;
+pub(crate) mod join_token;
+pub(crate) mod kubeconfig_merge;
 mod load_balancing;
-pub mod network;
-pub mod node_certificate;
-pub mod node_components;
-pub mod node_proxy;
-pub mod observation_report;
-pub mod pod_cidrs;
-pub mod running_process;
-pub mod server_taint;
-pub mod status_file;
-pub mod supervisor;
+pub(crate) mod network;
+pub(crate) mod node_certificate;
+pub(crate) mod node_components;
+pub(crate) mod node_proxy;
+pub(crate) mod observation_report;
+pub(crate) mod pod_cidrs;
+pub(crate) mod running_process;
+pub(crate) mod server_taint;
+pub(crate) mod status_file;
+pub(crate) mod supervisor;

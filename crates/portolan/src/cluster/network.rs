@@ -5,7 +5,7 @@ use routes::Network;
 
 /// Flags of the Pod network between nodes.
 #[derive(Clone, Debug, Args)]
-pub struct NetworkFlags {
+pub(crate) struct NetworkFlags {
     /// Routing of Pod traffic between nodes: host-gw (nodes on one network segment), vxlan, or none
     #[arg(
         long,
@@ -35,7 +35,7 @@ enum NetworkMode {
 
 impl NetworkFlags {
     /// Returns the network of the flags.
-    pub fn network(&self) -> Network {
+    pub(crate) fn network(&self) -> Network {
         match self.network {
             NetworkMode::HostGw => Network::HostGw,
             NetworkMode::Vxlan => Network::Vxlan {

@@ -26,7 +26,7 @@ use super::join_directory::{AGENT, JoinDirectory};
 use crate::error::FileError;
 
 /// Time for the approval of a request.
-pub const APPROVAL_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const APPROVAL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time between two reads of a pending request.
 const POLL_PERIOD: Duration = Duration::from_millis(100);
 /// Share of the lifetime after which a certificate is renewed, and its random part, so that not all nodes renew at
@@ -42,7 +42,7 @@ const NAME_DIGEST_BYTES: usize = 10;
 
 /// Failed request of a certificate.
 #[derive(Debug, thiserror::Error)]
-pub enum NodeCertificateError {
+pub(crate) enum NodeCertificateError {
     /// The server rejected the request.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -85,7 +85,7 @@ pub enum NodeCertificateError {
 
 /// Request of a node's certificate.
 #[derive(Clone, Debug)]
-pub struct CertificateRequest {
+pub(crate) struct CertificateRequest {
     /// Component of the node, which names the files.
     pub component: &'static str,
     signer: &'static str,
@@ -97,7 +97,7 @@ pub struct CertificateRequest {
 
 impl CertificateRequest {
     /// Returns the request of the agent's client certificate.
-    pub fn agent(node_name: &str) -> Self {
+    pub(crate) fn agent(node_name: &str) -> Self {
         Self {
             component: AGENT,
             signer: NODE_CLIENT_SIGNER,
@@ -109,7 +109,7 @@ impl CertificateRequest {
     }
 
     /// Returns the request of the agent's serving certificate.
-    pub fn serving(node_name: &str, address: IpAddr) -> Self {
+    pub(crate) fn serving(node_name: &str, address: IpAddr) -> Self {
         let name = node_name.try_into().map(SanType::DnsName);
         Self {
             component: "agent-serving",
@@ -122,7 +122,7 @@ impl CertificateRequest {
     }
 
     /// Returns the request of the client certificate of another component.
-    pub fn part(part: NodePart, node_name: &str) -> Self {
+    pub(crate) fn part(part: NodePart, node_name: &str) -> Self {
         Self {
             component: match part {
                 NodePart::Proxy => "proxy",
@@ -143,7 +143,7 @@ impl CertificateRequest {
     /// # Errors
     ///
     /// [`NodeCertificateError::File`] if a file cannot be removed.
-    pub fn remove(&self, directory: &JoinDirectory) -> Result<(), NodeCertificateError> {
+    pub(crate) fn remove(&self, directory: &JoinDirectory) -> Result<(), NodeCertificateError> {
         remove(&directory.certificate_path(self.component))?;
         remove(&directory.pending_path(self.component))
     }
@@ -154,7 +154,7 @@ impl CertificateRequest {
     /// # Errors
     ///
     /// [`NodeCertificateError::File`] if the file cannot be removed.
-    pub fn remove_if_signed_by(
+    pub(crate) fn remove_if_signed_by(
         &self,
         authority: &str,
         directory: &JoinDirectory,
@@ -166,7 +166,7 @@ impl CertificateRequest {
     }
 
     /// Returns the stored certificate, if it is for the user of this request.
-    pub fn stored(&self, directory: &JoinDirectory) -> Option<StoredCertificate> {
+    pub(crate) fn stored(&self, directory: &JoinDirectory) -> Option<StoredCertificate> {
         let text = fs::read(directory.certificate_path(self.component)).ok()?;
         StoredCertificate::parse(&text).filter(|certificate| certificate.user == self.user)
     }
@@ -176,7 +176,7 @@ impl CertificateRequest {
     /// # Errors
     ///
     /// [`NodeCertificateError`] if the request is rejected, denied, or not approved in time.
-    pub async fn obtain(
+    pub(crate) async fn obtain(
         &self,
         client: &Client,
         directory: &JoinDirectory,
@@ -291,7 +291,11 @@ async fn wait_for_certificate(client: &Client, name: &str) -> Result<String, Nod
 }
 
 /// Requests missing certificates and renews the others before they expire, until the future is dropped.
-pub async fn keep_renewed(client: Client, directory: JoinDirectory, requests: Vec<CertificateRequest>) {
+pub(crate) async fn keep_renewed(
+    client: Client,
+    directory: JoinDirectory,
+    requests: Vec<CertificateRequest>,
+) {
     // Fixed for this process and certificate, and different on each node.
     let jitters: Vec<f64> = requests.iter().map(|_| fastrand::f64()).collect();
     loop {
@@ -317,7 +321,7 @@ pub async fn keep_renewed(client: Client, directory: JoinDirectory, requests: Ve
 
 /// Subject and validity of a stored certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredCertificate {
+pub(crate) struct StoredCertificate {
     user: String,
     not_before: Timestamp,
     not_after: Timestamp,
@@ -344,12 +348,12 @@ impl StoredCertificate {
     }
 
     /// Returns true if the certificate has expired.
-    pub fn is_expired(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
         self.not_after <= now
     }
 
     /// Returns the time of the renewal, after 70 to 90 % of the lifetime. The jitter is from 0 to 1.
-    pub fn renewal_time(&self, jitter: f64) -> Timestamp {
+    pub(crate) fn renewal_time(&self, jitter: f64) -> Timestamp {
         let lifetime_seconds = (self.not_after.as_second() - self.not_before.as_second()) as f64;
         let share = RENEWAL_SHARE_MIN + RENEWAL_SHARE_SPREAD * jitter.clamp(0.0, 1.0);
         self.not_before + SignedDuration::from_secs((lifetime_seconds * share).round() as i64)

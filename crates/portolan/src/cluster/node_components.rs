@@ -35,7 +35,7 @@ const DNS_STATE_AGE_SECONDS_MAX: u64 = 86_400;
 
 /// Flags of a node.
 #[derive(Clone, Debug, Args)]
-pub struct NodeFlags {
+pub(crate) struct NodeFlags {
     /// Flags of the Node and its Pods.
     #[command(flatten)]
     pub pods: PodFlags,
@@ -69,7 +69,7 @@ pub struct NodeFlags {
 
 /// Settings of the components of a node.
 #[derive(Clone)]
-pub struct NodeComponents {
+pub(crate) struct NodeComponents {
     /// The proxy.
     pub proxy: NodeProxy,
     dns: dns::Config,
@@ -84,7 +84,7 @@ pub struct NodeComponents {
 }
 
 /// API clients of the components.
-pub struct ComponentClients {
+pub(crate) struct ComponentClients {
     /// Client of the agent.
     pub agent: Client,
     /// Client of the proxy and of the routes. Both read all Nodes, and an agent may read only its own.
@@ -103,7 +103,7 @@ impl NodeFlags {
     /// # Errors
     ///
     /// An error if a flag is invalid or this host has no address.
-    pub fn components(
+    pub(crate) fn components(
         &self,
         data_directory: &Path,
         cluster: &ClusterSettings,
@@ -207,7 +207,7 @@ impl NodeFlags {
 impl NodeComponents {
     /// Starts the components in this runtime. `serving` is the agent's endpoint; `assigner` are the metrics of an assigner
     /// of this process.
-    pub fn start(
+    pub(crate) fn start(
         self,
         supervisor: &mut Supervisor,
         clients: ComponentClients,

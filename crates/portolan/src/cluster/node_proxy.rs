@@ -16,7 +16,7 @@ use crate::{rlimit, shutdown};
 
 /// The proxy of a node.
 #[derive(Clone, Debug)]
-pub struct NodeProxy {
+pub(crate) struct NodeProxy {
     /// Interface that implements Services.
     pub mode: Mode,
     /// Settings, with the defaults of the mode.
@@ -32,7 +32,7 @@ pub struct NodeProxy {
 /// # Errors
 ///
 /// An error that names the mode and the missing part.
-pub fn check_mode(mode: Mode) -> Result<(), CommandError> {
+pub(crate) fn check_mode(mode: Mode) -> Result<(), CommandError> {
     let opened = match mode {
         // Without eBPF or IPVS these modes run with the rules of nftables, and report it.
         Mode::Nftables | Mode::Ebpf | Mode::Ipvs => open_nftables().map(drop),
@@ -50,7 +50,7 @@ pub fn check_mode(mode: Mode) -> Result<(), CommandError> {
 
 impl NodeProxy {
     /// Starts the proxy. It publishes its plan to `plan`.
-    pub fn start(self, supervisor: &mut Supervisor, client: Client, plan: PlanReader) {
+    pub(crate) fn start(self, supervisor: &mut Supervisor, client: Client, plan: PlanReader) {
         let shutdown = supervisor.shutdown();
         proxy::set_up_host(&self.config);
         if self.mode == Mode::Userspace {

@@ -21,7 +21,7 @@ use crate::paged_list::list;
 const OBJECTS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Observer of this node.
-pub struct NodeObserver {
+pub(crate) struct NodeObserver {
     /// Name of the Node.
     pub node_name: String,
     /// Client that may read the Pods of the node.
@@ -34,7 +34,7 @@ pub struct NodeObserver {
 
 impl NodeObserver {
     /// Returns the provider of observations.
-    pub fn provider(self) -> Provider {
+    pub(crate) fn provider(self) -> Provider {
         Arc::new(move |request| self.report(request))
     }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 /// # Errors
 ///
 /// [`ClientError`] if a request fails.
-pub async fn reserve(client: &Client, node_name: &str, cidrs: &[IpNet]) -> Result<(), ClientError> {
+pub(crate) async fn reserve(client: &Client, node_name: &str, cidrs: &[IpNet]) -> Result<(), ClientError> {
     let Some(first) = cidrs.first() else {
         return Ok(());
     };

@@ -15,7 +15,7 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reason why the process still runs.
 #[derive(Debug, thiserror::Error)]
-pub enum RunningProcessError {
+pub(crate) enum RunningProcessError {
     /// The state of the process is unknown.
     #[error(transparent)]
     Status(#[from] StatusFileError),
@@ -40,7 +40,7 @@ pub enum RunningProcessError {
 /// # Errors
 ///
 /// See [`RunningProcessError`].
-pub async fn stop(data_directory: &Path) -> Result<(), RunningProcessError> {
+pub(crate) async fn stop(data_directory: &Path) -> Result<(), RunningProcessError> {
     let Some(status) = status_file::read(data_directory)? else {
         return Ok(());
     };

@@ -12,7 +12,7 @@ mod tests;
 const ATTEMPTS_MAX: usize = 10;
 
 /// Returns upstream's taint of control-plane nodes.
-pub fn server_taint() -> NodeTaint {
+pub(crate) fn server_taint() -> NodeTaint {
     NodeTaint {
         key: "node-role.kubernetes.io/control-plane".to_owned(),
         effect: "NoSchedule".to_owned(),
@@ -25,7 +25,7 @@ pub fn server_taint() -> NodeTaint {
 /// # Errors
 ///
 /// [`ClientError`] if a request fails.
-pub async fn add_to_node(administrator: &Client, agent: &Settings) -> Result<(), ClientError> {
+pub(crate) async fn add_to_node(administrator: &Client, agent: &Settings) -> Result<(), ClientError> {
     let path = format!("/api/v1/nodes/{}", agent.node_name);
     let mut attempt = 0;
     loop {

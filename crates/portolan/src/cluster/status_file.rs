@@ -27,7 +27,7 @@ const KILL_BIT: u64 = 1 << 8;
 
 /// Status of a process and its components.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProcessStatus {
+pub(crate) struct ProcessStatus {
     /// Process ID.
     pub pid: u32,
     /// Path of a kubeconfig for the API server.
@@ -42,7 +42,7 @@ pub struct ProcessStatus {
 
 /// Status of a component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ComponentStatus {
+pub(crate) struct ComponentStatus {
     /// True if the component runs, false if it waits for a restart.
     pub is_running: bool,
     /// Time of the last change, in seconds since 1970.
@@ -55,7 +55,7 @@ pub struct ComponentStatus {
 
 /// Failed access to the data directory.
 #[derive(Debug, thiserror::Error)]
-pub enum StatusFileError {
+pub(crate) enum StatusFileError {
     /// A file cannot be read or written.
     #[error("{0}")]
     File(#[from] FileError),
@@ -82,14 +82,14 @@ pub enum StatusFileError {
 
 impl StatusFileError {
     /// Returns true if another user owns the data directory.
-    pub fn is_permission_denied(&self) -> bool {
+    pub(crate) fn is_permission_denied(&self) -> bool {
         matches!(self, Self::File(error) if error.source.kind() == io::ErrorKind::PermissionDenied)
     }
 }
 
 /// Status file of this process. The value holds the lock of the data directory.
 #[derive(Debug)]
-pub struct StatusFile {
+pub(crate) struct StatusFile {
     directory: PathBuf,
     status: Mutex<ProcessStatus>,
     _lock: File,
@@ -101,7 +101,7 @@ impl StatusFile {
     /// # Errors
     ///
     /// [`StatusFileError`] if another process holds the lock or a file is inaccessible.
-    pub fn open(directory: &Path, kubeconfig: &Path) -> Result<Self, StatusFileError> {
+    pub(crate) fn open(directory: &Path, kubeconfig: &Path) -> Result<Self, StatusFileError> {
         // The directory contains keys.
         DirBuilder::new()
             .recursive(true)
@@ -134,12 +134,12 @@ impl StatusFile {
     }
 
     /// Records the name of the Node.
-    pub fn set_node_name(&self, name: &str) {
+    pub(crate) fn set_node_name(&self, name: &str) {
         self.update(|status| name.clone_into(&mut status.node_name));
     }
 
     /// Records the start or restart of a component.
-    pub fn set_running(&self, name: &str) {
+    pub(crate) fn set_running(&self, name: &str) {
         self.update(|status| {
             let before = status.components.get(name);
             let component = ComponentStatus {
@@ -153,7 +153,7 @@ impl StatusFile {
     }
 
     /// Records the failure of a component.
-    pub fn set_failed(&self, name: &str, reason: &str) {
+    pub(crate) fn set_failed(&self, name: &str, reason: &str) {
         self.update(|status| {
             if let Some(component) = status.components.get_mut(name) {
                 component.is_running = false;
@@ -197,7 +197,7 @@ fn take_lock(lock: &mut File, path: &Path, directory: &Path) -> Result<(), Statu
 }
 
 /// Returns true if a directory is a data directory of `up` or `join`.
-pub fn is_data_directory(directory: &Path) -> bool {
+pub(crate) fn is_data_directory(directory: &Path) -> bool {
     directory.join(LOCK).is_file()
 }
 
@@ -206,7 +206,7 @@ pub fn is_data_directory(directory: &Path) -> bool {
 /// # Errors
 ///
 /// [`StatusFileError`] if a file is unreadable or invalid.
-pub fn read(directory: &Path) -> Result<Option<ProcessStatus>, StatusFileError> {
+pub(crate) fn read(directory: &Path) -> Result<Option<ProcessStatus>, StatusFileError> {
     let path = directory.join(LOCK);
     let lock = match File::open(&path) {
         Ok(lock) => lock,
@@ -248,7 +248,7 @@ fn is_exiting(pid: &str) -> bool {
 }
 
 /// Returns the seconds since 1970.
-pub fn now_seconds() -> u64 {
+pub(crate) fn now_seconds() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |passed| passed.as_secs())

@@ -36,7 +36,7 @@ impl RestartDelays {
 }
 
 /// Supervised components of this process.
-pub struct Supervisor {
+pub(crate) struct Supervisor {
     status: Arc<StatusFile>,
     shutdown: watch::Receiver<bool>,
     tasks: JoinSet<()>,
@@ -44,7 +44,7 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// Returns a supervisor without components. It restarts none after the channel contains `true`.
-    pub fn new(status: Arc<StatusFile>, shutdown: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(status: Arc<StatusFile>, shutdown: watch::Receiver<bool>) -> Self {
         Self {
             status,
             shutdown,
@@ -53,12 +53,12 @@ impl Supervisor {
     }
 
     /// Receiver of the shutdown request.
-    pub fn shutdown(&self) -> watch::Receiver<bool> {
+    pub(crate) fn shutdown(&self) -> watch::Receiver<bool> {
         self.shutdown.clone()
     }
 
     /// Starts a component. `start` returns one run of it, which ends at shutdown.
-    pub fn spawn<F>(&mut self, name: &'static str, start: impl Fn() -> F + Send + 'static)
+    pub(crate) fn spawn<F>(&mut self, name: &'static str, start: impl Fn() -> F + Send + 'static)
     where
         F: Future<Output = Result<(), CommandError>> + Send + 'static,
     {
@@ -67,7 +67,7 @@ impl Supervisor {
     }
 
     /// Starts a task that is not restarted and not reported. It ends at shutdown.
-    pub fn spawn_unsupervised(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn_unsupervised(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         let shutdown = crate::shutdown::requested(self.shutdown.clone());
         self.tasks.spawn(async move {
             tokio::select! {
@@ -78,7 +78,7 @@ impl Supervisor {
     }
 
     /// Waits until all components have ended.
-    pub async fn join(mut self) {
+    pub(crate) async fn join(mut self) {
         while self.tasks.join_next().await.is_some() {}
     }
 }

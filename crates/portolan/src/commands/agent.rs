@@ -23,7 +23,7 @@ const NODE_LEASE_DURATION_SECONDS: u16 = 40;
 
 /// Flags of `portolan agent`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     #[command(flatten)]
     client: ClientFlags,
     /// Name of this Node [default: the host name]
@@ -87,7 +87,7 @@ impl ServingFlags {
 /// # Errors
 ///
 /// An error if a flag is invalid or the agent fails.
-pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     // Reported before the first file of root.
     agent::check_capabilities()?;
     let node_name = flags.node_name.unwrap_or_else(host_name);

@@ -20,7 +20,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Flags of `portolan apiserver`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Listen address (HTTPS)
     #[arg(long, default_value = "127.0.0.1:6443", value_name = "ADDRESS:PORT", value_parser = listen_address)]
     listen: SocketAddr,
@@ -57,7 +57,7 @@ pub struct Flags {
 /// # Errors
 ///
 /// An error if a flag is invalid, the server does not start, or the store is lost.
-pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     flags.services.check()?;
     if !flags.feature_gates.0.is_empty() {
         tracing::warn!(

@@ -10,7 +10,7 @@ use crate::output;
 
 /// Flags of `portolan completions`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Shell that reads the completions
     #[arg(value_name = "SHELL")]
     shell: Shell,
@@ -21,7 +21,7 @@ pub struct Flags {
 /// # Errors
 ///
 /// An error if the generated script is not UTF-8.
-pub fn run(flags: &Flags, mut command: clap::Command) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags, mut command: clap::Command) -> Result<ExitCode, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(flags.shell, &mut command, "portolan", &mut script);
     output::print(&String::from_utf8(script)?);

@@ -39,7 +39,7 @@ Controllers:
 /// Flags of `portolan controllers`.
 #[derive(Debug, Args)]
 #[command(after_help = CONTROLLER_NAMES)]
-pub struct Flags {
+pub(crate) struct Flags {
     #[command(flatten)]
     client: ClientFlags,
     /// Address of /metrics, /healthz, /livez and /readyz; empty disables the server
@@ -93,7 +93,7 @@ pub struct Flags {
 /// Flags of the controller that allocates Pod CIDRs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Pod CIDRs")]
-pub struct NodeIpamFlags {
+pub(crate) struct NodeIpamFlags {
     /// Allocate Pod CIDRs of Nodes from --cluster-cidr
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
           action = clap::ArgAction::Set, value_name = "BOOL")]
@@ -127,7 +127,7 @@ impl NodeIpamFlags {
 /// Flags of the controller that signs certificates.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Certificate signing")]
-pub struct SigningFlags {
+pub(crate) struct SigningFlags {
     /// PEM file of the CA certificate that signs approved requests; without it nothing is signed
     #[arg(long, requires = "cluster_signing_key_file", value_name = "FILE")]
     cluster_signing_cert_file: Option<PathBuf>,
@@ -191,7 +191,7 @@ impl SigningFlags {
 /// Flags of the node lifecycle controller.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Node lifecycle")]
-pub struct NodeLifecycleFlags {
+pub(crate) struct NodeLifecycleFlags {
     /// Time between two checks of the Nodes
     #[arg(long, default_value = "5s", value_name = "DURATION", value_parser = duration)]
     node_monitor_period: Duration,
@@ -267,7 +267,7 @@ impl Flags {
 /// # Errors
 ///
 /// An error if a flag or the kubeconfig is invalid.
-pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     let config = flags.client.config()?;
     let servers = std::iter::once(&config.server).chain(&config.further_servers);
     let options = Options {

@@ -33,7 +33,7 @@ const TABLES: [(TableFamily, &str); 6] = [
 
 /// Flags of `portolan down`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Data directory of `portolan up` or `portolan join`
     #[arg(long, default_value = DATA_DIRECTORY, value_name = "DIR")]
     data_dir: PathBuf,
@@ -74,7 +74,7 @@ enum DownError {
 ///
 /// An error if portolan runs or the directory is none of portolan and `--force` is not given, or if something cannot
 /// be removed.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     if flags.purge && flags.data_dir.exists() {
         check_data_directory(&flags.data_dir)?;
     }

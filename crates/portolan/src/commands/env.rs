@@ -27,7 +27,7 @@ use crate::{output, runtime};
 
 /// Flags of `portolan env`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Pod; the default namespace is `default`
     #[arg(value_name = "NAMESPACE/POD")]
     pod: String,
@@ -43,7 +43,7 @@ pub struct Flags {
 /// # Errors
 ///
 /// An error if the Pod or the container does not exist, or a request fails.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let (namespace, name) = flags.pod.split_once('/').unwrap_or(("default", &flags.pod));
     let text = runtime::multi_thread(1)?.block_on(async {
         let client = flags.administrator.client()?;

@@ -10,7 +10,7 @@ use crate::output;
 
 /// Flags of `portolan explain`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Code of a finding, such as PTL-0002 [default: list all codes]
     #[arg(value_name = "CODE")]
     code: Option<Code>,
@@ -21,7 +21,7 @@ pub struct Flags {
 /// # Errors
 ///
 /// An error if no finding has the code.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let text = match flags.code {
         Some(code) => {
             let Some(entry) = documentation_of(code) else {

@@ -23,7 +23,7 @@ use crate::traffic::source::Source;
 
 /// Flags of `portolan flows`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     #[command(flatten)]
     scope: ScopeFlags,
     /// Client: pod/NAMESPACE/NAME, node/NAME, or an IP address [default: all clients]
@@ -70,7 +70,7 @@ fn protocol(text: &str) -> Result<Protocol, InvalidValue> {
 /// # Errors
 ///
 /// An error if a flag is invalid, or traffic cannot be read.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let selection = match scope::service(&flags.scope.parse()?) {
         Some(key) => Selection::Service(key),
         None => Selection::All,

@@ -35,7 +35,7 @@ const TOKEN_BYTES_MAX: u64 = 4_096;
 
 /// Flags of `portolan join`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// URLs of the cluster's API servers, such as https://192.0.2.1:6443; needed to join, not for later starts
     #[arg(long, value_delimiter = ',', value_name = "URL[,URL]", value_parser = server_url)]
     server: Vec<String>,
@@ -81,7 +81,7 @@ enum JoinError {
 /// # Errors
 ///
 /// An error if a flag is invalid, a privilege is missing, or the cluster rejects this host.
-pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     check_mode(flags.node.proxy.mode())?;
     let runtime = runtime::multi_thread(2)?;
     runtime.block_on(async {

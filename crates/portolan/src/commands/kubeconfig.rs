@@ -14,7 +14,7 @@ use crate::output;
 /// Flags of `portolan kubeconfig`; names are those of `kubeadm kubeconfig user`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct Flags {
+pub(crate) struct Flags {
     #[command(subcommand)]
     command: Option<Command>,
     /// User: system:kube-proxy, system:kube-dns, system:kube-controller-manager, system:node:NAME, or another name
@@ -71,7 +71,7 @@ struct RemoveFlags {
 /// # Errors
 ///
 /// An error if the certificate cannot be issued or a file cannot be changed.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     match (&flags.command, &flags.client_name) {
         (Some(Command::Merge(flags)), _) => {
             let into = user_file(flags.into.as_ref())?;

@@ -32,7 +32,7 @@ const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 /// Flags of `portolan leave`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Data directory of `portolan join`
     #[arg(long, default_value = DATA_DIRECTORY, value_name = "DIR")]
     data_dir: PathBuf,
@@ -64,7 +64,7 @@ enum LeaveError {
 /// # Errors
 ///
 /// An error if a step fails, unless `--force` is given.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let directory = JoinDirectory::below(&flags.data_dir);
     let Some(membership) = directory.membership()? else {
         return Err(LeaveError::NotJoined(flags.data_dir.clone()).into());

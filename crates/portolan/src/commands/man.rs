@@ -10,7 +10,7 @@ use crate::error::{CommandError, FileError};
 
 /// Flags of `portolan man`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Directory of the pages: portolan.1, and one page per subcommand
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -21,7 +21,7 @@ pub struct Flags {
 /// # Errors
 ///
 /// [`FileError`] if a page cannot be written.
-pub fn run(flags: &Flags, command: clap::Command) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags, command: clap::Command) -> Result<ExitCode, CommandError> {
     fs::create_dir_all(&flags.directory)
         .and_then(|()| clap_mangen::generate_to(command, &flags.directory))
         .map_err(FileError::at(&flags.directory))?;

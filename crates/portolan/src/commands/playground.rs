@@ -9,7 +9,7 @@ use crate::playground;
 
 /// Flags of `portolan playground`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     #[command(subcommand)]
     action: Option<Action>,
     /// Number of nodes
@@ -41,7 +41,7 @@ enum Action {
 /// # Errors
 ///
 /// An error if a component does not start, or no playground runs.
-pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     match flags.action {
         Some(Action::Exec { member, command }) => exec(&member, &command),
         None => playground::run(&playground::Options {

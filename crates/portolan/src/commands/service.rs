@@ -16,7 +16,7 @@ const FLAGS_VARIABLE: &str = "PORTOLAN_FLAGS";
 
 /// Subcommands of `portolan service`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Write the unit, start it and enable it at boot
     Install(InstallFlags),
     /// Stop and remove the unit; data and files of Pods are kept
@@ -25,7 +25,7 @@ pub enum Command {
 
 /// Flags of both subcommands.
 #[derive(Debug, Args)]
-pub struct UnitFlags {
+pub(crate) struct UnitFlags {
     /// Path of the unit
     #[arg(
         long,
@@ -40,7 +40,7 @@ pub struct UnitFlags {
 
 /// Flags of `portolan service install`.
 #[derive(Debug, Args)]
-pub struct InstallFlags {
+pub(crate) struct InstallFlags {
     #[command(flatten)]
     unit: UnitFlags,
     /// Run `portolan join` instead of `portolan up`
@@ -90,7 +90,7 @@ enum UnitError {
 /// # Errors
 ///
 /// An error if a file cannot be written or systemctl fails.
-pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(command: &Command) -> Result<ExitCode, CommandError> {
     match command {
         Command::Install(flags) => install(flags),
         Command::Remove(flags) => remove(flags),

@@ -31,7 +31,7 @@ const EXAMINATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Flags of `portolan status`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Data directory of `portolan up` or `portolan join`
     #[arg(long, default_value = DATA_DIRECTORY, value_name = "DIR")]
     data_dir: PathBuf,
@@ -57,7 +57,7 @@ impl Flags {
 /// # Errors
 ///
 /// An error if the status file is unreadable.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let runtime = runtime::multi_thread(1)?;
     let start = Instant::now();
     let may_wait = || flags.wait.is_some_and(|timeout| start.elapsed() < timeout);

@@ -26,7 +26,7 @@ use crate::{output, runtime};
 
 /// Subcommands of `portolan token`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Create a token and print it
     Create(CreateFlags),
     /// List tokens, without their secrets
@@ -38,7 +38,7 @@ pub enum Command {
 
 /// API server of the cluster.
 #[derive(Debug, Args)]
-pub struct ServerFlags {
+pub(crate) struct ServerFlags {
     /// Administrator's kubeconfig [default: DIR/admin.conf]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -49,7 +49,7 @@ pub struct ServerFlags {
 
 /// Flags of `portolan token create`.
 #[derive(Debug, Args)]
-pub struct CreateFlags {
+pub(crate) struct CreateFlags {
     /// Token of the form abcdef.0123456789abcdef [default: a random token]
     token: Option<Token>,
     /// Time to live; 0 never expires
@@ -73,7 +73,7 @@ pub struct CreateFlags {
 
 /// Flags of `portolan token revoke`.
 #[derive(Debug, Args)]
-pub struct RevokeFlags {
+pub(crate) struct RevokeFlags {
     /// Tokens, or their IDs (the part before the dot)
     #[arg(required = true, value_name = "TOKEN|ID")]
     tokens: Vec<String>,
@@ -104,7 +104,7 @@ struct NoRandomNumbers;
 /// # Errors
 ///
 /// An error if a flag is invalid or a request fails.
-pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(command: &Command) -> Result<ExitCode, CommandError> {
     runtime::multi_thread(1)?.block_on(async {
         match command {
             Command::Create(flags) => create(flags).await,

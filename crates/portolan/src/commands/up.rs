@@ -39,7 +39,7 @@ const NODE_LEASE_DURATION_SECONDS: u16 = 8;
 
 /// Flags of `portolan up`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Listen address of the API server (HTTPS)
     #[arg(long, default_value = "0.0.0.0:6443", value_name = "ADDRESS:PORT", value_parser = listen_address)]
     listen: SocketAddr,
@@ -106,7 +106,7 @@ struct NodesFlags {
 /// # Errors
 ///
 /// An error if a flag is invalid, a privilege is missing, or the API server fails.
-pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     flags.services.check()?;
     check_mode(flags.node.proxy.mode())?;
     let runtime = runtime::multi_thread(std::thread::available_parallelism()?.get())?;

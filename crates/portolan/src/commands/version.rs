@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::output;
 
 /// Prints the version.
-pub fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     output::print(concat!("portolan ", env!("CARGO_PKG_VERSION"), "\n"));
     ExitCode::SUCCESS
 }

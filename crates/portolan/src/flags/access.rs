@@ -11,7 +11,7 @@ use crate::error::{CommandError, UsageError};
 /// Flags of authentication, authorization, admission, request limits and auditing.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Authentication, authorization and admission")]
-pub struct AccessFlags {
+pub(crate) struct AccessFlags {
     /// Authorizers in their order: Node, RBAC, AlwaysAllow, AlwaysDeny
     #[arg(
         long,
@@ -58,7 +58,7 @@ impl AccessFlags {
     /// # Errors
     ///
     /// [`UsageError`] if plugins contradict each other, or an error about a file.
-    pub fn access(&self) -> Result<Access, CommandError> {
+    pub(crate) fn access(&self) -> Result<Access, CommandError> {
         self.access_with(&[])
     }
 
@@ -67,7 +67,7 @@ impl AccessFlags {
     /// # Errors
     ///
     /// [`UsageError`] if plugins contradict each other, or an error about a file.
-    pub fn access_with(&self, more_plugins: &[AdmissionPlugin]) -> Result<Access, CommandError> {
+    pub(crate) fn access_with(&self, more_plugins: &[AdmissionPlugin]) -> Result<Access, CommandError> {
         let mut plugins = AdmissionPlugin::defaults();
         plugins.extend(more_plugins);
         plugins.extend(&self.enable_admission_plugins);

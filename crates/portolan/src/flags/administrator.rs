@@ -13,7 +13,7 @@ const POD_VARIABLE: &str = "KUBERNETES_SERVICE_HOST";
 
 /// API server and credentials of an administrator.
 #[derive(Clone, Debug, Args)]
-pub struct AdministratorFlags {
+pub(crate) struct AdministratorFlags {
     /// kubeconfig file [default: first of $KUBECONFIG, /var/lib/portolan/admin.conf and ~/.kube/config that exists]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -21,7 +21,7 @@ pub struct AdministratorFlags {
 
 /// Reasons why the API server cannot be reached.
 #[derive(Debug, thiserror::Error)]
-pub enum AdministratorError {
+pub(crate) enum AdministratorError {
     /// There is no kubeconfig, and this process runs in no Pod.
     #[error(
         "no kubeconfig found: expected --kubeconfig FILE, $KUBECONFIG, {ADMIN_KUBECONFIG} or ~/.kube/config; `portolan up` \
@@ -39,7 +39,7 @@ impl AdministratorFlags {
     /// # Errors
     ///
     /// [`AdministratorError`] if there is no kubeconfig, or it is unusable.
-    pub fn client(&self) -> Result<Client, AdministratorError> {
+    pub(crate) fn client(&self) -> Result<Client, AdministratorError> {
         let config = match self.kubeconfig.clone().or_else(default_kubeconfig) {
             Some(path) => Config::from_kubeconfig(&path)?,
             None if std::env::var_os(POD_VARIABLE).is_none() => return Err(AdministratorError::NoKubeconfig),
@@ -51,7 +51,7 @@ impl AdministratorFlags {
 
 /// Returns the kubeconfig of an administrator: the first of $KUBECONFIG, that of `portolan up`, and `~/.kube/config` that
 /// exists.
-pub fn default_kubeconfig() -> Option<PathBuf> {
+pub(crate) fn default_kubeconfig() -> Option<PathBuf> {
     let named = std::env::var_os("KUBECONFIG");
     let named: Vec<PathBuf> = named
         .iter()

@@ -12,7 +12,7 @@ use crate::error::{CommandError, UsageError};
 /// Flags of the audit policy and the audit log.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Audit log")]
-pub struct AuditFlags {
+pub(crate) struct AuditFlags {
     /// Policy file (audit.k8s.io/v1) that selects the recorded requests; needs --audit-log-path
     #[arg(long, value_name = "FILE", requires = "audit_log_path")]
     audit_policy_file: Option<PathBuf>,
@@ -68,7 +68,7 @@ impl AuditFlags {
     /// # Errors
     ///
     /// An error if the policy is unusable, or [`UsageError`] if the buffer has no room.
-    pub fn settings(&self) -> Result<Option<AuditSettings>, CommandError> {
+    pub(crate) fn settings(&self) -> Result<Option<AuditSettings>, CommandError> {
         let (Some(policy), Some(path)) = (&self.audit_policy_file, &self.audit_log_path) else {
             return Ok(None);
         };

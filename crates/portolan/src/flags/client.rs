@@ -7,7 +7,7 @@ use client::{Client, Config, ConfigError};
 
 /// API server and credentials of a component.
 #[derive(Clone, Debug, Args)]
-pub struct ClientFlags {
+pub(crate) struct ClientFlags {
     /// kubeconfig file [default: the ServiceAccount of this Pod]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -19,7 +19,7 @@ impl ClientFlags {
     /// # Errors
     ///
     /// [`ConfigError`] if the kubeconfig or the ServiceAccount is unusable.
-    pub fn client(&self) -> Result<Client, ConfigError> {
+    pub(crate) fn client(&self) -> Result<Client, ConfigError> {
         Client::new(self.config()?)
     }
 
@@ -28,7 +28,7 @@ impl ClientFlags {
     /// # Errors
     ///
     /// [`ConfigError`] if the kubeconfig or the ServiceAccount is unusable.
-    pub fn config(&self) -> Result<Config, ConfigError> {
+    pub(crate) fn config(&self) -> Result<Config, ConfigError> {
         match &self.kubeconfig {
             Some(path) => Config::from_kubeconfig(path),
             None => Config::in_cluster(),

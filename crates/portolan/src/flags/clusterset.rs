@@ -19,7 +19,7 @@ const UNREACHABLE_GRACE_PERIOD: &str = "1h";
 /// Flags of the membership in a set.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Multi-cluster Services")]
-pub struct ClusterSetFlags {
+pub(crate) struct ClusterSetFlags {
     /// Name of this cluster in its set, a DNS label; imports the Services that the clusters of the set export.
     /// Without it, existing imports remain
     #[arg(long, value_name = "NAME")]
@@ -44,7 +44,7 @@ impl ClusterSetFlags {
     /// # Errors
     ///
     /// An error if a name occurs twice or a kubeconfig is invalid.
-    pub fn settings(&self) -> Result<Option<Settings>, CommandError> {
+    pub(crate) fn settings(&self) -> Result<Option<Settings>, CommandError> {
         let Some(cluster_id) = self.cluster_id.clone() else {
             return Ok(None);
         };
@@ -77,13 +77,13 @@ impl ClusterSetFlags {
     }
 
     /// Returns the DNS zone of the set, which `given` overrides; `None` for a cluster that is in no set.
-    pub fn domain(&self, given: Option<&str>) -> Option<String> {
+    pub(crate) fn domain(&self, given: Option<&str>) -> Option<String> {
         let default = self.cluster_id.as_ref().map(|_| DOMAIN);
         given.or(default).map(str::to_owned)
     }
 
     /// Returns the files with credentials.
-    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         self.clusterset_kubeconfig.iter().map(|(_, file)| file.clone())
     }
 }

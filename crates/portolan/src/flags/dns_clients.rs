@@ -7,7 +7,7 @@ use super::values::cidr;
 
 /// Flags of the clients of the DNS server, and of their limits.
 #[derive(Clone, Debug, Args)]
-pub struct DnsClientFlags {
+pub(crate) struct DnsClientFlags {
     /// Networks that may query DNS; up, join: besides Pods and Nodes [default for dns: all]
     #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
     allow_from: Vec<IpNet>,
@@ -24,7 +24,7 @@ pub struct DnsClientFlags {
 
 impl DnsClientFlags {
     /// Writes the flags into a configuration. Without `--allow-from` all clients may query.
-    pub fn apply(&self, config: &mut dns::Config) {
+    pub(crate) fn apply(&self, config: &mut dns::Config) {
         if !self.allow_from.is_empty() {
             config.allow_from = Some(dns::AllowFrom {
                 networks: self.allow_from.clone(),
@@ -36,7 +36,11 @@ impl DnsClientFlags {
 
     /// Writes the flags into the configuration of a cluster's node. Nodes and the networks of the cluster may query,
     /// too.
-    pub fn apply_in_cluster(&self, config: &mut dns::Config, cluster: impl IntoIterator<Item = IpNet>) {
+    pub(crate) fn apply_in_cluster(
+        &self,
+        config: &mut dns::Config,
+        cluster: impl IntoIterator<Item = IpNet>,
+    ) {
         config.allow_from = Some(dns::AllowFrom {
             networks: cluster
                 .into_iter()

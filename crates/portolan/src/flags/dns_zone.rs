@@ -15,7 +15,7 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Flags of the zone, forwarding and cache of the DNS server.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "DNS zone")]
-pub struct DnsZoneFlags {
+pub(crate) struct DnsZoneFlags {
     /// Zone of the cluster
     #[arg(long, default_value = "cluster.local", value_name = "DOMAIN")]
     pub cluster_domain: String,
@@ -113,7 +113,7 @@ pub struct DnsZoneFlags {
 
 /// Records of Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PodMode {
+pub(crate) enum PodMode {
     /// No records
     Disabled,
     /// Any address in an existing namespace
@@ -125,7 +125,7 @@ pub enum PodMode {
 /// Order of upstream resolvers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub enum ForwardPolicy {
+pub(crate) enum ForwardPolicy {
     /// Random order
     Random,
     /// Each resolver in turn
@@ -140,7 +140,7 @@ impl DnsZoneFlags {
     /// # Errors
     ///
     /// [`UsageError`] that names the flag.
-    pub fn config(&self, listen: Vec<SocketAddr>) -> Result<dns::Config, UsageError> {
+    pub(crate) fn config(&self, listen: Vec<SocketAddr>) -> Result<dns::Config, UsageError> {
         let domain = domain("--cluster-domain", &self.cluster_domain)?;
         let mut config = dns::Config::new(listen, domain);
         if let Some(text) = &self.clusterset_domain {

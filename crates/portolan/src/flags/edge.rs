@@ -19,7 +19,7 @@ const SERVICE_LOG_QUOTA_MIB_DEFAULT: u64 = 256;
 
 /// Flags of the connection limits of an edge.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct ShareFlags {
+pub(crate) struct ShareFlags {
     /// Open connections of the edge, at most; 0 for what the limit of open files allows
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub edge_connections_max: usize,
@@ -35,7 +35,7 @@ pub struct ShareFlags {
 
 impl ShareFlags {
     /// Returns the shares of Services and clients.
-    pub fn shares(&self) -> Shares {
+    pub(crate) fn shares(&self) -> Shares {
         Shares {
             service_percent: self.edge_service_share,
             client_percent: self.edge_client_share,
@@ -46,7 +46,7 @@ impl ShareFlags {
 /// Flags of access logs. Credentials are read from the environment, with the variables of the AWS tools.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Access logs")]
-pub struct AccessLogFlags {
+pub(crate) struct AccessLogFlags {
     /// Directory of access logs that do not go to a bucket
     #[arg(long, value_name = "DIR")]
     pub edge_access_log_directory: Option<PathBuf>,
@@ -73,7 +73,7 @@ pub struct AccessLogFlags {
 
 impl AccessLogFlags {
     /// Returns the destinations of access logs.
-    pub fn destinations(&self) -> Destinations {
+    pub(crate) fn destinations(&self) -> Destinations {
         let mut s3 = S3::from_environment(|name| std::env::var(name).ok());
         s3.endpoint = self.edge_access_log_s3_endpoint.clone().or(s3.endpoint);
         s3.region = self.edge_access_log_s3_region.clone().or(s3.region);
@@ -90,7 +90,7 @@ impl AccessLogFlags {
     }
 
     /// Returns the buckets that Services may name, or `Unknown` if no S3-compatible service is configured.
-    pub fn buckets(&self, destinations: &Destinations) -> Buckets {
+    pub(crate) fn buckets(&self, destinations: &Destinations) -> Buckets {
         let s3 = &destinations.s3;
         let is_configured = s3.endpoint.is_some() || s3.region.is_some() || s3.access_key_id.is_some();
         if !is_configured {

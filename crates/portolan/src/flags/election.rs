@@ -10,7 +10,7 @@ use super::values::{duration, host_name};
 /// Flags of leader election, with upstream's names and defaults.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Leader election")]
-pub struct ElectionFlags {
+pub(crate) struct ElectionFlags {
     /// Work only while holding a Lease; disable for a single instance
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL",
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -38,7 +38,7 @@ impl ElectionFlags {
     /// # Errors
     ///
     /// [`SettingsError`] if the durations contradict each other.
-    pub fn settings(&self, lease_name: &str) -> Result<Option<Settings>, SettingsError> {
+    pub(crate) fn settings(&self, lease_name: &str) -> Result<Option<Settings>, SettingsError> {
         if !self.leader_elect {
             return Ok(None);
         }
@@ -59,6 +59,6 @@ impl ElectionFlags {
 }
 
 /// Returns an identity for an election. A restarted process is another candidate, because it has lost its state.
-pub fn candidate_identity() -> String {
+pub(crate) fn candidate_identity() -> String {
     format!("{}_{}", host_name(), uuid::Uuid::new_v4())
 }

@@ -11,7 +11,7 @@ use crate::error::CommandError;
 
 /// Flags of encryption at rest.
 #[derive(Clone, Debug, Args)]
-pub struct EncryptionFlags {
+pub(crate) struct EncryptionFlags {
     /// EncryptionConfiguration file (apiserver.config.k8s.io/v1) with the encrypted resources and their keys
     #[arg(long, value_name = "FILE")]
     encryption_provider_config: Option<PathBuf>,
@@ -22,7 +22,7 @@ pub struct EncryptionFlags {
 
 impl EncryptionFlags {
     /// Returns the path of the file, which contains keys.
-    pub fn file(&self) -> Option<PathBuf> {
+    pub(crate) fn file(&self) -> Option<PathBuf> {
         self.encryption_provider_config.clone()
     }
 
@@ -31,7 +31,7 @@ impl EncryptionFlags {
     /// # Errors
     ///
     /// An error if the file is unusable.
-    pub fn at_rest(&self) -> Result<Option<EncryptionAtRest>, CommandError> {
+    pub(crate) fn at_rest(&self) -> Result<Option<EncryptionAtRest>, CommandError> {
         let Some(path) = &self.encryption_provider_config else {
             return Ok(None);
         };
@@ -43,7 +43,7 @@ impl EncryptionFlags {
 }
 
 /// Returns the transformation of stored values.
-pub fn transformation(at_rest: Option<&EncryptionAtRest>) -> Transformation {
+pub(crate) fn transformation(at_rest: Option<&EncryptionAtRest>) -> Transformation {
     at_rest.map_or_else(Transformation::default, |at_rest| {
         Transformation::by(at_rest.encryption.clone())
     })

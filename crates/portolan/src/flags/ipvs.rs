@@ -12,7 +12,7 @@ use super::values::cidr;
 /// Flags of IPVS mode.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "IPVS mode")]
-pub struct IpvsFlags {
+pub(crate) struct IpvsFlags {
     /// Scheduler of Services without an annotation: rr, wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq or mh [default: rr]
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
     ipvs_scheduler: String,
@@ -41,7 +41,7 @@ pub struct IpvsFlags {
 
 impl IpvsFlags {
     /// Returns the section of the configuration.
-    pub fn section(&self) -> Ipvs {
+    pub(crate) fn section(&self) -> Ipvs {
         Ipvs {
             sync_period: self.ipvs_sync_period,
             min_sync_period: self.ipvs_min_sync_period,
@@ -55,13 +55,13 @@ impl IpvsFlags {
     }
 
     /// Returns true if a flag is given that has an effect in IPVS mode only.
-    pub fn is_given(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         self.section() != Ipvs::default()
     }
 }
 
 /// Returns the options of the data plane for a valid section.
-pub fn options(section: &Ipvs) -> Options {
+pub(crate) fn options(section: &Ipvs) -> Options {
     let seconds = |timeout: GoDuration| {
         // The kernel counts whole seconds, and 0 means no change.
         let timeout: Option<Duration> = timeout.non_zero();

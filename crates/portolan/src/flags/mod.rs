@@ -11,20 +11,20 @@
 //! | [`edge`] | load-balancer edge |
 //! | [`traffic`] | commands that show traffic |
 
-pub mod access;
-pub mod administrator;
-pub mod audit;
-pub mod client;
-pub mod clusterset;
-pub mod dns_clients;
-pub mod dns_zone;
-pub mod edge;
-pub mod election;
-pub mod encryption;
-pub mod ipvs;
-pub mod node_proxy;
-pub mod pods;
-pub mod services;
-pub mod storage;
-pub mod traffic;
-pub mod values;
+pub(crate) mod access;
+pub(crate) mod administrator;
+pub(crate) mod audit;
+pub(crate) mod client;
+pub(crate) mod clusterset;
+pub(crate) mod dns_clients;
+pub(crate) mod dns_zone;
+pub(crate) mod edge;
+pub(crate) mod election;
+pub(crate) mod encryption;
+pub(crate) mod ipvs;
+pub(crate) mod node_proxy;
+pub(crate) mod pods;
+pub(crate) mod services;
+pub(crate) mod storage;
+pub(crate) mod traffic;
+pub(crate) mod values;

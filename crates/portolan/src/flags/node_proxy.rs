@@ -17,7 +17,7 @@ use crate::error::UsageError;
 
 /// Flags of the proxy of a node.
 #[derive(Clone, Debug, Args)]
-pub struct NodeProxyFlags {
+pub(crate) struct NodeProxyFlags {
     /// Name of this Node [default: the host name]
     #[arg(long, visible_alias = "node-name", value_name = "NAME", value_parser = parse_node_name)]
     pub hostname_override: Option<String>,
@@ -81,7 +81,7 @@ pub struct NodeProxyFlags {
 
 impl NodeProxyFlags {
     /// Returns the name of this Node.
-    pub fn node_name(&self) -> String {
+    pub(crate) fn node_name(&self) -> String {
         node_name(
             self.hostname_override.as_deref().unwrap_or_default(),
             &host_name(),
@@ -93,7 +93,7 @@ impl NodeProxyFlags {
     /// # Errors
     ///
     /// [`UsageError`] if the host name, which is the default, cannot be the name of a Node.
-    pub fn valid_node_name(&self) -> Result<String, UsageError> {
+    pub(crate) fn valid_node_name(&self) -> Result<String, UsageError> {
         let name = self.node_name();
         match parse_node_name(&name) {
             Ok(_) => Ok(name),
@@ -104,12 +104,12 @@ impl NodeProxyFlags {
     }
 
     /// Returns the mode.
-    pub fn mode(&self) -> Mode {
+    pub(crate) fn mode(&self) -> Mode {
         Mode::from_name(&self.proxy_mode).unwrap_or_default()
     }
 
     /// Logs a warning for flags of eBPF and IPVS mode if another mode runs.
-    pub fn warn_of_unused_flags(&self, mode: Mode) {
+    pub(crate) fn warn_of_unused_flags(&self, mode: Mode) {
         if mode != Mode::Ebpf && (self.ebpf_cgroup.is_some() || !self.ebpf_pods) {
             tracing::warn!(
                 mode = mode.name(),
@@ -125,12 +125,12 @@ impl NodeProxyFlags {
     }
 
     /// Returns the options of IPVS mode.
-    pub fn ipvs(&self) -> dataplane::ipvs::Options {
+    pub(crate) fn ipvs(&self) -> dataplane::ipvs::Options {
         ipvs::options(&self.ipvs.section())
     }
 
     /// Returns the options of eBPF mode.
-    pub fn ebpf(&self) -> dataplane::ebpf::Options {
+    pub(crate) fn ebpf(&self) -> dataplane::ebpf::Options {
         dataplane::ebpf::Options {
             control_group: self.ebpf_cgroup.clone(),
             serves_pods: self.ebpf_pods,
@@ -143,7 +143,7 @@ impl NodeProxyFlags {
     /// # Errors
     ///
     /// [`UsageError`] if a flag has an invalid value.
-    pub fn config(&self) -> Result<(Mode, proxy::Config), UsageError> {
+    pub(crate) fn config(&self) -> Result<(Mode, proxy::Config), UsageError> {
         let mut configuration = KubeProxyConfiguration::default();
         self.write(&mut configuration);
         configuration.set_default_ports();
@@ -166,7 +166,7 @@ impl NodeProxyFlags {
     }
 
     /// Writes the flags into a configuration.
-    pub fn write(&self, configuration: &mut KubeProxyConfiguration) {
+    pub(crate) fn write(&self, configuration: &mut KubeProxyConfiguration) {
         let cidrs: Vec<String> = self.cluster_cidr.iter().map(ToString::to_string).collect();
         configuration.hostname_override = self.hostname_override.clone().unwrap_or_default();
         configuration.mode.clone_from(&self.proxy_mode);
@@ -224,12 +224,12 @@ fn modes() -> PossibleValuesParser {
 /// # Errors
 ///
 /// [`UsageError`] for the first invalid field.
-pub fn validated(configuration: &KubeProxyConfiguration) -> Result<(Mode, proxy::Config), UsageError> {
+pub(crate) fn validated(configuration: &KubeProxyConfiguration) -> Result<(Mode, proxy::Config), UsageError> {
     validate(configuration, &host_name()).map_err(|error| UsageError(error.to_string()))
 }
 
 /// Logs feature gates that have no effect.
-pub fn warn_of_gates(gates: &[&str]) {
+pub(crate) fn warn_of_gates(gates: &[&str]) {
     if !gates.is_empty() {
         tracing::warn!(gates = gates.join(", "), "feature gates without effect");
     }

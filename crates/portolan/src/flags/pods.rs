@@ -26,7 +26,7 @@ const CLUSTER_DNS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 96, 0, 10));
 /// Flags of the Node and its Pods.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Node and Pods")]
-pub struct PodFlags {
+pub(crate) struct PodFlags {
     /// Addresses of this Node, the primary one first [default: those of the interface with the default route]
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS[,ADDRESS]")]
     pub node_ip: Vec<IpAddr>,
@@ -70,7 +70,7 @@ impl PodFlags {
     ///
     /// [`crate::error::UsageError`] if there are two Pod CIDRs of a family, or an error about the image table or the
     /// image store.
-    pub fn settings(
+    pub(crate) fn settings(
         &self,
         node_name: String,
         state_directory: PathBuf,

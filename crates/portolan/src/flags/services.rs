@@ -13,7 +13,7 @@ use crate::error::UsageError;
 /// Flags of Services in the API server.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Services")]
-pub struct ServiceFlags {
+pub(crate) struct ServiceFlags {
     /// Ranges of cluster IPs, one per IP family; the first one is of the primary family
     #[arg(long, value_delimiter = ',', default_value = "10.96.0.0/16,fd00:10:96::/112", value_name = "CIDR[,CIDR]", value_parser = cidr)]
     pub service_cluster_ip_range: Vec<IpNet>,
@@ -51,7 +51,7 @@ impl ServiceFlags {
     /// # Errors
     ///
     /// [`UsageError`] that names the flag.
-    pub fn check(&self) -> Result<(), UsageError> {
+    pub(crate) fn check(&self) -> Result<(), UsageError> {
         one_per_family(&self.service_cluster_ip_range, "--service-cluster-ip-range")?;
         let port = self.kubernetes_service_node_port;
         if port != 0 && !self.node_ports().contains(&port) {
@@ -68,7 +68,7 @@ impl ServiceFlags {
     /// # Errors
     ///
     /// [`UsageError`] if an address is not in the ranges, or a range has no tenth address.
-    pub fn cluster_dns(&self, given: &[IpAddr]) -> Result<Vec<IpAddr>, UsageError> {
+    pub(crate) fn cluster_dns(&self, given: &[IpAddr]) -> Result<Vec<IpAddr>, UsageError> {
         let ranges = &self.service_cluster_ip_range;
         let texts: Vec<String> = ranges.iter().map(ToString::to_string).collect();
         let ranges_text = texts.join(",");
@@ -97,7 +97,11 @@ impl ServiceFlags {
     /// # Errors
     ///
     /// [`UsageError`] that names both ranges.
-    pub fn check_overlaps(&self, cluster_cidrs: &[IpNet], node_ips: &[IpAddr]) -> Result<(), UsageError> {
+    pub(crate) fn check_overlaps(
+        &self,
+        cluster_cidrs: &[IpNet],
+        node_ips: &[IpAddr],
+    ) -> Result<(), UsageError> {
         for range in &self.service_cluster_ip_range {
             if let Some(pods) = cluster_cidrs
                 .iter()
@@ -123,7 +127,7 @@ impl ServiceFlags {
     }
 
     /// Returns the settings of the Service `kubernetes`.
-    pub fn kubernetes_service(&self) -> KubernetesService {
+    pub(crate) fn kubernetes_service(&self) -> KubernetesService {
         KubernetesService {
             node_port: Some(self.kubernetes_service_node_port).filter(|port| *port != 0),
             endpoint_reconciler: match self.endpoint_reconciler_type {
@@ -134,7 +138,7 @@ impl ServiceFlags {
     }
 
     /// Returns the range of node ports.
-    pub fn node_ports(&self) -> RangeInclusive<u16> {
+    pub(crate) fn node_ports(&self) -> RangeInclusive<u16> {
         self.service_node_port_range.first..=self.service_node_port_range.last
     }
 }

@@ -14,11 +14,11 @@ use super::values::duration;
 use crate::error::{CommandError, UsageError};
 
 /// Directory of the embedded store, below a data directory.
-pub const STORE_DIRECTORY: &str = "store";
+pub(crate) const STORE_DIRECTORY: &str = "store";
 
 /// Credentials and key prefix of etcd, with upstream's names.
 #[derive(Clone, Debug, Args)]
-pub struct EtcdFlags {
+pub(crate) struct EtcdFlags {
     /// PEM file of the CA certificates of the etcd servers
     #[arg(long, value_name = "FILE")]
     pub etcd_cafile: Option<PathBuf>,
@@ -39,7 +39,7 @@ impl EtcdFlags {
     /// # Errors
     ///
     /// [`UsageError`] if the prefix does not begin with a slash.
-    pub fn address(&self, servers: Vec<String>) -> Result<EtcdAddress, UsageError> {
+    pub(crate) fn address(&self, servers: Vec<String>) -> Result<EtcdAddress, UsageError> {
         if !self.etcd_prefix.starts_with('/') {
             return Err(UsageError(format!(
                 "--etcd-prefix {:?}: expected a slash at the start",
@@ -58,7 +58,7 @@ impl EtcdFlags {
 /// Flags of the storage engine of an API server.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Storage")]
-pub struct EngineFlags {
+pub(crate) struct EngineFlags {
     /// Store data in etcd, which other API servers can share [default: the embedded store]
     #[arg(long, value_delimiter = ',', value_name = "URL[,URL]")]
     etcd_servers: Vec<String>,
@@ -75,7 +75,7 @@ pub struct EngineFlags {
 
 impl EngineFlags {
     /// Returns true if other servers can share the data.
-    pub fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         !self.etcd_servers.is_empty()
     }
 
@@ -84,7 +84,7 @@ impl EngineFlags {
     /// # Errors
     ///
     /// An error if the store cannot be opened.
-    pub async fn open(
+    pub(crate) async fn open(
         &self,
         data_directory: &Path,
         at_rest: Option<&EncryptionAtRest>,

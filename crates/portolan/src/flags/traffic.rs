@@ -12,7 +12,7 @@ use crate::traffic::query::{INTERVAL_MAX, INTERVAL_MIN};
 
 /// Source of traffic.
 #[derive(Clone, Debug, Args)]
-pub struct TrafficFlags {
+pub(crate) struct TrafficFlags {
     /// Time between two samples, from 100ms to 20s
     #[arg(long, default_value = "1s", value_name = "DURATION", value_parser = duration)]
     pub interval: Duration,
@@ -41,7 +41,7 @@ impl TrafficFlags {
     /// # Errors
     ///
     /// [`UsageError`] that names the flag.
-    pub fn validate(&self) -> Result<(), UsageError> {
+    pub(crate) fn validate(&self) -> Result<(), UsageError> {
         if (INTERVAL_MIN..=INTERVAL_MAX).contains(&self.interval) {
             return Ok(());
         }
@@ -52,7 +52,7 @@ impl TrafficFlags {
     }
 
     /// Returns true if only this host is read.
-    pub fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         self.local || !self.from_file.is_empty()
     }
 }

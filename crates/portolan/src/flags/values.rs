@@ -9,26 +9,26 @@ use proxy::configuration::{GoDuration, ParseDurationError, require_one_per_famil
 
 use crate::error::{InvalidValue, UsageError};
 
-pub use proxy::configuration::parse_cidr as cidr;
+pub(crate) use proxy::configuration::parse_cidr as cidr;
 
 /// Data directory of `up` and `join`, and of the commands that read it.
-pub const DATA_DIRECTORY: &str = "/var/lib/portolan";
+pub(crate) const DATA_DIRECTORY: &str = "/var/lib/portolan";
 
 /// Address of NodeLocal DNSCache on each node (DNS-30).
-pub const NODE_LOCAL_DNS_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 20, 10));
+pub(crate) const NODE_LOCAL_DNS_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 20, 10));
 /// Port of the agent's endpoint for the API server (upstream's).
-pub const AGENT_PORT: u16 = 10250;
+pub(crate) const AGENT_PORT: u16 = 10250;
 
 /// Listen address, or none.
 #[derive(Clone, Copy, Debug)]
-pub struct OptionalAddress(pub Option<SocketAddr>);
+pub(crate) struct OptionalAddress(pub Option<SocketAddr>);
 
 /// Parses `ADDRESS:PORT`, or an empty text.
 ///
 /// # Errors
 ///
 /// [`InvalidValue`] if the text is neither.
-pub fn optional_address(text: &str) -> Result<OptionalAddress, InvalidValue> {
+pub(crate) fn optional_address(text: &str) -> Result<OptionalAddress, InvalidValue> {
     if text.is_empty() {
         return Ok(OptionalAddress(None));
     }
@@ -43,14 +43,14 @@ pub fn optional_address(text: &str) -> Result<OptionalAddress, InvalidValue> {
 /// # Errors
 ///
 /// [`InvalidValue`] if the text has another form.
-pub fn listen_address(text: &str) -> Result<SocketAddr, InvalidValue> {
+pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, InvalidValue> {
     text.parse()
         .map_err(|_| InvalidValue::new(text, "ADDRESS:PORT, for example 0.0.0.0:6443 or [::]:6443"))
 }
 
 /// Port range with both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortRange {
+pub(crate) struct PortRange {
     /// First port.
     pub first: u16,
     /// Last port.
@@ -62,7 +62,7 @@ pub struct PortRange {
 /// # Errors
 ///
 /// [`InvalidValue`] if the text has another form, or the range is empty or contains port 0.
-pub fn port_range(text: &str) -> Result<PortRange, InvalidValue> {
+pub(crate) fn port_range(text: &str) -> Result<PortRange, InvalidValue> {
     let invalid = || InvalidValue::new(text, "a port range FIRST-LAST, for example 30000-32767");
     let port = |text: &str| text.trim().parse::<u16>().map_err(|_| invalid());
     let (first, last) = if let Some((first, more)) = text.split_once('+') {
@@ -83,7 +83,7 @@ pub fn port_range(text: &str) -> Result<PortRange, InvalidValue> {
 /// # Errors
 ///
 /// [`ParseDurationError`] if the text is not a duration.
-pub fn duration(text: &str) -> Result<Duration, ParseDurationError> {
+pub(crate) fn duration(text: &str) -> Result<Duration, ParseDurationError> {
     text.parse().map(|GoDuration(duration)| duration)
 }
 
@@ -92,7 +92,7 @@ pub fn duration(text: &str) -> Result<Duration, ParseDurationError> {
 /// # Errors
 ///
 /// [`InvalidValue`] if the text has no `=` or an empty key.
-pub fn label(text: &str) -> Result<(String, String), InvalidValue> {
+pub(crate) fn label(text: &str) -> Result<(String, String), InvalidValue> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
         _ => Err(InvalidValue::new(
@@ -107,7 +107,7 @@ pub fn label(text: &str) -> Result<(String, String), InvalidValue> {
 /// # Errors
 ///
 /// [`InvalidValue`] if the text is not an RFC 1123 subdomain.
-pub fn node_name(text: &str) -> Result<String, InvalidValue> {
+pub(crate) fn node_name(text: &str) -> Result<String, InvalidValue> {
     if dns_subdomain(&text.trim().to_ascii_lowercase()).is_empty() {
         return Ok(text.to_owned());
     }
@@ -122,7 +122,7 @@ pub fn node_name(text: &str) -> Result<String, InvalidValue> {
 /// # Errors
 ///
 /// [`InvalidValue`] if the text is not an https URL with a host and nothing after the port.
-pub fn server_url(text: &str) -> Result<String, InvalidValue> {
+pub(crate) fn server_url(text: &str) -> Result<String, InvalidValue> {
     let invalid = || {
         InvalidValue::new(
             text,
@@ -142,12 +142,12 @@ pub fn server_url(text: &str) -> Result<String, InvalidValue> {
 /// # Errors
 ///
 /// [`UsageError`] that names the flag.
-pub fn one_per_family(cidrs: &[IpNet], flag: &str) -> Result<(), UsageError> {
+pub(crate) fn one_per_family(cidrs: &[IpNet], flag: &str) -> Result<(), UsageError> {
     require_one_per_family(cidrs).map_err(|error| UsageError(format!("{flag} {error}")))
 }
 
 /// Returns the name of this host, in lower case as Node names are (KPF-09).
-pub fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()

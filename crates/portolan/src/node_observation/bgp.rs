@@ -24,7 +24,7 @@ const STATES: [&str; 3] = [ESTABLISHED, "syn-sent", "syn-received"];
 /// # Errors
 ///
 /// A [`ReadFailure`] if the sockets cannot be read.
-pub fn read(processes: &[Process]) -> Result<Vec<BgpSession>, ReadFailure> {
+pub(super) fn read(processes: &[Process]) -> Result<Vec<BgpSession>, ReadFailure> {
     let is_session = |socket: &Socket| {
         socket.protocol == TransportProtocol::Tcp
             && (socket.local.port() == BGP_PORT || socket.remote.port() == BGP_PORT)

@@ -41,7 +41,7 @@ const EXTENSIONS: [&str; 4] = ["crt", "pem", "conf", "kubeconfig"];
 /// Reads the certificates. Returns true if a file exists and must not be read. `own` is the network namespace of the node.
 ///
 /// Components of the node are in this namespace. Processes of other Pods can have the same arguments, and there can be thousands.
-pub fn read(processes: &[Process], own: u64) -> (Vec<Certificate>, bool) {
+pub(super) fn read(processes: &[Process], own: u64) -> (Vec<Certificate>, bool) {
     let is_here = |process: &&Process| process.namespace.is_none_or(|namespace| namespace == own);
     let processes: Vec<&Process> = processes.iter().filter(is_here).collect();
     let mut is_denied = false;

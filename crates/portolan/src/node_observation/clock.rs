@@ -17,7 +17,7 @@ const HEADER: &str = "date";
 /// # Errors
 ///
 /// A [`client::ClientError`] if the server does not respond.
-pub async fn offset(client: &Client) -> Result<Option<f64>, client::ClientError> {
+pub(crate) async fn offset(client: &Client) -> Result<Option<f64>, client::ClientError> {
     let start = Instant::now();
     let before = Timestamp::now();
     let response = client.open(Method::GET, PATH, JSON, Default::default()).await?;

@@ -13,7 +13,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 
 /// Objects of the cluster. An invalid object is left out.
 #[derive(Clone, Debug, Default)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     /// Services.
     pub services: Vec<Service>,
     /// Service that the command names; `None` for all.
@@ -32,7 +32,7 @@ pub struct Cluster {
 
 /// A Pod with its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodAddresses {
+pub(crate) struct PodAddresses {
     /// Namespace and name.
     pub pod: PodName,
     /// Node of the Pod; "" if it has none.
@@ -43,7 +43,7 @@ pub struct PodAddresses {
 
 impl Cluster {
     /// Reads the objects. `service` is the Service that the command names.
-    pub fn read(builder: &WorldBuilder, service: Option<&ObjectKey>) -> Self {
+    pub(crate) fn read(builder: &WorldBuilder, service: Option<&ObjectKey>) -> Self {
         let mut services: Vec<Service> = objects(builder, Kind::Service);
         for service in &mut services {
             default_namespace(&mut service.metadata.namespace);
@@ -65,12 +65,12 @@ impl Cluster {
     }
 
     /// Returns the Node with a name.
-    pub fn node(&self, name: &str) -> Option<&Node> {
+    pub(crate) fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.metadata.name == name)
     }
 
     /// Returns the internal addresses of a Node.
-    pub fn internal_ips(&self, node_name: &str) -> Vec<IpAddr> {
+    pub(crate) fn internal_ips(&self, node_name: &str) -> Vec<IpAddr> {
         let addresses = self
             .node(node_name)
             .into_iter()
@@ -82,7 +82,7 @@ impl Cluster {
     }
 
     /// Returns the examined Services: the one that the command names, or all.
-    pub fn examined(&self) -> Vec<&Service> {
+    pub(crate) fn examined(&self) -> Vec<&Service> {
         let is_examined = |found: &&Service| {
             let name = self.service.as_ref();
             name.is_none_or(|name| found.metadata.key() == *name)
@@ -91,7 +91,7 @@ impl Cluster {
     }
 
     /// Returns the endpoints of a Service, by port and address.
-    pub fn endpoints_of(&self, service: &ObjectKey) -> Vec<ServiceEndpoint> {
+    pub(crate) fn endpoints_of(&self, service: &ObjectKey) -> Vec<ServiceEndpoint> {
         let of_service = |slice: &&EndpointSlice| {
             *slice.metadata.namespace == *service.namespace && slice.service_name() == Some(&*service.name)
         };
@@ -103,7 +103,7 @@ impl Cluster {
     }
 
     /// Returns the address and port of each endpoint of all Services.
-    pub fn endpoint_addresses(&self) -> HashSet<SocketAddr> {
+    pub(crate) fn endpoint_addresses(&self) -> HashSet<SocketAddr> {
         let all = self.slices.iter().flat_map(endpoints);
         all.map(|endpoint| endpoint.address).collect()
     }
@@ -111,7 +111,7 @@ impl Cluster {
 
 /// An endpoint of a port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServiceEndpoint {
+pub(crate) struct ServiceEndpoint {
     /// Address and port.
     pub address: SocketAddr,
     /// Name of the Service port.
@@ -151,7 +151,7 @@ fn endpoints(slice: &EndpointSlice) -> impl Iterator<Item = ServiceEndpoint> + '
 }
 
 /// Returns the addresses of a Service: cluster IPs, external IPs, load balancer IPs.
-pub fn frontend_addresses(service: &Service) -> Vec<IpAddr> {
+pub(super) fn frontend_addresses(service: &Service) -> Vec<IpAddr> {
     let spec = &service.spec;
     let ingress = &service.status.load_balancer.ingress;
     let texts = spec

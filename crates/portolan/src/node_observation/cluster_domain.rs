@@ -10,7 +10,7 @@ const DEFAULT: &str = "cluster.local";
 const PROCESSES_MAX: usize = 32;
 
 /// Returns the domain that the search list of a Pod has, or the default.
-pub fn find(processes: &[Process], pods: &[PodNamespace]) -> String {
+pub(super) fn find(processes: &[Process], pods: &[PodNamespace]) -> String {
     let positions = pods.iter().flat_map(|pod| &pod.processes).take(PROCESSES_MAX);
     let mut texts = positions.filter_map(|position| {
         let process = processes.get(*position)?;

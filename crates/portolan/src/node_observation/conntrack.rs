@@ -29,13 +29,13 @@ const PROTOCOLS: [(u8, TransportProtocol); 3] = [
 
 /// Statistics of all processors since the boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
+pub(super) struct Statistics {
     insert_failed: u64,
     drops: u64,
 }
 
 /// Reads the statistics; `None` if connection tracking is not active.
-pub fn read_statistics() -> Option<Statistics> {
+pub(super) fn read_statistics() -> Option<Statistics> {
     let text = read_text(Path::new("/proc/thread-self/net/stat/nf_conntrack"))?;
     parse_statistics(&text)
 }
@@ -61,7 +61,7 @@ fn parse_statistics(text: &str) -> Option<Statistics> {
 
 /// Destinations of Services.
 #[derive(Clone, Debug, Default)]
-pub struct Destinations {
+pub(super) struct Destinations {
     addresses: HashSet<IpAddr>,
     node_addresses: HashSet<IpAddr>,
     node_ports: HashSet<(u8, u16)>,
@@ -72,7 +72,7 @@ pub struct Destinations {
 
 impl Destinations {
     /// Returns the destinations of the Services of a cluster. `node_addresses` are those of this node.
-    pub fn of(cluster: &Cluster, node_addresses: &[IpAddr]) -> Self {
+    pub(super) fn of(cluster: &Cluster, node_addresses: &[IpAddr]) -> Self {
         let services = cluster.examined();
         let ports = services.iter().flat_map(|service| &service.spec.ports);
         let node_ports = ports.filter(|port| port.node_port != 0);
@@ -105,7 +105,11 @@ impl Destinations {
 }
 
 /// Reads connection tracking. `before` are the statistics at the beginning of the observation.
-pub fn read(before: Option<Statistics>, destinations: &Destinations, gaps: &mut Gaps) -> Option<Conntrack> {
+pub(super) fn read(
+    before: Option<Statistics>,
+    destinations: &Destinations,
+    gaps: &mut Gaps,
+) -> Option<Conntrack> {
     let number = |name: &str| {
         let path = Path::new("/proc/sys/net/netfilter").join(name);
         read_text(&path)?.parse::<u64>().ok()

@@ -17,7 +17,7 @@ const MODES: [&str; 2] = ["nftables", "ebpf"];
 const APPLY_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Returns the settings of the proxy that writes the table; `None` if there is not exactly one, or if they are unknown.
-pub fn settings(proxies: &[RunningProxy], host_name: &str) -> Option<Config> {
+pub(super) fn settings(proxies: &[RunningProxy], host_name: &str) -> Option<Config> {
     let mut writers = proxies.iter().filter(|proxy| proxy.program == Program::Portolan);
     let (writer, other) = (writers.next()?, writers.next());
     let configuration = writer.configuration.as_ref()?;
@@ -37,7 +37,7 @@ pub fn settings(proxies: &[RunningProxy], host_name: &str) -> Option<Config> {
 /// # Errors
 ///
 /// A [`ReadFailure`] if the table cannot be read.
-pub fn read(
+pub(super) fn read(
     config: &Config,
     cluster: &Cluster,
     addresses: &[IpAddr],
@@ -58,7 +58,7 @@ pub fn read(
 }
 
 /// Writes the differences into the observation of the table.
-pub fn set(tables: &mut [Table], drift: &Drift) {
+pub(super) fn set(tables: &mut [Table], drift: &Drift) {
     let own = Options::default().table;
     let mut tables = tables.iter_mut();
     if let Some(table) = tables.find(|table| table.family == "inet" && table.name == own) {

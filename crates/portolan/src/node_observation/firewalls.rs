@@ -18,7 +18,7 @@ const SOURCES: [(u32, usize); 2] = [(12, 4), (8, 16)];
 const RULES_MAX: usize = 10_000;
 
 /// Returns the firewall programs of this node.
-pub fn find(inventory: Option<&Inventory>, iptables: &IptablesState) -> Vec<Firewall> {
+pub(super) fn find(inventory: Option<&Inventory>, iptables: &IptablesState) -> Vec<Firewall> {
     let mut firewalls = Vec::new();
     let has_firewalld = |inventory: &Inventory| {
         inventory

@@ -9,7 +9,7 @@ use netlink::route::RouteError;
 
 /// Reason why a part cannot be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadFailure {
+pub(crate) enum ReadFailure {
     /// A privilege is missing.
     #[error("not permitted")]
     NotPermitted,
@@ -56,7 +56,7 @@ impl From<ConntrackError> for ReadFailure {
 
 /// Absent and incomplete parts of an observation.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Gaps {
+pub(crate) struct Gaps {
     not_permitted: BTreeSet<&'static str>,
     failed: BTreeSet<String>,
     truncated: BTreeSet<&'static str>,
@@ -64,7 +64,7 @@ pub struct Gaps {
 
 impl Gaps {
     /// Returns the value of a part, or records the reason why it is absent.
-    pub fn take<T>(&mut self, part: &'static str, result: Result<T, ReadFailure>) -> Option<T> {
+    pub(crate) fn take<T>(&mut self, part: &'static str, result: Result<T, ReadFailure>) -> Option<T> {
         match result {
             Ok(value) => return Some(value),
             Err(ReadFailure::NotPermitted) => self.not_permitted.insert(part),
@@ -74,24 +74,24 @@ impl Gaps {
     }
 
     /// Records that a part has more entries than the observation.
-    pub fn truncate(&mut self, part: &'static str) {
+    pub(crate) fn truncate(&mut self, part: &'static str) {
         self.truncated.insert(part);
     }
 
     /// Adds the gaps of another reader.
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.not_permitted.extend(other.not_permitted);
         self.failed.extend(other.failed);
         self.truncated.extend(other.truncated);
     }
 
     /// Returns the names of incomplete parts.
-    pub fn truncated(&self) -> Vec<String> {
+    pub(crate) fn truncated(&self) -> Vec<String> {
         self.truncated.iter().map(|part| (*part).to_owned()).collect()
     }
 
     /// Returns a warning for each reason.
-    pub fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings: Vec<String> = self.failed.iter().cloned().collect();
         let list = |parts: &BTreeSet<&str>| parts.iter().copied().collect::<Vec<_>>().join(", ");
         if !self.not_permitted.is_empty() {

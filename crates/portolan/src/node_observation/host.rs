@@ -15,7 +15,7 @@ use crate::flags::values::host_name;
 /// # Errors
 ///
 /// A [`ReadFailure`] if processes or their namespaces cannot be read.
-pub fn pod_namespace(
+pub(crate) fn pod_namespace(
     cluster: &Cluster,
     node_name: &str,
     pod: &PodName,
@@ -29,7 +29,7 @@ pub fn pod_namespace(
 }
 
 /// Returns the mode of the node proxy that runs here; `None` if it is unknown.
-pub fn proxy_mode() -> Option<String> {
+pub(crate) fn proxy_mode() -> Option<String> {
     let own = processes::own_namespace().ok()?;
     let processes = processes::read_all().ok()?;
     let proxies = proxies::read(&processes, own, &host_name());
@@ -41,7 +41,7 @@ pub fn proxy_mode() -> Option<String> {
 /// # Errors
 ///
 /// A [`ReadFailure`] if the addresses cannot be read.
-pub fn own_addresses() -> Result<Vec<IpAddr>, ReadFailure> {
+pub(crate) fn own_addresses() -> Result<Vec<IpAddr>, ReadFailure> {
     let addresses = Connection::open()?.addresses()?;
     Ok(addresses.iter().map(|address| address.network.addr()).collect())
 }

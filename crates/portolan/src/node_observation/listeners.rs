@@ -23,7 +23,7 @@ const SEARCH_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Listeners with the processes that own them.
 #[derive(Debug, Default)]
-pub struct Listeners {
+pub(super) struct Listeners {
     /// Listeners of the node, then those of Pods.
     pub listeners: Vec<Listener>,
     /// Pods whose namespaces were read.
@@ -37,7 +37,7 @@ pub struct Listeners {
 /// # Errors
 ///
 /// A [`ReadFailure`] if the sockets of the node cannot be read.
-pub fn read(processes: &[Process], pods: &[PodNamespace]) -> Result<Listeners, ReadFailure> {
+pub(super) fn read(processes: &[Process], pods: &[PodNamespace]) -> Result<Listeners, ReadFailure> {
     let own = Path::new("/proc/thread-self/net");
     let (own_sockets, mut is_truncated) = sockets::read(own, OF_NAMESPACE_MAX, Socket::is_listener)?;
     let mut found: Vec<(Option<&PodName>, Socket)> =
@@ -95,7 +95,7 @@ fn listeners(
 }
 
 /// Returns the positions of the processes that have sockets open, by inode. Without root, only those of the user.
-pub fn owners(processes: &[Process], wanted: &HashSet<u64>) -> HashMap<u64, usize> {
+pub(super) fn owners(processes: &[Process], wanted: &HashSet<u64>) -> HashMap<u64, usize> {
     let start = Instant::now();
     let mut owners = HashMap::new();
     let mut files = 0;
@@ -118,7 +118,7 @@ pub fn owners(processes: &[Process], wanted: &HashSet<u64>) -> HashMap<u64, usiz
 }
 
 /// Returns true if a process has all of these sockets open. Without root, only processes of the user are known to.
-pub fn has_open(process: &Process, inodes: &HashSet<u64>) -> bool {
+pub(super) fn has_open(process: &Process, inodes: &HashSet<u64>) -> bool {
     let Ok(entries) = fs::read_dir(process.directory("fd")) else {
         return false;
     };

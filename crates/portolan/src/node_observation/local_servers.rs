@@ -20,7 +20,7 @@ const LISTENERS_MAX: usize = 10_000;
 
 /// TCP listeners in the network namespace of this process.
 #[derive(Debug, Default)]
-pub struct LocalServers {
+pub(super) struct LocalServers {
     /// Inode of the network namespace.
     namespace: u64,
     /// Addresses of the links.
@@ -32,7 +32,7 @@ pub struct LocalServers {
 impl LocalServers {
     /// Reads the listeners. `namespace` is the network namespace of this process. Parts that cannot be read are absent, so
     /// their servers are not asked.
-    pub fn read(namespace: u64) -> Self {
+    pub(super) fn read(namespace: u64) -> Self {
         let is_server = |socket: &Socket| socket.protocol == TransportProtocol::Tcp && socket.is_listener();
         let directory = Path::new("/proc/thread-self/net");
         let sockets = sockets::read(directory, LISTENERS_MAX, is_server);
@@ -63,7 +63,7 @@ impl LocalServers {
     /// of the host, with the listening socket open.
     ///
     /// The namespace of process IDs may be another one: kube-proxy usually runs in a Pod with the network of the host.
-    pub fn is_answered_by(&self, address: SocketAddr, process: &Process) -> bool {
+    pub(super) fn is_answered_by(&self, address: SocketAddr, process: &Process) -> bool {
         let is_local = address.ip().is_loopback() || self.addresses.contains(&address.ip());
         let is_here = process.namespace == Some(self.namespace);
         let sockets = self.sockets_of(address);

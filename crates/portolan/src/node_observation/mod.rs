@@ -30,13 +30,13 @@ mod variables;
 
 use explain::Kind;
 
-pub use clock::offset as clock_offset;
-pub use cluster::Cluster;
-pub use gap::ReadFailure;
-pub use host::{own_addresses, pod_namespace, proxy_mode};
-pub use observe::{Request, observe};
-pub use probes::run_outside as probe_outside;
-pub use proxies::{Program, RunningProxy, running as running_proxies};
+pub(crate) use clock::offset as clock_offset;
+pub(crate) use cluster::Cluster;
+pub(crate) use gap::ReadFailure;
+pub(crate) use host::{own_addresses, pod_namespace, proxy_mode};
+pub(crate) use observe::{Request, observe};
+pub(crate) use probes::run_outside as probe_outside;
+pub(crate) use proxies::{Program, RunningProxy, running as running_proxies};
 
 /// Kinds that the proxy's plan depends on.
-pub const PLAN_KINDS: [Kind; 4] = [Kind::Service, Kind::EndpointSlice, Kind::Node, Kind::ServiceCidr];
+pub(crate) const PLAN_KINDS: [Kind; 4] = [Kind::Service, Kind::EndpointSlice, Kind::Node, Kind::ServiceCidr];

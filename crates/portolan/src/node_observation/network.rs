@@ -17,7 +17,7 @@ const NEIGHBOURS_MAX: usize = 5_000;
 
 /// Links, routes and neighbours of this network namespace.
 #[derive(Debug, Default)]
-pub struct Network {
+pub(super) struct Network {
     /// Links with their addresses.
     pub links: Option<Vec<Link>>,
     /// Routes of table `main`.
@@ -29,7 +29,7 @@ pub struct Network {
 }
 
 /// Reads the network of this namespace.
-pub fn read(gaps: &mut Gaps) -> Network {
+pub(super) fn read(gaps: &mut Gaps) -> Network {
     let opened = gaps.take("links", Connection::open().map_err(ReadFailure::from));
     let Some(mut connection) = opened else {
         return Network::default();
@@ -82,7 +82,7 @@ pub fn read(gaps: &mut Gaps) -> Network {
 
 impl Network {
     /// Sets the Pods at the other ends of veth links.
-    pub fn set_pods(&mut self, pods: &[PodNamespace]) {
+    pub(super) fn set_pods(&mut self, pods: &[PodNamespace]) {
         let mut pod_of_index: HashMap<LinkIndex, &PodName> = HashMap::new();
         for pod in pods {
             let peers = pod.links.iter().filter(|link| link.kind == "veth");

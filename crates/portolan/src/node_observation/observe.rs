@@ -29,7 +29,7 @@ use crate::flags::values::host_name;
 const FIRST_PROCESS: u32 = 1;
 
 /// Request for an observation.
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// Name of the Node.
     pub node_name: &'a str,
     /// Objects that select the flows, Pods and probes.
@@ -58,7 +58,7 @@ struct FromProcesses {
 }
 
 /// Observes this node. Parts that cannot be read are absent, with a reason in the gaps.
-pub fn observe(request: &Request<'_>) -> (NodeObservation, Gaps) {
+pub(crate) fn observe(request: &Request<'_>) -> (NodeObservation, Gaps) {
     let before = conntrack::read_statistics();
     let mut gaps = Gaps::default();
     let ((inventory, iptables), from_processes, mut network) = thread::scope(|scope| {

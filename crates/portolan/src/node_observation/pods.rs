@@ -16,7 +16,7 @@ const NAMESPACES_MAX: usize = 512;
 
 /// Network namespace of a Pod.
 #[derive(Debug)]
-pub struct PodNamespace {
+pub(super) struct PodNamespace {
     /// Pod.
     pub pod: PodName,
     /// The namespace.
@@ -29,7 +29,7 @@ pub struct PodNamespace {
 
 /// Network namespaces of Pods.
 #[derive(Debug, Default)]
-pub struct PodNamespaces {
+pub(super) struct PodNamespaces {
     /// Namespaces with a known Pod, by its name.
     pub found: Vec<PodNamespace>,
     /// True if there are more namespaces than were entered.
@@ -41,7 +41,7 @@ pub struct PodNamespaces {
 /// # Errors
 ///
 /// A [`ReadFailure`] if no namespace can be entered.
-pub fn find(
+pub(super) fn find(
     processes: &[Process],
     own: u64,
     pods: &[PodAddresses],

@@ -16,7 +16,7 @@ const ARGUMENTS_BYTES_MAX: u64 = 64 << 10;
 
 /// A process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Process {
+pub(super) struct Process {
     /// Process ID.
     pub id: u32,
     /// Name of the program, at most 15 bytes (`comm`).
@@ -29,13 +29,13 @@ pub struct Process {
 
 impl Process {
     /// Returns the file name of the program.
-    pub fn file_name(&self) -> &str {
+    pub(super) fn file_name(&self) -> &str {
         let path = self.arguments.first().map(String::as_str).unwrap_or_default();
         path.rsplit('/').next().unwrap_or_default()
     }
 
     /// Returns the value of a flag `--name=value` or `--name value`; the last one counts.
-    pub fn flag(&self, name: &str) -> Option<&str> {
+    pub(super) fn flag(&self, name: &str) -> Option<&str> {
         let mut found = None;
         let mut arguments = self.arguments.iter().skip(1).peekable();
         while let Some(argument) = arguments.next() {
@@ -61,7 +61,7 @@ impl Process {
     /// # Errors
     ///
     /// The error of the system call, or of [`regular`].
-    pub fn open(&self, inside: &str) -> io::Result<File> {
+    pub(super) fn open(&self, inside: &str) -> io::Result<File> {
         let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = open(self.directory("root"), directory, Mode::empty())?;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -70,7 +70,7 @@ impl Process {
     }
 
     /// Returns a path below the directory of the process in `/proc`.
-    pub fn directory(&self, name: &str) -> PathBuf {
+    pub(super) fn directory(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/{name}", self.id))
     }
 }
@@ -80,7 +80,7 @@ impl Process {
 /// # Errors
 ///
 /// The error of the system call, or of [`regular`].
-pub fn open_regular(path: &Path) -> io::Result<File> {
+pub(super) fn open_regular(path: &Path) -> io::Result<File> {
     regular(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
@@ -105,7 +105,7 @@ fn regular(located: impl AsFd + AsRawFd) -> io::Result<File> {
 /// # Errors
 ///
 /// A [`ReadFailure`] if `/proc` cannot be read.
-pub fn read_all() -> Result<Vec<Process>, ReadFailure> {
+pub(super) fn read_all() -> Result<Vec<Process>, ReadFailure> {
     let mut processes = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten().take(PROCESSES_MAX) {
         let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
@@ -120,7 +120,7 @@ pub fn read_all() -> Result<Vec<Process>, ReadFailure> {
 /// # Errors
 ///
 /// A [`ReadFailure`] if `/proc` cannot be read.
-pub fn own_namespace() -> Result<u64, ReadFailure> {
+pub(super) fn own_namespace() -> Result<u64, ReadFailure> {
     let path = Path::new("/proc/thread-self/ns/net");
     let link = fs::read_link(path)?;
     namespace_inode(&link.to_string_lossy())

@@ -33,7 +33,7 @@ const CILIUM_SETTINGS: &str = "/tmp/cilium/config-map";
 
 /// Program of a node proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program {
+pub(crate) enum Program {
     /// `portolan proxy`, `portolan up` or `portolan join`.
     Portolan,
     /// kube-proxy, or a program that embeds it.
@@ -46,7 +46,7 @@ pub enum Program {
 
 /// A node proxy that runs here.
 #[derive(Clone, Debug)]
-pub struct RunningProxy {
+pub(crate) struct RunningProxy {
     /// The observation.
     pub observed: NodeProxy,
     /// Program.
@@ -56,7 +56,7 @@ pub struct RunningProxy {
 }
 
 /// Returns the proxies in the network namespace `own`, which is that of this process.
-pub fn read(processes: &[Process], own: u64, host_name: &str) -> Vec<RunningProxy> {
+pub(super) fn read(processes: &[Process], own: u64, host_name: &str) -> Vec<RunningProxy> {
     let servers = &LocalServers::read(own);
     let is_here = |process: &&Process| process.namespace.is_none_or(|namespace| namespace == own);
     let found = processes
@@ -76,7 +76,7 @@ pub fn read(processes: &[Process], own: u64, host_name: &str) -> Vec<RunningProx
 }
 
 /// Returns the proxies in the network namespace of this process; none if other processes are hidden.
-pub fn running() -> Vec<RunningProxy> {
+pub(crate) fn running() -> Vec<RunningProxy> {
     let found = processes::read_all().and_then(|all| Ok((all, processes::own_namespace()?)));
     match found {
         Ok((all, own)) => read(&all, own, &host_name()),

@@ -19,14 +19,14 @@ const FILES: [(&str, TransportProtocol); 4] = [
 
 /// State of a TCP socket (`TCP_…` of `net/tcp_states.h`); UDP sockets use some of the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SocketState(u8);
+pub(super) struct SocketState(u8);
 
 impl SocketState {
     /// A TCP socket that accepts connections.
-    pub const LISTEN: Self = Self(10);
+    pub(super) const LISTEN: Self = Self(10);
 
     /// Returns the name, such as `established`.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         const NAMES: [&str; 12] = [
             "established",
             "syn-sent",
@@ -51,7 +51,7 @@ impl SocketState {
 
 /// A socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Socket {
+pub(super) struct Socket {
     /// Protocol.
     pub protocol: TransportProtocol,
     /// Local address and port.
@@ -66,7 +66,7 @@ pub struct Socket {
 
 impl Socket {
     /// Returns true if the socket accepts connections, or datagrams of any peer.
-    pub fn is_listener(&self) -> bool {
+    pub(super) fn is_listener(&self) -> bool {
         match self.protocol {
             TransportProtocol::Tcp => self.state == SocketState::LISTEN,
             _ => self.remote.port() == 0 && self.local.port() != 0,
@@ -80,7 +80,7 @@ impl Socket {
 /// # Errors
 ///
 /// The error of the file system. Files of protocols that the kernel lacks are skipped.
-pub fn read(
+pub(super) fn read(
     directory: &Path,
     most: usize,
     keep: impl Fn(&Socket) -> bool,

@@ -53,18 +53,18 @@ const COUNTERS: [(&str, &str); 5] = [
 ];
 
 /// Reads the parameters of the host and of its links below `/proc/sys`. Parameters that the kernel lacks are left out.
-pub fn read(links: &[String]) -> BTreeMap<String, String> {
+pub(super) fn read(links: &[String]) -> BTreeMap<String, String> {
     read_below(Path::new("/proc/sys"), links)
 }
 
 /// Reads counters of the network namespace.
-pub fn read_counters() -> Option<BTreeMap<String, u64>> {
+pub(super) fn read_counters() -> Option<BTreeMap<String, u64>> {
     let text = read_text(Path::new("/proc/thread-self/net/netstat"))?;
     Some(parse_counters(&text))
 }
 
 /// Returns the first and last local port of outgoing connections.
-pub fn local_port_range(sysctls: &BTreeMap<String, String>) -> Option<[u16; 2]> {
+pub(super) fn local_port_range(sysctls: &BTreeMap<String, String>) -> Option<[u16; 2]> {
     let text = sysctls.get("net.ipv4.ip_local_port_range")?;
     let mut ports = text.split_ascii_whitespace().map(str::parse);
     match (ports.next(), ports.next(), ports.next()) {
@@ -74,7 +74,7 @@ pub fn local_port_range(sysctls: &BTreeMap<String, String>) -> Option<[u16; 2]> 
 }
 
 /// Returns the ranges of ports that outgoing connections do not use.
-pub fn reserved_ports(sysctls: &BTreeMap<String, String>) -> Option<Vec<[u16; 2]>> {
+pub(super) fn reserved_ports(sysctls: &BTreeMap<String, String>) -> Option<Vec<[u16; 2]>> {
     let text = sysctls.get("net.ipv4.ip_local_reserved_ports")?;
     let ranges = text.split(',').map(str::trim).filter(|range| !range.is_empty());
     ranges
@@ -125,19 +125,19 @@ fn parse_counters(text: &str) -> BTreeMap<String, u64> {
 }
 
 /// Reads a text without the blank at its end; `None` if it is absent, unreadable or not UTF-8.
-pub fn read_text(path: &Path) -> Option<String> {
+pub(super) fn read_text(path: &Path) -> Option<String> {
     text_of(File::open(path).ok()?)
 }
 
 /// Reads an open file as [`read_text`] does.
-pub fn text_of(file: File) -> Option<String> {
+pub(super) fn text_of(file: File) -> Option<String> {
     let mut text = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
     Some(text.trim_end().to_owned())
 }
 
 /// Returns the number of virtual servers of IPVS; 0 if the kernel has no IPVS. `None` if it is not permitted to read it.
-pub fn ipvs_services() -> Option<u64> {
+pub(super) fn ipvs_services() -> Option<u64> {
     match fs::read_to_string("/proc/thread-self/net/ip_vs") {
         Ok(text) => Some(count_ipvs_services(&text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(0),

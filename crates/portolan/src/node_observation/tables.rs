@@ -10,20 +10,20 @@ const CHAINS_MAX: usize = 200_000;
 /// Maximum of chains of one table in the observation. Base chains come first, then those with the Services of iptables.
 const CHAINS_OF_TABLE_MAX: usize = 500;
 /// Chain of kube-proxy and of Portolan's iptables mode (IPT-02).
-pub const SERVICES_CHAIN: &str = "KUBE-SERVICES";
+pub(super) const SERVICES_CHAIN: &str = "KUBE-SERVICES";
 
 /// Reads the tables of all families.
 ///
 /// # Errors
 ///
 /// A [`ReadFailure`] if the kernel refuses, or has no nftables.
-pub fn read() -> Result<Inventory, ReadFailure> {
+pub(super) fn read() -> Result<Inventory, ReadFailure> {
     let mut nftables = Nftables::open()?;
     Ok(nftables.inventory(CHAINS_MAX)?)
 }
 
 /// Returns the tables, and true if chains are left out.
-pub fn observed(inventory: &Inventory) -> (Vec<Table>, bool) {
+pub(super) fn observed(inventory: &Inventory) -> (Vec<Table>, bool) {
     let mut is_truncated = inventory.is_truncated;
     let tables = inventory.tables.iter().map(|table| {
         let mut chains: Vec<Chain> = table.chains.iter().map(observed_chain).collect();

@@ -19,7 +19,7 @@ const PROCESSES_MAX: usize = 16;
 const HOST_VARIABLE: &str = "_SERVICE_HOST";
 
 /// Reads the variables of the Pods. Returns true if there are more.
-pub fn read(processes: &[Process], pods: &[PodNamespace]) -> (Vec<ServiceVariable>, bool) {
+pub(super) fn read(processes: &[Process], pods: &[PodNamespace]) -> (Vec<ServiceVariable>, bool) {
     let mut variables = Vec::new();
     for pod in pods {
         let of_pod = pod

@@ -12,7 +12,7 @@ use super::manifests::load_balancer_addresses;
 use crate::error::CommandError;
 
 /// Check of an example.
-pub struct Check {
+pub(super) struct Check {
     /// File name of the example.
     pub example: &'static str,
     /// Checks once, and returns a description of the result.
@@ -20,7 +20,7 @@ pub struct Check {
 }
 
 /// Returns the checks of all examples but that of the router, in their order.
-pub fn all() -> Vec<Check> {
+pub(super) fn all() -> Vec<Check> {
     vec![
         Check {
             example: "01-my-service.yaml",
@@ -78,7 +78,7 @@ pub fn all() -> Vec<Check> {
 }
 
 /// Returns the check of the example with a router outside.
-pub fn router() -> Check {
+pub(super) fn router() -> Check {
     Check {
         example: "14-bgp.yaml",
         run: bgp,

@@ -19,7 +19,7 @@ use crate::{runtime, shutdown};
 
 const API_PORT: u16 = 6443;
 /// Port of the DNS server on the control plane, for the Service `kube-dns`.
-pub const DNS_PORT: u16 = 10053;
+pub(super) const DNS_PORT: u16 = 10053;
 /// Port of the echo program outside, the manual endpoint of example 04.
 const OUTSIDE_ECHO_PORT: u16 = 9376;
 /// Time for the API server to listen.
@@ -30,7 +30,7 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 const LOG_END_LINES: usize = 12;
 
 /// Running components.
-pub struct Components {
+pub(super) struct Components {
     directory: PathBuf,
     api_address: SocketAddr,
     running: Vec<Component>,
@@ -48,7 +48,7 @@ impl Components {
     /// # Errors
     ///
     /// An error if a component does not start.
-    pub fn start(cluster: &Cluster) -> Result<Self, CommandError> {
+    pub(super) fn start(cluster: &Cluster) -> Result<Self, CommandError> {
         let directory = Path::new(RUN_DIRECTORY).join("portolan");
         fs::create_dir_all(&directory)?;
         let address = cluster.topology.control_plane.address;
@@ -76,7 +76,7 @@ impl Components {
     }
 
     /// Returns true if a router runs outside.
-    pub fn has_router(&self) -> bool {
+    pub(super) fn has_router(&self) -> bool {
         self.has_router
     }
 
@@ -123,7 +123,7 @@ impl Components {
     /// # Errors
     ///
     /// An error if a component does not start.
-    pub fn start_nodes(&mut self, cluster: &Cluster) -> Result<(), CommandError> {
+    pub(super) fn start_nodes(&mut self, cluster: &Cluster) -> Result<(), CommandError> {
         for node in &cluster.topology.nodes {
             self.start_proxy(cluster, node)?;
             self.start_load_balancer(cluster, node)?;
@@ -216,12 +216,12 @@ impl Components {
     }
 
     /// Path of the administrator's kubeconfig for the network of the playground.
-    pub fn kubeconfig(&self) -> PathBuf {
+    pub(super) fn kubeconfig(&self) -> PathBuf {
         self.directory.join("admin.conf")
     }
 
     /// Listen address of the API server.
-    pub fn api_address(&self) -> SocketAddr {
+    pub(super) fn api_address(&self) -> SocketAddr {
         self.api_address
     }
 
@@ -230,7 +230,7 @@ impl Components {
     /// # Errors
     ///
     /// An error if the file cannot be written.
-    pub fn write_host_kubeconfig(&self, host: SocketAddr) -> Result<(), CommandError> {
+    pub(super) fn write_host_kubeconfig(&self, host: SocketAddr) -> Result<(), CommandError> {
         let text = fs::read_to_string(self.kubeconfig())?;
         let text = text.replace(&self.api_address.to_string(), &host.to_string());
         let path = self.host_kubeconfig();
@@ -239,7 +239,7 @@ impl Components {
     }
 
     /// Path of the kubeconfig for the host, in the mount namespace of the playground.
-    pub fn host_kubeconfig(&self) -> PathBuf {
+    pub(super) fn host_kubeconfig(&self) -> PathBuf {
         self.directory.join("kubeconfig")
     }
 
@@ -248,7 +248,7 @@ impl Components {
     /// # Errors
     ///
     /// An error if a component exits before.
-    pub fn wait_for_signal(&mut self) -> Result<(), CommandError> {
+    pub(super) fn wait_for_signal(&mut self) -> Result<(), CommandError> {
         runtime::current_thread()?.block_on(async {
             let signal = shutdown::signal_received();
             tokio::pin!(signal);
@@ -262,7 +262,7 @@ impl Components {
     }
 
     /// Stops all components, those of the nodes first.
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         for component in self.running.iter_mut().rev() {
             stop(component);
         }
@@ -270,7 +270,7 @@ impl Components {
     }
 
     /// Prints the last lines of each log with warnings or errors.
-    pub fn print_log_ends(&self) {
+    pub(super) fn print_log_ends(&self) {
         for component in &self.running {
             let text = fs::read_to_string(self.log(&component.name)).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
@@ -361,7 +361,7 @@ impl Components {
 /// # Errors
 ///
 /// An error if there is no response within a second.
-pub fn request_echo(cluster: &Cluster, from: &str, to: SocketAddr) -> Result<String, CommandError> {
+pub(super) fn request_echo(cluster: &Cluster, from: &str, to: SocketAddr) -> Result<String, CommandError> {
     let request = format!("GET / HTTP/1.0\r\nHost: {to}\r\n\r\n");
     let response = request_tcp(
         cluster.member(from)?,

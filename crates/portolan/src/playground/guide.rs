@@ -5,12 +5,12 @@ use testbed::{Cluster, RunningEnclosure};
 use super::components::Components;
 
 /// Returns the ID of this process on the host, while `/proc` is still that of the host.
-pub fn host_pid() -> Option<u32> {
+pub(super) fn host_pid() -> Option<u32> {
     std::fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
 }
 
 /// Prints the instructions.
-pub fn print(cluster: &Cluster, components: &Components, host_pid: Option<u32>) {
+pub(super) fn print(cluster: &Cluster, components: &Components, host_pid: Option<u32>) {
     let inside = components.host_kubeconfig().display().to_string();
     let kubeconfig = host_pid.map_or_else(|| inside.clone(), |pid| RunningEnclosure { pid }.path(&inside));
     let node = cluster

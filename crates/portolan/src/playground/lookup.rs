@@ -10,7 +10,7 @@ use crate::error::CommandError;
 
 /// Record types of the checks (RFC 1035 section 3.2.2, RFC 3596).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordType {
+pub(super) enum RecordType {
     /// IPv4 address.
     A = 1,
     /// Canonical name of an alias.
@@ -24,7 +24,7 @@ pub enum RecordType {
 /// # Errors
 ///
 /// An error if there is no response within a second, or it is malformed.
-pub fn lookup(
+pub(super) fn lookup(
     cluster: &Cluster,
     from: &str,
     name: &str,

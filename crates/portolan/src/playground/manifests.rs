@@ -15,7 +15,7 @@ use crate::error::CommandError;
 use crate::runtime;
 
 /// Cluster IP of DNS, by convention the tenth of the range (DNS-29).
-pub const DNS_CLUSTER_IP: &str = "10.96.0.10";
+pub(super) const DNS_CLUSTER_IP: &str = "10.96.0.10";
 /// Time for objects that other objects depend on to appear.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -42,7 +42,7 @@ const ROUTER_EXAMPLE: &str = include_str!("../../../../examples/14-bgp.yaml");
 /// # Errors
 ///
 /// An error if the API rejects an object.
-pub fn apply(
+pub(super) fn apply(
     cluster: &Cluster,
     kubeconfig: std::path::PathBuf,
     has_router: bool,
@@ -92,7 +92,7 @@ fn create_all(kubeconfig: &Path, own: Vec<Value>, has_router: bool) -> Result<()
 /// # Errors
 ///
 /// An error if the Service cannot be read.
-pub fn load_balancer_addresses(
+pub(super) fn load_balancer_addresses(
     cluster: &Cluster,
     kubeconfig: &Path,
     name: &str,

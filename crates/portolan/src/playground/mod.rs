@@ -24,7 +24,7 @@ use components::Components;
 const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Settings of a playground.
-pub struct Options {
+pub(crate) struct Options {
     /// Number of nodes.
     pub nodes: usize,
     /// Set to exit after the checks.
@@ -38,7 +38,7 @@ pub struct Options {
 /// # Errors
 ///
 /// An error if a component does not start.
-pub fn run(options: &Options) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(options: &Options) -> Result<ExitCode, CommandError> {
     // The socket is bound before the process enters its namespaces: it is the only connection to the host's network.
     let listener = match testbed::host_listener() {
         Some(inherited) => inherited,

@@ -14,7 +14,7 @@ const NODES_SYSTEM: u32 = 64_512;
 const ROUTER_SYSTEM: u32 = 64_513;
 
 /// Returns true if BIRD is installed.
-pub fn is_installed() -> bool {
+pub(super) fn is_installed() -> bool {
     let version = Command::new("bird")
         .arg("--version")
         .stdin(Stdio::null())
@@ -29,7 +29,7 @@ pub fn is_installed() -> bool {
 /// # Errors
 ///
 /// An error if the file cannot be written.
-pub fn command(topology: &Topology, directory: &Path) -> Result<Command, CommandError> {
+pub(super) fn command(topology: &Topology, directory: &Path) -> Result<Command, CommandError> {
     let file = directory.join("bird.conf");
     fs::write(&file, configuration(topology))?;
     let mut command = Command::new("bird");

@@ -8,7 +8,7 @@ use explain::traffic::{self, Direction, Entry, State};
 use netlink::conntrack::{Flow, TcpState};
 
 /// Returns an entry of a protocol with Services; `None` for other protocols. `now` is the wall clock since the epoch.
-pub fn entry(flow: &Flow, now: Duration) -> Option<Entry> {
+pub(crate) fn entry(flow: &Flow, now: Duration) -> Option<Entry> {
     let protocol = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp]
         .into_iter()
         .find(|protocol| protocol.number() == flow.protocol)?;

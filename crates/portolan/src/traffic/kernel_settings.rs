@@ -8,17 +8,17 @@ use crate::error::FileError;
 /// Directory of the sysctls.
 const DIRECTORY: &str = "/proc/sys/net/netfilter";
 /// Sysctl of byte and packet counters.
-pub const ACCOUNTING: &str = "nf_conntrack_acct";
+pub(crate) const ACCOUNTING: &str = "nf_conntrack_acct";
 /// Sysctl of events.
 const EVENTS: &str = "nf_conntrack_events";
 
 /// Returns true if new entries have byte and packet counters.
-pub fn counts_bytes() -> bool {
+pub(crate) fn counts_bytes() -> bool {
     read(ACCOUNTING).is_some_and(|value| value == "1")
 }
 
 /// Returns true if the kernel sends events to listeners.
-pub fn sends_events() -> bool {
+pub(crate) fn sends_events() -> bool {
     read(EVENTS).is_some_and(|value| value != "0")
 }
 
@@ -27,7 +27,7 @@ pub fn sends_events() -> bool {
 /// # Errors
 ///
 /// [`FileError`] if the sysctl cannot be written: the process is not root, or `/proc/sys` is read-only.
-pub fn enable_accounting() -> Result<(), FileError> {
+pub(crate) fn enable_accounting() -> Result<(), FileError> {
     let path = path(ACCOUNTING);
     std::fs::write(&path, "1").map_err(FileError::at(&path))
 }

@@ -12,7 +12,7 @@ use crate::node_observation::{Cluster, Program, RunningProxy, running_proxies};
 
 /// Settings of the proxy that runs on this node.
 #[derive(Clone, Debug)]
-pub struct LocalProxy {
+pub(crate) struct LocalProxy {
     config: Config,
     /// Mode, or "" if no proxy is found.
     pub mode: String,
@@ -20,7 +20,7 @@ pub struct LocalProxy {
 
 impl LocalProxy {
     /// Finds the proxy. Without one, or if its settings are unknown, node ports are those of all addresses.
-    pub fn find() -> Self {
+    pub(crate) fn find() -> Self {
         let proxies = running_proxies();
         let settings = proxies.iter().find_map(|proxy| {
             let configuration = proxy.configuration.as_ref()?;
@@ -40,7 +40,7 @@ impl LocalProxy {
     /// # Errors
     ///
     /// [`RouteError`] if the addresses of this node cannot be read.
-    pub fn plan(&self, builder: &WorldBuilder, node_name: &str) -> Result<Plan, RouteError> {
+    pub(crate) fn plan(&self, builder: &WorldBuilder, node_name: &str) -> Result<Plan, RouteError> {
         let cluster = Cluster::read(builder, None);
         let objects = NodeObjects {
             node: cluster.node(node_name).cloned(),

@@ -9,11 +9,11 @@
 //! - [`source`]: traffic for a command, from this node or from all nodes
 //! - [`watcher`]: a thread that reads the source again and again
 
-pub mod conntrack_entry;
-pub mod kernel_settings;
-pub mod local_plan;
-pub mod nodes;
-pub mod query;
-pub mod reader;
-pub mod source;
-pub mod watcher;
+pub(crate) mod conntrack_entry;
+pub(crate) mod kernel_settings;
+pub(crate) mod local_plan;
+pub(crate) mod nodes;
+pub(crate) mod query;
+pub(crate) mod reader;
+pub(crate) mod source;
+pub(crate) mod watcher;

@@ -15,10 +15,10 @@ const REQUESTS_MAX: usize = 16;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Result of each node: its report, or the reason why there is none.
-pub type Results = Vec<(String, Result<NodeFlows, String>)>;
+pub(crate) type Results = Vec<(String, Result<NodeFlows, String>)>;
 
 /// Asks all nodes for their reports.
-pub async fn reports(client: &Client, world: &World, query: &Query) -> Results {
+pub(crate) async fn reports(client: &Client, world: &World, query: &Query) -> Results {
     let parameters = query.to_text();
     let timeout = query.interval + RESPONSE_TIMEOUT;
     let names: Vec<String> = world.node_names().map(str::to_owned).collect();

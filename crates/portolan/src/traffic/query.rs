@@ -10,11 +10,11 @@ use ipnet::IpNet;
 use super::reader::Rows;
 
 /// Shortest interval: shorter ones read connection tracking too often.
-pub const INTERVAL_MIN: Duration = Duration::from_millis(100);
+pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// Longest interval: a request waits for its end, and the API server ends requests for reports after 30 s.
-pub const INTERVAL_MAX: Duration = Duration::from_secs(20);
+pub(crate) const INTERVAL_MAX: Duration = Duration::from_secs(20);
 /// Maximum of single flows in a report, which bounds its size.
-pub const ROWS_MAX: usize = 10_000;
+pub(crate) const ROWS_MAX: usize = 10_000;
 /// Separator of clients. The API server passes on no comma.
 const SEPARATOR: &str = "_";
 /// Maximum of ranges of clients: a Pod or Node has a few addresses.
@@ -26,7 +26,7 @@ const INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
 /// Query of a node's report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Query {
+pub(crate) struct Query {
     /// Time between the two samples.
     pub interval: Duration,
     /// Services.
@@ -48,7 +48,7 @@ impl Default for Query {
 impl Query {
     /// Returns the rows of the report. A report with single flows has no clients and endpoints, so that it stays below the
     /// limit of the API server.
-    pub fn rows(&self) -> Rows {
+    pub(crate) fn rows(&self) -> Rows {
         let limits = if self.rows.rows_max == 0 {
             Limits::default()
         } else {
@@ -66,7 +66,7 @@ impl Query {
     }
 
     /// Returns the query of a URL.
-    pub fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let mut parameters = vec![("intervalMilliseconds", self.interval.as_millis().to_string())];
         match &self.selection {
             Selection::All => {}
@@ -101,7 +101,7 @@ impl Query {
     /// # Errors
     ///
     /// [`ReportError::Parameter`] if a value is not valid or out of range.
-    pub fn parse(request: &ReportRequest) -> Result<Self, ReportError> {
+    pub(crate) fn parse(request: &ReportRequest) -> Result<Self, ReportError> {
         let mut query = Self::default();
         if let Some(text) = request.text("intervalMilliseconds") {
             query.interval = interval(text).ok_or(invalid("intervalMilliseconds", INTERVAL))?;
@@ -143,7 +143,7 @@ fn interval(value: &str) -> Option<Duration> {
 }
 
 /// Returns the protocol with a name, in upper or lower case.
-pub fn protocol(value: &str) -> Option<Protocol> {
+pub(crate) fn protocol(value: &str) -> Option<Protocol> {
     [Protocol::Tcp, Protocol::Udp, Protocol::Sctp]
         .into_iter()
         .find(|protocol| protocol.as_str().eq_ignore_ascii_case(value))

@@ -24,7 +24,7 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// Failures of reading traffic.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub(crate) enum ReadError {
     /// Connection tracking cannot be read.
     #[error("{0} (reading connection tracking needs CAP_NET_ADMIN: run the command as root)")]
     NotPermitted(#[source] ConntrackError),
@@ -35,7 +35,7 @@ pub enum ReadError {
 
 /// Rows of a report.
 #[derive(Clone, Debug, Default)]
-pub struct Rows {
+pub(crate) struct Rows {
     /// Numbers of rows.
     pub limits: Limits,
     /// Single flows.
@@ -44,7 +44,7 @@ pub struct Rows {
 
 /// Reader of the connection tracking of the network namespace in which it was opened.
 #[derive(Debug)]
-pub struct Reader {
+pub(crate) struct Reader {
     conntrack: Conntrack,
     /// `None` if the kernel sends no events.
     events: Option<Events>,
@@ -62,7 +62,7 @@ impl Reader {
     /// # Errors
     ///
     /// [`ReadError`] if connection tracking cannot be read.
-    pub fn open(attribution: Attribution) -> Result<Self, ReadError> {
+    pub(crate) fn open(attribution: Attribution) -> Result<Self, ReadError> {
         let events = if kernel_settings::sends_events() {
             Events::open()
                 .inspect_err(|error| tracing::debug!(%error, "no events of connection tracking"))
@@ -86,7 +86,7 @@ impl Reader {
     }
 
     /// Uses other frontends from now on. Known flows keep theirs.
-    pub fn set_attribution(&mut self, attribution: Attribution) {
+    pub(crate) fn set_attribution(&mut self, attribution: Attribution) {
         self.attribution = attribution;
     }
 
@@ -95,7 +95,7 @@ impl Reader {
     /// # Errors
     ///
     /// [`ReadError`] if connection tracking cannot be read.
-    pub fn read(
+    pub(crate) fn read(
         &mut self,
         interval: Duration,
         rows: &Rows,

@@ -28,7 +28,7 @@ const OBJECTS_PERIOD: Duration = Duration::from_secs(30);
 const NAMED_KINDS: [Kind; 1] = [Kind::Pod];
 
 /// Source of traffic.
-pub struct Source {
+pub(crate) struct Source {
     query: Query,
     objects: ObjectSource,
     world: World,
@@ -61,7 +61,7 @@ impl Source {
     /// # Errors
     ///
     /// An error if a flag is invalid, the objects cannot be read, or connection tracking cannot be read.
-    pub fn open(flags: &TrafficFlags, query: Query) -> Result<Self, CommandError> {
+    pub(crate) fn open(flags: &TrafficFlags, query: Query) -> Result<Self, CommandError> {
         flags.validate()?;
         let (objects, builder) = if flags.from_file.is_empty() {
             let client = flags.administrator.client()?;
@@ -114,12 +114,12 @@ impl Source {
     }
 
     /// Returns the Pods and Nodes of addresses.
-    pub fn names(&self) -> &Names {
+    pub(crate) fn names(&self) -> &Names {
         &self.names
     }
 
     /// Returns the query, for changes before the first report.
-    pub fn query_mut(&mut self) -> &mut Query {
+    pub(crate) fn query_mut(&mut self) -> &mut Query {
         &mut self.query
     }
 
@@ -128,7 +128,7 @@ impl Source {
     /// # Errors
     ///
     /// An error if connection tracking or the API server fails. A retry may help.
-    pub fn next(&mut self, stop: &AtomicBool) -> Result<ClusterTraffic, CommandError> {
+    pub(crate) fn next(&mut self, stop: &AtomicBool) -> Result<ClusterTraffic, CommandError> {
         self.refresh()?;
         let results = match (&mut self.from, &self.objects) {
             (Origin::Nodes, ObjectSource::Api { runtime, client }) => {

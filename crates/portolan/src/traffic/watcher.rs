@@ -16,11 +16,11 @@ const RESULTS_MAX: usize = 1;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Traffic of an interval, or the reason why it is unknown.
-pub type Reading = Result<ClusterTraffic, String>;
+pub(crate) type Reading = Result<ClusterTraffic, String>;
 
 /// Thread that reads traffic until it is dropped.
 #[derive(Debug)]
-pub struct Watcher {
+pub(crate) struct Watcher {
     stop: Arc<AtomicBool>,
     readings: Receiver<Reading>,
     thread: Option<JoinHandle<()>>,
@@ -32,7 +32,7 @@ impl Watcher {
     /// # Errors
     ///
     /// The error of the system if there is no thread.
-    pub fn start(mut source: Source) -> std::io::Result<Self> {
+    pub(crate) fn start(mut source: Source) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, readings) = sync_channel(RESULTS_MAX);
         let is_stopped = stop.clone();
@@ -47,7 +47,7 @@ impl Watcher {
     }
 
     /// Returns the newest reading that was not yet returned.
-    pub fn newest(&self) -> Option<Reading> {
+    pub(crate) fn newest(&self) -> Option<Reading> {
         let mut newest = None;
         loop {
             match self.readings.try_recv() {

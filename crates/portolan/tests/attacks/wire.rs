@@ -10,20 +10,20 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 /// Time for the server to close a connection: much longer than its limits.
-pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(45);
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// TLS connection of an attacker.
-pub type Connection = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type Connection = StreamOwned<ClientConnection, TcpStream>;
 
 /// Address of a server and TLS configuration of an attacker.
-pub struct Wire {
+pub(crate) struct Wire {
     server: SocketAddr,
     tls: Arc<ClientConfig>,
 }
 
 impl Wire {
     /// Creates a configuration without a client certificate, with ALPN protocols.
-    pub fn new(server: SocketAddr, protocols: &[&str]) -> Self {
+    pub(crate) fn new(server: SocketAddr, protocols: &[&str]) -> Self {
         let config = Config {
             insecure_skip_tls_verify: true,
             ..Config::default()
@@ -32,7 +32,7 @@ impl Wire {
     }
 
     /// Creates a configuration with credentials and ALPN protocols.
-    pub fn with(server: SocketAddr, protocols: &[&str], config: &Config) -> Self {
+    pub(crate) fn with(server: SocketAddr, protocols: &[&str], config: &Config) -> Self {
         let mut tls = client::tls_config(config).expect("a TLS configuration");
         tls.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         Self {
@@ -42,7 +42,7 @@ impl Wire {
     }
 
     /// Connects and completes the handshake.
-    pub fn connect(&self) -> std::io::Result<Connection> {
+    pub(crate) fn connect(&self) -> std::io::Result<Connection> {
         let name = ServerName::from(self.server.ip());
         let session = ClientConnection::new(self.tls.clone(), name).expect("a TLS session");
         let mut stream = StreamOwned::new(session, TcpStream::connect(self.server)?);
@@ -53,7 +53,7 @@ impl Wire {
     }
 
     /// Connects and sends the first bytes of a request.
-    pub fn begin(&self, bytes: &[u8]) -> std::io::Result<Connection> {
+    pub(crate) fn begin(&self, bytes: &[u8]) -> std::io::Result<Connection> {
         let mut stream = self.connect()?;
         stream.write_all(bytes)?;
         stream.flush()?;
@@ -62,13 +62,13 @@ impl Wire {
 }
 
 /// Returns the head of an HTTP/1.1 request with a bearer token.
-pub fn head(method: &str, path: &str, token: &str, more: &str) -> Vec<u8> {
+pub(crate) fn head(method: &str, path: &str, token: &str, more: &str) -> Vec<u8> {
     format!("{method} {path} HTTP/1.1\r\nhost: api\r\nauthorization: Bearer {token}\r\n{more}\r\n")
         .into_bytes()
 }
 
 /// Returns true if the server closes an idle connection within [`CLOSE_TIMEOUT`].
-pub fn is_closed(connection: &mut Connection) -> bool {
+pub(crate) fn is_closed(connection: &mut Connection) -> bool {
     let mut buffer = [0; 4096];
     loop {
         match connection.read(&mut buffer) {
@@ -80,7 +80,7 @@ pub fn is_closed(connection: &mut Connection) -> bool {
 }
 
 /// Returns the first line of the response; empty if the server closed the connection.
-pub fn first_line(connection: &mut Connection) -> String {
+pub(crate) fn first_line(connection: &mut Connection) -> String {
     let mut line = Vec::new();
     let mut byte = [0];
     while line.last() != Some(&b'\n') && matches!(connection.read(&mut byte), Ok(1)) {
@@ -90,7 +90,7 @@ pub fn first_line(connection: &mut Connection) -> String {
 }
 
 /// Returns an address of the host that is not loopback. Returns `None` and prints that the test is skipped without one.
-pub fn outward_address(test: &str) -> Option<IpAddr> {
+pub(crate) fn outward_address(test: &str) -> Option<IpAddr> {
     // The address is reserved for documentation (RFC 5737). connect(2) of a UDP socket sends no packet.
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     let address = socket

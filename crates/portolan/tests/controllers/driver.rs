@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use crate::support::{Api, Component, portolan, wait_for};
 
 /// API server, controllers and client.
-pub struct Driver {
+pub(crate) struct Driver {
     runtime: Runtime,
     client: Client,
     /// Process of the controllers.
@@ -19,7 +19,7 @@ pub struct Driver {
 
 impl Driver {
     /// Starts the API server, and the controllers with flags.
-    pub fn start(flags: &[&str]) -> Self {
+    pub(crate) fn start(flags: &[&str]) -> Self {
         let mut this = Self::without_controllers();
         let kubeconfig = format!("--kubeconfig={}", this.api.kubeconfig().display());
         let defaults = ["controllers", &kubeconfig, "--metrics-bind-address="];
@@ -28,7 +28,7 @@ impl Driver {
     }
 
     /// Starts the API server alone.
-    pub fn without_controllers() -> Self {
+    pub(crate) fn without_controllers() -> Self {
         let api = Api::start();
         let config = Config::from_kubeconfig(&api.kubeconfig()).expect("a kubeconfig");
         let runtime = Runtime::new().expect("a runtime");
@@ -42,32 +42,32 @@ impl Driver {
     }
 
     /// Creates an object and returns it.
-    pub fn create(&self, collection: &str, object: &Value) -> Value {
+    pub(crate) fn create(&self, collection: &str, object: &Value) -> Value {
         self.must(Method::POST, collection, JSON, object)
     }
 
     /// Merges a patch into an object and returns it.
-    pub fn merge(&self, path: &str, patch: &Value) -> Value {
+    pub(crate) fn merge(&self, path: &str, patch: &Value) -> Value {
         self.must(Method::PATCH, path, MERGE_PATCH, patch)
     }
 
     /// Deletes an object with `DeleteOptions`.
-    pub fn delete(&self, path: &str, options: &Value) {
+    pub(crate) fn delete(&self, path: &str, options: &Value) {
         self.must(Method::DELETE, path, JSON, options);
     }
 
     /// Merges a patch into an object that may be deleted or replaced.
-    pub fn try_merge(&self, path: &str, patch: &Value) {
+    pub(crate) fn try_merge(&self, path: &str, patch: &Value) {
         self.attempt(Method::PATCH, path, MERGE_PATCH, patch);
     }
 
     /// Deletes an object that may not exist.
-    pub fn try_delete(&self, path: &str, options: &Value) {
+    pub(crate) fn try_delete(&self, path: &str, options: &Value) {
         self.attempt(Method::DELETE, path, JSON, options);
     }
 
     /// Returns the object at a path, or `None`.
-    pub fn get(&self, path: &str) -> Option<Value> {
+    pub(crate) fn get(&self, path: &str) -> Option<Value> {
         match self.runtime.block_on(self.client.get(path)) {
             Ok(object) => Some(object),
             Err(error) if error.is_not_found() => None,
@@ -76,7 +76,7 @@ impl Driver {
     }
 
     /// Waits until a condition holds for the object at a path; `None` if it does not exist.
-    pub fn wait_until(&self, subject: &str, path: &str, holds: impl Fn(Option<&Value>) -> bool) {
+    pub(crate) fn wait_until(&self, subject: &str, path: &str, holds: impl Fn(Option<&Value>) -> bool) {
         wait_for(subject, || holds(self.get(path).as_ref()));
     }
 
@@ -97,7 +97,7 @@ impl Driver {
 }
 
 /// Returns the status of a condition; empty if the object does not have it.
-pub fn condition<'a>(object: Option<&'a Value>, kind: &str) -> &'a str {
+pub(crate) fn condition<'a>(object: Option<&'a Value>, kind: &str) -> &'a str {
     let conditions = object.and_then(|object| object["status"]["conditions"].as_array());
     let found = conditions.into_iter().flatten().find(|c| c["type"] == kind);
     found.and_then(|c| c["status"].as_str()).unwrap_or_default()

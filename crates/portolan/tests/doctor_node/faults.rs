@@ -18,10 +18,10 @@ use crate::world::{NODE, NODE_PORT, Report, SERVICE, TARGET_PORT, World, objects
 /// Portolan's table.
 const TABLE: &str = "portolan";
 /// Arguments that name the Service.
-pub const OF_SERVICE: [&str; 2] = ["service", SERVICE];
+pub(crate) const OF_SERVICE: [&str; 2] = ["service", SERVICE];
 
 /// Returns the entry of a list of the observation with a field of this value.
-pub fn entry<'o>(observation: &'o Value, part: &str, field: &str, value: &str) -> &'o Value {
+pub(crate) fn entry<'o>(observation: &'o Value, part: &str, field: &str, value: &str) -> &'o Value {
     let list = observation[part]
         .as_array()
         .unwrap_or_else(|| panic!("no {part}"));
@@ -30,13 +30,13 @@ pub fn entry<'o>(observation: &'o Value, part: &str, field: &str, value: &str) -
 }
 
 /// Checks that a code is the first finding.
-pub fn expect(report: &Report, code: &str) {
+pub(crate) fn expect(report: &Report, code: &str) {
     let first = report.codes.first().map(String::as_str);
     assert_eq!(first, Some(code), "{:#}\n{}", report.findings, report.warnings);
     assert_eq!(report.exit_code, Some(1));
 }
 
-pub fn expect_none(report: &Report) {
+pub(crate) fn expect_none(report: &Report) {
     assert_eq!(
         report.codes,
         Vec::<String>::new(),
@@ -48,7 +48,7 @@ pub fn expect_none(report: &Report) {
 }
 
 /// Starts this program as a listener.
-pub fn listener(address: &str) -> Command {
+pub(crate) fn listener(address: &str) -> Command {
     let program = std::env::current_exe().expect("this program");
     let mut command = Command::new(program);
     command

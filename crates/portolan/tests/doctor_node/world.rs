@@ -23,17 +23,17 @@ use crate::support::{Component, program, wait_for};
 /// Timeout of a connection that shows that a server listens.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Name of the examined node.
-pub const NODE: &str = "node-1";
+pub(crate) const NODE: &str = "node-1";
 /// Namespace and name of the Service.
-pub const SERVICE: &str = "default/web";
+pub(crate) const SERVICE: &str = "default/web";
 /// Cluster IP and node port of the Service.
-pub const CLUSTER_IP: &str = "10.96.0.77";
-pub const NODE_PORT: u16 = 30_080;
+pub(crate) const CLUSTER_IP: &str = "10.96.0.77";
+pub(crate) const NODE_PORT: u16 = 30_080;
 /// Port of the Pods.
-pub const TARGET_PORT: u16 = 8_080;
+pub(crate) const TARGET_PORT: u16 = 8_080;
 
 /// Running world.
-pub struct World {
+pub(crate) struct World {
     pub cluster: Cluster,
     kubeconfig: PathBuf,
     pub pods: Vec<NetworkNamespace>,
@@ -55,7 +55,7 @@ impl Drop for World {
 
 impl World {
     /// Starts everything, and waits until the proxy has written its rules.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let topology = Topology::with_nodes(2).expect("a topology");
         let mut world = Self {
             cluster: Cluster::start(topology).expect("a cluster"),
@@ -82,12 +82,12 @@ impl World {
     }
 
     /// Returns the examined node.
-    pub fn node(&self) -> &Member {
+    pub(crate) fn node(&self) -> &Member {
         self.cluster.member(NODE).expect("a node")
     }
 
     /// Path of the administrator's kubeconfig.
-    pub fn kubeconfig(&self) -> String {
+    pub(crate) fn kubeconfig(&self) -> String {
         self.kubeconfig.display().to_string()
     }
 
@@ -136,7 +136,7 @@ impl World {
     }
 
     /// Starts a program in a Pod in place of the current one.
-    pub fn start_in_pod(&mut self, number: usize, command: &mut Command) {
+    pub(crate) fn start_in_pod(&mut self, number: usize, command: &mut Command) {
         self.servers[number] = None;
         self.pods[number].start_inside(command).expect("a namespace");
         command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -144,7 +144,7 @@ impl World {
     }
 
     /// Starts the binary under test in a Pod, and waits until it listens.
-    pub fn serve(&mut self, number: usize, arguments: &[&str]) {
+    pub(crate) fn serve(&mut self, number: usize, arguments: &[&str]) {
         self.start_in_pod(number, Command::new(program()).args(arguments));
         let target = SocketAddr::from((Ipv4Addr::LOCALHOST, TARGET_PORT));
         let pod = &self.pods[number];
@@ -155,7 +155,7 @@ impl World {
     }
 
     /// Waits until something listens at an address in a Pod.
-    pub fn wait_in_pod(&self, number: usize, target: SocketAddr) {
+    pub(crate) fn wait_in_pod(&self, number: usize, target: SocketAddr) {
         let pod = &self.pods[number];
         wait_for("a listener in a Pod", || {
             pod.enter(|| TcpStream::connect_timeout(&target, CONNECT_TIMEOUT).is_ok())
@@ -164,7 +164,7 @@ impl World {
     }
 
     /// Starts the binary under test in the network namespace of a member.
-    pub fn spawn(&self, member: &str, arguments: &[&str]) -> Child {
+    pub(crate) fn spawn(&self, member: &str, arguments: &[&str]) -> Child {
         let mut command = Command::new(program());
         command
             .args(arguments)
@@ -177,7 +177,7 @@ impl World {
     }
 
     /// Address of the API server.
-    pub fn api_address(&self) -> SocketAddr {
+    pub(crate) fn api_address(&self) -> SocketAddr {
         SocketAddr::from((self.cluster.topology.control_plane.address.ipv4, 6443))
     }
 
@@ -199,11 +199,11 @@ impl World {
     }
 
     /// Ends the API server.
-    pub fn stop_api(&mut self) {
+    pub(crate) fn stop_api(&mut self) {
         self.api = None;
     }
 
-    pub fn start_proxy(&mut self) {
+    pub(crate) fn start_proxy(&mut self) {
         self.start_proxy_with(&[
             &format!("--hostname-override={NODE}"),
             "--cluster-cidr=10.244.0.0/16",
@@ -211,7 +211,7 @@ impl World {
     }
 
     /// Starts the proxy with flags in place of the usual ones.
-    pub fn start_proxy_with(&mut self, flags: &[&str]) {
+    pub(crate) fn start_proxy_with(&mut self, flags: &[&str]) {
         let kubeconfig = format!("--kubeconfig={}", self.kubeconfig());
         let arguments = [&["proxy", kubeconfig.as_str()][..], flags].concat();
         self.proxy = Some(self.spawn(NODE, &arguments));
@@ -224,31 +224,31 @@ impl World {
     }
 
     /// Kills the proxy, also if it is stopped. Its rules stay.
-    pub fn kill_proxy(&mut self) {
+    pub(crate) fn kill_proxy(&mut self) {
         let mut proxy = self.proxy.take().expect("a proxy");
         proxy.kill().and_then(|()| proxy.wait()).expect("a killed proxy");
     }
 
     /// Stops the proxy, so that it repairs nothing, or continues it.
-    pub fn signal_proxy(&self, signal: Signal) {
+    pub(crate) fn signal_proxy(&self, signal: Signal) {
         let proxy = self.proxy.as_ref().expect("a proxy");
         kill_process(Pid::from_child(proxy), signal).expect("a signal");
     }
 
     /// Runs work on the nftables of the node.
-    pub fn nftables<T: Send>(&self, work: impl FnOnce(&mut Nftables) -> T + Send) -> T {
+    pub(crate) fn nftables<T: Send>(&self, work: impl FnOnce(&mut Nftables) -> T + Send) -> T {
         let work = || work(&mut Nftables::open().expect("a socket"));
         self.node().enter(work).expect("a namespace")
     }
 
     /// Sends a request to the API server, which must succeed.
-    pub fn call(&self, method: Method, path: &str, content_type: &str, body: Option<Value>) -> Value {
+    pub(crate) fn call(&self, method: Method, path: &str, content_type: &str, body: Option<Value>) -> Value {
         let response = self.try_call(method, path, content_type, body.as_ref());
         response.unwrap_or_else(|error| panic!("{error} for {path} {body:?}"))
     }
 
     /// Sends a request to the API server.
-    pub fn try_call(
+    pub(crate) fn try_call(
         &self,
         method: Method,
         path: &str,
@@ -289,12 +289,12 @@ impl World {
     }
 
     /// Runs the doctor on the node with the API server.
-    pub fn doctor(&self, arguments: &[&str]) -> Report {
+    pub(crate) fn doctor(&self, arguments: &[&str]) -> Report {
         self.doctor_on(NODE, arguments)
     }
 
     /// Runs the doctor on a node with the API server.
-    pub fn doctor_on(&self, node: &str, arguments: &[&str]) -> Report {
+    pub(crate) fn doctor_on(&self, node: &str, arguments: &[&str]) -> Report {
         let kubeconfig = self.kubeconfig();
         let flags = ["node", "--node", node, "--kubeconfig", &kubeconfig, "-o", "json"];
         let record = record_of(node);
@@ -303,12 +303,12 @@ impl World {
     }
 
     /// Runs `portolan doctor` on the node.
-    pub fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.portolan(&[&["doctor"], arguments].concat())
     }
 
     /// Runs the binary under test on the node.
-    pub fn portolan(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn portolan(&self, arguments: &[&str]) -> Output {
         self.portolan_on(NODE, arguments)
     }
 
@@ -326,13 +326,13 @@ impl World {
 }
 
 /// Path of the observation that the doctor records on a node.
-pub fn record_of(node: &str) -> String {
+pub(crate) fn record_of(node: &str) -> String {
     let path = Path::new(RUN_DIRECTORY).join(format!("{node}.json"));
     path.display().to_string()
 }
 
 /// Returns a kubeconfig with a client certificate.
-pub fn kubeconfig_of(server: &str, issued: &apiserver::pki::Client) -> Value {
+pub(crate) fn kubeconfig_of(server: &str, issued: &apiserver::pki::Client) -> Value {
     let encoded = |text: &str| STANDARD.encode(text);
     json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": server,
@@ -344,7 +344,7 @@ pub fn kubeconfig_of(server: &str, issued: &apiserver::pki::Client) -> Value {
 
 /// Result of a run.
 #[derive(Debug)]
-pub struct Report {
+pub(crate) struct Report {
     pub exit_code: Option<i32>,
     /// Codes of the findings.
     pub codes: Vec<String>,
@@ -357,7 +357,7 @@ pub struct Report {
 
 impl Report {
     /// Reads the output of a run and its observation.
-    pub fn read(output: &Output, record: &Path) -> Self {
+    pub(crate) fn read(output: &Output, record: &Path) -> Self {
         let warnings = String::from_utf8_lossy(&output.stderr).into_owned();
         let findings: Value =
             serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {warnings}"));
@@ -375,7 +375,7 @@ impl Report {
 }
 
 /// Objects of the cluster, with their status.
-pub fn objects() -> Vec<Value> {
+pub(crate) fn objects() -> Vec<Value> {
     let node = |number: u8| {
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("node-{number}")},
             "spec": {"podCIDR": format!("10.244.{number}.0/24"), "podCIDRs": [format!("10.244.{number}.0/24")]},

@@ -23,7 +23,7 @@ const ARGUMENTS: [&str; 2] = ["netexec", "--http-port=8080"];
 
 /// Place of the worlds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     /// Portolan's API server and controllers, without nodes. The test writes the status of Pods.
     Standalone,
     /// A cluster of Kubernetes.
@@ -33,7 +33,7 @@ pub enum Place {
 /// World with a fault.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Fault {
+pub(crate) struct Fault {
     pub code: String,
     #[serde(default = "web")]
     pub service: String,
@@ -53,7 +53,7 @@ pub struct Fault {
 /// World without faults.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Healthy {
+pub(crate) struct Healthy {
     pub services: Vec<String>,
     only: Option<String>,
     objects: Vec<Value>,
@@ -61,7 +61,7 @@ pub struct Healthy {
 
 impl Healthy {
     /// Returns true if the world exists in a place.
-    pub fn is_in(&self, place: Place) -> bool {
+    pub(crate) fn is_in(&self, place: Place) -> bool {
         is_in(self.only.as_deref(), place)
     }
 }
@@ -80,23 +80,23 @@ fn web() -> String {
 
 impl Fault {
     /// Returns true if the fault exists in a place.
-    pub fn is_in(&self, place: Place) -> bool {
+    pub(crate) fn is_in(&self, place: Place) -> bool {
         is_in(self.only.as_deref(), place)
     }
 
     /// Returns true if controllers of the place would undo the fault.
-    pub fn is_undone(&self, place: Place) -> bool {
+    pub(crate) fn is_undone(&self, place: Place) -> bool {
         self.without.is_some() || place == Place::Standalone && !self.later.is_empty()
     }
 
     /// Namespace of the fault.
-    pub fn namespace(&self) -> String {
+    pub(crate) fn namespace(&self) -> String {
         self.code.to_lowercase()
     }
 }
 
 /// Server in which worlds are planted.
-pub struct Server {
+pub(crate) struct Server {
     place: Place,
     kubeconfig: String,
     runtime: Runtime,
@@ -107,7 +107,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn connect(place: Place, kubeconfig: &Path, nodes: [&str; 2]) -> Self {
+    pub(crate) fn connect(place: Place, kubeconfig: &Path, nodes: [&str; 2]) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -126,7 +126,13 @@ impl Server {
     }
 
     /// Sends a request.
-    pub fn call(&self, method: Method, path: &str, kind: &str, body: &Value) -> Result<Value, ClientError> {
+    pub(crate) fn call(
+        &self,
+        method: Method,
+        path: &str,
+        kind: &str,
+        body: &Value,
+    ) -> Result<Value, ClientError> {
         let request = self.client.request(method, path, kind, Some(body));
         self.runtime.block_on(request)
     }
@@ -141,7 +147,7 @@ impl Server {
     }
 
     /// Creates a Node without a kubelet.
-    pub fn create_node(&self, number: usize) {
+    pub(crate) fn create_node(&self, number: usize) {
         let name = &self.nodes[number];
         let range = format!("10.244.{}.0/24", number + 1);
         let labels = json!({"topology.kubernetes.io/zone": format!("zone-{}", number + 1)});
@@ -156,7 +162,7 @@ impl Server {
     }
 
     /// Creates the objects of a world.
-    pub fn plant(&self, fault: &Fault) {
+    pub(crate) fn plant(&self, fault: &Fault) {
         let namespace = fault.namespace();
         self.plant_objects(&namespace, &fault.objects);
         if let Some(number) = fault.addresses {
@@ -182,7 +188,7 @@ impl Server {
     }
 
     /// Changes the objects of controllers when these have written them.
-    pub fn change(&self, fault: &Fault) {
+    pub(crate) fn change(&self, fault: &Fault) {
         for change in &fault.later {
             let settled = self.expect_none(&fault.namespace(), &fault.service);
             settled.unwrap_or_else(|findings| panic!("findings before the fault: {findings}"));
@@ -211,12 +217,12 @@ impl Server {
         }
     }
 
-    pub fn plant_healthy(&self, namespace: &str, world: &Healthy) {
+    pub(crate) fn plant_healthy(&self, namespace: &str, world: &Healthy) {
         self.plant_objects(namespace, &world.objects);
     }
 
     /// Replaces names, and completes containers.
-    pub fn completed(&self, namespace: &str, object: &Value) -> Value {
+    pub(crate) fn completed(&self, namespace: &str, object: &Value) -> Value {
         let text = object.to_string();
         let text = text.replace("$NS", namespace);
         let text = text.replace("$A", &self.nodes[0]).replace("$B", &self.nodes[1]);
@@ -295,7 +301,7 @@ impl Server {
     }
 
     /// Runs the doctor about a Service. Returns the findings.
-    pub fn doctor(&self, namespace: &str, service: &str, node: Option<&str>) -> Vec<Value> {
+    pub(crate) fn doctor(&self, namespace: &str, service: &str, node: Option<&str>) -> Vec<Value> {
         let node = node.map(|node| self.completed(namespace, &json!(node)));
         let node = node.as_ref().and_then(Value::as_str);
         let service = format!("{namespace}/{service}");
@@ -313,7 +319,7 @@ impl Server {
     }
 
     /// Examines until the first finding has a code, and returns what is wrong otherwise.
-    pub fn expect(&self, fault: &Fault) -> Result<(), String> {
+    pub(crate) fn expect(&self, fault: &Fault) -> Result<(), String> {
         let namespace = fault.namespace();
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         loop {
@@ -329,7 +335,7 @@ impl Server {
     }
 
     /// Examines until there are no findings besides information.
-    pub fn expect_none(&self, namespace: &str, service: &str) -> Result<(), String> {
+    pub(crate) fn expect_none(&self, namespace: &str, service: &str) -> Result<(), String> {
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         loop {
             let mut findings = self.doctor(namespace, service, None);
@@ -345,7 +351,7 @@ impl Server {
     }
 
     /// Checks that the server rejects the last object of a world, and that the doctor finds the fault in the manifest.
-    pub fn expect_rejected(&self, fault: &Fault) -> Result<(), String> {
+    pub(crate) fn expect_rejected(&self, fault: &Fault) -> Result<(), String> {
         let namespace = fault.namespace();
         let (last, others) = fault.objects.split_last().expect("objects");
         self.plant_objects(&namespace, others);
@@ -388,7 +394,7 @@ fn findings(arguments: &[&str], input: &str) -> Vec<Value> {
 }
 
 /// Reads a file of worlds.
-pub fn read<T: for<'de> Deserialize<'de>>(name: &str) -> Vec<T> {
+pub(crate) fn read<T: for<'de> Deserialize<'de>>(name: &str) -> Vec<T> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/doctor_objects");
     let text = std::fs::read_to_string(folder.join(name)).expect("worlds");
     serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"))

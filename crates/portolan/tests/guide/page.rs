@@ -7,7 +7,7 @@
 
 /// Block of commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
+pub(crate) struct Block {
     /// Line of the first command, from 1.
     pub line: usize,
     /// Index of the host, from 0.
@@ -21,7 +21,7 @@ pub struct Block {
 }
 
 /// Returns the blocks of a guide in order.
-pub fn blocks(page: &str, guide: &str) -> Vec<Block> {
+pub(crate) fn blocks(page: &str, guide: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut lines = page.lines().enumerate();
     while let Some((number, line)) = lines.next() {
@@ -59,7 +59,7 @@ pub fn blocks(page: &str, guide: &str) -> Vec<Block> {
 }
 
 /// Returns true if a text matches the expected lines.
-pub fn is_like(text: &str, expected: &str) -> bool {
+pub(crate) fn is_like(text: &str, expected: &str) -> bool {
     let lines = |text: &str| -> Vec<String> {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         lines

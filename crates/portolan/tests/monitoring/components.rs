@@ -28,7 +28,7 @@ const DNS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Starts all components and returns their pages by name: `proxy`, `proxy-iptables`, `dns`, `controllers`, `balancer` and
 /// `apiserver`.
-pub fn pages() -> BTreeMap<&'static str, Page> {
+pub(crate) fn pages() -> BTreeMap<&'static str, Page> {
     let mut lab = Lab::new(2);
     start_server(&mut lab);
     create_nodes(&lab);

@@ -7,7 +7,7 @@ use super::files;
 
 /// A row of a table.
 #[derive(Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// Component whose page has the metric.
     pub page: String,
     pub metric: String,
@@ -17,7 +17,7 @@ pub struct Row {
 }
 
 /// Returns the rows of the tables below the marks `<!-- page: NAME -->`.
-pub fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     let text = fs::read_to_string(files::path("../../docs/monitoring.md")).expect("a page");
     let mut rows = Vec::new();
     let mut page = None;

@@ -6,34 +6,34 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 /// Dashboards, without their suffix.
-pub const DASHBOARDS: [&str; 4] = ["proxy", "dns", "controllers", "load-balancer"];
+pub(crate) const DASHBOARDS: [&str; 4] = ["proxy", "dns", "controllers", "load-balancer"];
 
 /// An alert of `rules.yaml`.
-pub struct Alert {
+pub(crate) struct Alert {
     pub name: String,
     pub value: Value,
 }
 
 /// Returns the path of a file in `deploy/monitoring`.
-pub fn path(name: &str) -> PathBuf {
+pub(crate) fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../deploy/monitoring")
         .join(name)
 }
 
 /// Returns the text of a file in `deploy/monitoring`.
-pub fn text(name: &str) -> String {
+pub(crate) fn text(name: &str) -> String {
     let path = path(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Parses a file with one YAML document.
-pub fn yaml(name: &str) -> Value {
+pub(crate) fn yaml(name: &str) -> Value {
     serde_saphyr::from_str(&text(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// Parses the documents of a YAML file.
-pub fn documents(name: &str) -> Vec<Value> {
+pub(crate) fn documents(name: &str) -> Vec<Value> {
     let text = text(name);
     let documents = text.split("\n---\n").map(serde_saphyr::from_str);
     documents
@@ -42,13 +42,13 @@ pub fn documents(name: &str) -> Vec<Value> {
 }
 
 /// Parses a dashboard.
-pub fn dashboard(name: &str) -> Value {
+pub(crate) fn dashboard(name: &str) -> Value {
     let file = format!("dashboards/{name}.json");
     serde_json::from_str(&text(&file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
 /// Returns the rules of `rules.yaml`.
-pub fn rules() -> Vec<Value> {
+pub(crate) fn rules() -> Vec<Value> {
     let rules = yaml("rules.yaml");
     list(&rules["groups"])
         .iter()
@@ -57,7 +57,7 @@ pub fn rules() -> Vec<Value> {
 }
 
 /// Returns the alerts of `rules.yaml`.
-pub fn alerts() -> Vec<Alert> {
+pub(crate) fn alerts() -> Vec<Alert> {
     let alerts = rules().into_iter().filter_map(|value| {
         let name = value["alert"].as_str()?.to_owned();
         Some(Alert { name, value })
@@ -66,7 +66,7 @@ pub fn alerts() -> Vec<Alert> {
 }
 
 /// Returns an expression of each panel of a dashboard, with the panel's title.
-pub fn panel_expressions(dashboard: &Value) -> Vec<(String, String)> {
+pub(crate) fn panel_expressions(dashboard: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for panel in list(&dashboard["panels"]) {
         for target in panel["targets"].as_array().into_iter().flatten() {
@@ -77,14 +77,14 @@ pub fn panel_expressions(dashboard: &Value) -> Vec<(String, String)> {
 }
 
 /// Returns a list that must exist.
-pub fn list(value: &Value) -> &[Value] {
+pub(crate) fn list(value: &Value) -> &[Value] {
     value
         .as_array()
         .unwrap_or_else(|| panic!("expected a list, got {value}"))
 }
 
 /// Returns a string that must exist.
-pub fn string(value: &Value) -> String {
+pub(crate) fn string(value: &Value) -> String {
     let text = value
         .as_str()
         .unwrap_or_else(|| panic!("expected a string, got {value}"));

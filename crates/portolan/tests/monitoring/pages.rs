@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Metric families of a page.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
+pub(crate) struct Page {
     pub text: String,
     families: BTreeMap<String, Family>,
 }
 
 /// A metric family.
 #[derive(Clone, Debug, Default)]
-pub struct Family {
+pub(crate) struct Family {
     pub is_histogram: bool,
     /// Labels of the samples without `le`; `None` without samples.
     pub labels: Option<BTreeSet<String>>,
@@ -19,7 +19,7 @@ pub struct Family {
 
 impl Page {
     /// Parses a page.
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         assert_eq!(telemetry::validate(text), Ok(()), "{text}");
         let mut families = BTreeMap::<String, Family>::new();
         let mut current = String::new();
@@ -43,12 +43,12 @@ impl Page {
     }
 
     /// Returns a family by its name.
-    pub fn family(&self, name: &str) -> Option<&Family> {
+    pub(crate) fn family(&self, name: &str) -> Option<&Family> {
         self.families.get(name)
     }
 
     /// Returns the labels of the series with this name, with `le` for buckets; `None` if the page has no such series.
-    pub fn labels(&self, series: &str) -> Option<BTreeSet<String>> {
+    pub(crate) fn labels(&self, series: &str) -> Option<BTreeSet<String>> {
         if let Some(family) = self.families.get(series).filter(|family| !family.is_histogram) {
             return family.labels.clone();
         }

@@ -9,21 +9,21 @@ const OPERATORS: [&str; 5] = ["and", "or", "unless", "bool", "offset"];
 
 /// A metric with the labels of its matchers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selector {
+pub(crate) struct Selector {
     pub metric: String,
     pub labels: BTreeSet<String>,
 }
 
 /// Names in an expression.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub(crate) struct Names {
     pub selectors: Vec<Selector>,
     /// Labels of aggregations and of vector matching.
     pub groupings: BTreeSet<String>,
 }
 
 /// Returns the names in an expression.
-pub fn names(expression: &str) -> Names {
+pub(crate) fn names(expression: &str) -> Names {
     let mut names = Names::default();
     let mut tokens = tokens(expression).into_iter().peekable();
     while let Some(token) = tokens.next() {

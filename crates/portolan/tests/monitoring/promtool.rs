@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Returns true if `promtool` is installed. Otherwise prints that the test is skipped.
-pub fn is_installed(test: &str) -> bool {
+pub(crate) fn is_installed(test: &str) -> bool {
     let version = Command::new("promtool").arg("--version").output();
     let is_installed = version.is_ok_and(|output| output.status.success());
     if !is_installed {
@@ -15,7 +15,7 @@ pub fn is_installed(test: &str) -> bool {
 }
 
 /// Runs `promtool` in a directory. Returns its output, and true if it succeeded.
-pub fn run(directory: &Path, arguments: &[&str], input: &str) -> (String, bool) {
+pub(crate) fn run(directory: &Path, arguments: &[&str], input: &str) -> (String, bool) {
     let mut command = Command::new("promtool");
     command
         .current_dir(directory)

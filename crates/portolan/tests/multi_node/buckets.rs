@@ -14,13 +14,13 @@ const AUTHORIZATION: &str =
     "AWS4-HMAC-SHA256 Credential=id/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
 
 /// Address of the running service.
-pub struct Buckets {
+pub(crate) struct Buckets {
     address: SocketAddr,
 }
 
 impl Buckets {
     /// Starts the service on the network of the nodes. Skips the test if the program is not installed.
-    pub fn start(lab: &mut Lab) -> Self {
+    pub(crate) fn start(lab: &mut Lab) -> Self {
         let member = lab.cluster().control_plane().expect("a node");
         let address = SocketAddr::from((member.plan.address.ipv4, PORT));
         let mut command = Command::new("moto_server");
@@ -46,17 +46,17 @@ impl Buckets {
     }
 
     /// Returns the URL of the service.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Creates a bucket.
-    pub fn create(&self, lab: &Lab, bucket: &str) {
+    pub(crate) fn create(&self, lab: &Lab, bucket: &str) {
         self.request(lab, "PUT", &format!("/{bucket}"));
     }
 
     /// Returns the objects of a bucket: names and contents.
-    pub fn objects(&self, lab: &Lab, bucket: &str) -> Vec<(String, String)> {
+    pub(crate) fn objects(&self, lab: &Lab, bucket: &str) -> Vec<(String, String)> {
         let list = self.request(lab, "GET", &format!("/{bucket}?list-type=2"));
         let names = list.split("<Key>").skip(1);
         let names = names.filter_map(|rest| rest.split_once("</Key>").map(|(name, _)| name.to_owned()));

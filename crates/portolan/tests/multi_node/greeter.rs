@@ -11,15 +11,15 @@ use serde_json::json;
 use super::lab::Lab;
 
 /// Load-balancer IP of the Service.
-pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 200);
+pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 200);
 /// Flag with the address pool of the Service.
-pub const POOL: &str = "--load-balancer-addresses=172.30.0.200/32";
+pub(crate) const POOL: &str = "--load-balancer-addresses=172.30.0.200/32";
 const PORT: u16 = 9_000;
 /// Time for a response of the backend.
-pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts the backend on a host without other processes, and creates the Service.
-pub fn serve(lab: &Lab, server: &str) {
+pub(crate) fn serve(lab: &Lab, server: &str) {
     let member = lab.cluster().control_plane().expect("a node");
     let bound = member.enter(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)));
     let listener = bound.expect("a namespace").expect("the port of the backend");
@@ -58,14 +58,14 @@ fn greet(mut stream: TcpStream) -> io::Result<()> {
 }
 
 /// Connection of a client, with the address of the edge node that relays it.
-pub struct Greeted {
+pub(crate) struct Greeted {
     pub node: IpAddr,
     reader: BufReader<TcpStream>,
 }
 
 impl Greeted {
     /// Connects from outside of the cluster and reads the greeting.
-    pub fn connect(lab: &Lab, timeout: Duration) -> io::Result<Self> {
+    pub(crate) fn connect(lab: &Lab, timeout: Duration) -> io::Result<Self> {
         let outside = lab.cluster().outside().expect("the outside");
         outside
             .enter(|| Self::connect_in_namespace(timeout))
@@ -73,7 +73,7 @@ impl Greeted {
     }
 
     /// As [`Greeted::connect`], in the network namespace of the thread.
-    pub fn connect_in_namespace(timeout: Duration) -> io::Result<Self> {
+    pub(crate) fn connect_in_namespace(timeout: Duration) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&SocketAddr::from((ADDRESS, PORT)), timeout)?;
         stream.set_read_timeout(Some(timeout))?;
         stream.set_write_timeout(Some(timeout))?;
@@ -86,7 +86,7 @@ impl Greeted {
     }
 
     /// Sends bytes and expects their echo.
-    pub fn exchange(&mut self) -> io::Result<()> {
+    pub(crate) fn exchange(&mut self) -> io::Result<()> {
         const MESSAGE: &[u8] = b"are you there?";
         self.reader.get_mut().write_all(MESSAGE)?;
         let mut echo = [0; MESSAGE.len()];
@@ -99,7 +99,7 @@ impl Greeted {
     }
 
     /// Shuts the connection down and expects no further bytes.
-    pub fn close(mut self) -> io::Result<()> {
+    pub(crate) fn close(mut self) -> io::Result<()> {
         self.reader.get_mut().shutdown(std::net::Shutdown::Write)?;
         match self.reader.read_to_end(&mut Vec::new())? {
             0 => Ok(()),

@@ -21,12 +21,12 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Timeout of a connection to an HTTP endpoint of a process.
 const PAGE_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pod ranges without routes in the testbed.
-pub const CLUSTER_CIDRS: &str = "10.245.0.0/16,fd00:245::/48";
+pub(crate) const CLUSTER_CIDRS: &str = "10.245.0.0/16,fd00:245::/48";
 /// Port of the API server.
 const API_PORT: u16 = 6443;
 
 /// Nodes and their processes.
-pub struct Lab {
+pub(crate) struct Lab {
     cluster: Cluster,
     directory: tempfile::TempDir,
     running: Vec<(String, Child)>,
@@ -41,7 +41,7 @@ fn program() -> PathBuf {
 
 impl Lab {
     /// Creates hosts `node-1`, `node-2` … without processes.
-    pub fn new(nodes: usize) -> Self {
+    pub(crate) fn new(nodes: usize) -> Self {
         // The image table defines the image `bash` with it.
         if !Path::new("/bin/bash").exists() {
             testbed::skip_inside("there is no /bin/bash");
@@ -57,7 +57,7 @@ impl Lab {
     }
 
     /// Inserts a router between the nodes, so that each node has a segment of its own.
-    pub fn insert_router(&self) {
+    pub(crate) fn insert_router(&self) {
         let router = self.cluster.underlay();
         let forwards = [
             ("net.ipv4.ip_forward", "1"),
@@ -92,7 +92,7 @@ impl Lab {
     }
 
     /// Returns true if the kernel supports VXLAN.
-    pub fn has_vxlan(&self) -> bool {
+    pub(crate) fn has_vxlan(&self) -> bool {
         let member = self.cluster.outside().expect("a node");
         let mut network = Connection::open_in(&member.namespace).expect("a socket");
         let vxlan = Vxlan {
@@ -112,13 +112,13 @@ impl Lab {
     }
 
     /// Returns the IPv4 address of a node.
-    pub fn address(&self, node: &str) -> IpAddr {
+    pub(crate) fn address(&self, node: &str) -> IpAddr {
         let member = self.cluster.member(node).expect("a node");
         member.plan.address.ipv4.into()
     }
 
     /// Returns the data directory of a node.
-    pub fn data_dir(&self, node: &str) -> PathBuf {
+    pub(crate) fn data_dir(&self, node: &str) -> PathBuf {
         self.directory.path().join(node)
     }
 
@@ -127,7 +127,7 @@ impl Lab {
     }
 
     /// Returns the URL of the API server on a node.
-    pub fn server(&self, node: &str) -> String {
+    pub(crate) fn server(&self, node: &str) -> String {
         format!("https://{}", SocketAddr::new(self.address(node), API_PORT))
     }
 
@@ -146,14 +146,14 @@ impl Lab {
     }
 
     /// Runs Portolan on a node until it exits.
-    pub fn run(&self, node: &str, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, node: &str, arguments: &[&str]) -> Output {
         self.command(node, arguments)
             .output()
             .expect("the binary under test")
     }
 
     /// Runs a command that must succeed, and returns its standard output.
-    pub fn succeed(&self, node: &str, arguments: &[&str]) -> String {
+    pub(crate) fn succeed(&self, node: &str, arguments: &[&str]) -> String {
         let output = self.run(node, arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(
@@ -165,7 +165,7 @@ impl Lab {
     }
 
     /// Runs a command that must fail, and returns its standard error.
-    pub fn expect_failure(&self, node: &str, arguments: &[&str]) -> String {
+    pub(crate) fn expect_failure(&self, node: &str, arguments: &[&str]) -> String {
         let output = self.run(node, arguments);
         assert!(!output.status.success(), "{arguments:?} succeeded");
         String::from_utf8_lossy(&output.stderr).into_owned()
@@ -176,7 +176,7 @@ impl Lab {
     }
 
     /// Starts a process on a node under a name of its own, alongside other processes.
-    pub fn start_as(&mut self, name: &str, node: &str, arguments: &[&str]) {
+    pub(crate) fn start_as(&mut self, name: &str, node: &str, arguments: &[&str]) {
         let log = fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -211,7 +211,7 @@ impl Lab {
     }
 
     /// Starts the server on a node, and waits until it has registered its Node.
-    pub fn up(&mut self, node: &str, more: &[&str]) {
+    pub(crate) fn up(&mut self, node: &str, more: &[&str]) {
         let mut arguments = vec!["up".to_owned(), format!("--cluster-cidr={CLUSTER_CIDRS}")];
         arguments.extend(self.flags(node));
         arguments.extend(more.iter().map(|&text| text.to_owned()));
@@ -224,7 +224,7 @@ impl Lab {
     }
 
     /// Returns the arguments of `portolan join` on a node.
-    pub fn join_flags(&self, node: &str, more: &[&str]) -> Vec<String> {
+    pub(crate) fn join_flags(&self, node: &str, more: &[&str]) -> Vec<String> {
         let mut arguments = vec!["join".to_owned()];
         arguments.extend(self.flags(node));
         arguments.extend(more.iter().map(|&text| text.to_owned()));
@@ -232,14 +232,14 @@ impl Lab {
     }
 
     /// Starts `portolan join` on a node.
-    pub fn join(&mut self, node: &str, more: &[&str]) {
+    pub(crate) fn join(&mut self, node: &str, more: &[&str]) {
         let arguments = self.join_flags(node, more);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         self.start(node, &arguments);
     }
 
     /// Creates a join token with the CA hash.
-    pub fn token(&self, server: &str, more: &[&str]) -> String {
+    pub(crate) fn token(&self, server: &str, more: &[&str]) -> String {
         let data_dir = format!("--data-dir={}", self.data_dir(server).display());
         let mut arguments = vec!["token", "create", &data_dir];
         arguments.extend(more);
@@ -247,7 +247,7 @@ impl Lab {
     }
 
     /// Starts etcd on the network of the nodes, and returns its URL.
-    pub fn etcd(&mut self) -> String {
+    pub(crate) fn etcd(&mut self) -> String {
         let member = self.cluster.control_plane().expect("a node");
         let url = format!("http://{}:2379", member.plan.address.ipv4);
         let peer = "http://127.0.0.1:2380";
@@ -272,23 +272,23 @@ impl Lab {
     }
 
     /// Returns the network of the nodes, with a client outside of it.
-    pub fn cluster(&self) -> &Cluster {
+    pub(crate) fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
     /// Adds a process that is killed with the lab.
-    pub fn adopt_process(&mut self, name: &str, child: Child) {
+    pub(crate) fn adopt_process(&mut self, name: &str, child: Child) {
         self.running.push((name.to_owned(), child));
     }
 
     /// Sends SIGTERM to the processes of a node, and waits for their exit.
-    pub fn stop(&mut self, node: &str) {
+    pub(crate) fn stop(&mut self, node: &str) {
         self.signal(node, Signal::TERM);
         self.wait_for_exit(node);
     }
 
     /// Sends a signal to the processes of a node.
-    pub fn signal(&self, node: &str, signal: Signal) {
+    pub(crate) fn signal(&self, node: &str, signal: Signal) {
         for (_, child) in self.running.iter().filter(|(name, _)| name == node) {
             let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             kill_process(pid.expect("a process ID"), signal).expect("a running process");
@@ -296,7 +296,7 @@ impl Lab {
     }
 
     /// Copies the cluster CA and the service account keys to another node before its first start.
-    pub fn share_ca(&self, from: &str, to: &str) {
+    pub(crate) fn share_ca(&self, from: &str, to: &str) {
         let [from, to] = [from, to].map(|node| self.data_dir(node).join("pki"));
         fs::create_dir_all(&to).expect("a directory");
         for name in ["ca.crt", "ca.key", "sa.key", "sa.pub"] {
@@ -305,7 +305,7 @@ impl Lab {
     }
 
     /// Kills the processes of a node. The Pods die with them, as in a power failure.
-    pub fn kill(&mut self, node: &str) {
+    pub(crate) fn kill(&mut self, node: &str) {
         for (name, child) in &mut self.running {
             if name == node {
                 child
@@ -318,7 +318,7 @@ impl Lab {
     }
 
     /// Waits until the processes of a node have exited.
-    pub fn wait_for_exit(&mut self, node: &str) {
+    pub(crate) fn wait_for_exit(&mut self, node: &str) {
         let mut ended = false;
         let deadline = Instant::now() + CHANGE_TIMEOUT;
         while !ended {
@@ -331,7 +331,7 @@ impl Lab {
     }
 
     /// Sends a request to the API server of a node as the administrator.
-    pub fn try_request(
+    pub(crate) fn try_request(
         &self,
         server: &str,
         method: Method,
@@ -363,18 +363,18 @@ impl Lab {
     }
 
     /// Sends a request that must succeed.
-    pub fn request(&self, server: &str, method: Method, path: &str, body: Option<&Value>) -> Value {
+    pub(crate) fn request(&self, server: &str, method: Method, path: &str, body: Option<&Value>) -> Value {
         self.try_request(server, method, path, body)
             .unwrap_or_else(|error| panic!("{error}\n{}", self.logs()))
     }
 
     /// Reads an object.
-    pub fn get(&self, server: &str, path: &str) -> Value {
+    pub(crate) fn get(&self, server: &str, path: &str) -> Value {
         self.request(server, Method::GET, path, None)
     }
 
     /// Creates a Pod on a node.
-    pub fn run_pod(&self, server: &str, node: &str, name: &str, container: Value) {
+    pub(crate) fn run_pod(&self, server: &str, node: &str, name: &str, container: Value) {
         let mut container = container;
         container["name"] = json!("main");
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}},
@@ -392,7 +392,7 @@ impl Lab {
     }
 
     /// Waits until a Pod is in a phase, and ready in the phase `Running`. Returns the Pod.
-    pub fn wait_for_pod(&self, server: &str, name: &str, phase: &str) -> Value {
+    pub(crate) fn wait_for_pod(&self, server: &str, name: &str, phase: &str) -> Value {
         let path = format!("/api/v1/namespaces/default/pods/{name}");
         self.wait_for(&format!("Pod {name} {phase}"), || {
             let pod = self.try_request(server, Method::GET, &path, None)?;
@@ -402,7 +402,7 @@ impl Lab {
     }
 
     /// Waits for a status of the condition `Ready`.
-    pub fn wait_for_node(&self, server: &str, node: &str, ready: &str) {
+    pub(crate) fn wait_for_node(&self, server: &str, node: &str, ready: &str) {
         let path = format!("/api/v1/nodes/{node}");
         self.wait_for(&format!("Node {node} with Ready {ready}"), || {
             let node = self.try_request(server, Method::GET, &path, None)?;
@@ -411,7 +411,7 @@ impl Lab {
     }
 
     /// Waits until a condition holds. Errors are retried. `subject` names the condition in the failure.
-    pub fn wait_for(&self, subject: &str, holds: impl Fn() -> Result<bool, ClientError>) {
+    pub(crate) fn wait_for(&self, subject: &str, holds: impl Fn() -> Result<bool, ClientError>) {
         let deadline = Instant::now() + CHANGE_TIMEOUT;
         loop {
             let held = holds();
@@ -428,7 +428,7 @@ impl Lab {
     }
 
     /// Waits until `check` returns a value. `subject` names it in the failure.
-    pub fn wait_until<T>(&self, subject: &str, mut check: impl FnMut(&Self) -> Option<T>) -> T {
+    pub(crate) fn wait_until<T>(&self, subject: &str, mut check: impl FnMut(&Self) -> Option<T>) -> T {
         let deadline = Instant::now() + CHANGE_TIMEOUT;
         loop {
             if let Some(found) = check(self) {
@@ -440,7 +440,7 @@ impl Lab {
     }
 
     /// Returns the HTTP response of a process on a node, or `None` without one.
-    pub fn page(&self, node: &str, from: SocketAddr, path: &str) -> Option<String> {
+    pub(crate) fn page(&self, node: &str, from: SocketAddr, path: &str) -> Option<String> {
         let member = self.cluster.member(node).expect("a node");
         let connected = member.enter(|| TcpStream::connect_timeout(&from, PAGE_CONNECT_TIMEOUT));
         let mut stream = connected.expect("a namespace").ok()?;
@@ -452,7 +452,7 @@ impl Lab {
     }
 
     /// Returns the routes of a node.
-    pub fn routes(&self, node: &str) -> Vec<Route> {
+    pub(crate) fn routes(&self, node: &str) -> Vec<Route> {
         let member = self.cluster.member(node).expect("a node");
         let routes = Connection::open_in(&member.namespace).and_then(|mut network| network.routes());
         routes.expect("routes")
@@ -506,7 +506,7 @@ async fn wait_for_config(path: &Path) -> Config {
 }
 
 /// Returns the status of a condition; empty if the object does not have it.
-pub fn condition(object: &Value, kind: &str) -> String {
+pub(crate) fn condition(object: &Value, kind: &str) -> String {
     let conditions = object["status"]["conditions"].as_array();
     let found = conditions
         .into_iter()
@@ -518,7 +518,7 @@ pub fn condition(object: &Value, kind: &str) -> String {
 }
 
 /// Returns a container that succeeds after connections to all addresses.
-pub fn connecting_container(targets: &[SocketAddr]) -> Value {
+pub(crate) fn connecting_container(targets: &[SocketAddr]) -> Value {
     let connect = |target: &SocketAddr| {
         format!(
             "until exec 3<>/dev/tcp/{}/{} && echo hello >&3 && read -t 5 line <&3; do sleep 0.2; done",
@@ -531,6 +531,6 @@ pub fn connecting_container(targets: &[SocketAddr]) -> Value {
 }
 
 /// Returns a container with an echo server on port 8080.
-pub fn echo_container() -> Value {
+pub(crate) fn echo_container() -> Value {
     json!({"image": "portolan.dev/echo", "ports": [{"containerPort": 8080}]})
 }

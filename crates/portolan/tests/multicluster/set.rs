@@ -14,7 +14,7 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(150);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Clusters `east` and `west`. Each test uses namespaces of its own.
-pub struct Set {
+pub(crate) struct Set {
     pub east: TestHost,
     pub west: TestHost,
     _network: Cluster,
@@ -22,7 +22,7 @@ pub struct Set {
 
 impl Set {
     /// Starts both clusters with routes between their Pods, then again as members of the set.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         need_programs();
         for program in ["dig", "ip"] {
             let found = Command::new(program).arg("-V").output();
@@ -80,21 +80,21 @@ impl Set {
     }
 
     /// Creates a namespace in both clusters.
-    pub fn namespace(&mut self, name: &str) {
+    pub(crate) fn namespace(&mut self, name: &str) {
         for host in [&mut self.east, &mut self.west] {
             host.must(&format!("kubectl create namespace {name}"));
         }
     }
 
     /// Waits in both clusters until a command prints a text.
-    pub fn wait_for(&mut self, command: &str, expected: &str) {
+    pub(crate) fn wait_for(&mut self, command: &str, expected: &str) {
         for host in [&mut self.east, &mut self.west] {
             wait_for(host, command, expected);
         }
     }
 
     /// Ends the clusters.
-    pub fn end(mut self) {
+    pub(crate) fn end(mut self) {
         self.east.end();
         self.west.end();
     }
@@ -105,7 +105,7 @@ fn heredoc(command: &str, text: &str) -> String {
 }
 
 /// Waits until a command prints a text.
-pub fn wait_for(host: &mut TestHost, command: &str, expected: &str) {
+pub(crate) fn wait_for(host: &mut TestHost, command: &str, expected: &str) {
     let deadline = Instant::now() + CHANGE_TIMEOUT;
     loop {
         let printed = host.run(command).text;
@@ -122,12 +122,12 @@ pub fn wait_for(host: &mut TestHost, command: &str, expected: &str) {
 }
 
 /// Applies an object.
-pub fn apply(host: &mut TestHost, object: &Value) {
+pub(crate) fn apply(host: &mut TestHost, object: &Value) {
     host.must(&heredoc("kubectl apply -f -", &object.to_string()));
 }
 
 /// Starts Pods `web` of the echo server.
-pub fn deploy(host: &mut TestHost, namespace: &str, replicas: u8) {
+pub(crate) fn deploy(host: &mut TestHost, namespace: &str, replicas: u8) {
     host.must(&format!(
         "kubectl -n {namespace} create deployment web --image=portolan.dev/echo --port=8080 --replicas={replicas}\n\
          kubectl -n {namespace} rollout status deployment/web --timeout=90s"
@@ -135,7 +135,7 @@ pub fn deploy(host: &mut TestHost, namespace: &str, replicas: u8) {
 }
 
 /// Creates the Service `web` with ports; `more` are further fields of its spec.
-pub fn serve(host: &mut TestHost, namespace: &str, ports: &[(&str, u16)], more: &Value) {
+pub(crate) fn serve(host: &mut TestHost, namespace: &str, ports: &[(&str, u16)], more: &Value) {
     let ports: Vec<Value> = ports
         .iter()
         .map(|(name, port)| json!({"name": name, "port": port, "targetPort": 8080}))
@@ -152,7 +152,7 @@ pub fn serve(host: &mut TestHost, namespace: &str, ports: &[(&str, u16)], more: 
 }
 
 /// Exports the Service `web`; the version of the API is the earlier one if `spec` is empty.
-pub fn export(host: &mut TestHost, namespace: &str, spec: &Value) {
+pub(crate) fn export(host: &mut TestHost, namespace: &str, spec: &Value) {
     let version = if spec == &json!({}) { "v1alpha1" } else { "v1beta1" };
     let export = json!({"apiVersion": format!("multicluster.x-k8s.io/{version}"), "kind": "ServiceExport",
         "metadata": {"namespace": namespace, "name": "web"}, "spec": spec});
@@ -160,33 +160,33 @@ pub fn export(host: &mut TestHost, namespace: &str, spec: &Value) {
 }
 
 /// Stops the export of the Service `web`.
-pub fn unexport(host: &mut TestHost, namespace: &str) {
+pub(crate) fn unexport(host: &mut TestHost, namespace: &str) {
     host.must(&format!("kubectl -n {namespace} delete serviceexport web"));
 }
 
 /// Returns a command that prints a field of the import `web`.
-pub fn import_field(namespace: &str, path: &str) -> String {
+pub(crate) fn import_field(namespace: &str, path: &str) -> String {
     format!("kubectl -n {namespace} get serviceimport web -o jsonpath='{{{path}}}'")
 }
 
 /// Returns a command that prints status and reason of a condition of the export `web`.
-pub fn export_condition(namespace: &str, kind: &str) -> String {
+pub(crate) fn export_condition(namespace: &str, kind: &str) -> String {
     let path = format!(".status.conditions[?(@.type==\"{kind}\")]");
     format!("kubectl -n {namespace} get serviceexport web -o jsonpath='{{{path}.status}} {{{path}.reason}}'")
 }
 
 /// Returns a command that prints `0` if there is no import `web`.
-pub fn imports(namespace: &str) -> String {
+pub(crate) fn imports(namespace: &str) -> String {
     format!("kubectl -n {namespace} get serviceimports -o name | wc -l")
 }
 
 /// Returns a command that prints the status code of a response at the clusterset IP.
-pub fn request(namespace: &str, port: u16) -> String {
+pub(crate) fn request(namespace: &str, port: u16) -> String {
     let address = import_field(namespace, ".spec.ips[0]");
     format!("curl -sS -m 5 -o /dev/null -w '%{{http_code}}' http://$({address}):{port}/ 2>/dev/null")
 }
 
 /// Returns a command that prints the sorted addresses of a name in the zone of the set.
-pub fn resolve(labels: &str, kind: &str) -> String {
+pub(crate) fn resolve(labels: &str, kind: &str) -> String {
     format!("dig +short @169.254.20.10 {labels}.svc.clusterset.local {kind} | sort | tr '\\n' ' '")
 }

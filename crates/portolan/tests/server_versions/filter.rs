@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use crate::version::{Seen, Version};
 
 /// A running filter.
-pub struct Filter {
+pub(crate) struct Filter {
     address: SocketAddr,
     state: Arc<State>,
 }
@@ -31,7 +31,7 @@ struct State {
 
 impl Filter {
     /// Starts a filter before the server of a kubeconfig.
-    pub fn start(kubeconfig: &Path, version: Version) -> Self {
+    pub(crate) fn start(kubeconfig: &Path, version: Version) -> Self {
         let config = Config::from_kubeconfig(kubeconfig).expect("a kubeconfig");
         let runtime = Runtime::new().expect("a runtime");
         let client = runtime.block_on(async { Client::new(config) }).expect("a client");
@@ -60,12 +60,12 @@ impl Filter {
     }
 
     /// URL of the filter.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Writes a kubeconfig for the filter.
-    pub fn write_kubeconfig(&self, directory: &Path) -> PathBuf {
+    pub(crate) fn write_kubeconfig(&self, directory: &Path) -> PathBuf {
         let path = directory.join("filter.conf");
         let text = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{{name: k, cluster: {{server: '{}'}}}}]\n\
@@ -77,7 +77,7 @@ impl Filter {
     }
 
     /// Answers as another version from now on, and closes all connections, as a restart of the server does.
-    pub fn become_version(&self, version: Version) {
+    pub(crate) fn become_version(&self, version: Version) {
         *locked(&self.state.version) = version;
         for connection in locked(&self.state.connections).drain(..) {
             // The client may have closed it.
@@ -86,7 +86,7 @@ impl Filter {
     }
 
     /// Returns the requests so far, with the status codes of their responses.
-    pub fn log(&self) -> Vec<(Seen, u16)> {
+    pub(crate) fn log(&self) -> Vec<(Seen, u16)> {
         locked(&self.state.log).clone()
     }
 }

@@ -7,7 +7,7 @@ const USER: &str = "system:serviceaccount:kube-system:kube-proxy";
 
 /// Rights of the user of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rights {
+pub(crate) enum Rights {
     /// All.
     All,
     /// The ClusterRole `system:node-proxier` of the server's version.
@@ -20,13 +20,13 @@ pub enum Rights {
 
 /// A server of version 1.`minor` with a user.
 #[derive(Clone, Copy, Debug)]
-pub struct Version {
+pub(crate) struct Version {
     pub minor: u8,
     pub rights: Rights,
 }
 
 /// Response in the place of the server's.
-pub struct Answer {
+pub(crate) struct Answer {
     pub code: u16,
     pub content_type: &'static str,
     pub body: String,
@@ -34,7 +34,7 @@ pub struct Answer {
 
 /// A request, as the filter sees it.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub method: String,
     pub path: String,
     pub query: String,
@@ -42,7 +42,7 @@ pub struct Seen {
 
 impl Seen {
     /// Returns the verb of authorization.
-    pub fn verb(&self) -> &'static str {
+    pub(crate) fn verb(&self) -> &'static str {
         let is_collection = self.path.ends_with(&format!("/{}", self.resource()));
         match self.method.as_str() {
             "GET" if self.query.contains("watch=true") => "watch",
@@ -65,7 +65,7 @@ impl Seen {
     }
 
     /// Returns the resource, such as `services`.
-    pub fn resource(&self) -> &str {
+    pub(crate) fn resource(&self) -> &str {
         let parts: Vec<&str> = self.path.trim_start_matches('/').split('/').collect();
         let rest = match parts.first() {
             Some(&"api") => &parts[2.min(parts.len())..],
@@ -82,7 +82,7 @@ impl Seen {
 impl Version {
     /// Returns the response of a server of this version, if it differs from that of the server behind the filter.
     /// Upstream authorizes before it looks for the path, and reads selectors last.
-    pub fn answer(self, seen: &Seen) -> Option<Answer> {
+    pub(crate) fn answer(self, seen: &Seen) -> Option<Answer> {
         if seen.path == "/version" {
             let version = json!({
                 "major": "1", "minor": self.minor.to_string(), "gitVersion": format!("v1.{}.0", self.minor),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Programs of a real cluster, with an argument that makes them exit at once.
-pub const PROGRAMS: [(&str, &str); 10] = [
+pub(crate) const PROGRAMS: [(&str, &str); 10] = [
     ("containerd", "--version"),
     ("runc", "--version"),
     ("kubectl", "--help"),
@@ -24,7 +24,7 @@ const DEFAULT: &str = "../../../shared/cluster/cluster.sh";
 
 /// Returns the script, or prints why `test` is skipped: no script, no root, or a missing program of
 /// [`PROGRAMS`] and `others`.
-pub fn script_or_skip(test: &str, others: &[(&'static str, &'static str)]) -> Option<PathBuf> {
+pub(crate) fn script_or_skip(test: &str, others: &[(&'static str, &'static str)]) -> Option<PathBuf> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join(DEFAULT);
     let script = std::env::var_os(VARIABLE).map_or(default, PathBuf::from);
     if !script.is_file() {

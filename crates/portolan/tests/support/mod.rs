@@ -15,10 +15,10 @@ use testbed::EtcdServer;
 /// Time for a component to start on a busy host.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Token of the test user.
-pub const TOKEN: &str = "test-token";
+pub(crate) const TOKEN: &str = "test-token";
 
 /// Process that is killed when the value is dropped.
-pub struct Component(Child);
+pub(crate) struct Component(Child);
 
 impl From<Child> for Component {
     fn from(child: Child) -> Self {
@@ -28,14 +28,14 @@ impl From<Child> for Component {
 
 impl Component {
     /// Sends SIGTERM and waits for the exit.
-    pub fn stop(mut self) -> std::process::ExitStatus {
+    pub(crate) fn stop(mut self) -> std::process::ExitStatus {
         let id = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("a signal to the process");
         self.0.wait().expect("an exit status")
     }
 
     /// Returns the peak of the resident memory in KiB.
-    pub fn peak_kib(&self) -> u64 {
+    pub(crate) fn peak_kib(&self) -> u64 {
         self.kib("VmHWM:")
     }
 
@@ -61,7 +61,7 @@ impl Drop for Component {
 }
 
 /// API server on loopback, with the flags of the recordings.
-pub struct Api {
+pub(crate) struct Api {
     /// Directory of its files.
     pub directory: tempfile::TempDir,
     /// URL of the server.
@@ -77,27 +77,27 @@ pub struct Api {
 
 impl Api {
     /// Starts the server and waits until it listens.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_in(tempfile::tempdir().expect("a temporary directory"))
     }
 
     /// Starts the server on an existing directory.
-    pub fn start_in(directory: tempfile::TempDir) -> Self {
+    pub(crate) fn start_in(directory: tempfile::TempDir) -> Self {
         Self::start_on(directory, None, None)
     }
 
     /// As [`Api::start_in`], with the log in a file.
-    pub fn start_logging(directory: tempfile::TempDir, log: &Path) -> Self {
+    pub(crate) fn start_logging(directory: tempfile::TempDir, log: &Path) -> Self {
         Self::start_on(directory, None, Some(log.to_owned()))
     }
 
     /// Starts the server with data in etcd.
-    pub fn start_on_etcd(etcd: &EtcdServer) -> Self {
+    pub(crate) fn start_on_etcd(etcd: &EtcdServer) -> Self {
         Self::start_on_members(&[etcd.url()])
     }
 
     /// Starts the server with data in an etcd cluster, by the URLs of its members.
-    pub fn start_on_members(urls: &[String]) -> Self {
+    pub(crate) fn start_on_members(urls: &[String]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         Self::start_on(directory, Some(urls.join(",")), None)
     }
@@ -119,12 +119,12 @@ impl Api {
     }
 
     /// Kills the server.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.process = None;
     }
 
     /// Starts the server, also after [`Api::kill`].
-    pub fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         let path = |name: &str| self.directory.path().join(name).display().to_string();
         let mut arguments = vec![
             "apiserver".to_owned(),
@@ -146,12 +146,12 @@ impl Api {
     }
 
     /// Returns the resident memory of the server in KiB.
-    pub fn resident_kib(&self) -> u64 {
+    pub(crate) fn resident_kib(&self) -> u64 {
         self.kib("VmRSS:")
     }
 
     /// Returns the peak of the resident memory in KiB.
-    pub fn peak_kib(&self) -> u64 {
+    pub(crate) fn peak_kib(&self) -> u64 {
         self.kib("VmHWM:")
     }
 
@@ -161,20 +161,20 @@ impl Api {
     }
 
     /// Path of the administrator's kubeconfig.
-    pub fn kubeconfig(&self) -> PathBuf {
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("admin.conf")
     }
 }
 
 /// Returns the path of the binary under test. The environment variable `PORTOLAN_UNDER_TEST` selects another build, for
 /// example to check that a test fails with it.
-pub fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     std::env::var_os("PORTOLAN_UNDER_TEST")
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_portolan")), PathBuf::from)
 }
 
 /// Runs the binary under test with an input, and returns its output.
-pub fn run(arguments: &[&str], input: &str) -> Output {
+pub(crate) fn run(arguments: &[&str], input: &str) -> Output {
     let mut child = Command::new(program())
         .args(arguments)
         .stdin(Stdio::piped())
@@ -192,7 +192,7 @@ pub fn run(arguments: &[&str], input: &str) -> Output {
 }
 
 /// Starts the binary under test with arguments.
-pub fn portolan(arguments: &[&str]) -> Component {
+pub(crate) fn portolan(arguments: &[&str]) -> Component {
     portolan_logging(arguments, Stdio::inherit())
 }
 
@@ -208,7 +208,7 @@ fn portolan_logging(arguments: &[&str], log: Stdio) -> Component {
 }
 
 /// Waits until a condition holds. `subject` names it in the failure.
-pub fn wait_for(subject: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_for(subject: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + START_TIMEOUT;
     while !holds() {
         assert!(
@@ -220,7 +220,7 @@ pub fn wait_for(subject: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Returns a free TCP port.
-pub fn free_tcp_port() -> u16 {
+pub(crate) fn free_tcp_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .and_then(|l| l.local_addr())
         .expect("a free port")
@@ -228,7 +228,7 @@ pub fn free_tcp_port() -> u16 {
 }
 
 /// Returns a port that is free for UDP and TCP.
-pub fn free_dns_port() -> u16 {
+pub(crate) fn free_dns_port() -> u16 {
     loop {
         let udp = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         let port = udp.local_addr().expect("a bound address").port();
@@ -239,14 +239,14 @@ pub fn free_dns_port() -> u16 {
 }
 
 /// Returns the path of a file with recorded conformance cases.
-pub fn conformance(name: &str) -> PathBuf {
+pub(crate) fn conformance(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../conformance")
         .join(name)
 }
 
 /// Returns true if a program is installed; otherwise prints that the test is skipped.
-pub fn has(test: &str, program: &str, argument: &str) -> bool {
+pub(crate) fn has(test: &str, program: &str, argument: &str) -> bool {
     if !is_installed(program, argument) {
         println!("skipped: {test}: {program} is not installed");
         return false;
@@ -255,7 +255,7 @@ pub fn has(test: &str, program: &str, argument: &str) -> bool {
 }
 
 /// Returns true if a program can be started.
-pub fn is_installed(program: &str, argument: &str) -> bool {
+pub(crate) fn is_installed(program: &str, argument: &str) -> bool {
     let found = Command::new(program)
         .arg(argument)
         .stdout(Stdio::null())
@@ -265,7 +265,7 @@ pub fn is_installed(program: &str, argument: &str) -> bool {
 }
 
 /// Starts etcd in a temporary directory. Returns `None` and prints that the test is skipped if etcd is not installed.
-pub fn etcd(test: &str) -> Option<(EtcdServer, tempfile::TempDir)> {
+pub(crate) fn etcd(test: &str) -> Option<(EtcdServer, tempfile::TempDir)> {
     if !EtcdServer::is_installed() {
         println!("skipped: {test}: etcd is not installed");
         return None;
@@ -277,7 +277,7 @@ pub fn etcd(test: &str) -> Option<(EtcdServer, tempfile::TempDir)> {
 
 /// Runs a conformance runner and compares the failed cases with the list of known failures. The test fails for a new
 /// failure, and for a known failure that passes.
-pub fn run_conformance(runner: &mut Command, results: &Path, known: &str) {
+pub(crate) fn run_conformance(runner: &mut Command, results: &Path, known: &str) {
     let output = runner.arg("--json").arg(results).output().expect("python3");
     let text = format!(
         "{}{}",

@@ -23,7 +23,7 @@ const PROGRAMS: [(&str, &str); 5] = [
 ];
 
 /// Skips the test if a program is missing.
-pub fn need_programs() {
+pub(crate) fn need_programs() {
     for (program, argument) in PROGRAMS {
         let mut command = Command::new(program);
         command
@@ -38,14 +38,14 @@ pub fn need_programs() {
 }
 
 /// Shell on a host, with empty `/var/lib`, `/var/log` and `/tmp` of its own.
-pub struct TestHost {
+pub(crate) struct TestHost {
     shell: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
 /// Result of a block of commands.
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Standard output and standard error.
     pub text: String,
     /// Set if the last command succeeded.
@@ -54,7 +54,7 @@ pub struct Outcome {
 
 impl TestHost {
     /// Starts a shell on each node of a cluster.
-    pub fn all(cluster: &Cluster) -> Vec<Self> {
+    pub(crate) fn all(cluster: &Cluster) -> Vec<Self> {
         let addresses: Vec<String> = cluster
             .nodes()
             .map(|node| node.plan.address.ipv4.to_string())
@@ -66,7 +66,7 @@ impl TestHost {
     }
 
     /// Runs commands that must succeed, and returns their output.
-    pub fn must(&mut self, commands: &str) -> String {
+    pub(crate) fn must(&mut self, commands: &str) -> String {
         let outcome = self.run(commands);
         assert!(
             outcome.is_success,
@@ -78,7 +78,7 @@ impl TestHost {
     }
 
     /// Starts a shell on a member. `FIRST` and `SECOND` contain the addresses of all hosts, `ADDRESS` that of this one.
-    pub fn start(member: &Member, addresses: &[String]) -> Self {
+    pub(crate) fn start(member: &Member, addresses: &[String]) -> Self {
         let program = Path::new(env!("CARGO_BIN_EXE_portolan"));
         let directory = program.parent().expect("a directory");
         let path = std::env::var("PATH").unwrap_or_default();
@@ -123,7 +123,7 @@ impl TestHost {
     }
 
     /// Runs commands.
-    pub fn run(&mut self, commands: &str) -> Outcome {
+    pub(crate) fn run(&mut self, commands: &str) -> Outcome {
         writeln!(self.input, "{commands}\necho \"{MARK} $?\"").expect("input of the shell");
         let mut text = String::new();
         loop {
@@ -143,13 +143,13 @@ impl TestHost {
     }
 
     /// Returns the last lines of the logs of `portolan`.
-    pub fn log_end(&mut self) -> String {
+    pub(crate) fn log_end(&mut self) -> String {
         self.run(&format!("tail -n {LOG_END_LINES} /var/log/portolan*.log"))
             .text
     }
 
     /// Kills `portolan` and the shell. Other processes end with the namespaces of the test.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.run("kill -9 $(cat /var/lib/portolan/up.lock 2>/dev/null) 2>/dev/null; true");
         self.shell
             .kill()

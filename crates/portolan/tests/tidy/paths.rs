@@ -1,7 +1,7 @@
 //! Paths that a source file names: `use` trees and paths in expressions.
 
 /// Returns each path of the file that begins with `crate`, `super` or `self`, as segments. Comments are skipped.
-pub fn named_paths(text: &str) -> Vec<Vec<String>> {
+pub(crate) fn named_paths(text: &str) -> Vec<Vec<String>> {
     let code = without_comments(text);
     let mut paths = Vec::new();
     for start in ["crate::", "super::", "self::"] {

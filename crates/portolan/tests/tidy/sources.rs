@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A Rust file of the workspace.
-pub struct Source {
+pub(crate) struct Source {
     /// Path from the root of the workspace.
     pub path: PathBuf,
     /// Content of the file.
@@ -13,7 +13,7 @@ pub struct Source {
 
 impl Source {
     /// Returns true if the file holds tests, fixtures or a simulation, and no product code.
-    pub fn is_test(&self) -> bool {
+    pub(crate) fn is_test(&self) -> bool {
         let is_test_part = |part: &str| {
             matches!(
                 part,
@@ -28,12 +28,12 @@ impl Source {
 }
 
 /// Root of the workspace.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Names of the workspace's crates below `crates/`, sorted.
-pub fn crate_names() -> Vec<String> {
+pub(crate) fn crate_names() -> Vec<String> {
     let entries = fs::read_dir(root().join("crates")).expect("crates/ is readable");
     let mut names = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -43,7 +43,7 @@ pub fn crate_names() -> Vec<String> {
 }
 
 /// All Rust files below a folder of the workspace, sorted by path.
-pub fn rust_files(folder: &str) -> Vec<Source> {
+pub(crate) fn rust_files(folder: &str) -> Vec<Source> {
     let root = root();
     let mut folders = vec![root.join(folder)];
     let mut sources = Vec::new();

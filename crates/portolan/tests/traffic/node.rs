@@ -15,9 +15,9 @@ use testbed::skip_inside;
 use crate::support::{Api, Component, is_installed, portolan, program, wait_for};
 
 /// Address of the node, from which the test connects.
-pub const CLIENT: &str = "192.0.2.10";
+pub(crate) const CLIENT: &str = "192.0.2.10";
 /// Endpoints of the Services `web` and `dns`.
-pub const ENDPOINTS: [&str; 2] = ["10.244.1.2", "10.244.1.3"];
+pub(crate) const ENDPOINTS: [&str; 2] = ["10.244.1.2", "10.244.1.3"];
 /// Endpoint without a host.
 const SILENT_ENDPOINT: &str = "192.0.2.77";
 /// Gateway without a host: packets to unknown addresses vanish.
@@ -28,20 +28,20 @@ const INTERVAL: &str = "--interval=1100ms";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Running node.
-pub struct Node {
+pub(crate) struct Node {
     api: Api,
     _proxy: Component,
 }
 
 /// `portolan top services --watch -o json`, one interval a line.
-pub struct Watch {
+pub(crate) struct Watch {
     process: Child,
     lines: BufReader<ChildStdout>,
 }
 
 impl Watch {
     /// Returns the next interval.
-    pub fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         let mut line = String::new();
         self.lines.read_line(&mut line).expect("a line");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
@@ -59,7 +59,7 @@ impl Drop for Watch {
 
 impl Node {
     /// Starts everything, and waits until the proxy has written its rules.
-    pub fn start(mode: &str) -> Self {
+    pub(crate) fn start(mode: &str) -> Self {
         if mode == "iptables" && !is_installed("iptables", "--version") {
             skip_inside("iptables is not installed");
         }
@@ -96,7 +96,7 @@ impl Node {
     }
 
     /// Starts the watch, with byte counters.
-    pub fn watch(&self) -> Watch {
+    pub(crate) fn watch(&self) -> Watch {
         let arguments = [
             "top",
             "services",
@@ -119,13 +119,13 @@ impl Node {
     }
 
     /// Runs a command and returns its JSON.
-    pub fn run(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Value {
         let (stdout, stderr) = self.text(arguments, &["--local"]);
         serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}{stderr}"))
     }
 
     /// Runs a command and returns its output.
-    pub fn text(&self, arguments: &[&str], more: &[&str]) -> (String, String) {
+    pub(crate) fn text(&self, arguments: &[&str], more: &[&str]) -> (String, String) {
         let output = self.command(&[arguments, more].concat()).output();
         let output = output.expect("the binary under test");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -183,7 +183,7 @@ fn reply(mut stream: &TcpStream) {
 }
 
 /// Sends a request and reads the reply.
-pub fn exchange(mut stream: &TcpStream, request: &[u8]) {
+pub(crate) fn exchange(mut stream: &TcpStream, request: &[u8]) {
     stream.write_all(request).expect("a connection");
     let mut reply = vec![0; 2 * request.len()];
     stream.read_exact(&mut reply).expect("a reply");

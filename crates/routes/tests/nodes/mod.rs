@@ -6,16 +6,16 @@ use ipnet::IpNet;
 
 use super::{ClusterNode, Creation, Network, Settings};
 
-pub fn net(text: &str) -> IpNet {
+pub(crate) fn net(text: &str) -> IpNet {
     text.parse().expect("a range")
 }
 
-pub fn ip(text: &str) -> IpAddr {
+pub(crate) fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
 /// Returns the settings of `n1`.
-pub fn settings(network: Network) -> Settings {
+pub(crate) fn settings(network: Network) -> Settings {
     Settings {
         node_name: "n1".to_owned(),
         node_ips: vec![ip("192.0.2.1"), ip("2001:db8::1")],
@@ -25,12 +25,12 @@ pub fn settings(network: Network) -> Settings {
 }
 
 /// Returns a creation this many seconds after a fixed time.
-pub fn created(seconds: u32) -> Creation {
+pub(crate) fn created(seconds: u32) -> Creation {
     let time = format!("2026-01-01T00:{:02}:{:02}Z", seconds / 60, seconds % 60);
     Creation::new(Some(&time), "")
 }
 
-pub fn node(number: u8) -> ClusterNode {
+pub(crate) fn node(number: u8) -> ClusterNode {
     ClusterNode {
         name: format!("n{number}"),
         addresses: vec![

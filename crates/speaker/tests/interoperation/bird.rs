@@ -8,21 +8,21 @@ use testbed::{Cluster, Member};
 use crate::router::{self, Process, Router, TIMEOUT};
 
 /// A running BIRD in the namespace of the client outside of the cluster.
-pub struct Bird {
+pub(crate) struct Bird {
     _process: Process,
     socket: PathBuf,
 }
 
 impl Bird {
     /// Skips the test in a namespace without BIRD.
-    pub fn require() {
+    pub(crate) fn require() {
         if !router::is_installed("bird") {
             testbed::skip_inside("BIRD is not installed");
         }
     }
 
     /// Starts BIRD with protocols of BGP.
-    pub fn start(cluster: &Cluster, directory: &Path, protocols: &str) -> Self {
+    pub(crate) fn start(cluster: &Cluster, directory: &Path, protocols: &str) -> Self {
         let (file, socket) = (directory.join("bird.conf"), directory.join("bird.ctl"));
         let configuration =
             format!("log stderr all;\nrouter id 172.30.0.100;\nprotocol device {{}}\n{protocols}\n");
@@ -44,7 +44,7 @@ impl Bird {
     }
 
     /// Waits for an established session.
-    pub fn wait_established(&self, protocol: &str) {
+    pub(crate) fn wait_established(&self, protocol: &str) {
         self.wait_for(&format!("show protocols {protocol}"), "Established");
     }
 }

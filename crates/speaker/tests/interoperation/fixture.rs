@@ -18,19 +18,19 @@ use crate::support::{self, Api, create, create_node, request, runtime, spawn_in}
 
 const GROUP: &str = "/apis/portolan.dev/v1alpha1";
 /// Addresses of the pool.
-pub const ADDRESSES: [&str; 2] = ["192.0.2.10", "fd00:192::10"];
+pub(crate) const ADDRESSES: [&str; 2] = ["192.0.2.10", "fd00:192::10"];
 /// Routes to the addresses.
-pub const ROUTES: [&str; 2] = ["192.0.2.10/32", "fd00:192::10/128"];
+pub(crate) const ROUTES: [&str; 2] = ["192.0.2.10/32", "fd00:192::10/128"];
 
 /// A cluster with everything but speakers and routers.
-pub struct Fixture {
+pub(crate) struct Fixture {
     pub cluster: Arc<Cluster>,
     pub api: Api,
     pub directory: TempDir,
 }
 
 /// A speaker on a thread in the namespace of its node.
-pub struct Speaker {
+pub(crate) struct Speaker {
     pub metrics: Arc<Metrics>,
     end: Option<oneshot::Sender<()>>,
     kill: Sender<()>,
@@ -38,7 +38,7 @@ pub struct Speaker {
 }
 
 impl Fixture {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let topology = Topology::with_nodes(2).expect("so many nodes");
         let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
         let directory = tempfile::tempdir().expect("a directory");
@@ -61,12 +61,12 @@ impl Fixture {
     }
 
     /// Creates an object.
-    pub fn create(&self, path: &str, object: &Value) {
+    pub(crate) fn create(&self, path: &str, object: &Value) {
         create(&self.cluster, &self.api.admin, path, object);
     }
 
     /// Creates an object of the group of Portolan.
-    pub fn create_own(&self, plural: &str, kind: &str, name: &str, spec: Value) {
+    pub(crate) fn create_own(&self, plural: &str, kind: &str, name: &str, spec: Value) {
         let object = json!({
             "apiVersion": "portolan.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec,
         });
@@ -74,7 +74,7 @@ impl Fixture {
     }
 
     /// Creates a BGPPeer for the router outside of the cluster, with more fields.
-    pub fn create_peer(&self, name: &str, fields: Value) {
+    pub(crate) fn create_peer(&self, name: &str, fields: Value) {
         let router = self.router();
         let mut spec = json!({"myASN": 64512, "peerASN": 64513, "peerAddress": router.to_string()});
         for (field, value) in fields.as_object().expect("fields") {
@@ -84,17 +84,17 @@ impl Fixture {
     }
 
     /// Address of the router.
-    pub fn router(&self) -> IpAddr {
+    pub(crate) fn router(&self) -> IpAddr {
         self.cluster.topology.outside.address.ipv4.into()
     }
 
     /// Creates a dual-stack Service with the addresses of the pool, and an endpoint on node-1.
-    pub fn create_service(&self) {
+    pub(crate) fn create_service(&self) {
         self.create_service_of_class(None);
     }
 
     /// Creates the Service with a `loadBalancerClass`.
-    pub fn create_service_of_class(&self, class: Option<&str>) {
+    pub(crate) fn create_service_of_class(&self, class: Option<&str>) {
         let mut service = json!({
             "apiVersion": "v1", "kind": "Service",
             "metadata": {"name": "web", "annotations": {"metallb.io/loadBalancerIPs": ADDRESSES.join(",")}},
@@ -117,7 +117,7 @@ impl Fixture {
     }
 
     /// Creates a Secret with the password of the router, and returns the field of a BGPPeer that names it.
-    pub fn create_password(&self, password: &str) -> Value {
+    pub(crate) fn create_password(&self, password: &str) -> Value {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/basic-auth",
             "metadata": {"name": "router"}, "stringData": {"password": password},
@@ -127,7 +127,7 @@ impl Fixture {
     }
 
     /// Advertises all pools with a community that has an alias, and with a large community.
-    pub fn advertise_with_communities(&self) {
+    pub(crate) fn advertise_with_communities(&self) {
         let communities = json!({"communities": [{"name": "ours", "value": "64512:7"}]});
         self.create_own("communities", "Community", "c", communities);
         let advertisement = json!({"communities": ["ours", "large:64512:1:2"]});
@@ -135,7 +135,7 @@ impl Fixture {
     }
 
     /// Changes an object.
-    pub fn patch(&self, path: &str, patch: &Value) {
+    pub(crate) fn patch(&self, path: &str, patch: &Value) {
         request(
             &self.cluster,
             &self.api.admin,
@@ -147,17 +147,20 @@ impl Fixture {
     }
 
     /// Deletes an object.
-    pub fn delete(&self, path: &str) {
+    pub(crate) fn delete(&self, path: &str) {
         request(&self.cluster, &self.api.admin, Method::DELETE, path, JSON, None);
     }
 
     /// Starts the speaker of node-1.
-    pub fn start_speaker(&self) -> Speaker {
+    pub(crate) fn start_speaker(&self) -> Speaker {
         self.start_speaker_with(None)
     }
 
     /// Starts the speaker of node-1 with the addresses that an edge serves.
-    pub fn start_speaker_with(&self, served: Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>) -> Speaker {
+    pub(crate) fn start_speaker_with(
+        &self,
+        served: Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>,
+    ) -> Speaker {
         let metrics = Arc::<Metrics>::default();
         let (end, ended) = oneshot::channel();
         let (kill, killed) = channel();
@@ -198,13 +201,13 @@ async fn wait(killed: &Receiver<()>) {
 
 impl Speaker {
     /// Ends the process as a signal does.
-    pub fn shut_down(mut self) {
+    pub(crate) fn shut_down(mut self) {
         drop(self.end.take());
         self.thread.join().expect("no panic in the speaker");
     }
 
     /// Ends the process without a shutdown.
-    pub fn kill(self) {
+    pub(crate) fn kill(self) {
         self.kill.send(()).expect("a running speaker");
         self.thread.join().expect("no panic in the speaker");
     }

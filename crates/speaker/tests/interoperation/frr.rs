@@ -13,14 +13,14 @@ const DAEMONS: &str = "/usr/lib/frr";
 const SHELL: &str = "/usr/bin/vtysh";
 
 /// A running FRR in the namespace of the client outside of the cluster.
-pub struct Frr {
+pub(crate) struct Frr {
     processes: Vec<Process>,
     directory: PathBuf,
 }
 
 impl Frr {
     /// Skips the test in a namespace without FRR.
-    pub fn require() {
+    pub(crate) fn require() {
         let bgpd = format!("{DAEMONS}/bgpd");
         if !router::is_installed(&bgpd) || !Path::new(SHELL).exists() {
             testbed::skip_inside("FRR is not installed");
@@ -28,7 +28,7 @@ impl Frr {
     }
 
     /// Starts FRR with the configurations of `bgpd`, `bfdd` and `zebra`.
-    pub fn start(cluster: &Cluster, directory: &Path, bgpd: &str, bfdd: &str, zebra: &str) -> Self {
+    pub(crate) fn start(cluster: &Cluster, directory: &Path, bgpd: &str, bfdd: &str, zebra: &str) -> Self {
         own_group();
         let directory = directory.join("frr");
         std::fs::create_dir(&directory).expect("a directory");
@@ -71,7 +71,7 @@ impl Frr {
     }
 
     /// Waits for an established session.
-    pub fn wait_established(&self, neighbor: &str) {
+    pub(crate) fn wait_established(&self, neighbor: &str) {
         self.wait_for(
             &format!("show bgp neighbors {neighbor}"),
             "BGP state = Established",
@@ -79,7 +79,7 @@ impl Frr {
     }
 
     /// Waits until the routes of both families are present and not stale.
-    pub fn wait_fresh(&self, prefixes: [&str; 2]) {
+    pub(crate) fn wait_fresh(&self, prefixes: [&str; 2]) {
         for command in commands(prefixes) {
             self.wait(&command, |route| {
                 route.contains("1 available") && !route.contains("stale")
@@ -88,14 +88,14 @@ impl Frr {
     }
 
     /// Returns true if the router has the routes of both families.
-    pub fn has_both(&self, prefixes: [&str; 2]) -> bool {
+    pub(crate) fn has_both(&self, prefixes: [&str; 2]) -> bool {
         commands(prefixes)
             .iter()
             .all(|command| self.query(command).contains("1 available"))
     }
 
     /// Waits until the router has none of the routes.
-    pub fn wait_gone(&self, prefixes: [&str; 2]) {
+    pub(crate) fn wait_gone(&self, prefixes: [&str; 2]) {
         for command in commands(prefixes) {
             self.wait_for(&command, "not in table");
         }

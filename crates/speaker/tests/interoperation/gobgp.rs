@@ -9,21 +9,21 @@ use testbed::Cluster;
 use crate::router::{self, Process, Router, TIMEOUT};
 
 /// A running GoBGP in the namespace of the client outside of the cluster.
-pub struct GoBgp {
+pub(crate) struct GoBgp {
     _process: Process,
     cluster: Arc<Cluster>,
 }
 
 impl GoBgp {
     /// Skips the test in a namespace without GoBGP.
-    pub fn require() {
+    pub(crate) fn require() {
         if !router::is_installed("gobgpd") || !router::is_installed("gobgp") {
             testbed::skip_inside("GoBGP is not installed");
         }
     }
 
     /// Starts GoBGP in an autonomous system, with one neighbor in TOML.
-    pub fn start(cluster: &Arc<Cluster>, directory: &Path, system: u32, neighbor: &str) -> Self {
+    pub(crate) fn start(cluster: &Arc<Cluster>, directory: &Path, system: u32, neighbor: &str) -> Self {
         let file = directory.join("gobgpd.toml");
         let families: String = ["ipv4-unicast", "ipv6-unicast"]
             .map(|family| {
@@ -54,7 +54,7 @@ impl GoBgp {
     }
 
     /// Waits until the routes of both families are present and not stale.
-    pub fn wait_fresh(&self, prefixes: [&str; 2]) -> String {
+    pub(crate) fn wait_fresh(&self, prefixes: [&str; 2]) -> String {
         let [ipv4, ipv6] = COMMANDS.map(|command| {
             self.wait(command, |routes| {
                 prefixes.iter().any(|prefix| routes.contains(prefix)) && !routes.contains("S*")
@@ -64,7 +64,7 @@ impl GoBgp {
     }
 
     /// Returns true if the router has the routes of both families.
-    pub fn has_both(&self, prefixes: [&str; 2]) -> bool {
+    pub(crate) fn has_both(&self, prefixes: [&str; 2]) -> bool {
         let routes = COMMANDS.map(|command| self.query(command)).concat();
         prefixes.iter().all(|prefix| routes.contains(prefix))
     }

@@ -5,13 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Timeout of every wait; only a failing test reaches it.
-pub const TIMEOUT: Duration = Duration::from_secs(40);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Pause between two queries.
 const QUERY_PERIOD: Duration = Duration::from_millis(50);
 
 /// A running router.
-pub trait Router {
+pub(crate) trait Router {
     /// Returns the response to a command.
     fn query(&self, command: &str) -> String;
 
@@ -35,7 +35,7 @@ pub trait Router {
 }
 
 /// A process of a router, which ends with its value.
-pub struct Process(pub Child);
+pub(crate) struct Process(pub Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -46,7 +46,7 @@ impl Drop for Process {
 }
 
 /// Returns true if a program with the given version flag is installed.
-pub fn is_installed(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     let found = Command::new(program)
         .arg("--version")
         .stderr(Stdio::null())
@@ -56,7 +56,7 @@ pub fn is_installed(program: &str) -> bool {
 }
 
 /// Returns the output of a command, also if it fails.
-pub fn output(command: &mut Command) -> String {
+pub(crate) fn output(command: &mut Command) -> String {
     let output = command.output().expect("a program");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

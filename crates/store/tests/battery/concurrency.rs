@@ -9,7 +9,7 @@ use super::{commit, expecting, next, put, text};
 const COMMITTERS: usize = 16;
 const COMMITS_EACH: usize = 50;
 
-pub async fn every_watch_sees_every_event_in_order(store: Arc<dyn Store>) {
+pub(crate) async fn every_watch_sees_every_event_in_order(store: Arc<dyn Store>) {
     let start = store.index().revision();
     let watcher = |prefix: &str| {
         let mut watch = store.index().watch(prefix, start).expect("a watch");
@@ -62,7 +62,7 @@ pub async fn every_watch_sees_every_event_in_order(store: Arc<dyn Store>) {
     }
 }
 
-pub async fn no_increment_is_lost(store: Arc<dyn Store>) {
+pub(crate) async fn no_increment_is_lost(store: Arc<dyn Store>) {
     commit(&store, [put("/counters/a", "0")]).await;
     let increment = |_| {
         let store = store.clone();
@@ -96,7 +96,7 @@ async fn try_increment(store: &Arc<dyn Store>) -> bool {
     }
 }
 
-pub async fn readers_see_transactions_as_a_whole(store: Arc<dyn Store>) {
+pub(crate) async fn readers_see_transactions_as_a_whole(store: Arc<dyn Store>) {
     let all = |text: &str| ["/pairs/left", "/pairs/middle", "/pairs/right"].map(|key| put(key, text));
     commit(&store, all("start")).await;
     let writer = {

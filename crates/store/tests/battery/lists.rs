@@ -6,7 +6,7 @@ use store::{Revision, Store, StoreError};
 
 use super::{commit, delete, keys, put, text};
 
-pub async fn list_is_ordered_and_has_the_prefix_only(store: Arc<dyn Store>) {
+pub(crate) async fn list_is_ordered_and_has_the_prefix_only(store: Arc<dyn Store>) {
     let names = [
         "/things/b/2",
         "/things/a/1",
@@ -28,7 +28,7 @@ pub async fn list_is_ordered_and_has_the_prefix_only(store: Arc<dyn Store>) {
     assert_eq!(list("/nothing/").revision, revision);
 }
 
-pub async fn pages_add_up_to_the_whole(store: Arc<dyn Store>) {
+pub(crate) async fn pages_add_up_to_the_whole(store: Arc<dyn Store>) {
     let names: Vec<String> = (0..5_000).map(|number| format!("/things/{number:04}")).collect();
     commit(&store, names.iter().map(|key| put(key, key))).await;
     let pinned = commit(&store, [put("/things2/a", ""), put("/sthings/a", "")]).await;
@@ -51,7 +51,7 @@ pub async fn pages_add_up_to_the_whole(store: Arc<dyn Store>) {
     assert_eq!(seen, names);
 }
 
-pub async fn old_revisions_are_readable_until_compaction(store: Arc<dyn Store>) {
+pub(crate) async fn old_revisions_are_readable_until_compaction(store: Arc<dyn Store>) {
     let first = commit(&store, [put("/things/a", "1"), put("/things/b", "1")]).await;
     let second = commit(&store, [put("/things/a", "2")]).await;
     let third = commit(&store, [delete("/things/a"), put("/things/c", "3")]).await;
@@ -100,7 +100,7 @@ pub async fn old_revisions_are_readable_until_compaction(store: Arc<dyn Store>) 
     assert_eq!(keys(&listed(fourth)), ["/things/a", "/things/b", "/things/c"]);
 }
 
-pub async fn rejects_future_revisions(store: Arc<dyn Store>) {
+pub(crate) async fn rejects_future_revisions(store: Arc<dyn Store>) {
     let current = commit(&store, [put("/things/a", "1")]).await;
     let future = Revision(current.0 + 1);
     let is_future = |error| matches!(error, StoreError::Future { requested, current: c } if requested == future && c == current);
@@ -114,7 +114,7 @@ pub async fn rejects_future_revisions(store: Arc<dyn Store>) {
     assert!(store.compact(future).await.is_err_and(is_future));
 }
 
-pub async fn repeated_and_older_compactions_are_ignored(store: Arc<dyn Store>) {
+pub(crate) async fn repeated_and_older_compactions_are_ignored(store: Arc<dyn Store>) {
     let first = commit(&store, [put("/things/a", "1")]).await;
     let second = commit(&store, [put("/things/a", "2")]).await;
     for revision in [second, second, first] {

@@ -1,10 +1,10 @@
 //! Behaviour that all engines share, as functions of a store; `battery!(Engine)` makes a test of each.
 
-pub mod concurrency;
-pub mod lists;
-pub mod reopening;
-pub mod transactions;
-pub mod watches;
+pub(crate) mod concurrency;
+pub(crate) mod lists;
+pub(crate) mod reopening;
+pub(crate) mod transactions;
+pub(crate) mod watches;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use store::{Entry, Event, Expectation, Key, Revision, Store, Transaction, Value,
 const HANG_LIMIT: Duration = Duration::from_secs(120);
 
 /// Location of a store, empty at first, deleted with this value.
-pub trait Engine: Sized {
+pub(crate) trait Engine: Sized {
     /// Returns an empty location; `None`, with a message, if this host cannot have one.
     fn empty(test: &str) -> Option<Self>;
     /// Opens the store at the location. An earlier instance has been dropped.
@@ -94,14 +94,14 @@ macro_rules! battery {
 }
 
 /// Runs a case with a timeout.
-pub async fn guarded(case: impl Future<Output = ()>) {
+pub(crate) async fn guarded(case: impl Future<Output = ()>) {
     tokio::time::timeout(HANG_LIMIT, case)
         .await
         .expect("the case hangs");
 }
 
 /// A value without a revision.
-pub fn plain(text: &str) -> Value {
+pub(crate) fn plain(text: &str) -> Value {
     Value {
         bytes: Bytes::copy_from_slice(text.as_bytes()),
         revision_at: None,
@@ -109,7 +109,7 @@ pub fn plain(text: &str) -> Value {
 }
 
 /// A value with `#` in the place of the revision.
-pub fn marked(text: &str) -> Value {
+pub(crate) fn marked(text: &str) -> Value {
     let at = text.find('#').expect("a # in the text");
     Value {
         bytes: Bytes::from(text.replacen('#', "", 1)),
@@ -117,25 +117,25 @@ pub fn marked(text: &str) -> Value {
     }
 }
 
-pub fn put(key: &str, text: &str) -> Write {
+pub(crate) fn put(key: &str, text: &str) -> Write {
     Write::Put(key.into(), plain(text))
 }
 
-pub fn delete(key: &str) -> Write {
+pub(crate) fn delete(key: &str) -> Write {
     Write::Delete {
         key: key.into(),
         last: None,
     }
 }
 
-pub fn writes(writes: impl IntoIterator<Item = Write>) -> Transaction {
+pub(crate) fn writes(writes: impl IntoIterator<Item = Write>) -> Transaction {
     Transaction {
         expectations: Vec::new(),
         writes: writes.into_iter().collect(),
     }
 }
 
-pub fn expecting<'k>(
+pub(crate) fn expecting<'k>(
     expectations: impl IntoIterator<Item = (&'k str, Expectation)>,
     writes: impl IntoIterator<Item = Write>,
 ) -> Transaction {
@@ -149,26 +149,26 @@ pub fn expecting<'k>(
 }
 
 /// Commits writes without preconditions.
-pub async fn commit(store: &Arc<dyn Store>, changes: impl IntoIterator<Item = Write>) -> Revision {
+pub(crate) async fn commit(store: &Arc<dyn Store>, changes: impl IntoIterator<Item = Write>) -> Revision {
     store
         .commit(writes(changes))
         .await
         .expect("an unconditional commit")
 }
 
-pub async fn next(watch: &mut Watch) -> Arc<Event> {
+pub(crate) async fn next(watch: &mut Watch) -> Arc<Event> {
     watch.next().await.expect("an event")
 }
 
 /// Returns the events so far.
-pub fn waiting(watch: &mut Watch) -> Vec<Arc<Event>> {
+pub(crate) fn waiting(watch: &mut Watch) -> Vec<Arc<Event>> {
     std::iter::from_fn(|| watch.try_next().expect("no error")).collect()
 }
 
-pub fn keys(entries: &[Entry]) -> Vec<&str> {
+pub(crate) fn keys(entries: &[Entry]) -> Vec<&str> {
     entries.iter().map(|entry| &*entry.key).collect()
 }
 
-pub fn text(bytes: &Bytes) -> &str {
+pub(crate) fn text(bytes: &Bytes) -> &str {
     std::str::from_utf8(bytes).expect("text")
 }

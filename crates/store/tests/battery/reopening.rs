@@ -4,7 +4,7 @@ use store::{Store, StoreError, Write};
 
 use super::{Engine, commit, delete, marked, put, text};
 
-pub async fn all_data_survive_reopening(engine: &impl Engine) {
+pub(crate) async fn all_data_survive_reopening(engine: &impl Engine) {
     let store = engine.open();
     let within = Write::Put("/things/marked".into(), marked("rv=#;"));
     let created = commit(&store, [put("/things/a", "1"), put("/things/b", "1"), within]).await;
@@ -25,7 +25,7 @@ pub async fn all_data_survive_reopening(engine: &impl Engine) {
     );
 }
 
-pub async fn revisions_grow_after_deletion_and_compaction(engine: &impl Engine) {
+pub(crate) async fn revisions_grow_after_deletion_and_compaction(engine: &impl Engine) {
     let mut newest = engine.open().index().revision();
     for _ in 0..3 {
         let store = engine.open();
@@ -40,7 +40,7 @@ pub async fn revisions_grow_after_deletion_and_compaction(engine: &impl Engine) 
     assert_eq!(engine.open().index().revision(), newest);
 }
 
-pub async fn history_starts_again(engine: &impl Engine) {
+pub(crate) async fn history_starts_again(engine: &impl Engine) {
     let store = engine.open();
     let first = commit(&store, [put("/things/a", "1")]).await;
     let second = commit(&store, [put("/things/a", "2")]).await;

@@ -6,7 +6,7 @@ use store::{CommitError, Expectation, Revision, Store, Value, Write};
 
 use super::{commit, delete, expecting, marked, plain, put, text, writes};
 
-pub async fn put_reads_back(store: Arc<dyn Store>) {
+pub(crate) async fn put_reads_back(store: Arc<dyn Store>) {
     let before = store.index().revision();
     let revision = commit(&store, [put("/things/a", "1")]).await;
     assert!(revision > before);
@@ -18,7 +18,7 @@ pub async fn put_reads_back(store: Arc<dyn Store>) {
     assert_eq!(store.index().get("/things/b"), None);
 }
 
-pub async fn all_keys_of_a_transaction_get_one_revision(store: Arc<dyn Store>) {
+pub(crate) async fn all_keys_of_a_transaction_get_one_revision(store: Arc<dyn Store>) {
     commit(&store, [put("/things/old", "1")]).await;
     let revision = commit(
         &store,
@@ -36,7 +36,7 @@ pub async fn all_keys_of_a_transaction_get_one_revision(store: Arc<dyn Store>) {
     assert_eq!(store.index().revision(), revision);
 }
 
-pub async fn failed_expectation_names_its_key_and_writes_nothing(store: Arc<dyn Store>) {
+pub(crate) async fn failed_expectation_names_its_key_and_writes_nothing(store: Arc<dyn Store>) {
     let first = commit(&store, [put("/things/a", "1")]).await;
     let second = commit(&store, [put("/things/a", "2"), put("/things/b", "1")]).await;
     let cases = [
@@ -68,7 +68,7 @@ pub async fn failed_expectation_names_its_key_and_writes_nothing(store: Arc<dyn 
     }
 }
 
-pub async fn expectations_may_concern_keys_that_are_not_written(store: Arc<dyn Store>) {
+pub(crate) async fn expectations_may_concern_keys_that_are_not_written(store: Arc<dyn Store>) {
     let first = commit(&store, [put("/things/a", "1"), put("/things/b", "1")]).await;
     let all = [
         ("/things/a", Expectation::At(first)),
@@ -84,7 +84,7 @@ pub async fn expectations_may_concern_keys_that_are_not_written(store: Arc<dyn S
     assert_eq!(store.commit(expecting(all, [])).await.expect("all hold"), second);
 }
 
-pub async fn one_of_two_creators_wins(store: Arc<dyn Store>) {
+pub(crate) async fn one_of_two_creators_wins(store: Arc<dyn Store>) {
     for round in 0..50 {
         let key = format!("/things/{round}");
         let create = |text| expecting([(&*key, Expectation::Absent)], [put(&key, text)]);
@@ -104,7 +104,7 @@ pub async fn one_of_two_creators_wins(store: Arc<dyn Store>) {
     }
 }
 
-pub async fn deletion_of_an_absent_key_changes_nothing(store: Arc<dyn Store>) {
+pub(crate) async fn deletion_of_an_absent_key_changes_nothing(store: Arc<dyn Store>) {
     let before = commit(&store, [put("/things/a", "1")]).await;
     assert_eq!(commit(&store, [delete("/things/b")]).await, before);
     let gone = commit(&store, [delete("/things/a"), delete("/things/b")]).await;
@@ -113,7 +113,7 @@ pub async fn deletion_of_an_absent_key_changes_nothing(store: Arc<dyn Store>) {
     assert_eq!(store.index().revision(), gone);
 }
 
-pub async fn rejects_malformed_transactions(store: Arc<dyn Store>) {
+pub(crate) async fn rejects_malformed_transactions(store: Arc<dyn Store>) {
     let before = commit(&store, [put("/things/a", "1")]).await;
     let beyond = Value {
         revision_at: Some(3),
@@ -142,7 +142,7 @@ pub async fn rejects_malformed_transactions(store: Arc<dyn Store>) {
     assert_eq!(store.index().get("/things/b"), None);
 }
 
-pub async fn revision_is_inserted_at_its_offset(store: Arc<dyn Store>) {
+pub(crate) async fn revision_is_inserted_at_its_offset(store: Arc<dyn Store>) {
     let values = [
         marked("#"),
         marked("#after"),
@@ -166,7 +166,7 @@ pub async fn revision_is_inserted_at_its_offset(store: Arc<dyn Store>) {
     }
 }
 
-pub async fn creation_revision_is_kept_until_deletion(store: Arc<dyn Store>) {
+pub(crate) async fn creation_revision_is_kept_until_deletion(store: Arc<dyn Store>) {
     let created = commit(&store, [put("/things/a", "1")]).await;
     commit(&store, [put("/things/a", "2")]).await;
     assert_eq!(

@@ -6,7 +6,7 @@ use store::{EventKind, Revision, Store, StoreError, Write};
 
 use super::{commit, delete, marked, next, put, text, waiting};
 
-pub async fn events_describe_the_writes(store: Arc<dyn Store>) {
+pub(crate) async fn events_describe_the_writes(store: Arc<dyn Store>) {
     let mut watch = store
         .index()
         .watch("/things/", store.index().revision())
@@ -34,7 +34,7 @@ pub async fn events_describe_the_writes(store: Arc<dyn Store>) {
     }
 }
 
-pub async fn deletion_carries_the_last_value(store: Arc<dyn Store>) {
+pub(crate) async fn deletion_carries_the_last_value(store: Arc<dyn Store>) {
     let created = commit(&store, [Write::Put("/things/a".into(), marked("rv=#;"))]).await;
     let mut watch = store.index().watch("/things/", created).expect("a watch");
     let last = Some(marked("rv=#;deleted"));
@@ -55,7 +55,7 @@ pub async fn deletion_carries_the_last_value(store: Arc<dyn Store>) {
     );
 }
 
-pub async fn watch_resumes_after_any_revision(store: Arc<dyn Store>) {
+pub(crate) async fn watch_resumes_after_any_revision(store: Arc<dyn Store>) {
     let start = store.index().revision();
     let mut revisions = vec![start];
     for number in 0..20 {
@@ -77,7 +77,7 @@ pub async fn watch_resumes_after_any_revision(store: Arc<dyn Store>) {
     }
 }
 
-pub async fn watch_waits_for_events(store: Arc<dyn Store>) {
+pub(crate) async fn watch_waits_for_events(store: Arc<dyn Store>) {
     let mut watch = store
         .index()
         .watch("/things/", store.index().revision())
@@ -90,7 +90,7 @@ pub async fn watch_waits_for_events(store: Arc<dyn Store>) {
     assert_eq!((&*event.key, event.revision), ("/things/a", revision));
 }
 
-pub async fn watch_has_the_prefix_only(store: Arc<dyn Store>) {
+pub(crate) async fn watch_has_the_prefix_only(store: Arc<dyn Store>) {
     let start = store.index().revision();
     let prefixes = [
         "",
@@ -124,7 +124,7 @@ pub async fn watch_has_the_prefix_only(store: Arc<dyn Store>) {
     }
 }
 
-pub async fn rejects_watch_from_compacted_history(store: Arc<dyn Store>) {
+pub(crate) async fn rejects_watch_from_compacted_history(store: Arc<dyn Store>) {
     let first = commit(&store, [put("/things/a", "1")]).await;
     let second = commit(&store, [put("/things/a", "2")]).await;
     let third = commit(&store, [put("/things/a", "3")]).await;
@@ -140,13 +140,13 @@ pub async fn rejects_watch_from_compacted_history(store: Arc<dyn Store>) {
     assert_eq!(next(&mut watch).await.revision, third);
 }
 
-pub async fn rejects_watch_from_the_future(store: Arc<dyn Store>) {
+pub(crate) async fn rejects_watch_from_the_future(store: Arc<dyn Store>) {
     let current = commit(&store, [put("/things/a", "1")]).await;
     let refused = store.index().watch("/things/", Revision(current.0 + 1)).err();
     assert!(matches!(refused, Some(StoreError::Future { .. })), "{refused:?}");
 }
 
-pub async fn slow_watch_is_cut_off_and_others_are_not(store: Arc<dyn Store>) {
+pub(crate) async fn slow_watch_is_cut_off_and_others_are_not(store: Arc<dyn Store>) {
     let start = commit(&store, [put("/others/a", "1")]).await;
     let watch = |prefix| store.index().watch(prefix, start).expect("a watch");
     let (mut slow, mut quick, mut unconcerned) = (watch("/things/"), watch("/things/"), watch("/others/"));
@@ -165,7 +165,7 @@ pub async fn slow_watch_is_cut_off_and_others_are_not(store: Arc<dyn Store>) {
     assert_eq!(next(&mut unconcerned).await.revision, after);
 }
 
-pub async fn progress_covers_writes_to_other_prefixes(store: Arc<dyn Store>) {
+pub(crate) async fn progress_covers_writes_to_other_prefixes(store: Arc<dyn Store>) {
     let start = commit(&store, [put("/others/a", "1")]).await;
     let mut watch = store.index().watch("/things/a/", start).expect("a watch");
     assert_eq!(watch.progress(), start);
@@ -179,7 +179,7 @@ pub async fn progress_covers_writes_to_other_prefixes(store: Arc<dyn Store>) {
     assert_eq!(watch.progress(), both);
 }
 
-pub async fn watch_ends_when_the_store_is_closed(store: Arc<dyn Store>) {
+pub(crate) async fn watch_ends_when_the_store_is_closed(store: Arc<dyn Store>) {
     let mut watch = store
         .index()
         .watch("/things/", store.index().revision())

@@ -25,14 +25,14 @@ pub(super) struct HeaderEncoder {
 }
 
 impl HeaderDecoder {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             stream: Decompress::new(true),
         }
     }
 
     /// Decompresses and parses a block.
-    pub fn decode(&mut self, block: &[u8]) -> Result<Headers, ProtocolError> {
+    pub(super) fn decode(&mut self, block: &[u8]) -> Result<Headers, ProtocolError> {
         parse(&self.inflate(block)?)
     }
 
@@ -66,7 +66,7 @@ impl HeaderDecoder {
 }
 
 impl HeaderEncoder {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut stream = Compress::new(Compression::new(LEVEL), true);
         // A new compressor accepts a dictionary; without it the peer reads the same headers.
         stream.set_dictionary(&dictionary()).ok();
@@ -74,7 +74,7 @@ impl HeaderEncoder {
     }
 
     /// Encodes and compresses headers.
-    pub fn encode(&mut self, headers: &Headers) -> Result<Vec<u8>, ProtocolError> {
+    pub(super) fn encode(&mut self, headers: &Headers) -> Result<Vec<u8>, ProtocolError> {
         let mut plain = Vec::new();
         plain.extend(count(headers.len())?);
         for (name, value) in headers {

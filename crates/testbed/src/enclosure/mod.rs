@@ -74,7 +74,7 @@ pub enum EnclosureError {
 }
 
 /// Returns true if this process runs in an enclosure.
-pub fn is_inside() -> bool {
+pub(crate) fn is_inside() -> bool {
     env::var_os(INSIDE_VARIABLE).is_some()
 }
 

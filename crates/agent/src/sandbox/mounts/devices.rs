@@ -45,7 +45,7 @@ impl Devices {
     ///
     /// # Errors
     /// Errors of `open_tree(2)` and `mount_setattr(2)`.
-    pub fn detach(has_node_memory: bool) -> io::Result<Self> {
+    pub(super) fn detach(has_node_memory: bool) -> io::Result<Self> {
         let mut detached = Vec::new();
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         for name in DEVICES {
@@ -68,7 +68,7 @@ impl Devices {
     ///
     /// # Errors
     /// Errors of `mount(2)` and `chown(2)`.
-    pub fn mount(self, owner: Option<IdRange>) -> io::Result<()> {
+    pub(super) fn mount(self, owner: Option<IdRange>) -> io::Result<()> {
         let dev = Path::new("/dev");
         let set_owner = |path: &Path| match owner {
             Some(range) => chown(path, Some(range.first()), Some(range.first())),

@@ -38,7 +38,7 @@ impl<'a> Layers<'a> {
     ///
     /// # Errors
     /// `InvalidInput` for layers outside of the store, and those of `open_tree(2)` and `mount_setattr(2)`.
-    pub fn detach(
+    pub(super) fn detach(
         root: &'a ImageRoot,
         directory: &OpenPodDirectory,
         users: Option<&UserNamespace>,
@@ -80,7 +80,7 @@ impl<'a> Layers<'a> {
     ///
     /// # Errors
     /// Errors of `mount(2)`. An overlay needs layers in the mount namespace of this process.
-    pub fn mount(self, staging: &Path, flags: MountFlags) -> io::Result<PathBuf> {
+    pub(super) fn mount(self, staging: &Path, flags: MountFlags) -> io::Result<PathBuf> {
         let paths = ["layers", "writable", "root"].map(|name| staging.join(name));
         for path in &paths {
             fs::create_dir(path)?;

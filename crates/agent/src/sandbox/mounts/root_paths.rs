@@ -37,7 +37,7 @@ impl Root<'_> {
     ///
     /// # Errors
     /// `ELOOP` for too many links, and those of `openat(2)` and `mkdirat(2)`.
-    pub fn ensure(&self, path: &Path, kind: Kind) -> io::Result<OwnedFd> {
+    pub(super) fn ensure(&self, path: &Path, kind: Kind) -> io::Result<OwnedFd> {
         let mut rest = components(path);
         let mut parents = vec![self.directory.try_clone()?];
         let (mut links, mut steps) = (0, 0);
@@ -83,7 +83,7 @@ impl Root<'_> {
     ///
     /// # Errors
     /// `ENOTDIR` for another kind of file, even for a link to a directory.
-    pub fn ensure_plain_directory(&self, name: &str) -> io::Result<OwnedFd> {
+    pub(super) fn ensure_plain_directory(&self, name: &str) -> io::Result<OwnedFd> {
         let opened = self.open_or_create(self.directory, OsStr::new(name), Kind::Directory)?;
         match FileType::from_raw_mode(fstat(&opened)?.st_mode) {
             FileType::Directory => Ok(opened),

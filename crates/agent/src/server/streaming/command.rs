@@ -44,7 +44,7 @@ pub(super) enum Operation {
 
 impl Command {
     /// Runs until the command or the container exits, or the client is gone. The latter kills a command.
-    pub async fn run(self, streams: ClientStreams) -> CommandResult {
+    pub(super) async fn run(self, streams: ClientStreams) -> CommandResult {
         let (request, activity) = match self.operation {
             Operation::Execute => {
                 let request = SessionRequest::Execute {

@@ -19,7 +19,7 @@ pub(super) struct IdleTimeout<S> {
 
 impl<S> IdleTimeout<S> {
     /// Starts the timeout.
-    pub fn new(stream: S) -> Self {
+    pub(super) fn new(stream: S) -> Self {
         Self {
             stream,
             deadline: Box::pin(sleep(IDLE_TIMEOUT)),

@@ -70,7 +70,7 @@ pub(super) enum StreamError {
 
 impl StreamError {
     /// Status code of the response.
-    pub fn status(&self) -> StatusCode {
+    pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::Pod | Self::Container(_) => StatusCode::NOT_FOUND,
             Self::NoStream | Self::NoPort | Self::NoCommand | Self::Upgrade(UpgradeError::NotRequested) => {
@@ -94,7 +94,7 @@ type Upgraded = IdleTimeout<TokioIo<hyper::upgrade::Upgraded>>;
 
 impl Streaming {
     /// Returns a server without sessions.
-    pub fn new(state: StateDirectory) -> Self {
+    pub(super) fn new(state: StateDirectory) -> Self {
         Self {
             state,
             permits: SessionPermits::default(),
@@ -105,7 +105,7 @@ impl Streaming {
     ///
     /// # Errors
     /// See [`StreamError`].
-    pub fn execute(
+    pub(super) fn execute(
         &self,
         request: Request<Incoming>,
         namespace: &str,
@@ -123,7 +123,7 @@ impl Streaming {
     ///
     /// # Errors
     /// See [`StreamError`].
-    pub fn attach(
+    pub(super) fn attach(
         &self,
         request: Request<Incoming>,
         namespace: &str,
@@ -138,7 +138,7 @@ impl Streaming {
     ///
     /// # Errors
     /// See [`StreamError`].
-    pub async fn forward(
+    pub(super) async fn forward(
         &self,
         request: Request<Incoming>,
         namespace: &str,

@@ -22,7 +22,7 @@ pub(super) struct CommandOptions {
 
 impl CommandOptions {
     /// Parses a query.
-    pub fn parse(query: &str) -> Self {
+    pub(super) fn parse(query: &str) -> Self {
         let mut options = Self::default();
         for pair in query.split('&') {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -42,7 +42,7 @@ impl CommandOptions {
     }
 
     /// Streams of the request, without status and sizes.
-    pub fn streams(&self) -> impl Iterator<Item = Stream> {
+    pub(super) fn streams(&self) -> impl Iterator<Item = Stream> {
         let all = [
             (self.has_input, Stream::Input),
             (self.has_output, Stream::Output),

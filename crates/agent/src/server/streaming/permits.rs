@@ -23,7 +23,7 @@ pub(super) struct SessionPermit {
 
 impl SessionPermits {
     /// Returns a permit for a session of a Pod, unless a limit is reached.
-    pub fn acquire(&self, pod: &str) -> Option<SessionPermit> {
+    pub(super) fn acquire(&self, pod: &str) -> Option<SessionPermit> {
         let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = issued.values().sum();
         let of_pod = issued.get(pod).copied().unwrap_or_default();

@@ -51,7 +51,7 @@ impl StreamSender {
     ///
     /// # Errors
     /// `BrokenPipe` if the connection has ended.
-    pub async fn send(&self, bytes: &[u8], is_last: bool) -> io::Result<()> {
+    pub(super) async fn send(&self, bytes: &[u8], is_last: bool) -> io::Result<()> {
         let output = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.send(self.stream, bytes, is_last);
@@ -72,7 +72,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts the tasks. `present` is dropped when the client is gone.
-    pub fn start<S>(io: S, present: oneshot::Sender<()>) -> Self
+    pub(super) fn start<S>(io: S, present: oneshot::Sender<()>) -> Self
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
@@ -113,7 +113,7 @@ impl Server {
     }
 
     /// Opens no more streams, sends all data, and waits until the client closes the connection.
-    pub async fn finish(self) {
+    pub(super) async fn finish(self) {
         let Self {
             opened,
             reading,

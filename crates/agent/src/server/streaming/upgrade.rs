@@ -56,7 +56,7 @@ impl Upgrade {
     ///
     /// # Errors
     /// See [`UpgradeError`].
-    pub fn negotiate(
+    pub(super) fn negotiate(
         mut request: Request<Incoming>,
         spdy: &'static [&'static str],
         websocket: &'static [&'static str],

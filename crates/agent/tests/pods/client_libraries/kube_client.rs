@@ -15,7 +15,7 @@ use crate::cluster::check;
 const INPUT_BYTES: usize = 1 << 20;
 
 /// Returns the Pods of the namespace `default`.
-pub fn pods(config: Config) -> Result<Api<Pod>, Box<dyn Error>> {
+pub(super) fn pods(config: Config) -> Result<Api<Pod>, Box<dyn Error>> {
     Ok(Api::namespaced(Client::try_from(config)?, "default"))
 }
 
@@ -55,7 +55,7 @@ async fn exit_code(process: &mut AttachedProcess) -> Result<i32, Box<dyn Error>>
     Ok(code.ok_or("no exit code")?.parse()?)
 }
 
-pub async fn commands_have_streams_and_results(pods: &Api<Pod>) -> Outcome {
+pub(super) async fn commands_have_streams_and_results(pods: &Api<Pod>) -> Outcome {
     let script = ["sh", "-c", "echo out; echo err >&2; exit 3"];
     let mut process = pods.exec(POD, script, &parameters()).await?;
     let (stdout, stderr) = (process.stdout(), process.stderr());
@@ -67,7 +67,7 @@ pub async fn commands_have_streams_and_results(pods: &Api<Pod>) -> Outcome {
     check(exit_code(&mut process).await? == 0, "exit code of true")
 }
 
-pub async fn input_ends(pods: &Api<Pod>) -> Outcome {
+pub(super) async fn input_ends(pods: &Api<Pod>) -> Outcome {
     let with_input = parameters().stdin(true).stderr(false);
     let mut process = pods.exec(POD, ["wc", "-c"], &with_input).await?;
     let mut stdin = process.stdin().ok_or("no input")?;
@@ -81,7 +81,7 @@ pub async fn input_ends(pods: &Api<Pod>) -> Outcome {
     )
 }
 
-pub async fn terminals_have_a_size(pods: &Api<Pod>) -> Outcome {
+pub(super) async fn terminals_have_a_size(pods: &Api<Pod>) -> Outcome {
     let script =
         "until [ \"$(stty size)\" = \"33 99\" ]; do sleep 0.1; done; read line; echo got $line; exit 5";
     let terminal = AttachParams::interactive_tty().container(CONTAINER);
@@ -99,7 +99,7 @@ pub async fn terminals_have_a_size(pods: &Api<Pod>) -> Outcome {
     check(code == 5, format!("exit code {code}"))
 }
 
-pub async fn attached_clients_receive_output(pods: &Api<Pod>) -> Outcome {
+pub(super) async fn attached_clients_receive_output(pods: &Api<Pod>) -> Outcome {
     let mut process = pods.attach(POD, &parameters().stderr(false)).await?;
     let mut received = [0; 10];
     let mut stdout = process.stdout().ok_or("no output")?;
@@ -108,7 +108,7 @@ pub async fn attached_clients_receive_output(pods: &Api<Pod>) -> Outcome {
     check(received == *b"tick\ntick\n", String::from_utf8_lossy(&received))
 }
 
-pub async fn ports_are_forwarded(pods: &Api<Pod>) -> Outcome {
+pub(super) async fn ports_are_forwarded(pods: &Api<Pod>) -> Outcome {
     let mut forwarder = pods.portforward(POD, &[PORT, CLOSED_PORT]).await?;
     let mut connection = forwarder.take_stream(PORT).ok_or("no stream")?;
     let refused = forwarder.take_error(CLOSED_PORT).ok_or("no error stream")?;

@@ -36,7 +36,7 @@ async fn prepare(cluster: &Cluster) -> Outcome {
     Ok(())
 }
 
-pub async fn python_has_streams(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn python_has_streams(cluster: &mut Cluster) -> Outcome {
     let mut import = Command::new("python3");
     import.args(["-c", "import kubernetes.stream"]);
     let imported = tokio::task::spawn_blocking(move || import.output()).await?;
@@ -57,7 +57,7 @@ pub async fn python_has_streams(cluster: &mut Cluster) -> Outcome {
     check(output.status.success(), format!("{output:?}"))
 }
 
-pub async fn kube_executes_and_attaches(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn kube_executes_and_attaches(cluster: &mut Cluster) -> Outcome {
     prepare(cluster).await?;
     let pods = kube_client::pods(kube_config(cluster).await?)?;
     kube_client::commands_have_streams_and_results(&pods).await?;
@@ -66,7 +66,7 @@ pub async fn kube_executes_and_attaches(cluster: &mut Cluster) -> Outcome {
     kube_client::attached_clients_receive_output(&pods).await
 }
 
-pub async fn kube_forwards_ports(cluster: &mut Cluster) -> Outcome {
+pub(crate) async fn kube_forwards_ports(cluster: &mut Cluster) -> Outcome {
     prepare(cluster).await?;
     let pods = kube_client::pods(kube_config(cluster).await?)?;
     kube_client::ports_are_forwarded(&pods).await?;

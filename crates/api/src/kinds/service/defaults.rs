@@ -10,7 +10,7 @@ use crate::machinery::tree::{
 };
 
 /// Default timeout of the session affinity (DEF-02).
-pub const AFFINITY_TIMEOUT_SECONDS_DEFAULT: i64 = 10_800;
+pub(super) const AFFINITY_TIMEOUT_SECONDS_DEFAULT: i64 = 10_800;
 
 /// Sets defaults and drops empty fields.
 pub fn default_on_write(service: &mut Value) {

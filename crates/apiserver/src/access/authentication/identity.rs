@@ -28,7 +28,7 @@ pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-
 
 /// User, groups and attributes that authentication established.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// User name.
     pub user: String,
     /// UID of the user; empty if the authentication method has none.
@@ -44,7 +44,7 @@ pub struct Identity {
 impl Identity {
     /// Returns the user of a client certificate: the common name is the user name, the organizations are the groups.
     /// Returns `None` without a common name. TLS has verified the signature.
-    pub fn of_certificate(certificate: &CertificateDer<'_>) -> Option<Identity> {
+    pub(crate) fn of_certificate(certificate: &CertificateDer<'_>) -> Option<Identity> {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
         let subject = parsed.subject();
         let user = subject.iter_common_name().next()?.as_str().ok()?.to_owned();

@@ -8,11 +8,12 @@ pub(crate) mod reviews;
 pub(crate) mod service_accounts;
 mod static_tokens;
 
-pub use identity::Identity;
+pub(crate) use identity::Identity;
 pub(crate) use identity::{AUTHENTICATED, SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNTS};
 pub(crate) use impersonation::impersonate;
 pub use service_accounts::KeyError;
-pub use static_tokens::{StaticTokens, TokenFileError};
+pub(crate) use static_tokens::StaticTokens;
+pub use static_tokens::TokenFileError;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

@@ -37,7 +37,7 @@ const CLOCK_TOLERANCE_SECONDS: i64 = 30;
 
 /// The parts of a client certificate that decide about its validity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientCertificate {
+pub(crate) struct ClientCertificate {
     /// Time of the signature, in seconds since the epoch.
     signed_at_seconds: i64,
     /// Last second of validity, since the epoch.

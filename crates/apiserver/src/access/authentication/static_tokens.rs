@@ -31,7 +31,7 @@ pub enum TokenFileError {
 
 /// Static tokens and their owners.
 #[derive(Debug, Default)]
-pub struct StaticTokens {
+pub(crate) struct StaticTokens {
     owners: HashMap<String, Arc<Identity>>,
 }
 
@@ -40,7 +40,7 @@ impl StaticTokens {
     ///
     /// # Errors
     /// See [`TokenFileError`].
-    pub fn read(path: &Path) -> Result<StaticTokens, TokenFileError> {
+    pub(crate) fn read(path: &Path) -> Result<StaticTokens, TokenFileError> {
         let text = std::fs::read_to_string(path).map_err(|source| TokenFileError::Read {
             path: path.to_owned(),
             source,

@@ -21,7 +21,7 @@ const REMOTE_ROUND_TRIP_MIN: Duration = Duration::from_millis(1);
 
 /// Congestion control of connections; empty if the default of the host is kept.
 #[derive(Clone, Debug, Default)]
-pub struct CongestionControl(Option<Algorithms>);
+pub(crate) struct CongestionControl(Option<Algorithms>);
 
 #[derive(Clone, Debug)]
 struct Algorithms {
@@ -31,7 +31,7 @@ struct Algorithms {
 
 impl CongestionControl {
     /// Reads the default algorithm of this host, and selects another one if that paces by a timer.
-    pub fn detect() -> Self {
+    pub(crate) fn detect() -> Self {
         let algorithm = std::fs::read_to_string(ALGORITHM_FILE).unwrap_or_default();
         let remote = algorithm.trim();
         if !remote.starts_with(PACED) {
@@ -49,7 +49,7 @@ impl CongestionControl {
     }
 
     /// Sets the initial algorithm of a connection, or of all connections of a listener.
-    pub fn apply_initial(&self, socket: &Socket) {
+    pub(crate) fn apply_initial(&self, socket: &Socket) {
         if let Some(algorithms) = &self.0
             && let Err(error) = socket.set_tcp_congestion(algorithms.local.as_bytes())
         {
@@ -58,7 +58,7 @@ impl CongestionControl {
     }
 
     /// Selects the algorithm for a connection that turned out to carry bulk data.
-    pub fn apply_bulk(&self, connection: &impl AsFd) {
+    pub(crate) fn apply_bulk(&self, connection: &impl AsFd) {
         let Some(algorithms) = &self.0 else { return };
         let is_remote = netlink::tcp::min_round_trip(connection.as_fd())
             .is_ok_and(|round_trip| round_trip.is_some_and(|round_trip| round_trip >= REMOTE_ROUND_TRIP_MIN));

@@ -29,7 +29,7 @@ const CONNECT_TIMEOUTS: [Duration; 4] = [
 
 /// An accepted client without an endpoint.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     /// Connection of the client.
     pub stream: TcpStream,
     /// Source address.
@@ -44,7 +44,7 @@ pub struct Client {
 
 impl Client {
     /// Creates a client from an accepted connection.
-    pub fn new(
+    pub(crate) fn new(
         stream: TcpStream,
         address: SocketAddr,
         listener: Arc<SharedListener>,
@@ -62,7 +62,7 @@ impl Client {
 
     /// Returns true if the original destination differs from the listener's address. A client that connects to the
     /// listener directly bypasses the rules that restrict access.
-    pub fn is_redirected(&self) -> bool {
+    pub(crate) fn is_redirected(&self) -> bool {
         let (socket, here) = (SockRef::from(&self.stream), self.listener.address);
         let original = match here {
             SocketAddr::V4(_) => socket.original_dst_v4(),
@@ -88,21 +88,21 @@ impl Client {
     }
 
     /// Makes the drop of the connection send a reset.
-    pub fn reset_on_drop(&self) {
+    pub(crate) fn reset_on_drop(&self) {
         reset_at_close(&self.stream);
     }
 }
 
 /// A client with the endpoints that were tried for it.
 #[derive(Debug)]
-pub struct EndpointSearch {
+pub(super) struct EndpointSearch {
     client: Client,
     tried: Vec<SocketAddr>,
 }
 
 /// Result of a search step.
 #[derive(Debug)]
-pub enum SearchResult {
+pub(super) enum SearchResult {
     /// An endpoint accepted the connection.
     Connected(Box<Relay>),
     /// A connection attempt is pending until this deadline.
@@ -113,7 +113,7 @@ pub enum SearchResult {
 
 /// A pending connection attempt.
 #[derive(Debug)]
-pub struct PendingConnect {
+pub(super) struct PendingConnect {
     search: EndpointSearch,
     /// Socket of the attempt.
     pub outbound: OutboundSocket,
@@ -123,7 +123,7 @@ pub struct PendingConnect {
 
 impl EndpointSearch {
     /// Starts a search without tried endpoints.
-    pub fn new(client: Client) -> Self {
+    pub(super) fn new(client: Client) -> Self {
         Self {
             client,
             tried: Vec::new(),
@@ -131,7 +131,7 @@ impl EndpointSearch {
     }
 
     /// Connects to the next endpoint. Initial data of the client is read into `buffer` and sent to the endpoint.
-    pub fn try_next(
+    pub(super) fn try_next(
         mut self,
         now: Instant,
         sockets: &mut OutboundSockets,
@@ -217,7 +217,12 @@ impl EndpointSearch {
 
 impl PendingConnect {
     /// Checks the result of the attempt after an event on its socket.
-    pub fn check(self, now: Instant, sockets: &mut OutboundSockets, buffer: &mut [u8]) -> SearchResult {
+    pub(super) fn check(
+        self,
+        now: Instant,
+        sockets: &mut OutboundSockets,
+        buffer: &mut [u8],
+    ) -> SearchResult {
         match self.outbound.stream.take_error() {
             Ok(None) => SearchResult::Connected(Box::new(self.search.into_relay(
                 self.outbound,
@@ -229,12 +234,17 @@ impl PendingConnect {
     }
 
     /// Makes the drop of the client's connection send a reset.
-    pub fn reset_on_drop(&self) {
+    pub(super) fn reset_on_drop(&self) {
         self.search.client.reset_on_drop();
     }
 
     /// Tries another endpoint after a timeout.
-    pub fn time_out(self, now: Instant, sockets: &mut OutboundSockets, buffer: &mut [u8]) -> SearchResult {
+    pub(super) fn time_out(
+        self,
+        now: Instant,
+        sockets: &mut OutboundSockets,
+        buffer: &mut [u8],
+    ) -> SearchResult {
         self.try_next_after(&io::ErrorKind::TimedOut.into(), now, sockets, buffer)
     }
 

@@ -43,7 +43,7 @@ const LISTENER_BIT: usize = 1 << (usize::BITS - 2);
 const WAKER_TOKEN: Token = Token(usize::MAX);
 
 /// State of a worker.
-pub struct EventLoop {
+pub(super) struct EventLoop {
     poll: Poll,
     /// Index of this worker.
     index: usize,
@@ -100,7 +100,7 @@ impl TrackedRelay {
 
 impl EventLoop {
     /// Creates the state of a worker, and its waker.
-    pub fn new(index: usize) -> io::Result<(Self, Waker)> {
+    pub(super) fn new(index: usize) -> io::Result<(Self, Waker)> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER_TOKEN)?;
         let this = Self {
@@ -123,7 +123,7 @@ impl EventLoop {
     }
 
     /// Runs until a stop request.
-    pub fn run(mut self, workers: &[WorkerHandle]) {
+    pub(super) fn run(mut self, workers: &[WorkerHandle]) {
         let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
             match self.poll.poll(&mut events, self.timeout()) {

@@ -10,14 +10,14 @@ const JITTER_DIVISOR: u32 = 10;
 
 /// Maximum age of the connections of one listener. It also identifies the listener of a connection.
 #[derive(Debug, Default)]
-pub struct AgeLimit {
+pub(crate) struct AgeLimit {
     /// Seconds; 0 for no limit.
     seconds: AtomicU32,
 }
 
 impl AgeLimit {
     /// Sets the maximum age of open and of new connections; `None` for no limit.
-    pub fn set(&self, seconds: Option<u32>) {
+    pub(crate) fn set(&self, seconds: Option<u32>) {
         self.seconds.store(seconds.unwrap_or(0), Ordering::Relaxed);
     }
 
@@ -29,7 +29,7 @@ impl AgeLimit {
 
 /// Start of a connection, and its maximum age.
 #[derive(Debug)]
-pub struct Lifetime {
+pub(super) struct Lifetime {
     began_at: Instant,
     limit: Arc<AgeLimit>,
     /// Part of the jitter, out of 65536, by which the connection ends earlier.
@@ -38,7 +38,7 @@ pub struct Lifetime {
 
 impl Lifetime {
     /// Starts the lifetime of a connection. `jitter` is an arbitrary number.
-    pub fn start(limit: Arc<AgeLimit>, now: Instant, jitter: u16) -> Self {
+    pub(super) fn start(limit: Arc<AgeLimit>, now: Instant, jitter: u16) -> Self {
         Self {
             began_at: now,
             limit,
@@ -47,17 +47,17 @@ impl Lifetime {
     }
 
     /// Returns the start.
-    pub fn began_at(&self) -> Instant {
+    pub(super) fn began_at(&self) -> Instant {
         self.began_at
     }
 
     /// Returns the limit of the listener.
-    pub fn limit(&self) -> &Arc<AgeLimit> {
+    pub(super) fn limit(&self) -> &Arc<AgeLimit> {
         &self.limit
     }
 
     /// Returns true if the connection has its maximum age.
-    pub fn is_over(&self, now: Instant) -> bool {
+    pub(super) fn is_over(&self, now: Instant) -> bool {
         self.limit.get().is_some_and(|max| {
             let jitter = max / JITTER_DIVISOR * u32::from(self.jitter) / (u32::from(u16::MAX) + 1);
             now.saturating_duration_since(self.began_at) >= max.saturating_sub(jitter)

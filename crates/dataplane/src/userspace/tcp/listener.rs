@@ -19,7 +19,7 @@ use crate::userspace::SharedBalancer;
 
 /// A listener at which all workers wait.
 #[derive(Debug)]
-pub struct SharedListener {
+pub(crate) struct SharedListener {
     /// Non-blocking listening socket.
     pub socket: TcpListener,
     /// Bound address.
@@ -39,19 +39,19 @@ pub struct SharedListener {
 impl SharedListener {
     /// Registers the listener with a worker. The kernel wakes one idle worker per connection (`EPOLLEXCLUSIVE`), as
     /// long as connections wait.
-    pub fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
+    pub(crate) fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
         let data = epoll::EventData::new_u64(token.0 as u64);
         let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
         Ok(epoll::add(registry, &self.socket, data, flags)?)
     }
 
     /// Deregisters the listener.
-    pub fn deregister(&self, registry: &Registry) -> io::Result<()> {
+    pub(crate) fn deregister(&self, registry: &Registry) -> io::Result<()> {
         Ok(epoll::delete(registry, &self.socket)?)
     }
 
     /// Accepts a connection. Returns `None` if none waits, and an error without a permit or a file descriptor.
-    pub fn accept(self: &Arc<Self>) -> io::Result<Option<Client>> {
+    pub(crate) fn accept(self: &Arc<Self>) -> io::Result<Option<Client>> {
         let Ok(permit) = self.permits.clone().try_acquire_owned() else {
             return Err(io::Error::other("maximum of open connections reached"));
         };

@@ -25,10 +25,10 @@ use relay::Relay;
 
 use crate::{ServiceEndpoints, ServiceSockets};
 
-pub use congestion::CongestionControl;
-pub use lifetime::AgeLimit;
-pub use listener::SharedListener;
-pub use rebalance::Group;
+pub(super) use congestion::CongestionControl;
+pub(super) use lifetime::AgeLimit;
+pub(super) use listener::SharedListener;
+pub(super) use rebalance::Group;
 
 /// Request to a worker.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ enum Request {
 
 /// Reason for which a request resets connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResetReason {
+pub(super) enum ResetReason {
     /// Their endpoint was lost.
     Lost,
     /// The drain period of their endpoint was over.
@@ -114,7 +114,7 @@ impl WorkerHandle {
 
 /// The workers. Dropping them closes all connections.
 #[derive(Debug)]
-pub struct Workers {
+pub(super) struct Workers {
     handles: Arc<[WorkerHandle]>,
     /// Number of the next listener.
     next: AtomicUsize,
@@ -122,7 +122,7 @@ pub struct Workers {
 
 /// Registration of a listener with all workers. Dropping it accepts the backlog, then no more.
 #[derive(Debug)]
-pub struct ListenerGuard {
+pub(super) struct ListenerGuard {
     handles: Arc<[WorkerHandle]>,
     number: usize,
 }
@@ -133,7 +133,7 @@ impl Workers {
     /// # Errors
     ///
     /// An error if an epoll instance or a thread cannot be created.
-    pub fn start(count: usize) -> io::Result<Self> {
+    pub(super) fn start(count: usize) -> io::Result<Self> {
         let mut event_loops = Vec::new();
         let mut handles = Vec::new();
         for index in 0..count {
@@ -159,7 +159,7 @@ impl Workers {
     }
 
     /// Resets the connections to these endpoints.
-    pub fn end_connections(&self, endpoints: &ServiceEndpoints) {
+    pub(super) fn end_connections(&self, endpoints: &ServiceEndpoints) {
         let endpoints = Arc::new(endpoints.clone());
         for handle in self.handles.iter() {
             handle.send(Request::End(endpoints.clone()));
@@ -167,7 +167,7 @@ impl Workers {
     }
 
     /// Resets the connections to endpoints whose drain period is over.
-    pub fn end_drained(&self, endpoints: &ServiceSockets) {
+    pub(super) fn end_drained(&self, endpoints: &ServiceSockets) {
         let endpoints = Arc::new(endpoints.clone());
         for handle in self.handles.iter() {
             handle.send(Request::EndDrained(endpoints.clone()));
@@ -175,14 +175,14 @@ impl Workers {
     }
 
     /// Resets connections at their maximum age, or stops to do so.
-    pub fn check_ages(&self, is_needed: bool) {
+    pub(super) fn check_ages(&self, is_needed: bool) {
         for handle in self.handles.iter() {
             handle.send(Request::CheckAges(is_needed));
         }
     }
 
     /// Resets the oldest connections of the endpoints with more than their share.
-    pub fn rebalance(&self, groups: Vec<Group>) {
+    pub(super) fn rebalance(&self, groups: Vec<Group>) {
         let round = Arc::new(Round::new(groups, self.handles.len()));
         for handle in self.handles.iter() {
             handle.send(Request::Report(round.clone()));
@@ -190,12 +190,12 @@ impl Workers {
     }
 
     /// Returns the number of connections that were reset for a reason.
-    pub fn ended_connections(&self, reason: ResetReason) -> u64 {
+    pub(super) fn ended_connections(&self, reason: ResetReason) -> u64 {
         self.handles.iter().map(|handle| handle.ended(reason)).sum()
     }
 
     /// Accepts connections from a listener until the guard is dropped.
-    pub fn listen(&self, listener: SharedListener) -> ListenerGuard {
+    pub(super) fn listen(&self, listener: SharedListener) -> ListenerGuard {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let listener = Arc::new(listener);
         for handle in self.handles.iter() {
@@ -211,7 +211,7 @@ impl Workers {
 #[cfg(test)]
 impl Workers {
     /// Returns the number of long-lived connections of each worker.
-    pub fn loads(&self) -> Vec<usize> {
+    pub(super) fn loads(&self) -> Vec<usize> {
         self.handles.iter().map(WorkerHandle::load).collect()
     }
 }

@@ -20,7 +20,7 @@ const IDLE_SOCKETS_MAX: usize = 64;
 
 /// A socket for a connection to an endpoint.
 #[derive(Debug)]
-pub struct OutboundSocket {
+pub(super) struct OutboundSocket {
     /// Non-blocking socket.
     pub stream: TcpStream,
     /// Address of the endpoint.
@@ -31,7 +31,7 @@ pub struct OutboundSocket {
 
 /// Outbound sockets of a worker.
 #[derive(Debug, Default)]
-pub struct OutboundSockets {
+pub(super) struct OutboundSockets {
     /// Owners of the sockets, by file descriptor.
     owners: Vec<Owner>,
     /// Idle sockets, the most recent last.
@@ -48,13 +48,13 @@ struct Owner {
 
 impl OutboundSocket {
     /// Returns the address of the endpoint.
-    pub fn address(&self) -> SocketAddr {
+    pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Registers the socket, or changes its registration. After an error of `epoll_ctl(2)` the registration is
     /// unchanged.
-    pub fn register(&mut self, registry: &Registry, interest: Interest) -> io::Result<()> {
+    pub(super) fn register(&mut self, registry: &Registry, interest: Interest) -> io::Result<()> {
         if self.registered == Some(interest) {
             return Ok(());
         }
@@ -69,12 +69,12 @@ impl OutboundSocket {
     }
 
     /// Returns true if the socket is registered.
-    pub fn is_registered(&self) -> bool {
+    pub(super) fn is_registered(&self) -> bool {
         self.registered.is_some()
     }
 
     /// Deregisters the socket. After an error it may still be registered.
-    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+    pub(super) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
         if self.is_registered() {
             registry.deregister(&mut self.stream)?;
         }
@@ -85,13 +85,13 @@ impl OutboundSocket {
 
 impl OutboundSockets {
     /// Starts a new poll round: events from now on belong to the current owners.
-    pub fn next_poll(&mut self) {
+    pub(super) fn next_poll(&mut self) {
         self.poll_round += 1;
     }
 
     /// Returns an unconnected socket for an endpoint, an idle one if possible. An error means that no file descriptor
     /// is left.
-    pub fn acquire(
+    pub(super) fn acquire(
         &mut self,
         address: SocketAddr,
         congestion: &CongestionControl,
@@ -112,19 +112,19 @@ impl OutboundSockets {
     }
 
     /// Assigns events of a socket to a connection.
-    pub fn assign(&mut self, socket: &OutboundSocket, connection: usize) {
+    pub(super) fn assign(&mut self, socket: &OutboundSocket, connection: usize) {
         self.set_owner(socket, Some(connection));
     }
 
     /// Removes the owner of a socket.
-    pub fn unassign(&mut self, socket: &OutboundSocket) {
+    pub(super) fn unassign(&mut self, socket: &OutboundSocket) {
         self.set_owner(socket, None);
     }
 
     /// Returns the connection to which an event belongs. Events of the poll round in which the owner changed are
     /// ignored. No event is lost: the kernel checks the state of a socket when it reports an event, and reports pending
     /// events again in the next round.
-    pub fn owner(&self, descriptor: usize) -> Option<usize> {
+    pub(super) fn owner(&self, descriptor: usize) -> Option<usize> {
         let owner = self.owners.get(descriptor)?;
         owner.connection.filter(|_| owner.since < self.poll_round)
     }
@@ -132,7 +132,7 @@ impl OutboundSockets {
     /// Keeps the socket of a closed connection for another one. The socket is closed instead if the kernel still has
     /// the connection, if its registration differs from `initial_interest`, or if it lacks timestamps. The oldest
     /// idle socket makes room.
-    pub fn release(&mut self, socket: OutboundSocket, initial_interest: Interest) {
+    pub(super) fn release(&mut self, socket: OutboundSocket, initial_interest: Interest) {
         if socket.registered != Some(initial_interest) {
             return;
         }
@@ -150,7 +150,7 @@ impl OutboundSockets {
     }
 
     /// Closes all idle sockets.
-    pub fn close_idle(&mut self) {
+    pub(super) fn close_idle(&mut self) {
         self.idle.clear();
     }
 

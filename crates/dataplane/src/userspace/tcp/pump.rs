@@ -9,7 +9,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 /// Size of the buffer that all connections of a worker share, so that idle ones need no memory. A direction whose
 /// receiver is slow stores the rest of one read.
-pub const BUFFER_BYTES: usize = 64 << 10;
+pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
 /// Consecutive steps that fill the buffer, or that the receiver does not take at once, after which a stream is bulk.
 const BULK_STEPS: usize = 4;
@@ -22,7 +22,7 @@ const STEPS_PER_POLL: usize = 16;
 
 /// State of a direction after a pump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PumpProgress {
+pub(super) enum PumpProgress {
     /// All available data is sent.
     Drained,
     /// The receiver is not writable.
@@ -35,7 +35,7 @@ pub enum PumpProgress {
 
 /// State of one direction.
 #[derive(Debug, Default)]
-pub struct Pump {
+pub(super) struct Pump {
     /// Data that was read and is not completely sent.
     unsent: Box<[u8]>,
     /// Number of those bytes that are sent.
@@ -56,34 +56,34 @@ pub struct Pump {
 
 impl Pump {
     /// Records that the sender closed its side.
-    pub fn note_peer_closed(&mut self) {
+    pub(super) fn note_peer_closed(&mut self) {
         self.peer_closed = true;
     }
 
     /// Records that a short read does not mean an empty queue: a read stops before urgent data (`tcp(7)`,
     /// "sockatmark"), and before a pending error.
-    pub fn read_until_drained(&mut self) {
+    pub(super) fn read_until_drained(&mut self) {
         self.reads_until_drained = true;
     }
 
     /// Returns true if data was sent and the sender may send more. It may wait for an acknowledgement first.
-    pub fn is_mid_stream(&self) -> bool {
+    pub(super) fn is_mid_stream(&self) -> bool {
         self.has_sent && !self.peer_closed
     }
 
     /// Returns true if the receiver has got data.
-    pub fn has_sent(&self) -> bool {
+    pub(super) fn has_sent(&self) -> bool {
         self.has_sent
     }
 
     /// Returns true if data was read that is not sent.
-    pub fn has_unsent(&self) -> bool {
+    pub(super) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
 
     /// Reads the available data of the sender, unless earlier data is unsent. The data is kept for any receiver. An
     /// error concerns the sender.
-    pub fn read_available(&mut self, from: &impl AsFd, buffer: &mut [u8]) -> io::Result<()> {
+    pub(super) fn read_available(&mut self, from: &impl AsFd, buffer: &mut [u8]) -> io::Result<()> {
         if !self.has_unsent()
             && let Some((bytes, _)) = or_would_block(|| recv(from, &mut *buffer, RecvFlags::DONTWAIT))?
         {
@@ -94,7 +94,7 @@ impl Pump {
 
     /// Sends the unsent data to a receiver that may not be connected yet. Returns true if the receiver has got data,
     /// so that it is connected. An error means that it got none, so that another receiver may get the data.
-    pub fn try_send(&mut self, to: &impl AsFd) -> io::Result<bool> {
+    pub(super) fn try_send(&mut self, to: &impl AsFd) -> io::Result<bool> {
         match self.flush(to) {
             // A receiver that got data has to get the rest; a later send reports the error.
             Err(error) if !self.has_sent => Err(error),
@@ -103,18 +103,23 @@ impl Pump {
     }
 
     /// Returns true once after the stream has become bulk.
-    pub fn take_became_bulk(&mut self) -> bool {
+    pub(super) fn take_became_bulk(&mut self) -> bool {
         std::mem::take(&mut self.became_bulk)
     }
 
     /// Returns true if the stream is relayed up to its end.
-    pub fn is_ended(&self) -> bool {
+    pub(super) fn is_ended(&self) -> bool {
         self.is_ended
     }
 
     /// Relays the available data. The registration is edge-triggered, so the pump continues until nothing is
     /// readable, the receiver is not writable, or its steps are used up.
-    pub fn pump(&mut self, from: &impl AsFd, to: &impl AsFd, buffer: &mut [u8]) -> io::Result<PumpProgress> {
+    pub(super) fn pump(
+        &mut self,
+        from: &impl AsFd,
+        to: &impl AsFd,
+        buffer: &mut [u8],
+    ) -> io::Result<PumpProgress> {
         if self.is_ended {
             return Ok(PumpProgress::Ended);
         }

@@ -10,7 +10,7 @@ use crate::rebalance::excess;
 
 /// A listener whose connections are distributed again.
 #[derive(Debug)]
-pub struct Group {
+pub(crate) struct Group {
     /// Identity of the listener.
     pub listener: Arc<AgeLimit>,
     /// Current endpoints.
@@ -21,7 +21,7 @@ pub struct Group {
 
 /// A connection of one worker. Its number may belong to a later connection, so the start identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionId {
+pub(super) struct ConnectionId {
     /// Index of the worker.
     pub worker: usize,
     /// Number of the connection in the worker.
@@ -32,7 +32,7 @@ pub struct ConnectionId {
 
 /// Reports of all workers about some listeners.
 #[derive(Debug)]
-pub struct Round {
+pub(super) struct Round {
     groups: Vec<Group>,
     /// Indexes of the groups by the address of their identity, which `groups` keeps alive.
     indexes: HashMap<usize, usize>,
@@ -56,11 +56,11 @@ struct Reported {
 
 /// Report of one worker.
 #[derive(Debug, Default)]
-pub struct Report(Vec<(usize, Reported)>);
+pub(super) struct Report(Vec<(usize, Reported)>);
 
 impl Round {
     /// Starts a round of this many workers.
-    pub fn new(groups: Vec<Group>, workers: usize) -> Self {
+    pub(super) fn new(groups: Vec<Group>, workers: usize) -> Self {
         let indexes = groups.iter().enumerate();
         Self {
             indexes: indexes
@@ -75,14 +75,20 @@ impl Round {
     }
 
     /// Adds a connection to a report, if it belongs to one of the listeners.
-    pub fn add(&self, report: &mut Report, lifetime: &Lifetime, id: ConnectionId, endpoint: SocketAddr) {
+    pub(super) fn add(
+        &self,
+        report: &mut Report,
+        lifetime: &Lifetime,
+        id: ConnectionId,
+        endpoint: SocketAddr,
+    ) {
         if let Some(index) = self.indexes.get(&identity(lifetime.limit())) {
             report.0.push((*index, Reported { id, endpoint }));
         }
     }
 
     /// Takes the report of a worker. The last one returns the connections that end.
-    pub fn take(&self, report: Report) -> Vec<ConnectionId> {
+    pub(super) fn take(&self, report: Report) -> Vec<ConnectionId> {
         let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         for (index, reported) in report.0 {
             if let Some(connections) = reports.connections.get_mut(index) {

@@ -16,7 +16,7 @@ use crate::userspace::balancer::ConnectionCount;
 
 /// A relay. Each direction ends by itself; an error of one side resets both.
 #[derive(Debug)]
-pub struct Relay {
+pub(super) struct Relay {
     /// Connection of the client.
     pub client: TcpStream,
     /// Connection to the endpoint.
@@ -40,7 +40,7 @@ pub struct Relay {
 
 /// Service of the listener that accepted a client, and the age of the connection.
 #[derive(Debug)]
-pub struct Accepted {
+pub(super) struct Accepted {
     /// Service of the listener.
     pub service: ObjectKey,
     /// Start and maximum age.
@@ -48,11 +48,11 @@ pub struct Accepted {
 }
 
 /// Count of the endpoint's connections, and permit for one open connection.
-pub type Permits = (ConnectionCount, OwnedSemaphorePermit);
+pub(super) type Permits = (ConnectionCount, OwnedSemaphorePermit);
 
 /// Direction of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub(super) enum Direction {
     /// Client to endpoint.
     Up,
     /// Endpoint to client.
@@ -61,7 +61,7 @@ pub enum Direction {
 
 /// Condition for the next step of a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RelayProgress {
+pub(super) enum RelayProgress {
     /// The sender has to send more.
     AwaitReadable,
     /// The receiver has to become writable.
@@ -77,7 +77,7 @@ pub enum RelayProgress {
 impl Relay {
     /// Creates the relay of a client of a Service and a connected endpoint. `is_on_node` is true if the endpoint connected at
     /// once; `up` holds the initial data of the client.
-    pub fn new(
+    pub(super) fn new(
         client: TcpStream,
         endpoint: OutboundSocket,
         accepted: Accepted,
@@ -102,7 +102,7 @@ impl Relay {
     }
 
     /// Returns the state of one direction, to record events.
-    pub fn pump_mut(&mut self, direction: Direction) -> &mut Pump {
+    pub(super) fn pump_mut(&mut self, direction: Direction) -> &mut Pump {
         match direction {
             Direction::Up => &mut self.up,
             Direction::Down => &mut self.down,
@@ -110,18 +110,18 @@ impl Relay {
     }
 
     /// Makes the drop of both connections send a reset.
-    pub fn reset(&self) {
+    pub(super) fn reset(&self) {
         reset_at_close(&self.client);
         reset_at_close(&self.endpoint.stream);
     }
 
     /// Returns true if the initial data was sent to the endpoint completely.
-    pub fn has_sent_initial_data(&self) -> bool {
+    pub(super) fn has_sent_initial_data(&self) -> bool {
         self.up.has_sent() && !self.up.has_unsent()
     }
 
     /// Acknowledges the handshake if no data does so: the endpoint may be the first to send.
-    pub fn acknowledge_handshake(&mut self) {
+    pub(super) fn acknowledge_handshake(&mut self) {
         if !self.up.has_sent() {
             self.enable_quick_acks();
         }
@@ -138,7 +138,7 @@ impl Relay {
 
     /// Returns the socket to the endpoint if another connection may reuse it. Both directions have ended;
     /// this side is shut down here if it is not yet.
-    pub fn into_reusable_socket(self) -> Option<OutboundSocket> {
+    pub(super) fn into_reusable_socket(self) -> Option<OutboundSocket> {
         if !self.is_on_node || self.is_bulk {
             return None;
         }
@@ -152,7 +152,7 @@ impl Relay {
     }
 
     /// Relays one direction.
-    pub fn pump(&mut self, direction: Direction, buffer: &mut [u8]) -> RelayProgress {
+    pub(super) fn pump(&mut self, direction: Direction, buffer: &mut [u8]) -> RelayProgress {
         let (client, endpoint) = (&self.client, &self.endpoint.stream);
         let (pump, from, to, other) = match direction {
             Direction::Up => (&mut self.up, client, endpoint, &self.down),
@@ -189,7 +189,7 @@ impl Relay {
 }
 
 /// Makes the drop of the connection send a reset.
-pub fn reset_at_close(stream: &TcpStream) {
+pub(super) fn reset_at_close(stream: &TcpStream) {
     if let Err(error) = SockRef::from(stream).set_linger(Some(Duration::ZERO)) {
         tracing::debug!(%error, "reset on close not enabled");
     }

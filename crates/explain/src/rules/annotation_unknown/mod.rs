@@ -11,7 +11,7 @@ use crate::service_plan::plan_of;
 use crate::similar_names::nearest;
 use crate::subject::Subject;
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("../annotation_unknown.md"),
     explained_by: &[Code(21)],

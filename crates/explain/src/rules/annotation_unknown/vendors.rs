@@ -329,7 +329,7 @@ const VALUES: [(&str, &[&str]); 5] = [
 const DISTANCE_MAX: usize = 2;
 
 /// Returns the name that an unknown name resembles. `None` if the name is known, or resembles none.
-pub fn intended(name: &str) -> Option<String> {
+pub(super) fn intended(name: &str) -> Option<String> {
     let (domain, suffix) = name.split_once('/')?;
     let is_known = KNOWN
         .iter()
@@ -352,7 +352,7 @@ pub fn intended(name: &str) -> Option<String> {
 }
 
 /// Returns the accepted values of an annotation whose value is none of them.
-pub fn accepted_values(name: &str, value: &str) -> Option<&'static [&'static str]> {
+pub(super) fn accepted_values(name: &str, value: &str) -> Option<&'static [&'static str]> {
     let (_, values) = VALUES.iter().find(|(known, _)| *known == name)?;
     let is_accepted = values
         .iter()

@@ -14,7 +14,7 @@ use crate::views::{Pod, Port};
 const UNANSWERED_STATE: &str = "SYN_SENT";
 
 /// Returns the finding for the first Pod that names the Service and sends packets to an address that nothing has any more.
-pub fn check(subject: &Subject<'_>) -> Option<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Option<Finding> {
     let ports = subject.service.ports();
     let mut clients = subject.world.references_to(subject.service);
     clients.find_map(|(client, reference)| {

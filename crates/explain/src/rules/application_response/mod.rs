@@ -11,7 +11,7 @@ use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::{Pod, list, text};
 
-pub const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("../application_response.md"),
     explained_by: &[

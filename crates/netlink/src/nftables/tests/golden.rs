@@ -2,9 +2,9 @@
 
 use crate::nftables::*;
 
-pub const TABLE: &str = "golden";
+pub(super) const TABLE: &str = "golden";
 
-pub fn table() -> Table {
+pub(super) fn table() -> Table {
     Table {
         name: TABLE.to_owned(),
         comment: "a table".to_owned(),
@@ -12,7 +12,7 @@ pub fn table() -> Table {
     }
 }
 
-pub fn chain(name: &str, base: Option<BaseChain>) -> Chain {
+pub(super) fn chain(name: &str, base: Option<BaseChain>) -> Chain {
     Chain {
         name: name.to_owned(),
         base,
@@ -20,7 +20,7 @@ pub fn chain(name: &str, base: Option<BaseChain>) -> Chain {
     }
 }
 
-pub fn nat(hook: Hook, priority: i32) -> Option<BaseChain> {
+pub(super) fn nat(hook: Hook, priority: i32) -> Option<BaseChain> {
     Some(BaseChain {
         kind: ChainKind::Nat,
         hook,
@@ -39,7 +39,7 @@ fn set(name: &str, key: &[Field], value: SetValue) -> Set {
     }
 }
 
-pub fn sets() -> Vec<Set> {
+pub(super) fn sets() -> Vec<Set> {
     let frontend = [Field::Ipv4, Field::Protocol, Field::Port];
     vec![
         set("codes", &frontend, SetValue::Fields(vec![Field::Mark])),
@@ -68,7 +68,7 @@ pub fn sets() -> Vec<Set> {
 }
 
 /// Returns rules with every expression, which the kernel accepts: chain, rule, nft's output.
-pub fn rules() -> Vec<(&'static str, Rule, &'static str)> {
+pub(super) fn rules() -> Vec<(&'static str, Rule, &'static str)> {
     [dispatch(), refusals(), effects(), states()].concat()
 }
 
@@ -335,7 +335,7 @@ fn states() -> Vec<(&'static str, Rule, &'static str)> {
 
 /// Returns an IPv4-only table, for expressions that `inet` lacks: packets to an address are duplicated to a host on
 /// `lo`.
-pub fn ipv4_batch() -> Batch {
+pub(super) fn ipv4_batch() -> Batch {
     let mut batch = Batch::of_family(TableFamily::Ipv4, TABLE);
     batch.table(Change::Add, &table(), 1);
     let mut machines = set("machines", &[Field::Ipv4], SetValue::Fields(vec![Field::Ipv4]));
@@ -368,7 +368,7 @@ fn from_known() -> Rule {
     ])
 }
 
-pub fn send_on() -> Rule {
+pub(super) fn send_on() -> Rule {
     rule(vec![
         payload(PayloadBase::Network, 16, 4, r(0)),
         lookup("machines", r(0), Destination::Register(r(0))),
@@ -384,7 +384,7 @@ pub fn send_on() -> Rule {
     ])
 }
 
-pub fn elements() -> Vec<(&'static str, Vec<Element<'static>>)> {
+pub(super) fn elements() -> Vec<(&'static str, Vec<Element<'static>>)> {
     let end = |key| Element {
         is_interval_end: true,
         ..Element::key(key)
@@ -419,7 +419,7 @@ pub fn elements() -> Vec<(&'static str, Vec<Element<'static>>)> {
     ]
 }
 
-pub fn golden_batch() -> Batch {
+pub(super) fn golden_batch() -> Batch {
     let mut batch = Batch::new(TABLE, None);
     batch.table(Change::Add, &table(), 1);
     for set in sets() {

@@ -18,7 +18,7 @@ use crate::flags::values::duration;
 
 /// Flags of `portolan backend add`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Service without a selector
     #[arg(value_name = "SERVICE")]
     service: String,

@@ -13,7 +13,7 @@ mod tests;
 
 /// Value of `--check`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Check {
+pub(super) enum Check {
     /// No check; the backend is always ready.
     None,
     /// TCP connection.
@@ -69,7 +69,7 @@ impl fmt::Display for Check {
 
 /// Periods and thresholds of a check, with upstream's names and units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CheckTiming {
+pub(super) struct CheckTiming {
     /// Time between two checks.
     pub period_seconds: u32,
     /// Time for a response.
@@ -87,7 +87,7 @@ impl Check {
     /// # Errors
     ///
     /// [`UsageError`] if the port of the backend is not a TCP port.
-    pub fn probe(
+    pub(super) fn probe(
         &self,
         protocol: Protocol,
         port: u16,
@@ -140,7 +140,7 @@ impl Check {
     }
 
     /// Describes the probe of a slice, with its port if that differs from the served one.
-    pub fn describe(probe: &Probe, served: Option<u16>) -> String {
+    pub(super) fn describe(probe: &Probe, served: Option<u16>) -> String {
         let (check, port) = match (&probe.http_get, &probe.tcp_socket, &probe.grpc) {
             (Some(get), _, _) => {
                 let is_tls = get.scheme.eq_ignore_ascii_case("https");

@@ -20,7 +20,7 @@ use crate::{output, runtime};
 
 /// Subcommands of `portolan backend`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Add a backend to a Service without a selector, with a health check
     Add(add::Flags),
     /// List backends with their readiness
@@ -32,7 +32,7 @@ pub enum Command {
 
 /// Cluster and namespace of the Service.
 #[derive(Debug, Args)]
-pub struct Scope {
+pub(crate) struct Scope {
     /// Namespace of the Service
     #[arg(long, short, default_value = "default", value_name = "NAMESPACE")]
     namespace: String,
@@ -42,7 +42,7 @@ pub struct Scope {
 
 /// Flags of `portolan backend list`.
 #[derive(Debug, Args)]
-pub struct ListFlags {
+pub(crate) struct ListFlags {
     /// Service [default: all]
     #[arg(value_name = "SERVICE")]
     service: Option<String>,
@@ -52,7 +52,7 @@ pub struct ListFlags {
 
 /// Flags of `portolan backend remove`.
 #[derive(Debug, Args)]
-pub struct RemoveFlags {
+pub(crate) struct RemoveFlags {
     /// Service of the backend
     #[arg(value_name = "SERVICE")]
     service: String,
@@ -68,7 +68,7 @@ pub struct RemoveFlags {
 /// # Errors
 ///
 /// An error if a flag is invalid or a request fails.
-pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(command: &Command) -> Result<ExitCode, CommandError> {
     let text = runtime::multi_thread(1)?.block_on(async {
         match command {
             Command::Add(flags) => add::run(flags).await,

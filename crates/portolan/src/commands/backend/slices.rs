@@ -14,7 +14,7 @@ mod tests;
 
 /// Reason why a Service cannot have a backend.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BackendError {
+pub(super) enum BackendError {
     /// The Service selects Pods.
     #[error(
         "service {service:?} has a selector ({selector}), so its endpoints are Pods; create a Service without spec.selector \
@@ -68,7 +68,7 @@ pub enum BackendError {
 }
 
 /// Backend in an EndpointSlice.
-pub struct Backend {
+pub(super) struct Backend {
     /// Address and port.
     pub address: SocketAddr,
     /// Condition `ready` of the endpoint.
@@ -76,7 +76,7 @@ pub struct Backend {
 }
 
 /// Returns the backends of an EndpointSlice.
-pub fn backends(slice: &EndpointSlice) -> impl Iterator<Item = Backend> {
+pub(super) fn backends(slice: &EndpointSlice) -> impl Iterator<Item = Backend> {
     let port = slice.ports.first().and_then(|port| port.port).unwrap_or(0);
     slice.endpoints.iter().filter_map(move |endpoint| {
         let address: IpAddr = endpoint.addresses.first()?.parse().ok()?;
@@ -92,7 +92,7 @@ pub fn backends(slice: &EndpointSlice) -> impl Iterator<Item = Backend> {
 /// # Errors
 ///
 /// [`BackendError`] if the Service cannot have the backend, or the port is ambiguous.
-pub fn port_of<'a>(
+pub(super) fn port_of<'a>(
     service: &'a Service,
     address: IpAddr,
     name: Option<&str>,
@@ -147,7 +147,7 @@ pub fn port_of<'a>(
 /// # Errors
 ///
 /// [`serde_json::Error`] if the probe cannot be encoded.
-pub fn slice(
+pub(super) fn slice(
     service: &Service,
     name: &str,
     address: SocketAddr,
@@ -187,7 +187,7 @@ pub fn slice(
 }
 
 /// Returns the default name of an EndpointSlice, unique for address, port and Service port.
-pub fn name_of(service: &str, address: SocketAddr, port: Option<&ServicePort>) -> String {
+pub(super) fn name_of(service: &str, address: SocketAddr, port: Option<&ServicePort>) -> String {
     let address_part = address.ip().to_string().replace(['.', ':'], "-");
     let port_name = port.map_or("", |port| port.name.as_str());
     let port_part = if port_name.is_empty() {
@@ -199,7 +199,7 @@ pub fn name_of(service: &str, address: SocketAddr, port: Option<&ServicePort>) -
 }
 
 /// Renders a table with aligned columns.
-pub fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
+pub(super) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| {
         rows.iter()
             .map(|row| row[column].chars().count())

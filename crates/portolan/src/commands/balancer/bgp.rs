@@ -10,7 +10,7 @@ use tokio::sync::watch;
 /// Flags of the BGP speaker.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "BGP")]
-pub struct BgpFlags {
+pub(super) struct BgpFlags {
     /// Announce addresses by BGP, to the routers of BGPPeers
     #[arg(long)]
     pub bgp: bool,
@@ -21,7 +21,7 @@ pub struct BgpFlags {
 
 impl BgpFlags {
     /// Returns the settings of the speaker. `served` are the addresses of the edge of this process.
-    pub fn settings(
+    pub(super) fn settings(
         &self,
         node_name: String,
         metallb_namespace: Option<String>,

@@ -17,7 +17,7 @@ use crate::flags::values::duration;
 /// Flags of the edge.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Edge")]
-pub struct EdgeFlags {
+pub(super) struct EdgeFlags {
     /// Run the edge on this node, for Services of class portolan.dev/edge and those whose annotations need it
     #[arg(long)]
     pub edge: bool,
@@ -49,7 +49,7 @@ pub struct EdgeFlags {
 
 /// Addresses that an edge serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum EdgeAddresses {
+pub(super) enum EdgeAddresses {
     /// Addresses that the announcer of this process announces
     Announced,
     /// All addresses that are assigned to Services of the edge
@@ -58,7 +58,7 @@ pub enum EdgeAddresses {
 
 impl EdgeFlags {
     /// Returns true if a successor process can take over.
-    pub fn has_handover(&self) -> bool {
+    pub(super) fn has_handover(&self) -> bool {
         self.edge_handover_socket.is_some()
     }
 
@@ -67,7 +67,7 @@ impl EdgeFlags {
     /// # Errors
     ///
     /// An error if the file with the secret cannot be read or is empty.
-    pub fn settings(
+    pub(super) fn settings(
         &self,
         node_name: String,
         announcer: &Metrics,

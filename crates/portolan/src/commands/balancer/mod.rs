@@ -36,7 +36,7 @@ const BIND_RETRY_PERIOD: Duration = Duration::from_millis(100);
 /// Flags of `portolan balancer`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Flags {
+pub(crate) struct Flags {
     #[command(subcommand)]
     command: Option<BalancerCommand>,
     #[command(flatten)]
@@ -127,7 +127,7 @@ enum BalancerCommand {
 /// # Errors
 ///
 /// An error if flags contradict each other or a component fails.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     match &flags.command {
         Some(BalancerCommand::Crd(flags)) => {
             output::print(if flags.metallb_status {

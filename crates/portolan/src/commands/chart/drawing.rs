@@ -19,7 +19,7 @@ use crate::{output, runtime};
 /// # Errors
 ///
 /// An error if the objects cannot be read, or the input has no selected Service.
-pub fn run(flags: &Flags, format: Format) -> Result<ExitCode, CommandError> {
+pub(super) fn run(flags: &Flags, format: Format) -> Result<ExitCode, CommandError> {
     let drawing = &flags.drawing;
     let selection = match (drawing.scope.parse()?, &drawing.namespace) {
         (Scope::Service { namespace, name }, _) => Selection::Service(ObjectKey::new(&namespace, &name)),

@@ -20,7 +20,7 @@ use crate::flags::administrator::AdministratorFlags;
 
 /// Flags of `portolan chart`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     #[command(flatten)]
     administrator: AdministratorFlags,
     #[command(flatten)]
@@ -78,7 +78,7 @@ enum Format {
 /// # Errors
 ///
 /// An error if a flag is invalid, the objects cannot be read, or the address is in use.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let drawing = &flags.drawing;
     match drawing.output {
         Some(format) => drawing::run(flags, format),

@@ -19,7 +19,7 @@ use crate::{output, runtime, shutdown};
 /// # Errors
 ///
 /// An error if the kubeconfig is unusable, the user must not list a kind that the map needs, or the address is in use.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(super) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let client = flags.administrator.client()?.named("portolan-chart");
     runtime::multi_thread(2)?.block_on(serve(flags, client))?;
     Ok(ExitCode::SUCCESS)

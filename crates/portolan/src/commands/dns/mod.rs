@@ -24,7 +24,7 @@ const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 53
 /// Flags of `portolan dns`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Flags {
+pub(crate) struct Flags {
     #[command(subcommand)]
     command: Option<DnsCommand>,
     #[command(flatten)]
@@ -147,7 +147,7 @@ struct StatusFlags {
 /// # Errors
 ///
 /// An error if a flag is invalid or the server fails.
-pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     if let Some(DnsCommand::Query(flags)) = flags.command {
         return query::run(flags);
     }

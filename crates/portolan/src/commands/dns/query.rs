@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Flags of `portolan dns query`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(super) struct Flags {
     /// Domain name; the search list is not used
     name: String,
     /// Record type: A, AAAA, SRV, PTR, …, or a number
@@ -46,7 +46,7 @@ pub struct Flags {
 /// # Errors
 ///
 /// An error if the name or type is invalid, or the server does not respond.
-pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
+pub(super) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     let name = dns::wire::Name::from_text(&flags.name)
         .map_err(|error| UsageError(format!("invalid name {:?}: {error}", flags.name)))?;
     let kind = dns::query_type_of(&flags.kind).ok_or_else(|| {

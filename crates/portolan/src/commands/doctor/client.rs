@@ -11,7 +11,7 @@ use crate::error::UsageError;
 
 /// Client whose connections are judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ExaminedClient {
+pub(super) struct ExaminedClient {
     /// Node on which its connections begin; `None` for all nodes.
     pub node: Option<String>,
     /// Pod from which probes are sent; `None` for processes of the node, and for Pods in its network.
@@ -20,7 +20,7 @@ pub struct ExaminedClient {
 
 impl ExaminedClient {
     /// Returns a client on a node; `None` for all nodes.
-    pub fn on(node: Option<String>) -> Self {
+    pub(super) fn on(node: Option<String>) -> Self {
         Self { node, pod: None }
     }
 
@@ -29,7 +29,7 @@ impl ExaminedClient {
     /// # Errors
     ///
     /// A [`UsageError`] if the objects do not have the client, or it runs on no node.
-    pub fn find(objects: &WorldBuilder, wanted: &ClientName) -> Result<Self, UsageError> {
+    pub(super) fn find(objects: &WorldBuilder, wanted: &ClientName) -> Result<Self, UsageError> {
         let absent = || UsageError(format!("--from: the input has no {wanted}"));
         match wanted {
             ClientName::Pod { namespace, name } => {

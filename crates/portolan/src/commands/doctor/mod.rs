@@ -16,8 +16,8 @@ mod observations;
 mod outside;
 mod recurring;
 mod report;
-pub mod scope;
-pub mod source;
+pub(crate) mod scope;
+pub(crate) mod source;
 mod text;
 
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ use source::Source;
 /// Flags of `portolan doctor`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Flags {
+pub(crate) struct Flags {
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
@@ -81,7 +81,7 @@ enum Action {
 /// # Errors
 ///
 /// An error if a flag is invalid, or the output cannot be encoded.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     if let Some(Action::Node(flags)) = &flags.action {
         return node::run(flags);
     }
@@ -124,7 +124,7 @@ struct Input {
 
 /// Numbers of errors and warnings that an examination of all Services finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Findings for which connections fail.
     pub errors: usize,
     /// Findings for which some connections fail.
@@ -138,7 +138,7 @@ pub struct Counts {
 /// # Errors
 ///
 /// An error if the server does not respond, or if Services cannot be read.
-pub async fn count(client: &Client) -> Result<Counts, CommandError> {
+pub(crate) async fn count(client: &Client) -> Result<Counts, CommandError> {
     let source = Source::from_api(client).await?;
     let world = source.builder.build();
     let findings = examine(&world, &Scope::All, &Options::default());

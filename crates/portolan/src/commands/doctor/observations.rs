@@ -25,7 +25,7 @@ const NODES_MAX: usize = 256;
 /// Flags of the observations of nodes.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Observations of nodes")]
-pub struct ObservationFlags {
+pub(super) struct ObservationFlags {
     /// Nodes to observe through their agents: `none`, `all`, names, or `auto`. With a named Service, `auto` selects the nodes
     /// of its endpoints and of the client; otherwise none
     #[arg(long, default_value = "auto", value_name = "auto|none|all|NAME,…", conflicts_with_all = ["from_file", "interval"])]
@@ -52,7 +52,7 @@ pub struct ObservationFlags {
 
 /// Nodes to observe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NodeSelection {
+pub(super) enum NodeSelection {
     /// Nodes of the client, and of the endpoints of a named Service.
     Auto,
     /// No nodes.
@@ -84,7 +84,7 @@ impl FromStr for NodeSelection {
 
 impl ObservationFlags {
     /// Returns true if this host sends probes to the addresses of the examined Services.
-    pub fn probes_outside(&self) -> bool {
+    pub(super) fn probes_outside(&self) -> bool {
         self.probe_outside
     }
 
@@ -93,7 +93,7 @@ impl ObservationFlags {
     /// # Errors
     ///
     /// An error if an observation cannot be encoded.
-    pub async fn add(
+    pub(super) async fn add(
         &self,
         client: &Client,
         source: &mut Source,

@@ -15,7 +15,7 @@ const OBSERVATION: &str = "a host outside of the cluster";
 
 /// Probes that are sent while other observations are read.
 #[derive(Debug)]
-pub struct OutsideProbes {
+pub(super) struct OutsideProbes {
     /// Thread that sends the probes; `None` without probes.
     sending: Option<JoinHandle<(Vec<Probe>, bool)>>,
     problems: Vec<String>,
@@ -23,7 +23,7 @@ pub struct OutsideProbes {
 
 impl OutsideProbes {
     /// Returns probing that sends nothing.
-    pub fn none() -> Self {
+    pub(super) fn none() -> Self {
         Self {
             sending: None,
             problems: Vec::new(),
@@ -35,7 +35,7 @@ impl OutsideProbes {
     /// # Errors
     ///
     /// An error if the addresses of this host cannot be read.
-    pub fn start(source: &Source, service: Option<&ObjectKey>) -> Result<Self, CommandError> {
+    pub(super) fn start(source: &Source, service: Option<&ObjectKey>) -> Result<Self, CommandError> {
         let cluster = Cluster::read(&source.builder, service);
         let own = own_addresses()?;
         let mut names = cluster.nodes.iter().map(|node| node.metadata.name.as_str());
@@ -60,7 +60,7 @@ impl OutsideProbes {
     /// # Errors
     ///
     /// An error if the observation cannot be encoded, or the thread has ended with a panic.
-    pub fn finish(self, source: &mut Source) -> Result<Vec<String>, CommandError> {
+    pub(super) fn finish(self, source: &mut Source) -> Result<Vec<String>, CommandError> {
         let mut problems = self.problems;
         let Some(sending) = self.sending else {
             return Ok(problems);

@@ -11,11 +11,11 @@ use crate::error::CommandError;
 use crate::output;
 
 /// Exit code if the objects cannot be read.
-pub const EXIT_NOT_EXAMINED: u8 = 2;
+pub(super) const EXIT_NOT_EXAMINED: u8 = 2;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(super) enum Format {
     /// Human-readable text
     Text,
     /// JSON object with the list `findings`
@@ -25,7 +25,7 @@ pub enum Format {
 }
 
 /// Prints warnings to standard error. They can contain texts of nodes.
-pub fn warn(problems: &[String]) {
+pub(super) fn warn(problems: &[String]) {
     for problem in problems {
         eprintln!("portolan: warning: {}", output::printable(problem));
     }
@@ -36,7 +36,7 @@ pub fn warn(problems: &[String]) {
 /// # Errors
 ///
 /// An error if the output cannot be encoded.
-pub fn print(
+pub(super) fn print(
     format: Format,
     subject: &str,
     findings: &[Finding],
@@ -60,6 +60,6 @@ pub fn print(
 /// # Errors
 ///
 /// An error if a finding cannot be encoded.
-pub fn value(findings: &[Finding]) -> Result<Value, serde_json::Error> {
+pub(super) fn value(findings: &[Finding]) -> Result<Value, serde_json::Error> {
     Ok(json!({"findings": serde_json::to_value(findings)?}))
 }

@@ -8,7 +8,7 @@ use crate::error::UsageError;
 
 /// Flags that name an object.
 #[derive(Debug, Args)]
-pub struct ScopeFlags {
+pub(crate) struct ScopeFlags {
     /// Kind of the object [default: all Services]
     #[arg(value_name = "KIND", requires = "name")]
     pub kind: Option<SubjectKind>,
@@ -19,7 +19,7 @@ pub struct ScopeFlags {
 
 /// Kind of the named object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SubjectKind {
+pub(crate) enum SubjectKind {
     /// One Service
     #[value(aliases = ["svc", "services"])]
     Service,
@@ -31,7 +31,7 @@ impl ScopeFlags {
     /// # Errors
     ///
     /// [`UsageError`] if the name has another form.
-    pub fn parse(&self) -> Result<Scope, UsageError> {
+    pub(crate) fn parse(&self) -> Result<Scope, UsageError> {
         let Some(name) = self.name.as_deref() else {
             return Ok(Scope::All);
         };
@@ -49,7 +49,7 @@ impl ScopeFlags {
 }
 
 /// Returns the key of the Service of a scope; `None` for all Services.
-pub fn service(scope: &Scope) -> Option<ObjectKey> {
+pub(crate) fn service(scope: &Scope) -> Option<ObjectKey> {
     match scope {
         Scope::All => None,
         Scope::Service { namespace, name } => Some(ObjectKey::new(namespace, name)),

@@ -19,7 +19,7 @@ const YAML_BYTES_MAX: usize = 4 << 30;
 
 /// Objects to examine.
 #[derive(Debug)]
-pub struct Source {
+pub(crate) struct Source {
     /// The objects.
     pub builder: WorldBuilder,
     /// Kinds that the user must not read.
@@ -34,7 +34,7 @@ impl Source {
     /// # Errors
     ///
     /// An error if the server does not respond, or if Services cannot be read.
-    pub async fn from_api(client: &Client) -> Result<Self, CommandError> {
+    pub(crate) async fn from_api(client: &Client) -> Result<Self, CommandError> {
         Self::of_kinds(client, Kind::served()).await
     }
 
@@ -43,7 +43,7 @@ impl Source {
     /// # Errors
     ///
     /// An error if the server does not respond, or if Services cannot be read.
-    pub async fn of_kinds(
+    pub(crate) async fn of_kinds(
         client: &Client,
         kinds: impl IntoIterator<Item = Kind>,
     ) -> Result<Self, CommandError> {
@@ -82,7 +82,7 @@ impl Source {
     /// # Errors
     ///
     /// An error if a file is unreadable, is neither JSON nor YAML, or the files contain no object of a known kind.
-    pub fn from_files(paths: &[PathBuf]) -> Result<Self, CommandError> {
+    pub(crate) fn from_files(paths: &[PathBuf]) -> Result<Self, CommandError> {
         let mut source = Self::empty();
         for path in paths {
             source.add_text(path, &read(path)?)?;
@@ -99,7 +99,7 @@ impl Source {
     }
 
     /// Returns the reasons why the examination is less than the user expects. `node` is the name of `--node`.
-    pub fn problems(&self, node: Option<&str>) -> Vec<String> {
+    pub(crate) fn problems(&self, node: Option<&str>) -> Vec<String> {
         let mut problems = Vec::new();
         if !self.builder.has(Kind::Service) {
             problems.push("the input has no Services".to_owned());
@@ -116,7 +116,7 @@ impl Source {
     }
 
     /// Returns no objects.
-    pub fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self {
             builder: World::builder(),
             forbidden: Vec::new(),

@@ -6,7 +6,7 @@ use super::source::Source;
 use crate::output::printable;
 
 /// Returns the lines about kinds that could not be read.
-pub fn absent(source: &Source) -> String {
+pub(super) fn absent(source: &Source) -> String {
     let line = |reason: &str, kinds: &[&str]| match kinds {
         [] => String::new(),
         kinds => format!(
@@ -18,7 +18,7 @@ pub fn absent(source: &Source) -> String {
 }
 
 /// Returns the subject of the examination, for the summary.
-pub fn subject(world: &World, scope: &Scope) -> String {
+pub(super) fn subject(world: &World, scope: &Scope) -> String {
     match scope {
         Scope::All => format!("{} objects", world.len()),
         Scope::Service { namespace, name } => format!("Service {namespace}/{name}"),
@@ -26,7 +26,7 @@ pub fn subject(world: &World, scope: &Scope) -> String {
 }
 
 /// Renders the findings. `absent` has the lines about kinds that could not be read.
-pub fn render(subject: &str, findings: &[Finding], absent: &str) -> String {
+pub(super) fn render(subject: &str, findings: &[Finding], absent: &str) -> String {
     let mut text = summary(subject, findings);
     text.push_str(absent);
     for finding in findings {

@@ -14,7 +14,7 @@ const STANDARD_INPUT: &str = "-";
 
 /// Flags of `portolan image load`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Archive, with or without compression, or OCI layout directory; - for standard input
     #[arg(value_name = "FILE|DIR|-")]
     source: PathBuf,

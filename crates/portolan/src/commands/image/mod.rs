@@ -30,7 +30,7 @@ const SHORT_ID_DIGITS: usize = 12;
 
 /// Subcommands of `portolan image`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Pull images from their registries, or from mirrors
     Pull(pull::Flags),
     /// Load images from an archive of `docker save`, an OCI archive or an OCI layout directory
@@ -54,7 +54,7 @@ struct StoreFlags {
 
 /// Flags of `portolan image list`.
 #[derive(Debug, Args)]
-pub struct ListFlags {
+pub(crate) struct ListFlags {
     /// Output format
     #[arg(long, short, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     output: Format,
@@ -64,7 +64,7 @@ pub struct ListFlags {
 
 /// Flags of `portolan image remove`.
 #[derive(Debug, Args)]
-pub struct RemoveFlags {
+pub(crate) struct RemoveFlags {
     /// Names of images
     #[arg(required = true, value_name = "NAME")]
     names: Vec<Reference>,
@@ -74,7 +74,7 @@ pub struct RemoveFlags {
 
 /// Flags of `portolan image prune`.
 #[derive(Debug, Args)]
-pub struct PruneFlags {
+pub(crate) struct PruneFlags {
     /// Remove images only if the disk is used to this percentage, and the least recently used ones first
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     disk_high_percent: Option<u8>,
@@ -94,7 +94,7 @@ pub struct PruneFlags {
 /// # Errors
 ///
 /// An error if a flag is invalid, or the store, an archive or a registry fails.
-pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(command: &Command) -> Result<ExitCode, CommandError> {
     match command {
         Command::Pull(flags) => pull::run(flags)?,
         Command::Load(flags) => load::run(flags)?,

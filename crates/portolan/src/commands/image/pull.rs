@@ -22,7 +22,7 @@ const CREDENTIALS_BYTES_MAX: u64 = 1 << 20;
 
 /// Flags of `portolan image pull`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Names of images: nginx, registry.example:5000/team/app:1.0, quay.io/app@sha256:…
     #[arg(required = true, value_name = "NAME")]
     names: Vec<Reference>,

@@ -24,7 +24,7 @@ const HEALTH_PATH: &str = "/healthz";
 /// # Errors
 ///
 /// An error if the definition is not YAML.
-pub fn objects(settings: &Settings) -> Result<Vec<Value>, CommandError> {
+pub(super) fn objects(settings: &Settings) -> Result<Vec<Value>, CommandError> {
     let definition: Value = serde_saphyr::from_str(balancer::crd::MANIFEST)?;
     let mut objects = vec![definition];
     objects.extend(assigner(settings));
@@ -33,7 +33,7 @@ pub fn objects(settings: &Settings) -> Result<Vec<Value>, CommandError> {
 }
 
 /// Returns the first pool.
-pub fn pool(settings: &Settings) -> Vec<Value> {
+pub(super) fn pool(settings: &Settings) -> Vec<Value> {
     let mut spec = json!({"addresses": settings.addresses});
     if !settings.interfaces.is_empty() {
         spec["interfaces"] = json!(settings.interfaces);

@@ -9,7 +9,7 @@ const TERMINATION_GRACE_PERIOD_SECONDS: u32 = 30;
 
 /// Component with a ServiceAccount and a workload of its own.
 #[derive(Clone, Copy, Debug)]
-pub struct Component<'a> {
+pub(super) struct Component<'a> {
     /// Name of all its objects.
     pub name: &'static str,
     /// Value of the label `app.kubernetes.io/name`, by which `deploy/monitoring` selects Pods.
@@ -48,12 +48,12 @@ impl Component<'_> {
     }
 
     /// Returns the ServiceAccount.
-    pub fn service_account(&self) -> Value {
+    pub(super) fn service_account(&self) -> Value {
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": self.metadata()})
     }
 
     /// Returns a ClusterRole with these rules, and its binding.
-    pub fn cluster_rights(&self, rules: &Value) -> [Value; 2] {
+    pub(super) fn cluster_rights(&self, rules: &Value) -> [Value; 2] {
         let role = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRole",
@@ -64,7 +64,7 @@ impl Component<'_> {
     }
 
     /// Returns a binding to a ClusterRole.
-    pub fn cluster_role_binding(&self, name: &str, role: &str) -> Value {
+    pub(super) fn cluster_role_binding(&self, name: &str, role: &str) -> Value {
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRoleBinding",
@@ -75,7 +75,7 @@ impl Component<'_> {
     }
 
     /// Returns a Role with these rules in a namespace, and its binding.
-    pub fn rights_in(&self, namespace: &str, rules: &Value) -> [Value; 2] {
+    pub(super) fn rights_in(&self, namespace: &str, rules: &Value) -> [Value; 2] {
         let metadata = json!({"name": self.name, "namespace": namespace, "labels": self.labels()});
         let role = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -94,7 +94,7 @@ impl Component<'_> {
     }
 
     /// Returns a budget that keeps all but one Pod during evictions.
-    pub fn disruption_budget(&self) -> Value {
+    pub(super) fn disruption_budget(&self) -> Value {
         json!({
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
@@ -104,7 +104,7 @@ impl Component<'_> {
     }
 
     /// Returns a policy that permits connections to these ports only, given as pairs of protocol and port.
-    pub fn network_policy(&self, ports: &[(&str, u16)]) -> Value {
+    pub(super) fn network_policy(&self, ports: &[(&str, u16)]) -> Value {
         let ports: Vec<Value> = ports
             .iter()
             .map(|(protocol, port)| json!({"protocol": protocol, "port": port}))
@@ -122,7 +122,7 @@ impl Component<'_> {
     }
 
     /// Returns a DaemonSet of Pods on the network of every node.
-    pub fn daemon_set(&self, scraped_port: Option<u16>, mut pod: Value) -> Value {
+    pub(super) fn daemon_set(&self, scraped_port: Option<u16>, mut pod: Value) -> Value {
         pod["hostNetwork"] = json!(true);
         pod["nodeSelector"] = json!({"kubernetes.io/os": "linux"});
         pod["tolerations"] = json!([{"operator": "Exists"}]);
@@ -140,7 +140,13 @@ impl Component<'_> {
     }
 
     /// Returns a Deployment of Pods without privileges on different nodes, with further labels.
-    pub fn deployment(&self, replicas: u32, scraped_port: u16, labels: &Value, mut pod: Value) -> Value {
+    pub(super) fn deployment(
+        &self,
+        replicas: u32,
+        scraped_port: u16,
+        labels: &Value,
+        mut pod: Value,
+    ) -> Value {
         pod["nodeSelector"] = json!({"kubernetes.io/os": "linux"});
         pod["tolerations"] = json!([
             {"key": "CriticalAddonsOnly", "operator": "Exists"},
@@ -184,7 +190,7 @@ impl Component<'_> {
 }
 
 /// Returns the security context of a Pod without privileges.
-pub fn unprivileged_pod() -> Value {
+pub(super) fn unprivileged_pod() -> Value {
     json!({
         "runAsNonRoot": true,
         "runAsUser": USER,
@@ -194,12 +200,12 @@ pub fn unprivileged_pod() -> Value {
 }
 
 /// Returns the security context of a Pod whose containers run as root with few capabilities.
-pub fn root_pod() -> Value {
+pub(super) fn root_pod() -> Value {
     json!({"runAsUser": 0, "runAsGroup": 0, "seccompProfile": {"type": "RuntimeDefault"}})
 }
 
 /// Returns the security context of a container with these capabilities only.
-pub fn container_with(capabilities: &[&str]) -> Value {
+pub(super) fn container_with(capabilities: &[&str]) -> Value {
     let mut permitted = json!({"drop": ["ALL"]});
     if !capabilities.is_empty() {
         permitted["add"] = json!(capabilities);
@@ -208,7 +214,7 @@ pub fn container_with(capabilities: &[&str]) -> Value {
 }
 
 /// Returns a probe by HTTP. A host is needed for servers that do not listen on the address of the Pod.
-pub fn http_probe(host: Option<&str>, path: &str, port: u16) -> Value {
+pub(super) fn http_probe(host: Option<&str>, path: &str, port: u16) -> Value {
     let mut request = json!({"path": path, "port": port});
     if let Some(host) = host {
         request["host"] = json!(host);
@@ -217,18 +223,18 @@ pub fn http_probe(host: Option<&str>, path: &str, port: u16) -> Value {
 }
 
 /// Returns a probe by HTTP that succeeds soon after the start.
-pub fn readiness_probe(host: Option<&str>, path: &str, port: u16) -> Value {
+pub(super) fn readiness_probe(host: Option<&str>, path: &str, port: u16) -> Value {
     let mut probe = http_probe(host, path, port);
     probe["periodSeconds"] = json!(2);
     probe
 }
 
 /// Returns the port of metrics, under the name that `deploy/monitoring` selects.
-pub fn metrics_port(port: u16) -> Value {
+pub(super) fn metrics_port(port: u16) -> Value {
     json!({"name": "metrics", "containerPort": port, "protocol": "TCP"})
 }
 
 /// Returns the variable NODE_NAME with the name of the Node of the Pod.
-pub fn node_name() -> Value {
+pub(super) fn node_name() -> Value {
     json!({"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}})
 }

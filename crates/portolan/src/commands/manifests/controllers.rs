@@ -25,7 +25,7 @@ const CONTROLLERS: [(&str, &str); 3] = [
 const METRICS_PORT: u16 = 10_267;
 
 /// Returns the objects of the controllers.
-pub fn objects(settings: &Settings) -> Vec<Value> {
+pub(super) fn objects(settings: &Settings) -> Vec<Value> {
     let component = Component {
         name: "portolan-controllers",
         application: "portolan-controllers",

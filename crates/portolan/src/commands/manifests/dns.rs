@@ -32,7 +32,7 @@ const CLUSTERSET_DOMAIN: &str = "clusterset.local";
 const LOOPBACK: &str = "127.0.0.1";
 
 /// Returns the objects of the DNS server. A take-over from CoreDNS keeps the Service.
-pub fn objects(settings: &Settings) -> Vec<Value> {
+pub(super) fn objects(settings: &Settings) -> Vec<Value> {
     let component = Component {
         name: "portolan-dns",
         application: "portolan-dns",
@@ -50,7 +50,7 @@ pub fn objects(settings: &Settings) -> Vec<Value> {
 }
 
 /// Returns the objects of the DNS server in node-local mode.
-pub fn node_local_objects(settings: &Settings) -> Vec<Value> {
+pub(super) fn node_local_objects(settings: &Settings) -> Vec<Value> {
     let component = Component {
         name: "portolan-node-local-dns",
         application: "portolan-node-local-dns",

@@ -12,13 +12,13 @@ use crate::cluster::address_pool::parse_block;
 use crate::flags::values::cidr;
 
 /// Namespace of the Service kube-dns, of the Leases, and by default of all parts.
-pub const SYSTEM_NAMESPACE: &str = "kube-system";
+pub(super) const SYSTEM_NAMESPACE: &str = "kube-system";
 /// Repository of the images that `tools/image` builds.
 const IMAGE: &str = concat!("localhost/portolan:", env!("CARGO_PKG_VERSION"));
 
 /// Flags of `portolan manifests`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Parts to install
     #[arg(required = true, value_name = "PART")]
     pub parts: Vec<Part>,
@@ -62,7 +62,7 @@ pub struct Flags {
 /// Flags of the proxy.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Proxy")]
-pub struct ProxyFlags {
+pub(crate) struct ProxyFlags {
     /// Kernel interface that implements Services [default: nftables]
     #[arg(long, value_name = "MODE")]
     pub proxy_mode: Option<ProxyMode>,
@@ -74,7 +74,7 @@ pub struct ProxyFlags {
 /// Flags of the DNS servers.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "DNS")]
-pub struct DnsFlags {
+pub(crate) struct DnsFlags {
     /// Zone of the cluster
     #[arg(long, default_value = "cluster.local", value_name = "DOMAIN")]
     pub cluster_domain: String,
@@ -94,7 +94,7 @@ pub struct DnsFlags {
 /// Flags of the balancer.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Balancer")]
-pub struct BalancerFlags {
+pub(crate) struct BalancerFlags {
     /// Announce addresses by BGP, too, with the BGPPeers and BGPAdvertisements of MetalLB; requires --takeover-from=metallb
     #[arg(long)]
     pub bgp: bool,
@@ -103,7 +103,7 @@ pub struct BalancerFlags {
 /// Flags of the first pool of addresses.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Address pool")]
-pub struct PoolFlags {
+pub(crate) struct PoolFlags {
     /// CIDRs and ranges of the AddressPool `default`
     #[arg(long, value_delimiter = ',', value_name = "BLOCKS", value_parser = parse_block)]
     pub addresses: Vec<String>,
@@ -115,7 +115,7 @@ pub struct PoolFlags {
 /// Flags of the membership in a set of clusters.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Multi-cluster Services")]
-pub struct SetFlags {
+pub(crate) struct SetFlags {
     /// Name of this cluster in its set, a DNS label
     #[arg(long, value_name = "NAME")]
     pub cluster_id: Option<ClusterId>,
@@ -126,7 +126,7 @@ pub struct SetFlags {
 
 /// Part that the command prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub enum Part {
+pub(crate) enum Part {
     /// The proxy, on every node
     Proxy,
     /// The DNS server behind the Service kube-dns
@@ -147,7 +147,7 @@ pub enum Part {
 
 /// Mode of the proxy in a Pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ProxyMode {
+pub(crate) enum ProxyMode {
     /// Rules of nftables
     #[default]
     Nftables,
@@ -158,7 +158,7 @@ pub enum ProxyMode {
 /// Pull policy of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "PascalCase")]
-pub enum PullPolicy {
+pub(crate) enum PullPolicy {
     /// Pull at each start of a container
     Always,
     /// Pull images that the node does not have
@@ -169,7 +169,7 @@ pub enum PullPolicy {
 
 /// Component that a part replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Predecessor {
+pub(crate) enum Predecessor {
     /// DaemonSet kube-system/kube-proxy of kubeadm; its ConfigMap configures the proxy
     KubeProxy,
     /// Deployment kube-system/coredns; the Service kube-dns stays
@@ -182,7 +182,7 @@ pub enum Predecessor {
 
 impl Predecessor {
     /// Returns the part that replaces the component.
-    pub fn part(self) -> Part {
+    pub(crate) fn part(self) -> Part {
         match self {
             Self::KubeProxy => Part::Proxy,
             Self::Coredns => Part::Dns,
@@ -193,7 +193,7 @@ impl Predecessor {
 }
 
 /// Returns the name of a value on the command line.
-pub fn value_name(value: impl ValueEnum) -> String {
+pub(super) fn value_name(value: impl ValueEnum) -> String {
     let value = value.to_possible_value();
     value.map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

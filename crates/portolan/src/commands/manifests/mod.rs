@@ -23,14 +23,14 @@ use self::settings::Settings;
 use crate::error::CommandError;
 use crate::output;
 
-pub use self::flags::Flags;
+pub(crate) use self::flags::Flags;
 
 /// Prints the manifests.
 ///
 /// # Errors
 ///
 /// [`UsageError`](crate::error::UsageError) if flags contradict each other or the address of the API server is missing.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let settings = Settings::of(flags)?;
     output::print(&render(&settings)?);
     Ok(ExitCode::SUCCESS)

@@ -29,7 +29,7 @@ const METRICS_PORT: u16 = 10_267;
 /// # Errors
 ///
 /// An error if the definitions are not YAML.
-pub fn objects(settings: &Settings, set: &ClusterSet) -> Result<Vec<Value>, CommandError> {
+pub(super) fn objects(settings: &Settings, set: &ClusterSet) -> Result<Vec<Value>, CommandError> {
     let mut objects = definitions()?;
     objects.extend(user_roles());
     objects.extend(reader(settings));

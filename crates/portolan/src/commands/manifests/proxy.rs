@@ -16,7 +16,7 @@ const METRICS_PORT: u16 = 10_249;
 const KUBE_PROXY_DIRECTORY: &str = "/var/lib/kube-proxy";
 
 /// Returns the objects of the proxy.
-pub fn objects(settings: &Settings) -> Vec<Value> {
+pub(super) fn objects(settings: &Settings) -> Vec<Value> {
     let component = Component {
         name: "portolan-proxy",
         application: "portolan-proxy",

@@ -14,7 +14,7 @@ const HTTPS_PORT: u16 = 443;
 
 /// Host and port of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
+pub(crate) struct Server {
     host: String,
     port: u16,
 }
@@ -50,7 +50,7 @@ impl FromStr for Server {
 }
 
 /// Returns the ConfigMap with the address. Its keys are the variables that clients in Pods read.
-pub fn config_map(namespace: &str, server: &Server) -> Value {
+pub(super) fn config_map(namespace: &str, server: &Server) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -64,6 +64,6 @@ pub fn config_map(namespace: &str, server: &Server) -> Value {
 }
 
 /// Returns the source of environment variables for containers that connect to this address.
-pub fn env_from() -> Value {
+pub(super) fn env_from() -> Value {
     json!([{"configMapRef": {"name": CONFIG_MAP}}])
 }

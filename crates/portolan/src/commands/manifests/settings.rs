@@ -17,7 +17,7 @@ const IPTABLES_SUFFIX: &str = "-iptables";
 
 /// Settings of all parts.
 #[derive(Debug)]
-pub struct Settings {
+pub(super) struct Settings {
     /// Selected parts, in the order of the output.
     pub parts: BTreeSet<Part>,
     /// Image of all parts but the proxy.
@@ -56,7 +56,7 @@ pub struct Settings {
 
 /// Membership in a set of clusters.
 #[derive(Debug)]
-pub struct ClusterSet {
+pub(super) struct ClusterSet {
     /// Name of this cluster.
     pub cluster_id: ClusterId,
     /// Names of the other clusters.
@@ -69,7 +69,7 @@ impl Settings {
     /// # Errors
     ///
     /// [`UsageError`] if flags contradict each other or the address of the API server is missing.
-    pub fn of(flags: &Flags) -> Result<Self, UsageError> {
+    pub(super) fn of(flags: &Flags) -> Result<Self, UsageError> {
         let parts = selected(flags)?;
         check_pool(flags, &parts)?;
         check_cluster_dns(&flags.dns.cluster_dns)?;
@@ -118,12 +118,12 @@ impl Settings {
     }
 
     /// Returns true if the parts replace a component.
-    pub fn replaces(&self, predecessor: Predecessor) -> bool {
+    pub(super) fn replaces(&self, predecessor: Predecessor) -> bool {
         self.takeover_from.contains(&predecessor)
     }
 
     /// Returns the address with which servers in Pods listen on all addresses of the cluster's IP families.
-    pub fn any_address(&self) -> &'static str {
+    pub(super) fn any_address(&self) -> &'static str {
         if self.cluster_dns.iter().any(IpAddr::is_ipv6) {
             "[::]"
         } else {
@@ -133,7 +133,7 @@ impl Settings {
 
     /// Returns the Namespace of the parts, unless every cluster has it. Pods that change the network of their node
     /// need the Pod Security level `privileged`.
-    pub fn namespace_object(&self) -> Vec<Value> {
+    pub(super) fn namespace_object(&self) -> Vec<Value> {
         if self.namespace == SYSTEM_NAMESPACE {
             return Vec::new();
         }

@@ -95,7 +95,7 @@ impl Predecessor {
 }
 
 /// Returns the steps of all take-overs as YAML comments, or nothing without a take-over.
-pub fn comments(predecessors: &[Predecessor], namespace: &str) -> String {
+pub(super) fn comments(predecessors: &[Predecessor], namespace: &str) -> String {
     if predecessors.is_empty() {
         return String::new();
     }

@@ -20,7 +20,7 @@ const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// Flags of `portolan plan`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// File with Services and EndpointSlices as JSON or YAML, or - for standard input
     #[arg(long, value_name = "FILE")]
     from: PathBuf,
@@ -51,7 +51,7 @@ enum Format {
 /// # Errors
 ///
 /// An error if the file is unreadable or no node is named.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let text = read(&flags.from)?;
     let objects =
         Objects::parse(&text).map_err(|error| format!("invalid {}: {error}", flags.from.display()))?;

@@ -11,7 +11,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 
 /// Objects of a file.
 #[derive(Debug, Default)]
-pub struct Objects {
+pub(super) struct Objects {
     /// Services of the file.
     pub services: Vec<Service>,
     /// EndpointSlices of the file.
@@ -32,7 +32,7 @@ impl Objects {
     /// # Errors
     ///
     /// An error if the text is neither JSON nor YAML.
-    pub fn parse(text: &str) -> Result<Self, serde_saphyr::Error> {
+    pub(super) fn parse(text: &str) -> Result<Self, serde_saphyr::Error> {
         let mut objects = Self::default();
         if let Ok(value) = serde_json::from_str::<Value>(text) {
             objects.add(value, DEPTH_MAX);
@@ -46,7 +46,7 @@ impl Objects {
     }
 
     /// Returns the labels of a node: those of the recorded world, or those of its Node.
-    pub fn labels_of(&self, node: &str) -> Labels {
+    pub(super) fn labels_of(&self, node: &str) -> Labels {
         let node_object = || self.nodes.iter().find(|object| object.metadata.name == node);
         match &self.node_labels {
             Some(labels) => labels.clone(),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// Returns an object with an entry per Service port and IP family, such as `IPv4 ns/web:http TCP`, with the fields of
 /// `conformance/endpoint-choice.json`. `cluster` and `local` are present if a frontend uses that policy. Addresses are
 /// those of the Service's spec and status.
-pub fn value(plan: &Plan) -> Value {
+pub(super) fn value(plan: &Plan) -> Value {
     let entries = plan.outlines().into_iter().map(|outline| {
         let name = name(&outline.key);
         (name, entry(&outline))
@@ -69,7 +69,7 @@ fn name(key: &plan::PortKey) -> String {
 }
 
 /// Renders each frontend with its decision per origin of connections.
-pub fn text(plan: &Plan) -> String {
+pub(super) fn text(plan: &Plan) -> String {
     let mut text = String::new();
     for port in plan.ports().chain(plan.ranges()) {
         text.push_str(&name(&port.key));

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use proxy::configuration::{COMPONENT_FLAGZ, COMPONENT_STATUSZ, KubeProxyConfiguration};
 
 /// Returns the pages to serve. `/flagz` lists the flags of a command line, whose first argument is the program.
-pub fn pages(
+pub(super) fn pages(
     configuration: &KubeProxyConfiguration,
     command: clap::Command,
     arguments: impl Iterator<Item = OsString>,

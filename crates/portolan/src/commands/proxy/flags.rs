@@ -7,7 +7,7 @@ use proxy::configuration::{GoDuration, KubeProxyConfiguration, set_default_port}
 
 /// Flags of kube-proxy besides those of [`crate::flags::node_proxy`].
 #[derive(Clone, Debug, Args)]
-pub struct ProxyFlags {
+pub(super) struct ProxyFlags {
     /// KubeProxyConfiguration file, reloaded on change; replaces all flags but --hostname-override, --answer-ping, --ebpf-… and --kubeconfig
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -159,7 +159,7 @@ struct WithoutEffect {
 
 impl ProxyFlags {
     /// Writes the flags into a configuration.
-    pub fn write(&self, configuration: &mut KubeProxyConfiguration) {
+    pub(super) fn write(&self, configuration: &mut KubeProxyConfiguration) {
         configuration
             .detect_local_mode
             .clone_from(&self.detect_local_mode);
@@ -196,7 +196,7 @@ impl ProxyFlags {
     }
 
     /// Returns the flags that are given and have no effect.
-    pub fn without_effect(&self) -> Vec<&'static str> {
+    pub(super) fn without_effect(&self) -> Vec<&'static str> {
         let flags = &self.without_effect;
         [
             (flags.config_sync_period.is_some(), "--config-sync-period"),

@@ -31,7 +31,7 @@ use flags::ProxyFlags;
 
 /// Flags of `portolan proxy`; names and defaults are kube-proxy's (KPF).
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     #[command(flatten)]
     client: ClientFlags,
     #[command(flatten)]
@@ -98,7 +98,7 @@ impl Flags {
 /// # Errors
 ///
 /// An error if a flag or the file is invalid, or if the proxy fails.
-pub fn run(flags: Flags, command: clap::Command) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: Flags, command: clap::Command) -> Result<ExitCode, CommandError> {
     if let Some(Action::Status(flags)) = flags.action {
         return status::run(&flags);
     }

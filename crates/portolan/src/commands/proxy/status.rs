@@ -13,7 +13,7 @@ use crate::status_client::{self, StatusError};
 
 /// Flags of `portolan proxy status`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(super) struct Flags {
     /// Address of the proxy's metrics server, as in its --metrics-bind-address
     #[arg(long, default_value = "127.0.0.1:10249", value_name = "ADDRESS:PORT")]
     address: SocketAddr,
@@ -30,7 +30,7 @@ pub struct Flags {
 /// # Errors
 ///
 /// An error if the proxy does not respond.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(super) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let status = read(flags.address, flags.services).map_err(|error| {
         format!(
             "the proxy does not respond on {}: {error}; is it running?",

@@ -22,7 +22,7 @@ const RESTORE_REVISION_LEAP: u64 = 1_000_000_000;
 
 /// Flags of `portolan store`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     #[command(subcommand)]
     command: Command,
 }
@@ -74,7 +74,7 @@ struct VerifyFlags {
 /// # Errors
 ///
 /// An error if a flag is invalid, or a store cannot be read or written.
-pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     runtime::multi_thread(1)?.block_on(async {
         match flags.command {
             Command::Copy(flags) => copy(flags).await,

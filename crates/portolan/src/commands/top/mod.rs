@@ -5,10 +5,10 @@
 //! - [`notes`]: limits of a report
 //! - [`screen`]: `--watch` in a terminal
 
-pub mod notes;
+pub(crate) mod notes;
 mod screen;
-pub mod table;
-pub mod units;
+pub(crate) mod table;
+pub(crate) mod units;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -30,11 +30,11 @@ use screen::{Screen, View};
 use table::{SortKey, Table, sorted_services};
 
 /// Namespace without `--namespace`, as for kubectl.
-pub const DEFAULT_NAMESPACE: &str = "default";
+pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// Subcommands of `portolan top`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Show connections, rates, bytes and failures of Services; with a name, also of its endpoints and clients
     #[command(aliases = ["service", "svc"])]
     Services(Flags),
@@ -48,7 +48,7 @@ pub enum Command {
 
 /// Flags of `portolan top services` and its siblings.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Service [default: all Services of the namespace]
     #[arg(value_name = "[NAMESPACE/]NAME")]
     name: Option<String>,
@@ -73,7 +73,7 @@ pub struct Flags {
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// Table
     Table,
     /// Table with more columns
@@ -90,7 +90,11 @@ impl Format {
     /// # Errors
     ///
     /// An error if the traffic cannot be encoded.
-    pub fn object(self, traffic: &ClusterTraffic, watch: bool) -> Result<Option<String>, CommandError> {
+    pub(crate) fn object(
+        self,
+        traffic: &ClusterTraffic,
+        watch: bool,
+    ) -> Result<Option<String>, CommandError> {
         let value = || serde_json::to_value(traffic);
         Ok(match self {
             Self::Table | Self::Wide => None,
@@ -106,7 +110,7 @@ impl Format {
 /// # Errors
 ///
 /// An error if a flag is invalid, or traffic cannot be read.
-pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(command: &Command) -> Result<ExitCode, CommandError> {
     let (view, flags) = match command {
         Command::Services(flags) => (View::Services, flags),
         Command::Endpoints(flags) => (View::Endpoints, flags),
@@ -152,7 +156,7 @@ fn is_terminal() -> bool {
 }
 
 /// Returns the exit code of a command that showed traffic.
-pub fn exit_code(traffic: &ClusterTraffic) -> ExitCode {
+pub(crate) fn exit_code(traffic: &ClusterTraffic) -> ExitCode {
     if traffic.has_reports() {
         ExitCode::SUCCESS
     } else {

@@ -8,7 +8,7 @@ use crate::output::printable;
 const NODES_SHOWN: usize = 5;
 
 /// Returns the reasons why the traffic is less than all traffic.
-pub fn notes(traffic: &ClusterTraffic) -> Vec<String> {
+pub(crate) fn notes(traffic: &ClusterTraffic) -> Vec<String> {
     let mut notes = Vec::new();
     for node in traffic.nodes.iter().take(NODES_SHOWN) {
         if let Some(error) = &node.error {

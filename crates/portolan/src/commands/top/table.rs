@@ -10,7 +10,7 @@ use crate::output::printable;
 
 /// Order of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum SortKey {
+pub(crate) enum SortKey {
     /// Open connections, the most first
     #[default]
     Connections,
@@ -26,7 +26,7 @@ pub enum SortKey {
 
 impl SortKey {
     /// Returns the name of the flag's value.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Connections => "connections",
             Self::Rate => "rate",
@@ -53,7 +53,7 @@ impl SortKey {
 
 /// Rows of a table with the titles of its columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table {
+pub(crate) struct Table {
     /// Titles. The first columns are texts, the others numbers.
     pub titles: Vec<&'static str>,
     /// Number of columns with texts.
@@ -87,7 +87,7 @@ impl Table {
     }
 
     /// Returns the Services of the traffic. With `wide`, the numbers of endpoints and clients are added.
-    pub fn of_services(traffic: &ClusterTraffic, sort: SortKey, wide: bool) -> Self {
+    pub(crate) fn of_services(traffic: &ClusterTraffic, sort: SortKey, wide: bool) -> Self {
         let mut table = Self::new(&["NAMESPACE", "NAME"]);
         if wide {
             table.titles.extend(["ENDPOINTS", "CLIENTS", "FRONTENDS"]);
@@ -109,7 +109,7 @@ impl Table {
     }
 
     /// Returns the endpoints of Services.
-    pub fn of_endpoints(services: &[&ServiceRow], sort: SortKey) -> Self {
+    pub(crate) fn of_endpoints(services: &[&ServiceRow], sort: SortKey) -> Self {
         let mut table = Self::new(&["NAMESPACE", "SERVICE", "ENDPOINT", "NAME", "NODE"]);
         let mut rows: Vec<(&ServiceRow, &EndpointRow)> = services
             .iter()
@@ -138,7 +138,7 @@ impl Table {
     }
 
     /// Returns the clients of Services.
-    pub fn of_clients(services: &[&ServiceRow], sort: SortKey) -> Self {
+    pub(crate) fn of_clients(services: &[&ServiceRow], sort: SortKey) -> Self {
         let mut table = Self::new(&["NAMESPACE", "SERVICE", "CLIENT", "NAME", "NODE"]);
         let mut rows: Vec<(&ServiceRow, &ClientRow)> = services
             .iter()
@@ -159,7 +159,7 @@ impl Table {
     }
 
     /// Keeps the rows with a cell that contains the text.
-    pub fn filter(&mut self, text: &str) {
+    pub(crate) fn filter(&mut self, text: &str) {
         let text = text.to_lowercase();
         let texts = self.texts;
         self.rows.retain(|row| {
@@ -169,7 +169,7 @@ impl Table {
     }
 
     /// Renders the table. Numbers are aligned to the right.
-    pub fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let mut widths: Vec<usize> = self.titles.iter().map(|title| title.chars().count()).collect();
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
@@ -196,13 +196,13 @@ impl Table {
     }
 
     /// Returns true if a column contains numbers.
-    pub fn is_number(&self, column: usize) -> bool {
+    pub(crate) fn is_number(&self, column: usize) -> bool {
         column >= self.texts && self.titles.get(column) != Some(&"FRONTENDS")
     }
 }
 
 /// Returns the Services in an order.
-pub fn sorted_services(traffic: &ClusterTraffic, sort: SortKey) -> Vec<&ServiceRow> {
+pub(crate) fn sorted_services(traffic: &ClusterTraffic, sort: SortKey) -> Vec<&ServiceRow> {
     let mut services: Vec<&ServiceRow> = traffic.services.iter().collect();
     services.sort_by(|one, other| sort.compare(&one.rates, &other.rates));
     services
@@ -230,7 +230,7 @@ fn frontend(row: &FrontendRow) -> String {
 }
 
 /// Returns a text, or a dash if it is empty.
-pub fn or_dash(text: &str) -> String {
+pub(crate) fn or_dash(text: &str) -> String {
     if text.is_empty() {
         "-".to_owned()
     } else {

@@ -34,7 +34,7 @@ const EXIT_NOT_TRACED: u8 = 2;
 
 /// Flags of `portolan trace`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Destination: tcp://HOST:PORT, udp://HOST:PORT, sctp://HOST:PORT, http://HOST, https://HOST or ping://HOST; HOST is a
     /// name, an IPv4 address, or an IPv6 address in brackets
     #[arg(value_name = "URL")]
@@ -110,7 +110,7 @@ enum Format {
 /// # Errors
 ///
 /// An error if a flag is invalid, or the output cannot be encoded.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let request = request(flags)?;
     let not_traced = |error: &dyn std::fmt::Display| {
         eprintln!("portolan: {error}");

@@ -16,7 +16,7 @@ const ENDPOINTS_SHOWN: usize = 20;
 const NODES_SHOWN: usize = 10;
 
 /// Renders a trace. Texts of objects contain no control characters in the result.
-pub fn render(trace: &Trace) -> String {
+pub(super) fn render(trace: &Trace) -> String {
     let mut text = Text::default();
     let node = match trace.client.node.as_str() {
         "" => String::new(),

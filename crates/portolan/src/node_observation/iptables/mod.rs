@@ -51,7 +51,7 @@ const FAMILIES: [Family; 2] = [
 
 /// Rules of iptables, with the parts that show firewall programs.
 #[derive(Clone, Debug, Default)]
-pub struct IptablesState {
+pub(super) struct IptablesState {
     /// The observation.
     pub observed: Iptables,
     /// Names of the chains of the tables `filter`.
@@ -62,7 +62,7 @@ pub struct IptablesState {
 
 /// Reads the rules. Programs run only if the kernel has tables of their variant, because the program of iptables-legacy
 /// creates tables that it lists.
-pub fn read(inventory: Option<&Inventory>, gaps: &mut Gaps) -> IptablesState {
+pub(super) fn read(inventory: Option<&Inventory>, gaps: &mut Gaps) -> IptablesState {
     let mut state = IptablesState {
         observed: Iptables {
             legacy_rules: Some(0),

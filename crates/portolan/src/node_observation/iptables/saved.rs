@@ -15,7 +15,7 @@ const NEW_STATE: &str = "NEW";
 
 /// Tables of iptables in one variant and family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Saved {
+pub(super) struct Saved {
     /// Number of rules in all tables.
     pub rules: u64,
     /// Policies of the built-in chains of the table `filter`, such as `FORWARD` and `DROP`.
@@ -29,7 +29,7 @@ pub struct Saved {
 }
 
 /// Parses the output of `iptables-save`. Unknown lines are skipped.
-pub fn parse(text: &str, services_chain: &str) -> Saved {
+pub(super) fn parse(text: &str, services_chain: &str) -> Saved {
     let mut saved = Saved::default();
     let mut rules_of_chains: BTreeMap<&str, u64> = BTreeMap::new();
     let mut table = "";

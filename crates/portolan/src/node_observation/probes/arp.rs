@@ -24,7 +24,7 @@ const FRAMES_MAX: usize = 1_000;
 const ANSWERS_MAX: usize = 16;
 
 /// Sends requests on a link and collects all answers; `None` without the privilege to open a packet socket.
-pub fn resolve(
+pub(super) fn resolve(
     link: LinkIndex,
     own: HardwareAddress,
     requester: Ipv4Addr,

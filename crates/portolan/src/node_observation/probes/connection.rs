@@ -30,7 +30,7 @@ const EXPECTS_TLS: [&str; 3] = [
 const BAD_REQUEST: u16 = 400;
 
 /// Opens a connection, and waits briefly for its end.
-pub fn open(target: SocketAddr, timeout: Duration) -> Answer {
+pub(super) fn open(target: SocketAddr, timeout: Duration) -> Answer {
     let start = Instant::now();
     let mut stream = match TcpStream::connect_timeout(&target, timeout) {
         Ok(stream) => stream,
@@ -51,7 +51,7 @@ pub fn open(target: SocketAddr, timeout: Duration) -> Answer {
 }
 
 /// Sends an HTTP request for `/`, and reads the head of the response.
-pub fn http(target: SocketAddr, host: &str, has_proxy_header: bool, timeout: Duration) -> Answer {
+pub(super) fn http(target: SocketAddr, host: &str, has_proxy_header: bool, timeout: Duration) -> Answer {
     let start = Instant::now();
     match exchange(target, host, has_proxy_header, timeout) {
         Ok(response) => {
@@ -153,7 +153,7 @@ fn read_response(response: &[u8]) -> (Outcome, Option<u16>) {
 }
 
 /// Completes a TLS handshake without a server name, and reads the certificate. It is not verified.
-pub fn tls(target: SocketAddr, timeout: Duration) -> Answer {
+pub(super) fn tls(target: SocketAddr, timeout: Duration) -> Answer {
     let start = Instant::now();
     let connected = TcpStream::connect_timeout(&target, timeout).and_then(|stream| {
         stream.set_read_timeout(Some(timeout))?;

@@ -17,7 +17,7 @@ const IS_RESPONSE: u8 = 0x80;
 const CODE_BITS: u8 = 0xf;
 
 /// Sends an empty datagram; `None` without a response, because most servers send none.
-pub fn empty(target: SocketAddr, timeout: Duration) -> Option<Answer> {
+pub(super) fn empty(target: SocketAddr, timeout: Duration) -> Option<Answer> {
     let start = Instant::now();
     let answer = match exchange(target, &[], timeout, |_| true) {
         Ok(_) => Answer::of(Outcome::Answered, start.elapsed()),
@@ -27,7 +27,7 @@ pub fn empty(target: SocketAddr, timeout: Duration) -> Option<Answer> {
 }
 
 /// Sends a DNS query for a name.
-pub fn dns(server: SocketAddr, name: &str, kind: u16, timeout: Duration) -> Answer {
+pub(super) fn dns(server: SocketAddr, name: &str, kind: u16, timeout: Duration) -> Answer {
     let start = Instant::now();
     let name = match Name::from_text(name) {
         Ok(name) => name,

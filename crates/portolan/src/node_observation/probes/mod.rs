@@ -20,7 +20,7 @@ use explain::observation::{Outcome, Probe, ProbeSource};
 
 use super::cluster::Cluster;
 use super::pods::PodNamespace;
-pub use targets::{Job, Request, Selection};
+pub(super) use targets::{Job, Request, Selection};
 
 /// Time for connections and datagrams.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ fn outcome_of(error: &std::io::Error) -> Outcome {
 }
 
 /// Sends the probes. The result has their order. Returns true if some were not sent in time.
-pub fn run(jobs: Vec<Job>, pods: &[PodNamespace]) -> (Vec<Probe>, bool) {
+pub(super) fn run(jobs: Vec<Job>, pods: &[PodNamespace]) -> (Vec<Probe>, bool) {
     let number = jobs.len();
     let queue: Mutex<VecDeque<(usize, Job)>> = Mutex::new(jobs.into_iter().enumerate().collect());
     let done: Mutex<Vec<(usize, Probe)>> = Mutex::new(Vec::with_capacity(number));
@@ -112,7 +112,7 @@ pub fn run(jobs: Vec<Job>, pods: &[PodNamespace]) -> (Vec<Probe>, bool) {
 
 /// Sends probes from this host, as a client outside of the cluster, to the addresses of the examined Services. `own` are the addresses of
 /// this host. Returns true if some were not sent in time.
-pub fn run_outside(cluster: &Cluster, own: &[IpAddr]) -> (Vec<Probe>, bool) {
+pub(crate) fn run_outside(cluster: &Cluster, own: &[IpAddr]) -> (Vec<Probe>, bool) {
     run(outside::jobs(cluster, own), &[])
 }
 

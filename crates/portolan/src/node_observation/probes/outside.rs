@@ -21,7 +21,7 @@ const ADDRESS_TYPES: [&str; 2] = ["InternalIP", "ExternalIP"];
 
 /// Returns the probes of node ports, load balancer IPs and external IPs of the examined Services. Ports without a ready endpoint are
 /// left out, load balancer IPs whose source ranges have none of the addresses of this host, and these addresses themselves.
-pub fn jobs(cluster: &Cluster, own: &[IpAddr]) -> Vec<Job> {
+pub(super) fn jobs(cluster: &Cluster, own: &[IpAddr]) -> Vec<Job> {
     let mut jobs = Vec::new();
     for service in cluster.examined() {
         let key = service.metadata.key();

@@ -13,7 +13,7 @@ const REQUESTS_MAX: usize = 2;
 
 /// Sends a request as an IP packet of `bytes` bytes, and once more if no response arrives within `timeout`. Returns `None`
 /// without the privilege to open a raw socket.
-pub fn send(target: IpAddr, bytes: u32, timeout: Duration) -> Option<Answer> {
+pub(super) fn send(target: IpAddr, bytes: u32, timeout: Duration) -> Option<Answer> {
     let start = Instant::now();
     let bytes = usize::try_from(bytes).ok()?;
     let mut outcome = Outcome::Timeout;

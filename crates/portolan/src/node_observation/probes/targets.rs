@@ -40,7 +40,7 @@ const CLOUD_SERVERS: [IpAddr; 4] = [
 
 /// A probe to send. The outcome of `probe` is filled in.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub(crate) struct Job {
     /// Probe without its outcome.
     pub probe: Probe,
     /// Packets to send.
@@ -49,7 +49,7 @@ pub struct Job {
 
 /// Packets of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub(crate) enum Request {
     /// TCP connection.
     Tcp(SocketAddr),
     /// HTTP request.
@@ -117,7 +117,7 @@ impl Request {
 
 /// Facts that select probes.
 #[derive(Clone, Debug)]
-pub struct Selection<'a> {
+pub(crate) struct Selection<'a> {
     /// Objects.
     pub cluster: &'a Cluster,
     /// Name of the Node.
@@ -134,7 +134,7 @@ pub struct Selection<'a> {
 
 impl Selection<'_> {
     /// Returns the probes of the examined Services. Probes with the longest timeout come first.
-    pub fn jobs(&self) -> Vec<Job> {
+    pub(crate) fn jobs(&self) -> Vec<Job> {
         let mut jobs = Vec::new();
         let services = self.cluster.examined();
         let is_one = services.len() == 1;

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use crate::access;
 use crate::support::{Api, Component, portolan};
 
-pub const NODE_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
-pub const NODE_SERVING: &str = "kubernetes.io/kubelet-serving";
-pub const NODE_PART: &str = "portolan.dev/node-part";
+pub(super) const NODE_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+pub(super) const NODE_SERVING: &str = "kubernetes.io/kubelet-serving";
+pub(super) const NODE_PART: &str = "portolan.dev/node-part";
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 /// Join token. [`Cluster::start`] creates its Secret.
 const TOKEN: &str = "abcdef.0123456789abcdef";
@@ -22,7 +22,7 @@ const TOKEN: &str = "abcdef.0123456789abcdef";
 const DECISION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// API server with controllers that approve and sign certificate requests.
-pub struct Cluster {
+pub(super) struct Cluster {
     pub api: Api,
     pub administrator: Client,
     _controllers: Component,
@@ -30,7 +30,7 @@ pub struct Cluster {
 
 /// Outcome of a certificate request.
 #[derive(Debug)]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// Certificate and key in PEM.
     Signed(String, String),
     /// Denied or failed, with the message of the condition.
@@ -40,7 +40,7 @@ pub enum Outcome {
 }
 
 /// Contents of a certificate request.
-pub struct Wanted<'w> {
+pub(super) struct Wanted<'w> {
     pub name: &'w str,
     pub signer: &'w str,
     pub user: &'w str,
@@ -49,7 +49,7 @@ pub struct Wanted<'w> {
 }
 
 impl Cluster {
-    pub async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let api = Api::start();
         let pki = api.directory.path().join("data/pki");
         let controllers = portolan(&[
@@ -78,7 +78,7 @@ impl Cluster {
     }
 
     /// Returns a client with the join token.
-    pub fn with_token(&self) -> Client {
+    pub(super) fn with_token(&self) -> Client {
         self.client(Config {
             token: Some(TOKEN.to_owned()),
             ..Config::default()
@@ -86,7 +86,7 @@ impl Cluster {
     }
 
     /// Returns a client with a certificate and key in PEM.
-    pub fn with_certificate(&self, certificate: &str, key: &str) -> Client {
+    pub(super) fn with_certificate(&self, certificate: &str, key: &str) -> Client {
         self.client(Config {
             client_certificate: Some((certificate.into(), key.into())),
             ..Config::default()
@@ -104,7 +104,7 @@ impl Cluster {
     }
 
     /// Creates a Node with addresses that is not ready.
-    pub async fn create_node(&self, name: &str, addresses: &[&str]) {
+    pub(super) async fn create_node(&self, name: &str, addresses: &[&str]) {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
         post(&self.administrator, "/api/v1/nodes", &node)
             .await
@@ -123,7 +123,7 @@ impl Cluster {
 
     /// Creates a certificate request and waits for its outcome. The request counts as pending when a later
     /// request has been signed before it.
-    pub async fn request_certificate(&self, client: &Client, wanted: &Wanted<'_>) -> Outcome {
+    pub(super) async fn request_certificate(&self, client: &Client, wanted: &Wanted<'_>) -> Outcome {
         let key = self.submit(client, wanted).await;
         let probe = self
             .submit(
@@ -222,6 +222,6 @@ fn condition_message(request: &Value, kind: &str) -> Option<String> {
 }
 
 /// Creates an object.
-pub async fn post(client: &Client, path: &str, object: &Value) -> Result<Value, ClientError> {
+pub(super) async fn post(client: &Client, path: &str, object: &Value) -> Result<Value, ClientError> {
     client.request(Method::POST, path, JSON, Some(object)).await
 }

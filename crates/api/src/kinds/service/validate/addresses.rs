@@ -12,7 +12,7 @@ const CLUSTER_IPS_MAX: usize = 2;
 
 /// Validates `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` against each other. Also runs before the
 /// selection of families.
-pub fn validate_cluster_ips(service: View<'_>, old: Option<View<'_>>) -> FieldErrors {
+pub(crate) fn validate_cluster_ips(service: View<'_>, old: Option<View<'_>>) -> FieldErrors {
     let mut errors = Vec::new();
     if service.is_external_name() {
         return errors;
@@ -120,7 +120,7 @@ fn validate_family_match(errors: &mut FieldErrors, service: View<'_>, ips: &[&st
 }
 
 /// Validates external IPs, which must be reachable from outside (VAL-32, VAL-33).
-pub fn validate_external_ips(
+pub(super) fn validate_external_ips(
     errors: &mut FieldErrors,
     service: View<'_>,
     old: Option<View<'_>>,
@@ -139,7 +139,7 @@ pub fn validate_external_ips(
 }
 
 /// Validates source ranges in the field or, if absent, in the annotation (VAL-38 to VAL-40).
-pub fn validate_source_ranges(
+pub(super) fn validate_source_ranges(
     errors: &mut FieldErrors,
     service: View<'_>,
     old: Option<View<'_>>,

@@ -14,7 +14,7 @@ use crate::machinery::metadata::{self, NameForm};
 use crate::machinery::names;
 use crate::machinery::tree::{child, entries, is_set, number, text};
 
-pub use addresses::validate_cluster_ips;
+pub(super) use addresses::validate_cluster_ips;
 pub use status::validate_status_update;
 
 /// Validates a new Service, after defaults and allocation. Errors have upstream's order.

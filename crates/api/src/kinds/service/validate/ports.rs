@@ -12,7 +12,7 @@ use crate::machinery::names;
 use crate::machinery::tree::{child, number, text};
 
 /// Validates each port (VAL-10 to VAL-16).
-pub fn validate(errors: &mut FieldErrors, service: View<'_>, path: &Path) {
+pub(super) fn validate(errors: &mut FieldErrors, service: View<'_>, path: &Path) {
     let ports = service.ports();
     let mut names = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
@@ -23,7 +23,7 @@ pub fn validate(errors: &mut FieldErrors, service: View<'_>, path: &Path) {
 }
 
 /// Validates node ports, and the ports against each other (VAL-35 to VAL-37).
-pub fn validate_among(errors: &mut FieldErrors, service: View<'_>, path: &Path) {
+pub(super) fn validate_among(errors: &mut FieldErrors, service: View<'_>, path: &Path) {
     let ports = || service.ports().iter().enumerate();
     let node_ports = || ports().filter(|(_, port)| number(port, "nodePort") != 0);
     if service.kind() == "ClusterIP" {

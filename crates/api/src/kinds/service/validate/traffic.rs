@@ -11,7 +11,7 @@ const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameNode", "PreferSameZo
 const ONLY_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
 /// Validates `allocateLoadBalancerNodePorts` and `loadBalancerClass`.
-pub fn validate_load_balancer(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
+pub(super) fn validate_load_balancer(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
     let is_allocation_set = is_set(service.spec, "allocateLoadBalancerNodePorts");
     if service.is_load_balancer() && !is_allocation_set {
         // Upstream omits `spec` from this path.
@@ -30,7 +30,7 @@ pub fn validate_load_balancer(errors: &mut FieldErrors, service: View<'_>, spec:
 }
 
 /// Validates `loadBalancerClass`, a qualified name on load balancers only. Updates run it twice, as upstream.
-pub fn validate_class(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
+pub(super) fn validate_class(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
     let Some(class) = text_if_set(service.spec, "loadBalancerClass") else {
         return;
     };
@@ -43,7 +43,7 @@ pub fn validate_class(errors: &mut FieldErrors, service: View<'_>, spec: &Path) 
 }
 
 /// Validates `externalTrafficPolicy` and `healthCheckNodePort`.
-pub fn validate_external(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
+pub(super) fn validate_external(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
     let path = spec.child("externalTrafficPolicy");
     match (
         service.is_externally_accessible(),
@@ -79,7 +79,7 @@ pub fn validate_external(errors: &mut FieldErrors, service: View<'_>, spec: &Pat
 }
 
 /// Validates `internalTrafficPolicy` and `trafficDistribution`.
-pub fn validate_internal(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
+pub(super) fn validate_internal(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
     let path = spec.child("internalTrafficPolicy");
     match text_if_set(service.spec, "internalTrafficPolicy") {
         None => {

@@ -7,7 +7,7 @@ use crate::machinery::tree::child;
 use super::traffic::validate_class;
 
 /// Validates the change from the old Service to the new one.
-pub fn validate(errors: &mut FieldErrors, new: View<'_>, old: View<'_>) {
+pub(super) fn validate(errors: &mut FieldErrors, new: View<'_>, old: View<'_>) {
     let spec = Path::new("spec");
     if !new.is_external_name() && !old.is_external_name() {
         validate_cluster_ips(errors, new, old, &spec);

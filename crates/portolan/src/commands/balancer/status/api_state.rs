@@ -13,11 +13,11 @@ const ASSIGNER: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leas
 const ANNOUNCEMENT_EVENTS: &str = "/api/v1/events?fieldSelector=reason%3DnodeAssigned";
 
 /// Value, or the reason for its absence.
-pub type Reading<T> = Result<T, String>;
+pub(super) type Reading<T> = Result<T, String>;
 
 /// State of load balancing in the API.
 #[derive(Clone, Debug)]
-pub struct ApiState {
+pub(super) struct ApiState {
     /// Services of type LoadBalancer.
     pub services: Reading<Vec<Service>>,
     /// AddressPools of the cluster.
@@ -54,7 +54,7 @@ struct InvolvedObject {
 
 impl ApiState {
     /// Reads the state, and with `needs_events` the Events of announcers.
-    pub async fn read(client: &Client, needs_events: bool) -> Self {
+    pub(super) async fn read(client: &Client, needs_events: bool) -> Self {
         let (services, pools, assigner, events) = tokio::join!(
             list::<Service>(client, Service::collection(None)),
             list::<AddressPool>(client, AddressPool::collection(None)),
@@ -86,7 +86,7 @@ impl ApiState {
     }
 
     /// Returns the state of an unreachable API.
-    pub fn unreachable(reason: &str) -> Self {
+    pub(super) fn unreachable(reason: &str) -> Self {
         Self {
             services: Err(reason.to_owned()),
             pools: Err(reason.to_owned()),
@@ -97,7 +97,7 @@ impl ApiState {
     }
 
     /// Returns the state of an API for which there are no credentials.
-    pub fn not_queried(reason: &str) -> Self {
+    pub(super) fn not_queried(reason: &str) -> Self {
         Self {
             not_queried: Some(reason.to_owned()),
             ..Self::unreachable(reason)
@@ -105,7 +105,7 @@ impl ApiState {
     }
 
     /// Returns true if nothing was read.
-    pub fn is_unreachable(&self) -> bool {
+    pub(super) fn is_unreachable(&self) -> bool {
         self.services.is_err() && self.pools.is_err() && self.assigner.is_err()
     }
 }

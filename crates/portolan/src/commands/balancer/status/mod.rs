@@ -27,7 +27,7 @@ mod tests;
 
 /// Flags of `portolan balancer status`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(super) struct Flags {
     /// Address of the local process, as in its --[load-balancer-]metrics-bind-address; empty to read only the API
     #[arg(long, default_value = balancer_endpoints::ADDRESS, value_name = "ADDRESS:PORT", value_parser = optional_address)]
     address: OptionalAddress,
@@ -47,7 +47,7 @@ pub struct Flags {
 /// # Errors
 ///
 /// An error if neither the API nor the local process responds.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(super) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let local = flags.address.0.map(|address| {
         status_client::read::<Status>(address, "/status").map_err(|error| {
             format!("load balancing does not respond on {address}: {error}; does it run on this node?")

@@ -29,7 +29,7 @@ const ESTABLISHED: &str = "Established";
 /// Report about load balancing.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub(super) struct Report {
     /// Problems, human-readable; empty if load balancing is healthy.
     #[serde(rename = "wrong")]
     pub problems: Vec<String>,
@@ -59,7 +59,7 @@ pub struct Report {
 }
 
 /// Returns the problems of the BGP sessions of a node.
-pub fn bgp_problems(bgp: &speaker::Status) -> Vec<String> {
+pub(super) fn bgp_problems(bgp: &speaker::Status) -> Vec<String> {
     let mut problems = bgp.faults.clone();
     for session in bgp.sessions.iter().filter(|session| session.state != ESTABLISHED) {
         let error = session.last_error.as_deref().unwrap_or("no error yet");
@@ -74,7 +74,7 @@ pub fn bgp_problems(bgp: &speaker::Status) -> Vec<String> {
 /// Report about a Service of type LoadBalancer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ServiceReport {
+pub(super) struct ServiceReport {
     /// `namespace/name`.
     pub service: String,
     /// Assigned addresses.
@@ -90,7 +90,7 @@ pub struct ServiceReport {
 /// Report about an address of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AddressReport {
+pub(super) struct AddressReport {
     /// IP address.
     pub ip: String,
     /// Pool of the address.
@@ -108,7 +108,7 @@ pub struct AddressReport {
 /// Report about a pool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PoolReport {
+pub(super) struct PoolReport {
     /// Name of the pool.
     pub name: String,
     /// Addresses in use, per IP family.
@@ -117,7 +117,7 @@ pub struct PoolReport {
 
 impl Report {
     /// Combines the status of the local process, if it was read, and the state of the API.
-    pub fn new(local: Option<Reading<Status>>, api: ApiState, now: Timestamp) -> Self {
+    pub(super) fn new(local: Option<Reading<Status>>, api: ApiState, now: Timestamp) -> Self {
         let mut report = Self {
             api_not_queried: api.not_queried,
             ..Self::default()

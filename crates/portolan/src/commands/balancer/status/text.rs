@@ -11,7 +11,7 @@ use crate::output::age;
 const NAME_WIDTH: usize = 18;
 
 /// Renders the report.
-pub fn render(report: &Report) -> String {
+pub(super) fn render(report: &Report) -> String {
     let mut text = String::new();
     let is_healthy = if report.problems.is_empty() { "yes" } else { "no" };
     line(&mut text, "Healthy", is_healthy);
@@ -115,7 +115,7 @@ fn services(services: &[ServiceReport]) -> String {
 }
 
 /// Renders the BGP sessions of this node.
-pub fn sessions(bgp: Option<&speaker::Status>) -> String {
+pub(super) fn sessions(bgp: Option<&speaker::Status>) -> String {
     let Some(bgp) = bgp else { return String::new() };
     let rows = bgp.sessions.iter().map(|session| {
         let optional = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());

@@ -24,7 +24,7 @@ use crate::{output, runtime};
 const FIRST_RESPONSE_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Flags of `portolan doctor node`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub(super) struct Flags {
     #[command(flatten)]
     scope: ScopeFlags,
     /// File with objects as JSON or YAML, as `kubectl get -o json` prints them, or - for standard input; repeatable
@@ -62,7 +62,7 @@ struct Objects {
 /// # Errors
 ///
 /// An error if a flag is invalid, the observation cannot be written, or the output cannot be encoded.
-pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+pub(super) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let scope = flags.scope.parse()?;
     let node_name = flags.node.clone().unwrap_or_else(host_name);
     let mut objects = match read_objects(flags) {

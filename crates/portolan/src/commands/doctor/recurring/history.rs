@@ -17,7 +17,7 @@ type Key = (String, String, Code, String);
 
 /// Findings of the latest examination.
 #[derive(Debug, Default)]
-pub struct History(BTreeMap<Key, LastingFinding>);
+pub(super) struct History(BTreeMap<Key, LastingFinding>);
 
 /// Finding of successive examinations.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +28,7 @@ struct LastingFinding {
 
 /// Finding that an Event is to report.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DueFinding<'a> {
+pub(super) struct DueFinding<'a> {
     /// The Service.
     pub service: &'a ServiceFindings,
     /// Its finding.
@@ -37,7 +37,11 @@ pub struct DueFinding<'a> {
 
 impl History {
     /// Replaces the findings by those of an examination. Returns the errors and warnings that Events are to report now.
-    pub fn observe<'a>(&mut self, services: &'a [ServiceFindings], now: Instant) -> Vec<DueFinding<'a>> {
+    pub(super) fn observe<'a>(
+        &mut self,
+        services: &'a [ServiceFindings],
+        now: Instant,
+    ) -> Vec<DueFinding<'a>> {
         let mut earlier = std::mem::take(&mut self.0);
         let mut due = Vec::new();
         let all = services.iter().flat_map(|service| {

@@ -40,7 +40,7 @@ const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Flags of repeated examinations.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Repeated examinations")]
-pub struct RecurringFlags {
+pub(super) struct RecurringFlags {
     /// Interval between examinations of all Services, such as 1m; runs until SIGTERM and records Events on Services with
     /// lasting findings
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with_all = ["kind", "from_file", "output"])]
@@ -74,7 +74,7 @@ struct Examined {
 /// # Errors
 ///
 /// An error if the interval is too short, the kubeconfig is unusable, or the address of the metrics is in use.
-pub fn run(
+pub(super) fn run(
     flags: &RecurringFlags,
     interval: Duration,
     administrator: &AdministratorFlags,

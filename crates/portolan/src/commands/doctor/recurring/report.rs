@@ -8,7 +8,7 @@ use telemetry::{MetricType, MetricsText};
 
 /// Examinations since the start, and the findings of the latest one.
 #[derive(Debug, Default)]
-pub struct Examinations {
+pub(super) struct Examinations {
     succeeded: u64,
     failed: u64,
     latest: Option<Latest>,
@@ -24,7 +24,7 @@ struct Latest {
 
 impl Examinations {
     /// Records an examination with its findings, or a failed one.
-    pub fn record(&mut self, findings: Option<&[Finding]>, duration: Duration) {
+    pub(super) fn record(&mut self, findings: Option<&[Finding]>, duration: Duration) {
         let Some(findings) = findings else {
             self.failed += 1;
             return;
@@ -43,7 +43,7 @@ impl Examinations {
     }
 
     /// Returns the metrics in the Prometheus text format.
-    pub fn render(&self) -> String {
+    pub(super) fn render(&self) -> String {
         let mut text = MetricsText::default();
         let name = "portolan_doctor_examinations_total";
         text.family(

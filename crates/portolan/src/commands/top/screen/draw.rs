@@ -19,7 +19,7 @@ const COLUMN_SPACING: u16 = 2;
 const NOTES_SHOWN: usize = 3;
 
 /// Draws the screen. Texts of objects contain no control characters in the result.
-pub fn draw(screen: &Screen, frame: &mut Frame<'_>) {
+pub(super) fn draw(screen: &Screen, frame: &mut Frame<'_>) {
     let mut warnings = screen.traffic.as_ref().map(notes).unwrap_or_default();
     warnings.truncate(NOTES_SHOWN);
     if let Some(error) = &screen.error {

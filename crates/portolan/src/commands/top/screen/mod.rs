@@ -23,7 +23,7 @@ const PAGE_ROWS: usize = 10;
 
 /// Kind of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
+pub(super) enum View {
     /// Services.
     Services,
     /// Endpoints of one or all Services.
@@ -34,7 +34,7 @@ pub enum View {
 
 /// Result of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub(super) enum Action {
     /// The screen continues.
     Continue,
     /// The user ends the command.
@@ -43,7 +43,7 @@ pub enum Action {
 
 /// State of the screen.
 #[derive(Debug)]
-pub struct Screen {
+pub(super) struct Screen {
     view: View,
     /// View that is the first one: `Esc` does not leave it.
     first_view: View,
@@ -62,7 +62,7 @@ pub struct Screen {
 
 impl Screen {
     /// Returns a screen without traffic. `service` limits endpoints and clients.
-    pub fn new(view: View, service: Option<ObjectKey>, sort: SortKey) -> Self {
+    pub(super) fn new(view: View, service: Option<ObjectKey>, sort: SortKey) -> Self {
         Self {
             view,
             first_view: view,
@@ -79,7 +79,7 @@ impl Screen {
     }
 
     /// Shows new traffic. While the screen is paused, the previous traffic stays.
-    pub fn update(&mut self, reading: Reading) {
+    pub(super) fn update(&mut self, reading: Reading) {
         if self.is_paused {
             return;
         }
@@ -94,7 +94,7 @@ impl Screen {
     }
 
     /// Handles a key.
-    pub fn key(&mut self, key: KeyEvent) -> Action {
+    pub(super) fn key(&mut self, key: KeyEvent) -> Action {
         let is_interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
         if is_interrupt {
             return Action::Quit;
@@ -215,7 +215,7 @@ impl Screen {
 /// # Errors
 ///
 /// The error of the terminal.
-pub fn run(mut screen: Screen, watcher: &Watcher) -> io::Result<()> {
+pub(super) fn run(mut screen: Screen, watcher: &Watcher) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
     let result = (|| {
         loop {

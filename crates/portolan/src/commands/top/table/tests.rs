@@ -51,7 +51,7 @@ fn service(name: &str, figures: Figures, addresses: &[&str]) -> ServiceTraffic {
 }
 
 /// Returns the traffic of a node with three Services. The name of one controls a terminal.
-pub fn traffic() -> ClusterTraffic {
+pub(super) fn traffic() -> ClusterTraffic {
     let report = NodeFlows {
         interval_seconds: 2.0,
         counts_bytes: true,

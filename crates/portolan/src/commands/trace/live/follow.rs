@@ -18,7 +18,7 @@ const ENTRIES_MAX: usize = 4;
 const EVENTS_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Follower of connections, one at a time.
-pub struct Follower {
+pub(super) struct Follower {
     protocol: Protocol,
     tracer: Option<PacketTracer>,
     conntrack: Option<Conntrack>,
@@ -30,7 +30,7 @@ pub struct Follower {
 
 impl Follower {
     /// Opens what is permitted, and notes what is not. Only the modes `nftables` and `ebpf` have rules to follow.
-    pub fn open(protocol: Protocol, mode: Option<&str>, notes: &mut Vec<String>) -> Self {
+    pub(super) fn open(protocol: Protocol, mode: Option<&str>, notes: &mut Vec<String>) -> Self {
         let tracer = match mode {
             Some(mode) if !matches!(mode, "nftables" | "ebpf") => {
                 notes.push(format!(
@@ -67,7 +67,7 @@ impl Follower {
     }
 
     /// Returns what is read besides the responses.
-    pub fn evidence(&self) -> Evidence {
+    pub(super) fn evidence(&self) -> Evidence {
         Evidence {
             conntrack: self.conntrack.is_some(),
             rules: self.tracer.is_some(),
@@ -76,7 +76,7 @@ impl Follower {
     }
 
     /// Sends a packet, and follows it.
-    pub fn send(&mut self, packet: Packet, notes: &mut Vec<String>) -> Connection {
+    pub(super) fn send(&mut self, packet: Packet, notes: &mut Vec<String>) -> Connection {
         self.begin(&packet, notes);
         let (response, elapsed) = packet.send();
         let at_connect = self.at_connect(&packet);

@@ -20,7 +20,7 @@ use netlink::route::NetworkNamespace;
 use crate::node_observation::{Cluster, ReadFailure, own_addresses, pod_namespace, proxy_mode};
 use follow::Follower;
 use packet::Packet;
-pub use text::render;
+pub(super) use text::render;
 
 /// Maximum of connections of one command: without responses, they take 100 s.
 const COUNT_MAX: i64 = 100;
@@ -28,7 +28,7 @@ const COUNT_MAX: i64 = 100;
 /// Flags of packets that are sent.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sent packets")]
-pub struct LiveFlags {
+pub(super) struct LiveFlags {
     /// Send the packet from the client on this host, follow it in the kernel, and compare it with the plan; run as root.
     /// Without it, nothing is sent
     #[arg(long, conflicts_with_all = ["all_nodes", "node"])]
@@ -40,7 +40,7 @@ pub struct LiveFlags {
 
 /// Reason why no packet is sent.
 #[derive(Debug, thiserror::Error)]
-pub enum LiveError {
+pub(super) enum LiveError {
     /// The client is no Pod and no Node.
     #[error("--live sends from Pods and nodes: {0} is outside of the cluster")]
     Outside(String),
@@ -93,7 +93,7 @@ impl LiveFlags {
     /// # Errors
     ///
     /// A [`LiveError`] if no packet can be sent.
-    pub fn run(&self, trace: &Trace, cluster: &Cluster) -> Result<Live, LiveError> {
+    pub(super) fn run(&self, trace: &Trace, cluster: &Cluster) -> Result<Live, LiveError> {
         let (path, source, destination) = target(trace)?;
         let place = LocalClient::of(&trace.client, cluster)?;
         let mode = proxy_mode();

@@ -21,7 +21,7 @@ const RESPONSE_BYTES: usize = 1;
 
 /// Socket of the client before its first packet. It stays in the namespace of the client.
 #[derive(Debug)]
-pub struct Packet {
+pub(super) struct Packet {
     socket: Socket,
     /// Address and port of the client.
     pub source: SocketAddr,
@@ -41,7 +41,7 @@ impl Packet {
     /// # Errors
     ///
     /// A [`LiveError`] if the namespace cannot be entered or the address is not usable.
-    pub fn prepare(
+    pub(super) fn prepare(
         namespace: Option<&NetworkNamespace>,
         protocol: Protocol,
         address: IpAddr,
@@ -64,7 +64,7 @@ impl Packet {
     }
 
     /// Returns the number of a TCP socket; `None` for UDP.
-    pub fn cookie(&self) -> Option<u64> {
+    pub(super) fn cookie(&self) -> Option<u64> {
         match &self.socket {
             Socket::Tcp(socket) => rustix::net::sockopt::socket_cookie(socket).ok(),
             Socket::Udp(_) => None,
@@ -72,7 +72,7 @@ impl Packet {
     }
 
     /// Sends the packet, and waits for the response. The socket stays open until the value is dropped.
-    pub fn send(&self) -> (Response, Duration) {
+    pub(super) fn send(&self) -> (Response, Duration) {
         let start = Instant::now();
         let result = match &self.socket {
             Socket::Tcp(socket) => connect(socket, self.destination),

@@ -5,7 +5,7 @@ use explain::trace::live::{AtConnect, Connection, Live};
 use crate::output::printable;
 
 /// Renders the sent packets. Names of foreign tables contain no control characters in the result.
-pub fn render(live: &Live) -> String {
+pub(crate) fn render(live: &Live) -> String {
     let mut lines = vec![String::new(), heading(live)];
     lines.extend(live.notes.iter().map(|note| format!("  note: {note}")));
     for connection in &live.connections {
