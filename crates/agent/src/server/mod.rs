@@ -84,6 +84,8 @@ pub enum ServerError {
 /// Reason why a connection ends early.
 #[derive(Debug, thiserror::Error)]
 enum ConnectionError {
+    #[error("socket option TCP_NODELAY: {0}")]
+    Option(io::Error),
     #[error("no TLS handshake within {HEAD_TIMEOUT:?}")]
     Timeout(#[from] Elapsed),
     #[error("TLS handshake: {0}")]
@@ -195,6 +197,8 @@ struct Connection {
 impl Connection {
     /// Serves a connection to its end. After authentication, an API server exchanges its permit for one of API servers.
     async fn serve(self, stream: TcpStream, permit: ConnectionPermit) -> Result<(), ConnectionError> {
+        // Messages of streams are small: each would wait for the acknowledgement of the one before.
+        stream.set_nodelay(true).map_err(ConnectionError::Option)?;
         let accepted = timeout(HEAD_TIMEOUT, self.acceptor.accept(stream)).await?;
         let stream = accepted.map_err(ConnectionError::Handshake)?;
         let is_api_server = tls::is_api_server(stream.get_ref().1.peer_certificates());
