@@ -1,4 +1,4 @@
-//! Pod workers (kubelet's `pod_workers.go`): one task for each Pod, from its first sight to its end.
+//! Pod workers (kubelet's `pod_workers.go`): one task for each Pod, from its start to its removal.
 
 mod container_runs;
 mod handler_runner;
