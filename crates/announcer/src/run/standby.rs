@@ -59,7 +59,7 @@ pub(super) async fn bind(address: SocketAddr, waits: bool) -> Result<Bound, Anno
     }
     tracing::info!(%address, "probe port in use; waiting for the exit of the other process");
     let listener = UnixListener::bind(socket_name(address))
-        .inspect_err(|error| tracing::debug!(%error, "no report of the predecessor is received"))
+        .inspect_err(|error| tracing::debug!(%error, "socket for the report of the predecessor not bound"))
         .ok();
     let receiving = receive(listener.as_ref());
     tokio::pin!(receiving);
