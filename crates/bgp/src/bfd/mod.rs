@@ -90,8 +90,9 @@ impl Session {
         }
     }
 
-    /// Returns true if the session has lost the peer since the last call. It was up, and the peer was silent or
-    /// reported a failure. The end of the session by an administrator of either side is no loss (RFC 5882).
+    /// Returns true if the session has lost the peer since the last call. It was up, and the detection time
+    /// expired or the peer reported a failure. The end of the session by an administrator of either side is no loss
+    /// (RFC 5882).
     pub fn take_loss(&mut self) -> bool {
         std::mem::take(&mut self.has_lost)
     }

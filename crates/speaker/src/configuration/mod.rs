@@ -131,7 +131,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// Timers of BFD.
+/// BFD timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BfdProfile {
     pub(crate) settings: bgp::bfd::Settings,
