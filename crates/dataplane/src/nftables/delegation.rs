@@ -1,5 +1,5 @@
-//! Delegation of the endpoint choice from the rules to listeners of this process, or to virtual servers of IPVS. Access rules
-//! and masquerading stay with the rules.
+//! Delegation of the endpoint choice from the rules to listeners of this process, or to IPVS virtual servers. Access
+//! rules and masquerading stay with the rules.
 
 use plan::{EndpointSet, Frontend, Origin, Scheduler, ServicePortPlan, Target};
 
