@@ -1,7 +1,8 @@
 //! Reports that the agents of nodes create, read through the API server: the subresources `observation` and `flows` of
 //! Nodes.
 //!
-//! A node can lie. The server bounds the size of its reports; readers check that a report is about the node itself.
+//! A node can send false reports. The server bounds the size of its reports; readers check that a report is about the
+//! node itself.
 
 use std::time::Duration;
 

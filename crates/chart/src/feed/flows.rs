@@ -1,6 +1,6 @@
 //! Reports of the flows of nodes, which become the traffic of Services. They are read while the caches exist.
 //!
-//! A node can lie. Each report is bounded before it is kept, and the rows that are dropped are counted.
+//! A node can send false reports. Each report is bounded before it is kept, and the rows that are dropped are counted.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

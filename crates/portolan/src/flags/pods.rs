@@ -1,4 +1,4 @@
-//! The Node and its Pods.
+//! Flags of the Node and of its Pods.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
