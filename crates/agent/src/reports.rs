@@ -105,8 +105,8 @@ impl fmt::Debug for Reports {
 }
 
 impl ReportRequest {
-    /// Parses a query such as `service=shop/web&probe=true`. The API server passes on known parameters only, whose values need
-    /// no escapes.
+    /// Parses a query such as `service=shop/web&probe=true`. The API server passes on known parameters only, whose
+    /// values need no escapes.
     pub fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         Self(

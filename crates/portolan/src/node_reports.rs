@@ -43,7 +43,8 @@ pub(crate) async fn is_served(client: &Client, kind: ReportKind) -> Result<bool,
     Ok(resources.any(|resource| resource["name"] == *name))
 }
 
-/// Reads the reports of nodes, [`CONCURRENT_MAX`] at the same time, each within a timeout. `parameters` are names with values.
+/// Reads the reports of nodes, [`CONCURRENT_MAX`] at the same time, each within a timeout. `parameters` are names with
+/// values.
 pub(crate) async fn read<T: DeserializeOwned>(
     client: &Client,
     kind: ReportKind,

@@ -1,8 +1,8 @@
 //! Bidirectional Forwarding Detection (RFC 5880), asynchronous mode: packets and the state machine of a session.
 //!
-//! Both speakers send packets at a fixed period. A session that misses [`Settings::detect_multiplier`] packets of the peer is
-//! down. With the echo function of [`EchoSettings`], the session is also down if the peer returns none of as many echo packets,
-//! and control packets are slow. There is no authentication or demand mode.
+//! Both speakers send packets at a fixed period. A session that misses [`Settings::detect_multiplier`] packets of the
+//! peer is down. With the echo function of [`EchoSettings`], the session is also down if the peer returns none of as
+//! many echo packets, and control packets are slow. There is no authentication or demand mode.
 
 mod echo;
 mod packet;

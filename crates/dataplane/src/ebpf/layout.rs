@@ -89,8 +89,8 @@ impl Shapes {
     }
 }
 
-/// Shapes of the maps for events. Processes of earlier versions have none, so the maps are not part of [`VERSION`]: a change
-/// of the layout of events needs other names.
+/// Shapes of the maps for events. Processes of earlier versions have none, so the maps are not part of [`VERSION`]: a
+/// change of the layout of events needs other names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventShapes {
     /// Ring of events.

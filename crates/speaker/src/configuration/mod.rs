@@ -6,8 +6,8 @@
 //! | `parse` | validation of the objects |
 //! | `watch` | watches of the objects, if the API server has the kinds |
 //!
-//! Objects of both groups have the same fields. An object refers to others of its own group only: a BGPAdvertisement of MetalLB
-//! selects IPAddressPools, one of Portolan AddressPools.
+//! Objects of both groups have the same fields. An object refers to others of its own group only: a BGPAdvertisement of
+//! MetalLB selects IPAddressPools, one of Portolan AddressPools.
 
 pub mod objects;
 mod parse;
