@@ -73,7 +73,7 @@ impl StandingReport {
                     });
                     return;
                 }
-                Ok(None) => tracing::debug!("connection of a foreign process closed"),
+                Ok(None) => tracing::debug!("connection of another user's process closed"),
                 Err(error) => {
                     tracing::debug!(%error, "connection of the successor not accepted");
                     sleep(RETRY_PERIOD).await;
