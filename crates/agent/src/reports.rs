@@ -67,7 +67,7 @@ pub enum ReportError {
     #[error("this agent has no report {0:?}")]
     NotProvided(&'static str),
     /// Others are being created. A retry helps.
-    #[error("{CONCURRENT_MAX} reports are created at the same time, try again")]
+    #[error("{CONCURRENT_MAX} reports are created at the same time; try again")]
     Busy,
     /// The report is larger than the limit.
     #[error("the report has {0} bytes, more than {REPORT_BYTES_MAX}")]
