@@ -52,7 +52,7 @@ impl<D: Dataplane> Worker<D> {
             }
         }
         if let Err(error) = sender.try_send(departed) {
-            tracing::warn!(%error, "nodes of departed endpoints not checked; connections to them wait for timeouts of TCP");
+            tracing::warn!(%error, "nodes of departed endpoints not checked; connections to them wait for TCP timeouts");
         }
     }
 

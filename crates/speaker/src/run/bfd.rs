@@ -318,7 +318,7 @@ impl Worker {
                 }
             });
             if let Err(error) = changed {
-                tracing::debug!(%error, "minimum TTL of BFD not changed; retrying");
+                tracing::debug!(%error, "minimum TTL of BFD packets not changed; retrying");
                 return false;
             }
         }
@@ -399,7 +399,7 @@ impl Worker {
                 // A host may have one family only.
                 let mut listener = match listener {
                     Err(error) if address.is_ipv6() => {
-                        tracing::debug!(%error, "no BFD by IPv6");
+                        tracing::debug!(%error, "IPv6 sockets for BFD not opened");
                         continue;
                     }
                     listener => UdpSocket::from_std(listener?),
