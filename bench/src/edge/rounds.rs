@@ -40,7 +40,8 @@ impl Outcome {
 }
 
 /// Measures `work`, which returns a rate per second, with each proxy in each round. The order rotates and turns around, so
-/// that no proxy always follows the same one. The others are compared with the first, haproxy. A third one, another build, is compared with the second, too.
+/// that no proxy always follows the same one. The others are compared with the first, haproxy. A third one, another
+/// build, is compared with the second, too.
 pub(super) fn alternate(
     rounds: Rounds,
     proxies: &[Proxy],

@@ -94,7 +94,8 @@ impl Flags {
     }
 }
 
-/// Runs the scenarios and prints the table. The exit code is 1 if a request over a new connection or from a new socket failed.
+/// Runs the scenarios and prints the table. The exit code is 1 if a request over a new connection or from a new socket
+/// failed.
 ///
 /// # Errors
 /// The cluster does not start, or a step fails.

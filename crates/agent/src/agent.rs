@@ -103,7 +103,7 @@ pub async fn run(
     };
     let leftovers = leftovers::find(&context).await?;
     if let Err(error) = network::host_ports::watch(&context.host_ports) {
-        tracing::warn!(%error, "rules of host ports are not restored after changes by other programs");
+        tracing::warn!(%error, "host port rules not watched; changes by other programs are not restored");
     }
     let mut sync_loop = SyncLoop::new(Arc::new(context), leftovers);
     sync_loop.delete_orphaned_links();

@@ -74,7 +74,7 @@ pub(crate) enum ConfinementError {
     #[error("hostUsers: false: the sandbox of the Pod has no user namespace")]
     HostUsers,
     /// A user or group is too high.
-    #[error("securityContext {field}: expected an ID from 0 to {ID_MAX}, got {id}")]
+    #[error("securityContext {field}: expected an ID from 0 to {ID_MAX}, found {id}")]
     HighId {
         /// Name of the field.
         field: &'static str,
@@ -82,7 +82,7 @@ pub(crate) enum ConfinementError {
         id: u32,
     },
     /// A user or group is outside of the Pod's user namespace.
-    #[error("securityContext {field}: expected an ID from 0 to 65535 because hostUsers is false, got {id}")]
+    #[error("securityContext {field}: expected an ID from 0 to 65535 because hostUsers is false, found {id}")]
     Id {
         /// Name of the field.
         field: &'static str,

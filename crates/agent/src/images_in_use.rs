@@ -26,7 +26,7 @@ pub(crate) enum HoldError {
     Store(#[from] StoreError),
     #[error("the image was removed from the node meanwhile")]
     Removed,
-    #[error("the Pod has ended")]
+    #[error("the Pod has terminated")]
     Ended,
 }
 

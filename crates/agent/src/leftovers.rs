@@ -36,7 +36,7 @@ pub(crate) struct Leftover {
 pub(crate) async fn find(context: &Context) -> Result<Leftovers, StateError> {
     let (records, unreadable) = context.state.records()?;
     for directory in unreadable {
-        tracing::warn!(?directory, "unreadable record of a Pod, directory removed");
+        tracing::warn!(?directory, "record of a Pod not readable; directory removed");
         directory.remove()?;
     }
     let mut leftovers = Leftovers::new();

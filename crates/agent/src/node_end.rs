@@ -1,4 +1,4 @@
-//! End of all Pods of a node on which no agent runs: their processes, control groups, links and directories.
+//! Removal of all Pods of a node on which no agent runs: their processes, control groups, links and directories.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +18,7 @@ use crate::sandbox::protocol::ContainerState;
 use crate::state_directory::{PodDirectory, Record, StateDirectory, StateError};
 use crate::{network, stop_signal};
 
-/// Result of the end of all Pods.
+/// Result of the removal of all Pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndedPods {
     /// Ended Pods as `namespace/name`.

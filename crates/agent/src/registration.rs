@@ -60,7 +60,7 @@ pub(crate) async fn register_in_background(
 ) {
     let pod_cidrs = register(&client, &settings, &host_ips, &state).await;
     if pod_cidrs != used && changed.send(pod_cidrs).is_err() {
-        tracing::debug!("agent ended before its Node had podCIDRs");
+        tracing::debug!("agent exited before its Node had podCIDRs");
     }
     node::heartbeat(client, settings, host_ips).await;
 }

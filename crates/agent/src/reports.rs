@@ -67,7 +67,7 @@ pub enum ReportError {
     #[error("this agent has no report {0:?}")]
     NotProvided(&'static str),
     /// Others are being created. A retry helps.
-    #[error("{CONCURRENT_MAX} reports are created at the same time, try again")]
+    #[error("{CONCURRENT_MAX} reports are created at the same time; try again")]
     Busy,
     /// The report is larger than the limit.
     #[error("the report has {0} bytes, more than {REPORT_BYTES_MAX}")]
@@ -105,8 +105,8 @@ impl fmt::Debug for Reports {
 }
 
 impl ReportRequest {
-    /// Parses a query such as `service=shop/web&probe=true`. The API server passes on known parameters only, whose values need
-    /// no escapes.
+    /// Parses a query such as `service=shop/web&probe=true`. The API server passes on known parameters only, whose
+    /// values need no escapes.
     pub fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         Self(

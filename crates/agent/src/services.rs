@@ -38,7 +38,7 @@ impl Services {
                         cache.remove(&key);
                     }
                     Event::Malformed { key, error } => {
-                        tracing::warn!(service = %key, error, "unreadable Service")
+                        tracing::warn!(service = %key, error, "malformed Service ignored")
                     }
                     Event::Synced => {
                         sync_sender.send_replace(true);

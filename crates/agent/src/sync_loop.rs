@@ -147,7 +147,7 @@ impl SyncLoop {
                 self.static_pods.mirror_deleted(&key);
                 self.remove_pods(&key, None);
             }
-            Event::Malformed { key, error } => tracing::warn!(pod = %key, error, "unreadable Pod"),
+            Event::Malformed { key, error } => tracing::warn!(pod = %key, error, "malformed Pod ignored"),
             Event::Synced => {
                 // The watch has delivered all Pods of the node, so the API has none for the other leftovers.
                 for (_, (record, leftover)) in std::mem::take(&mut self.leftovers) {

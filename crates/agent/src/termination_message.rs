@@ -1,5 +1,5 @@
-//! Termination messages of containers (kubelet's `getTerminationMessage`): a file that the container writes, or the end of its
-//! log.
+//! Termination messages of containers (kubelet's `getTerminationMessage`): a file that the container writes, or the end
+//! of its log.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};

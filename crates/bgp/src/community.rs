@@ -45,7 +45,7 @@ pub enum AnyCommunity {
 
 /// Text that is no community.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected a community such as 64512:100 or large:64512:1:2, got {0:?}")]
+#[error("expected a community such as 64512:100 or large:64512:1:2, found {0:?}")]
 pub struct InvalidCommunity(String);
 
 /// Names of standard communities that routers know.

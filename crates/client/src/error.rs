@@ -40,7 +40,7 @@ pub enum ClientError {
         limit: Duration,
     },
     /// The response does not match the request.
-    #[error("{path}: the answer cannot be read: {source}")]
+    #[error("{path}: the response cannot be read: {source}")]
     Decode {
         /// Path of the request.
         path: String,
@@ -48,7 +48,7 @@ pub enum ClientError {
         source: serde_json::Error,
     },
     /// The response exceeds the limit.
-    #[error("{path}: the answer is larger than {limit_bytes} bytes")]
+    #[error("{path}: expected a response of at most {limit_bytes} bytes, found a larger one")]
     TooLarge {
         /// Path of the request.
         path: String,

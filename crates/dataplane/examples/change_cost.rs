@@ -1,7 +1,7 @@
 //! Cost of changes: loads Services into the nftables of a separate network namespace, then changes them one by one.
 //! As root: `change_cost [SERVICES [ENDPOINTS]]`; the defaults are 10000 Services with 10 endpoints each. `--list`
-//! prints the table as the `nft` program shows it. `--ranges` then adds port ranges to 100 Services, and measures changes of
-//! these and of endpoints beside them.
+//! prints the table as the `nft` program shows it. `--ranges` then adds port ranges to 100 Services, and measures
+//! changes of these and of endpoints beside them.
 
 use std::error::Error;
 use std::process::Command;

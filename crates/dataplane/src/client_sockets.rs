@@ -64,8 +64,8 @@ pub enum ClientSocketError {
     /// The thread that destroys sockets cannot be started. A retry helps if threads or memory were short.
     #[error("cannot start the thread that destroys sockets: {0}")]
     Start(#[source] io::Error),
-    /// The thread that destroys sockets has ended, which is a defect.
-    #[error("the thread that destroys sockets has ended; restart the proxy")]
+    /// The thread that destroys sockets has exited, which is a defect.
+    #[error("the thread that destroys sockets has exited; restart the proxy")]
     Ended,
     /// There are more control groups than are read. A retry helps after some are gone.
     #[error("the control group has more than {0} descendants; name a smaller one with --ebpf-cgroup")]

@@ -108,8 +108,8 @@ pub trait Dataplane {
         Ok(())
     }
 
-    /// Destroys those of the sockets that `is_selected` accepts, and passes their number to `done`, from another thread. `done`
-    /// is not called if there are none.
+    /// Destroys those of the sockets that `is_selected` accepts, and passes their number to `done`, from another
+    /// thread. `done` is not called if there are none.
     ///
     /// # Errors
     ///

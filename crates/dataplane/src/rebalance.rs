@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 
 /// Returns the connections to reset: of each endpoint with more than its share the oldest ones, at most `percent` of all,
-/// and at least one. The endpoint that has the most left is next. `endpoint` and `start` return the endpoint and the start of a
-/// connection; connections to other endpoints do not count.
+/// and at least one. The endpoint that has the most left is next. `endpoint` and `start` return the endpoint and the
+/// start of a connection; connections to other endpoints do not count.
 pub fn excess<C, S: Ord>(
     mut connections: Vec<C>,
     endpoints: &[SocketAddr],

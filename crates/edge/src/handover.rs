@@ -41,8 +41,8 @@ const ADDRESSES_MAX: usize = 65_536;
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time until a successor has to serve the sockets. It learns from its API server what to serve first.
 const TAKE_OVER_TIMEOUT: Duration = Duration::from_secs(600);
-/// Time for which a successor has to live after its confirmation. It is shorter than [`STEP_TIMEOUT`], for which the successor
-/// waits for the predecessor.
+/// Time for which a successor has to live after its confirmation. It is shorter than [`STEP_TIMEOUT`], for which the
+/// successor waits for the predecessor.
 const CONFIRMATION_TIME: Duration = Duration::from_secs(2);
 /// Successors that wait; there is one.
 const BACKLOG: i32 = 4;

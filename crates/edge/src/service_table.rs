@@ -379,7 +379,7 @@ impl ServiceTable {
             .collect()
     }
 
-    /// Closes all listeners for good.
+    /// Closes all listeners permanently.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
         self.sockets.clear();
@@ -406,7 +406,7 @@ fn tls_termination(
     if settings.listener.frontend == listener.frontend {
         return (settings.tls.clone(), former.tls_faults.clone());
     }
-    // Clients resume sessions of before, whatever certificate is used now.
+    // Clients resume earlier sessions, independent of the current certificate.
     let tickets = settings
         .tls
         .as_ref()

@@ -16,7 +16,8 @@ const ANNOTATIONS: [&str; 8] = [
     "service.beta.kubernetes.io/azure-load-balancer-ipv6",
 ];
 
-/// Returns the requested addresses with their field: those of the first annotation that has some, or that of the field of the Service.
+/// Returns the requested addresses with their field: those of the first annotation that has some, or that of the field
+/// of the Service.
 pub(crate) fn requested_addresses(service: Service<'_>) -> Option<(String, Vec<IpAddr>)> {
     let annotations = ANNOTATIONS.iter().filter_map(|name| {
         let addresses = addresses(service.0.annotation(name)?);

@@ -116,8 +116,8 @@ pub fn examine(world: &World, scope: &Scope, options: &Options) -> Vec<Finding> 
     ordered(findings)
 }
 
-/// Orders findings, and merges those about one field, such as a Pod that two Services select. The messages of the later ones become
-/// evidence of the first one.
+/// Orders findings, and merges those about one field, such as a Pod that two Services select. The messages of the later
+/// ones become evidence of the first one.
 fn ordered(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
     let mut merged: Vec<Finding> = Vec::new();

@@ -1,5 +1,5 @@
-//! Findings: causes of Services that do not answer, derived from API objects and observations of nodes. The crate performs no
-//! I/O.
+//! Findings: causes of Services that do not answer, derived from API objects and observations of nodes. The crate
+//! performs no I/O.
 //!
 //! A [`World`] holds the objects of a cluster, or a part of them. [`examine`] applies the rules and returns the
 //! [`Finding`]s, the most likely cause first. Each rule has a stable [`Code`], a file in `rules`, and its documentation

@@ -53,8 +53,8 @@ struct Entry<'w> {
     setting: Setting,
 }
 
-/// Returns the setting with which the application of a Pod listens on a loopback address at a port. Another container, or another setting, can make
-/// it listen elsewhere, too; then the result is `None`.
+/// Returns the setting with which the application of a Pod listens on a loopback address at a port. Another container,
+/// or another setting, can make it listen elsewhere, too; then the result is `None`.
 pub(crate) fn loopback_setting(pod: Pod<'_>, number: u16) -> Option<Setting> {
     let mut containers = pod.containers();
     let container = containers.next()?;
@@ -128,8 +128,8 @@ fn normalized(name: &str) -> String {
         .replace(['_', '.'], "-")
 }
 
-/// Returns the host of a listener at a port, as a setting has it; `None` for other settings. `is_only` is true if the container declares the
-/// port and no other one.
+/// Returns the host of a listener at a port, as a setting has it; `None` for other settings. `is_only` is true if the
+/// container declares the port and no other one.
 fn host_of<'w>(entry: &Entry<'w>, number: u16, is_only: bool) -> Option<&'w str> {
     let name = entry.name.as_str();
     if entry.is_of_script && CLIENT_NAMES.contains(&name) {

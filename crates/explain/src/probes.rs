@@ -153,8 +153,8 @@ pub(crate) fn node_at(world: &World, address: IpAddr) -> Option<Node<'_>> {
     world.nodes().find(|node| node.ips().contains(&address))
 }
 
-/// Returns a failed probe from another host to a Pod or node port of the node. The target must not fail on the node itself. A
-/// target that refuses has to be open there.
+/// Returns a failed probe from another host to a Pod or node port of the node. The target must not fail on the node
+/// itself. A target that refuses has to be open there.
 pub(crate) fn failed_from_elsewhere(node: Observed<'_>) -> Option<Found<'_>> {
     let all = node.world.observations().all().iter();
     let all = all.flat_map(|observation| {

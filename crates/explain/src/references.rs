@@ -170,7 +170,8 @@ fn scan(text: &str, place: &ReferenceLocation<'_>, references: &mut Vec<Referenc
     }
 }
 
-/// Returns the reference of a text with a host; `None` if the host is neither a name that a Service can have nor an address.
+/// Returns the reference of a text with a host; `None` if the host is neither a name that a Service can have nor an
+/// address.
 fn reference(place: &ReferenceLocation<'_>, text: &str, host: &str, port: Option<u16>) -> Option<Reference> {
     let scheme_port = SCHEME_PORTS.iter().find_map(|(scheme, scheme_port)| {
         let is_scheme = text.strip_prefix(scheme)?.starts_with("://");

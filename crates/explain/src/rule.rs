@@ -11,8 +11,8 @@ pub(crate) struct Rule {
     pub code: Code,
     /// Documentation as Markdown, with the title as its first line.
     pub documentation: &'static str,
-    /// Root causes: a finding of one of these codes about the same Service suppresses the findings of this rule that are not
-    /// more severe.
+    /// Root causes: a finding of one of these codes about the same Service suppresses the findings of this rule that
+    /// are not more severe.
     pub explained_by: &'static [Code],
     /// Check of one Service.
     pub service: Option<fn(&Subject<'_>) -> Vec<Finding>>,

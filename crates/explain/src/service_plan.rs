@@ -13,8 +13,8 @@ use crate::views;
 pub(crate) const PLACEHOLDERS: [(&str, &str); 2] =
     [("192.0.2.1", "2001:db8::1"), ("192.0.2.2", "2001:db8::2")];
 
-/// Returns a Service for a plan. A Service of a manifest gets a cluster IP of its families, as an API server assigns it. `None`
-/// if a field has an unexpected type.
+/// Returns a Service for a plan. A Service of a manifest gets a cluster IP of its families, as an API server assigns
+/// it. `None` if a field has an unexpected type.
 pub(crate) fn with_cluster_ip(service: views::Service<'_>, (v4, v6): (&str, &str)) -> Option<Service> {
     let mut service = Service::deserialize(service.tree()).ok()?;
     let spec = &mut service.spec;
@@ -32,8 +32,8 @@ pub(crate) fn with_cluster_ip(service: views::Service<'_>, (v4, v6): (&str, &str
     Some(service)
 }
 
-/// Returns the plan of a node with one Service. Without a name, the node has no endpoint and no zone. `None` if proxies do not
-/// serve the Service, or if a field has an unexpected type.
+/// Returns the plan of a node with one Service. Without a name, the node has no endpoint and no zone. `None` if proxies
+/// do not serve the Service, or if a field has an unexpected type.
 pub(crate) fn plan_of(subject: &Subject<'_>, node_name: &str) -> Option<Plan> {
     let service = with_cluster_ip(subject.service, PLACEHOLDERS[0])?;
     let node = subject.world.node(node_name);

@@ -36,8 +36,8 @@ impl<'w> Subject<'w> {
         }
     }
 
-    /// Pods that the selector matches, finished and terminating ones too. Empty without a selector and if Pods are absent from
-    /// the world.
+    /// Pods that the selector matches, finished and terminating ones too. Empty without a selector and if Pods are
+    /// absent from the world.
     pub(crate) fn selected(&self) -> &[Pod<'w>] {
         self.selected.get_or_init(|| {
             if !self.service.has_selector() {

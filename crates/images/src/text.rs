@@ -1,9 +1,9 @@
 //! Texts of registries and archives in messages.
 
-/// Characters of a foreign text in an error.
+/// Maximum characters of untrusted text in an error.
 const LENGTH_MAX: usize = 256;
 
-/// Foreign text, without control characters, and shortened.
+/// Returns untrusted text without control characters, and shortened.
 pub(crate) fn printable(text: &str) -> String {
     let printable = |character: char| {
         if character.is_control() { ' ' } else { character }

@@ -1,7 +1,8 @@
 //! Reports that the agents of nodes create, read through the API server: the subresources `observation` and `flows` of
 //! Nodes.
 //!
-//! A node can lie. The server bounds the size of its reports; readers check that a report is about the node itself.
+//! A node can send false reports. The server bounds the size of its reports; readers check that a report is about the
+//! node itself.
 
 use std::time::Duration;
 
@@ -42,7 +43,8 @@ pub(crate) async fn is_served(client: &Client, kind: ReportKind) -> Result<bool,
     Ok(resources.any(|resource| resource["name"] == *name))
 }
 
-/// Reads the reports of nodes, [`CONCURRENT_MAX`] at the same time, each within a timeout. `parameters` are names with values.
+/// Reads the reports of nodes, [`CONCURRENT_MAX`] at the same time, each within a timeout. `parameters` are names with
+/// values.
 pub(crate) async fn read<T: DeserializeOwned>(
     client: &Client,
     kind: ReportKind,

@@ -14,7 +14,7 @@ pub(crate) fn print_while_open(text: &str) -> bool {
     let mut output = std::io::stdout().lock();
     let printed = output.write_all(text.as_bytes()).and_then(|()| output.flush());
     if let Err(error) = &printed {
-        tracing::debug!(%error, "standard output is closed");
+        tracing::debug!(%error, "standard output closed");
     }
     printed.is_ok()
 }

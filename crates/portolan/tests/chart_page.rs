@@ -22,8 +22,8 @@ const CHROMIUM: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const HOSTILE_SERVICES: usize = 300;
 /// Requests at the same time that change Services.
 const WRITERS: usize = 8;
-/// Memory of the server of the page in KiB: caches and examinations, the history, and for each Service its row, its tree, and
-/// its part of responses.
+/// Memory of the server of the page in KiB: caches and examinations, the history, and for each Service its row, its
+/// tree, and its part of responses.
 const CHART_KIB: u64 = 256 << 10;
 const CHART_KIB_OF_SERVICE: u64 = 40;
 /// Texts that attack a page: markup, an end of a script, a link, reordering, control characters, and a long one.
@@ -206,8 +206,8 @@ async fn merge(client: &Client, path: &str, patch: Value) {
     changed.unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
-/// Creates objects with hostile texts in all places that accept any text: annotations, messages of conditions, reasons, addresses
-/// and Events.
+/// Creates objects with hostile texts in all places that accept any text: annotations, messages of conditions, reasons,
+/// addresses and Events.
 async fn create_hostile_objects(client: &Client) {
     let all = ATTACKS.join(" ");
     let annotations = json!({"note": all, "portolan.dev/load-balancer-scope": ATTACKS[0],

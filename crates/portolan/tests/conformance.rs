@@ -162,8 +162,9 @@ fn run_dataplane(test: &str, mode: &str, flags: &[&str], known: &str) {
 
 /// Conformance tests of Services, endpoints and DNS, at least; fewer are a fault of the selection.
 const CONFORMANCE_TESTS_MIN: usize = 40;
-/// Starts a cluster with Portolan's parts, runs the Conformance tests, and removes the cluster. Its namespaces have their own
-/// directory, so those of other clusters stay. Arguments: `tools/e2e`, the binary, and the directory of the results.
+/// Starts a cluster with Portolan's parts, runs the Conformance tests, and removes the cluster. Its namespaces have
+/// their own directory, so those of other clusters stay. Arguments: `tools/e2e`, the binary, and the directory of the
+/// results.
 const RUN_SUITE: &str = r#"
     mkdir -p /run/netns && mount -t tmpfs namespaces /run/netns || exit
     trap '"$0" down' EXIT

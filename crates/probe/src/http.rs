@@ -18,7 +18,7 @@ use crate::definition::{HttpGet, HttpHeader};
 
 /// Limit of redirects, as in upstream's client.
 const REDIRECTS_MAX: usize = 10;
-/// Limit of a body in bytes; only people read it.
+/// Maximum size of a body in bytes; it appears in messages for operators only.
 const BODY_BYTES_MAX: usize = 10 << 10;
 /// User agent of probes.
 pub(super) const AGENT: &str = "kube-probe/portolan";

@@ -30,8 +30,8 @@ pub(crate) struct Deleted {
     pub(crate) has_spared_requests: bool,
 }
 
-/// Deletes all stale entries, except those that `requests` spares. Call it with [`Requests::Spare`] first. A later call with
-/// [`Requests::Delete`] removes the remaining entries, which are of UDP only.
+/// Deletes all stale entries, except those that `requests` keeps. Call it with [`Requests::Spare`] first. A later call
+/// with [`Requests::Delete`] removes the remaining entries, which are of UDP only.
 pub(crate) fn delete_stale(
     conntrack: &mut Conntrack,
     plan: &Plan,

@@ -1,5 +1,5 @@
-//! Removal of what kube-proxy leaves behind when it stops. It takes place after the first sync, because those rules
-//! carry the traffic until then (KPR-09, KPF-03).
+//! Removal of the rules and links that kube-proxy leaves when it exits. It takes place after the first sync, because
+//! those rules carry the traffic until then (KPR-09, KPF-03).
 
 use std::io;
 
@@ -70,8 +70,8 @@ impl Removal {
     }
 }
 
-/// Removes what kube-proxy and Portolan's other modes left in this network namespace. `mode` is the current mode, whose
-/// rules stay; `None` for none.
+/// Removes the rules and links that kube-proxy and Portolan's other modes left in this network namespace. `mode` is the
+/// current mode, whose rules stay; `None` for none.
 pub fn remove_leftovers(mode: Option<&str>, scope: LeftoverScope) -> Removal {
     let mut removal = Removal::default();
     remove_tables(mode, scope, &mut removal);

@@ -8,7 +8,7 @@
 //! - `worker`: thread that owns plan and data plane: it applies queued updates and retries
 //! - `conntrack`, `stale_flows`: deletion of conntrack entries; stale entries of UDP and SCTP
 //! - `drain`: TCP connections to endpoints that have left
-//! - `lost_nodes`: endpoints whose node has died
+//! - `lost_nodes`: endpoints whose node has failed
 //! - `connection_age`, `rebalance`: TCP connections that are too old; their distribution after a scale-out
 //! - `resets`: resets of the peers of TCP connections
 //! - `faults`, `events`: faults of Services; Events about Services and the Node

@@ -1,4 +1,4 @@
-//! Endpoints whose node has died. Their connections would wait for timeouts of TCP, because no host closes them.
+//! Endpoints whose node has failed. Their connections would wait for TCP timeouts, because no host closes them.
 //!
 //! The endpoints of a node are lost if they left without termination, their Node is unreachable or deleted, and neither
 //! the kubelet nor an endpoint of the node answers an attempt to connect. An answer, also a refusal, keeps the
@@ -120,7 +120,7 @@ enum Checked {
     Ready,
     /// The state of the node may change, or is not known.
     Undecided,
-    /// The node has died with these endpoints.
+    /// The node has failed with these endpoints.
     Lost(Endpoints),
 }
 

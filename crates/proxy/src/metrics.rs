@@ -64,7 +64,7 @@ pub(crate) struct Values {
 /// Reason for which TCP connections were reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResetReason {
-    /// The node of their endpoint died.
+    /// The node of their endpoint failed.
     NodeLost,
     /// Connections reached their maximum age.
     Age,

@@ -122,8 +122,8 @@ pub(crate) fn localhost_node_ports(config: &Config, settings: &Settings) -> Rela
     }
 }
 
-/// Returns all addresses of this node in the kernel, sorted. Addresses of the link of IPVS mode are left out: they belong to
-/// Services.
+/// Returns all addresses of this node in the kernel, sorted. Addresses of the link of IPVS mode are left out: they
+/// belong to Services.
 pub(crate) fn own_addresses() -> Result<Vec<IpAddr>, netlink::route::RouteError> {
     let mut connection = netlink::route::Connection::open()?;
     let of_services = connection

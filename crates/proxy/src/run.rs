@@ -67,9 +67,9 @@ pub enum ProxyError {
     /// The data plane cannot write rules. A retry does not help.
     #[error(transparent)]
     Dataplane(#[from] DataplaneError),
-    /// The worker thread ended unexpectedly, which is a defect. The rules stay in the kernel; a new process takes
+    /// The worker thread exited unexpectedly, which is a defect. The rules stay in the kernel; a new process takes
     /// them over.
-    #[error("the worker thread ended unexpectedly")]
+    #[error("the worker thread exited unexpectedly; the log has the reason")]
     WorkerEnded,
 }
 

@@ -1,6 +1,7 @@
-//! Selection of stale conntrack entries (EPT-22). An entry overrides the rules: after a change, the kernel continues to send
-//! its flow to the endpoint. Entries of UDP and SCTP are therefore stale when their endpoint is gone. Unlike kube-proxy, the
-//! selection includes frontends without endpoints, deleted Services, and TCP connections from before the first rules.
+//! Selection of stale conntrack entries (EPT-22). An entry overrides the rules: after a change, the kernel continues to
+//! send its flow to the endpoint. Entries of UDP and SCTP are therefore stale when their endpoint is gone. Unlike
+//! kube-proxy, the selection includes frontends without endpoints, deleted Services, and TCP connections from before
+//! the first rules.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};

@@ -125,7 +125,7 @@ where
                     self.retries.forget(&key);
                     self.queue.done(&key, now());
                 }
-                Err(_) => self.fail(&key, &"reconciliation panicked; the previous log line says where"),
+                Err(_) => self.fail(&key, &"reconciliation panicked; see the previous log line"),
             }
         }
     }

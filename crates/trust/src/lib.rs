@@ -20,8 +20,8 @@ use rustls::{CipherSuite, ClientConfig};
 
 pub use unverified::AcceptAnyServerCert;
 
-/// The TLS primitives of this project's clients. AES with 128 bits comes first, as in Go's TLS, which kubectl and most other
-/// clients of the API use. Watches encrypt and decrypt all day, and the shorter key costs less.
+/// The cryptographic provider of Portolan's TLS clients. AES-128 comes first, as in Go's TLS, which kubectl and most
+/// other clients of the API use. Watches transfer data continuously, and the shorter key costs less CPU time.
 pub fn client_crypto_provider() -> CryptoProvider {
     let mut provider = rustls::crypto::ring::default_provider();
     provider

@@ -41,8 +41,8 @@ impl Phase {
 /// Containers of a Pod.
 ///
 /// Init containers run one after the other, then the main containers run concurrently. Restartable init containers
-/// (sidecars) keep running, and terminate after the main containers in reverse order. Ephemeral containers start at any time,
-/// never restart, and do not affect the phase.
+/// (sidecars) keep running, and terminate after the main containers in reverse order. Ephemeral containers start at any
+/// time, never restart, and do not affect the phase.
 #[derive(Clone, Debug)]
 pub struct Containers {
     /// Pod name in messages: `name_namespace(uid)`.

@@ -1,5 +1,5 @@
-//! Bytes that files occupy on disk, with bounded work. A container owns the files: links are not followed, and a tree of any
-//! form is read without recursion.
+//! Bytes that files occupy on disk, with bounded work. A container owns the files: links are not followed, and a tree
+//! of any form is read without recursion.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

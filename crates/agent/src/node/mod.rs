@@ -75,7 +75,7 @@ pub(crate) async fn wait_for_pod_cidrs(client: &Client, node_name: &str) -> Vec<
                 }
                 tracing::info!("waiting for the Node's podCIDRs");
             }
-            Event::Malformed { error, .. } => tracing::warn!(error, "unreadable Node"),
+            Event::Malformed { error, .. } => tracing::warn!(error, "malformed Node ignored"),
             _ => {}
         }
     }
@@ -139,7 +139,7 @@ fn ranges(node: &Node) -> Vec<IpNet> {
     texts
         .filter_map(|text| {
             text.parse()
-                .inspect_err(|error| tracing::warn!(podCIDR = %text, %error, "unreadable podCIDR"))
+                .inspect_err(|error| tracing::warn!(podCIDR = %text, %error, "malformed podCIDR ignored"))
                 .ok()
         })
         .collect()

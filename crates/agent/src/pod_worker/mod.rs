@@ -1,4 +1,4 @@
-//! Pod workers (kubelet's `pod_workers.go`): one task for each Pod, from its first sight to its end.
+//! Pod workers (kubelet's `pod_workers.go`): one task for each Pod, from its start to its removal.
 
 mod container_runs;
 mod handler_runner;
@@ -186,7 +186,7 @@ impl PodWorker {
         };
         self.sandbox.adopt(sandbox, adopted);
         let Some(containers) = containers else {
-            tracing::info!(pod = %self.context.key, "Pod adopted, its processes are gone");
+            tracing::info!(pod = %self.context.key, "Pod without processes adopted");
             return self.containers.mark_all_lost(Timestamp::now());
         };
         tracing::info!(pod = %self.context.key, "running Pod adopted");

@@ -60,8 +60,8 @@ pub enum RuntimeError {
         /// Message of the sandbox.
         message: String,
     },
-    /// The sandbox did not end after SIGKILL: a process hangs in the kernel.
-    #[error("the sandbox did not end within {KILL_TIMEOUT:?}")]
+    /// The sandbox did not exit after SIGKILL: a process hangs in the kernel.
+    #[error("the sandbox did not exit within {KILL_TIMEOUT:?}")]
     KillTimeout,
 }
 

@@ -1,4 +1,4 @@
-//! Context of errors.
+//! Errors with the operation that failed.
 
 use std::io;
 

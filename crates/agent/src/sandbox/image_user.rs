@@ -1,6 +1,6 @@
 //! User and groups of a container from an image, from `/etc/passwd` and `/etc/group` of its root.
 //!
-//! The files are foreign input. They are read below the root of this process, without links of `/proc`.
+//! The files are untrusted input. They are read below the root of this process, without links of `/proc`.
 
 use std::fs::File;
 use std::io::{self, Read};

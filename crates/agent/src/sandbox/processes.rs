@@ -402,8 +402,8 @@ struct Started {
     output: Output,
 }
 
-/// Starts the program of a container with its standard streams, in the PID namespace of the process `target` if there is one.
-/// The program gets its account.
+/// Starts the program of a container with its standard streams, in the PID namespace of the process `target` if there
+/// is one. The program gets its account.
 fn start(program: &mut Program, target: Option<i32>, directory: &OpenPodDirectory) -> io::Result<Started> {
     let requested = program.streams;
     if requested.has_terminal {

@@ -264,8 +264,8 @@ impl PodDirectory {
         self.termination_messages(container).join(run.to_string())
     }
 
-    /// Creates an empty file for the termination message of a run, which every user may write, and returns its path. Removes the
-    /// files of earlier runs.
+    /// Creates an empty file for the termination message of a run, which every user may write, and returns its path.
+    /// Removes the files of earlier runs.
     ///
     /// # Errors
     /// [`StateError::File`].

@@ -101,7 +101,7 @@ impl Drop for Holder {
     fn drop(&mut self) {
         let ended = self.process.kill().and_then(|()| self.process.wait());
         if let Err(error) = ended {
-            tracing::warn!(%error, "holder of a user namespace did not end");
+            tracing::warn!(%error, "holder of a user namespace did not exit");
         }
     }
 }

@@ -108,7 +108,7 @@ impl Election {
         }
     }
 
-    /// Revokes votes of silent nodes, and ends expired leases of this node.
+    /// Revokes votes of unresponsive nodes, and ends expired leases of this node.
     pub(super) fn expire(&mut self, now: Time) {
         let expired = self.votes.expire(now);
         self.claims.are_own_votes_stale |= !expired.revoked.is_empty();

@@ -13,7 +13,7 @@ use crate::{NodeName, Time};
 
 /// Minimum lifetime of a claim without ownership, up to twice as long at random. Votes may be split between
 /// nodes with different views, and a withdrawn claim gives another node the chance of a majority. It exceeds
-/// the time after which the votes of a dead node are free.
+/// the time after which the votes of a failed node are free.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum pause after a withdrawn claim.
 const CLAIM_PAUSE_MAX: Duration = Duration::from_secs(1);

@@ -180,7 +180,7 @@ impl Peer {
         elapsed.unwrap_or(Duration::MAX)
     }
 
-    /// Returns the time at which the peer is suspected if it stays silent.
+    /// Returns the time at which the peer is suspected if it sends no further message.
     pub(crate) fn suspected_at(&self) -> Option<Time> {
         self.last_probe.map(|probe| probe.at + SUSPECT_AFTER)
     }
@@ -328,7 +328,7 @@ impl Peer {
 }
 
 /// Returns true if a message to the process `receiver` echoes a recent message of that process, which proves that its
-/// sender was alive a short time ago.
+/// sender ran a short time ago.
 fn is_fresh(now: Time, message: &Message, receiver: u64) -> bool {
     let echo = message.echo.filter(|echo| echo.incarnation == receiver);
     echo.is_some_and(|echo| {

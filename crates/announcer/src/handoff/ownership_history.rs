@@ -8,7 +8,7 @@
 //! to this node broke. Then the other node has reset active connections without this node, which flushes them, too.
 //!
 //! The forwarding chain consists of all nodes that owned the address since, in order
-//! ([`crate::handoff::previous_owners`]). It breaks when one of them shuts down or dies, when one of them
+//! ([`crate::handoff::previous_owners`]). It breaks when one of them shuts down or fails, when one of them
 //! releases the address a second time (an owner forwards to one node only), and after [`FORWARDED_FOR_MAX`].
 //! Breaks at nodes without room for the address or without a common link, and breaks before the start of this
 //! process, are not detected.
@@ -61,7 +61,8 @@ struct Ownership {
     releases: Vec<LeaseHolder>,
     /// The process that holds this node's vote for the address.
     successor: Option<LeaseHolder>,
-    /// The process that held this node's vote until it fell silent or announced its shutdown, and the time of that.
+    /// The process that held this node's vote until its lease expired or it announced its shutdown, and the time of
+    /// that.
     lost_successor: Option<(LeaseHolder, Time)>,
 }
 
@@ -204,7 +205,8 @@ impl OwnershipHistory {
         None
     }
 
-    /// Records that the holder of this node's vote fell silent. It may no longer forward packets to this node.
+    /// Records that the lease of the holder of this node's vote expired. The holder may no longer forward packets to
+    /// this node.
     pub(crate) fn successor_lost(&mut self, now: Time, address: IpAddr, holder: &LeaseHolder) {
         if let Some(ownership) = self.former(address) {
             ownership.lost_successor = Some((holder.clone(), now));

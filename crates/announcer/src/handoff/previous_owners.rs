@@ -24,8 +24,8 @@ use crate::{ADDRESSES_MAX, NodeName, Time};
 #[cfg(test)]
 mod tests;
 
-/// Maximum silence of a previous owner that did not announce its shutdown. Clients with connections through a dead node
-/// notice no earlier; a busy network or process costs no connection.
+/// Maximum time without a message of a previous owner that did not announce its shutdown. Clients with connections
+/// through a failed node notice no earlier. A busy network or process costs no connection.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Time for which a new owner waits for the vote of the previous owner, and for messages that name it.
 pub(crate) const ATTRIBUTION_TIMEOUT: Duration = Duration::from_secs(2);
@@ -35,9 +35,9 @@ pub(crate) const ATTRIBUTION_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) enum Liveness {
     /// Not a member, or replaced by another process.
     Gone,
-    /// Silent for this duration.
+    /// Without a message for this duration.
     Silent(Duration),
-    /// Announced its shutdown and has been silent since. Its kernel may keep running.
+    /// Announced its shutdown and sent nothing since. Its kernel may keep running.
     Leaving,
 }
 
@@ -175,7 +175,7 @@ impl PreviousOwners {
         }
     }
 
-    /// Drops dead nodes and releases older than [`FORWARDED_FOR_MAX`].
+    /// Drops failed nodes and releases older than [`FORWARDED_FOR_MAX`].
     pub(crate) fn expire(&mut self, now: Time, liveness: impl Fn(&NodeName) -> Liveness) {
         let nodes = self
             .by_address

@@ -59,7 +59,7 @@ pub(super) async fn bind(address: SocketAddr, waits: bool) -> Result<Bound, Anno
     }
     tracing::info!(%address, "probe port in use; waiting for the exit of the other process");
     let listener = UnixListener::bind(socket_name(address))
-        .inspect_err(|error| tracing::debug!(%error, "no report of the predecessor is received"))
+        .inspect_err(|error| tracing::debug!(%error, "socket for the report of the predecessor not bound"))
         .ok();
     let receiving = receive(listener.as_ref());
     tokio::pin!(receiving);
@@ -130,7 +130,7 @@ async fn killed(address: SocketAddr, receives_reports: bool) {
         return std::future::pending().await;
     }
     predecessor_ended(address).await;
-    tracing::info!("predecessor ended; no other node uses its votes");
+    tracing::info!("predecessor exited; no other node uses its votes");
 }
 
 /// Waits for a report, and returns the time until which votes may be in use; never resolves without a socket.
@@ -141,7 +141,7 @@ async fn receive(listener: Option<&UnixListener>) -> Time {
     loop {
         match accept(listener).await {
             Ok(Some(votes_until)) => return votes_until,
-            Ok(None) => tracing::debug!("report of a foreign process ignored"),
+            Ok(None) => tracing::debug!("report of another user's process ignored"),
             Err(error) => {
                 tracing::debug!(%error, "report of the predecessor not read");
                 sleep(WAIT_PERIOD).await;

@@ -1,8 +1,10 @@
-//! Standing report of a running process to the successor that waits for its port: no other node uses a vote of this process.
+//! Standing report of a running process to the successor that waits for its port: no other node uses a vote of this
+//! process.
 //!
 //! The successor of a killed process with a standing report takes over at once. A process withdraws its report before it
-//! sends a vote to another node. The kernel closes the connection when the process ends; one that closes before a withdrawal
-//! leaves the report valid. Only the process that receives [`super::standby`]'s reports connects, so one process has it.
+//! sends a vote to another node. The kernel closes the connection when the process ends; one that closes before a
+//! withdrawal leaves the report valid. Only the process that receives [`super::standby`]'s reports connects, so one
+//! process has it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -71,7 +73,7 @@ impl StandingReport {
                     });
                     return;
                 }
-                Ok(None) => tracing::debug!("connection of a foreign process closed"),
+                Ok(None) => tracing::debug!("connection of another user's process closed"),
                 Err(error) => {
                     tracing::debug!(%error, "connection of the successor not accepted");
                     sleep(RETRY_PERIOD).await;
@@ -80,8 +82,8 @@ impl StandingReport {
         }
     }
 
-    /// Reports that no other node uses a vote of this process, or withdraws the report. Returns false if the report may still
-    /// be valid although it should not be: then no vote may be sent.
+    /// Reports that no other node uses a vote of this process, or withdraws the report. Returns false if the report may
+    /// still be valid although it should not be: then no vote may be sent.
     pub(super) fn update(&mut self, is_free_of_votes: bool) -> bool {
         let Some(successor) = &mut self.successor else {
             return true;

@@ -91,7 +91,7 @@ fn new_owner_forwards_to_the_previous_owner() {
         assert_eq!(cluster.forwardings(address(0)).count(), 0, "no previous owner");
         for (to, forwardings) in [
             (second, vec![(second, first)]),
-            // Back: what came up meanwhile is with the second.
+            // The address returns; connections opened meanwhile are at the second.
             (first, vec![(first, second)]),
             (second, vec![(second, first)]),
             // The third reaches both by way of the second.

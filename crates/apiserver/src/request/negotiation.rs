@@ -288,8 +288,8 @@ impl<'h> Clause<'h> {
     }
 }
 
-/// Sorts clauses by insertion, as upstream does for a few clauses. Since [`Clause::precedes`] is not an order, another algorithm
-/// would have another result.
+/// Sorts clauses by insertion, as upstream does for a few clauses. Since [`Clause::precedes`] is not an order, another
+/// algorithm would have another result.
 fn sort(clauses: &mut [Clause<'_>]) {
     for end in 1..clauses.len() {
         for at in (1..=end).rev() {

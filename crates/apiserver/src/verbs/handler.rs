@@ -448,8 +448,8 @@ impl Handler {
     }
 }
 
-/// Returns true for discovery documents that serve GET only. As upstream: these are `/api` with its versions, and the versions of
-/// groups. Other documents are served for any method that the client may use.
+/// Returns true for discovery documents that serve GET only. As upstream: these are `/api` with its versions, and the
+/// versions of groups. Other documents are served for any method that the client may use.
 fn serves_get_only(path: &str) -> bool {
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     match (segments.next(), segments.nth(1)) {

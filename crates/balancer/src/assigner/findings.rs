@@ -26,7 +26,7 @@ impl Findings {
                     .to_owned(),
             ));
         }
-        let edge_only = format!("in force only with `loadBalancerClass: {EDGE_CLASS}`");
+        let edge_only = format!("effective only with `loadBalancerClass: {EDGE_CLASS}`");
         let unknown = reading.unknown.iter().map(String::as_str).collect();
         let groups = [
             ("without effect outside of the cloud", reading.cloud_only),

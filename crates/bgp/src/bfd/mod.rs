@@ -1,8 +1,8 @@
 //! Bidirectional Forwarding Detection (RFC 5880), asynchronous mode: packets and the state machine of a session.
 //!
-//! Both speakers send packets at a fixed period. A session that misses [`Settings::detect_multiplier`] packets of the peer is
-//! down. With the echo function of [`EchoSettings`], the session is also down if the peer returns none of as many echo packets,
-//! and control packets are slow. There is no authentication or demand mode.
+//! Both speakers send packets at a fixed period. A session that misses [`Settings::detect_multiplier`] packets of the
+//! peer is down. With the echo function of [`EchoSettings`], the session is also down if the peer returns none of as
+//! many echo packets, and control packets are slow. There is no authentication or demand mode.
 
 mod echo;
 mod packet;
@@ -90,8 +90,9 @@ impl Session {
         }
     }
 
-    /// Returns true if the session has lost the peer since the last call. It was up, and the peer was silent or
-    /// reported a failure. The end of the session by an administrator of either side is no loss (RFC 5882).
+    /// Returns true if the session has lost the peer since the last call. It was up, and the detection time
+    /// expired or the peer reported a failure. The end of the session by an administrator of either side is no loss
+    /// (RFC 5882).
     pub fn take_loss(&mut self) -> bool {
         std::mem::take(&mut self.has_lost)
     }

@@ -151,7 +151,7 @@ pub(super) fn negotiate(settings: &PeerSettings, peer: Open) -> Result<Negotiate
     }
     let capabilities = &peer.capabilities;
     let supports = |family: &Family| match capabilities.families.as_slice() {
-        // Without the capability, a peer speaks IPv4 only (RFC 4760, section 8).
+        // Without the capability, a peer supports IPv4 only (RFC 4760, section 8).
         [] => *family == Family::Ipv4,
         families => families.contains(family),
     };

@@ -1,4 +1,4 @@
-//! The drawing as a flowchart of Mermaid, which many viewers of Markdown render.
+//! The drawing as a Mermaid flowchart, which many Markdown viewers render.
 
 use super::picture::{Picture, Section, health, place_title, symbol};
 use super::text::{mermaid, shortened};

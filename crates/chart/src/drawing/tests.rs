@@ -46,7 +46,8 @@ fn hostile() -> Picture {
     )
 }
 
-/// Checks that a text is well-formed XML with the elements of drawings and nothing else, and returns the number of elements.
+/// Checks that a text is well-formed XML with the elements of drawings and nothing else, and returns the number of
+/// elements.
 fn elements(svg: &str) -> usize {
     let mut open = Vec::new();
     let mut count = 0;

@@ -1,5 +1,5 @@
-//! Recent changes. Each is encoded once, and all readers share its bytes. A reader has no queue of its own: one that falls behind
-//! takes a new snapshot.
+//! Recent changes. Each is encoded once, and all readers share its bytes. A reader has no queue of its own: one that
+//! falls behind takes a new snapshot.
 
 use std::collections::VecDeque;
 

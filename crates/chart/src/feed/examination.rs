@@ -10,9 +10,9 @@ use super::Tree;
 use super::state::Shared;
 use crate::view::findings::Findings;
 
-/// Time between the end of an examination and the next one, at least.
+/// Minimum time between the end of an examination and the next one.
 const PAUSE_MIN: Duration = Duration::from_secs(2);
-/// Part of a core that examinations use, at most: one fifth, as the pause is at least 4 times as long as the latest examination.
+/// Minimum pause as a multiple of the latest examination. Examinations thus use at most one fifth of a core.
 const PAUSE_FACTOR: u32 = 4;
 
 /// Examinations of the cluster.

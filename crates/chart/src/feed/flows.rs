@@ -1,6 +1,6 @@
 //! Reports of the flows of nodes, which become the traffic of Services. They are read while the caches exist.
 //!
-//! A node can lie. Each report is bounded before it is kept, and the rows that are dropped are counted.
+//! A node can send false reports. Each report is bounded before it is kept, and the rows that are dropped are counted.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const CONCURRENT_MAX: usize = 16;
 /// Maximum of Nodes whose reports are read. Each report may have some megabytes.
 const NODES_MAX: usize = 500;
-/// Services, endpoints and clients of a report that are kept: 5 MiB. A node reports at most 1,000 Services with 32 clients each.
+/// Services, endpoints and clients of a report that are kept: 5 MiB. A node reports at most 1,000 Services with 32
+/// clients each.
 const ROWS_OF_NODE_MAX: usize = 50_000;
 /// Endpoints of a Service with traffic that are kept, those of all nodes together: as many as the page shows.
 const ENDPOINTS_OF_SERVICE_MAX: usize = 1_000;

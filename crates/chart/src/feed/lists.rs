@@ -21,8 +21,8 @@ const PAGE_OBJECTS: usize = 500;
 /// Maximum of pages of a list: 100,000 objects. A kind with more is unknown to the examinations.
 const PAGES_MAX: usize = 200;
 
-/// Kinds that the map reads with the rights of a user, with the watched ones first. ConfigMaps, Secrets and Events are not among them: their
-/// texts are not made for every user who may list Services.
+/// Kinds that the map reads with the rights of a user, with the watched ones first. ConfigMaps, Secrets and Events are
+/// not among them: their texts are not made for every user who may list Services.
 pub const KINDS_OF_USERS: [Kind; 20] = [
     WATCHED[0],
     WATCHED[1],
@@ -46,8 +46,8 @@ pub const KINDS_OF_USERS: [Kind; 20] = [
     Kind::BgpAdvertisement,
 ];
 
-/// Kinds that the map reads with an identity of its own, which the role `system:portolan-chart` permits. A user who logs in must have the
-/// right to list all of them, so the map shows nothing more than the API does.
+/// Kinds that the map reads with an identity of its own, which the role `system:portolan-chart` permits. A user who
+/// logs in must have the right to list all of them, so the map shows nothing more than the API does.
 pub const KINDS_OF_COMPONENT: [Kind; 10] = [
     WATCHED[0],
     WATCHED[1],

@@ -1,4 +1,5 @@
-//! Stream of changes (server-sent events). The reader pulls: a slow one has no queue here, and falls behind the log instead.
+//! Stream of changes (server-sent events). The reader pulls: a slow one has no queue here, and falls behind the log
+//! instead.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -80,7 +80,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on a loopback address. Returns the listener with its address, which has the port that the kernel chose for port 0.
+    /// Listens on a loopback address. Returns the listener with its address, which has the port that the kernel chose
+    /// for port 0.
     ///
     /// # Errors
     ///

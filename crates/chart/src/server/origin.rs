@@ -10,8 +10,8 @@ use super::response::Refusal;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Checks that the client names this host by a name of the loopback interface. A page of another site that resolves its own name to
-/// 127.0.0.1 (DNS rebinding) names itself.
+/// Checks that the client names this host by a name of the loopback interface. A page of another site that resolves its
+/// own name to 127.0.0.1 (DNS rebinding) names itself.
 ///
 /// # Errors
 ///

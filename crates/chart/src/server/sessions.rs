@@ -78,8 +78,8 @@ impl Sessions {
         call(&mut open)
     }
 
-    /// Begins a session. Returns the value of `Set-Cookie`. The cookie has no path, so it belongs to the directory of the login
-    /// (RFC 6265, section 5.1.4), and the page works below any prefix.
+    /// Begins a session. Returns the value of `Set-Cookie`. The cookie has no path, so it belongs to the directory of
+    /// the login (RFC 6265, section 5.1.4), and the page works below any prefix.
     ///
     /// # Errors
     ///
@@ -280,8 +280,9 @@ impl Sessions {
     }
 }
 
-/// Returns the session that ends when a user begins another one. A user with too many sessions loses the first one. If there are
-/// too many in total, the user with the most loses the first one. So the logins of one user do not end the sessions of others.
+/// Returns the session that ends when a user begins another one. A user with too many sessions loses the first one. If
+/// there are too many in total, the user with the most loses the first one. So the logins of one user do not end the
+/// sessions of others.
 fn displaced(open: &HashMap<SessionId, Session>, user: &User) -> Option<SessionId> {
     let mut counts: HashMap<&User, usize> = HashMap::new();
     for session in open.values() {

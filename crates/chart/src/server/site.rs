@@ -1,4 +1,4 @@
-//! Everything that requests share.
+//! State that all requests share.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use super::rate::Bucket;
 use super::sessions::Sessions;
 use crate::feed::Feed;
 
-/// Logins each second and at once, of all clients. Each asks the API about a dozen rights.
+/// Logins of all clients: rate per second, and burst. Each one sends about twelve access reviews to the API.
 const LOGINS: (f64, f64) = (2.0, 20.0);
 /// Traces that are computed at once.
 const TRACES_MAX: usize = 2;
@@ -19,7 +19,7 @@ const TRACES_MAX: usize = 2;
 /// Maximum of responses that are sent at the same time. The snapshot of 10,000 Services has some megabytes.
 const RESPONSES_MAX: usize = 32;
 
-/// Everything that requests share.
+/// State that all requests share.
 pub(super) struct Site {
     /// Caches.
     pub feed: Feed,

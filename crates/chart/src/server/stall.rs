@@ -1,4 +1,4 @@
-//! Connections whose peer takes nothing of a response.
+//! Connections whose peer does not read the response.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::time::{Sleep, sleep};
 pub(super) struct StallGuard<S> {
     stream: S,
     timeout: Duration,
-    /// End of the time of the write that waits.
+    /// Deadline of the write that waits.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,8 +1,8 @@
 //! The past hour, as differences to the current state.
 //!
-//! A difference holds the earlier rows of all that changed in a step. Applied to the current state from the latest to an earlier one,
-//! differences restore that earlier state. Rows that did not change need no memory, and the oldest differences are dropped
-//! first.
+//! A difference holds the earlier rows of all objects that changed in a step. The differences from the latest to an
+//! earlier one, applied to the current state, restore that earlier state. Rows that did not change need no memory. The
+//! oldest differences are dropped first.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use super::rows::{NodeRow, ServiceRow, ServiceShape, Snapshot, Totals, as_rfc333
 pub const STEP: Duration = Duration::from_secs(10);
 /// Maximum of past states: one hour.
 pub const STEPS_MAX: usize = 360;
-/// Memory of the differences in bytes, at most, as [`History::bytes`] estimates it: an hour in which 150 Services change in each step. With
-/// more changes the history is shorter.
+/// Maximum memory of the differences, as [`History::bytes`] estimates it. It suffices for an hour in which 150 Services
+/// change in each step. With more changes the history is shorter.
 pub const BYTES_MAX: usize = 32 << 20;
 /// Memory of an entry of a difference besides its row.
 const ENTRY_BYTES: usize = size_of::<(ObjectKey, Option<ServiceRow>)>() + 32;

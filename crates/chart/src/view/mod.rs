@@ -1,5 +1,5 @@
-//! The view of a cluster: rows of Services and nodes, their changes, and the past hour. The module performs no I/O and has no
-//! clock.
+//! The view of a cluster: rows of Services and nodes, their changes, and the past hour. The module performs no I/O and
+//! has no clock.
 //!
 //! - [`rows`], [`detail`], [`traffic`]: results, as the page reads them
 //! - [`objects`]: Services, EndpointSlices, Nodes and Pods with their indexes

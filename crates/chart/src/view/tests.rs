@@ -160,8 +160,8 @@ fn content(mut snapshot: Snapshot) -> Snapshot {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// A reader that applies all changes to an earlier snapshot has the later one. A model that gets only the last state of the objects
-    /// has the same rows.
+    /// A reader that applies all changes to an earlier snapshot has the later one. A model that gets only the last
+    /// state of the objects has the same rows.
     #[test]
     fn changes_make_the_later_snapshot_from_an_earlier_one(steps in steps(), at in 0usize..60) {
         let mut model = Model::new("test", 0);
@@ -342,7 +342,8 @@ fn health_follows_findings_and_endpoints() {
     assert_eq!(health(&mut model), [Health::Error, Health::Idle]);
 }
 
-/// 10,000 Services change in each step. The memory of the history stays below its limit, and the number of past states, too.
+/// 10,000 Services change in each step. The memory of the history stays below its limit, and the number of past states,
+/// too.
 #[test]
 fn history_is_bounded_with_10000_changing_services() {
     let mut model = Model::new("test", 0);

@@ -18,7 +18,7 @@ pub(super) enum SyncError {
     #[error(transparent)]
     Request(#[from] ClientError),
     /// The sync panicked: a defect. A retry succeeds if the object that triggers it has changed.
-    #[error("sync panicked; the previous log line says where")]
+    #[error("sync panicked; see the previous log line")]
     Panicked,
 }
 

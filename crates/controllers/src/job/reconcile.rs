@@ -273,8 +273,8 @@ impl<'a> Progress<'a> {
         (0..completions).filter(is_free).take(number).collect()
     }
 
-    /// Returns the pause before the next Pod is created; it grows with the failures since the last success. As upstream, Pods
-    /// that `podFailurePolicy` ignores count too: nothing else bounds the rate of their replacements.
+    /// Returns the pause before the next Pod is created; it grows with the failures since the last success. As
+    /// upstream, Pods that `podFailurePolicy` ignores count too: nothing else bounds the rate of their replacements.
     fn back_off(&self) -> Option<Duration> {
         let ended = |phase: &'static str| self.pods.iter().filter(move |pod| pod.status.phase == phase);
         let last_success = ended("Succeeded").filter_map(|pod| end_time(pod)).max();

@@ -11,8 +11,8 @@ use super::cluster_id::ClusterId;
 use super::desired::{Availability, ClusterState, Reachability};
 use crate::malformed_object::log_skipped;
 
-/// Most exports of each other cluster. Each may use a cluster IP of this one, and the smallest usual range, a /20, has 4,094
-/// of them.
+/// Most exports of each other cluster. Each may use a cluster IP of this one, and the smallest usual range, a /20, has
+/// 4,094 of them.
 pub(super) const EXPORTS_MAX: usize = 1_000;
 
 /// Objects of one kind by key, and the state of their initial list.
@@ -154,8 +154,8 @@ impl ClusterCache {
         self.exports.is_synced() && self.services.is_synced() && self.slices.is_synced()
     }
 
-    /// Applies an event of an export; returns the exports whose state changed. Exports beyond the bound count when others are
-    /// deleted.
+    /// Applies an event of an export; returns the exports whose state changed. Exports beyond the bound count when
+    /// others are deleted.
     pub(super) fn apply_export(&mut self, event: Event<ServiceExport>) -> BTreeSet<ObjectKey> {
         let Some((key, _)) = self.exports.apply(event) else {
             return BTreeSet::new();
@@ -179,8 +179,8 @@ impl ClusterCache {
         changed
     }
 
-    /// Returns true if an export could count and does not. Names reach selectors and paths, so a name that no Service can have
-    /// never counts.
+    /// Returns true if an export could count and does not. Names reach selectors and paths, so a name that no Service
+    /// can have never counts.
     fn is_waiting(&self, key: &ObjectKey) -> bool {
         dns_label(&key.name).is_empty() && !self.counted.contains(key)
     }

@@ -81,8 +81,8 @@ pub(super) fn importing<'a>(
 pub(super) struct Desired {
     pub(super) key: ObjectKey,
     pub(super) import: Import,
-    /// Conditions of the ServiceExport of this cluster; `None` without one. `Conflict` is not among them while the import is
-    /// held.
+    /// Conditions of the ServiceExport of this cluster; `None` without one. `Conflict` is not among them while the
+    /// import is held.
     pub(super) export: Option<Vec<State>>,
 }
 
@@ -185,8 +185,8 @@ fn is_unread(inputs: &Inputs<'_>, state: &ClusterState<'_>) -> bool {
     !state.availability.is_known && inputs.importing.contains(state.cluster.as_str())
 }
 
-/// Returns the clusters whose existing slices remain, and the slices of the others. A port is accepted if the current import has
-/// it.
+/// Returns the clusters whose existing slices remain, and the slices of the others. A port is accepted if the current
+/// import has it.
 fn held(
     inputs: &Inputs<'_>,
     exports: &[ClusterExport<'_>],

@@ -30,8 +30,8 @@ impl Observed {
     }
 }
 
-/// Returns true if a Service with the name of the derived Service of an import is derived. One of the two labels suffices, so
-/// that the controller repairs the other.
+/// Returns true if a Service with the name of the derived Service of an import is derived. One of the two labels
+/// suffices, so that the controller repairs the other.
 fn is_derived_from(service: &Service, key: &ObjectKey) -> bool {
     is_managed(service) || names_import(service, key)
 }

@@ -9,8 +9,8 @@ use super::cluster_id::ClusterId;
 /// Most other clusters of a set. Each costs a copy of its Services and EndpointSlices in memory.
 pub const OTHER_CLUSTERS_MAX: usize = 64;
 
-/// Time without a successful response after which a cluster is reported as unreachable: longer than a restart of an API server.
-/// It is the shortest grace period.
+/// Time without a successful response after which a cluster is reported as unreachable: longer than a restart of an API
+/// server. It is the shortest grace period.
 pub const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 
 /// Settings of the controller.

@@ -17,8 +17,8 @@ use crate::write::{self, decode, path_of, status_message};
 
 /// Most writes of one job. The events of these writes start the next job, so other imports get their turn.
 const WRITES_MAX: usize = 500;
-/// Status codes of an object that the API server rejects: invalid request, missing permission or exhausted quota, too large,
-/// invalid object.
+/// Status codes of an object that the API server rejects: invalid request, missing permission or exhausted quota, too
+/// large, invalid object.
 const REJECTIONS: [u16; 4] = [400, 403, 413, 422];
 /// Status code of a Service for which the API server has no cluster IP left.
 const INTERNAL_ERROR: u16 = 500;

@@ -1,5 +1,5 @@
-//! Thread that destroys sockets of clients. The kernel searches its whole table of sockets for each network namespace, which
-//! takes seconds on a node with many Pods and connections; changes of Services must not wait for it.
+//! Thread that destroys sockets of clients. The kernel searches its whole socket table for each network namespace.
+//! This takes seconds on a node with many Pods and connections, and changes of Services must not wait for it.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;

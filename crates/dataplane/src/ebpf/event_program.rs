@@ -1,4 +1,5 @@
-//! The part of a program that reports a connection to the reader of events. Without a request, it reads one element of a map.
+//! The part of a program that reports a connection to the reader of events. Without a request, it reads one element of
+//! a map.
 
 use netlink::bpf::{Assembler, Condition, Helper, R0, R1, R2, R3, R4, R6, R7, R10, Width};
 

@@ -1,7 +1,7 @@
 //! Events of connections whose endpoint was chosen when they began, for one reader at a time.
 //!
-//! Programs report only while a reader requests it, so a proxy without a reader does no work for events. If the ring is full,
-//! the kernel counts the event as lost.
+//! Programs report only while a reader requests it, so a proxy without a reader does no work for events. If the ring is
+//! full, the kernel counts the event as lost.
 
 use std::fs::File;
 use std::io;

@@ -81,15 +81,16 @@ impl Shapes {
         Self {
             frontends: shape("frontends", MapKind::Hash, socket, frontend, limits.frontends),
             endpoints: shape("endpoints", MapKind::Hash, 8, socket, limits.endpoints),
-            // Sockets of the kernel itself end without the program that forgets them, so old elements make room.
+            // The program that deletes elements does not run for sockets of the kernel itself, so new elements replace
+            // old ones.
             connections: shape("connections", MapKind::LruHash, 8, 2 * socket, limits.connections),
             counters: shape("counters", MapKind::PerCpuHash, 4, counter, limits.frontends),
         }
     }
 }
 
-/// Shapes of the maps for events. Processes of earlier versions have none, so the maps are not part of [`VERSION`]: a change
-/// of the layout of events needs other names.
+/// Shapes of the maps for events. Processes of earlier versions have none, so the maps are not part of [`VERSION`]: a
+/// change of the layout of events needs other names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventShapes {
     /// Ring of events.

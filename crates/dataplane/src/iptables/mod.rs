@@ -7,9 +7,9 @@
 //!   (chain `KUBE-CLUSTER-IPS`), as in the other modes.
 //! - The tables are read back and compared rule by rule, not only probed for a canary.
 //!
-//! Port ranges follow all Service ports in the shared chains. `xt_cluster` selects their endpoints by a hash of the client's
-//! address. If this host refuses the rules of a Service with ranges, no range is served until everything is rewritten, and
-//! these Services are reported as skipped.
+//! Port ranges follow all Service ports in the shared chains. `xt_cluster` selects their endpoints by a hash of the
+//! client's address. If this host refuses the rules of a Service with ranges, no range is served until everything is
+//! rewritten, and these Services are reported as skipped.
 //!
 //! A change is one transaction per table. `filter` comes first, so that nothing is rejected after it has endpoints. A
 //! Service whose rules are refused is skipped until it changes, or until everything is rewritten.

@@ -10,7 +10,7 @@ const CONNECTION_TRACKING: &str = "net/ipv4/vs/conntrack";
 /// Kernel from which on `conn_reuse_mode` needs no change: it no longer delays new connections.
 const REUSE_IS_FAST: (u32, u32) = (5, 9);
 
-/// Loads the module of IPVS. A failure has no other effect: the caller finds out if IPVS is there.
+/// Loads the IPVS module. A failure has no other effect: the caller detects if IPVS is available.
 pub(super) fn load_module() {
     let modprobe = Command::new("modprobe")
         .args(["-q", "ip_vs"])

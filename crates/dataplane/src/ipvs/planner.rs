@@ -80,7 +80,8 @@ fn own_addresses(settings: &Settings, family: Family) -> Vec<IpAddr> {
     })
 }
 
-/// Returns the name of a scheduler in the kernel, and its flags. `mh` hashes the client's port, too, as kube-proxy requests.
+/// Returns the name of a scheduler in the kernel, and its flags. `mh` hashes the client's port, too, as kube-proxy
+/// requests.
 pub(super) fn kernel_scheduler(scheduler: Scheduler) -> (&'static str, u32) {
     match scheduler {
         Scheduler::Random | Scheduler::RoundRobin => ("rr", 0),

@@ -32,8 +32,8 @@ pub(super) fn table(name: &str) -> Table {
     }
 }
 
-/// Returns the chains with their rules; each chain jumps only to earlier ones. Virtual servers translate the destination after
-/// these chains, and connection tracking does not report it as DNAT.
+/// Returns the chains with their rules; each chain jumps only to earlier ones. Virtual servers translate the
+/// destination after these chains, and connection tracking does not report it as DNAT.
 pub(super) fn chains(plan: &Plan, has_virtual_servers: bool) -> Vec<(Chain, Vec<Rule>)> {
     let pods = &plan.settings().pods;
     let mut chains = vec![reject(), masquerade(), answer_ping(plan)];

@@ -1,5 +1,5 @@
-//! Delegation of the endpoint choice from the rules to listeners of this process, or to virtual servers of IPVS. Access rules
-//! and masquerading stay with the rules.
+//! Delegation of the endpoint choice from the rules to listeners of this process, or to IPVS virtual servers. Access
+//! rules and masquerading stay with the rules.
 
 use plan::{EndpointSet, Frontend, Origin, Scheduler, ServicePortPlan, Target};
 
@@ -13,7 +13,8 @@ pub(crate) enum Delegation {
     None,
     /// Listeners of this process, in userspace mode.
     Listeners(LocalRedirects),
-    /// Virtual servers, for the frontends that have one ([`virtual_set`]). Addresses of these frontends belong to this node.
+    /// Virtual servers, for the frontends that have one ([`virtual_set`]). Addresses of these frontends belong to this
+    /// node.
     VirtualServers,
 }
 
@@ -34,8 +35,8 @@ impl Delegation {
 
 /// Returns the endpoint set that a virtual server for a frontend needs; `None` if the rules serve it.
 ///
-/// A virtual server has one set for all clients. Clients of another origin whose set differs are served by the rules. So are
-/// port ranges, and Services that end connections or use scheduler `random`, which IPVS cannot do.
+/// A virtual server has one set for all clients. Clients of another origin whose set differs are served by the rules.
+/// So are port ranges, and Services that end connections or use scheduler `random`, which IPVS cannot do.
 pub(crate) fn virtual_set(port: &ServicePortPlan, frontend: &Frontend) -> Option<EndpointSet> {
     let ends_connections = port.drain_seconds.is_some()
         || port.connection_age_max_seconds.is_some()

@@ -102,7 +102,8 @@ impl Port {
             let number = hash(key.as_slice());
             let code = code(VerdictChain::of(plan, frontend, key_lookup, number, virtual_set));
             let mut applied = AppliedFrontend::new(frontend, key_lookup, code);
-            // This node takes packets to the address of a virtual server, and its other programs must not answer them (IPV-08).
+            // This node takes packets to the address of a virtual server, and its other programs must not answer them
+            // (IPV-08).
             applied.claims_address |= virtual_set.is_some()
                 && frontend
                     .address

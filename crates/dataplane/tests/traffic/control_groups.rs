@@ -20,8 +20,8 @@ pub(crate) fn remove() {
     ControlGroup::remove_all(&process()).unwrap();
 }
 
-/// Opens the data plane for the control group of the calling thread. A thread outside of the test's control groups gets a data
-/// plane without local clients.
+/// Opens the data plane for the control group of the calling thread. A thread outside of the test's control groups gets
+/// a data plane without local clients.
 pub(crate) fn open_ebpf() -> Opened {
     let control_group = match own() {
         Some(path) => path,

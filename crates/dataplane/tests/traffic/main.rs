@@ -428,8 +428,8 @@ impl Probes<'_> {
             traces::assert_endpoint(stated, by, choice.masquerade, choices.len());
             // Masqueraded connections of the node itself may keep their address.
             let is_visible = !World::node_addresses().contains(&packet.source);
-            // Rules masquerade a Pod whose endpoint is itself, and a Pod that is not detected. Both keep their address if they
-            // get their endpoint when they connect.
+            // Rules masquerade a Pod whose endpoint is itself, and a Pod that is not detected. Both keep their address
+            // if they get their endpoint when they connect.
             let may_be_direct = self.mode.chooses_at_connect && packet.protocol == Protocol::Tcp;
             let is_undetected =
                 self.client.name != "outside" && self.plan.decide(packet).origin == Origin::Outside;
@@ -446,8 +446,8 @@ impl Probes<'_> {
         assert_eq!(chosen.len(), 1, "{subject}: no affinity: {chosen:?}");
     }
 
-    /// Returns the source address of connections. The address of a virtual server belongs to the node, and its own clients have
-    /// it as their source; the rules treat it as one of the node.
+    /// Returns the source address of connections. The address of a virtual server belongs to the node, and its own
+    /// clients have it as their source; the rules treat it as one of the node.
     fn source_towards(&self, address: IpAddr) -> IpAddr {
         if self.mode.has_virtual_servers && self.client.name == "node" {
             let [v4, v6] = self.client.addresses;

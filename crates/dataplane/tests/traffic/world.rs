@@ -126,8 +126,8 @@ impl Member {
         })
     }
 
-    /// Opens the socket of a client. `port` is the port of datagrams, which differs each time to avoid earlier flows; TCP has a
-    /// free one.
+    /// Opens the socket of a client. `port` is the port of datagrams, which differs each time to avoid earlier flows;
+    /// TCP has a free one.
     pub(crate) fn open(&self, protocol: Protocol, to: IpAddr, port: u16) -> Client {
         let (kind, port) = match protocol {
             Protocol::Tcp => (Type::STREAM, 0),

@@ -182,7 +182,7 @@ impl Group {
             .filter_map(|at| self.upstreams.get((start + at) % count).cloned())
             .collect();
         order.sort_by_key(|upstream| !upstream.is_healthy());
-        // A single resolver gets two queries: a lost datagram is more likely than a dead resolver.
+        // A single resolver gets two queries: a lost datagram is more likely than a failed resolver.
         if let [only] = order.as_slice() {
             order.push(only.clone());
         }

@@ -99,8 +99,8 @@ impl Resolver<'_, '_, '_> {
         result
     }
 
-    /// Returns the labels in front of the rest of the query name that begins at `at`, in the case of the query; `None` if the
-    /// name exceeds the limit of DNS. An endpoint without name has no records.
+    /// Returns the labels in front of the rest of the query name that begins at `at`, in the case of the query; `None`
+    /// if the name exceeds the limit of DNS. An endpoint without name has no records.
     fn name_below(&self, labels: &[u8], at: usize) -> Option<Name> {
         let mut name = Name::ROOT;
         let suffix = self.reply.query().name.from_offset(at);

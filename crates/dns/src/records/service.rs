@@ -318,8 +318,8 @@ impl Endpoint {
     }
 }
 
-/// The labels of an endpoint below its Service in wire form, on the stack: its own, and that of its cluster in the zone of a
-/// set.
+/// The labels of an endpoint below its Service in wire form, on the stack: its own, and that of its cluster in the zone
+/// of a set.
 #[derive(Clone, Copy)]
 pub(super) struct EndpointLabels {
     octets: [u8; 128],

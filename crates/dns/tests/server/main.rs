@@ -1,4 +1,5 @@
-//! The DNS server over the network, and its responses to recorded queries. One binary holds the tests, so that it is linked once.
+//! The DNS server over the network, and its responses to recorded queries. One binary holds the tests, so that it is
+//! linked once.
 
 mod allowed;
 mod conformance;

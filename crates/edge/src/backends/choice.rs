@@ -42,7 +42,7 @@ impl Rank {
     ///
     /// Candidates that are ready, healthy and not ejected come first, near ones before others. Next come those that
     /// terminate and still serve (KEP-1669), then ejected ones, and at last unhealthy ones. If a health check fails for
-    /// all backends, a wrong check is more likely than the death of all.
+    /// all backends, a wrong check is more likely than a failure of all.
     pub(super) fn of(condition: Condition) -> Option<Self> {
         let Condition {
             is_ready,

@@ -213,8 +213,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpServer for Http2Server<S> {
     }
 }
 
-/// Serves requests until the connection ends by itself or by its idle timeout. If the port drains, or the connection reaches
-/// its maximum age, it ends after the requests under way.
+/// Serves requests until the connection ends by itself or by its idle timeout. If the port drains, or the connection
+/// reaches its maximum age, it ends after the requests under way.
 async fn drive<E: Display>(
     server: impl HttpServer + Future<Output = Result<(), E>>,
     connection: &Connection,

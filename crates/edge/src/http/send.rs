@@ -84,7 +84,8 @@ impl Connection {
     ) -> Result<BackendResponse, GatewayError> {
         let mut tried: Vec<SocketAddr> = Vec::new();
         let mut failure = GatewayError::NoBackend;
-        // A pooled connection may be dead. After that, a new one shows the state of the backend.
+        // The backend may have closed a pooled connection. After such a failure, a new one shows the state of the
+        // backend.
         let mut may_use_pool = true;
         while tried.len() < BACKENDS_MAX {
             let Some(chosen) = self.choose(&outgoing.target, &outgoing.cookie_ids, &tried) else {
@@ -272,7 +273,7 @@ impl RequestSender {
                     return Err((error.into(), Some(Box::new(request))));
                 }
                 let (informational, sending) = (exchange.informational(), &mut http2.sending);
-                // Boxed, so that requests of HTTP/1.1 need no memory for its state.
+                // Boxed, so that HTTP/1.1 requests need no memory for its state.
                 let sent = Box::pin(http2.connection.send(request, informational, sending)).await;
                 sent.map_err(|error| (error.into(), None))
             }

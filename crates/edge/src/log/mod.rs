@@ -37,7 +37,7 @@ use writer::{RetryPolicy, Writer};
 #[cfg(test)]
 mod tests;
 
-/// Queued lines of a Service: those of some tens of milliseconds on a busy node.
+/// Maximum of queued lines of a Service. A busy node writes as many in some tens of milliseconds.
 const QUEUE_LINES_MAX: usize = 8192;
 
 /// All access logs, which tasks of one runtime write.

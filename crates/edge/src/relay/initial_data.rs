@@ -1,7 +1,7 @@
 //! Initial data of a client: bytes that it sends before its backend connection is open.
 //!
-//! They are written as soon as the backend is called. A backend on the same node is connected by then, so
-//! that neither side waits.
+//! They are written as soon as `connect()` returns. A backend on the same node is connected by then, so that neither
+//! side waits.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! Values of inputs that others wrote.
+//! Lenient parsing of values that other programs wrote.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};

@@ -85,7 +85,8 @@ fn node_addresses(subject: &Subject<'_>, families: &[Family]) -> Option<Finding>
     is_affected.then(|| subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
 }
 
-/// Pods without an address of the only family of the Service cannot be its clients. IPv6 alone is seldom meant to exclude them.
+/// Pods without an address of the only family of the Service cannot be its clients. IPv6 alone is seldom meant to
+/// exclude them.
 fn other_pods(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
     let [family] = families else { return None };
     if !family.is_v6 {

@@ -31,8 +31,8 @@ fn is_established(session: &BgpSession) -> bool {
     session.state.eq_ignore_ascii_case(ESTABLISHED)
 }
 
-/// MetalLB advertises addresses to peers, and no object defines a peer. FRR can have peers of its own, so only sessions of an
-/// observation show more.
+/// MetalLB advertises addresses to peers, and no object defines a peer. FRR can have peers of its own, so only sessions
+/// of an observation show more.
 fn without_peer(world: &World) -> Option<Finding> {
     let is_observed = observed_nodes(world).any(|node| node.observation.bgp_sessions.is_some());
     let advertisement = world.all(Kind::BgpAdvertisement).next()?;
@@ -92,8 +92,8 @@ fn route_refused(subject: &Subject<'_>) -> Vec<Finding> {
     findings.collect()
 }
 
-/// Returns the first probe from outside to which a router answered that it has no route. Hosts in the subnet of a node ask for the
-/// address by ARP, so its routes do not matter.
+/// Returns the first probe from outside to which a router answered that it has no route. Hosts in the subnet of a node
+/// ask for the address by ARP, so its routes do not matter.
 fn without_route<'w>(nodes: &[Observed<'_>], found: &[Found<'w>], address: IpAddr) -> Option<Found<'w>> {
     let outside = || {
         found.iter().copied().filter(move |(_, probe)| {

@@ -44,7 +44,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// A final dot, or another domain than that of the cluster, makes a name that only a DNS server outside of the cluster could have.
+/// A final dot, or another domain than that of the cluster, makes a name that only a DNS server outside of the cluster
+/// could have.
 fn wrong_name(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<Finding> {
     let host = reference.host();
     let domain = subject.world.facts().domain();

@@ -206,8 +206,8 @@ fn of_slices(subject: &Subject<'_>) -> Vec<Finding> {
     finding.take(1).collect()
 }
 
-/// Returns true if an address names no Pod, or a Pod that has other addresses. An address of a Pod that is gone is only old. Without
-/// Pods in the input, an address without the name of a Pod is foreign alongside others that have one.
+/// Returns true if an address names no Pod, or a Pod that has other addresses. An address of a Pod that is gone is only
+/// old. Without Pods in the input, an address without the name of a Pod is foreign alongside others that have one.
 fn is_foreign(subject: &Subject<'_>, address: Option<IpAddr>, pod: Option<&str>, names_pods: bool) -> bool {
     let Some(address) = address else { return false };
     let Some(name) = pod else {

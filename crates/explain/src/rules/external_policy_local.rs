@@ -41,7 +41,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns true if a node drops connections from outside of the cluster to a port, although the Service has usable endpoints.
+/// Returns true if a node drops connections from outside of the cluster to a port, although the Service has usable
+/// endpoints.
 fn drops(subject: &Subject<'_>, node: &str) -> bool {
     plan_of(subject, node).is_some_and(|plan| {
         plan.ports()

@@ -33,7 +33,8 @@ const OTHER_CHAINS: [&str; 10] = [
     "LIBVIRT_FW",
     "LOG",
 ];
-/// Beginnings of the names of chains of ufw. Its default rules accept no new connection; the rules of the administrator can.
+/// Beginnings of the names of chains of ufw. Its default rules accept no new connection; the rules of the administrator
+/// can.
 const UFW_CHAINS: &str = "ufw";
 /// Beginnings of the names of bridges of containers that are no Pods.
 const CONTAINER_LINKS: [&str; 4] = ["docker", "br-", "virbr", "lxdbr"];

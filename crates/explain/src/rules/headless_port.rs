@@ -36,7 +36,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .iter()
         .filter_map(|port| Some((*port, changed_port(subject, *port)?)))
         .collect();
-    // Clients can read a port in SRV records. Without any port that other clients can use, the Service is taken for one with a cluster IP.
+    // Clients can read a port in SRV records. Without any port that other clients can use, the Service is taken for one
+    // with a cluster IP.
     let are_all_changed = changed.len() == ports.len();
     let findings = changed
         .into_iter()

@@ -130,8 +130,8 @@ pub(crate) const ALL: &[&Rule] = &[
     &application_response::RULE,
 ];
 
-/// Rules whose check of the cluster is about observed nodes. These nodes carry the connections of all Services, so the check applies
-/// to a named Service, too.
+/// Rules whose check of the cluster is about observed nodes. These nodes carry the connections of all Services, so the
+/// check applies to a named Service, too.
 pub(crate) const OF_NODES: &[&Rule] = &[
     &rules_outdated::RULE,
     &proxy_absent::RULE,

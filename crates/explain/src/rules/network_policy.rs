@@ -305,8 +305,8 @@ fn ingress(
     )
 }
 
-/// No ingress rule for the Pods permits a client at any of the ports. `use_of_service` is the use that the client makes of the Service, and `added`
-/// the part that a rule lacks.
+/// No ingress rule for the Pods permits a client at any of the ports. `use_of_service` is the use that the client makes
+/// of the Service, and `added` the part that a rule lacks.
 fn excluded(
     subject: &Subject<'_>,
     pods: &[Pod<'_>],

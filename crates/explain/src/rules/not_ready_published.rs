@@ -58,8 +58,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     vec![finding]
 }
 
-/// Returns true for the headless Service of a StatefulSet, whose members find each other before they are ready. The controller writes its name into
-/// the subdomain of the Pods.
+/// Returns true for the headless Service of a StatefulSet, whose members find each other before they are ready. The
+/// controller writes its name into the subdomain of the Pods.
 fn is_of_members(subject: &Subject<'_>) -> bool {
     let service = subject.service;
     let is_member = |pod: Pod<'_>| {

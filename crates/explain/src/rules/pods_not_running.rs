@@ -97,8 +97,8 @@ fn failing(subject: &Subject<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Only finished Pods are left. Finished Pods of Jobs are no fault; they are reported if the user names the Service. Neither are those of a
-/// workload that was scaled to 0 later.
+/// Only finished Pods are left. Finished Pods of Jobs are no fault; they are reported if the user names the Service.
+/// Neither are those of a workload that was scaled to 0 later.
 fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
     if is_scaled_to_zero(subject) {
         return None;
@@ -149,8 +149,8 @@ fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// Returns true if a Pod should run until it is deleted. The owner of other Pods, such as a driver of a batch system, can end them on purpose, and
-/// batch systems use headless Services.
+/// Returns true if a Pod should run until it is deleted. The owner of other Pods, such as a driver of a batch system,
+/// can end them on purpose, and batch systems use headless Services.
 fn is_server(subject: &Subject<'_>, pod: Pod<'_>) -> bool {
     let (kind, _) = workload_of(pod);
     !subject.service.is_headless() && SERVERS.iter().any(|server| server.name() == kind)

@@ -92,7 +92,8 @@ fn absent_rules(node: Observed<'_>, proxy: &str, mode: &str) -> Option<String> {
     }
 }
 
-/// Returns true if IPVS has no virtual servers. Without their number, kube-proxy's link shows it; other programs have no such link.
+/// Returns true if IPVS has no virtual servers. Without their number, kube-proxy's link shows it; other programs have
+/// no such link.
 fn has_no_virtual_servers(node: Observed<'_>, proxy: &str) -> bool {
     let number = node.observation.ipvs_services;
     let has_link = || node.links().iter().any(|link| link.name == IPVS_LINK);

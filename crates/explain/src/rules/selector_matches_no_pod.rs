@@ -104,8 +104,9 @@ fn is_of_control_plane(subject: &Subject<'_>) -> bool {
         && service.selector().iter().any(|(_, value)| is_component(value))
 }
 
-/// Without workloads in the input, a Service without Pods can belong to one that is scaled to zero. Pods that no Service selects show
-/// that their labels are the fault, and a user who names the Service expects Pods. A manifest can be one of several, so it shows nothing.
+/// Without workloads in the input, a Service without Pods can belong to one that is scaled to zero. Pods that no
+/// Service selects show that their labels are the fault, and a user who names the Service expects Pods. A manifest can
+/// be one of several, so it shows nothing.
 fn shows_absence(subject: &Subject<'_>) -> bool {
     let world = subject.world;
     let has_workloads = Workload::KINDS.into_iter().any(|kind| subject.has(kind));
@@ -113,8 +114,8 @@ fn shows_absence(subject: &Subject<'_>) -> bool {
     subject.has(Kind::Pod) && (subject.is_named || has_workloads || unselected.next().is_some())
 }
 
-/// Workloads without Pods: scaled to zero on purpose. It is reported if the user names the Service. All clients need the DNS servers of the
-/// cluster. Workloads that should have Pods are a finding of their own (PTL-0005).
+/// Workloads without Pods: scaled to zero on purpose. It is reported if the user names the Service. All clients need
+/// the DNS servers of the cluster. Workloads that should have Pods are a finding of their own (PTL-0005).
 fn scaled_to_zero(subject: &Subject<'_>, workloads: &[Workload<'_>]) -> Option<Finding> {
     let is_zero = workloads.iter().all(|workload| workload.desired() == 0);
     let workload = workloads

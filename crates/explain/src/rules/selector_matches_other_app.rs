@@ -131,7 +131,8 @@ fn differs(main: &Group<'_>, other: &Group<'_>, key: &str) -> bool {
     !main.is_empty() && !other.is_empty() && main.is_disjoint(&other)
 }
 
-/// Returns true if the other group is another part of the application and declares no port of the Service, as the main group does.
+/// Returns true if the other group is another part of the application and declares no port of the Service, as the main
+/// group does.
 fn is_other_component(subject: &Subject<'_>, main: &Group<'_>, other: &Group<'_>) -> bool {
     let serves = |group: &Group<'_>| {
         group.1.iter().any(|pod| {

@@ -150,7 +150,8 @@ fn of_stateful_sets(world: &World) -> Vec<Finding> {
     sets.filter_map(finding).collect()
 }
 
-/// Pods with a subdomain have DNS names only through a headless Service of this name. The StatefulSet of a Pod is reported instead of it.
+/// Pods with a subdomain have DNS names only through a headless Service of this name. The StatefulSet of a Pod is
+/// reported instead of it.
 fn of_subdomains(world: &World) -> Vec<Finding> {
     let pods = world.all(Kind::Pod).map(Pod).filter(|pod| pod.is_active());
     let without_set = pods.filter(|pod| {
@@ -237,8 +238,8 @@ fn is_elsewhere(world: &World, reference: &Reference) -> bool {
     })
 }
 
-/// A name such as `web-svc.shop` can be in a domain of the Internet. It means a Service if its last label is another namespace with a
-/// Service of a similar name.
+/// A name such as `web-svc.shop` can be in a domain of the Internet. It means a Service if its last label is another
+/// namespace with a Service of a similar name.
 fn is_misspelled(world: &World, pod: Pod<'_>, reference: &Reference) -> bool {
     let namespace = &reference.namespace;
     let names = || {
@@ -248,8 +249,8 @@ fn is_misspelled(world: &World, pod: Pod<'_>, reference: &Reference) -> bool {
     *namespace != pod.0.namespace && reference.is_address && nearest(&reference.service, names()).is_some()
 }
 
-/// A URL with a name of one label can mean a host outside of the cluster. It means a Service if the namespace has one with a similar name and the same
-/// port.
+/// A URL with a name of one label can mean a host outside of the cluster. It means a Service if the namespace has one
+/// with a similar name and the same port.
 fn resembles_neighbour(world: &World, reference: &Reference) -> bool {
     let Some(number) = reference.used_port() else {
         return false;

@@ -47,8 +47,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     )]
 }
 
-/// Returns true if the deletion of the namespace proceeds, so that missing Pods of its Services are no fault. Conditions, and Pods that
-/// are not deleted, show a deletion that does not end.
+/// Returns true if the deletion of the namespace proceeds, so that missing Pods of its Services are no fault.
+/// Conditions, and Pods that are not deleted, show a deletion that does not end.
 pub(crate) fn is_deleted_with_namespace(world: &World, service: Service<'_>) -> bool {
     let Some(namespace) = world.object(Kind::Namespace, "", &service.namespace) else {
         return false;

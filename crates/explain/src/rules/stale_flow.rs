@@ -94,8 +94,8 @@ fn is_stale(subject: &Subject<'_>, endpoints: &BTreeSet<IpAddr>, (observation, f
     is_translated && is_active(flow) && !endpoints.contains(&endpoint) && !is_on_node()
 }
 
-/// Returns true if the client still uses the flow. Entries of TCP connections outlive the connection by hours, but one that waits
-/// for an acknowledgement has a short timeout.
+/// Returns true if the client still uses the flow. Entries of TCP connections outlive the connection by hours, but one
+/// that waits for an acknowledgement has a short timeout.
 fn is_active(flow: &Flow) -> bool {
     let state = flow.state.as_deref().unwrap_or_default();
     match flow.protocol {

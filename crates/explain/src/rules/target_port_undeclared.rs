@@ -86,14 +86,16 @@ fn check_port(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> Option<Fin
     Some(finding.with_evidence(format!("Pod {} declares {}", pod.name, declared.join(", "))))
 }
 
-/// Returns true if the first container, which runs the application, declares no port. Then only those of sidecars are declared.
+/// Returns true if the first container, which runs the application, declares no port. Then only those of sidecars are
+/// declared.
 fn is_application_undeclared(pod: Pod<'_>) -> bool {
     let containers = pod.0.list("/spec/containers");
     let is_undeclared = |container: &serde_json::Value| list(container, "ports").is_empty();
     containers.len() > 1 && containers.first().is_some_and(is_undeclared)
 }
 
-/// Returns true if port and target port are exchanged: the containers declare the number of the port, and not that of the target.
+/// Returns true if port and target port are exchanged: the containers declare the number of the port, and not that of
+/// the target.
 pub(super) fn has_exchanged_numbers(subject: &Subject<'_>, port: Port<'_>) -> bool {
     let Target::Number(target) = port.target else {
         return false;

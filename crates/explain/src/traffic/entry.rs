@@ -102,7 +102,8 @@ pub struct Entry {
     pub protocol: Protocol,
     /// Direction from the client, before translation.
     pub original: Direction,
-    /// Address and port to which the client connected, if an eBPF program replaced it by an endpoint before the first packet.
+    /// Address and port to which the client connected, if an eBPF program replaced it by an endpoint before the first
+    /// packet.
     pub frontend: Option<SocketAddr>,
     /// Direction of replies: its source is the endpoint, its destination the source that the endpoint sees.
     pub reply: Direction,

@@ -2,8 +2,8 @@
 //! connection tracking.
 //!
 //! The reader of a node passes samples and events to a [`Tracker`], and gets a [`NodeFlows`] for each interval. An
-//! [`Attribution`] assigns entries to frontends as the plan of the node does. [`ClusterTraffic`] merges the reports of nodes,
-//! and [`Names`] resolves their addresses to Pods and Nodes.
+//! [`Attribution`] assigns entries to frontends as the plan of the node does. [`ClusterTraffic`] merges the reports of
+//! nodes, and [`Names`] resolves their addresses to Pods and Nodes.
 //!
 //! - `entry`: an entry of connection tracking
 //! - `attribution`: frontend and endpoint of an entry

@@ -1,4 +1,4 @@
-//! Pods and Nodes of addresses.
+//! Names of the Pods and Nodes that have an address.
 
 use std::collections::HashMap;
 use std::fmt;

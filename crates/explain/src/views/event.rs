@@ -1,4 +1,4 @@
-//! Events.
+//! View of an Event.
 
 use crate::object::Object;
 

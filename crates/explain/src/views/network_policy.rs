@@ -56,8 +56,8 @@ impl<'w> NetworkPolicy<'w> {
         self.0.namespace == pod.0.namespace && is_selected
     }
 
-    /// Returns true if the policy restricts a direction. Without `policyTypes` that is Ingress, and Egress if there are rules
-    /// for it.
+    /// Returns true if the policy restricts a direction. Without `policyTypes` that is Ingress, and Egress if there are
+    /// rules for it.
     pub(crate) fn restricts(self, direction: Direction) -> bool {
         let types = self.0.list("/spec/policyTypes");
         match direction {
@@ -112,15 +112,15 @@ impl<'w> PolicyRule<'w> {
         })
     }
 
-    /// Returns true if the rule permits a Pod as the other end. `namespace` is the Namespace of the Pod, if it is known. Parts
-    /// that cannot be judged count as permitted.
+    /// Returns true if the rule permits a Pod as the other end. `namespace` is the Namespace of the Pod, if it is
+    /// known. Parts that cannot be judged count as permitted.
     pub(crate) fn permits_pod(self, pod: Pod<'_>, namespace: Option<&Object>) -> bool {
         let peers = self.peers();
         peers.is_empty() || peers.iter().any(|peer| self.permits(peer, pod, namespace))
     }
 
-    /// Returns true if the rule permits some Pod of a namespace as the other end. Labels of a namespace that is absent from the input are
-    /// unknown, except for its name.
+    /// Returns true if the rule permits some Pod of a namespace as the other end. Labels of a namespace that is absent
+    /// from the input are unknown, except for its name.
     pub(crate) fn permits_namespace(self, name: &str, namespace: Option<&Object>) -> bool {
         let permits = |peer: &Value| {
             if peer["namespaceSelector"].is_null() {

@@ -1,4 +1,4 @@
-//! Services.
+//! View of a Service.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -52,8 +52,8 @@ impl Facts {
         }
     }
 
-    /// Returns the range of cluster IPs with an address. If the input does not state the ranges, the network of a cluster IP
-    /// counts, except if nodes or Pods have addresses in it.
+    /// Returns the range of cluster IPs with an address. If the input does not state the ranges, the network of a
+    /// cluster IP counts, except if nodes or Pods have addresses in it.
     pub(crate) fn service_range(&self, address: IpAddr) -> Option<IpNet> {
         let mut ranges = self.stated_ranges.iter().chain(&self.assumed_ranges);
         ranges.find(|range| range.contains(&address)).copied()

@@ -109,7 +109,8 @@ impl World {
         world
     }
 
-    /// Finds the Services of references by address: those with the address, and at an address of a node those with the node port.
+    /// Finds the Services of references by address: those with the address, and at an address of a node those with the
+    /// node port.
     fn resolve_addresses(&mut self) {
         let mut found = Vec::new();
         for (index, (_, reference)) in self.references.iter().enumerate() {

@@ -9,8 +9,8 @@ use crate::views::Workload;
 /// Kinds that show if Pods exist.
 const KINDS_OF_CLUSTERS: [Kind; 3] = [Kind::Pod, Kind::EndpointSlice, Kind::Endpoints];
 
-/// Returns a Pod for each workload that is the top of its owners and has no Pod. They count as Pods in an input of manifests.
-/// With Pods, slices or Endpoints in the input, only the names of Services in them are read.
+/// Returns a Pod for each workload that is the top of its owners and has no Pod. They count as Pods in an input of
+/// manifests. With Pods, slices or Endpoints in the input, only the names of Services in them are read.
 pub(super) fn pods(objects: &[Object], present: &BTreeSet<Kind>) -> Vec<Object> {
     let is_manifest = !KINDS_OF_CLUSTERS.iter().any(|kind| present.contains(kind));
     let labels = labels_of_pods(objects);

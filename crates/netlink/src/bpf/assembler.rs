@@ -273,7 +273,7 @@ impl Assembler {
     ///
     /// # Errors
     ///
-    /// [`AssemblyError`] if a label has no place, a jump leads backwards, or the program is too long.
+    /// [`AssemblyError`] if a label is not placed, a jump leads backwards, or the program is too long.
     pub fn finish(mut self) -> Result<Vec<Instruction>, AssemblyError> {
         if self.instructions.len() > INSTRUCTIONS_MAX {
             return Err(AssemblyError::Long(self.instructions.len()));

@@ -8,7 +8,7 @@ pub(super) const INSTRUCTIONS_MAX: usize = 4_096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssemblyError {
     /// A jump leads to a label without a place.
-    #[error("label {0} of an eBPF program has no place")]
+    #[error("label {0} of an eBPF program is not placed")]
     Unbound(usize),
     /// A jump is longer than 32,767 instructions, or leads backwards: loops need no verifier before Linux 5.3.
     #[error("the jump at instruction {0} of an eBPF program leads backwards or too far")]

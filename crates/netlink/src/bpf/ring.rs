@@ -170,9 +170,9 @@ impl Ring {
     fn copy_record(&mut self, content: usize, length: usize) {
         self.record.clear();
         self.record.resize(length, 0);
-        // SAFETY: `content` is at most `bytes`, and `length` less than `bytes`, so the source is inside of the records, which
-        // are mapped twice. The target has `length` bytes. The kernel does not write here before the reader's position
-        // passes the record.
+        // SAFETY: `content` is at most `bytes`, and `length` less than `bytes`, so the source is inside of the records,
+        // which are mapped twice. The target has `length` bytes. The kernel does not write here before the reader's
+        // position passes the record.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 self.writers.begin.add(self.page_bytes + content).as_ptr(),

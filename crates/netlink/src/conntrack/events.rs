@@ -1,7 +1,7 @@
 //! Events of connection tracking (`NFNLGRP_CONNTRACK_NEW`, `NFNLGRP_CONNTRACK_DESTROY`).
 //!
-//! The kernel sends events if `net.netfilter.nf_conntrack_events` is 1, or 2 and a process listens. With 2, entries that began
-//! before the first listener have no event of their end.
+//! The kernel sends events if `net.netfilter.nf_conntrack_events` is 1, or 2 and a process listens. With 2, entries
+//! that began before the first listener have no event of their end.
 
 use std::io;
 use std::time::Duration;

@@ -83,7 +83,8 @@ impl Ipvs {
     ///
     /// # Errors
     ///
-    /// An [`IpvsError`]; [`IpvsError::is_already_present`] if it exists, [`IpvsError::is_absent`] if the kernel lacks the scheduler.
+    /// An [`IpvsError`]; [`IpvsError::is_already_present`] if it exists, [`IpvsError::is_absent`] if the kernel lacks
+    /// the scheduler.
     pub fn add_server(&mut self, server: &VirtualServer) -> Result<(), IpvsError> {
         let operation = || format!("add virtual server {}", server.id);
         self.change(operation, wire::NEW_SERVICE, |writer| {

@@ -117,7 +117,8 @@ impl TraceEvent {
     }
 }
 
-/// Tracer of the packets of one flow at a time. The kernel deletes its table with the tracer, also if the process is killed.
+/// Tracer of the packets of one flow at a time. The kernel deletes its table with the tracer, also if the process is
+/// killed.
 #[derive(Debug)]
 pub struct PacketTracer {
     nftables: Nftables,
@@ -177,8 +178,8 @@ impl PacketTracer {
     }
 
     /// Returns the events of the first packet of the flow, which arrive within `timeout`. Events of the own table, and of
-    /// retransmissions, are left out. The kernel sends events before the packet goes on, so no time is needed for a packet that
-    /// has a response.
+    /// retransmissions, are left out. The kernel sends events before the packet goes on, so no time is needed for a
+    /// packet that has a response.
     ///
     /// # Errors
     ///

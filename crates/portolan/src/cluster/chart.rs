@@ -23,8 +23,8 @@ const URL_FILE: &str = "chart-url";
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Chart")]
 pub(crate) struct ChartFlags {
-    /// Listen address of the chart, a web page for users with a token of the API; only loopback addresses; port 0 for a free one;
-    /// empty disables it. The file chart-url in the data directory has the URL
+    /// Listen address of the chart, a web page for users with a token of the API; only loopback addresses; port 0 for a
+    /// free one; empty disables it. The file chart-url in the data directory has the URL
     #[arg(long, default_value = ADDRESS, value_name = "ADDRESS:PORT", value_parser = optional_address)]
     chart_bind_address: OptionalAddress,
 }

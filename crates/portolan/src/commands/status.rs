@@ -51,8 +51,8 @@ impl Flags {
     }
 }
 
-/// Prints the state of the API server, the Node and each component, and the number of findings about Services. The exit code is 0 if all are healthy, 1 if one is
-/// not, 3 if no process runs, and 4 if the state is not readable.
+/// Prints the state of the API server, the Node and each component, and the number of findings about Services. The exit
+/// code is 0 if all are healthy, 1 if one is not, 3 if no process runs, and 4 if the state is not readable.
 ///
 /// # Errors
 ///
@@ -171,8 +171,8 @@ async fn check_api(status: &ProcessStatus) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Counts the findings of `portolan doctor`. They do not change the exit code: a component can be healthy while a Service has
-/// no endpoints.
+/// Counts the findings of `portolan doctor`. They do not change the exit code: a component can be healthy while a
+/// Service has no endpoints.
 async fn examined(status: &ProcessStatus) -> Result<Counts, CommandError> {
     let counted = tokio::time::timeout(EXAMINATION_TIMEOUT, async {
         let client = Client::new(Config::from_kubeconfig(&status.kubeconfig)?)?;

@@ -21,7 +21,8 @@ pub(crate) struct NodeProxyFlags {
     /// Name of this Node [default: the host name]
     #[arg(long, visible_alias = "node-name", value_name = "NAME", value_parser = parse_node_name)]
     pub hostname_override: Option<String>,
-    /// Kernel interface that implements Services: nftables, iptables, ipvs (virtual servers, experimental), ebpf (nftables, and eBPF for TCP clients of this node), or userspace (a relay in this process)
+    /// Kernel interface that implements Services: nftables, iptables, ipvs (virtual servers, experimental), ebpf
+    /// (nftables, and eBPF for TCP clients of this node), or userspace (a relay in this process)
     #[arg(long, default_value = Mode::default().name(), value_parser = modes(), value_name = "MODE", hide_possible_values = true)]
     pub proxy_mode: String,
     /// Control group whose processes are clients of eBPF mode: a directory of cgroup2 [default: all processes of the host]

@@ -1,4 +1,4 @@
-//! The Node and its Pods.
+//! Flags of the Node and of its Pods.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -42,7 +42,8 @@ pub(crate) struct PodFlags {
     /// Directory with settings of registries: HOST/hosts.toml or HOST:PORT/hosts.toml, as containerd's certs.d
     #[arg(long, value_name = "DIR")]
     pub image_registry_config: Option<PathBuf>,
-    /// Addresses of cluster DNS in the resolv.conf of Pods [default: 10.96.0.10; up: tenth of the cluster IPs; join: as in up]
+    /// Addresses of cluster DNS in the resolv.conf of Pods [default: 10.96.0.10; up: tenth of the cluster IPs; join: as
+    /// in up]
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
     pub cluster_dns: Vec<IpAddr>,
     /// Pods on this Node, at most

@@ -40,7 +40,8 @@ const EXTENSIONS: [&str; 4] = ["crt", "pem", "conf", "kubeconfig"];
 
 /// Reads the certificates. Returns true if a file exists and must not be read. `own` is the network namespace of the node.
 ///
-/// Components of the node are in this namespace. Processes of other Pods can have the same arguments, and there can be thousands.
+/// Components of the node are in this namespace. Processes of other Pods can have the same arguments, and there can be
+/// thousands.
 pub(super) fn read(processes: &[Process], own: u64) -> (Vec<Certificate>, bool) {
     let is_here = |process: &&Process| process.namespace.is_none_or(|namespace| namespace == own);
     let processes: Vec<&Process> = processes.iter().filter(is_here).collect();
@@ -133,8 +134,8 @@ fn bounded(file: fs::File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the first certificate of a PEM file, or the client certificates of a kubeconfig. The other certificates of a file
-/// are those of its authorities. `read` reads a file that a kubeconfig names.
+/// Returns the first certificate of a PEM file, or the client certificates of a kubeconfig. The other certificates of a
+/// file are those of its authorities. `read` reads a file that a kubeconfig names.
 fn of_text(path: &Path, text: &[u8], read: &dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Vec<Certificate> {
     if let Some(certificate) = first_certificate(path, text) {
         return vec![certificate];

@@ -59,8 +59,8 @@ impl LocalServers {
         }
     }
 
-    /// Returns true if the address is one of this host, and the process answers there. It has to be in the network namespace
-    /// of the host, with the listening socket open.
+    /// Returns true if the address is one of this host, and the process answers there. It has to be in the network
+    /// namespace of the host, with the listening socket open.
     ///
     /// The namespace of process IDs may be another one: kube-proxy usually runs in a Pod with the network of the host.
     pub(super) fn is_answered_by(&self, address: SocketAddr, process: &Process) -> bool {
@@ -70,8 +70,8 @@ impl LocalServers {
         is_local && is_here && sockets.is_some_and(|sockets| has_open(process, sockets))
     }
 
-    /// Returns the sockets that get connections to an address of the host. The kernel prefers those of the address over those of
-    /// all addresses. A socket of all IPv6 addresses usually accepts IPv4, too.
+    /// Returns the sockets that get connections to an address of the host. The kernel prefers those of the address over
+    /// those of all addresses. A socket of all IPv6 addresses usually accepts IPv4, too.
     fn sockets_of(&self, address: SocketAddr) -> Option<&HashSet<u64>> {
         let any_v6 = IpAddr::from(Ipv6Addr::UNSPECIFIED);
         let candidates = match address.ip().to_canonical() {

@@ -1,8 +1,8 @@
 //! Observation of this node: processes, the kernel, the network, and responses to probes.
 //!
 //! [`observe`] calls the readers. Each one has a module: its parser is pure, and its input and output are bounded. [`gap`]
-//! records the parts that cannot be read. `portolan doctor node` prints the findings of an observation, and the agent's endpoint
-//! serves it.
+//! records the parts that cannot be read. `portolan doctor node` prints the findings of an observation, and the agent's
+//! endpoint serves it.
 
 mod bgp;
 mod certificates;

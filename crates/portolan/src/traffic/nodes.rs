@@ -30,7 +30,7 @@ pub(crate) async fn reports(client: &Client, world: &World, query: &Query) -> Re
         async move {
             let response = tokio::time::timeout(timeout, client.get::<NodeFlows>(&path)).await;
             let report = match response {
-                // A node can lie, but not in the name of another one.
+                // A node can send a false report, but not in the name of another one.
                 Ok(Ok(report)) if report.metadata.name == name => Ok(report),
                 Ok(Ok(report)) => Err(format!("the report names node {:?}", report.metadata.name)),
                 Ok(Err(ClientError::Status { status, .. })) => Err(status.message),

@@ -55,7 +55,7 @@ impl Watcher {
                 Err(TryRecvError::Empty) => return newest,
                 Err(TryRecvError::Disconnected) => {
                     return newest
-                        .or_else(|| Some(Err("the thread that reads traffic has ended".to_owned())));
+                        .or_else(|| Some(Err("the thread that reads traffic has exited".to_owned())));
                 }
             }
         }
@@ -84,7 +84,7 @@ impl Drop for Watcher {
             && thread.is_finished()
             && thread.join().is_err()
         {
-            tracing::error!("the thread that reads traffic panicked");
+            tracing::error!("thread that reads traffic panicked");
         }
     }
 }

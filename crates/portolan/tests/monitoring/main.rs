@@ -1,5 +1,5 @@
-//! The files in `deploy/monitoring` and the tables of `docs/monitoring.md`, compared with each other, with `promtool`, and with
-//! the metrics of running components.
+//! The files in `deploy/monitoring` and the tables of `docs/monitoring.md`, compared with each other, with `promtool`,
+//! and with the metrics of running components.
 
 mod components;
 mod documentation;

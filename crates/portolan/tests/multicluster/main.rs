@@ -1,5 +1,5 @@
-//! Multi-cluster Services between two clusters of `portolan up`, each on a host of the testbed. The tests cover what upstream's
-//! conformance suite of KEP-1645 specifies, and the loss of a cluster.
+//! Multi-cluster Services between two clusters of `portolan up`, each on a host of the testbed. The tests cover what
+//! upstream's conformance suite of KEP-1645 specifies, and the loss of a cluster.
 
 mod set;
 #[path = "../support/test_host.rs"]

@@ -12,7 +12,7 @@ pub enum CidrError {
         text: String,
     },
     /// The address has bits beyond the prefix.
-    #[error("{text:?} has bits set behind the prefix; did you mean {network}?")]
+    #[error("{text:?} has bits set beyond the prefix length; did you mean {network}?")]
     HostBits {
         /// The text as given.
         text: String,

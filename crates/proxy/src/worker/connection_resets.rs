@@ -17,8 +17,8 @@ use crate::metrics::ResetReason;
 use crate::rebalance::{can_move, excess, set_of};
 use crate::resets::{Peers, TableCapacity, is_closed};
 
-/// Maximum of connections that one pass ends because of their age or a scale-out. The resets of a pass block this thread for
-/// milliseconds, and the clients connect again within as short a time.
+/// Maximum of connections that one pass ends because of their age or a scale-out. The resets of a pass block this
+/// thread for milliseconds, and the clients connect again within as short a time.
 const ENDED_PER_PASS_MAX: usize = 4_096;
 /// Time until the next pass, if connections remain.
 const PASS_PAUSE: Duration = Duration::from_secs(1);
@@ -52,12 +52,12 @@ impl<D: Dataplane> Worker<D> {
             }
         }
         if let Err(error) = sender.try_send(departed) {
-            tracing::warn!(%error, "nodes of departed endpoints not checked; connections to them wait for timeouts of TCP");
+            tracing::warn!(%error, "nodes of departed endpoints not checked; connections to them wait for TCP timeouts");
         }
     }
 
-    /// Records maximum ages and scale-outs. In userspace mode, conntrack entries lead to this process, not to endpoints: the
-    /// data plane ends the connections itself.
+    /// Records maximum ages and scale-outs. In userspace mode, conntrack entries lead to this process, not to
+    /// endpoints: the data plane ends the connections itself.
     pub(super) fn record_ages_and_scale_outs(&mut self, changes: &Changes) {
         let now = Instant::now();
         self.rebalancing.record(&self.plan, changes, now);

@@ -11,8 +11,8 @@ use crate::conntrack::{Deleted, Requests, delete_stale, drained, tcp_connections
 use crate::resets::{Peers, TableCapacity};
 use crate::stale_flows::{CleanupScope, TrackedFlow};
 
-/// Time for the response to a UDP request that is under way when its endpoint leaves. A server that leaves before it stops, as
-/// DNS servers do, responds to it.
+/// Time for the response to a UDP request that is under way when its endpoint leaves. A server that leaves before it
+/// stops, as DNS servers do, responds to it.
 const RESPONSE_TIME: Duration = Duration::from_secs(1);
 /// Time after which the entries are deleted although endpoints leave repeatedly.
 const RESPONSE_TIME_MAX: Duration = Duration::from_secs(5);

@@ -6,8 +6,8 @@
 //! | `parse` | validation of the objects |
 //! | `watch` | watches of the objects, if the API server has the kinds |
 //!
-//! Objects of both groups have the same fields. An object refers to others of its own group only: a BGPAdvertisement of MetalLB
-//! selects IPAddressPools, one of Portolan AddressPools.
+//! Objects of both groups have the same fields. An object refers to others of its own group only: a BGPAdvertisement of
+//! MetalLB selects IPAddressPools, one of Portolan AddressPools.
 
 pub mod objects;
 mod parse;
@@ -131,7 +131,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// Timers of BFD.
+/// BFD timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BfdProfile {
     pub(crate) settings: bgp::bfd::Settings,

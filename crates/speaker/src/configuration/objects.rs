@@ -79,7 +79,7 @@ pub struct SecretReference {
 pub struct BgpAdvertisementSpec {
     /// Length of announced prefixes of IPv4; `None` for 32.
     pub aggregation_length: Option<u8>,
-    /// Length of announced prefixes of IPv6; `None` for 128.
+    /// Length of announced IPv6 prefixes; `None` for 128.
     #[serde(rename = "aggregationLengthV6")]
     pub aggregation_length_v6: Option<u8>,
     /// LOCAL_PREF of the routes.

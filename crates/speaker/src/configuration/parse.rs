@@ -16,7 +16,7 @@ use super::objects::{
 };
 use super::{Advertisement, BfdProfile, Group, Location, Name, Objects, Password, Peer};
 
-/// Port of BGP.
+/// BGP port.
 const PORT: u16 = 179;
 /// Hold time of peers without one.
 const HOLD_SECONDS: u16 = 90;

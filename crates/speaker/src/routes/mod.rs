@@ -5,8 +5,8 @@
 //! any endpoint is ready. Terminating endpoints that still serve count where no endpoint is ready (KEP-1669).
 //!
 //! A node that is not ready, or excluded from load balancing, announces nothing. A cordoned node gives way to others: its
-//! routes get the community GRACEFUL_SHUTDOWN (RFC 8326), and disappear after [`Drain::DELAY`]. A route without another node
-//! stays.
+//! routes get the community GRACEFUL_SHUTDOWN (RFC 8326), and disappear after [`Drain::DELAY`]. A route without another
+//! node stays.
 
 mod cluster;
 mod decide;

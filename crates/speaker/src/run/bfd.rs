@@ -1,4 +1,5 @@
-//! BFD over UDP (RFC 5881, RFC 5883), on a thread of its own: its periods are shorter than what other tasks may delay.
+//! BFD over UDP (RFC 5881, RFC 5883), on a thread of its own, because other tasks can delay longer than a period of
+//! BFD.
 //!
 //! The kernel drops packets with a low TTL by a socket filter, so hosts on other links cannot send valid ones.
 
@@ -138,13 +139,13 @@ impl Bfd {
             match Worker::start(Arc::clone(&self.wanted), sender) {
                 Ok(waker) => self.waker = Some(waker),
                 Err(error) => {
-                    tracing::error!(%error, "BFD not started; peers with a BFDProfile have no session of it")
+                    tracing::error!(%error, "BFD not started; peers with a BFDProfile have no BFD session")
                 }
             }
         } else if let Some(waker) = &self.waker
             && let Err(error) = waker.wake()
         {
-            tracing::error!(%error, "sessions of BFD not changed");
+            tracing::error!(%error, "BFD sessions not changed");
         }
     }
 
@@ -295,7 +296,7 @@ impl Worker {
                 Ok(running) => {
                     self.sessions.insert(name, running);
                 }
-                Err(error) => tracing::debug!(peer = name.1, %error, "session of BFD not started; retrying"),
+                Err(error) => tracing::debug!(peer = name.1, %error, "BFD session not started; retrying"),
             }
         }
         has_minimum && self.sessions.len() == count
@@ -317,7 +318,7 @@ impl Worker {
                 }
             });
             if let Err(error) = changed {
-                tracing::debug!(%error, "minimum TTL of BFD not changed; retrying");
+                tracing::debug!(%error, "minimum TTL of BFD packets not changed; retrying");
                 return false;
             }
         }
@@ -398,7 +399,7 @@ impl Worker {
                 // A host may have one family only.
                 let mut listener = match listener {
                     Err(error) if address.is_ipv6() => {
-                        tracing::debug!(%error, "no BFD by IPv6");
+                        tracing::debug!(%error, "IPv6 sockets for BFD not opened");
                         continue;
                     }
                     listener => UdpSocket::from_std(listener?),

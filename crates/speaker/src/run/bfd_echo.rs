@@ -1,7 +1,7 @@
-//! Path of the echo packets of BFD (RFC 5881, section 4): to an address of this host, through the forwarding of the peer.
+//! Path of BFD echo packets (RFC 5881, section 4): to an address of this host, through the forwarding of the peer.
 //!
-//! Only peers with an IPv4 address on the same link have one. The kernel of this host returns the packets of the peer, if it
-//! forwards packets of the link.
+//! Only peers with an IPv4 address on the same link have one. The kernel of this host returns the packets of the peer,
+//! if it forwards packets of the link.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};

@@ -37,7 +37,7 @@ impl Listeners {
         let address = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
         match sockets::listen(address) {
             Ok(listener) => listeners.ipv6 = Some(listener),
-            Err(error) => tracing::warn!(%address, %error, "connections by IPv6 are not accepted"),
+            Err(error) => tracing::warn!(%address, %error, "IPv6 listener not opened"),
         }
         Ok(listeners)
     }

@@ -234,8 +234,8 @@ pub(crate) fn ttl_filter(address: SocketAddr, ttl: u8) -> [SockFilter; 4] {
     ]
 }
 
-/// Returns the addresses of the link of a connection, for next hops. The address of the connection comes first. A peer whose
-/// address was discovered shares no other address with this node.
+/// Returns the addresses of the link of a connection, for next hops. The address of the connection comes first. A peer
+/// whose address was discovered shares no other address with this node.
 ///
 /// # Errors
 /// The kernel does not report its addresses.

@@ -21,7 +21,7 @@ pub type Headers = BTreeMap<String, String>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// A control frame of another version.
-    #[error("expected SPDY version 3, got version {0}")]
+    #[error("expected SPDY version 3, found version {0}")]
     Version(u16),
     /// A frame is longer than the limit.
     #[error("a frame of {0} bytes; the limit is {FRAME_BYTES_MAX}")]

@@ -43,7 +43,7 @@ fn restore_as_needed(mut monitor: Monitor, host_ports: &Weak<HostPorts>) {
                 restore_validation(&mut is_validation_possible);
             }
             Err(error) => {
-                tracing::warn!(%error, "changes of nftables not reported; host ports are not restored");
+                tracing::warn!(%error, "nftables changes not reported; host ports are not restored");
                 return;
             }
         }

@@ -27,7 +27,7 @@ pub struct AddressBlock {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
     /// Neither CIDR nor range.
-    #[error("must be a CIDR, (e.g. 192.0.2.0/24 or 2001:db8::/64), or a range, (e.g. 192.0.2.10-192.0.2.20)")]
+    #[error("must be a CIDR (e.g. 192.0.2.0/24 or 2001:db8::/64) or a range (e.g. 192.0.2.10-192.0.2.20)")]
     Form,
     /// CIDR with host bits.
     #[error("must not have bits set beyond the prefix length: use {0}")]

@@ -281,7 +281,7 @@ impl FlowControl {
         if let Some(waiter) = seats.release(flow.user)
             && waiter.send(()).is_err()
         {
-            tracing::error!("queued request was dropped without leaving the queue");
+            tracing::error!("queued request dropped without leaving the queue");
         }
     }
 

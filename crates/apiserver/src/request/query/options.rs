@@ -399,7 +399,8 @@ pub(crate) fn parse_version(text: &str) -> Result<Revision, String> {
         .ok_or_else(|| format!("strconv.ParseUint: parsing {text:?}: {reason}"))
 }
 
-/// Parses the resourceVersion of a query. As upstream, the failure of a list is 400, and that of another read is 500 without a reason.
+/// Parses the resourceVersion of a query. As upstream, the failure of a list is 400, and that of another read is 500
+/// without a reason.
 ///
 /// # Errors
 /// One of these if it is not a number.

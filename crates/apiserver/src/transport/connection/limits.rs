@@ -20,7 +20,7 @@ pub(super) const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// Send buffer of an HTTP/2 stream: two frames of a list.
 pub(super) const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
 
-/// Duration of a TLS handshake. A slower client is stuck or malicious.
+/// Maximum duration of a TLS handshake. A slower client has failed or is malicious.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time from the handshake to the first request. Clients connect when they have a request.
@@ -35,7 +35,7 @@ pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for the head of an HTTP/1 request, including the idle time before it (upstream's idle timeout).
 pub(super) const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Interval of pings on a silent HTTP/2 connection, and time for their acknowledgement (the values of client-go).
+/// Interval of pings on an idle HTTP/2 connection, and time for their acknowledgement (the values of client-go).
 pub(super) const PING_PERIOD: Duration = Duration::from_secs(30);
 pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(15);
 

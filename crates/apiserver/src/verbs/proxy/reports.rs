@@ -1,7 +1,8 @@
 //! The subresources `observation` and `flows` of Nodes: reports that the agent of the node creates.
 //!
-//! A node can lie. Its response is bounded in size and time, has to be JSON, and is read completely before the client
-//! receives a part of it. A client can be slow. The memory of a report is limited for each user, and in time.
+//! A node can send false reports. Its response is bounded in size and time, has to be JSON, and is read completely
+//! before the client receives a part of it. A client can be slow. The memory of a report is limited for each user, and
+//! in time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

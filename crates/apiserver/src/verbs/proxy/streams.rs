@@ -1,4 +1,5 @@
-//! The subresources `attach`, `exec` and `portforward` of Pods: the upgraded connection leads to the agent of the Pod's node.
+//! The subresources `attach`, `exec` and `portforward` of Pods: the upgraded connection leads to the agent of the Pod's
+//! node.
 
 use api::kind;
 use api::tree::{child, text};

@@ -76,8 +76,8 @@ impl Resources {
     }
 }
 
-/// Returns the failure of a patch that does not apply. Messages about directives contain values of the patch. The audit log records
-/// them at all levels, and must not contain the data of a Secret.
+/// Returns the failure of a patch that does not apply. Messages about directives contain values of the patch. The audit
+/// log records them at all levels, and must not contain the data of a Secret.
 fn refused(error: &PatchError, kind_name: &str) -> Failure {
     let code = StatusCode::from_u16(error.status_code()).unwrap_or(StatusCode::BAD_REQUEST);
     match code {

@@ -308,7 +308,8 @@ impl EdgeServer {
     }
 
     /// Drains connections. Before that, other nodes take the addresses over, so that no client is refused.
-    /// After a hand-over to a successor on this node, the addresses stay. They also stay if a predecessor still serves them.
+    /// After a hand-over to a successor on this node, the addresses stay. They also stay if a predecessor still serves
+    /// them.
     async fn shut_down(mut self, is_handed_over: bool) {
         self.is_handed_over = is_handed_over || self.edge.has_predecessor();
         if !self.is_handed_over

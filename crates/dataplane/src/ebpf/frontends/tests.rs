@@ -115,8 +115,8 @@ fn draining_services_are_served_if_sockets_can_be_destroyed() {
     assert_eq!(aged, []);
 }
 
-/// EPT-13, EPT-08: with policy Cluster, Pods are masqueraded; with policy Local, clients that are not detected as Pods reach
-/// other endpoints.
+/// EPT-13, EPT-08: with policy Cluster, Pods are masqueraded; with policy Local, clients that are not detected as Pods
+/// reach other endpoints.
 #[test]
 fn load_balancer_ip_is_left_to_nftables() {
     let spec = |policy: &str| {

@@ -75,8 +75,8 @@ pub(super) enum RelayProgress {
 }
 
 impl Relay {
-    /// Creates the relay of a client of a Service and a connected endpoint. `is_on_node` is true if the endpoint connected at
-    /// once; `up` holds the initial data of the client.
+    /// Creates the relay of a client of a Service and a connected endpoint. `is_on_node` is true if the endpoint
+    /// connected at once; `up` holds the initial data of the client.
     pub(super) fn new(
         client: TcpStream,
         endpoint: OutboundSocket,

@@ -61,8 +61,8 @@ async fn check_rights(client: &Client) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Prints the URL with the secret. The secret is in the fragment, which browsers do not send to servers. It works once, and another
-/// page needs the next one.
+/// Prints the URL with the secret. The secret is in the fragment, which browsers do not send to servers. It works once,
+/// and another page needs the next one.
 fn announce(address: SocketAddr) -> Announce {
     let is_first = AtomicBool::new(true);
     Box::new(move |secret| {

@@ -75,8 +75,8 @@ enum Action {
     Node(Box<node::Flags>),
 }
 
-/// Examines the objects and prints the findings. The exit code is 1 with an error or warning, and 2 if the objects cannot be
-/// read.
+/// Examines the objects and prints the findings. The exit code is 1 with an error or warning, and 2 if the objects
+/// cannot be read.
 ///
 /// # Errors
 ///

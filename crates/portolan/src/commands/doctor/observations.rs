@@ -26,8 +26,8 @@ const NODES_MAX: usize = 256;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Observations of nodes")]
 pub(super) struct ObservationFlags {
-    /// Nodes to observe through their agents: `none`, `all`, names, or `auto`. With a named Service, `auto` selects the nodes
-    /// of its endpoints and of the client; otherwise none
+    /// Nodes to observe through their agents: `none`, `all`, names, or `auto`. With a named Service, `auto` selects the
+    /// nodes of its endpoints and of the client; otherwise none
     #[arg(long, default_value = "auto", value_name = "auto|none|all|NAME,…", conflicts_with_all = ["from_file", "interval"])]
     nodes: NodeSelection,
     /// Let these nodes send packets to the endpoints and addresses of the Service [default: true if --from is a Pod]
@@ -41,8 +41,8 @@ pub(super) struct ObservationFlags {
         conflicts_with_all = ["from_file", "interval"]
     )]
     probe: Option<bool>,
-    /// Send packets from this host, as a client outside of the cluster, to the node ports, load balancer IPs and external IPs of the
-    /// examined Services
+    /// Send packets from this host, as a client outside of the cluster, to the node ports, load balancer IPs and
+    /// external IPs of the examined Services
     #[arg(long, conflicts_with = "interval")]
     probe_outside: bool,
     /// Time for the observation of a node. 16 are read at a time; a warning names each one that is late

@@ -29,7 +29,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Lists all kinds that the rules read. A kind that the user must not read, or that the server does not serve, is absent.
+    /// Lists all kinds that the rules read. A kind that the user must not read, or that the server does not serve, is
+    /// absent.
     ///
     /// # Errors
     ///
@@ -143,7 +144,8 @@ impl Source {
     }
 }
 
-/// Limits of YAML: a dump of a large cluster exceeds the default ones, which are for untrusted configuration. JSON has none.
+/// Limits of YAML: a dump of a large cluster exceeds the default ones, which are for untrusted configuration. JSON has
+/// none.
 fn yaml_options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         with_snippet: false,

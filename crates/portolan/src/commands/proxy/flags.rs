@@ -8,7 +8,8 @@ use proxy::configuration::{GoDuration, KubeProxyConfiguration, set_default_port}
 /// Flags of kube-proxy besides those of [`crate::flags::node_proxy`].
 #[derive(Clone, Debug, Args)]
 pub(super) struct ProxyFlags {
-    /// KubeProxyConfiguration file, reloaded on change; replaces all flags but --hostname-override, --answer-ping, --ebpf-… and --kubeconfig
+    /// KubeProxyConfiguration file, reloaded on change; replaces all flags but --hostname-override, --answer-ping,
+    /// --ebpf-… and --kubeconfig
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Write the configuration from flags and defaults to a file, and exit

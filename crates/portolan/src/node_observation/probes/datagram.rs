@@ -74,7 +74,8 @@ fn addresses(response: &[u8]) -> Vec<String> {
     addresses.collect()
 }
 
-/// Sends a datagram and waits for a response that `is_own` accepts. The socket is connected, so that ICMP errors are reported.
+/// Sends a datagram and waits for a response that `is_own` accepts. The socket is connected, so that ICMP errors are
+/// reported.
 fn exchange(
     target: SocketAddr,
     message: &[u8],

@@ -1,7 +1,7 @@
 //! Probes: packets to the endpoints and addresses of Services, and their outcomes.
 //!
-//! [`targets`] and [`outside`] select them from the objects, the other modules send them. Each probe has a timeout, their number is bounded,
-//! and several run at the same time.
+//! [`targets`] and [`outside`] select them from the objects, the other modules send them. Each probe has a timeout,
+//! their number is bounded, and several run at the same time.
 
 mod arp;
 mod connection;
@@ -110,8 +110,8 @@ pub(super) fn run(jobs: Vec<Job>, pods: &[PodNamespace]) -> (Vec<Probe>, bool) {
     (probes.into_iter().map(|(_, probe)| probe).collect(), is_truncated)
 }
 
-/// Sends probes from this host, as a client outside of the cluster, to the addresses of the examined Services. `own` are the addresses of
-/// this host. Returns true if some were not sent in time.
+/// Sends probes from this host, as a client outside of the cluster, to the addresses of the examined Services. `own`
+/// are the addresses of this host. Returns true if some were not sent in time.
 pub(crate) fn run_outside(cluster: &Cluster, own: &[IpAddr]) -> (Vec<Probe>, bool) {
     run(outside::jobs(cluster, own), &[])
 }

@@ -19,8 +19,9 @@ const LOCAL: &str = "Local";
 /// Types of addresses of Nodes.
 const ADDRESS_TYPES: [&str; 2] = ["InternalIP", "ExternalIP"];
 
-/// Returns the probes of node ports, load balancer IPs and external IPs of the examined Services. Ports without a ready endpoint are
-/// left out, load balancer IPs whose source ranges have none of the addresses of this host, and these addresses themselves.
+/// Returns the probes of node ports, load balancer IPs and external IPs of the examined Services. Ports without a ready
+/// endpoint are left out, load balancer IPs whose source ranges have none of the addresses of this host, and these
+/// addresses themselves.
 pub(super) fn jobs(cluster: &Cluster, own: &[IpAddr]) -> Vec<Job> {
     let mut jobs = Vec::new();
     for service in cluster.examined() {
@@ -93,8 +94,8 @@ fn targets(
         .collect()
 }
 
-/// Returns true if an external IP may get packets. The author of a Service chooses its external IPs, which can be addresses of
-/// others. Without a Service that the command names, only addresses of Nodes are probed.
+/// Returns true if an external IP may get packets. The author of a Service chooses its external IPs, which can be
+/// addresses of others. Without a Service that the command names, only addresses of Nodes are probed.
 fn may_be_probed(cluster: &Cluster, external: &IpAddr) -> bool {
     let mut of_nodes = cluster.nodes.iter().flat_map(addresses_of);
     cluster.service.is_some() || of_nodes.any(|address| address == *external)
@@ -107,8 +108,8 @@ fn addresses_of(node: &Node) -> impl Iterator<Item = IpAddr> + '_ {
     addresses.filter_map(|address| address.address.parse().ok())
 }
 
-/// Returns true if the source ranges of a load balancer have an address of this host. Routers can change the address on the way, so that
-/// other results would show nothing.
+/// Returns true if the source ranges of a load balancer have an address of this host. Routers can change the address on
+/// the way, so that other results would show nothing.
 fn may_be_admitted(service: &Service, own: &[IpAddr]) -> bool {
     let ranges = &service.spec.load_balancer_source_ranges;
     let mut nets = ranges.iter().filter_map(|text| text.trim().parse::<IpNet>().ok());

@@ -30,7 +30,8 @@ const DNS_SERVICE: (&str, &str) = ("kube-system", "kube-dns");
 /// Part of the names of annotations for the PROXY protocol.
 const PROXY_PROTOCOL: &str = "proxy-protocol";
 
-/// Servers of clouds with credentials of the host, at addresses that are not link-local: Alibaba Cloud, Azure, Oracle Cloud, and AWS (IPv6).
+/// Servers of clouds with credentials of the host, at addresses that are not link-local: Alibaba Cloud, Azure, Oracle
+/// Cloud, and AWS (IPv6).
 const CLOUD_SERVERS: [IpAddr; 4] = [
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),

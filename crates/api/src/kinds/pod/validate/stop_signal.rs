@@ -1,5 +1,6 @@
-//! Validation of `lifecycle.stopSignal` (upstream's `validateStopSignal`). Upstream's default drops the field, and its feature gate
-//! requires `spec.os.name`. Here the field has an effect, and Pods without an operating system are those of Linux.
+//! Validation of `lifecycle.stopSignal` (upstream's `validateStopSignal`). Upstream's default drops the field, and its
+//! feature gate requires `spec.os.name`. Here the field has an effect, and Pods without an operating system are those
+//! of Linux.
 
 use serde_json::Value;
 
