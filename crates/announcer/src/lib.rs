@@ -1,4 +1,4 @@
-//! L2 announcement of load-balancer IPs: exactly one node answers ARP and NDP for each address.
+//! L2 announcement of load balancer IPs: exactly one node answers ARP and NDP for each address.
 //!
 //! Nodes elect the owner of each address with time-bounded votes. Each member has one vote per address and leases it to
 //! one candidate at a time. The lease ends when the member has not received a probe of the candidate for the fencing

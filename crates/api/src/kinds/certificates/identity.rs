@@ -20,9 +20,9 @@ pub enum NodePart {
     Proxy,
     /// DNS server.
     Dns,
-    /// Announcer of load-balancer IPs.
+    /// Announcer of load balancer IPs.
     Announcer,
-    /// Edge of load-balancer addresses.
+    /// Edge of load balancer IPs.
     Edge,
 }
 
