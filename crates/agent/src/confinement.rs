@@ -224,7 +224,7 @@ pub(crate) fn check_image_user(pod: &Pod, container: &Container, user: &str) -> 
     Err(ConfinementError::ImageRoot { pod, container })
 }
 
-/// User and group of a container. The container takes precedence over its Pod, and the Pod over the image.
+/// Returns the user and group of a container. The container takes precedence over its Pod, and the Pod over the image.
 fn user_and_group(
     of_pod: &PodSecurityContext,
     own: &SecurityContext,

@@ -102,7 +102,7 @@ impl Limits {
         self.memory_bytes.is_some() || self.cpu_thousandths.is_some()
     }
 
-    /// CPU weight of version 1 (`cpu.shares`).
+    /// Returns the CPU weight of version 1 (`cpu.shares`).
     fn shares(&self) -> Option<u64> {
         let thousandths = self.cpu_request_thousandths?;
         Some((thousandths.saturating_mul(1024) / 1000).clamp(2, 262_144))
@@ -189,7 +189,7 @@ impl Cgroups {
         was_out_of_memory
     }
 
-    /// Groups of a Pod, one in each hierarchy. The groups of its containers are below.
+    /// Returns the groups of a Pod, one in each hierarchy. The groups of its containers are below.
     pub fn of_pod(&self, uid: &str) -> Vec<PathBuf> {
         self.all().into_iter().map(|pods| pods.join(uid)).collect()
     }
@@ -254,7 +254,7 @@ fn write(group: &Path, file: &str, value: &str) -> Result<(), CgroupError> {
     fs::write(&path, value).map_err(|source| CgroupError::File { path, source })
 }
 
-/// Count in the line `oom_kill N` of an events file.
+/// Returns the count in the line `oom_kill N` of an events file.
 fn oom_kills(path: &Path) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));

@@ -62,7 +62,7 @@ impl AddressPool {
         })
     }
 
-    /// Addresses of the node towards its Pods, in the order of the ranges.
+    /// Returns the addresses of the node towards its Pods, in the order of the ranges.
     pub fn gateways(&self) -> Vec<IpAddr> {
         self.at(GATEWAY)
     }
@@ -112,7 +112,7 @@ impl AddressPool {
     }
 }
 
-/// First index beyond a range. The last address of an IPv4 range is its broadcast address.
+/// Returns the first index beyond a range. The last address of an IPv4 range is its broadcast address.
 fn end(range: &IpNet) -> u32 {
     let (bits, reserved) = match range {
         IpNet::V4(net) => (32 - net.prefix_len(), 1),

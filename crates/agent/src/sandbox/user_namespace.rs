@@ -40,7 +40,7 @@ impl UserNamespace {
         Ok(Self { descriptor, range })
     }
 
-    /// Host IDs of the Pod.
+    /// Returns the host IDs of the Pod.
     pub(super) fn range(&self) -> IdRange {
         self.range
     }
