@@ -16,7 +16,7 @@ pub fn winner<'a>(address: IpAddr, nodes: impl Iterator<Item = &'a NodeName>) ->
     nodes.max_by_key(|name| (score(address, name), *name))
 }
 
-/// Weight of a node for an address. All nodes and versions have to compute the same value.
+/// Returns the weight of a node for an address. All nodes and versions have to compute the same value.
 fn score(address: IpAddr, name: &str) -> u64 {
     let hash = match address {
         IpAddr::V4(address) => fnv(FNV_OFFSET, &address.octets()),
