@@ -252,7 +252,7 @@ impl Record {
         serde_json::to_string(self)
     }
 
-    /// Members and joining nodes.
+    /// Returns the members and joining nodes.
     pub fn members_and_joining(&self) -> impl Iterator<Item = (&NodeName, &Member)> {
         self.members.iter().chain(&self.joining)
     }
