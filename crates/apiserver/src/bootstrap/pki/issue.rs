@@ -52,13 +52,13 @@ const ED25519_PKCS8_PREFIX: [u8; 16] = [
 ];
 const ED25519_SEED_BYTES: usize = 32;
 
-/// Random key.
+/// Generates a random key.
 pub(super) fn generate_key() -> Result<KeyPair, PkiError> {
     let subject = "CA";
     KeyPair::generate().map_err(|source| PkiError::Issue { subject, source })
 }
 
-/// Ed25519 key, derived from the key of a CA and a purpose by HKDF (RFC 5869).
+/// Returns the Ed25519 key, derived from the key of a CA and a purpose by HKDF (RFC 5869).
 pub(super) fn derive_key(authority: &Pair, purpose: &[u8]) -> Result<KeyPair, PkiError> {
     let subject = "CA";
     let failed = |source| PkiError::Issue { subject, source };

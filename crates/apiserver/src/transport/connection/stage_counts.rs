@@ -48,7 +48,7 @@ impl Stage {
         Stage::Exempt,
     ];
 
-    /// Value of the label `stage` of metrics.
+    /// Returns the value of the label `stage` of metrics.
     pub(super) fn name(self) -> &'static str {
         match self {
             Stage::Handshake => "handshake",
