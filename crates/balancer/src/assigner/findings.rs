@@ -43,7 +43,7 @@ impl Findings {
         }
     }
 
-    /// Message of the condition; empty without findings.
+    /// Returns the message of the condition; empty without findings.
     pub(super) fn text(&self) -> String {
         let errors = self.errors.iter().map(AnnotationError::to_string);
         let without_effect = Some(&self.without_effect).filter(|text| !text.is_empty());
