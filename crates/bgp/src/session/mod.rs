@@ -344,12 +344,12 @@ impl Peer {
         &self.counters
     }
 
-    /// Reason of the last end of a connection.
+    /// Returns the reason of the last end of a connection.
     pub fn last_error(&self) -> Option<&SessionError> {
         self.last_error.as_ref()
     }
 
-    /// Desired and sent routes. Without an established session, the peer has none.
+    /// Returns the desired and sent routes. Without an established session, the peer has none.
     pub fn advertised(&self) -> &Advertised {
         &self.advertised
     }
