@@ -170,7 +170,7 @@ impl History {
         self.differences.front().map(|difference| difference.from)
     }
 
-    /// Estimate of the memory in bytes.
+    /// Returns the estimate of the memory in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
