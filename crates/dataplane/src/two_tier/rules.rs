@@ -225,7 +225,7 @@ fn sets(family: Family) -> Vec<Set> {
     sets
 }
 
-/// Rules of the chain [`INCOMING`].
+/// Returns the rules of the chain [`INCOMING`].
 fn incoming_rules(family: Family, pods: &PodDetection) -> Vec<Vec<Expression>> {
     let mut forwarded = link_prefix(NAME_PREFIX);
     forwarded.push(Expression::Verdict(Verdict::Goto(FORWARDED.to_owned())));
@@ -269,7 +269,7 @@ fn client_error_rules(family: Family, links: &[LinkIndex; LEVELS]) -> Vec<Vec<Ex
     forward.chain(own).collect()
 }
 
-/// Rules of the chain [`FORWARDED`].
+/// Returns the rules of the chain [`FORWARDED`].
 fn forwarded_rules() -> Vec<Vec<Expression>> {
     let of_hop = |hop: usize| {
         let mut rule = link_name(&hop_name(hop));
@@ -493,7 +493,7 @@ fn errors(hop: usize) -> String {
     format!("errors-{hop}")
 }
 
-/// Name of the map from frontends to the number of their slots.
+/// Returns the name of the map from frontends to the number of their slots.
 pub(crate) fn frontends(input: HashInput) -> &'static str {
     match input {
         HashInput::Connection => "frontends",
@@ -501,7 +501,7 @@ pub(crate) fn frontends(input: HashInput) -> &'static str {
     }
 }
 
-/// Name of the map from slots to the nodes of a level.
+/// Returns the name of the map from slots to the nodes of a level.
 pub(crate) fn choices(level: usize) -> String {
     match level {
         0 => "current".to_owned(),
