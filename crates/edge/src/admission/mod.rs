@@ -45,7 +45,7 @@ impl ProcessConnections {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Limit of open connections and flows.
+    /// Returns the limit of open connections and flows.
     pub(crate) fn open_max(&self) -> usize {
         self.open_max
     }
@@ -173,8 +173,8 @@ impl Admission {
         }
     }
 
-    /// Bandwidth reservations of a new connection or flow: for bytes from its client, and for bytes to it. `None` for a
-    /// direction without a limit.
+    /// Returns the bandwidth reservations of a new connection or flow: for bytes from its client, and for bytes to it.
+    /// `None` for a direction without a limit.
     pub(crate) fn bandwidth(&self, limits: &Limits) -> [Option<BandwidthReservation>; 2] {
         let service = &self.service;
         [
