@@ -15,7 +15,7 @@
 /// shares differ by some percent.
 pub const TABLE_SIZE: u32 = 1_021;
 
-/// The backend of each entry; empty if there is no backend. Duplicates count once, and backends beyond
+/// Returns the backend of each entry; empty if there is no backend. Duplicates count once, and backends beyond
 /// [`TABLE_SIZE`] get no entry. `name` identifies a backend and has to be the same on all nodes.
 pub fn lookup_table<T: Copy + Ord>(mut backends: Vec<T>, name: impl Fn(&T) -> Vec<u8>) -> Vec<T> {
     backends.sort_unstable();
