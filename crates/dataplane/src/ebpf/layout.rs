@@ -81,7 +81,7 @@ impl Shapes {
         Self {
             frontends: shape("frontends", MapKind::Hash, socket, frontend, limits.frontends),
             endpoints: shape("endpoints", MapKind::Hash, 8, socket, limits.endpoints),
-            // Sockets of the kernel itself end without the program that forgets them, so old elements make room.
+            // No program deletes the elements of sockets that the kernel itself owns, so new elements replace old ones.
             connections: shape("connections", MapKind::LruHash, 8, 2 * socket, limits.connections),
             counters: shape("counters", MapKind::PerCpuHash, 4, counter, limits.frontends),
         }
