@@ -379,7 +379,7 @@ impl ServiceTable {
             .collect()
     }
 
-    /// Closes all listeners for good.
+    /// Closes all listeners; none opens again.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
         self.sockets.clear();
