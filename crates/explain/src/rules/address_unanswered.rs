@@ -59,7 +59,7 @@ fn several(subject: &Subject<'_>, field: &str, address: IpAddr, found: &[Found<'
         let answers = found.1.answers.iter().flatten();
         answers.map(|answer| answer.to_lowercase()).collect()
     };
-    // Nodes that ask can get answers of different hosts.
+    // Nodes can get responses of different hosts.
     let answers: BTreeSet<String> = resolutions.iter().flat_map(answers_of).collect();
     if answers.len() < 2 {
         return None;
@@ -105,7 +105,7 @@ fn owners(subject: &Subject<'_>, address: IpAddr) -> String {
     }
 }
 
-/// No host answers, although the address is in the subnet of the host that asks.
+/// No host answers, although the address is in the subnet of the host that sends the probe.
 fn no_host_answers(
     subject: &Subject<'_>,
     field: &str,
