@@ -177,7 +177,7 @@ impl Root {
         rustix::fs::openat2(parent, name, REACH, Mode::empty(), BENEATH).map_err(refuse_link)
     }
 
-    /// Creates a directory in place of a whiteout. The directory goes on hiding the lower one.
+    /// Creates a directory in place of a whiteout. The directory still hides the lower one.
     pub(super) fn replace_whiteout(
         &self,
         parent: &OwnedFd,
