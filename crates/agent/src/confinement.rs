@@ -95,7 +95,7 @@ pub(crate) enum ConfinementError {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SeccompError {
     /// The type is unknown.
-    #[error("type {kind:?} is none of Unconfined, RuntimeDefault, Localhost")]
+    #[error("expected the type Unconfined, RuntimeDefault or Localhost, found {kind:?}")]
     Kind {
         /// Type in the Pod.
         kind: String,

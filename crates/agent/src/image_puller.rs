@@ -19,7 +19,7 @@ pub(crate) enum SharedPullError {
     #[error("{0}")]
     Failed(Arc<PullError>),
     /// The agent shuts down.
-    #[error("this process is ending")]
+    #[error("the agent is shutting down")]
     Shutdown,
 }
 

@@ -37,7 +37,9 @@ const PODS: &str = "portolan-pods";
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
     /// No mounted hierarchy has the controllers.
-    #[error("no control group hierarchy with the controllers memory, cpu and pids is mounted")]
+    #[error(
+        "expected a mounted control group hierarchy with the controllers memory, cpu and pids, found none"
+    )]
     None,
     /// A group or a file of it cannot be created or written.
     #[error("{path}: {source}; run as root, or have the control group delegated (systemd: Delegate=yes)", path = path.display())]

@@ -23,7 +23,7 @@ pub enum AddressError {
         ranges: Vec<String>,
     },
     /// The ranges are invalid. Another Node object or flag helps.
-    #[error("Pod ranges {}: one of each family at most, with room for a gateway and a Pod", ranges.join(", "))]
+    #[error("expected at most one Pod range of each family, with addresses for a gateway and a Pod, found {}", ranges.join(", "))]
     Ranges {
         /// Pod ranges of the node.
         ranges: Vec<String>,

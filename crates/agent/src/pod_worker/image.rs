@@ -51,7 +51,7 @@ pub(super) enum ImageError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Hold(#[from] HoldError),
-    #[error("this process is ending")]
+    #[error("the agent is shutting down")]
     Shutdown,
 }
 

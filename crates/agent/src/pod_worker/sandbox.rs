@@ -62,7 +62,7 @@ pub(super) enum SandboxError {
         reason: String,
     },
     /// The agent shuts down.
-    #[error("this process is ending")]
+    #[error("the agent is shutting down")]
     Shutdown,
 }
 

@@ -35,7 +35,7 @@ pub(super) enum ContainerStartError {
     State(#[from] StateError),
     #[error(transparent)]
     Cgroups(#[from] CgroupError),
-    #[error("this process is ending")]
+    #[error("the agent is shutting down")]
     Shutdown,
     #[error("the Pod was started by an agent without images; replace the Pod")]
     NoImages,

@@ -61,7 +61,7 @@ pub enum RuntimeError {
         message: String,
     },
     /// The sandbox did not end after SIGKILL: a process hangs in the kernel.
-    #[error("the sandbox did not end within {KILL_TIMEOUT:?}")]
+    #[error("the sandbox did not exit within {KILL_TIMEOUT:?}")]
     KillTimeout,
 }
 
