@@ -1,8 +1,8 @@
 //! Table of a family, as nftables transactions.
 //!
-//! The chain `incoming` runs after connection tracking and before the destination is translated. It leaves packets of
-//! tracked connections alone: this node serves them. Other packets to a frontend go to the current node of their slot,
-//! through the link of the first hop. A packet in the middle of a connection which this node neither forwards nor tracks
+//! The chain `incoming` runs after connection tracking and before the destination is translated. Packets of
+//! tracked connections pass, because this node serves them. Other packets to a frontend go to the current node of their slot,
+//! through the link of the first hop. A packet in the middle of a connection that this node neither forwards nor tracks
 //! goes to the previous nodes of its slot, each through the link of a further hop. A node that gets a packet by a hop
 //! considers only the nodes of later levels, so no packet returns. The last one resets the connection.
 //! Packets of the links that are to no frontend are dropped, also those of tracked connections.
