@@ -79,7 +79,7 @@ pub fn parse(text: &str) -> Option<Vec<SecretName>> {
     text.split(',').map(|part| secret(part.trim())).collect()
 }
 
-/// Part after the last `/`.
+/// Returns the part after the last `/`.
 pub fn last_part(text: &str) -> &str {
     text.rsplit('/').next().unwrap_or_default()
 }

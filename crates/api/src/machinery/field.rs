@@ -9,7 +9,7 @@ use serde_json::Value;
 pub struct Path(String);
 
 impl Path {
-    /// Path of a top-level field.
+    /// Creates the path of a top-level field.
     pub fn new(name: &str) -> Self {
         Self(name.to_owned())
     }
