@@ -179,7 +179,7 @@ impl Accept {
         self.first(|_| true).map_or(Encoding::Json, |form| form.encoding)
     }
 
-    /// Most preferred form that is served.
+    /// Returns the most preferred form that is served.
     fn first(&self, is_served: impl Fn(Form) -> bool) -> Result<Form, Failure> {
         if !self.has_media_type {
             return Ok(Form::PLAIN);

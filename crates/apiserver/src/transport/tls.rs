@@ -33,7 +33,7 @@ pub(crate) struct ServingCertificate {
 }
 
 impl ServingCertificate {
-    /// Serving certificate with its key.
+    /// Loads a serving certificate with its key.
     ///
     /// # Errors
     /// Certificate or key are invalid.

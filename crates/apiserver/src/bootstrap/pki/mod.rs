@@ -260,7 +260,7 @@ impl Files<'_> {
         })
     }
 
-    /// Cluster CA, created if it is absent or expires soon. Returns true if it is new.
+    /// Returns the cluster CA, created if it is absent or expires soon, and true if it is new.
     fn ensure_authority(&self) -> Result<(Pair, bool), PkiError> {
         let now_seconds = jiff::Timestamp::now().as_second();
         let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;

@@ -37,7 +37,7 @@ pub(crate) struct RequestBody {
 }
 
 impl RequestBody {
-    /// Empty body.
+    /// Creates an empty body.
     pub(crate) fn none() -> RequestBody {
         RequestBody {
             bytes: Bytes::new(),
