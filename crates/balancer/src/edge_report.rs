@@ -162,7 +162,7 @@ impl Reports {
         self.are_synced
     }
 
-    /// First error of a port at an address in the reports of nodes that satisfy `is_relevant`.
+    /// Returns the first error of a port at an address in the reports of nodes that satisfy `is_relevant`.
     pub fn error(
         &self,
         service: &ObjectKey,

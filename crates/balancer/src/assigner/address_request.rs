@@ -208,7 +208,7 @@ fn is_internal(annotations: &Labels) -> Result<bool, RequestError> {
     Ok(found.is_some_and(|(_, is_internal)| is_internal))
 }
 
-/// Common value of all annotations with a meaning, and the first of them.
+/// Returns the common value of all annotations with a meaning, and the first of them.
 fn common_value(
     annotations: &Labels,
     has_meaning: impl Fn(&Meaning) -> bool,

@@ -69,7 +69,7 @@ impl NodeAddresses {
     }
 }
 
-/// Addresses of the ready nodes that `is_selected` accepts, with the names of the nodes.
+/// Returns the addresses of the ready nodes that `is_selected` accepts, with the names of the nodes.
 pub(super) fn addresses(
     nodes: &BTreeMap<String, NodeAddresses>,
     address_type: NodeAddressType,

@@ -370,7 +370,7 @@ pub(super) fn condition_message<'s>(service: &'s Service, kind: &str) -> &'s str
     condition.map_or("", |condition| &condition.message)
 }
 
-/// Update of a Service with a load balancer (CCM-02, CCM-10).
+/// Returns the update of a Service with a load balancer (CCM-02, CCM-10).
 fn assign(service: &Service, mut assignment: Assignment, findings: &Findings) -> Option<ServiceUpdate> {
     assignment.keeps_status = !assignment.failure.is_empty() && is_of_another_controller(service);
     let adds_finalizer = !has_finalizer(service) && !assignment.addresses.is_empty();
@@ -486,7 +486,7 @@ fn pools_of_annotation(service: &Service) -> &str {
         .map_or("", String::as_str)
 }
 
-/// Update of a Service without a load balancer (CCM-03).
+/// Returns the update of a Service without a load balancer (CCM-03).
 fn clean_up(service: &Service) -> Option<ServiceUpdate> {
     let has_finalizer = has_finalizer(service);
     let has_condition = |kind: &str| CONDITIONS.contains(&kind);
