@@ -165,7 +165,7 @@ impl History {
         }
     }
 
-    /// Time of the earliest state that can be restored.
+    /// Returns the time of the earliest state that can be restored.
     pub fn from(&self) -> Option<Timestamp> {
         self.differences.front().map(|difference| difference.from)
     }
