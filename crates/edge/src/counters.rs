@@ -60,7 +60,7 @@ impl PortCounters {
         get(&self.connections)
     }
 
-    /// Open connections and flows.
+    /// Returns the number of open connections and flows.
     pub(crate) fn open(&self) -> u64 {
         let closed = get(&self.closed_connections);
         self.connections().saturating_sub(closed)
