@@ -252,7 +252,7 @@ fn valid_repository(path: &str) -> Result<&str, ReferenceError> {
     Ok(path)
 }
 
-/// Lower-case letters and digits with separators `.`, `_`, `__` or any number of `-` between them.
+/// Returns true for lower-case letters and digits with separators `.`, `_`, `__` or any number of `-` between them.
 fn is_repository_part(part: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = part.as_bytes();

@@ -26,7 +26,7 @@ pub struct DiskThresholds {
 }
 
 impl Default for DiskThresholds {
-    /// The defaults of the kubelet.
+    /// Returns the defaults of the kubelet.
     fn default() -> Self {
         Self {
             high_percent: 85,
