@@ -72,7 +72,7 @@ impl Permutation {
     }
 }
 
-/// FNV-1a of 64 bits, mixed once more: names differ in few bits.
+/// Computes FNV-1a of 64 bits, mixed once more: names differ in few bits.
 pub fn hash(bytes: &[u8]) -> u64 {
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
