@@ -1,4 +1,4 @@
-//! Time to assign and announce load-balancer addresses, and to move them after failures and shutdowns.
+//! Time to assign and announce load balancer IPs, and to move them after failures and shutdowns.
 
 mod arp_client;
 mod assignment;

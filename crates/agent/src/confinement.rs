@@ -95,7 +95,7 @@ pub(crate) enum ConfinementError {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SeccompError {
     /// The type is unknown.
-    #[error("type {kind:?} is none of Unconfined, RuntimeDefault, Localhost")]
+    #[error("expected the type Unconfined, RuntimeDefault or Localhost, found {kind:?}")]
     Kind {
         /// Type in the Pod.
         kind: String,
@@ -224,7 +224,7 @@ pub(crate) fn check_image_user(pod: &Pod, container: &Container, user: &str) -> 
     Err(ConfinementError::ImageRoot { pod, container })
 }
 
-/// User and group of a container. The container takes precedence over its Pod, and the Pod over the image.
+/// Returns the user and group of a container. The container takes precedence over its Pod, and the Pod over the image.
 fn user_and_group(
     of_pod: &PodSecurityContext,
     own: &SecurityContext,

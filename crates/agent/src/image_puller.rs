@@ -31,7 +31,7 @@ type PullKey = (Reference, Vec<[String; 3]>);
 /// Channel for the result of a pull. The task of the pull holds it.
 type PullSender = watch::Sender<Option<PullResult>>;
 
-/// Starter of pulls. A pull goes on as long as a Pod waits for it.
+/// Starter of pulls. A pull continues as long as a Pod waits for it.
 pub(crate) struct ImagePuller {
     store: ImageStore,
     permits: Arc<Semaphore>,

@@ -101,7 +101,7 @@ impl ImageTable {
     }
 }
 
-/// Image name without `@digest` and `:tag`. A colon before the last `/` belongs to the port of a registry.
+/// Returns the image name without `@digest` and `:tag`. A colon before the last `/` belongs to the port of a registry.
 fn without_tag(image: &str) -> &str {
     let image = image.split_once('@').map_or(image, |(name, _)| name);
     match image.rsplit_once(':') {

@@ -151,7 +151,7 @@ fn is_absent(error: &ClientError) -> bool {
     error.is_not_found() || error.is_forbidden()
 }
 
-/// UID of the static Pod that a Pod of the API mirrors.
+/// Returns the UID of the static Pod that a Pod of the API mirrors.
 fn mirrored_uid(pod: &Value) -> Option<&str> {
     pod["metadata"]["annotations"][MIRROR].as_str()
 }
@@ -180,7 +180,7 @@ async fn delete(client: &Client, path: &str, present: &Value) -> Result<(), Clie
     pod_api::delete(client, path, uid).await
 }
 
-/// UID of the static Pod that a watched Pod mirrors.
+/// Returns the UID of the static Pod that a watched Pod mirrors.
 pub(crate) fn mirrored_uid_of(pod: &Pod) -> Option<&str> {
     pod.metadata.annotations.get(MIRROR).map(String::as_str)
 }

@@ -16,7 +16,7 @@ pub(crate) const BACK_OFF_MAX: Duration = Duration::from_secs(10);
 /// Attempts to delete a terminated Pod. After that, the next agent deletes it.
 const DELETE_ATTEMPTS_MAX: usize = 20;
 
-/// Path of a Pod.
+/// Returns the path of a Pod.
 pub(crate) fn path(key: &ObjectKey) -> String {
     format!("{}/{}", Pod::collection(Some(&key.namespace)), key.name)
 }

@@ -67,17 +67,17 @@ impl Quantity {
         })
     }
 
-    /// Amount in thousandths of the unit, saturating.
+    /// Returns the amount in thousandths of the unit, saturating.
     pub fn thousandths(self) -> u64 {
         u64::try_from(self.thousandths).unwrap_or(u64::MAX)
     }
 
-    /// Amount in whole units, rounded up, saturating.
+    /// Returns the amount in whole units, rounded up, saturating.
     pub fn units(self) -> u64 {
         u64::try_from(self.thousandths.div_ceil(1000)).unwrap_or(u64::MAX)
     }
 
-    /// Amount divided by `divisor`, rounded up; `None` for a divisor of zero.
+    /// Returns the amount divided by `divisor`, rounded up; `None` for a divisor of zero.
     pub fn divided_by(self, divisor: Self) -> Option<u128> {
         (divisor.thousandths > 0).then(|| self.thousandths.div_ceil(divisor.thousandths))
     }

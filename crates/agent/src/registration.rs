@@ -11,8 +11,8 @@ use crate::node;
 use crate::settings::Settings;
 use crate::state_directory::StateDirectory;
 
-/// Pod ranges that may be used before the registration. They are the ranges of the last run, or the configured ones, so
-/// that static Pods need not wait.
+/// Returns the Pod ranges that may be used before the registration. They are the ranges of the last run, or the
+/// configured ones, so that static Pods need not wait.
 pub(crate) fn known_pod_cidrs(settings: &Settings, state: &StateDirectory) -> Vec<IpNet> {
     let stored = state.pod_cidrs();
     if stored.is_empty() && settings.static_pods.is_some() {

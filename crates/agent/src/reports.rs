@@ -39,7 +39,7 @@ impl ReportKind {
         }
     }
 
-    /// Name of the subresource.
+    /// Returns the name of the subresource.
     pub fn subresource(self) -> &'static str {
         match self {
             Self::Observation => "observation",

@@ -105,13 +105,14 @@ pub fn for_pod(pod: &Pod, cluster: &ClusterDns, host: &ResolvConf) -> (ResolvCon
     (conf, warnings)
 }
 
-/// Host name of the Pod's UTS namespace (KDN-05), fully qualified with `setHostnameAsFQDN`. `hostnameOverride` is complete.
+/// Returns the host name of the Pod's UTS namespace (KDN-05), fully qualified with `setHostnameAsFQDN`.
+/// `hostnameOverride` is complete.
 pub fn kernel_hostname(pod: &Pod, cluster: &ClusterDns) -> String {
     let qualified = fully_qualified(pod, cluster).filter(|_| pod.spec.set_hostname_as_fqdn);
     qualified.unwrap_or_else(|| pod.hostname().to_owned())
 }
 
-/// Fully qualified name of a Pod with `subdomain` (KDN-05). `hostnameOverride` is complete.
+/// Returns the fully qualified name of a Pod with `subdomain` (KDN-05). `hostnameOverride` is complete.
 pub(crate) fn fully_qualified(pod: &Pod, cluster: &ClusterDns) -> Option<String> {
     if pod.spec.hostname_override.is_some() || pod.spec.subdomain.is_empty() {
         return None;
@@ -181,7 +182,7 @@ fn option_name(option: &str) -> &str {
     option.split_once(':').map_or(option, |(name, _)| name)
 }
 
-/// Search domain without a trailing dot, which has no meaning there. A lone dot is the root.
+/// Returns the search domain without a trailing dot, which has no meaning there. A lone dot is the root.
 fn without_trailing_dot(search: &str) -> String {
     match search.strip_suffix('.') {
         Some(shorter) if !shorter.is_empty() => shorter.to_owned(),

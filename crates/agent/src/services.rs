@@ -57,7 +57,7 @@ impl Services {
         }
     }
 
-    /// Environment variables for a Pod of `namespace`.
+    /// Returns the environment variables for a Pod of `namespace`.
     pub(crate) fn variables(&self, namespace: &str, enable_service_links: bool) -> Variables {
         let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
         service_variables(visible_services(cache.values(), namespace, enable_service_links))

@@ -89,7 +89,7 @@ impl Settings {
         }
     }
 
-    /// Absolute forms of all paths that Pods do not see.
+    /// Returns the absolute forms of all paths that Pods do not see.
     pub fn hidden_paths(&self) -> Vec<PathBuf> {
         let images = self.image_store.iter().map(|images| &images.directory);
         let all = self.hidden.iter().chain([&self.state_directory]).chain(images);

@@ -37,7 +37,7 @@ impl StaticPods {
         }
     }
 
-    /// Time of the next scan; `None` without a source.
+    /// Returns the time of the next scan; `None` without a source.
     pub(crate) fn next_scan(&self) -> Option<Instant> {
         self.manifests.as_ref()?;
         Some(self.next_scan.unwrap_or_else(Instant::now))
@@ -51,7 +51,7 @@ impl StaticPods {
         }
     }
 
-    /// Pods to start. A changed Pod waits until its previous version has ended.
+    /// Returns the Pods to start. A changed Pod waits until its previous version has ended.
     pub(crate) fn startable(&self) -> Vec<StaticPod> {
         let is_free = |pod: &&StaticPod| !self.running.values().any(|running| running.key() == pod.key());
         self.desired.values().filter(is_free).cloned().collect()
@@ -99,7 +99,7 @@ impl StaticPods {
         self.notify_mirror(key);
     }
 
-    /// Mirror Pods without a static Pod.
+    /// Returns the mirror Pods without a static Pod.
     pub(crate) fn orphaned_mirrors(&self) -> Vec<(ObjectKey, String)> {
         let is_orphan = |(_, uid): &(&ObjectKey, &String)| !self.contains(uid);
         let orphans = self.mirrors.iter().filter(is_orphan);

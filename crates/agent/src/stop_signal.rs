@@ -47,7 +47,7 @@ const NAMES: [(&str, Signal); 34] = [
 /// Highest distance to the first signal in real time in a name of the API.
 const REAL_TIME_DISTANCE_MAX: i32 = 15;
 
-/// Name of a signal in the API, such as `SIGQUIT` or `SIGRTMIN+3`.
+/// Returns the name of a signal in the API, such as `SIGQUIT` or `SIGRTMIN+3`.
 pub(crate) fn name(signal: Signal) -> String {
     if let Some((name, _)) = NAMES.iter().find(|(_, known)| *known == signal) {
         return format!("SIG{name}");
@@ -62,7 +62,7 @@ pub(crate) fn name(signal: Signal) -> String {
     }
 }
 
-/// Stop signal of a container: its own, or else that of its image, or else SIGTERM.
+/// Returns the stop signal of a container: its own, or else that of its image, or else SIGTERM.
 pub(crate) fn of_container(container: Option<&Container>, of_image: Option<&str>) -> Signal {
     let lifecycle = container.and_then(|container| container.lifecycle.as_ref());
     let own = lifecycle.and_then(|lifecycle| lifecycle.stop_signal.as_deref());

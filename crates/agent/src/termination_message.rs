@@ -59,7 +59,7 @@ pub(crate) fn read_log(path: &Path) -> io::Result<String> {
     Ok(end_of(&last, LOG_MESSAGE_BYTES_MAX))
 }
 
-/// Bytes of a message in the status of a Pod with a number of containers.
+/// Returns the bytes of a message in the status of a Pod with a number of containers.
 pub(crate) fn bytes_max(containers: usize) -> usize {
     POD_BYTES_MAX / containers.max(1)
 }

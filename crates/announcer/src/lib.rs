@@ -1,4 +1,4 @@
-//! L2 announcement of load-balancer IPs: exactly one node answers ARP and NDP for each address.
+//! L2 announcement of load balancer IPs: exactly one node answers ARP and NDP for each address.
 //!
 //! Nodes elect the owner of each address with time-bounded votes. Each member has one vote per address and leases it to
 //! one candidate at a time. The lease ends when the member has not received a probe of the candidate for the fencing
@@ -77,11 +77,11 @@ pub type Time = Duration;
 
 /// Time between two probes to the same node; each one varies by up to a fifth.
 pub const PROBE_PERIOD: Duration = Duration::from_millis(100);
-/// Time without a message of a node after which other nodes claim its addresses.
+/// Time without a probe of a node after which other nodes claim its addresses.
 pub(crate) const SUSPECT_AFTER: Duration = Duration::from_millis(400);
 /// Time for which a candidate uses a vote, from the moment it sent the probe that last confirmed the vote.
 pub(crate) const VOTE_LEASE: Duration = Duration::from_millis(600);
-/// Fencing interval: time for which a member reserves its vote for an unresponsive node. It exceeds [`VOTE_LEASE`]
+/// Fencing interval: time without a probe for which a member reserves its vote for a node. It exceeds [`VOTE_LEASE`]
 /// by more than two clocks can drift apart.
 pub(crate) const FENCING_INTERVAL: Duration = Duration::from_millis(700);
 /// Delays of the announcements after an address is acquired. There are several because neighbours can miss some.

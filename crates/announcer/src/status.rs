@@ -50,7 +50,7 @@ pub struct MemberStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddressStatus {
-    /// Load-balancer IP.
+    /// Load balancer IP.
     pub ip: IpAddr,
     /// The owner: this node, or the holder of this node's vote.
     pub node: Option<NodeName>,

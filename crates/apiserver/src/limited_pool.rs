@@ -86,7 +86,7 @@ impl<K: Eq + Hash> LimitedPool<K> {
         }
     }
 
-    /// Amount that all holders hold.
+    /// Returns the amount that all holders hold.
     pub(crate) fn held(&self) -> u32 {
         self.held
     }

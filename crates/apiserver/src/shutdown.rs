@@ -17,7 +17,7 @@ impl ShutdownTrigger {
 }
 
 impl Shutdown {
-    /// Signal and its sender.
+    /// Returns the signal and its sender.
     pub(crate) fn channel() -> (ShutdownTrigger, Shutdown) {
         let (sender, receiver) = watch::channel(false);
         (ShutdownTrigger(sender), Shutdown(receiver))

@@ -26,12 +26,12 @@ const KEY_BYTES: usize = 32;
 /// Delay between attempts to create the Secret.
 const RETRY_PERIOD: Duration = Duration::from_secs(5);
 
-/// Namespace and name of the Secret.
+/// Returns the namespace and name of the Secret.
 pub fn key() -> ObjectKey {
     ObjectKey::new(NAMESPACE, NAME)
 }
 
-/// Keys in the Secret.
+/// Returns the keys in the Secret.
 ///
 /// # Errors
 /// The Secret has no current key.

@@ -62,7 +62,7 @@ pub struct PortFault {
 }
 
 impl PortFault {
-    /// Key of the Service.
+    /// Returns the key of the Service.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(&self.namespace, &self.service)
     }
@@ -71,7 +71,7 @@ impl PortFault {
 /// Faults of all ports of an edge.
 pub type Report = BTreeSet<PortFault>;
 
-/// Node and report of a Lease; `None` for other Leases. Malformed faults are ignored.
+/// Returns the Node and report of a Lease; `None` for other Leases. Malformed faults are ignored.
 pub fn read(lease: &Lease) -> Option<(&str, Report)> {
     let node = node_of(&lease.metadata.name)?;
     let text = lease.metadata.annotations.get(ANNOTATION);
@@ -87,7 +87,7 @@ pub fn read(lease: &Lease) -> Option<(&str, Report)> {
     Some((node, known.collect()))
 }
 
-/// Node of the Lease with this name; `None` for other Leases.
+/// Returns the Node of the Lease with this name; `None` for other Leases.
 pub fn node_of(lease_name: &str) -> Option<&str> {
     lease_name
         .strip_prefix(LEASE_PREFIX)
@@ -162,7 +162,7 @@ impl Reports {
         self.are_synced
     }
 
-    /// First error of a port at an address in the reports of nodes that satisfy `is_relevant`.
+    /// Returns the first error of a port at an address in the reports of nodes that satisfy `is_relevant`.
     pub fn error(
         &self,
         service: &ObjectKey,

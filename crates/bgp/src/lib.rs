@@ -54,7 +54,7 @@ impl Family {
     /// Subsequent address family identifier of unicast routes.
     pub(crate) const UNICAST: u8 = 1;
 
-    /// Address family identifier.
+    /// Returns the address family identifier.
     pub(crate) const fn afi(self) -> u16 {
         match self {
             Self::Ipv4 => 1,

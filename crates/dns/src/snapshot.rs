@@ -47,7 +47,7 @@ pub(crate) enum SnapshotError {
         source: IndexFormatError,
     },
     /// The snapshot is too old.
-    #[error("{}: snapshot is {age_seconds} s old, older than the limit", path.display())]
+    #[error("{}: snapshot is {age_seconds} s old, older than --state-max-age; it is not used", path.display())]
     TooOld {
         /// Path of the file.
         path: PathBuf,

@@ -55,28 +55,28 @@ impl PortCounters {
         }
     }
 
-    /// Accepted connections and flows, including those that were refused afterwards.
+    /// Returns the number of accepted connections and flows, including those that were refused afterwards.
     pub(crate) fn connections(&self) -> u64 {
         get(&self.connections)
     }
 
-    /// Open connections and flows.
+    /// Returns the number of open connections and flows.
     pub(crate) fn open(&self) -> u64 {
         let closed = get(&self.closed_connections);
         self.connections().saturating_sub(closed)
     }
 
-    /// Bytes from clients, and bytes to clients.
+    /// Returns the numbers of bytes from clients and to clients.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         (get(&self.received_bytes), get(&self.sent_bytes))
     }
 
-    /// TLS handshakes with clients, and the number of those that resumed a session.
+    /// Returns the numbers of TLS handshakes with clients, and of those that resumed a session.
     pub(crate) fn handshakes(&self) -> (u64, u64) {
         (get(&self.handshakes), get(&self.resumed_handshakes))
     }
 
-    /// Connections, flows and datagrams that were refused for a reason.
+    /// Returns the number of connections, flows and datagrams that were refused for a reason.
     pub(crate) fn refusals(&self, refusal: ConnectionRefusal) -> u64 {
         self.refused.get(refusal as usize).map_or(0, get)
     }

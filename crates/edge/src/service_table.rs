@@ -365,7 +365,7 @@ impl ServiceTable {
         Some(entry.port.clone())
     }
 
-    /// All ports.
+    /// Returns all ports.
     pub(crate) fn ports(&self) -> impl Iterator<Item = &Arc<Port>> {
         let ports = self.services.values().flat_map(|service| service.ports.values());
         ports.map(|entry| &entry.port)
@@ -379,7 +379,7 @@ impl ServiceTable {
             .collect()
     }
 
-    /// Closes all listeners permanently.
+    /// Closes all listeners; none opens again.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
         self.sockets.clear();
@@ -388,7 +388,8 @@ impl ServiceTable {
     }
 }
 
-/// TLS termination of a listener, and its faults. It stays the same object if its settings have not changed.
+/// Returns the TLS termination of a listener, and its faults. It stays the same object if its settings have not
+/// changed.
 fn tls_termination(
     listener: &Listener,
     former: Option<&PortEntry>,

@@ -184,7 +184,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// TLS termination with these certificates, and defaults for everything else.
+    /// Creates a TLS termination with these certificates, and defaults for everything else.
     pub fn new(certificates: Vec<Arc<Certificate>>) -> Self {
         Self {
             certificates,

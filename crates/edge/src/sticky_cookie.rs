@@ -114,7 +114,8 @@ impl StickyKey {
     }
 }
 
-/// All ids in a request's cookies with this name. There may be several: another path or domain may have set one.
+/// Returns all ids in a request's cookies with this name. There may be several: another path or domain may have set
+/// one.
 pub fn ids<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = u64> + 'a {
     let cookies = headers
         .get_all(COOKIE)
@@ -128,7 +129,8 @@ pub fn ids<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = u6
         .filter_map(|(_, value)| u64::from_str_radix(value, 16).ok())
 }
 
-/// `Set-Cookie` for the id of a backend (RFC 6265, section 4.1). Returns `None` if a header cannot hold the name.
+/// Returns `Set-Cookie` for the id of a backend (RFC 6265, section 4.1). Returns `None` if a header cannot hold the
+/// name.
 pub fn set_cookie(name: &str, id: u64, max_age: Option<Duration>, is_tls: bool) -> Option<HeaderValue> {
     let max_age = max_age.map_or(String::new(), |age| format!("; Max-Age={}", age.as_secs()));
     let secure = if is_tls { "; Secure" } else { "" };

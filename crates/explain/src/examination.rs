@@ -78,7 +78,7 @@ pub fn examine_services(world: &World, options: &Options) -> Vec<ServiceFindings
     examined.filter(|service| !service.findings.is_empty()).collect()
 }
 
-/// Services that are examined: not those that are deleted with their namespace.
+/// Returns the Services that are examined: not those that are deleted with their namespace.
 fn examined_services(world: &World) -> impl Iterator<Item = Service<'_>> {
     let services = world.services();
     services.filter(|service| !rules::is_deleted_with_namespace(world, *service))

@@ -67,7 +67,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Name in outputs.
+    /// Returns the name in outputs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",

@@ -232,7 +232,7 @@ const NAMES: &[Names] = &[
 ];
 
 impl Kind {
-    /// All kinds that API servers serve.
+    /// Returns all kinds that API servers serve.
     pub fn served() -> impl Iterator<Item = Self> {
         let kinds = NAMES.iter().map(|names| names.kind);
         kinds.filter(|kind| *kind != Self::NodeObservation)
@@ -252,7 +252,7 @@ impl Kind {
         NAMES.iter().find(|names| names.kind == self).unwrap_or(&NAMES[0])
     }
 
-    /// Name, such as `Service`.
+    /// Returns the name, such as `Service`.
     pub fn name(self) -> &'static str {
         self.names().name
     }
@@ -262,7 +262,8 @@ impl Kind {
         self.names().is_namespaced
     }
 
-    /// Path of the objects in the API: those of all namespaces, and only those of kube-system for ConfigMaps.
+    /// Returns the path of the objects in the API: those of all namespaces, and only those of kube-system for
+    /// ConfigMaps.
     pub fn collection(self) -> String {
         let names = self.names();
         let (version, plural) = (names.version, names.plural);

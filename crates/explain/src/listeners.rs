@@ -142,7 +142,7 @@ fn of_pod<'w>(subject: &Subject<'w>, pod: Pod<'_>) -> Option<Vec<&'w Listener>> 
     })
 }
 
-/// Addresses of the endpoints of a Pod; those of the Pod if it has no endpoint yet.
+/// Returns the addresses of the endpoints of a Pod; those of the Pod if it has no endpoint yet.
 fn endpoint_addresses(subject: &Subject<'_>, pod: Pod<'_>) -> Vec<IpAddr> {
     let endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
     let of_pod = endpoints.filter(|endpoint| endpoint.pod() == Some(pod.0.name.as_str()));

@@ -92,7 +92,7 @@ fn variables(container: &Value) -> Vec<Entry<'_>> {
     entries
 }
 
-/// Words of command and arguments. The name of a word is its flag, or the word before it.
+/// Returns the words of command and arguments. The name of a word is its flag, or the word before it.
 fn arguments(container: &Value) -> Vec<Entry<'_>> {
     let mut entries = Vec::new();
     let mut previous = "";

@@ -87,17 +87,17 @@ impl Object {
         })
     }
 
-    /// Template that the object is, if it stands for the Pods of a workload.
+    /// Returns the template that the object is, if it stands for the Pods of a workload.
     pub fn template(&self) -> Option<Template> {
         self.template
     }
 
-    /// Kind for commands and findings: that of the workload, if the object is a template.
+    /// Returns the kind for commands and findings: that of the workload, if the object is a template.
     pub fn changed_kind(&self) -> Kind {
         self.template.map_or(self.kind, |template| template.workload)
     }
 
-    /// Path of a field for findings: in the workload, if the object is a template.
+    /// Returns the path of a field for findings: in the workload, if the object is a template.
     pub fn changed_field(&self, field: String) -> String {
         match self.template.filter(|_| !field.is_empty()) {
             Some(template) => {
@@ -108,7 +108,7 @@ impl Object {
         }
     }
 
-    /// Name for findings.
+    /// Returns the name for findings.
     pub fn object_name(&self) -> ObjectName {
         ObjectName {
             kind: self.changed_kind().name().to_owned(),
@@ -117,7 +117,7 @@ impl Object {
         }
     }
 
-    /// The whole tree.
+    /// Returns the whole tree.
     pub fn tree(&self) -> &Value {
         &self.tree
     }

@@ -83,12 +83,12 @@ pub(crate) fn is_served(service: Service<'_>) -> bool {
 }
 
 impl<'w> Observed<'w> {
-    /// Name of the Node.
+    /// Returns the name of the Node.
     pub(crate) fn name(self) -> &'w str {
         &self.observation.metadata.name
     }
 
-    /// The Node, if the world has it.
+    /// Returns the Node, if the world has it.
     pub(crate) fn node(self) -> Option<Node<'w>> {
         self.world.node(self.name())
     }
@@ -122,7 +122,7 @@ impl<'w> Observed<'w> {
         format!("On Node {}: {command}", self.name())
     }
 
-    /// Node proxies; none if they are unknown.
+    /// Returns the node proxies; none if they are unknown.
     pub(crate) fn proxies(self) -> &'w [NodeProxy] {
         self.observation.proxies.as_deref().unwrap_or_default()
     }
@@ -160,17 +160,17 @@ impl<'w> Observed<'w> {
             || pods.any(|pod| is_of(&pod.name, &OTHER_DATAPLANE_PODS))
     }
 
-    /// Pods on the node.
+    /// Returns the Pods on the node.
     pub(crate) fn pods(self) -> impl Iterator<Item = Pod<'w>> {
         self.world.pods_on(self.name()).filter(|pod| pod.is_active())
     }
 
-    /// Links; none if they are unknown.
+    /// Returns the links; none if they are unknown.
     pub(crate) fn links(self) -> &'w [Link] {
         self.observation.links.as_deref().unwrap_or_default()
     }
 
-    /// Addresses of the links.
+    /// Returns the addresses of the links.
     pub(crate) fn addresses(self) -> impl Iterator<Item = IpAddr> {
         let prefixes = self
             .links()
@@ -179,7 +179,7 @@ impl<'w> Observed<'w> {
         prefixes.map(IpNet::addr)
     }
 
-    /// Ranges of the Pods on the node, as the Node has them.
+    /// Returns the ranges of the Pods on the node, as the Node has them.
     pub(crate) fn pod_ranges(self) -> Vec<IpNet> {
         self.node().map(Node::pod_ranges).unwrap_or_default()
     }
@@ -196,38 +196,38 @@ impl<'w> Observed<'w> {
         self.links().iter().filter(is_pod_bridge).collect()
     }
 
-    /// Ports of a bridge.
+    /// Returns the ports of a bridge.
     pub(crate) fn ports_of(self, bridge: &str) -> impl Iterator<Item = &'w Link> {
         let links = self.links().iter();
         links.filter(move |link| link.master.as_deref() == Some(bridge))
     }
 
-    /// Value of a kernel parameter.
+    /// Returns the value of a kernel parameter.
     pub(crate) fn sysctl(self, name: &str) -> Option<&'w str> {
         let sysctls = self.observation.sysctls.as_ref()?;
         sysctls.get(name).map(|value| value.trim())
     }
 
-    /// Tables of nftables; `None` if they are unknown or not complete.
+    /// Returns the tables of nftables; `None` if they are unknown or not complete.
     pub(crate) fn tables(self) -> Option<&'w [Table]> {
         let tables = self.observation.tables.as_deref();
         tables.filter(|_| !self.observation.is_truncated("tables"))
     }
 
-    /// Tables with a name.
+    /// Returns the tables with a name.
     pub(crate) fn tables_named(self, name: &str) -> impl Iterator<Item = &'w Table> {
         let tables = self.observation.tables.iter().flatten();
         tables.filter(move |table| table.name == name)
     }
 
-    /// Portolan's table.
+    /// Returns Portolan's table.
     pub(crate) fn portolan_table(self) -> Option<&'w Table> {
         let (family, name) = PORTOLAN_TABLE;
         let mut tables = self.tables_named(name);
         tables.find(|table| table.family == family)
     }
 
-    /// Rules for Services.
+    /// Returns the rules for Services.
     pub(crate) fn rule_sets(self) -> RuleSets {
         RuleSets {
             portolan: self.tables().map(|_| self.portolan_table().is_some()),

@@ -227,7 +227,7 @@ pub(crate) fn description(found: Found<'_>) -> String {
     )
 }
 
-/// Outcome as a text.
+/// Returns the outcome as a text.
 pub(crate) fn outcome_text(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Answered => "answered",

@@ -43,12 +43,12 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Port that the client uses: the given one, or that of the scheme.
+    /// Returns the port that the client uses: the given one, or that of the scheme.
     pub(crate) fn used_port(&self) -> Option<u16> {
         self.port.or(self.scheme_port)
     }
 
-    /// Host of the reference, without scheme, user, port and path.
+    /// Returns the host of the reference, without scheme, user, port and path.
     pub(crate) fn host(&self) -> &str {
         let rest = self
             .text

@@ -36,8 +36,8 @@ impl<'w> Subject<'w> {
         }
     }
 
-    /// Pods that the selector matches, finished and terminating ones too. Empty without a selector and if Pods are
-    /// absent from the world.
+    /// Returns the Pods that the selector matches, finished and terminating ones too. Empty without a selector and if
+    /// Pods are absent from the world.
     pub(crate) fn selected(&self) -> &[Pod<'w>] {
         self.selected.get_or_init(|| {
             if !self.service.has_selector() {
@@ -48,7 +48,7 @@ impl<'w> Subject<'w> {
         })
     }
 
-    /// Selected Pods that run or will run.
+    /// Returns the selected Pods that run or will run.
     pub(crate) fn active(&self) -> impl Iterator<Item = Pod<'w>> {
         self.selected().iter().copied().filter(|pod| pod.is_active())
     }
@@ -70,7 +70,7 @@ impl<'w> Subject<'w> {
         !self.selected().is_empty() && self.active().next().is_none() && owners.any(is_replaced)
     }
 
-    /// EndpointSlices of the Service.
+    /// Returns the EndpointSlices of the Service.
     pub(crate) fn slices(&self) -> &[EndpointSlice<'w>] {
         self.slices
             .get_or_init(|| self.world.slices_of(self.service).collect())

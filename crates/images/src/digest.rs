@@ -50,22 +50,22 @@ impl Digest {
         hasher.finish()
     }
 
-    /// Hash function of this digest.
+    /// Returns the hash function of this digest.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// The hash in lower-case hexadecimal digits.
+    /// Returns the hash in lower-case hexadecimal digits.
     pub fn hex(&self) -> &str {
         &self.hex
     }
 
-    /// Name of a file for the content with this digest.
+    /// Returns the name of a file for the content with this digest.
     pub(crate) fn file_name(&self) -> String {
         format!("{}-{}", self.algorithm, self.hex)
     }
 
-    /// Digest that [`Digest::file_name`] wrote.
+    /// Returns the digest that [`Digest::file_name`] wrote.
     pub(crate) fn from_file_name(name: &str) -> Option<Self> {
         let (algorithm, hex) = name.split_once('-')?;
         Self::new(algorithm, hex).ok()

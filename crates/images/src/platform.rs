@@ -24,7 +24,7 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// Platform of this host.
+    /// Returns the platform of this host.
     pub fn host() -> Self {
         let (architecture, variant) = match std::env::consts::ARCH {
             "x86_64" => ("amd64", ""),
@@ -41,7 +41,7 @@ impl Platform {
         }
     }
 
-    /// Platform with printable parts, for messages.
+    /// Returns the platform with printable parts, for messages.
     pub(crate) fn printable(&self) -> Self {
         Self {
             os: printable(&self.os),
@@ -50,7 +50,8 @@ impl Platform {
         }
     }
 
-    /// Preference for an image of platform `offered` on this one: a lower value is better, `None` cannot run.
+    /// Returns the preference for an image of platform `offered` on this one: a lower value is better, `None` cannot
+    /// run.
     pub(crate) fn preference_of(&self, offered: &Self) -> Option<u8> {
         if self.os != offered.os || self.architecture != offered.architecture {
             return None;

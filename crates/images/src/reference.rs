@@ -73,27 +73,27 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Registry, with port if the reference has one: `docker.io`, `registry.example:5000`.
+    /// Returns the registry, with port if the reference has one: `docker.io`, `registry.example:5000`.
     pub fn registry(&self) -> &str {
         &self.registry
     }
 
-    /// Repository in the registry: `library/nginx`.
+    /// Returns the repository in the registry: `library/nginx`.
     pub fn repository(&self) -> &str {
         &self.repository
     }
 
-    /// Tag. `None` only if there is a digest.
+    /// Returns the tag. `None` only if there is a digest.
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// Digest of the manifest or index. A registry ignores the tag if a digest is present.
+    /// Returns the digest of the manifest or index. A registry ignores the tag if a digest is present.
     pub fn digest(&self) -> Option<&Digest> {
         self.digest.as_ref()
     }
 
-    /// Name of this repository at a digest: `docker.io/library/nginx@sha256:…`.
+    /// Returns the name of this repository at a digest: `docker.io/library/nginx@sha256:…`.
     pub fn at_digest(&self, digest: Digest) -> Self {
         Self {
             tag: None,
@@ -102,7 +102,7 @@ impl Reference {
         }
     }
 
-    /// Text by which a registry is asked for the manifest: the digest, or else the tag.
+    /// Returns the text by which a registry is asked for the manifest: the digest, or else the tag.
     pub(crate) fn selector(&self) -> String {
         match (&self.digest, &self.tag) {
             (Some(digest), _) => digest.to_string(),
@@ -252,7 +252,7 @@ fn valid_repository(path: &str) -> Result<&str, ReferenceError> {
     Ok(path)
 }
 
-/// Lower-case letters and digits with separators `.`, `_`, `__` or any number of `-` between them.
+/// Returns true for lower-case letters and digits with separators `.`, `_`, `__` or any number of `-` between them.
 fn is_repository_part(part: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = part.as_bytes();

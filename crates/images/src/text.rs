@@ -3,7 +3,7 @@
 /// Maximum characters of untrusted text in an error.
 const LENGTH_MAX: usize = 256;
 
-/// Returns untrusted text without control characters, and shortened.
+/// Returns the foreign text, without control characters, and shortened.
 pub(crate) fn printable(text: &str) -> String {
     let printable = |character: char| {
         if character.is_control() { ' ' } else { character }

@@ -15,7 +15,7 @@
 /// shares differ by some percent.
 pub const TABLE_SIZE: u32 = 1_021;
 
-/// The backend of each entry; empty if there is no backend. Duplicates count once, and backends beyond
+/// Returns the backend of each entry; empty if there is no backend. Duplicates count once, and backends beyond
 /// [`TABLE_SIZE`] get no entry. `name` identifies a backend and has to be the same on all nodes.
 pub fn lookup_table<T: Copy + Ord>(mut backends: Vec<T>, name: impl Fn(&T) -> Vec<u8>) -> Vec<T> {
     backends.sort_unstable();
@@ -72,7 +72,7 @@ impl Permutation {
     }
 }
 
-/// FNV-1a of 64 bits, mixed once more: names differ in few bits.
+/// Computes FNV-1a of 64 bits, mixed once more: names differ in few bits.
 pub fn hash(bytes: &[u8]) -> u64 {
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

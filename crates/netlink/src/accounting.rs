@@ -89,7 +89,7 @@ impl Accounting {
     }
 }
 
-/// Decoder for the fuzz target.
+/// Decodes a message, for the fuzz target.
 #[cfg(fuzzing)]
 pub(crate) fn decode_for_fuzzing(message: &Message<'_>) {
     read_packets(message);

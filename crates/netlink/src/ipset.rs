@@ -81,7 +81,7 @@ impl IpSets {
     }
 }
 
-/// Decoder for the fuzz target.
+/// Decodes a message, for the fuzz target.
 #[cfg(fuzzing)]
 pub(crate) fn decode_for_fuzzing(message: &Message<'_>) {
     read_name(message);

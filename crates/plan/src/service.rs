@@ -303,7 +303,7 @@ fn read_families(
             .filter(|range| Family::of(range.addr()) == family)
             .collect();
         if ranges.iter().any(|range| range.prefix_len() == 0) {
-            ranges.clear(); // one range for all lets all in (KPR-17)
+            ranges.clear(); // one range of all addresses admits all sources (KPR-17)
         }
         (Family::of(cluster_ip) == family).then(|| FamilyRecord {
             family,

@@ -29,7 +29,7 @@ pub(crate) struct Endpoints {
     pub announcer: Option<Arc<announcer::Metrics>>,
     /// BGP speaker.
     pub speaker: Option<Arc<speaker::Metrics>>,
-    /// Edge of load-balancer addresses.
+    /// Edge of load balancer IPs.
     pub edge: Option<Arc<serving::Metrics>>,
     /// Client whose requests are counted.
     pub client: Option<Client>,

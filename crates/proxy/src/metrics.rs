@@ -126,7 +126,7 @@ impl Default for Values {
     }
 }
 
-/// 0.25, 0.5, 1 to 59, 60 to 115 by 5, 120 to 300 by 30 (MET-06).
+/// Returns 0.25, 0.5, 1 to 59, 60 to 115 by 5, 120 to 300 by 30 (MET-06).
 fn network_programming_bounds() -> Vec<f64> {
     let whole = (1..60).chain((60..120).step_by(5)).chain((120..=300).step_by(30));
     [0.25, 0.5].into_iter().chain(whole.map(f64::from)).collect()

@@ -9,7 +9,7 @@ use crate::metrics::QueueMetrics;
 
 /// The delay after failures: `first`, doubled with each further failure, up to `max`.
 ///
-/// Keys are retried without end. Upstream drops a key after 15 attempts; the fault may still be repaired later.
+/// The number of retries has no limit. Upstream drops a key after 15 attempts; the fault may still be repaired later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackOff {
     /// The delay after the first failure.

@@ -1,4 +1,4 @@
-//! Announcing of load-balancer addresses by BGP: the sessions of a node, configured by BGPPeers and BGPAdvertisements.
+//! Announcing of load balancer IPs by BGP: the sessions of a node, configured by BGPPeers and BGPAdvertisements.
 //!
 //! | Module | Contents |
 //! |---|---|

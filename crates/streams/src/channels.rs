@@ -30,7 +30,7 @@ pub enum Encoding {
 }
 
 impl Stream {
-    /// Number of the channel.
+    /// Returns the number of the channel.
     pub fn channel(self) -> u8 {
         match self {
             Self::Input => 0,
@@ -41,7 +41,7 @@ impl Stream {
         }
     }
 
-    /// Stream of a channel.
+    /// Returns the stream of a channel.
     pub fn of_channel(channel: u8) -> Option<Self> {
         let all = [Self::Input, Self::Output, Self::Error, Self::Status, Self::Resize];
         all.into_iter().find(|stream| stream.channel() == channel)

@@ -50,7 +50,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Stream with the value of a SPDY header `streamType`.
+    /// Returns the stream with the value of a SPDY header `streamType`.
     pub fn of_type(name: &str) -> Option<Self> {
         match name {
             "stdin" => Some(Self::Input),

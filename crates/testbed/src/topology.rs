@@ -178,7 +178,7 @@ impl Topology {
     }
 }
 
-/// Returns the documentation networks (RFC 5737, RFC 3849) that stand for external and load-balancer IPs.
+/// Returns the documentation networks (RFC 5737, RFC 3849) that stand for external and load balancer IPs.
 fn external_networks() -> [IpNet; 4] {
     [
         net4([203, 0, 113, 0], 24).into(),

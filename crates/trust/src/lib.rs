@@ -20,8 +20,8 @@ use rustls::{CipherSuite, ClientConfig};
 
 pub use unverified::AcceptAnyServerCert;
 
-/// The cryptographic provider of Portolan's TLS clients. AES-128 comes first, as in Go's TLS, which kubectl and most
-/// other clients of the API use. Watches transfer data continuously, and the shorter key costs less CPU time.
+/// Returns the TLS primitives of this project's clients. AES with 128 bits comes first, as in Go's TLS, which kubectl
+/// and most other clients of the API use. Watches encrypt and decrypt all day, and the shorter key costs less.
 pub fn client_crypto_provider() -> CryptoProvider {
     let mut provider = rustls::crypto::ring::default_provider();
     provider
@@ -30,7 +30,7 @@ pub fn client_crypto_provider() -> CryptoProvider {
     provider
 }
 
-/// A TLS client configuration that accepts every server certificate, for backends and Pods that are probed.
+/// Returns a TLS client configuration that accepts every server certificate, for backends and Pods that are probed.
 ///
 /// # Errors
 /// The error of rustls if the provider supports no common protocol version.

@@ -54,7 +54,7 @@ fn write_synced(path: &Path, contents: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A path in the same directory, because `rename` is atomic only within a file system.
+/// Returns a path in the same directory, because `rename` is atomic only within a file system.
 fn temporary_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", std::process::id()));

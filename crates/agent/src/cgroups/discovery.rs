@@ -103,7 +103,8 @@ pub(super) fn parse_mounts(mounts: &str) -> Vec<Mounted> {
     mounts.lines().filter_map(read).collect()
 }
 
-/// Path of this process in the hierarchy of a controller, from `/proc/self/cgroup`. The controller of version 2 is "".
+/// Returns the path of this process in the hierarchy of a controller, from `/proc/self/cgroup`. The controller of
+/// version 2 is "".
 pub(super) fn path_of(own: &str, controller: &str) -> String {
     let path = own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -116,7 +117,8 @@ pub(super) fn path_of(own: &str, controller: &str) -> String {
     path.unwrap_or_else(|| "/".to_owned())
 }
 
-/// Path of a group in a hierarchy. In a container, the path may not be visible; then the root stands for it.
+/// Returns the path of a group in a hierarchy. In a container, the path may not be visible; then the root stands for
+/// it.
 fn below(root: &Path, path: &str) -> PathBuf {
     let group = root.join(path.trim_start_matches('/'));
     if group.is_dir() && !path.trim_matches('/').is_empty() {

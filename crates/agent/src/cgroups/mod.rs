@@ -37,7 +37,9 @@ const PODS: &str = "portolan-pods";
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
     /// No mounted hierarchy has the controllers.
-    #[error("no control group hierarchy with the controllers memory, cpu and pids is mounted")]
+    #[error(
+        "expected a mounted control group hierarchy with the controllers memory, cpu and pids, found none"
+    )]
     None,
     /// A group or a file of it cannot be created or written.
     #[error("{path}: {source}; run as root, or have the control group delegated (systemd: Delegate=yes)", path = path.display())]
@@ -102,7 +104,7 @@ impl Limits {
         self.memory_bytes.is_some() || self.cpu_thousandths.is_some()
     }
 
-    /// CPU weight of version 1 (`cpu.shares`).
+    /// Returns the CPU weight of version 1 (`cpu.shares`).
     fn shares(&self) -> Option<u64> {
         let thousandths = self.cpu_request_thousandths?;
         Some((thousandths.saturating_mul(1024) / 1000).clamp(2, 262_144))
@@ -189,7 +191,7 @@ impl Cgroups {
         was_out_of_memory
     }
 
-    /// Groups of a Pod, one in each hierarchy. The groups of its containers are below.
+    /// Returns the groups of a Pod, one in each hierarchy. The groups of its containers are below.
     pub fn of_pod(&self, uid: &str) -> Vec<PathBuf> {
         self.all().into_iter().map(|pods| pods.join(uid)).collect()
     }
@@ -254,7 +256,7 @@ fn write(group: &Path, file: &str, value: &str) -> Result<(), CgroupError> {
     fs::write(&path, value).map_err(|source| CgroupError::File { path, source })
 }
 
-/// Count in the line `oom_kill N` of an events file.
+/// Returns the count in the line `oom_kill N` of an events file.
 fn oom_kills(path: &Path) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));

@@ -38,12 +38,12 @@ enum CheckpointState {
 }
 
 impl ContainerCheckpoint {
-    /// Number of restarts.
+    /// Returns the number of restarts.
     pub fn restarts(&self) -> u32 {
         self.restarts
     }
 
-    /// Image of the container; `None` for a program of the image table.
+    /// Returns the image of the container; `None` for a program of the image table.
     pub fn image(&self) -> Option<&ContainerImage> {
         self.image.as_ref()
     }

@@ -148,7 +148,7 @@ impl TrackedContainer {
         self.last.is_some() || self.restarts > 0 || !matches!(self.state, State::Waiting { .. })
     }
 
-    /// Time of the next start.
+    /// Returns the time of the next start.
     pub(super) fn due(&self) -> Option<Timestamp> {
         match &self.state {
             State::Waiting { due, .. } => Some(*due),
@@ -213,12 +213,12 @@ fn next_back_off(present: Option<SignedDuration>) -> SignedDuration {
     })
 }
 
-/// Time after `start`. Beyond the range of timestamps, `start` itself.
+/// Returns the time after `start`. Beyond the range of timestamps, `start` itself.
 fn later(start: Timestamp, delay: SignedDuration) -> Timestamp {
     start.checked_add(delay).unwrap_or(start)
 }
 
-/// Duration in whole seconds as upstream's messages have it: `10s`, `1m20s`, `5m0s`.
+/// Returns the duration in whole seconds as upstream's messages have it: `10s`, `1m20s`, `5m0s`.
 fn go_duration(duration: SignedDuration) -> String {
     match (duration.as_secs() / 60, duration.as_secs() % 60) {
         (0, seconds) => format!("{seconds}s"),

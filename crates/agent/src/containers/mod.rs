@@ -27,7 +27,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Name in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -83,7 +83,7 @@ impl Containers {
         }
     }
 
-    /// Names of the containers to start at `now`.
+    /// Returns the names of the containers to start at `now`.
     pub fn due(&self, now: Timestamp) -> Vec<String> {
         self.startable()
             .filter(|container| container.is_due(now))
@@ -91,7 +91,7 @@ impl Containers {
             .collect()
     }
 
-    /// Earliest start time of a waiting container.
+    /// Returns the earliest start time of a waiting container.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.startable().filter_map(TrackedContainer::due).min()
     }
@@ -113,7 +113,7 @@ impl Containers {
         container.state = State::Running { since: now };
     }
 
-    /// Restart count after the next start of a container.
+    /// Returns the restart count after the next start of a container.
     pub fn next_restart_count(&self, name: &str) -> u32 {
         let container = self.get(name);
         container.map_or(0, |container| {
@@ -187,7 +187,7 @@ impl Containers {
             || !self.main.is_empty() && self.main.iter().all(TrackedContainer::is_terminated)
     }
 
-    /// Names of the running containers to stop next: all but the sidecars, then the last sidecar.
+    /// Returns the names of the running containers to stop next: all but the sidecars, then the last sidecar.
     pub fn next_to_stop(&self) -> Vec<String> {
         let running = |container: &&TrackedContainer| container.is_running();
         let first: Vec<String> = self
@@ -235,7 +235,7 @@ impl Containers {
         }
     }
 
-    /// Phase of the Pod.
+    /// Returns the phase of the Pod.
     pub fn phase(&self) -> Phase {
         let mut own = self.init.iter().chain(&self.main);
         let is_running = own.any(TrackedContainer::is_running);
@@ -256,12 +256,12 @@ impl Containers {
         self.iter().any(TrackedContainer::is_running)
     }
 
-    /// Container with that name.
+    /// Returns the container with that name.
     pub fn get(&self, name: &str) -> Option<&TrackedContainer> {
         self.iter().find(|container| container.name == name)
     }
 
-    /// All containers, init containers first, ephemeral containers last.
+    /// Returns all containers, init containers first, ephemeral containers last.
     pub fn iter(&self) -> impl Iterator<Item = &TrackedContainer> {
         self.init.iter().chain(&self.main).chain(&self.ephemeral)
     }
@@ -286,8 +286,8 @@ impl Containers {
         self.init.iter().any(failed)
     }
 
-    /// Containers whose turn it is to start: during initialization the sidecars before the first incomplete init
-    /// container and that container, afterwards all others. Ephemeral containers always.
+    /// Returns the containers whose turn it is to start: during initialization the sidecars before the first incomplete
+    /// init container and that container, afterwards all others. Ephemeral containers always.
     fn startable(&self) -> impl Iterator<Item = &TrackedContainer> {
         let is_finished = self.is_complete() || self.is_terminating;
         let current = self

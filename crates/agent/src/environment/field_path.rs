@@ -8,8 +8,8 @@ use crate::quantity::Quantity;
 
 use super::PodFacts;
 
-/// Value of a `resourceFieldRef`: `limits.cpu` in cores or `requests.memory` in bytes, divided by the divisor
-/// and rounded up; `None` for an unknown container or resource.
+/// Returns the value of a `resourceFieldRef`: `limits.cpu` in cores or `requests.memory` in bytes, divided by the
+/// divisor and rounded up; `None` for an unknown container or resource.
 ///
 /// A reference without a container is to `own`. A missing limit is the capacity of the node.
 pub fn resource_field(
@@ -47,7 +47,7 @@ pub fn resource_field(
     amount.divided_by(divisor).map(|number| number.to_string())
 }
 
-/// Value of a `fieldPath` that variables support; `None` for any other path.
+/// Returns the value of a `fieldPath` that variables support; `None` for any other path.
 pub fn field(path: &str, pod: &Pod, facts: &PodFacts) -> Option<String> {
     let first = |ips: &[IpAddr]| ips.first().map(ToString::to_string).unwrap_or_default();
     let joined = |ips: &[IpAddr]| {

@@ -36,7 +36,7 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// Resource name in paths.
+    /// Returns the resource name in paths.
     pub fn plural(self) -> &'static str {
         match self {
             Self::ConfigMap => "configmaps",
@@ -44,7 +44,7 @@ impl SourceKind {
         }
     }
 
-    /// Name in messages.
+    /// Returns the name in messages.
     pub fn singular(self) -> &'static str {
         match self {
             Self::ConfigMap => "configmap",
@@ -170,7 +170,7 @@ pub fn container_variables(
     Ok(all)
 }
 
-/// Variables of an entry of `envFrom`.
+/// Returns the variables of an entry of `envFrom`.
 fn variables_from(from: &EnvFrom, sources: &Sources) -> Result<Variables, EnvironmentError> {
     let references = [
         (SourceKind::ConfigMap, &from.config_map_ref),
@@ -198,7 +198,7 @@ fn variables_from(from: &EnvFrom, sources: &Sources) -> Result<Variables, Enviro
     Ok(variables)
 }
 
-/// ConfigMaps and Secrets to which the environment of a container refers.
+/// Returns the ConfigMaps and Secrets to which the environment of a container refers.
 pub fn referenced(container: &Container) -> impl Iterator<Item = (SourceKind, &str)> {
     let objects = container.env_from.iter().flat_map(|from| {
         let config_map = from.config_map_ref.iter().map(|r| (SourceKind::ConfigMap, r));

@@ -10,7 +10,7 @@ use super::Variables;
 const KUBERNETES_NAMESPACE: &str = "default";
 const KUBERNETES_NAME: &str = "kubernetes";
 
-/// Services whose variables a Pod of `namespace` has (ENV-01).
+/// Returns the Services whose variables a Pod of `namespace` has (ENV-01).
 pub fn visible_services<'a>(
     services: impl IntoIterator<Item = &'a Service>,
     namespace: &str,
@@ -28,7 +28,7 @@ pub fn visible_services<'a>(
     visible.into_values().collect()
 }
 
-/// Variables of Services (ENV-02 to ENV-08). Of two variables with the same name, the later one counts.
+/// Returns the variables of Services (ENV-02 to ENV-08). Of two variables with the same name, the later one counts.
 pub fn service_variables<'a>(services: impl IntoIterator<Item = &'a Service>) -> Variables {
     let mut variables = Variables::new();
     for service in services.into_iter().filter(|service| has_cluster_ip(service)) {
@@ -60,12 +60,12 @@ fn has_cluster_ip(service: &Service) -> bool {
     !service.spec.cluster_ip.is_empty() && !service.spec.is_headless()
 }
 
-/// Name of a Service or port in variables: upper case, with `_` for `-` (ENV-08).
+/// Returns the name of a Service or port in variables: upper case, with `_` for `-` (ENV-08).
 fn variable_name(name: &str) -> String {
     name.to_ascii_uppercase().replace('-', "_")
 }
 
-/// `proto://ip:port`, with brackets around IPv6 addresses (ENV-05, ENV-06).
+/// Returns `proto://ip:port`, with brackets around IPv6 addresses (ENV-05, ENV-06).
 fn link(port: &ServicePort, address: &str) -> String {
     let protocol = port.protocol.as_str().to_ascii_lowercase();
     if address.contains(':') {

@@ -117,7 +117,7 @@ impl StorageLimits {
     }
 }
 
-/// Limit of a container.
+/// Returns the limit of a container.
 fn limit(container: &Container) -> Option<Limit> {
     let text = container.resources.limits.get(RESOURCE)?;
     let bytes = Quantity::parse(text)?.units();
@@ -134,8 +134,8 @@ fn main_and_sidecars(spec: &PodSpec) -> impl Iterator<Item = &Container> {
     spec.containers.iter().chain(sidecars)
 }
 
-/// Limit of a Pod (upstream's `PodLimits`): the higher one of two sums. One counts main containers and sidecars, the
-/// other an init container and the sidecars before it.
+/// Returns the limit of a Pod (upstream's `PodLimits`): the higher one of two sums. One counts main containers and
+/// sidecars, the other an init container and the sidecars before it.
 fn limit_of_pod(spec: &PodSpec) -> Option<Limit> {
     let mut sidecars = Vec::new();
     let mut all = Vec::new();
@@ -150,7 +150,7 @@ fn limit_of_pod(spec: &PodSpec) -> Option<Limit> {
     all.into_iter().max_by_key(|limit| limit.bytes)
 }
 
-/// Sum of limits; `None` without any.
+/// Returns the sum of limits; `None` without any.
 fn sum(mut limits: Vec<Limit>) -> Option<Limit> {
     if limits.len() < 2 {
         return limits.pop();
@@ -165,7 +165,7 @@ fn sum(mut limits: Vec<Limit>) -> Option<Limit> {
     })
 }
 
-/// Bytes as a quantity with the largest binary suffix that is exact.
+/// Returns the bytes as a quantity with the largest binary suffix that is exact.
 fn binary(bytes: u64) -> String {
     const SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     let mut number = bytes;

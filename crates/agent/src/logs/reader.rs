@@ -93,7 +93,7 @@ where
     Ok(Ok(()))
 }
 
-/// Files of a log, the oldest first.
+/// Returns the files of a log, the oldest first.
 fn files(path: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = (1..LOG_FILES_MAX)
         .rev()
@@ -103,7 +103,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Number of lines that the options would select without `tailLines`.
+/// Returns the number of lines that the options would select without `tailLines`.
 fn count_lines(path: &Path, options: &Options) -> io::Result<u64> {
     let mut lines = 0;
     for path in files(path) {

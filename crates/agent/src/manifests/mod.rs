@@ -40,7 +40,7 @@ pub struct StaticPod {
 }
 
 impl StaticPod {
-    /// Namespace and name.
+    /// Returns the namespace and name.
     pub fn key(&self) -> ObjectKey {
         self.pod.metadata().key()
     }
@@ -112,7 +112,7 @@ impl Manifests {
         self.files.insert(path, File { content, pods });
     }
 
-    /// Pods of all files. Of two Pods with the same name, that of the first file counts.
+    /// Returns the Pods of all files. Of two Pods with the same name, that of the first file counts.
     fn pods(&self) -> BTreeMap<String, StaticPod> {
         let mut pods = BTreeMap::new();
         let mut sources: BTreeMap<ObjectKey, &Path> = BTreeMap::new();
@@ -141,7 +141,7 @@ impl Manifests {
     }
 }
 
-/// Files in the order of their names. Hidden files may be incomplete.
+/// Returns the files in the order of their names. Hidden files may be incomplete.
 fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if path.is_file() {
         return Ok(vec![path.to_owned()]);

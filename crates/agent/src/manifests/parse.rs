@@ -159,7 +159,7 @@ impl Position<'_> {
         object["spec"]["nodeName"] = self.node_name.into();
     }
 
-    /// UID of the Pod: a hash of node, path and object.
+    /// Returns the UID of the Pod: a hash of node, path and object.
     fn hash(&self, object: &Value) -> String {
         let mut digest = Sha256::new();
         for part in [self.node_name, &self.path.to_string_lossy(), &object.to_string()] {
@@ -183,7 +183,7 @@ impl Position<'_> {
     }
 }
 
-/// Errors for references to objects of the API, which a static Pod must not have: it runs without the API.
+/// Returns the errors for references to objects of the API, which a static Pod must not have: it runs without the API.
 fn check_references(pod: &Value) -> FieldErrors {
     let detail = "static Pods may not refer to it: they run without the API";
     let root = api::field::Path::new("spec");

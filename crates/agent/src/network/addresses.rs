@@ -23,7 +23,7 @@ pub enum AddressError {
         ranges: Vec<String>,
     },
     /// The ranges are invalid. Another Node object or flag helps.
-    #[error("Pod ranges {}: one of each family at most, with room for a gateway and a Pod", ranges.join(", "))]
+    #[error("expected at most one Pod range of each family, with addresses for a gateway and a Pod, found {}", ranges.join(", "))]
     Ranges {
         /// Pod ranges of the node.
         ranges: Vec<String>,
@@ -62,7 +62,7 @@ impl AddressPool {
         })
     }
 
-    /// Addresses of the node towards its Pods, in the order of the ranges.
+    /// Returns the addresses of the node towards its Pods, in the order of the ranges.
     pub fn gateways(&self) -> Vec<IpAddr> {
         self.at(GATEWAY)
     }
@@ -112,7 +112,7 @@ impl AddressPool {
     }
 }
 
-/// First index beyond a range. The last address of an IPv4 range is its broadcast address.
+/// Returns the first index beyond a range. The last address of an IPv4 range is its broadcast address.
 fn end(range: &IpNet) -> u32 {
     let (bits, reserved) = match range {
         IpNet::V4(net) => (32 - net.prefix_len(), 1),

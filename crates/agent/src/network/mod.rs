@@ -40,7 +40,7 @@ const NODE_SYSCTLS: &[(&str, &str)] = &[
     ("net/ipv6/conf/all/forwarding", "1"),
 ];
 
-/// Name of the node's end of a Pod's link. It is a hash of the UID, so that a later agent finds it.
+/// Returns the name of the node's end of a Pod's link. It is a hash of the UID, so that a later agent finds it.
 ///
 /// # Errors
 /// [`RouteError`] if the name is invalid.
@@ -161,8 +161,8 @@ pub fn delete_orphaned_links(known: &[LinkName]) -> Result<Vec<String>, RouteErr
     Ok(deleted)
 }
 
-/// Addresses of the node, at most one of each family. The link of the default route comes first; links of Pods are left
-/// out.
+/// Returns the addresses of the node, at most one of each family. The link of the default route comes first; links of
+/// Pods are left out.
 ///
 /// # Errors
 /// Errors of the kernel.

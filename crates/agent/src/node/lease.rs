@@ -50,7 +50,7 @@ pub(super) async fn renew_lease(client: &Client, settings: &Settings) -> Result<
     create(client, &collection, &lease).await.map(drop)
 }
 
-/// Time with six fractional digits, the format of `MicroTime`.
+/// Returns the time with six fractional digits, the format of `MicroTime`.
 pub(super) fn microseconds(time: Timestamp) -> String {
     format!("{time:.6}")
 }

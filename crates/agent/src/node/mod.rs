@@ -127,7 +127,7 @@ fn report_deletion(node_name: &str, event: &Event<Node>) {
     }
 }
 
-/// Pod ranges of a Node.
+/// Returns the Pod ranges of a Node.
 fn ranges(node: &Node) -> Vec<IpNet> {
     let single = std::iter::once(&node.spec.pod_cidr).filter(|_| node.spec.pod_cidrs.is_empty());
     let texts = node

@@ -44,7 +44,7 @@ pub(super) async fn write_status(
         .map(drop)
 }
 
-/// Images of the node, the largest first. As upstream's, a store that cannot be read gives an empty list.
+/// Returns the images of the node, the largest first. As upstream's, a store that cannot be read gives an empty list.
 async fn images_of(store: ImageStore) -> Value {
     let listed = tokio::task::spawn_blocking(move || store.list()).await;
     let summaries = match listed {
@@ -126,7 +126,7 @@ pub(super) fn status(settings: &Settings, ips: &[IpAddr], was_ready: bool, now: 
     })
 }
 
-/// Capacity of this host.
+/// Returns the capacity of this host.
 pub(crate) fn capacity() -> Capacity {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -137,7 +137,7 @@ pub(crate) fn capacity() -> Capacity {
     }
 }
 
-/// Architecture in the names of Kubernetes.
+/// Returns the architecture in the names of Kubernetes.
 pub(super) fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

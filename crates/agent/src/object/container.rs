@@ -58,7 +58,7 @@ impl Container {
         self.restart_policy == Some(RestartPolicy::Always)
     }
 
-    /// Ports as probes see them.
+    /// Returns the ports as probes see them.
     pub fn probed_ports(&self) -> Arc<[ProbedPort]> {
         let ports = self.ports.iter().map(|port| ProbedPort {
             name: port.name.clone(),
@@ -68,7 +68,7 @@ impl Container {
         ports.collect()
     }
 
-    /// Probes of the container.
+    /// Returns the probes of the container.
     pub fn probes(&self) -> Probes<'_> {
         Probes {
             startup: self.startup_probe.as_ref(),

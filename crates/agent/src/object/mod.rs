@@ -53,7 +53,7 @@ impl Pod {
         is_final_phase(&self.status.phase)
     }
 
-    /// Grace period in seconds. That of the deletion takes precedence over that of the spec.
+    /// Returns the grace period in seconds. That of the deletion takes precedence over that of the spec.
     pub fn grace_seconds(&self) -> u64 {
         let seconds = self
             .metadata
@@ -63,7 +63,7 @@ impl Pod {
         u64::try_from(seconds).unwrap_or(0)
     }
 
-    /// Host name (KDN-05): `spec.hostnameOverride`, `spec.hostname`, or the name of the Pod.
+    /// Returns the host name (KDN-05): `spec.hostnameOverride`, `spec.hostname`, or the name of the Pod.
     pub fn hostname(&self) -> &str {
         if let Some(name) = &self.spec.hostname_override {
             name
@@ -152,13 +152,13 @@ impl PodOs {
 }
 
 impl PodSpec {
-    /// All containers, init containers first, ephemeral containers last.
+    /// Returns all containers, init containers first, ephemeral containers last.
     pub fn all_containers(&self) -> impl Iterator<Item = &Container> {
         let own = self.init_containers.iter().chain(&self.containers);
         own.chain(&self.ephemeral_containers)
     }
 
-    /// Grace period of the spec, which applies unless the Pod is being deleted.
+    /// Returns the grace period of the spec, which applies unless the Pod is being deleted.
     pub fn termination_grace(&self) -> Duration {
         let seconds = self
             .termination_grace_period_seconds

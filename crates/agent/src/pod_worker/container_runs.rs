@@ -198,7 +198,7 @@ impl PodWorker {
         }));
     }
 
-    /// Stop signal of the container, or else of its image, or else SIGTERM.
+    /// Returns the stop signal of the container, or else of its image, or else SIGTERM.
     fn stop_signal(&self, name: &str) -> Signal {
         let spec = self.context.container(name);
         let image = self
@@ -220,7 +220,7 @@ impl PodWorker {
     }
 }
 
-/// State of a container after an exit, with its termination message.
+/// Returns the state of a container after an exit, with its termination message.
 pub(super) fn terminated(exit: &Exit, message: String) -> Terminated {
     Terminated {
         exit_code: exit.code,

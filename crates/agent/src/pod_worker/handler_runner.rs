@@ -87,7 +87,7 @@ impl HandlerRunner {
         }
     }
 
-    /// Address and named ports for requests that name no host.
+    /// Returns the address and named ports for requests that name no host.
     fn target(&self) -> Target<'_> {
         Target {
             address: self.address,

@@ -56,7 +56,7 @@ pub(super) enum ImageError {
 }
 
 impl ImageError {
-    /// Reason of the container's `waiting` state, as the kubelet writes it.
+    /// Returns the reason of the container's `waiting` state, as the kubelet writes it.
     fn reason(&self) -> &'static str {
         match self {
             Self::Name { .. } => "InvalidImageName",
@@ -319,12 +319,12 @@ impl ImageSearch {
     }
 }
 
-/// Message of an error for status and Events.
+/// Returns the message of an error for status and Events.
 fn message_of(error: &impl Display) -> String {
     error.to_string().chars().take(MESSAGE_CHARACTERS_MAX).collect()
 }
 
-/// Time after `start`. Beyond the range of timestamps, `start` itself.
+/// Returns the time after `start`. Beyond the range of timestamps, `start` itself.
 fn later(start: Timestamp, delay: SignedDuration) -> Timestamp {
     start.checked_add(delay).unwrap_or(start)
 }

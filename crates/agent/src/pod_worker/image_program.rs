@@ -60,8 +60,8 @@ impl ContainerStart<'_> {
         })
     }
 
-    /// Container whose PID namespace an ephemeral container shares. In a Pod with `shareProcessNamespace` or `hostPID`, all
-    /// containers share one.
+    /// Returns the container whose PID namespace an ephemeral container shares. In a Pod with `shareProcessNamespace`
+    /// or `hostPID`, all containers share one.
     fn target(&self) -> Option<String> {
         let name = &self.container.target_container_name;
         (self.has_own_processes() && !name.is_empty()).then(|| name.clone())
@@ -92,7 +92,7 @@ impl ContainerStart<'_> {
         policy.as_deref() != Some("Strict")
     }
 
-    /// Mounts of the Pod's own files.
+    /// Returns the mounts of the Pod's own files.
     fn pod_files(&self, confinement: &Confinement) -> Vec<Mount> {
         let directory = self.context.directory.path();
         let is_volume = |target: &&(&str, &str)| {
@@ -112,7 +112,7 @@ impl ContainerStart<'_> {
         files.map(mount).collect()
     }
 
-    /// Environment of the image below that of the Pod.
+    /// Returns the environment of the image below that of the Pod.
     fn environment_over(&self, image: &Image, own: Variables) -> Variables {
         let mut environment: Variables = image.config.environment.iter().cloned().collect();
         let sets_path = self.container.env.iter().any(|variable| variable.name == "PATH");
@@ -126,8 +126,8 @@ impl ContainerStart<'_> {
     }
 }
 
-/// Command of a container. `command` of the Pod replaces entrypoint and command of the image, `args` replace the
-/// command of the image.
+/// Returns the command of a container. `command` of the Pod replaces entrypoint and command of the image, `args`
+/// replace the command of the image.
 fn command(
     command: &[String],
     args: &[String],
@@ -141,7 +141,7 @@ fn command(
     }
 }
 
-/// Image of a container in its status and its checkpoint.
+/// Returns the image of a container in its status and its checkpoint.
 pub(super) fn container_image(image: &Image) -> ContainerImage {
     ContainerImage {
         name: image.reference.to_string(),

@@ -129,13 +129,13 @@ enum EndReason {
 }
 
 impl PodContext {
-    /// The API object of a container.
+    /// Returns the API object of a container.
     fn container(&self, name: &str) -> Option<&Container> {
         let mut all = self.pod.spec.all_containers();
         all.find(|container| container.name == name)
     }
 
-    /// Pod name in messages: `name_namespace(uid)`.
+    /// Returns the Pod name in messages: `name_namespace(uid)`.
     fn full_name(&self) -> String {
         full_name(&self.pod)
     }
@@ -290,7 +290,7 @@ impl PodWorker {
         }
     }
 
-    /// Values for environment variables and volumes.
+    /// Returns the values for environment variables and volumes.
     fn facts(&self) -> PodFacts {
         PodFacts {
             host_ips: self.context.agent.host_ips.clone(),
@@ -314,7 +314,7 @@ async fn sleep_until(due: Option<Timestamp>) {
     tokio::time::sleep(delay.try_into().unwrap_or_default()).await;
 }
 
-/// Containers of a Pod in their initial state, with the restart counts of its status.
+/// Returns the containers of a Pod in their initial state, with the restart counts of its status.
 fn track_containers(pod: &Pod, now: Timestamp) -> Containers {
     let track = |container: &Container, statuses: &[ContainerStatus]| {
         let status = statuses.iter().find(|status| status.name == container.name);
@@ -339,7 +339,7 @@ fn track_containers(pod: &Pod, now: Timestamp) -> Containers {
     )
 }
 
-/// Pod name in messages: `name_namespace(uid)`.
+/// Returns the Pod name in messages: `name_namespace(uid)`.
 fn full_name(pod: &Pod) -> String {
     let meta = &pod.metadata;
     format!("{}_{}({})", meta.name, meta.namespace, meta.uid)

@@ -113,12 +113,12 @@ impl PodSandbox {
         self.running.is_some()
     }
 
-    /// Handle of the sandbox process.
+    /// Returns the handle of the sandbox process.
     pub(super) fn process(&self) -> Option<&Sandbox> {
         self.running.as_ref()
     }
 
-    /// Executor of commands in the containers.
+    /// Returns the executor of commands in the containers.
     pub(super) fn executor(&self) -> Option<Executor> {
         self.running.as_ref().map(Sandbox::executor)
     }
@@ -131,7 +131,7 @@ impl PodSandbox {
         }
     }
 
-    /// Addresses in the Pod's status. A Pod in the host network has the addresses of the node.
+    /// Returns the addresses in the Pod's status. A Pod in the host network has the addresses of the node.
     pub(super) fn pod_ips(&self, context: &PodContext) -> Vec<IpAddr> {
         if context.pod.spec.host_network {
             context.agent.host_ips.clone()
@@ -140,7 +140,7 @@ impl PodSandbox {
         }
     }
 
-    /// Record of the Pod for the next agent.
+    /// Returns the record of the Pod for the next agent.
     pub(super) fn record(&self, context: &PodContext) -> Record {
         let meta = &context.pod.metadata;
         Record {
@@ -282,7 +282,7 @@ impl PodSandbox {
     }
 }
 
-/// Control groups of a Pod with `hostPID`.
+/// Returns the control groups of a Pod with `hostPID`.
 fn control_groups(context: &PodContext) -> Result<Vec<PathBuf>, SandboxError> {
     match &context.agent.cgroups {
         Ok(cgroups) => Ok(cgroups.of_pod(&context.pod.metadata.uid)),

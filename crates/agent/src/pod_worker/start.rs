@@ -22,7 +22,7 @@ enum PodStartError {
 }
 
 impl PodStartError {
-    /// Reason of the Event, as the kubelet writes it.
+    /// Returns the reason of the Event, as the kubelet writes it.
     fn event_reason(&self) -> &'static str {
         match self {
             Self::Sandbox(_) => "FailedCreatePodSandBox",

@@ -44,7 +44,7 @@ pub(super) enum ContainerStartError {
 }
 
 impl ContainerStartError {
-    /// Reason of the container's `waiting` state, as the kubelet writes it.
+    /// Returns the reason of the container's `waiting` state, as the kubelet writes it.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Environment(_) | Self::Confinement(_) => "CreateContainerConfigError",
@@ -116,7 +116,7 @@ impl ContainerStart<'_> {
         })
     }
 
-    /// Standard streams of the container.
+    /// Returns the standard streams of the container.
     pub(super) fn streams(&self) -> StandardStreams {
         StandardStreams {
             has_input: self.container.stdin,

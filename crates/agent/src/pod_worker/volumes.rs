@@ -55,7 +55,7 @@ impl PodVolumes {
         Ok(())
     }
 
-    /// Path of a volume by name; empty before the set-up.
+    /// Returns the path of a volume by name; empty before the set-up.
     pub(super) fn paths(&self) -> BTreeMap<String, PathBuf> {
         self.paths.clone().unwrap_or_default()
     }

@@ -60,7 +60,7 @@ pub enum RuntimeError {
         /// Message of the sandbox.
         message: String,
     },
-    /// The sandbox did not exit after SIGKILL: a process hangs in the kernel.
+    /// The sandbox did not end after SIGKILL: a process hangs in the kernel.
     #[error("the sandbox did not exit within {KILL_TIMEOUT:?}")]
     KillTimeout,
 }
@@ -275,7 +275,7 @@ fn spawn(
     tokio::process::Command::from(command).spawn().map_err(failed)
 }
 
-/// Last line of a sandbox's log, for error messages.
+/// Returns the last line of a sandbox's log, for error messages.
 fn last_log_line(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.lines()

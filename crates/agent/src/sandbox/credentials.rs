@@ -136,7 +136,7 @@ fn limit_to(retained: CapabilitySet) -> Result<(), Errno> {
     )
 }
 
-/// Error of a field of the security context. The usual cause is an agent that is not root.
+/// Returns the error of a field of the security context. The usual cause is an agent that is not root.
 fn field_error(field: &str, number: Option<u32>, errno: Errno) -> io::Error {
     let number = number.map(|number| format!(" {number}")).unwrap_or_default();
     let remedy = match errno {

@@ -22,7 +22,7 @@ pub(super) enum Executable {
 }
 
 impl Executable {
-    /// Path at which the executable is executed.
+    /// Returns the path at which the executable is executed.
     pub(super) fn path(&self) -> PathBuf {
         match self {
             Self::ReadOnly(tree) => PathBuf::from(format!("/proc/self/fd/{}", tree.as_raw_fd())),

@@ -93,7 +93,7 @@ fn read(path: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&content).into_owned())
 }
 
-/// Pure part of [`of_container`].
+/// Resolves the user of an image; the pure part of [`of_container`].
 fn resolve(root: &ImageRoot, confinement: &Confinement, passwd: &str, group: &str) -> io::Result<Account> {
     let number = confinement.user.map(|user| user.to_string());
     let (user_name, group_name) = match (&number, root.user.split_once(':')) {

@@ -114,7 +114,7 @@ pub(super) struct SharedNamespaces {
 }
 
 impl SharedNamespaces {
-    /// Namespaces of a container, by its first process.
+    /// Returns the namespaces of a container, by its first process.
     pub(super) fn of(process: Option<i32>) -> Self {
         Self {
             mounts_of: process,

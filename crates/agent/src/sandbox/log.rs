@@ -16,7 +16,7 @@ pub const LOG_FILES_MAX: usize = 5;
 /// Longest entry. Longer lines are split, as in container runtimes.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// Path of an older file of the log at `path`. Higher numbers are older.
+/// Returns the path of an older file of the log at `path`. Higher numbers are older.
 pub fn older(path: &Path, number: usize) -> PathBuf {
     let mut older = path.to_owned().into_os_string();
     older.push(format!(".{number}"));

@@ -79,7 +79,8 @@ impl OpenPodDirectory {
         })
     }
 
-    /// Path at which a path of the node is reachable: through the descriptor if it is in the Pod's directory.
+    /// Returns the path at which a path of the node is reachable: through the descriptor if it is in the Pod's
+    /// directory.
     pub(super) fn reachable_path(&self, path: &Path) -> PathBuf {
         match path.strip_prefix(&self.pod.path) {
             Ok(below) => {
@@ -89,7 +90,7 @@ impl OpenPodDirectory {
         }
     }
 
-    /// Image store with its path on the node.
+    /// Returns the image store with its path on the node.
     pub(super) fn images(&self) -> Option<(&Path, BorrowedFd<'_>)> {
         let images = self.images.as_ref()?;
         Some((&images.path, images.directory.as_fd()))

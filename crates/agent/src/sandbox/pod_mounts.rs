@@ -63,7 +63,7 @@ fn mount_sys(flags: MountFlags) -> io::Result<()> {
     Ok(())
 }
 
-/// Covers a directory with an empty one, and a file with an empty one. A missing path needs no cover.
+/// Masks a directory with an empty one, and a file with an empty one. A missing path needs no mask.
 fn hide(path: &Path, settings: &Settings) -> io::Result<()> {
     let path = match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -337,7 +337,7 @@ impl Processes {
 }
 
 impl ProcessTable {
-    /// PID of the first process of a running container.
+    /// Returns the PID of the first process of a running container.
     fn pid_of(&self, container: &str) -> Option<i32> {
         let is_first =
             |process: &Process| matches!(&process.role, Role::Container(name) if name == container);
@@ -352,7 +352,7 @@ impl ProcessTable {
         }
     }
 
-    /// Program that runs `command` in the environment of a running container.
+    /// Returns the program that runs `command` in the environment of a running container.
     fn program_of(&self, container: &str, command: Vec<String>) -> io::Result<Program> {
         self.ensure_running(container)?;
         let program = self.programs.get(container).ok_or(io::ErrorKind::NotFound)?;

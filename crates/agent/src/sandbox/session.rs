@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::descriptors;
 
-/// Path of the socket for sessions, beside the socket of the sandbox.
+/// Returns the path of the socket for sessions, beside the socket of the sandbox.
 pub fn socket_path(sandbox_socket: &Path) -> PathBuf {
     sandbox_socket.with_file_name("sessions.sock")
 }

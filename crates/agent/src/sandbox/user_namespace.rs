@@ -40,13 +40,13 @@ impl UserNamespace {
         Ok(Self { descriptor, range })
     }
 
-    /// Host IDs of the Pod.
+    /// Returns the host IDs of the Pod.
     pub(super) fn range(&self) -> IdRange {
         self.range
     }
 
     /// Makes the process root of the namespace, without privileges outside. With `owns_mounts` it also gets a mount
-    /// namespace that the user namespace owns; the kernel locks covers and read-only flags in it.
+    /// namespace that the user namespace owns; the kernel locks masking mounts and read-only flags in it.
     ///
     /// # Errors
     /// Errors of `setns(2)`, `setresuid(2)` and `unshare(2)`. A process that is already in the namespace gets `EINVAL`.

@@ -7,7 +7,7 @@ macro_rules! table {
     };
 }
 
-/// Number of a system call; `None` if this architecture has none of that name.
+/// Returns the number of a system call; `None` if this architecture has none of that name.
 pub(super) fn number(name: &str) -> Option<i64> {
     let mut all = COMMON.iter().chain(ARCHITECTURE).chain(WITHOUT_CONSTANT);
     let entry = all.find(|(constant, _)| constant.strip_prefix("SYS_") == Some(name))?;

@@ -341,7 +341,7 @@ fn of_another_node() -> ServerResponse {
     text(StatusCode::FORBIDDEN, "this is the agent of another node")
 }
 
-/// Response to a request for streams.
+/// Returns the response to a request for streams.
 fn upgraded(result: Result<Response<()>, StreamError>) -> ServerResponse {
     match result {
         Ok(response) => response.map(|()| Full::new(Bytes::new()).boxed()),
@@ -353,7 +353,7 @@ fn not_found() -> ServerResponse {
     text(StatusCode::NOT_FOUND, "404 page not found")
 }
 
-/// Response with the log of a container.
+/// Returns the response with the log of a container.
 fn container_log(log: logs::ContainerLog, options: Options, reader: OwnedSemaphorePermit) -> ServerResponse {
     let (lines, waiting) = mpsc::channel::<Vec<u8>>(LINES_WAITING_MAX);
     tokio::task::spawn_blocking(move || {
@@ -371,7 +371,7 @@ fn container_log(log: logs::ContainerLog, options: Options, reader: OwnedSemapho
     plain_stream(waiting)
 }
 
-/// Response with a file of the node's log directory.
+/// Returns the response with a file of the node's log directory.
 fn node_log_file(file: File, size: u64, reader: OwnedSemaphorePermit) -> ServerResponse {
     let (chunks, waiting) = mpsc::channel::<Vec<u8>>(CHUNKS_WAITING_MAX);
     tokio::task::spawn_blocking(move || {
@@ -383,7 +383,7 @@ fn node_log_file(file: File, size: u64, reader: OwnedSemaphorePermit) -> ServerR
     plain_stream(waiting)
 }
 
-/// Response with text that a thread reads: file I/O blocks.
+/// Returns the response with text that a thread reads: file I/O blocks.
 fn plain_stream(mut waiting: mpsc::Receiver<Vec<u8>>) -> ServerResponse {
     let frames = futures_util::stream::poll_fn(move |context| {
         waiting

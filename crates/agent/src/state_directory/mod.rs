@@ -105,12 +105,12 @@ impl StateDirectory {
         })
     }
 
-    /// Directory of the administrator's seccomp profiles, as in the kubelet's root directory.
+    /// Returns the directory of the administrator's seccomp profiles, as in the kubelet's root directory.
     pub fn seccomp_profiles(&self) -> PathBuf {
         self.seccomp.clone()
     }
 
-    /// Last Pod ranges of the Node; none if they are unknown.
+    /// Returns the last Pod ranges of the Node; none if they are unknown.
     pub fn pod_cidrs(&self) -> Vec<IpNet> {
         let stored = fs::read(&self.pod_cidrs).ok();
         stored
@@ -148,7 +148,7 @@ impl StateDirectory {
         Ok((records, unreadable))
     }
 
-    /// Directory of the Pod with that name. Of several Pods, that of the latest.
+    /// Returns the directory of the Pod with that name. Of several Pods, that of the latest.
     pub fn find_pod(&self, namespace: &str, name: &str) -> Option<PodDirectory> {
         let (records, _) = self.records().ok()?;
         let named = records
@@ -163,7 +163,7 @@ impl StateDirectory {
         directories.max_by_key(written)
     }
 
-    /// Directory of the Pod with that UID, which need not exist.
+    /// Returns the directory of the Pod with that UID, which need not exist.
     ///
     /// # Errors
     /// [`StateError::Uid`].
@@ -179,7 +179,7 @@ impl StateDirectory {
 }
 
 impl PodDirectory {
-    /// Path of the directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -216,22 +216,22 @@ impl PodDirectory {
         self.write(CHECKPOINT, &json).map(drop)
     }
 
-    /// Checkpoint of the containers; `None` if there is no readable one.
+    /// Returns the checkpoint of the containers; `None` if there is no readable one.
     pub fn read_checkpoint(&self) -> Option<Checkpoint> {
         serde_json::from_slice(&fs::read(self.path.join(CHECKPOINT)).ok()?).ok()
     }
 
-    /// Path of the sandbox's socket.
+    /// Returns the path of the sandbox's socket.
     pub fn socket(&self) -> PathBuf {
         self.path.join("sandbox.sock")
     }
 
-    /// Path of the sandbox's error log.
+    /// Returns the path of the sandbox's error log.
     pub fn sandbox_log(&self) -> PathBuf {
         self.path.join("sandbox.log")
     }
 
-    /// Path of a container's log for the run with that restart count.
+    /// Returns the path of a container's log for the run with that restart count.
     pub fn log(&self, container: &str, run: u32) -> PathBuf {
         self.logs(container).join(format!("{run}.log"))
     }
@@ -259,7 +259,7 @@ impl PodDirectory {
         self.path.join("logs").join(container.replace('/', "_"))
     }
 
-    /// Path of the termination message of a container's run.
+    /// Returns the path of the termination message of a container's run.
     pub fn termination_message(&self, container: &str, run: u32) -> PathBuf {
         self.termination_messages(container).join(run.to_string())
     }
@@ -294,7 +294,7 @@ impl PodDirectory {
         ]
     }
 
-    /// Directory of the volumes.
+    /// Returns the directory of the volumes.
     pub fn volumes(&self) -> PathBuf {
         self.path.join("volumes")
     }

@@ -65,7 +65,8 @@ pub fn generate(pod: &Pod, observation: &Observation<'_>, now: Timestamp) -> Val
     status
 }
 
-/// Generation of the Pod that a status describes; `None` for a Pod from a server or manifest without generations.
+/// Returns the generation of the Pod that a status describes; `None` for a Pod from a server or manifest without
+/// generations.
 fn observed_generation(pod: &Pod) -> Option<i64> {
     Some(pod.metadata.generation).filter(|generation| *generation != 0)
 }

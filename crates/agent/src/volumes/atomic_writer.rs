@@ -69,8 +69,8 @@ pub fn write(path: &Path, files: &Files, owners: Owners) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Directory of the current content. The agent creates only names with two leading dots. A container created any other
-/// target, which is neither read nor removed.
+/// Returns the directory of the current content. The agent creates only names with two leading dots. A container
+/// created any other target, which is neither read nor removed.
 fn present_content(directory: &Directory) -> Option<PathBuf> {
     let target = directory.read_link(Path::new(DATA)).ok()?;
     let name = target.to_str()?;

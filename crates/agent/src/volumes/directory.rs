@@ -135,7 +135,7 @@ impl Directory {
         Ok(content)
     }
 
-    /// Target of a symbolic link.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
     /// `EINVAL` for another kind of file.
@@ -165,7 +165,7 @@ impl Directory {
         )?)
     }
 
-    /// Names in the directory with their types.
+    /// Returns the names in the directory with their types.
     ///
     /// # Errors
     /// Errors of `getdents(2)`.
@@ -216,7 +216,7 @@ impl Directory {
         }
     }
 
-    /// Paths of all non-directories below the directory.
+    /// Returns the paths of all non-directories below the directory.
     ///
     /// # Errors
     /// `InvalidData` for a tree that is deeper than the agent creates.

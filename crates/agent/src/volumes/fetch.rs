@@ -35,7 +35,7 @@ struct Token {
 }
 
 impl FetchedSources {
-    /// Current tokens by audience.
+    /// Returns the current tokens by audience.
     pub(super) fn tokens(&self) -> Tokens {
         let all = self.tokens.iter();
         all.map(|(audience, token)| (audience.clone(), token.text.clone()))

@@ -288,7 +288,7 @@ impl DesiredAnnouncements {
         (!affected.is_empty()).then(|| self.in_blocks(&affected))
     }
 
-    /// Placement of an IPAddressPool; `None` without a valid one.
+    /// Returns the placement of an IPAddressPool; `None` without a valid one.
     fn metallb_placement(&self, name: &str) -> Option<Placement> {
         let pool = self.metallb.pools.get(name)?;
         let placement = Placement::of_metallb(pool, &self.metallb).map_err(|error| {

@@ -28,9 +28,8 @@ const TIE_BREAKER_PERIOD: Duration = Duration::from_secs(1);
 const JOIN_DELAY: Duration = TIE_BREAKER_RESERVED;
 /// Time without a Node object after which a member is removed: agents create theirs again at once.
 const REMOVAL_DELAY: Duration = Duration::from_secs(10);
-/// Time without a message of a member after which the tie-breaker vote is taken. It is shorter than
-/// [`crate::SUSPECT_AFTER`], so that addresses that this node owns with the vote of this member do not wait for the
-/// API.
+/// Time without a probe of a member after which the tie-breaker is taken. It is shorter than [`crate::SUSPECT_AFTER`].
+/// Addresses that this node owns with the vote of that member therefore do not wait for the API.
 const TIE_BREAKER_AFTER: Duration = Duration::from_millis(300);
 /// Delay after a failed write.
 const WRITE_RETRY_DELAY: Duration = Duration::from_millis(300);

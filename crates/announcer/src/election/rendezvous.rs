@@ -16,7 +16,7 @@ pub fn winner<'a>(address: IpAddr, nodes: impl Iterator<Item = &'a NodeName>) ->
     nodes.max_by_key(|name| (score(address, name), *name))
 }
 
-/// Weight of a node for an address. All nodes and versions have to compute the same value.
+/// Returns the weight of a node for an address. All nodes and versions have to compute the same value.
 fn score(address: IpAddr, name: &str) -> u64 {
     let hash = match address {
         IpAddr::V4(address) => fnv(FNV_OFFSET, &address.octets()),
@@ -25,14 +25,14 @@ fn score(address: IpAddr, name: &str) -> u64 {
     mix(fnv(fnv(hash, b"#"), name.as_bytes()))
 }
 
-/// FNV-1a.
+/// Computes FNV-1a.
 fn fnv(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME)
     })
 }
 
-/// Finalizer of SplitMix64: each input bit flips about half of the output bits. FNV alone spreads its last
+/// Applies the finalizer of SplitMix64: each input bit flips about half of the output bits. FNV alone spreads its last
 /// bytes poorly.
 fn mix(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

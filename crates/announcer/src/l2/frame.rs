@@ -244,7 +244,8 @@ fn advertisement(
     frame
 }
 
-/// ICMPv6 checksum with its pseudo-header (RFC 4443, section 2.3); 0 for a message that contains its correct checksum.
+/// Returns the ICMPv6 checksum with its pseudo-header (RFC 4443, section 2.3); 0 for a message that contains its
+/// correct checksum.
 fn checksum(source: Ipv6Addr, destination: Ipv6Addr, icmp: &[u8]) -> u16 {
     let addresses = source.segments().into_iter().chain(destination.segments());
     let words = icmp
@@ -258,7 +259,7 @@ fn checksum(source: Ipv6Addr, destination: Ipv6Addr, icmp: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Ethernet address of a multicast group (RFC 2464, section 7).
+/// Returns the Ethernet address of a multicast group (RFC 2464, section 7).
 fn multicast(group: Ipv6Addr) -> HardwareAddress {
     let [.., a, b, c, d] = group.octets();
     [0x33, 0x33, a, b, c, d]

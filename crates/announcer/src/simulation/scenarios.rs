@@ -91,10 +91,10 @@ fn new_owner_forwards_to_the_previous_owner() {
         assert_eq!(cluster.forwardings(address(0)).count(), 0, "no previous owner");
         for (to, forwardings) in [
             (second, vec![(second, first)]),
-            // The address returns; connections opened meanwhile are at the second.
+            // The address returns: the second node tracks the connections that began there.
             (first, vec![(first, second)]),
             (second, vec![(second, first)]),
-            // The third reaches both by way of the second.
+            // The third node forwards to the second, which forwards to the first.
             (third, vec![(second, first), (third, second)]),
             (first, vec![(first, third), (third, second)]),
         ] {
@@ -446,7 +446,7 @@ fn frozen_owner_is_replaced_and_wakes_up_without_its_addresses() {
     }
 }
 
-/// All nodes hear a node that itself receives nothing; they must not wait for it.
+/// All nodes receive messages of a node that receives none; they must not wait for it.
 #[test]
 fn nodes_that_cannot_receive_or_send_are_passed_over() {
     for is_deaf in [true, false] {
@@ -543,7 +543,7 @@ fn announcing_nodes_satisfy_the_requirements() {
     }
 }
 
-/// Nodes are upgraded one after another from the version without keys, and the versions do not hear each other. Two
+/// Nodes are upgraded one after another from the version without keys, and the versions ignore each other's messages. Two
 /// majorities would show as two owners.
 #[test]
 fn upgrade_from_the_version_without_keys_ends_with_every_address_owned() {
@@ -563,7 +563,7 @@ fn upgrade_from_the_version_without_keys_ends_with_every_address_owned() {
             cluster.run(milliseconds(500));
             cluster.boot(node);
             cluster.run(Duration::from_secs(15));
-            // Whichever version has the majority answers; with the casting vote, half of the nodes do.
+            // The version with the majority answers. With the tie-breaker, half of the nodes are a majority.
             let upgraded = node + 1;
             if 2 * upgraded != nodes {
                 let owners = cluster.owners(address(0));

@@ -1,4 +1,4 @@
-//! The member list of announcers: the nodes that answer for load-balancer IPs on the local network, and whose votes
+//! The member list of announcers: the nodes that answer for load balancer IPs on the local network, and whose votes
 //! count. The annotation [`ANNOTATION`] of one Lease holds the list; each change is a compare-and-swap.
 //!
 //! A change could allow two owners if two lists were in use and each had a majority of its own. So new nodes are
@@ -252,7 +252,7 @@ impl Record {
         serde_json::to_string(self)
     }
 
-    /// Members and joining nodes.
+    /// Returns the members and joining nodes.
     pub fn members_and_joining(&self) -> impl Iterator<Item = (&NodeName, &Member)> {
         self.members.iter().chain(&self.joining)
     }

@@ -91,7 +91,7 @@ impl Token {
         }
     }
 
-    /// Name of the token's Secret.
+    /// Returns the name of the token's Secret.
     pub fn secret_name(&self) -> String {
         format!("{NAME_PREFIX}{}", self.id)
     }
@@ -156,7 +156,7 @@ impl<'s> Stored<'s> {
         is_token.then_some(stored)
     }
 
-    /// Decoded entry, "" if it is absent.
+    /// Returns the decoded entry, "" if it is absent.
     pub fn get(&self, key: &str) -> String {
         let bytes = STANDARD
             .decode(text(child(self.secret, "data"), key))
@@ -164,7 +164,7 @@ impl<'s> Stored<'s> {
         String::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// Groups in addition to [`GROUP`]; `None` if the Secret names a group that a token cannot have.
+    /// Returns the groups in addition to [`GROUP`]; `None` if the Secret names a group that a token cannot have.
     pub fn groups(&self) -> Option<Vec<String>> {
         let text = self.get("auth-extra-groups");
         let groups = text.split(',').map(str::trim).filter(|group| !group.is_empty());
@@ -173,7 +173,7 @@ impl<'s> Stored<'s> {
             .collect()
     }
 
-    /// Node that the token may replace once: name and incarnation.
+    /// Returns the Node that the token may replace once: name and incarnation.
     pub fn replaced_node(&self) -> Option<(String, Incarnation)> {
         let name = self.get(REPLACES_NODE);
         (!name.is_empty()).then(|| (name, Incarnation::from_text(&self.get(REPLACES_INCARNATION))))
@@ -190,7 +190,7 @@ impl<'s> Stored<'s> {
         !text.is_empty() && text.parse::<jiff::Timestamp>().map_or(true, |end| end <= now)
     }
 
-    /// Seconds until the expiration; `None` for a token that does not expire.
+    /// Returns the seconds until the expiration; `None` for a token that does not expire.
     pub fn seconds_left(&self, now: jiff::Timestamp) -> Option<i64> {
         let end = self.get("expiration").parse::<jiff::Timestamp>().ok()?;
         Some(end.as_second() - now.as_second())

@@ -61,7 +61,7 @@ pub struct SecretName {
     pub name: Arc<str>,
 }
 
-/// Secrets that the annotations of a Service name. Values that cannot be parsed are skipped.
+/// Returns the Secrets that the annotations of a Service name. Values that cannot be parsed are skipped.
 pub fn named_by<'a>(annotations: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<SecretName> {
     let lists = annotations.filter_map(|(key, value)| {
         let (_, form) = ANNOTATIONS.iter().find(|(name, _)| *name == key)?;
@@ -79,7 +79,7 @@ pub fn parse(text: &str) -> Option<Vec<SecretName>> {
     text.split(',').map(|part| secret(part.trim())).collect()
 }
 
-/// Part after the last `/`.
+/// Returns the part after the last `/`.
 pub fn last_part(text: &str) -> &str {
     text.rsplit('/').next().unwrap_or_default()
 }

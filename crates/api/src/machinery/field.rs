@@ -9,12 +9,12 @@ use serde_json::Value;
 pub struct Path(String);
 
 impl Path {
-    /// Path of a top-level field.
+    /// Creates the path of a top-level field.
     pub fn new(name: &str) -> Self {
         Self(name.to_owned())
     }
 
-    /// Path of the field `name` below this one.
+    /// Returns the path of the field `name` below this one.
     pub fn child(&self, name: &str) -> Self {
         if self.0.is_empty() {
             Self(name.to_owned())
@@ -23,17 +23,17 @@ impl Path {
         }
     }
 
-    /// Path of the element `index` of the list at this path.
+    /// Returns the path of the element `index` of the list at this path.
     pub fn index(&self, index: usize) -> Self {
         Self(format!("{}[{index}]", self.0))
     }
 
-    /// Path of the entry `key` of the map at this path: `metadata.annotations[key]`.
+    /// Returns the path of the entry `key` of the map at this path: `metadata.annotations[key]`.
     pub fn key(&self, key: &str) -> Self {
         Self(format!("{}[{key}]", self.0))
     }
 
-    /// Path as text.
+    /// Returns the path as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -71,7 +71,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Text of the reason in a cause.
+    /// Returns the text of the reason in a cause.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Invalid => "FieldValueInvalid",
@@ -100,7 +100,7 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// Error of a value that is not allowed. The message contains `value`.
+    /// Returns the error of a value that is not allowed. The message contains `value`.
     pub fn invalid(path: &Path, value: impl Into<Value>, detail: impl fmt::Display) -> Self {
         let value = value.into();
         Self::of(
@@ -110,22 +110,22 @@ impl FieldError {
         )
     }
 
-    /// Error of an invalid value that is not shown.
+    /// Returns the error of an invalid value that is not shown.
     pub fn invalid_whole(path: &Path, detail: impl fmt::Display) -> Self {
         Self::of(Reason::Invalid, path, format!("Invalid value: {detail}"))
     }
 
-    /// Error of a missing value.
+    /// Returns the error of a missing value.
     pub fn required(path: &Path, detail: impl fmt::Display) -> Self {
         Self::of(Reason::Required, path, with_detail("Required value", detail))
     }
 
-    /// Error of a value where none is allowed.
+    /// Returns the error of a value where none is allowed.
     pub fn forbidden(path: &Path, detail: impl fmt::Display) -> Self {
         Self::of(Reason::Forbidden, path, with_detail("Forbidden", detail))
     }
 
-    /// Error of a value outside of the set `allowed`, which the message lists.
+    /// Returns the error of a value outside of the set `allowed`, which the message lists.
     pub fn not_supported(path: &Path, value: impl Into<Value>, allowed: &[&str]) -> Self {
         let list: Vec<String> = allowed.iter().map(|a| format!("\"{a}\"")).collect();
         let value = shown(&value.into());
@@ -139,7 +139,7 @@ impl FieldError {
         )
     }
 
-    /// Error of a value that is in the list already.
+    /// Returns the error of a value that is in the list already.
     pub fn duplicate(path: &Path, value: impl Into<Value>) -> Self {
         Self::of(
             Reason::Duplicate,
@@ -148,7 +148,7 @@ impl FieldError {
         )
     }
 
-    /// Error of a reference to an object that does not exist.
+    /// Returns the error of a reference to an object that does not exist.
     pub fn not_found(path: &Path, value: impl Into<Value>) -> Self {
         Self::of(
             Reason::NotFound,
@@ -157,7 +157,7 @@ impl FieldError {
         )
     }
 
-    /// Error of a list of `actual` items with at most `max` allowed.
+    /// Returns the error of a list of `actual` items with at most `max` allowed.
     pub fn too_many(path: &Path, actual: usize, max: usize) -> Self {
         Self::of(
             Reason::TooMany,
@@ -166,7 +166,7 @@ impl FieldError {
         )
     }
 
-    /// Error of a text of more than `max` bytes.
+    /// Returns the error of a text of more than `max` bytes.
     pub fn too_long(path: &Path, max: usize) -> Self {
         Self::of(
             Reason::TooLong,
@@ -175,7 +175,7 @@ impl FieldError {
         )
     }
 
-    /// Error of the server.
+    /// Returns the error of the server.
     pub fn internal(path: &Path, detail: impl fmt::Display) -> Self {
         Self::of(Reason::InternalError, path, with_detail("Internal error", detail))
     }

@@ -18,7 +18,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Family of an address.
+    /// Returns the family of an address.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::V4,
@@ -26,7 +26,7 @@ impl Family {
         }
     }
 
-    /// Family of the name `IPv4` or `IPv6`.
+    /// Returns the family of the name `IPv4` or `IPv6`.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "IPv4" => Some(Self::V4),
@@ -35,7 +35,7 @@ impl Family {
         }
     }
 
-    /// Name in `ipFamilies`.
+    /// Returns the name in `ipFamilies`.
     pub fn name(self) -> &'static str {
         match self {
             Self::V4 => "IPv4",
@@ -43,7 +43,7 @@ impl Family {
         }
     }
 
-    /// Other family.
+    /// Returns the other family.
     pub fn other(self) -> Self {
         match self {
             Self::V4 => Self::V6,
@@ -87,7 +87,7 @@ pub fn parse_legacy(value: &str) -> Option<LegacyIp> {
     }
 }
 
-/// Family of an address in the lenient form.
+/// Returns the family of an address in the lenient form.
 pub fn family_of(value: &str) -> Option<Family> {
     parse_legacy(value).map(|ip| Family::of(ip.address))
 }
@@ -242,7 +242,7 @@ pub fn validate_canonical_cidr(path: &Path, value: &str) -> FieldErrors {
     }
 }
 
-/// Warning for an accepted address that is not canonical (WRN-02).
+/// Returns the warning for an accepted address that is not canonical (WRN-02).
 pub fn warning(path: &Path, value: &str) -> Option<String> {
     let ip = parse_legacy(value)?;
     if !ip.is_strict {

@@ -170,7 +170,7 @@ fn with_attributes<T>(
     consider(&attributes)
 }
 
-/// Attributes that select the flow schema.
+/// Returns the attributes that select the flow schema.
 fn subject(info: &RequestInfo) -> Subject<'_> {
     let Some(target) = info.target() else {
         return Subject::default();

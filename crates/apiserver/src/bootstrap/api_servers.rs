@@ -28,7 +28,7 @@ pub(crate) struct ApiServers {
 }
 
 impl ApiServers {
-    /// Addresses of all live servers, ascending. Deletes expired records.
+    /// Returns the addresses of all live servers, ascending. Deletes expired records.
     ///
     /// # Errors
     /// The store cannot be read.

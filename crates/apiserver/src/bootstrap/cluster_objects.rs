@@ -323,7 +323,7 @@ fn refused(kind: &Kind, name: &str, failure: &Failure) -> BootstrapError {
     }
 }
 
-/// Address by which this host reaches others. No packet is sent.
+/// Returns the address by which this host reaches others. No packet is sent.
 fn outward_address(wildcard: IpAddr) -> Option<IpAddr> {
     // Documentation addresses (RFC 5737, RFC 3849) have no host, but the default route applies to them.
     let remote: SocketAddr = match wildcard {

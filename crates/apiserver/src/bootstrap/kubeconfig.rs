@@ -11,7 +11,7 @@ use trust::private_file;
 
 use crate::bootstrap::pki::{Client, Pki};
 
-/// URL for clients on this host of a server that listens on `address`: a wildcard becomes loopback.
+/// Returns the URL for clients on this host of a server that listens on `address`: a wildcard becomes loopback.
 pub fn server_url(address: SocketAddr) -> String {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -57,7 +57,7 @@ pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
     private_file::write(path, text.as_bytes())
 }
 
-/// Text of a client's kubeconfig.
+/// Returns the text of a client's kubeconfig.
 pub fn render(server: &str, user: &str, client: &Client) -> String {
     let mut text = String::new();
     let lines = [

@@ -271,17 +271,17 @@ impl Failure {
         failure
     }
 
-    /// The HTTP status code.
+    /// Returns the HTTP status code.
     pub fn code(&self) -> StatusCode {
         self.code
     }
 
-    /// The machine-readable reason.
+    /// Returns the machine-readable reason.
     pub fn reason(&self) -> &'static str {
         self.reason
     }
 
-    /// The human-readable message.
+    /// Returns the human-readable message.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -291,7 +291,7 @@ impl Failure {
         self.reason == "Conflict"
     }
 
-    /// Texts of `Warning` headers, in order.
+    /// Returns the texts of `Warning` headers, in order.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

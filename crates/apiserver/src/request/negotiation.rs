@@ -41,7 +41,7 @@ pub(crate) enum MetaVersion {
 }
 
 impl MetaVersion {
-    /// Value of `apiVersion`.
+    /// Returns the value of `apiVersion`.
     pub(crate) fn api_version(self) -> &'static str {
         match self {
             MetaVersion::V1 => "meta.k8s.io/v1",
@@ -74,7 +74,7 @@ impl Form {
 }
 
 impl Encoding {
-    /// Media type of a response.
+    /// Returns the media type of a response.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Encoding::Json | Encoding::PrettyJson => "application/json",
@@ -83,7 +83,7 @@ impl Encoding {
         }
     }
 
-    /// Media type of a watch.
+    /// Returns the media type of a watch.
     pub(crate) fn stream_content_type(self) -> &'static str {
         match self {
             Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
@@ -137,7 +137,7 @@ impl Accept {
         }
     }
 
-    /// Form of a response about objects of a kind.
+    /// Returns the form of a response about objects of a kind.
     ///
     /// # Errors
     /// 406 if the client accepts none of the offered forms.
@@ -152,8 +152,8 @@ impl Accept {
         }
     }
 
-    /// Form of the events of a watch on objects of a kind. As upstream, the preferred form is selected among those of
-    /// responses, and then has to be a form of watches.
+    /// Returns the form of the events of a watch on objects of a kind. As upstream, the preferred form is selected
+    /// among those of responses, and then has to be a form of watches.
     ///
     /// # Errors
     /// 406 if the client accepts none of the offered forms, or prefers YAML.
@@ -165,7 +165,7 @@ impl Accept {
         Ok(form)
     }
 
-    /// Encoding of a document that is not about objects.
+    /// Returns the encoding of a document that is not about objects.
     ///
     /// # Errors
     /// 406 if the client accepts none of the offered encodings.
@@ -174,12 +174,12 @@ impl Accept {
         Ok(form.encoding)
     }
 
-    /// Encoding of a `Status`: JSON if the client accepts no known form.
+    /// Returns the encoding of a `Status`: JSON if the client accepts no known form.
     pub(crate) fn status_encoding(&self) -> Encoding {
         self.first(|_| true).map_or(Encoding::Json, |form| form.encoding)
     }
 
-    /// Most preferred form that is served.
+    /// Returns the most preferred form that is served.
     fn first(&self, is_served: impl Fn(Form) -> bool) -> Result<Form, Failure> {
         if !self.has_media_type {
             return Ok(Form::PLAIN);
@@ -233,7 +233,7 @@ impl<'h> Clause<'h> {
         Some(parsed)
     }
 
-    /// Form of the clause; `None` for an unknown media type, or parameters that no form has.
+    /// Returns the form of the clause; `None` for an unknown media type, or parameters that no form has.
     fn form(&self) -> Option<Form> {
         let mut encoding = match (self.media_type, self.subtype) {
             ("application", "json" | "*") | ("*", "*") => Encoding::Json,
@@ -338,7 +338,7 @@ pub(crate) fn accepts_aggregated_discovery(headers: &HeaderMap) -> bool {
         })
 }
 
-/// Format of an object in a request body; JSON if the Content-Type is absent.
+/// Returns the format of an object in a request body; JSON if the Content-Type is absent.
 ///
 /// # Errors
 /// 415 for other media types.
@@ -363,7 +363,7 @@ pub(crate) enum PatchForm {
     Apply,
 }
 
-/// Meaning of a patch body, by its Content-Type.
+/// Returns the meaning of a patch body, by its Content-Type.
 ///
 /// # Errors
 /// 415 for other media types.

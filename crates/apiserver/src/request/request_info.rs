@@ -48,12 +48,12 @@ impl RequestInfo {
         }
     }
 
-    /// Path of the URL, percent-encoded.
+    /// Returns the path of the URL, percent-encoded.
     pub(crate) fn path(&self) -> &str {
         self.uri.path()
     }
 
-    /// Objects that the request is about; `None` for other routes.
+    /// Returns the objects that the request is about; `None` for other routes.
     pub(crate) fn target(&self) -> Option<&Target> {
         match &self.route {
             Route::Resource(target) => Some(target),
@@ -61,13 +61,13 @@ impl RequestInfo {
         }
     }
 
-    /// Name of the verb, "" if the method is none.
+    /// Returns the name of the verb, "" if the method is none.
     pub(crate) fn verb_name(&self) -> &'static str {
         self.verb.map_or("", Verb::name)
     }
 }
 
-/// Verb to perform on a target, for the method and the verb of a [`RequestInfo`].
+/// Returns the verb to perform on a target, for the method and the verb of a [`RequestInfo`].
 ///
 /// # Errors
 /// 405 if discovery does not list the verb for the target.
@@ -86,14 +86,15 @@ pub(crate) fn served_verb(target: &Target, method: &Method, verb: Option<Verb>) 
         .ok_or_else(Failure::method_not_allowed)
 }
 
-/// Verb of a method on a target. The old form `/api/v1/watch/…` of a path watches one object, too.
+/// Returns the verb of a method on a target. The old form `/api/v1/watch/…` of a path watches one object, too.
 fn target_verb(target: &Target, method: &Method, query: &Query) -> Option<Verb> {
     let is_named = target.name.is_some();
     let is_watch = target.is_watch_path || (!is_named && query.flag("watch") == Some(true));
     Verb::of_method(method, is_named, is_watch)
 }
 
-/// Field selector of a query, parsed as the list parses it: authorization decides about what the list selects.
+/// Returns the field selector of a query, parsed as the list parses it: authorization decides about what the list
+/// selects.
 fn field_selector(target: &Target, query: &Query) -> Option<FieldSelector> {
     let text = query.text("fieldSelector");
     if text.is_empty() {

@@ -16,7 +16,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// Verb of a method on one named object or on a collection, as upstream's `RequestInfoFactory` derives
+    /// Returns the verb of a method on one named object or on a collection, as upstream's `RequestInfoFactory` derives
     /// it. Returns `None` for other methods.
     pub(crate) fn of_method(method: &Method, is_named: bool, is_watch: bool) -> Option<Verb> {
         match (method.as_str(), is_named) {
@@ -37,7 +37,7 @@ impl Verb {
         matches!(self, Verb::Get | Verb::List | Verb::Watch)
     }
 
-    /// Name in discovery documents, roles and audit events.
+    /// Returns the name in discovery documents, roles and audit events.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Verb::Get => "get",
@@ -51,7 +51,7 @@ impl Verb {
         }
     }
 
-    /// Value of the label `verb` of upstream's request metrics.
+    /// Returns the value of the label `verb` of upstream's request metrics.
     pub(crate) fn metrics_label(self) -> &'static str {
         match self {
             Verb::Get => "GET",

@@ -48,12 +48,12 @@ impl ServerCertificates {
         }
     }
 
-    /// Directory of the certificates.
+    /// Returns the directory of the certificates.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Names and addresses of the serving certificate.
+    /// Returns the names and addresses of the serving certificate.
     pub(super) fn names(&self) -> &[String] {
         &self.names
     }
@@ -66,7 +66,7 @@ impl ServerCertificates {
         Pki::open(&self.directory, &self.names)
     }
 
-    /// Client certificate towards kubelets.
+    /// Returns the client certificate towards kubelets.
     ///
     /// # Errors
     /// See [`PkiError`].

@@ -117,12 +117,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Names and addresses of the serving certificate.
+    /// Returns the names and addresses of the serving certificate.
     pub fn serving_names(&self) -> &[String] {
         &self.serving_names
     }
 
-    /// Address that the server listens on.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -171,7 +171,7 @@ impl AccessControl {
     }
 }
 
-/// Issuer of ServiceAccount tokens without a flag.
+/// Returns the issuer of ServiceAccount tokens without a flag.
 fn default_issuer(cluster_domain: &str) -> String {
     format!("https://kubernetes.default.svc.{cluster_domain}")
 }

@@ -31,7 +31,7 @@ impl Compressed {
         }
     }
 
-    /// Next compressed bytes.
+    /// Returns the next compressed bytes.
     pub(crate) fn next(&mut self) -> Option<Bytes> {
         loop {
             let encoder = self.encoder.as_mut()?;

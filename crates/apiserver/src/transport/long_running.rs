@@ -14,7 +14,7 @@ use crate::failure::Failure;
 pub(crate) struct Revocation(watch::Receiver<()>);
 
 impl Revocation {
-    /// Revocation with the next value of the channel.
+    /// Creates a revocation by the next value of the channel.
     pub(crate) fn new(signal: watch::Receiver<()>) -> Revocation {
         Revocation(signal)
     }
@@ -46,7 +46,7 @@ impl RequestLifetime {
         std::future::poll_fn(|context| self.poll_ended(context)).await;
     }
 
-    /// Ready when the request has to end.
+    /// Is ready when the request has to end.
     pub(crate) fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(revocation) = &mut self.revocation else {
             return Poll::Pending;

@@ -33,7 +33,7 @@ pub(crate) struct ServingCertificate {
 }
 
 impl ServingCertificate {
-    /// Serving certificate with its key.
+    /// Loads a serving certificate with its key.
     ///
     /// # Errors
     /// Certificate or key are invalid.
@@ -67,7 +67,7 @@ impl ResolvesServerCert for ServingCertificate {
     }
 }
 
-/// Configuration for HTTP/2 and HTTP/1.1 with session tickets and optional client certificates.
+/// Returns the configuration for HTTP/2 and HTTP/1.1 with session tickets and optional client certificates.
 ///
 /// # Errors
 /// The cluster CA is unusable.

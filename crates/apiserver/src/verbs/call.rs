@@ -179,12 +179,12 @@ impl Call {
         ))
     }
 
-    /// Form of a response about objects of a kind.
+    /// Returns the form of a response about objects of a kind.
     fn form(&self, kind: &api::kind::Kind) -> Result<Form, Failure> {
         self.accept.form(&self.headers, &self.query, kind)
     }
 
-    /// Parts of objects that the rows of a table carry.
+    /// Returns the parts of objects that the rows of a table carry.
     fn include(&self, form: Form) -> Result<IncludeObject, Failure> {
         match form.representation {
             Representation::Table => IncludeObject::parse(self.query.text("includeObject")),
@@ -192,7 +192,7 @@ impl Call {
         }
     }
 
-    /// Options of a create or an update; `options_kind` names them in errors.
+    /// Returns the options of a create or an update; `options_kind` names them in errors.
     fn write_options(&self, options_kind: &str) -> Result<WriteOptions<'_>, Failure> {
         let options = WriteOptions::read(&self.query, &self.headers, options_kind)?;
         Ok(options.by(&self.requester, self.recorder()))

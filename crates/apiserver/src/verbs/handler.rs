@@ -468,7 +468,7 @@ fn is_forwarded(target: &Target) -> bool {
     target.proxy_path.is_some() || by_agent
 }
 
-/// Label of the request metrics.
+/// Returns the label of the request metrics.
 fn label(target: &Target, verb: Verb, query: &Query) -> Label {
     let is_connection = matches!(
         target.subresource,
@@ -491,7 +491,7 @@ fn record_body(audit_context: &AuditContext, verb: Verb, headers: &HeaderMap, bo
     }
 }
 
-/// Result of a verb that ran in a task of its own.
+/// Returns the result of a verb that ran in a task of its own.
 fn finished(ended: Result<Result<ApiResponse, Failure>, JoinError>) -> Result<ApiResponse, Failure> {
     ended.unwrap_or_else(|error| {
         tracing::error!(%error, "verb task panicked");
@@ -503,13 +503,13 @@ fn unexpected() -> Failure {
     Failure::internal("the server met an unexpected condition")
 }
 
-/// Source address of the request.
+/// Returns the source address of the request.
 fn client_address(request: &Request<Incoming>) -> Option<Source> {
     let peer = request.extensions().get::<SocketAddr>()?;
     Some(Source::from(peer.ip()))
 }
 
-/// Host and port by which the client addresses the server.
+/// Returns the host and port by which the client addresses the server.
 fn host(request: &Request<Incoming>) -> &str {
     let header = request
         .headers()

@@ -39,7 +39,7 @@ const READY: &[Check] = &[
     Check::Shutdown,
 ];
 
-/// Response for a path at or below `/livez`, `/readyz` or `/healthz`.
+/// Returns the response for a path at or below `/livez`, `/readyz` or `/healthz`.
 pub(crate) async fn respond(resources: &Resources, path: &str, query: &Query) -> ApiResponse {
     let mut segments = path.trim_matches('/').splitn(2, '/');
     let endpoint = segments.next().unwrap_or_default();
@@ -78,7 +78,7 @@ impl Check {
         }
     }
 
-    /// Fault that the check finds; `None` if it passes.
+    /// Returns the fault that the check finds; `None` if it passes.
     async fn fault(self, resources: &Resources) -> Option<String> {
         match self {
             Check::Ping | Check::Log | Check::Bootstrap => None,

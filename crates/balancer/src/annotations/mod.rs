@@ -43,7 +43,7 @@ const QUOTED_BYTES_MAX: usize = 256;
 static ROWS_BY_NAME: LazyLock<HashMap<&'static str, &'static Row>> =
     LazyLock::new(|| rows().map(|row| (row.name, row)).collect());
 
-/// All rows, grouped by provider.
+/// Returns all rows, grouped by provider.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
     providers::ALL.iter().flat_map(|provider| provider.rows)
 }

@@ -72,7 +72,7 @@ impl Restrictions {
         Vec::new()
     }
 
-    /// Reason why the address is withheld; `None` if all restrictions can be applied.
+    /// Returns the reason why the address is withheld; `None` if all restrictions can be applied.
     pub fn reason_to_withhold(&self, has_edges: bool) -> Option<String> {
         if !self.unenforced.is_empty() {
             let quoted = self.unenforced.iter().take(QUOTED_ERRORS_MAX);

@@ -42,19 +42,19 @@ impl<T: PartialEq> Setting<T> {
         Ok(if is_default { Effect::Unchanged } else { effect })
     }
 
-    /// The value, if an annotation selects one.
+    /// Returns the value, if an annotation selects one.
     pub fn get(&self) -> Option<&T> {
         self.0.as_ref().map(|(_, value)| value)
     }
 
-    /// Name of the annotation that selects the value.
+    /// Returns the name of the annotation that selects the value.
     pub fn source(&self) -> Option<&'static str> {
         self.0.as_ref().map(|(source, _)| *source)
     }
 }
 
 impl<T: Copy + PartialEq> Setting<T> {
-    /// The value, or `default` if no annotation selects one.
+    /// Returns the value, or `default` if no annotation selects one.
     pub fn get_or(&self, default: T) -> T {
         self.get().copied().unwrap_or(default)
     }

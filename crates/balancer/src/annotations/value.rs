@@ -28,20 +28,20 @@ pub struct InvalidValue {
 }
 
 impl InvalidValue {
-    /// An error with a description of the allowed values.
+    /// Returns an error with a description of the allowed values.
     pub fn expected(expected: impl Into<Cow<'static, str>>) -> Self {
         Self {
             expected: expected.into(),
         }
     }
 
-    /// The same error with another description, which `change` derives from the current one.
+    /// Returns the same error with another description, which `change` derives from the current one.
     #[must_use]
     pub fn describe(self, change: impl FnOnce(&str) -> String) -> Self {
         Self::expected(change(&self.expected))
     }
 
-    /// The description of the allowed values.
+    /// Returns the description of the allowed values.
     pub fn into_expected(self) -> String {
         self.expected.into_owned()
     }
@@ -85,7 +85,7 @@ impl PortSet {
     }
 }
 
-/// `true` or `false`.
+/// Parses `true` or `false`.
 ///
 /// # Errors
 /// The value is neither.
@@ -93,7 +93,7 @@ pub fn bool(text: &str) -> Result<bool, InvalidValue> {
     keyword(text, &[("true", true), ("false", false)])
 }
 
-/// `on` or `off`.
+/// Parses `on` or `off`.
 ///
 /// # Errors
 /// The value is neither.
@@ -101,7 +101,7 @@ pub fn on_off(text: &str) -> Result<bool, InvalidValue> {
     keyword(text, &[("on", true), ("off", false)])
 }
 
-/// One of several keywords, without regard to case.
+/// Parses one of several keywords, without regard to case.
 ///
 /// # Errors
 /// The value is none of them.
@@ -114,7 +114,7 @@ pub fn keyword<T: Clone>(text: &str, keywords: &[(&str, T)]) -> Result<T, Invali
     })
 }
 
-/// Integer within bounds.
+/// Parses an integer within bounds.
 ///
 /// # Errors
 /// The value is not an integer within the bounds.
@@ -122,7 +122,7 @@ pub fn number(text: &str, bounds: RangeInclusive<u32>) -> Result<u32, InvalidVal
     bounded(text, &bounds, "a number")
 }
 
-/// Duration in seconds within bounds.
+/// Parses a duration in seconds within bounds.
 ///
 /// # Errors
 /// The value is not an integer within the bounds.
@@ -130,7 +130,7 @@ pub fn seconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, Inva
     Ok(Duration::from_secs(bounded(text, &bounds, "seconds")?.into()))
 }
 
-/// Duration in minutes within bounds.
+/// Parses a duration in minutes within bounds.
 ///
 /// # Errors
 /// The value is not an integer within the bounds.
@@ -139,7 +139,7 @@ pub fn minutes(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, Inva
     Ok(Duration::from_secs(minutes * 60))
 }
 
-/// Duration in milliseconds within bounds.
+/// Parses a duration in milliseconds within bounds.
 ///
 /// # Errors
 /// The value is not an integer within the bounds.
@@ -149,7 +149,7 @@ pub fn milliseconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration,
     ))
 }
 
-/// Rate in Mbit/s within bounds, as bytes per second. A megabit is a million bits.
+/// Parses a rate in Mbit/s within bounds, as bytes per second. A megabit is a million bits.
 ///
 /// # Errors
 /// The value is not an integer within the bounds.
@@ -166,7 +166,7 @@ fn bounded(text: &str, bounds: &RangeInclusive<u32>, unit: &str) -> Result<u32, 
     })
 }
 
-/// Duration such as `15s`, `1m30s` or `500ms`; a number without unit is in seconds. At most 24 hours.
+/// Parses a duration such as `15s`, `1m30s` or `500ms`; a number without unit is in seconds. At most 24 hours.
 ///
 /// # Errors
 /// The value has another form or exceeds 24 hours.
@@ -207,7 +207,7 @@ pub fn duration(text: &str) -> Result<Duration, InvalidValue> {
         .ok_or_else(invalid)
 }
 
-/// Port number.
+/// Parses a port number.
 ///
 /// # Errors
 /// The value is not a number from 1 to 65535.
@@ -216,7 +216,7 @@ pub fn port(text: &str) -> Result<u16, InvalidValue> {
     number.ok_or_else(|| InvalidValue::expected("a port number from 1 to 65535"))
 }
 
-/// Reference to a port, by name or number.
+/// Parses a reference to a port, by name or number.
 ///
 /// # Errors
 /// The value is neither a port number nor a port name.
@@ -237,7 +237,7 @@ pub fn port_ref(text: &str) -> Result<PortRef, InvalidValue> {
     ))
 }
 
-/// Set of ports: `*`, or names and numbers separated by commas.
+/// Parses a set of ports: `*`, or names and numbers separated by commas.
 ///
 /// # Errors
 /// An element is neither a port number nor a port name.
@@ -251,7 +251,7 @@ pub fn ports(text: &str) -> Result<PortSet, InvalidValue> {
         .map_err(|error| error.describe(|expected| format!("* or {expected}")))
 }
 
-/// CIDR ranges and single addresses, separated by commas.
+/// Parses CIDR ranges and single addresses, separated by commas.
 ///
 /// # Errors
 /// There is no range, one is invalid, or there are more than 1,000.
@@ -266,7 +266,7 @@ pub fn ranges(text: &str) -> Result<Vec<IpNet>, InvalidValue> {
         })
 }
 
-/// CIDR range or single address.
+/// Parses a CIDR range or single address.
 pub fn range(text: &str) -> Option<IpNet> {
     text.parse::<IpNet>()
         .ok()
@@ -274,7 +274,7 @@ pub fn range(text: &str) -> Option<IpNet> {
         .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
 }
 
-/// Secrets with certificates, as [`edge_secret::parse`] reads them.
+/// Parses references to Secrets with certificates, as [`edge_secret::parse`] reads them.
 ///
 /// # Errors
 /// The value has another form.
@@ -286,7 +286,7 @@ pub fn secrets(text: &str) -> Result<Vec<SecretName>, InvalidValue> {
     })
 }
 
-/// Path of a health check, with its query.
+/// Parses the path of a health check, with its query.
 ///
 /// # Errors
 /// The value is not an absolute path of printable ASCII characters.
@@ -297,7 +297,7 @@ pub fn path(text: &str) -> Result<Arc<str>, InvalidValue> {
         .ok_or_else(|| InvalidValue::expected("a path such as /healthz"))
 }
 
-/// Value of a `Host` header: a host name or address, with or without port.
+/// Parses the value of a `Host` header: a host name or address, with or without port.
 ///
 /// # Errors
 /// The value contains other characters or is too long.
@@ -308,7 +308,7 @@ pub fn host(text: &str) -> Result<Arc<str>, InvalidValue> {
         .ok_or_else(|| InvalidValue::expected("a host name such as www.example.com"))
 }
 
-/// Host name for a status (RFC 1123 subdomain), in lower case.
+/// Parses a host name for a status (RFC 1123 subdomain), in lower case.
 ///
 /// # Errors
 /// The value is not a subdomain, or is an address.
@@ -328,7 +328,7 @@ pub fn hostname(text: &str) -> Result<String, InvalidValue> {
         .ok_or_else(|| InvalidValue::expected("a host name such as www.example.com"))
 }
 
-/// Name of a cookie (token of RFC 9110, section 5.6.2).
+/// Parses the name of a cookie (token of RFC 9110, section 5.6.2).
 ///
 /// # Errors
 /// The value is not a token.
@@ -339,7 +339,7 @@ pub fn cookie_name(text: &str) -> Result<Arc<str>, InvalidValue> {
         .ok_or_else(|| InvalidValue::expected("a cookie's name, of letters, digits and !#$%&'*+-.^_`|~"))
 }
 
-/// Prefix of the names of access log files.
+/// Parses the prefix of the names of access log files.
 ///
 /// # Errors
 /// The value contains other characters, or `.` or `..` as a part.
@@ -354,7 +354,7 @@ pub fn log_prefix(text: &str) -> Result<Arc<str>, InvalidValue> {
         .ok_or_else(|| InvalidValue::expected("letters, digits, slashes and -_.=, without . and .. as parts"))
 }
 
-/// Name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and hyphens.
+/// Parses the name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and hyphens.
 ///
 /// # Errors
 /// The value has another form.
@@ -369,7 +369,8 @@ pub fn bucket(text: &str) -> Result<Arc<str>, InvalidValue> {
     })
 }
 
-/// HTTP statuses separated by commas: numbers, ranges such as `200-399`, wildcards such as `2??` and `http_2xx`.
+/// Parses HTTP statuses separated by commas: numbers, ranges such as `200-399`, wildcards such as `2??` and
+/// `http_2xx`.
 ///
 /// # Errors
 /// An element has another form or is not between 100 and 599.
@@ -406,7 +407,7 @@ pub fn pairs(text: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Label selector for nodes, from `key=value` pairs separated by commas.
+/// Parses a label selector for nodes, from `key=value` pairs separated by commas.
 ///
 /// # Errors
 /// A key or value is not valid in a label.
@@ -417,7 +418,7 @@ pub fn node_labels(text: &str) -> Result<LabelSelector, InvalidValue> {
         .map_err(|_| InvalidValue::expected("labels of nodes as key=value, separated by commas"))
 }
 
-/// Label selector for nodes, in the syntax of `kubectl --selector`.
+/// Parses a label selector for nodes, in the syntax of `kubectl --selector`.
 ///
 /// # Errors
 /// The value is not a selector.

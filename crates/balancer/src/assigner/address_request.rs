@@ -52,7 +52,7 @@ pub enum RequestError {
 }
 
 impl AddressRequest {
-    /// The request of a Service.
+    /// Returns the request of a Service.
     ///
     /// # Errors
     /// See [`RequestError`].
@@ -83,7 +83,7 @@ impl AddressRequest {
     }
 }
 
-/// Condition for sharing the addresses with other Services. MetalLB's rules: the same key, no common port,
+/// Returns the condition for sharing the addresses with other Services. MetalLB's rules: the same key, no common port,
 /// and either all nodes take the traffic of both, or both have the same backends.
 ///
 /// # Errors
@@ -109,7 +109,7 @@ pub(super) fn sharing(service: &Service) -> Result<Sharing, RequestError> {
     Ok(Sharing::new(key.map(|(_, key)| key.to_owned()), ports, backends))
 }
 
-/// Requested addresses, by the field or by annotations.
+/// Returns the requested addresses, by the field or by annotations.
 fn addresses(service: &Service) -> Result<Vec<IpAddr>, RequestError> {
     let annotations = &service.metadata.annotations;
     let field = service.spec.load_balancer_ip.trim();
@@ -137,7 +137,7 @@ fn addresses(service: &Service) -> Result<Vec<IpAddr>, RequestError> {
     Ok(addresses)
 }
 
-/// First address of each family. Annotations of clouds list one address per network.
+/// Returns the first address of each family. Annotations of clouds list one address per network.
 fn family_addresses(annotations: &Labels) -> Result<Option<(&'static str, Vec<IpAddr>)>, RequestError> {
     let mut found: Option<(&'static str, Vec<IpAddr>)> = None;
     for family in [Family::V4, Family::V6] {
@@ -208,7 +208,7 @@ fn is_internal(annotations: &Labels) -> Result<bool, RequestError> {
     Ok(found.is_some_and(|(_, is_internal)| is_internal))
 }
 
-/// Common value of all annotations with a meaning, and the first of them.
+/// Returns the common value of all annotations with a meaning, and the first of them.
 fn common_value(
     annotations: &Labels,
     has_meaning: impl Fn(&Meaning) -> bool,
@@ -232,7 +232,7 @@ fn common_value(
     Ok(found)
 }
 
-/// Trimmed value of an annotation; `None` if it is absent or empty.
+/// Returns the trimmed value of an annotation; `None` if it is absent or empty.
 fn value_of<'s>(annotations: &'s Labels, row: &Row) -> Option<&'s str> {
     let value = annotations.get(row.name)?.trim();
     Some(value).filter(|value| !value.is_empty())

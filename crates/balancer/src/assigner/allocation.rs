@@ -232,7 +232,7 @@ impl Core {
         })
     }
 
-    /// Nodes and addresses of a pool for the families of a Service, in the order of the families.
+    /// Returns the Nodes and addresses of a pool for the families of a Service, in the order of the families.
     fn candidates_of_nodes(
         &self,
         subject: &Subject<'_>,

@@ -478,7 +478,7 @@ async fn next_slice(slices: &mut Option<Receiver<Event<EndpointSlice>>>) -> Opti
     }
 }
 
-/// Time on the clock of the runtime.
+/// Returns the time on the clock of the runtime.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }

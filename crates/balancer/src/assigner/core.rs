@@ -232,7 +232,7 @@ impl Core {
         work
     }
 
-    /// Services and pools to reconcile if addresses of nodes have changed.
+    /// Returns the Services and pools to reconcile if addresses of nodes have changed.
     fn node_addresses_changed(&self, have_changed: bool) -> Vec<WorkItem> {
         if !have_changed || !self.is_initialized || !self.has_node_pools() {
             return Vec::new();
@@ -266,7 +266,7 @@ impl Core {
         services.map(WorkItem::Service).collect()
     }
 
-    /// Services at addresses of nodes, of those whose endpoints have changed.
+    /// Returns the Services at addresses of nodes, of those whose endpoints have changed.
     fn endpoints_changed(&self, services: Vec<ObjectKey>) -> Vec<WorkItem> {
         let services = services.into_iter();
         services
@@ -323,7 +323,7 @@ impl Core {
         self.all_objects()
     }
 
-    /// Usage of a valid pool.
+    /// Returns the usage of a valid pool.
     pub(super) fn pool_usage(&self, name: &str) -> Option<Vec<AddressPoolUsage>> {
         let pool = self.pools.get_key_value(name);
         pool.map(|(name, _)| self.usage(name))
@@ -341,7 +341,7 @@ impl Core {
         }
     }
 
-    /// Addresses of the ready nodes that a pool selects; empty for other pools.
+    /// Returns the addresses of the ready nodes that a pool selects; empty for other pools.
     fn node_pool_addresses(&self, name: &str) -> BTreeSet<IpAddr> {
         let pool = self.pools.get(name);
         let Some((pool, address_type)) = pool.and_then(|pool| Some((pool, pool.node_addresses?))) else {
@@ -352,7 +352,7 @@ impl Core {
         all.into_iter().map(|(_, address)| address).collect()
     }
 
-    /// Change of a pool's status, if it differs from the written one.
+    /// Returns the change of a pool's status, if it differs from the written one.
     pub(super) fn pool_update(&self, name: &str) -> Option<PoolUpdate> {
         let usage = self.usage(name);
         if let Some(pool) = self.address_pools.get(name) {
@@ -376,7 +376,7 @@ impl Core {
         })
     }
 
-    /// A Service in the cache.
+    /// Returns a Service in the cache.
     pub(super) fn service(&self, key: &ObjectKey) -> Option<&Service> {
         self.services.get(key)
     }
@@ -425,7 +425,7 @@ impl Core {
         keys.into_iter().map(WorkItem::Service).collect()
     }
 
-    /// Services with a load balancer.
+    /// Returns the Services with a load balancer.
     fn with_load_balancer(&self) -> impl Iterator<Item = ObjectKey> {
         let services = self.services.iter().filter(|(_, service)| has_finalizer(service));
         services.map(|(key, _)| key.clone())
@@ -443,7 +443,7 @@ impl Core {
     }
 }
 
-/// Condition of an AddressPool: false with the error of an invalid one.
+/// Returns the condition of an AddressPool: false with the error of an invalid one.
 fn ready_condition(error: Option<&InvalidPool>) -> Condition {
     let (status, reason) = match error {
         None => ("True", "Valid"),
@@ -463,7 +463,7 @@ pub(super) fn service_ports(service: &Service) -> Vec<ServicePort> {
     ports.map(|port| (port.protocol, port.port)).collect()
 }
 
-/// Holder of the addresses of a Service.
+/// Returns the holder of the addresses of a Service.
 pub(super) fn holder_of(key: &ObjectKey) -> Holder {
     Arc::from(key.to_string())
 }
@@ -472,7 +472,7 @@ pub(super) fn has_finalizer(service: &Service) -> bool {
     service.metadata.finalizers.iter().any(|name| name == FINALIZER)
 }
 
-/// Addresses in the status of a Service.
+/// Returns the addresses in the status of a Service.
 pub(super) fn addresses_of(service: &Service) -> Vec<IpAddr> {
     let ingress = service.status.load_balancer.ingress.iter();
     ingress.filter_map(|ingress| ingress.ip.parse().ok()).collect()

@@ -17,7 +17,8 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// The findings of a reading. `is_edge_missing` adds an error if annotations need the edge and no node runs it.
+    /// Returns the findings of a reading. `is_edge_missing` adds an error if annotations need the edge, which no node
+    /// runs.
     pub(super) fn new(reading: Reading, is_edge_missing: bool) -> Self {
         let mut errors = reading.errors;
         if is_edge_missing {
@@ -43,7 +44,7 @@ impl Findings {
         }
     }
 
-    /// Message of the condition; empty without findings.
+    /// Returns the message of the condition; empty without findings.
     pub(super) fn text(&self) -> String {
         let errors = self.errors.iter().map(AnnotationError::to_string);
         let without_effect = Some(&self.without_effect).filter(|text| !text.is_empty());

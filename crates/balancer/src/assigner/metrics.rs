@@ -69,7 +69,7 @@ impl Metrics {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Number of updates of Services.
+    /// Returns the number of updates of Services.
     pub fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
     }

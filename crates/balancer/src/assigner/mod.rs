@@ -129,7 +129,7 @@ pub enum IngressMode {
 }
 
 impl IngressMode {
-    /// Value in the API.
+    /// Returns the value in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Vip => "VIP",
@@ -137,7 +137,7 @@ impl IngressMode {
         }
     }
 
-    /// Mode of an entry in a status.
+    /// Returns the mode of an entry in a status.
     pub fn of(ingress: &LoadBalancerIngress) -> Self {
         match ingress.ip_mode.as_deref() {
             Some("Proxy") => Self::Proxy,

@@ -30,7 +30,7 @@ impl NodeAddressType {
         }
     }
 
-    /// Description of the addresses.
+    /// Returns the description of the addresses.
     pub(super) fn description(self) -> &'static str {
         match self {
             Self::Internal => "InternalIP",
@@ -69,7 +69,7 @@ impl NodeAddresses {
     }
 }
 
-/// Addresses of the ready nodes that `is_selected` accepts, with the names of the nodes.
+/// Returns the addresses of the ready nodes that `is_selected` accepts, with the names of the nodes.
 pub(super) fn addresses(
     nodes: &BTreeMap<String, NodeAddresses>,
     address_type: NodeAddressType,
@@ -187,22 +187,22 @@ impl NodePorts {
         true
     }
 
-    /// Ports of a Service.
+    /// Returns the ports of a Service.
     pub(super) fn of(&self, service: &ObjectKey) -> Option<&Claim> {
         self.claims.get(service)
     }
 
-    /// Pool of a Service.
+    /// Returns the pool of a Service.
     pub(super) fn pool_of(&self, service: &ObjectKey) -> Option<&str> {
         self.claims.get(service).map(|claim| claim.pool.as_str())
     }
 
-    /// Services with ports.
+    /// Returns the Services with ports.
     pub(super) fn services(&self) -> impl Iterator<Item = &ObjectKey> {
         self.claims.keys()
     }
 
-    /// Addresses at which Services of a pool have ports.
+    /// Returns the addresses at which Services of a pool have ports.
     pub(super) fn addresses_in(&self, pool: &str) -> BTreeSet<IpAddr> {
         let claims = self.claims.values().filter(|claim| claim.pool == pool);
         claims.flat_map(|claim| claim.addresses.iter().copied()).collect()
@@ -275,7 +275,7 @@ impl EndpointNodes {
         vec![nodes.service]
     }
 
-    /// Nodes with ready endpoints of a Service, or without any those whose endpoints still serve while they
+    /// Returns the Nodes with ready endpoints of a Service, or without any those whose endpoints still serve while they
     /// terminate (KEP-1669).
     pub(super) fn of(&self, service: &ObjectKey) -> BTreeSet<&str> {
         let slices = || {

@@ -80,7 +80,7 @@ impl Core {
         (update, work)
     }
 
-    /// Addresses and ports of nodes that a Service holds, to compare.
+    /// Returns the addresses and ports of nodes that a Service holds, to compare.
     fn held(&self, key: &ObjectKey) -> (Vec<IpAddr>, Option<Claim>) {
         let addresses = self.allocations.of(&holder_of(key)).to_vec();
         (addresses, self.node_ports.of(key).cloned())
@@ -197,8 +197,8 @@ impl Core {
         })
     }
 
-    /// States of all ports, for each address at which an edge reports a fault. Only reports of nodes that may
-    /// announce the address count.
+    /// Returns the states of all ports, for each address at which an edge reports a fault. Only reports of nodes that
+    /// may announce the address count.
     fn port_states(
         &self,
         key: &ObjectKey,
@@ -287,7 +287,7 @@ impl Core {
         update
     }
 
-    /// Reason why no node may announce one of the addresses; `None` if there is a node for each.
+    /// Returns the reason why no node may announce one of the addresses; `None` if there is a node for each.
     /// Annotations restrict the nodes by `node_selectors` (LBC-13).
     fn announcement_failure(
         &self,
@@ -330,7 +330,8 @@ impl Core {
         })
     }
 
-    /// Names of the pools of addresses, separated by commas. A pool that the Service may use comes before others.
+    /// Returns the names of the pools of addresses, separated by commas. A pool that the Service may use comes before
+    /// others.
     fn pools_of(&self, key: &ObjectKey, service: &Service, addresses: &[IpAddr]) -> String {
         let no_labels = Labels::new();
         let namespace = self.namespaces.get(&*key.namespace).unwrap_or(&no_labels);
@@ -352,7 +353,7 @@ impl Core {
     }
 }
 
-/// Families that a Service prefers and has no address of, separated by commas (LBM-07).
+/// Returns the families that a Service prefers and has no address of, separated by commas (LBM-07).
 fn missing_family(service: &Service, addresses: &[IpAddr]) -> String {
     let families = service.spec.ip_families.iter().map(String::as_str);
     let is_missing = |family: &&str| {
@@ -362,14 +363,14 @@ fn missing_family(service: &Service, addresses: &[IpAddr]) -> String {
     families.filter(is_missing).collect::<Vec<_>>().join(",")
 }
 
-/// Message of a condition; empty without it.
+/// Returns the message of a condition; empty without it.
 pub(super) fn condition_message<'s>(service: &'s Service, kind: &str) -> &'s str {
     let mut conditions = service.status.conditions.iter();
     let condition = conditions.find(|condition| condition.kind == kind);
     condition.map_or("", |condition| &condition.message)
 }
 
-/// Update of a Service with a load balancer (CCM-02, CCM-10).
+/// Returns the update of a Service with a load balancer (CCM-02, CCM-10).
 fn assign(service: &Service, mut assignment: Assignment, findings: &Findings) -> Option<ServiceUpdate> {
     assignment.keeps_status = !assignment.failure.is_empty() && is_of_another_controller(service);
     let adds_finalizer = !has_finalizer(service) && !assignment.addresses.is_empty();
@@ -476,7 +477,7 @@ impl ServiceUpdate {
     }
 }
 
-/// Value of the annotation with the pools; empty without it.
+/// Returns the value of the annotation with the pools; empty without it.
 fn pools_of_annotation(service: &Service) -> &str {
     service
         .metadata
@@ -485,7 +486,7 @@ fn pools_of_annotation(service: &Service) -> &str {
         .map_or("", String::as_str)
 }
 
-/// Update of a Service without a load balancer (CCM-03).
+/// Returns the update of a Service without a load balancer (CCM-03).
 fn clean_up(service: &Service) -> Option<ServiceUpdate> {
     let has_finalizer = has_finalizer(service);
     let has_condition = |kind: &str| CONDITIONS.contains(&kind);

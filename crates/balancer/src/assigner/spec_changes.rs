@@ -73,13 +73,13 @@ pub(super) fn events(old: &Service, new: &Service) -> Option<Vec<EventText>> {
     has_changed.then_some(events)
 }
 
-/// Annotations, without those that the assigner writes.
+/// Returns the annotations, without those that the assigner writes.
 fn annotations(service: &Service) -> impl Iterator<Item = (&String, &String)> {
     let annotations = service.metadata.annotations.iter();
     annotations.filter(|(name, _)| ![POOL_ANNOTATION, POOL_ANNOTATION_BEFORE].contains(&name.as_str()))
 }
 
-/// Fields of ports that upstream compares; target ports are not among them.
+/// Returns the fields of ports that upstream compares; target ports are not among them.
 fn ports(service: &Service) -> Vec<(&str, Protocol, u16, u16)> {
     let ports = service.spec.ports.iter();
     ports

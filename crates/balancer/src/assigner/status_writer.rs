@@ -133,7 +133,7 @@ impl StatusWriter {
     }
 }
 
-/// Merge patch of the finalizer and of the annotation with the pools.
+/// Returns the merge patch of the finalizer and of the annotation with the pools.
 fn metadata(service: &Service, update: &ServiceUpdate) -> Value {
     let mut patch = if update.adds_finalizer {
         finalizers(service, true)
@@ -156,7 +156,7 @@ fn finalizers(service: &Service, has_ours: bool) -> Value {
     json!({"metadata": {"finalizers": finalizers}})
 }
 
-/// Strategic merge patch of a status.
+/// Returns the strategic merge patch of a status.
 fn status(change: &StatusChange, now: Timestamp) -> Value {
     let remove = |kind: &str| json!({"$patch": "delete", "type": kind});
     let mut keeps_ingress = false;
@@ -183,7 +183,7 @@ fn status(change: &StatusChange, now: Timestamp) -> Value {
     json!({"metadata": {}, "status": {"loadBalancer": {"ingress": ingress}, "conditions": conditions}})
 }
 
-/// `status.loadBalancer.ingress`.
+/// Returns `status.loadBalancer.ingress`.
 fn ingress(assignment: &Assignment) -> Value {
     if assignment.addresses.is_empty() {
         return Value::Null;
@@ -202,7 +202,7 @@ fn ingress(assignment: &Assignment) -> Value {
     entries.collect()
 }
 
-/// Entry of `status.loadBalancer.ingress[].ports`.
+/// Returns the entry of `status.loadBalancer.ingress[].ports`.
 fn port_state(port: &IngressPort) -> Value {
     let mut value = json!({"port": port.port, "protocol": port.protocol});
     if let Some(error) = &port.error {

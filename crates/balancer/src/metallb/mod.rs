@@ -39,15 +39,15 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// L2Advertisements that select a pool.
+    /// Returns the L2Advertisements that select a pool.
     pub fn advertisements_of(&self, pool: &IpAddressPool) -> impl Iterator<Item = &L2Advertisement> {
         self.advertisements
             .values()
             .filter(|advertisement| selects(advertisement, pool))
     }
 
-    /// Names of the pools that differ between two configurations, or whose advertisements do. The status does not
-    /// matter.
+    /// Returns the names of the pools that differ between two configurations, or whose advertisements do. The status
+    /// does not matter.
     pub fn changed_pools(&self, before: &Self) -> BTreeSet<String> {
         let names = self.pools.keys().chain(before.pools.keys());
         let differ = |name: &&String| {

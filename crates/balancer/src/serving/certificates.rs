@@ -54,8 +54,8 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Certificate in a Secret for a Service of `namespace`; `None` if the Secret was not read yet. The error
-    /// for a namespace that the Secret does not allow discloses neither its existence nor its contents.
+    /// Returns the certificate in a Secret for a Service of `namespace`; `None` if the Secret was not read yet. The
+    /// error for a namespace that the Secret does not allow discloses neither its existence nor its contents.
     pub fn get(&self, namespace: &str, secret: &ObjectKey) -> Option<Result<Arc<Certificate>, SecretError>> {
         let (_, cached) = self.cached.get(secret)?;
         let is_own = *secret.namespace == *namespace;
@@ -130,7 +130,7 @@ impl Certificates {
     }
 }
 
-/// Certificate in a Secret.
+/// Returns the certificate in a Secret.
 fn certificate(secret: &Secret, key: &ObjectKey) -> Result<Arc<Certificate>, SecretError> {
     if secret.kind != TYPE {
         return Err(SecretError::WrongType {
@@ -153,7 +153,7 @@ fn certificate(secret: &Secret, key: &ObjectKey) -> Result<Arc<Certificate>, Sec
     }))
 }
 
-/// Interval between rounds in which each of `count` Secrets is read once.
+/// Returns the interval between rounds in which each of `count` Secrets is read once.
 pub fn round_interval(count: usize) -> Duration {
     let at_rate = Duration::from_secs(1) * u32::try_from(count).unwrap_or(u32::MAX) / READS_PER_SECOND;
     READ_INTERVAL.max(at_rate)

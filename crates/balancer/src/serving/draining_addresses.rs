@@ -55,7 +55,7 @@ impl DrainingAddresses {
         }
     }
 
-    /// Draining addresses.
+    /// Returns the draining addresses.
     pub(super) fn iter(&self) -> impl Iterator<Item = IpAddr> {
         self.since.keys().copied()
     }
@@ -65,7 +65,7 @@ impl DrainingAddresses {
         self.since.contains_key(&address)
     }
 
-    /// Time of the next call of [`DrainingAddresses::update`], if one is due.
+    /// Returns the time of the next call of [`DrainingAddresses::update`], if one is due.
     pub(super) fn next_check(&self) -> Option<Instant> {
         self.next_check
     }

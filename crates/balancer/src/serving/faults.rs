@@ -14,7 +14,7 @@ use crate::edge_report::PortFault;
 
 const INVALID_CERTIFICATE: &str = "portolan.dev/BadCertificate";
 
-/// Error of a port in the form that the API requires: domain, slash, CamelCase word.
+/// Returns the error of a port in the form that the API requires: domain, slash, CamelCase word.
 fn port_error(fault: &Fault) -> Option<&'static str> {
     Some(match fault {
         Fault::CannotListen { .. } => "portolan.dev/CannotListen",
@@ -70,7 +70,7 @@ pub(super) fn port_faults(served: &ServedService, addresses: &Addresses, faults:
     port_faults
 }
 
-/// Messages of the edge's faults, by Service.
+/// Returns the messages of the edge's faults, by Service.
 pub(super) fn messages(faults: &Faults) -> BTreeMap<ObjectKey, BTreeSet<String>> {
     let mut messages: BTreeMap<ObjectKey, BTreeSet<String>> = BTreeMap::new();
     for (port, faults) in faults {

@@ -36,7 +36,7 @@ impl LocalAddresses {
         })
     }
 
-    /// Current addresses.
+    /// Returns the current addresses.
     pub fn present(&self) -> &BTreeSet<IpAddr> {
         &self.present
     }

@@ -19,7 +19,7 @@ impl Metrics {
         self.edge().map_or_else(String::new, |edge| edge.metrics())
     }
 
-    /// State of each port.
+    /// Returns the state of each port.
     pub fn status(&self) -> Vec<PortStatus> {
         self.edge().map_or_else(Vec::new, |edge| edge.status())
     }

@@ -66,7 +66,7 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// Decoded entry; `None` if it is absent or not base64.
+    /// Returns the decoded entry; `None` if it is absent or not base64.
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         let text = self.data.as_ref()?.get(name)?;
         STANDARD.decode(text).ok()
@@ -81,7 +81,7 @@ pub async fn read(client: &Client, key: &ObjectKey) -> Result<Secret, ClientErro
     client.get(&path(key)).await
 }
 
-/// Path of a Secret in the API.
+/// Returns the path of a Secret in the API.
 pub fn path(key: &ObjectKey) -> String {
     let mut path = "/api/v1/namespaces/".to_owned();
     client::push_escaped(&mut path, &key.namespace);

@@ -97,17 +97,17 @@ impl Session {
         std::mem::take(&mut self.has_lost)
     }
 
-    /// State of this side.
+    /// Returns the state of this side.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Reason of the last change of the state.
+    /// Returns the reason of the last change of the state.
     pub fn diagnostic(&self) -> Diagnostic {
         self.diagnostic
     }
 
-    /// Discriminator of this side, which the peer repeats.
+    /// Returns the discriminator of this side, which the peer repeats.
     pub fn discriminator(&self) -> u32 {
         self.discriminator
     }
@@ -291,8 +291,8 @@ impl Session {
         }
     }
 
-    /// Minimum period of the peer's control packets for the detection time. A shorter one than before counts only after the
-    /// peer has confirmed it.
+    /// Returns the minimum period of the peer's control packets for the detection time. A shorter one than before
+    /// counts only after the peer has confirmed it.
     fn expected_receive(&self) -> Duration {
         if self.echo.is_some() || (self.polls && self.settings.echo.is_some()) {
             self.slow_receive()
@@ -301,12 +301,12 @@ impl Session {
         }
     }
 
-    /// Minimum period of received control packets while the echo function is active.
+    /// Returns the minimum period of received control packets while the echo function is active.
     fn slow_receive(&self) -> Duration {
         self.settings.receive_interval.max(SLOW_PERIOD)
     }
 
-    /// Period of sent packets, before its jitter.
+    /// Returns the period of sent packets, before its jitter.
     fn period(&self) -> Duration {
         self.desired_transmit().max(self.peer_receive_interval)
     }

@@ -17,9 +17,9 @@ pub enum State {
     AdminDown,
     /// No connectivity.
     Down,
-    /// The peer is heard.
+    /// Packets of the peer arrive.
     Init,
-    /// Both hear each other.
+    /// Packets arrive in both directions.
     Up,
 }
 

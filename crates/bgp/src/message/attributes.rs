@@ -99,7 +99,7 @@ pub(super) fn next<'b>(reader: &mut Reader<'b>) -> Option<RawAttribute<'b>> {
     Some(RawAttribute { flags, kind, value })
 }
 
-/// Flags with which a type is sent.
+/// Returns the flags with which a type is sent.
 pub(super) fn flags_of(kind: u8) -> u8 {
     match kind {
         ORIGIN | AS_PATH | NEXT_HOP | LOCAL_PREF | ATOMIC_AGGREGATE => TRANSITIVE,

@@ -55,12 +55,12 @@ impl RouteAttributes {
         }
     }
 
-    /// Standard communities.
+    /// Returns the standard communities.
     pub fn communities(&self) -> impl Iterator<Item = Community> {
         self.communities.iter().copied()
     }
 
-    /// Large communities.
+    /// Returns the large communities.
     pub fn large_communities(&self) -> impl Iterator<Item = LargeCommunity> {
         self.large_communities.iter().copied()
     }
@@ -182,17 +182,17 @@ impl Advertised {
         self.start_refreshes();
     }
 
-    /// Number of desired routes.
+    /// Returns the number of desired routes.
     pub fn desired_count(&self) -> usize {
         self.desired.len()
     }
 
-    /// Routes that the peer has.
+    /// Returns the routes that the peer has.
     pub fn sent_routes(&self) -> &Routes {
         &self.sent
     }
 
-    /// Number of prefixes that wait to be sent.
+    /// Returns the number of prefixes that wait to be sent.
     pub fn pending_count(&self) -> usize {
         self.changed.len()
     }

@@ -87,7 +87,7 @@ impl Connection {
         self.hold_deadline = hold.map(|hold| now + hold);
     }
 
-    /// Context of messages; before the negotiation, OPENs do not depend on it.
+    /// Returns the context of messages; before the negotiation, OPENs do not depend on it.
     pub(super) fn context(&self, settings: &PeerSettings) -> Context {
         let negotiated = self.negotiated.as_ref();
         negotiated.map_or(

@@ -53,7 +53,7 @@ pub enum Action {
 pub enum Stop {
     /// Another process continues: a peer with graceful restart keeps the routes.
     Restart,
-    /// The node stops to announce, with a text for the operator of the peer (RFC 9003).
+    /// The node stops announcing, with a text for the operator of the peer (RFC 9003).
     Shutdown(String),
     /// The peer is not configured any more.
     Deconfigured,
@@ -152,7 +152,7 @@ impl Peer {
             if !restarts {
                 return None;
             }
-            // The peer has restarted and forgotten the session (RFC 4724, section 5).
+            // The peer has restarted without the session (RFC 4724, section 5).
             let id = established.id;
             self.end(
                 now,
@@ -298,7 +298,7 @@ impl Peer {
             None => encode::end_of_routes(connection.initial_families.pop()?),
         };
         self.counters.updates_sent += 1;
-        // An UPDATE is a sign of life, too.
+        // An UPDATE restarts the keepalive timer, too (RFC 4271, section 8.2.2).
         let keepalive = negotiated.keepalive;
         connection.keepalive_due = keepalive.map(|period| now + jittered(&mut self.random, period));
         Some((connection.id, bytes))
@@ -344,12 +344,12 @@ impl Peer {
         &self.counters
     }
 
-    /// Reason of the last end of a connection.
+    /// Returns the reason of the last end of a connection.
     pub fn last_error(&self) -> Option<&SessionError> {
         self.last_error.as_ref()
     }
 
-    /// Desired and sent routes. Without an established session, the peer has none.
+    /// Returns the desired and sent routes. Without an established session, the peer has none.
     pub fn advertised(&self) -> &Advertised {
         &self.advertised
     }
@@ -438,7 +438,7 @@ impl Peer {
             return true;
         };
         match state {
-            // The OPEN of the other one is still on its way.
+            // The OPEN of the other one has not arrived yet.
             ConnectionState::OpenSent => true,
             ConnectionState::Established => false,
             ConnectionState::OpenConfirm => {

@@ -68,7 +68,7 @@ enum Delivery {
     Closed,
 }
 
-/// A connection: the number at each side, and what is on its way to each side.
+/// A connection: the number at each side, and the bytes in transit to each side.
 #[derive(Debug, Default)]
 struct Link {
     ends: [Option<ConnectionId>; 2],
@@ -79,7 +79,7 @@ struct Link {
     is_cut: bool,
 }
 
-/// An attempt to connect that is on its way.
+/// An attempt to connect that is in transit.
 #[derive(Debug)]
 struct Dial {
     at: Time,
@@ -212,7 +212,7 @@ impl World {
         match (self.random.u8(0..6), link) {
             (0 | 1, _) => self.change_routes(side),
             (2, Some(link)) => {
-                // A reset: both sides learn it.
+                // A reset ends both sides.
                 for side in 0..2 {
                     self.links[link].wires[side].push_back((self.now, Delivery::Closed));
                 }

@@ -60,12 +60,12 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Middle of the right edge.
+    /// Returns the middle of the right edge.
     fn right(&self) -> (u32, u32) {
         (self.x + self.width, self.y + self.height / 2)
     }
 
-    /// Middle of the left edge.
+    /// Returns the middle of the left edge.
     fn left(&self) -> (u32, u32) {
         (self.x, self.y + self.height / 2)
     }

@@ -88,7 +88,7 @@ pub struct NodeEndpoints {
     pub endpoints: Vec<EndpointRow>,
 }
 
-/// Name of the state of an endpoint.
+/// Returns the name of the state of an endpoint.
 pub fn state(endpoint: &EndpointRow) -> &'static str {
     match (endpoint.terminating, endpoint.ready) {
         (true, _) => "terminating",
@@ -97,7 +97,7 @@ pub fn state(endpoint: &EndpointRow) -> &'static str {
     }
 }
 
-/// Health of an endpoint.
+/// Returns the health of an endpoint.
 pub fn health(endpoint: &EndpointRow) -> Health {
     match (endpoint.terminating, endpoint.ready) {
         (true, _) => Health::Idle,
@@ -106,7 +106,7 @@ pub fn health(endpoint: &EndpointRow) -> Health {
     }
 }
 
-/// Symbol of a health, for readers who do not distinguish colours.
+/// Returns the symbol of a health, for readers who do not distinguish colours.
 pub fn symbol(health: Health) -> &'static str {
     match health {
         Health::Error => "✕",
@@ -116,7 +116,7 @@ pub fn symbol(health: Health) -> &'static str {
     }
 }
 
-/// Human-readable name of a place.
+/// Returns the human-readable name of a place.
 pub fn place_title(place: &NodeEndpoints) -> String {
     let node = if place.node.is_empty() {
         "outside of the nodes"

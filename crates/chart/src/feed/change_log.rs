@@ -85,7 +85,7 @@ impl ChangeLog {
         self.changes.back().map_or(self.start, |(revision, _)| *revision)
     }
 
-    /// Number of changes.
+    /// Returns the number of changes.
     pub fn len(&self) -> usize {
         self.changes.len()
     }
@@ -95,7 +95,7 @@ impl ChangeLog {
         self.changes.is_empty()
     }
 
-    /// Memory of the changes in bytes.
+    /// Returns the memory of the changes in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

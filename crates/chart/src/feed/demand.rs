@@ -43,7 +43,7 @@ impl Demand {
         Reader(Arc::clone(demand))
     }
 
-    /// Number of readers that stay.
+    /// Returns the number of readers that stay.
     pub(super) fn readers(&self) -> usize {
         self.readers.load(Ordering::Acquire)
     }

@@ -48,7 +48,7 @@ const RATE_MAX: f64 = 1e15;
 pub(super) struct DroppedRows(AtomicU64);
 
 impl DroppedRows {
-    /// Number of rows since the start of the process.
+    /// Returns the number of rows since the start of the process.
     pub(super) fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -151,7 +151,7 @@ impl Feed {
         Demand::reader(&self.demand)
     }
 
-    /// Number of readers that stay.
+    /// Returns the number of readers that stay.
     pub fn readers(&self) -> usize {
         self.demand.readers()
     }
@@ -204,7 +204,7 @@ impl Feed {
         self.examiner.with_world(|world: &World| trace(world, request))
     }
 
-    /// State for metrics.
+    /// Returns the state for metrics.
     pub fn metrics(&self) -> FeedMetrics {
         let examinations = self.examiner.examinations();
         let dropped_flow_rows = self.dropped_flow_rows.count();

@@ -62,18 +62,18 @@ impl Refusal {
         }
     }
 
-    /// The request has no valid session.
+    /// Refuses a request without a valid session.
     pub fn no_session() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "the request has no session: log in")
     }
 
-    /// The caches are incomplete.
+    /// Refuses a request while the caches are incomplete.
     pub fn not_ready() -> Self {
         let message = "the objects of the cluster are being read: retry in a second";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 
-    /// A limit is reached.
+    /// Refuses a request beyond a limit.
     pub fn too_many(message: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, message)
     }

@@ -118,7 +118,7 @@ impl Sessions {
         self.with(|open| open.remove(&id));
     }
 
-    /// Number of sessions.
+    /// Returns the number of sessions.
     pub fn count(&self) -> usize {
         self.with(|open| open.len())
     }

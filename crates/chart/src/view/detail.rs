@@ -85,7 +85,7 @@ fn first(labels: &Labels) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Key of the Service in `NAMESPACE/NAME`.
+/// Returns the key of the Service in `NAMESPACE/NAME`.
 pub fn service_key(text: &str) -> Option<ObjectKey> {
     let (namespace, name) = text.split_once('/')?;
     let is_name = |text: &str| !text.is_empty() && !text.contains('/');

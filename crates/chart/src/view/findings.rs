@@ -107,38 +107,38 @@ impl Findings {
         findings
     }
 
-    /// Findings of the cluster, at most [`FINDINGS_MAX`].
+    /// Returns the findings of the cluster, at most [`FINDINGS_MAX`].
     pub fn all(&self) -> &[FindingRow] {
         &self.all
     }
 
-    /// Findings of a Service.
+    /// Returns the findings of a Service.
     pub fn of_service(&self, key: &ObjectKey) -> &[FindingRow] {
         self.by_service.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// Numbers of findings of a Service.
+    /// Returns the numbers of findings of a Service.
     pub fn counts(&self, key: &ObjectKey) -> FindingCounts {
         self.counts.get(key).copied().unwrap_or_default()
     }
 
-    /// Health of a node after its findings.
+    /// Returns the health of a node after its findings.
     pub fn of_node(&self, name: &str) -> Health {
         self.nodes.get(name).copied().unwrap_or_default()
     }
 
-    /// Numbers of errors and warnings in the cluster.
+    /// Returns the numbers of errors and warnings in the cluster.
     pub fn totals(&self) -> (u32, u32) {
         (self.errors, self.warnings)
     }
 
-    /// Services with other numbers of findings than in `earlier`.
+    /// Returns the Services with other numbers of findings than in `earlier`.
     pub fn changed_services<'f>(&'f self, earlier: &'f Self) -> impl Iterator<Item = &'f ObjectKey> {
         let both = self.counts.keys().chain(earlier.counts.keys());
         both.filter(|key| self.counts(key) != earlier.counts(key))
     }
 
-    /// Nodes with another health than in `earlier`.
+    /// Returns the Nodes with another health than in `earlier`.
     pub fn changed_nodes<'f>(&'f self, earlier: &'f Self) -> impl Iterator<Item = &'f str> {
         let both = self.nodes.keys().chain(earlier.nodes.keys());
         both.map(String::as_str)

@@ -165,12 +165,12 @@ impl History {
         }
     }
 
-    /// Time of the earliest state that can be restored.
+    /// Returns the time of the earliest state that can be restored.
     pub fn from(&self) -> Option<Timestamp> {
         self.differences.front().map(|difference| difference.from)
     }
 
-    /// Estimate of the memory in bytes.
+    /// Returns the estimate of the memory in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -126,17 +126,17 @@ impl Model {
         }
     }
 
-    /// Objects of the model.
+    /// Returns the objects of the model.
     pub fn objects(&self) -> &Objects {
         &self.objects
     }
 
-    /// Findings of the latest examination.
+    /// Returns the findings of the latest examination.
     pub fn findings(&self) -> &Findings {
         &self.findings
     }
 
-    /// Revision of the rows.
+    /// Returns the revision of the rows.
     pub fn revision(&self) -> u64 {
         self.revision
     }
@@ -146,12 +146,12 @@ impl Model {
         !self.marked_services.is_empty() || !self.marked_nodes.is_empty()
     }
 
-    /// Number of rows of Services that were computed so far.
+    /// Returns the number of rows of Services that were computed so far.
     pub fn computations(&self) -> u64 {
         self.computations
     }
 
-    /// Estimate of the memory of the history in bytes.
+    /// Returns the estimate of the memory of the history in bytes.
     pub fn history_bytes(&self) -> usize {
         self.history.bytes()
     }
@@ -278,7 +278,7 @@ impl Model {
         }
     }
 
-    /// Traffic of a Service; zero for a Service without flows, absent if no node reports flows.
+    /// Returns the traffic of a Service; zero for a Service without flows, absent if no node reports flows.
     fn traffic_of(&self, key: &ObjectKey) -> Option<Traffic> {
         let services = self.traffic.as_ref()?;
         Some(services.get(key).map(|traffic| traffic.total).unwrap_or_default())
@@ -345,7 +345,7 @@ impl Model {
         self.services.get(key)
     }
 
-    /// Keys of all Services with a row.
+    /// Returns the keys of all Services with a row.
     pub fn service_keys(&self) -> impl Iterator<Item = &ObjectKey> {
         self.services.keys()
     }

@@ -144,7 +144,7 @@ impl Objects {
         node.and_then(|node| node.zone()).unwrap_or_default()
     }
 
-    /// All Pods with their places.
+    /// Returns all Pods with their places.
     pub fn pods(&self) -> impl Iterator<Item = (&ObjectKey, &PodPlace)> {
         self.pods.iter()
     }

@@ -23,7 +23,7 @@ pub enum Health {
 }
 
 impl Health {
-    /// Name in outputs.
+    /// Returns the name in outputs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -56,7 +56,7 @@ impl ServiceType {
         }
     }
 
-    /// Name in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ClusterIP => "ClusterIP",
@@ -86,7 +86,7 @@ pub enum FrontendKind {
 }
 
 impl FrontendKind {
-    /// Human-readable name.
+    /// Returns the human-readable name.
     pub fn title(self) -> &'static str {
         match self {
             Self::ClusterIp => "cluster IP",
@@ -164,7 +164,7 @@ pub struct ServiceRow {
 }
 
 impl ServiceShape {
-    /// Estimate of the memory in bytes.
+    /// Returns the estimate of the memory in bytes.
     pub fn bytes(&self) -> usize {
         let frontends = self.frontends.iter();
         let frontends: usize = frontends
@@ -197,7 +197,7 @@ pub struct NodeRow {
 }
 
 impl NodeRow {
-    /// Estimate of the memory in bytes.
+    /// Returns the estimate of the memory in bytes.
     pub fn bytes(&self) -> usize {
         let addresses = self.addresses.iter();
         let addresses: usize = addresses

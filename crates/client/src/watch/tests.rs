@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use super::{Event, Query, Watch, push_escaped, watch};
 use crate::{Client, Config};
 
-/// Answers in the order of `script`, each with a status and a body; records the paths requests for.
+/// Answers in the order of `script`, each with a status and a body; records the paths of the requests.
 async fn scripted(script: Vec<(u16, String)>) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound");

@@ -28,7 +28,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// End by the success policy, whose rule at this position is met.
+    /// Returns the end by the success policy, whose rule at this position is met.
     pub(super) fn by_rule(position: usize) -> Self {
         Self::SuccessPolicy(format!("Matched rules at index {position}"))
     }
@@ -38,12 +38,12 @@ impl End {
         matches!(self, Self::Complete | Self::SuccessPolicy(_))
     }
 
-    /// Type of the final condition.
+    /// Returns the type of the final condition.
     pub(super) fn kind(&self) -> &'static str {
         if self.is_success() { "Complete" } else { "Failed" }
     }
 
-    /// Type of the condition while Pods still run.
+    /// Returns the type of the condition while Pods still run.
     fn interim_kind(&self) -> &'static str {
         if self.is_success() {
             "SuccessCriteriaMet"
@@ -52,7 +52,7 @@ impl End {
         }
     }
 
-    /// Reason of the condition and of the Event.
+    /// Returns the reason of the condition and of the Event.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Complete => "CompletionsReached",
@@ -63,7 +63,7 @@ impl End {
         }
     }
 
-    /// Message of the condition.
+    /// Returns the message of the condition.
     pub(super) fn message(&self) -> &str {
         match self {
             Self::Complete => "Reached expected number of succeeded pods",

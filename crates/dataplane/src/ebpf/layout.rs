@@ -81,8 +81,7 @@ impl Shapes {
         Self {
             frontends: shape("frontends", MapKind::Hash, socket, frontend, limits.frontends),
             endpoints: shape("endpoints", MapKind::Hash, 8, socket, limits.endpoints),
-            // The program that deletes elements does not run for sockets of the kernel itself, so new elements replace
-            // old ones.
+            // No program deletes the elements of sockets that the kernel itself owns, so new elements replace old ones.
             connections: shape("connections", MapKind::LruHash, 8, 2 * socket, limits.connections),
             counters: shape("counters", MapKind::PerCpuHash, 4, counter, limits.frontends),
         }

@@ -51,7 +51,9 @@ pub enum ProgramError {
         source: io::Error,
     },
     /// The program lacks privileges. A retry does not help.
-    #[error("{program} is not permitted to change rules")]
+    #[error(
+        "{program} is not permitted to change rules; run as root, or grant CAP_NET_ADMIN and CAP_NET_RAW"
+    )]
     NotPermitted {
         /// Name of the program.
         program: String,

@@ -1,8 +1,8 @@
 //! Table of a family, as nftables transactions.
 //!
-//! The chain `incoming` runs after connection tracking and before the destination is translated. It leaves packets of
-//! tracked connections alone: this node serves them. Other packets to a frontend go to the current node of their slot,
-//! through the link of the first hop. A packet in the middle of a connection which this node neither forwards nor tracks
+//! The chain `incoming` runs after connection tracking and before the destination is translated. Packets of
+//! tracked connections pass, because this node serves them. Other packets to a frontend go to the current node of their slot,
+//! through the link of the first hop. A packet in the middle of a connection that this node neither forwards nor tracks
 //! goes to the previous nodes of its slot, each through the link of a further hop. A node that gets a packet by a hop
 //! considers only the nodes of later levels, so no packet returns. The last one resets the connection.
 //! Packets of the links that are to no frontend are dropped, also those of tracked connections.
@@ -225,7 +225,7 @@ fn sets(family: Family) -> Vec<Set> {
     sets
 }
 
-/// Rules of the chain [`INCOMING`].
+/// Returns the rules of the chain [`INCOMING`].
 fn incoming_rules(family: Family, pods: &PodDetection) -> Vec<Vec<Expression>> {
     let mut forwarded = link_prefix(NAME_PREFIX);
     forwarded.push(Expression::Verdict(Verdict::Goto(FORWARDED.to_owned())));
@@ -269,7 +269,7 @@ fn client_error_rules(family: Family, links: &[LinkIndex; LEVELS]) -> Vec<Vec<Ex
     forward.chain(own).collect()
 }
 
-/// Rules of the chain [`FORWARDED`].
+/// Returns the rules of the chain [`FORWARDED`].
 fn forwarded_rules() -> Vec<Vec<Expression>> {
     let of_hop = |hop: usize| {
         let mut rule = link_name(&hop_name(hop));
@@ -493,7 +493,7 @@ fn errors(hop: usize) -> String {
     format!("errors-{hop}")
 }
 
-/// Name of the map from frontends to the number of their slots.
+/// Returns the name of the map from frontends to the number of their slots.
 pub(crate) fn frontends(input: HashInput) -> &'static str {
     match input {
         HashInput::Connection => "frontends",
@@ -501,7 +501,7 @@ pub(crate) fn frontends(input: HashInput) -> &'static str {
     }
 }
 
-/// Name of the map from slots to the nodes of a level.
+/// Returns the name of the map from slots to the nodes of a level.
 pub(crate) fn choices(level: usize) -> String {
     match level {
         0 => "current".to_owned(),

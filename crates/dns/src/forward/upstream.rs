@@ -75,7 +75,7 @@ pub enum ForwardError {
         source: io::Error,
     },
     /// No resolver is configured for the name. A retry fails as well.
-    #[error("no upstream resolver is configured")]
+    #[error("no resolver is configured for the name; set --forward or --stub")]
     NoUpstream,
     /// The limit of open queries is reached (`max_concurrent`).
     #[error("too many open upstream queries")]

@@ -106,7 +106,7 @@ impl Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RelayError {
     /// The message is not a response to this question: late or forged. The right response may still come.
-    #[error("response to another question")]
+    #[error("expected a response to the question of the query, found another question")]
     Mismatch,
     /// The response is malformed.
     #[error("malformed response")]

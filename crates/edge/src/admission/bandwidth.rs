@@ -36,7 +36,7 @@ impl Rate {
         NonZeroU64::new(bytes_per_second).map(Self)
     }
 
-    /// Bytes of one chunk.
+    /// Returns the bytes of one chunk.
     fn chunk_bytes(self) -> usize {
         let bytes = u128::from(self.0.get()) * CHUNK.as_nanos() / NANOSECONDS;
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
@@ -109,7 +109,7 @@ impl BandwidthReservation {
         }
     }
 
-    /// Bytes of one reservation, at most.
+    /// Returns the bytes of one reservation, at most.
     pub(crate) fn chunk_bytes_max(&self) -> usize {
         self.rate.chunk_bytes()
     }

@@ -30,7 +30,7 @@ pub(crate) struct ProcessConnections {
 }
 
 impl ProcessConnections {
-    /// None yet, and at most `open_max`, which Services and clients share by `shares`.
+    /// Creates an admission of at most `open_max` connections, which Services and clients share by `shares`.
     pub(crate) fn new(open_max: usize, shares: Shares) -> Self {
         Self {
             open: AtomicUsize::new(0),
@@ -40,12 +40,12 @@ impl ProcessConnections {
         }
     }
 
-    /// Open connections and flows.
+    /// Returns the number of open connections and flows.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Limit of open connections and flows.
+    /// Returns the limit of open connections and flows.
     pub(crate) fn open_max(&self) -> usize {
         self.open_max
     }
@@ -89,7 +89,7 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// Admission at a port of a Service with this load.
+    /// Creates the admission at a port of a Service with this load.
     pub(crate) fn new(
         process: Arc<ProcessConnections>,
         service: Arc<ServiceLoad>,
@@ -173,8 +173,8 @@ impl Admission {
         }
     }
 
-    /// Bandwidth reservations of a new connection or flow: for bytes from its client, and for bytes to it. `None` for a
-    /// direction without a limit.
+    /// Returns the bandwidth reservations of a new connection or flow: for bytes from its client, and for bytes to it.
+    /// `None` for a direction without a limit.
     pub(crate) fn bandwidth(&self, limits: &Limits) -> [Option<BandwidthReservation>; 2] {
         let service = &self.service;
         [

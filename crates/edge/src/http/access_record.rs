@@ -32,7 +32,7 @@ pub(super) struct AccessRecord {
     /// Status of the response, once there is one.
     status: Option<u16>,
     sent_bytes: u64,
-    /// End of the request; `None` if its client or the edge leaves.
+    /// End of the request; `None` if the client closed the connection, or the edge shut down, before the response.
     outcome: Option<&'static str>,
 }
 

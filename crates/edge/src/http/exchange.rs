@@ -34,7 +34,7 @@ impl Exchange {
         }
     }
 
-    /// Informational responses of the backend.
+    /// Returns the informational responses of the backend.
     pub(crate) fn informational(&self) -> &InformationalQueue {
         &self.informational
     }
@@ -78,7 +78,7 @@ impl Exchange {
         self.is_received.store(true, Ordering::Relaxed);
     }
 
-    /// Bytes of the request's body so far.
+    /// Returns the bytes of the request's body so far.
     pub(crate) fn received_bytes(&self) -> u64 {
         self.received_bytes.load(Ordering::Relaxed)
     }

@@ -194,7 +194,7 @@ impl HeadLines {
     }
 }
 
-/// Name and value of a field line without its line end (RFC 9112, section 5).
+/// Returns the name and value of a field line without its line end (RFC 9112, section 5).
 ///
 /// # Errors
 /// The refusal of the request.

@@ -5,7 +5,8 @@ use http::{HeaderValue, Uri};
 #[cfg(test)]
 mod tests;
 
-/// The same target with `https` and a port; host, path and query stay. Returns `None` if the request names no host.
+/// Returns the same target with `https` and a port; host, path and query stay. Returns `None` if the request names no
+/// host.
 pub fn to_https(host: &HeaderValue, target: &Uri, port: u16) -> Option<HeaderValue> {
     let host = without_port(host.to_str().ok()?);
     let port = if port == 443 {

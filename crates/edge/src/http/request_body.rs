@@ -49,7 +49,7 @@ impl RequestBody {
         }
     }
 
-    /// No body, for a request that is sent again.
+    /// Creates an empty body, for a request that is sent again.
     pub(crate) fn empty(exchange: Arc<Exchange>) -> Self {
         Self {
             inner: None,

@@ -47,7 +47,7 @@ impl Throttle {
         }
     }
 
-    /// Bytes of one reservation, at most.
+    /// Returns the bytes of one reservation, at most.
     pub(super) fn chunk_bytes_max(&self) -> usize {
         self.reservation.chunk_bytes_max()
     }

@@ -48,7 +48,7 @@ impl Batch {
         self.text.len() >= BATCH_BYTES_MAX
     }
 
-    /// Time until it has to be written. A clock that was set back delays it by one interval at most.
+    /// Returns the time until it has to be written. A clock that was set back delays it by one interval at most.
     pub(super) fn due_in(&self, now: Timestamp, interval: Duration) -> Duration {
         if self.is_full() {
             return Duration::ZERO;

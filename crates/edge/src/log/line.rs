@@ -44,7 +44,7 @@ fn common_request(record: &RequestRecord<'_>) -> String {
     line
 }
 
-/// The same shape with `"TCP destination backend"` (or `SSL`) as the request line, and without a status.
+/// Returns the same shape with `"TCP destination backend"` (or `SSL`) as the request line, and without a status.
 fn common_connection(record: &Record<'_>) -> String {
     let mut line = beginning(record);
     let kind = kind(record);

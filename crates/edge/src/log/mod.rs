@@ -346,7 +346,7 @@ impl Log {
         self.fault.clone().or_else(pause_reason)
     }
 
-    /// Lines that were dropped or could not be written.
+    /// Returns the number of lines that were dropped or could not be written.
     pub fn lost_lines(&self) -> u64 {
         let counts = &self.counts;
         let counts = [&counts.dropped_lines, &counts.lost_lines, &counts.unwritten_lines];

@@ -177,7 +177,7 @@ impl Quota {
         self.index().remove(service, &(age, file.clone()));
     }
 
-    /// Bytes of all files, and the number of removed files of each Service.
+    /// Returns the bytes of all files, and the number of removed files of each Service.
     pub(super) fn counts(&self) -> (u64, Vec<(ServiceName, u64)>) {
         let index = self.index();
         let removed = index

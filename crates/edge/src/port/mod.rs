@@ -91,7 +91,7 @@ impl Port {
         self.edge.route_target(key)
     }
 
-    /// TLS towards its backends.
+    /// Returns the TLS configuration towards its backends.
     pub(crate) fn tls_to_backends(&self) -> &Arc<ClientConfig> {
         &self.edge.tls_to_backends
     }

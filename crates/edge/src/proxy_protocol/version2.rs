@@ -118,7 +118,7 @@ fn check_extensions(block: &[u8], mut extensions: &[u8]) -> Result<(), Malformed
     Ok(())
 }
 
-/// CRC-32C of the block, with zeros in the place of the checksum.
+/// Returns the CRC-32C of the block, with zeros in the place of the checksum.
 fn checksum_without(block: &[u8], checksum: std::ops::Range<usize>) -> u32 {
     let bytes = block.iter().enumerate();
     let crc = bytes.fold(u32::MAX, |crc, (index, byte)| {

@@ -126,7 +126,7 @@ fn versions(policy: TlsPolicy) -> &'static [&'static SupportedProtocolVersion] {
     }
 }
 
-/// Keys for session tickets, which rotate by themselves. Without them, clients cannot resume sessions.
+/// Returns the keys for session tickets, which rotate by themselves. Without them, clients cannot resume sessions.
 pub(crate) fn tickets() -> Option<Arc<dyn ProducesTickets>> {
     match rustls::crypto::ring::Ticketer::new() {
         Ok(tickets) => Some(tickets),

@@ -56,7 +56,7 @@ pub enum TransportProtocol {
 }
 
 impl TransportProtocol {
-    /// Name, as in the ports of Services.
+    /// Returns the name, as in the ports of Services.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp => "TCP",

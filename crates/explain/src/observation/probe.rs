@@ -143,14 +143,14 @@ impl fmt::Display for InvalidName {
 impl std::error::Error for InvalidName {}
 
 impl Probe {
-    /// Address of the target, with or without a port.
+    /// Returns the address of the target, with or without a port.
     pub fn address(&self) -> Option<IpAddr> {
         let target = self.target.as_str();
         let socket = target.parse::<SocketAddr>().map(|socket| socket.ip());
         socket.ok().or_else(|| target.parse().ok())
     }
 
-    /// Port of the target.
+    /// Returns the port of the target.
     pub fn port(&self) -> Option<u16> {
         let socket = self.target.parse::<SocketAddr>().ok()?;
         Some(socket.port())

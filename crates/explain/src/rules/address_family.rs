@@ -63,7 +63,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Clients use node ports at the addresses of nodes, and no node has one of a family of the Service.
+/// Reports that clients use node ports at the addresses of nodes, and no node has one of a family of the Service.
 fn node_addresses(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
     let service = subject.service;
     let addresses: Vec<IpAddr> = subject.world.nodes().flat_map(|node| node.ips()).collect();
@@ -118,7 +118,7 @@ fn other_pods(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
 }
 
-/// The cluster IPs have other families than the Service states.
+/// Reports that the cluster IPs have other families than the Service states.
 fn other_cluster_ip(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
     let service = subject.service;
     let addresses = service.cluster_ips().into_iter();
@@ -137,7 +137,7 @@ fn other_cluster_ip(subject: &Subject<'_>, families: &[Family]) -> Option<Findin
     Some(subject.finding(CODE, Severity::Error, FIELD, message, remedy))
 }
 
-/// The slices of a Service with two families have endpoints of one family only.
+/// Reports that the slices of a Service with two families have endpoints of one family only.
 fn empty_family(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
     let service = subject.service;
     if service.is_headless() || !service.has_selector() || !subject.has(Kind::EndpointSlice) {
@@ -186,7 +186,7 @@ fn families(subject: &Subject<'_>) -> Vec<Family> {
         .collect()
 }
 
-/// A family of the Service in which no Pod has an address.
+/// Reports a family of the Service in which no Pod has an address.
 fn backends(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
     let service = subject.service;
     let pods: Vec<(Pod<'_>, Vec<IpAddr>)> = subject
@@ -245,7 +245,7 @@ fn backends(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
     )))
 }
 
-/// Pods that name the Service and have no address of its families.
+/// Reports Pods that name the Service and have no address of its families.
 fn clients(subject: &Subject<'_>, families: &[Family]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for (pod, reference) in subject.world.references_to(subject.service) {

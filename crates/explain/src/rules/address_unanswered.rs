@@ -48,7 +48,7 @@ fn is_resolution(kind: ProbeKind) -> bool {
     matches!(kind, ProbeKind::Arp | ProbeKind::Ndp)
 }
 
-/// Several hosts answer one request.
+/// Reports that several hosts answer one request.
 fn several(subject: &Subject<'_>, field: &str, address: IpAddr, found: &[Found<'_>]) -> Option<Finding> {
     let resolutions: Vec<Found<'_>> = found
         .iter()
@@ -59,7 +59,7 @@ fn several(subject: &Subject<'_>, field: &str, address: IpAddr, found: &[Found<'
         let answers = found.1.answers.iter().flatten();
         answers.map(|answer| answer.to_lowercase()).collect()
     };
-    // Nodes that ask can get answers of different hosts.
+    // Nodes can get responses of different hosts.
     let answers: BTreeSet<String> = resolutions.iter().flat_map(answers_of).collect();
     if answers.len() < 2 {
         return None;
@@ -82,7 +82,7 @@ fn several(subject: &Subject<'_>, field: &str, address: IpAddr, found: &[Found<'
     Some(finding.with_evidence(probes::description(first)))
 }
 
-/// Names of the observed nodes with the address on a link.
+/// Returns the names of the observed nodes with the address on a link.
 fn owners(subject: &Subject<'_>, address: IpAddr) -> String {
     let observations = subject.world.observations().all().iter();
     let links = observations.flat_map(|observation| {
@@ -105,7 +105,7 @@ fn owners(subject: &Subject<'_>, address: IpAddr) -> String {
     }
 }
 
-/// No host answers, although the address is in the subnet of the host that asks.
+/// Reports that no host answers, although the address is in the subnet of the host that sends the probe.
 fn no_host_answers(
     subject: &Subject<'_>,
     field: &str,

@@ -60,7 +60,7 @@ fn removal(subject: &Subject<'_>) -> String {
     )
 }
 
-/// Number of ready endpoints.
+/// Returns the number of ready endpoints.
 fn ready(subject: &Subject<'_>) -> usize {
     let endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
     let ready: BTreeSet<_> = endpoints
@@ -70,7 +70,7 @@ fn ready(subject: &Subject<'_>) -> usize {
     ready.len()
 }
 
-/// All clients have the address of the Ingress controller, so all of them get the same endpoint.
+/// Reports that all clients have the address of the Ingress controller, so all of them get the same endpoint.
 fn behind_ingress(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let uses_cluster_ip = |ingress: &Route<'_>| {
@@ -95,7 +95,7 @@ fn cookie(subject: &Subject<'_>) -> String {
     )
 }
 
-/// A load balancer that is a proxy connects with addresses of its own.
+/// Reports a load balancer that is a proxy: it connects with addresses of its own.
 fn behind_proxy(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let mut entries = service.0.list("/status/loadBalancer/ingress").iter();
@@ -113,7 +113,7 @@ fn behind_proxy(subject: &Subject<'_>) -> Option<Finding> {
     (ready(subject) > 1).then(|| subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
 }
 
-/// A Pod that restarts again and again is ready in between, and its clients stay with it.
+/// Reports a Pod that restarts repeatedly: it is ready in between, and its clients stay with it.
 fn failing_endpoint(subject: &Subject<'_>) -> Option<Finding> {
     let restarts = |pod: Pod<'_>| -> i64 {
         let statuses = pod.container_statuses();

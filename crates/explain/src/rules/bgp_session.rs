@@ -31,8 +31,8 @@ fn is_established(session: &BgpSession) -> bool {
     session.state.eq_ignore_ascii_case(ESTABLISHED)
 }
 
-/// MetalLB advertises addresses to peers, and no object defines a peer. FRR can have peers of its own, so only sessions
-/// of an observation show more.
+/// Reports that MetalLB advertises addresses to peers, and no object defines a peer. FRR can have peers of its own, so
+/// only sessions of an observation show more.
 fn without_peer(world: &World) -> Option<Finding> {
     let is_observed = observed_nodes(world).any(|node| node.observation.bgp_sessions.is_some());
     let advertisement = world.all(Kind::BgpAdvertisement).next()?;
@@ -59,7 +59,7 @@ fn without_peer(world: &World) -> Option<Finding> {
     ))
 }
 
-/// Sessions are established, and a router outside of the cluster reports that it has no route to a load balancer IP.
+/// Reports that a router outside of the cluster has no route to a load balancer IP, although sessions are established.
 fn route_refused(subject: &Subject<'_>) -> Vec<Finding> {
     let nodes: Vec<Observed<'_>> = observed_nodes(subject.world).collect();
     let sessions = nodes

@@ -71,7 +71,7 @@ fn check(world: &World) -> Vec<Finding> {
     findings
 }
 
-/// The ConfigMap of kube-proxy, if no observation shows the setting.
+/// Reports a fault in the ConfigMap of kube-proxy, if no observation shows the setting.
 fn configured(world: &World) -> Option<Finding> {
     let (name, key) = CONFIGURATION;
     let map = world.object(Kind::ConfigMap, SYSTEM_NAMESPACE, name)?;
@@ -102,7 +102,7 @@ fn configured(world: &World) -> Option<Finding> {
     ))
 }
 
-/// Value of a line of a configuration in YAML.
+/// Returns the value of a line of a configuration in YAML.
 fn value<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let mut values = text
         .lines()
@@ -115,7 +115,8 @@ fn list(ranges: &[IpNet]) -> String {
     ranges.join(",")
 }
 
-/// A Pod has an address outside of the ranges of its family. A family without a range is not detected by address.
+/// Reports that a Pod has an address outside of the ranges of its family. A family without a range is not detected by
+/// address.
 fn narrow<'w>(setting: &Setting, mut pods: impl Iterator<Item = Pod<'w>>) -> Option<Fault> {
     let is_outside = |address: &IpAddr| {
         let mut of_family = setting
@@ -143,8 +144,8 @@ fn narrow<'w>(setting: &Setting, mut pods: impl Iterator<Item = Pod<'w>>) -> Opt
     Some(Fault { message, remedy })
 }
 
-/// A range contains the address of a Node. Networks that give Pods addresses of the nodes' network need such a range,
-/// so it counts only if the addresses of the Pods are in the ranges of the Nodes.
+/// Reports that a range contains the address of a Node. Networks that give Pods addresses of the nodes' network need
+/// such a range, so it counts only if the addresses of the Pods are in the ranges of the Nodes.
 fn wide(setting: &Setting, world: &World) -> Option<Fault> {
     let (node, address, range) = world.nodes().find_map(|node| {
         let addresses = node.internal_ips().into_iter();

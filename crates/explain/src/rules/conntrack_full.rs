@@ -63,7 +63,8 @@ fn full(node: Observed<'_>, conntrack: &Conntrack) -> Option<Finding> {
     })
 }
 
-/// Entries are not inserted, although the table is not full: two packets of one socket take different endpoints or ports.
+/// Reports that entries are not inserted, although the table is not full: two packets of one socket take different
+/// endpoints or ports.
 fn failed(node: Observed<'_>, conntrack: &Conntrack) -> Option<Finding> {
     let failed = conntrack.recent_insert_failed.filter(|failed| *failed > 0)?;
     let message = format!(

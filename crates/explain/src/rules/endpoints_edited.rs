@@ -35,7 +35,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The Endpoints have a port number that no selected Pod gives to the port.
+/// Reports that the Endpoints have a port number that no selected Pod gives to the port.
 fn wrong_port(subject: &Subject<'_>) -> Option<Finding> {
     let endpoints = subject.world.endpoints_of(subject.service)?;
     if !subject.has(Kind::EndpointSlice) {
@@ -58,7 +58,7 @@ fn wrong_port(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// A slice of the controller has a port number that no selected Pod gives to the port.
+/// Reports that a slice of the controller has a port number that no selected Pod gives to the port.
 fn wrong_slice_port(subject: &Subject<'_>) -> Option<Finding> {
     let mut slices = subject
         .slices()
@@ -115,7 +115,7 @@ fn other_number<'w>(subject: &Subject<'w>, ports: &[(&str, &str, Option<u16>)]) 
     })
 }
 
-/// The Endpoints are empty or have Pods that are gone, although the slices have ready endpoints.
+/// Reports that the Endpoints are empty or have Pods that are gone, although the slices have ready endpoints.
 fn emptied(subject: &Subject<'_>) -> Option<Finding> {
     let endpoints = subject.world.endpoints_of(subject.service)?;
     // Endpoints have the first family only.

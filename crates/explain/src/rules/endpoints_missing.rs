@@ -55,7 +55,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     vec![subject.finding(CODE, Severity::Error, "spec.selector", message, remedy)]
 }
 
-/// The Endpoints have addresses, and a label excludes them from the slices that proxies read.
+/// Reports that the Endpoints have addresses, and a label excludes them from the slices that proxies read.
 fn unmirrored(subject: &Subject<'_>, endpoints: Endpoints<'_>) -> Option<Finding> {
     let is_excluded = endpoints.label(SKIP_MIRROR_LABEL) == Some("true");
     if !is_excluded || !subject.has(Kind::EndpointSlice) || is_of_api_server(subject.service) {

@@ -59,7 +59,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     )]
 }
 
-/// Number of endpoints in the slices of the controller.
+/// Returns the number of endpoints in the slices of the controller.
 fn endpoints_in_slices(subject: &Subject<'_>) -> usize {
     let slices = subject
         .slices()

@@ -102,7 +102,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     vec![subject.finding(CODE, severity, FIELD, message, remedy)]
 }
 
-/// External IPs that are no address of a host.
+/// Reports external IPs that are no address of a host.
 fn unusable(subject: &Subject<'_>, external: &[&str]) -> Option<Finding> {
     let is_usable = |text: &&&str| {
         text.parse().is_ok_and(|address: IpAddr| {
@@ -131,7 +131,7 @@ fn unusable(subject: &Subject<'_>, external: &[&str]) -> Option<Finding> {
     (!unusable.is_empty()).then(|| subject.finding(CODE, severity, FIELD, message, remedy))
 }
 
-/// The API server refuses external IPs, or the proxies ignore them.
+/// Reports that the API server refuses external IPs, or the proxies ignore them.
 fn refused(subject: &Subject<'_>, address: &str) -> Option<Finding> {
     let service = subject.service;
     let minor = subject.world.nodes().filter_map(minor_version).max();
@@ -160,7 +160,7 @@ fn refused(subject: &Subject<'_>, address: &str) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, FIELD, state, remedy))
 }
 
-/// Minor version of the kubelet of a node, such as 34 of `v1.34.1`.
+/// Returns the minor version of the kubelet of a node, such as 34 of `v1.34.1`.
 fn minor_version(node: Node<'_>) -> Option<u32> {
     let version = node.0.text("/status/nodeInfo/kubeletVersion");
     version.strip_prefix("v1.")?.split('.').next()?.parse().ok()

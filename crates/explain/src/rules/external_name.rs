@@ -36,7 +36,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     finding.map_or_else(|| http_clients(subject), |finding| vec![finding])
 }
 
-/// Name that the alias points to.
+/// Returns the name that the alias points to.
 fn target(service: Service<'_>) -> &str {
     service.0.text("/spec/externalName").trim_end_matches('.')
 }
@@ -109,7 +109,8 @@ fn in_cluster<'n>(host: &'n str, domain: &str) -> Option<(&'n str, &'n str)> {
     (!namespace.contains('.')).then_some((namespace, name))
 }
 
-/// A name of the cluster without its domain, or with a misspelled one. DNS servers do not apply search domains to aliases.
+/// Reports a name of the cluster without its domain, or with a misspelled one. DNS servers do not apply search domains
+/// to aliases.
 fn unqualified(subject: &Subject<'_>) -> Option<Finding> {
     let host = target(subject.service);
     let labels: Vec<&str> = host.split('.').collect();
@@ -156,7 +157,7 @@ fn changed_port(subject: &Subject<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, port.field("targetPort"), message, remedy))
 }
 
-/// The namespace has Services in the world, but not the one that the alias points to.
+/// Reports that the namespace has Services in the world, but not the one that the alias points to.
 fn absent(subject: &Subject<'_>, world: &World, namespace: &str, name: &str) -> Option<Finding> {
     let services: Vec<&str> = world
         .in_namespace(Kind::Service, namespace)
@@ -215,7 +216,7 @@ fn is_invalid(label: &str) -> bool {
     label.is_empty() || label.starts_with('-') || label.ends_with('-') || !label.bytes().all(is_valid)
 }
 
-/// Clients that use the name of the alias in URLs: servers seldom have a certificate for it, or a virtual host.
+/// Reports clients that use the name of the alias in URLs: servers seldom have a certificate for it, or a virtual host.
 fn http_clients(subject: &Subject<'_>) -> Vec<Finding> {
     let name = target(subject.service);
     let references = subject.world.references_to(subject.service);

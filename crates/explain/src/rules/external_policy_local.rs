@@ -81,7 +81,8 @@ fn on_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
     })
 }
 
-/// No endpoint is local on any node: hand-made slices without `nodeName`, or with other names than those of the Nodes.
+/// Reports that no endpoint is local on any node: hand-made slices without `nodeName`, or with other names than those
+/// of the Nodes.
 fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
     let nodes = nodes_with_endpoints(subject);
     let is_node =
@@ -109,7 +110,7 @@ fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
     )))
 }
 
-/// A Pod uses the node port at the address of a node that drops its connections.
+/// Reports that a Pod uses the node port at the address of a node that drops its connections.
 fn client(subject: &Subject<'_>) -> Option<Finding> {
     let references = subject.world.references_to(subject.service);
     let mut dropped = references.filter_map(|(pod, reference)| {
@@ -124,7 +125,7 @@ fn client(subject: &Subject<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy(subject)))
 }
 
-/// The load balancer IP is the address of a node that drops connections.
+/// Reports that the load balancer IP is the address of a node that drops connections.
 fn node_address(subject: &Subject<'_>) -> Option<Finding> {
     let addresses = subject.service.ingress_ips().into_iter();
     let mut nodes = addresses.filter_map(|address| Some((address, subject.world.node_at(address)?)));
@@ -137,7 +138,7 @@ fn node_address(subject: &Subject<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy(subject)))
 }
 
-/// Nodes without an endpoint, for node ports. Load balancers check the health of nodes and leave them out.
+/// Reports nodes without an endpoint, for node ports. Load balancers check the health of nodes and leave them out.
 fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
     if subject.service.kind() != "NodePort" || subject.is_rolling() {
         return None;

@@ -61,7 +61,7 @@ enum Verdict {
     Accepted,
 }
 
-/// The policy of iptables' chain FORWARD is DROP, and no rule accepts packets to Pods.
+/// Reports that the policy of iptables' chain FORWARD is DROP, and no rule accepts packets to Pods.
 fn policy(node: Observed<'_>) -> Option<Finding> {
     let chains = node.observation.iptables.as_ref()?.forward.as_ref()?;
     let used = chains
@@ -173,7 +173,7 @@ fn concerns_pods(node: Observed<'_>, rule: &ForwardRule) -> bool {
     !is_of_other_links && !is_of_other_ranges
 }
 
-/// A chain of nftables drops all forwarded packets, because it has no rule.
+/// Reports that a chain of nftables drops all forwarded packets, because it has no rule.
 fn empty_chain(node: Observed<'_>) -> Option<Finding> {
     let tables = node.observation.tables.iter().flatten();
     let (table, chain) = tables
@@ -200,7 +200,7 @@ fn empty_chain(node: Observed<'_>) -> Option<Finding> {
     Some(node.finding(CODE, Severity::Error, field, message, remedy))
 }
 
-/// A firewall drops forwarded packets by default, and probes to the node's Pods or node ports fail.
+/// Reports that a firewall drops forwarded packets by default, and probes to the node's Pods or node ports fail.
 fn firewall(node: Observed<'_>) -> Option<Finding> {
     let is_filtering = |firewall: &&Firewall| {
         let verdicts = [&firewall.forwarding, &firewall.input];
@@ -240,7 +240,8 @@ fn trusts_pods(node: Observed<'_>, firewall: &Firewall) -> bool {
     trusts_ranges || node.pod_bridges().iter().any(|bridge| trusted(&bridge.name))
 }
 
-/// Both variants of iptables have rules for Services. Each program uses one of them, so one set is of an earlier process.
+/// Reports that both variants of iptables have rules for Services. Each program uses one of them, so one set is of an
+/// earlier process.
 fn both_variants(node: Observed<'_>) -> Option<Finding> {
     let iptables = node.observation.iptables.as_ref()?;
     let services = iptables.services.as_ref()?;

@@ -35,7 +35,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Conflicts that the plan reports.
+/// Reports the conflicts of frontends in the plan.
 fn planned(subject: &Subject<'_>) -> Vec<Finding> {
     let others = others(subject);
     let Some(own) = with_cluster_ip(subject.service, PLACEHOLDERS[0]).filter(|_| !others.is_empty()) else {
@@ -59,7 +59,7 @@ fn planned(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Node ports of a Service, with their fields: those of its TCP ports and that of its health check.
+/// Returns the node ports of a Service, with their fields: those of its TCP ports and that of its health check.
 fn node_ports(service: Service<'_>) -> Vec<(u16, String)> {
     let ports = service.ports().into_iter().filter(|port| port.protocol == "TCP");
     let of_ports = ports.filter_map(|port| Some((port.node_port?, port.field("nodePort"))));
@@ -69,7 +69,7 @@ fn node_ports(service: Service<'_>) -> Vec<(u16, String)> {
     of_ports.chain(health_check).collect()
 }
 
-/// The health check node port of one Service is a node port of another one.
+/// Reports that the health check node port of one Service is a node port of another one.
 fn health_check(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let mut conflicts = node_ports(service).into_iter().flat_map(|(number, field)| {
@@ -101,7 +101,7 @@ fn health_check(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// An external IP is the address of a node, and the port is a node port of another Service.
+/// Reports that an external IP is the address of a node, and the port is a node port of another Service.
 fn node_address(subject: &Subject<'_>) -> Option<Finding> {
     let world = subject.world;
     let service = subject.service;
@@ -139,7 +139,7 @@ fn is_other(service: Service<'_>, other: Service<'_>) -> bool {
     (&service.0.namespace, &service.0.name) != (&other.0.namespace, &other.0.name)
 }
 
-/// Frontends that a Service has in common with one of `winners`, whose endpoints get the connections.
+/// Reports frontends that a Service has in common with one of `winners`, whose endpoints get the connections.
 fn lost(plan: &Plan, loser: Service<'_>, winners: &[Service<'_>]) -> Vec<Finding> {
     let key = ObjectKey {
         namespace: loser.namespace.as_str().into(),
@@ -163,7 +163,7 @@ fn lost(plan: &Plan, loser: Service<'_>, winners: &[Service<'_>]) -> Vec<Finding
         .collect()
 }
 
-/// Port ranges of a Service that overlap those of an older one.
+/// Reports port ranges of a Service that overlap those of an older one.
 fn lost_ranges(plan: &Plan, loser: Service<'_>) -> Vec<Finding> {
     let key = ObjectKey {
         namespace: loser.namespace.as_str().into(),
@@ -192,7 +192,7 @@ fn lost_ranges(plan: &Plan, loser: Service<'_>) -> Vec<Finding> {
     )]
 }
 
-/// Other Services with an address or node port of the Service.
+/// Returns the other Services with an address or node port of the Service.
 fn others<'w>(subject: &Subject<'w>) -> Vec<Service<'w>> {
     let service = subject.service;
     let addresses = service

@@ -106,7 +106,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }]
 }
 
-/// The Service asks for hints, its endpoints are in zones, and the controller writes none.
+/// Reports that the Service asks for hints, its endpoints are in zones, and the controller writes none.
 fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
     let service = subject.service;
     let mode = TOPOLOGY_MODES.iter().find(|name| {
@@ -152,7 +152,7 @@ fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, field, message, remedy))
 }
 
-/// The hints name one zone only, although endpoints in other zones exist.
+/// Reports that the hints name one zone only, although endpoints in other zones exist.
 fn one_zone(subject: &Subject<'_>, ready: &[Endpoint<'_>]) -> Option<Finding> {
     let hinted: BTreeSet<&str> = ready.iter().flat_map(|endpoint| endpoint.zone_hints()).collect();
     let zone = hinted.first().filter(|_| hinted.len() == 1)?;

@@ -40,7 +40,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     })
 }
 
-/// A node without an endpoint, although its Pods may be clients. DaemonSets leave out nodes on purpose.
+/// Reports a node without an endpoint, although its Pods may be clients. DaemonSets leave out nodes on purpose.
 fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
     let is_of_daemon_set = |pod: Pod<'_>| workload_of(pod).0 == Kind::DaemonSet.name();
     if subject.is_rolling() || !subject.active().any(Pod::is_ready) || subject.active().any(is_of_daemon_set)
@@ -100,7 +100,7 @@ fn on_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
     drops(subject, node).then_some(finding)
 }
 
-/// No endpoint is local on any node.
+/// Reports that no endpoint is local on any node.
 fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
     let mut endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
     let names_node = endpoints.any(|endpoint| {
@@ -118,7 +118,7 @@ fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Error, FIELD, message, remedy(subject)))
 }
 
-/// Pods that name the Service, on nodes that drop their connections.
+/// Reports Pods that name the Service, on nodes that drop their connections.
 fn of_clients(subject: &Subject<'_>) -> Vec<Finding> {
     let cluster_ips = subject.service.cluster_ips();
     let mut clients = BTreeMap::new();

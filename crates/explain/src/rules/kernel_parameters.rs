@@ -76,7 +76,8 @@ fn forwarding(node: Observed<'_>) -> Option<Finding> {
     Some(node.finding(CODE, severity, format!("sysctls[{name}]"), message, remedy))
 }
 
-/// The reverse path filter is strict on a node with several networks, it drops packets, and a probe from elsewhere fails.
+/// Reports that the reverse path filter is strict on a node with several networks, it drops packets, and a probe from
+/// elsewhere fails.
 fn reverse_path(node: Observed<'_>) -> Option<Finding> {
     let drops = *node.observation.counters.as_ref()?.get(REVERSE_PATH_COUNTER)?;
     let uplinks: Vec<&Link> = node.links().iter().filter(|link| is_uplink(link)).collect();
@@ -133,7 +134,7 @@ fn bridged_v6(node: Observed<'_>) -> Option<Finding> {
         .flatten()
 }
 
-/// Pods are ports of a bridge, and bridged packets pass no chains.
+/// Reports that Pods are ports of a bridge, and bridged packets pass no chains.
 fn bridged(node: Observed<'_>, name: &str, is_family: fn(&IpAddr) -> bool) -> Option<Finding> {
     if node.sysctl(name) != Some("0") {
         return None;

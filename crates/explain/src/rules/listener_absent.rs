@@ -53,7 +53,8 @@ fn observed(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     by_listeners(subject, port).or_else(|| by_probe(subject, port))
 }
 
-/// A setting of a Pod makes its application listen on loopback only, and no probe of the kubelet shows otherwise.
+/// Reports that a setting of a Pod makes its application listen on loopback only, and no probe of the kubelet shows
+/// otherwise.
 fn by_settings(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     if port.protocol != "TCP" {
         return None;
@@ -91,7 +92,7 @@ fn is_probed(pod: Pod<'_>) -> bool {
     })
 }
 
-/// A ready Pod has no listener that takes the connections.
+/// Reports that a ready Pod has no listener that takes the connections.
 fn by_listeners(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     let pods = subject.active().filter(|pod| pod.is_ready());
     let states: Vec<(Pod<'_>, State)> = pods
@@ -173,7 +174,7 @@ fn target_remedy(subject: &Subject<'_>, others: &[u16], port: Port<'_>) -> Strin
     }
 }
 
-/// An endpoint refuses the connections of a probe.
+/// Reports that an endpoint refuses the connections of a probe.
 fn by_probe(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     let refused = probes::of_service(subject).into_iter().find(|(_, probe)| {
         let is_kind = matches!(probe.kind, ProbeKind::Tcp | ProbeKind::Http | ProbeKind::Tls);

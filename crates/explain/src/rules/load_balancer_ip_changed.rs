@@ -60,7 +60,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }]
 }
 
-/// The requested pool exists, and the address is of another one.
+/// Reports that the requested pool exists, and the address is of another one.
 fn other_pool(subject: &Subject<'_>, assigned: &[IpAddr]) -> Option<Finding> {
     let service = subject.service;
     let mut requests = POOL_ANNOTATIONS

@@ -90,7 +90,7 @@ fn annotation<'w>(service: Service<'w>, names: &[&'static str]) -> Option<(&'sta
         .find_map(|name| Some((*name, service.0.annotation(name)?.trim())))
 }
 
-/// The assigner states the reason in a condition.
+/// Returns the reason that the assigner states in a condition.
 fn reported(subject: &Subject<'_>) -> Option<Reason> {
     let condition = subject.service.0.condition(ASSIGNED_CONDITION)?;
     let message = condition["message"]
@@ -106,7 +106,7 @@ fn reported(subject: &Subject<'_>) -> Option<Reason> {
     })
 }
 
-/// No Service of the class has an address.
+/// Reports that no Service of the class has an address.
 fn unserved_class(subject: &Subject<'_>) -> Option<Reason> {
     let service = subject.service;
     let class = Some(service.0.text("/spec/loadBalancerClass")).filter(|class| !class.is_empty())?;
@@ -123,7 +123,7 @@ fn unserved_class(subject: &Subject<'_>) -> Option<Reason> {
     (!is_served).then(|| Reason::new("spec.loadBalancerClass", text, remedy))
 }
 
-/// A requested address belongs to another Service, or to no pool.
+/// Reports that a requested address belongs to another Service, or to no pool.
 fn requested_address(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
     let service = subject.service;
     let (field, addresses) = requested_addresses(service)?;
@@ -187,7 +187,7 @@ fn conflict(service: Service<'_>, holder: Service<'_>) -> Option<String> {
     ))
 }
 
-/// The requested pool does not exist.
+/// Reports that the requested pool does not exist.
 fn requested_pool(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
     let (name, wanted) = annotation(subject.service, &POOL_ANNOTATIONS)?;
     let names = || pools.iter().map(|pool| pool.object.name.as_str());
@@ -205,7 +205,7 @@ fn requested_pool(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
     Some(Reason::new(format!("metadata.annotations[{name}]"), text, remedy))
 }
 
-/// Families that the Service needs.
+/// Returns the families that the Service needs.
 fn families(service: Service<'_>) -> Vec<bool> {
     let names: Vec<bool> = service
         .0
@@ -220,7 +220,7 @@ fn families(service: Service<'_>) -> Vec<bool> {
     }
 }
 
-/// No pool has addresses of a family of the Service.
+/// Reports that no pool has addresses of a family of the Service.
 fn missing_family(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
     if pools.is_empty() || !pools.iter().all(Pool::is_readable) {
         return None;
@@ -239,7 +239,7 @@ fn missing_family(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
     Some(Reason::new("spec.ipFamilies", text, remedy))
 }
 
-/// All addresses of the usable pools are assigned.
+/// Reports that all addresses of the usable pools are assigned.
 fn full(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
     let wanted = annotation(subject.service, &POOL_ANNOTATIONS).map(|(_, name)| name);
     let is_usable = |pool: &&Pool<'_>| match wanted {

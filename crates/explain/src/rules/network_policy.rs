@@ -112,7 +112,7 @@ fn is_restrictable(pod: Pod<'_>) -> bool {
     !pod.0.flag("/spec/hostNetwork")
 }
 
-/// Policies that restrict a Pod in a direction.
+/// Returns the policies that restrict a Pod in a direction.
 fn policies<'w>(subject: &Subject<'w>, pod: Pod<'_>, direction: Direction) -> Vec<NetworkPolicy<'w>> {
     let all = subject
         .world
@@ -157,7 +157,7 @@ fn is_open(port: &Port<'_>, pod: Pod<'_>, policies: &[NetworkPolicy<'_>]) -> boo
     is_listed(number, port.protocol) || !is_declared && is_other_listed()
 }
 
-/// No rule permits any port of the Service to anybody.
+/// Reports that no rule permits any port of the Service to anybody.
 fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let service = subject.service;
     let ports = service.ports();
@@ -219,7 +219,7 @@ fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     )))
 }
 
-/// All rules for the Pods permit Pods by labels that no Pod or namespace has.
+/// Reports that all rules for the Pods permit Pods by labels that no Pod or namespace has.
 fn without_clients(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let world = subject.world;
     let pod = *pods.first()?;
@@ -257,7 +257,7 @@ fn without_clients(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     is_unused.then(|| finding_about(policy.0, CODE, Severity::Warning, "spec.ingress", message, remedy))
 }
 
-/// Ports of the Service that a reference means.
+/// Returns the ports of the Service that a reference means.
 fn ports_of<'w>(subject: &Subject<'w>, reference: &Reference) -> Vec<Port<'w>> {
     let mut ports = subject.service.ports();
     ports.retain(|port| reference.port.is_none_or(|number| port.number == number));
@@ -283,7 +283,7 @@ fn closed_port<'w>(
     is_closed_for_all.then_some((first, number))
 }
 
-/// No rule for the Pods permits the client.
+/// Reports that no rule for the Pods permits the client.
 fn ingress(
     subject: &Subject<'_>,
     pods: &[Pod<'_>],
@@ -305,8 +305,8 @@ fn ingress(
     )
 }
 
-/// No ingress rule for the Pods permits a client at any of the ports. `use_of_service` is the use that the client makes
-/// of the Service, and `added` the part that a rule lacks.
+/// Reports that no ingress rule for the Pods permits a client at any of the ports. `use_of_service` is the use that the
+/// client makes of the Service, and `added` the part that a rule lacks.
 fn excluded(
     subject: &Subject<'_>,
     pods: &[Pod<'_>],
@@ -339,7 +339,7 @@ fn excluded(
     ))
 }
 
-/// No rule for the Pods permits the controller of an Ingress that leads to the Service.
+/// Reports that no rule for the Pods permits the controller of an Ingress that leads to the Service.
 fn controller(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let world = subject.world;
     let ingress = world.ingresses_of(subject.service).next()?;
@@ -364,7 +364,7 @@ fn controller(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     )
 }
 
-/// The client has egress policies, and none permits the Pods of the Service.
+/// Reports that the client has egress policies, and none permits the Pods of the Service.
 fn egress(
     subject: &Subject<'_>,
     pods: &[Pod<'_>],
@@ -402,7 +402,7 @@ fn egress(
     ))
 }
 
-/// The client has egress policies, and none permits DNS.
+/// Reports that the client has egress policies, and none permits DNS.
 fn dns(subject: &Subject<'_>, client: Pod<'_>, reference: &Reference) -> Option<Finding> {
     let of_client = policies(subject, client, Direction::Egress);
     let (namespace, label) = DNS_PODS;

@@ -64,7 +64,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Nodes that are not ready or have no network, and whose Pods belong to no Service.
+/// Reports nodes that are not ready or have no network, and whose Pods belong to no Service.
 fn check_cluster(world: &World) -> Vec<Finding> {
     let unready = world.nodes().filter(|node| !node.is_ready());
     let without_network = world.nodes().filter(lacks_network).map(network_finding);
@@ -111,7 +111,7 @@ fn network_finding(node: Node<'_>) -> Finding {
     )
 }
 
-/// A Pod of the Service is on a node without network.
+/// Reports that a Pod of the Service is on a node without network.
 fn on_node_without_network(subject: &Subject<'_>) -> Option<Finding> {
     // Pods in the network of their node need no routes.
     let pods = subject.active().filter(|pod| !pod.is_on_host_network());
@@ -119,7 +119,7 @@ fn on_node_without_network(subject: &Subject<'_>) -> Option<Finding> {
     nodes.find(lacks_network).map(network_finding)
 }
 
-/// The user named a node that is not ready.
+/// Reports that the user named a node that is not ready.
 fn named_not_ready(subject: &Subject<'_>) -> Option<Finding> {
     let node = subject.world.node(subject.node?)?;
     let message = format!(
@@ -139,7 +139,7 @@ fn named_not_ready(subject: &Subject<'_>) -> Option<Finding> {
     })
 }
 
-/// Reason and message of a condition.
+/// Returns the reason and message of a condition.
 fn state(node: Node<'_>, kind: &str) -> String {
     let condition = node.0.condition(kind);
     let text = |field: &str| {
@@ -158,7 +158,7 @@ fn repair(node: Node<'_>) -> String {
     )
 }
 
-/// Pods that are not ready because the kubelet of their node does not report.
+/// Reports Pods that are not ready because the kubelet of their node does not report.
 fn not_ready(subject: &Subject<'_>) -> Option<Finding> {
     let (pod, node) = subject.active().find_map(|pod| {
         let node = subject.world.node(pod.node())?;
@@ -187,7 +187,7 @@ fn not_ready(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// Pods of a node that was deleted. They are endpoints until the garbage collection of Pods.
+/// Reports Pods of a node that was deleted. They are endpoints until the garbage collection of Pods.
 fn absent_node(subject: &Subject<'_>) -> Option<Finding> {
     let pod = subject
         .active()
@@ -233,7 +233,8 @@ fn exclusion(node: Node<'_>) -> Option<(&'static str, String)> {
     is_cordoned.then(|| ("spec.unschedulable", "is cordoned".to_owned()))
 }
 
-/// A load balancer of which all usable nodes are left out. With a local policy, only nodes with endpoints are usable.
+/// Reports a load balancer of which all usable nodes are left out. With a local policy, only nodes with endpoints are
+/// usable.
 fn excluded(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let is_local = service.text("/spec/externalTrafficPolicy") == "Local";
@@ -324,7 +325,7 @@ fn inclusion(node: Node<'_>) -> String {
     )
 }
 
-/// The advertisements of MetalLB select no node, or only nodes that are not ready.
+/// Reports that the advertisements of MetalLB select no node, or only nodes that are not ready.
 fn unselected(subject: &Subject<'_>) -> Option<Finding> {
     let world = subject.world;
     let pool = allocated_pool(subject)?;
@@ -366,7 +367,7 @@ fn unselected(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// Pool of MetalLB that the load balancer IP is of.
+/// Returns the pool of MetalLB that the load balancer IP is of.
 fn allocated_pool<'w>(subject: &Subject<'w>) -> Option<&'w Object> {
     let mut annotations = POOL_ANNOTATIONS
         .iter()
@@ -388,7 +389,7 @@ fn selects(advertisement: &Object, pool: &Object) -> bool {
     is_all || names.iter().any(|listed| *listed == *pool.name) || selectors.iter().any(is_selected)
 }
 
-/// The assigner reports that no node may announce the address.
+/// Reports that no node may announce the address, as the assigner states in a condition.
 fn unannounced(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let condition = service.condition(ANNOUNCED_CONDITION)?;
@@ -411,7 +412,7 @@ fn unannounced(subject: &Subject<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Error, field, message, remedy))
 }
 
-/// The address is of a pool of MetalLB that no advertisement selects.
+/// Reports that the address is of a pool of MetalLB that no advertisement selects.
 fn unadvertised(subject: &Subject<'_>) -> Option<Finding> {
     let world = subject.world;
     let service = subject.service;
@@ -444,7 +445,7 @@ fn unadvertised(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// Load balancers leave out the node that the user named. The label of control planes is normal.
+/// Reports that load balancers leave out the node that the user named. The label of control planes is normal.
 fn named_node(subject: &Subject<'_>) -> Option<Finding> {
     let node = subject.world.node(subject.node?)?;
     let is_control_plane = node.label(CONTROL_PLANE_LABEL).is_some();

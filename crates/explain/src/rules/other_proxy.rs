@@ -104,7 +104,7 @@ fn is_running(subject: &Subject<'_>, proxy: &str) -> Option<bool> {
     }))
 }
 
-/// All slices of the Service have a label for which proxies ignore them.
+/// Reports that all slices of the Service have a label for which proxies ignore them.
 fn slices(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.has(Kind::EndpointSlice) {
         return Vec::new();

@@ -54,7 +54,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     vec![finding.with_evidence(probes::description(limit.found))]
 }
 
-/// Probes whose target is not an address of a Service.
+/// Reports probes whose target is not an address of a Service.
 fn check_other_targets(world: &World) -> Vec<Finding> {
     let nodes = observed_nodes(world);
     nodes

@@ -66,8 +66,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The endpoints that the plan uses belong to no Pod of the Service any more, and the slices have no ready Pod. Each
-/// connection times out.
+/// Reports that the endpoints that the plan uses belong to no Pod of the Service any more, and the slices have no ready
+/// Pod. Each connection times out.
 fn outdated(subject: &Subject<'_>) -> Option<Finding> {
     if !subject.service.has_selector() || !subject.has(Kind::Pod) || subject.service.is_headless() {
         return None;
@@ -112,7 +112,7 @@ fn outdated(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// The slices have an endpoint whose Pod is gone, or lack a Pod that is ready.
+/// Reports that the slices have an endpoint whose Pod is gone, or lack a Pod that is ready.
 fn partly_outdated(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     if !service.has_selector() || subject.active().next().is_none() {
@@ -237,7 +237,7 @@ fn from_pods(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<St
     })
 }
 
-/// Endpoints that are not ready, in slices of a Service without selector.
+/// Returns the endpoints that are not ready, in slices of a Service without selector.
 fn from_slices(subject: &Subject<'_>) -> Option<String> {
     let slices = subject
         .slices()

@@ -51,7 +51,7 @@ fn check(world: &World) -> Vec<Finding> {
     findings
 }
 
-/// Addresses of Pods by Node, one for each family.
+/// Returns the addresses of Pods by Node, one for each family.
 fn pod_addresses(world: &World) -> BTreeMap<&str, Vec<IpAddr>> {
     let mut by_node: BTreeMap<&str, Vec<IpAddr>> = BTreeMap::new();
     let pods = world.all(Kind::Pod).map(Pod);
@@ -241,7 +241,7 @@ fn fault<'w>(
     }
 }
 
-/// No probe to the Pods of another node is answered, and other rules do not explain it.
+/// Reports that no probe to the Pods of another node is answered, and other rules do not explain it.
 fn unanswered_probes(node: Observed<'_>) -> Option<Finding> {
     let probes = node.observation.probes.as_ref()?;
     let mut by_node: BTreeMap<&str, Vec<Found<'_>>> = BTreeMap::new();

@@ -44,7 +44,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     finding.into_iter().collect()
 }
 
-/// Pods that fail or wait. While other Pods are ready, Pods that wait during a rolling update are not reported.
+/// Reports Pods that fail or wait. While other Pods are ready, Pods that wait during a rolling update are not reported.
 fn failing(subject: &Subject<'_>) -> Option<Finding> {
     let active: Vec<Pod<'_>> = subject.active().collect();
     let mut failures: Vec<(Pod<'_>, Failure)> = active
@@ -97,8 +97,8 @@ fn failing(subject: &Subject<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Only finished Pods are left. Finished Pods of Jobs are no fault; they are reported if the user names the Service.
-/// Neither are those of a workload that was scaled to 0 later.
+/// Reports that only finished Pods are left. Finished Pods of Jobs are no fault; they are reported if the user names
+/// the Service. Neither are those of a workload that was scaled to 0 later.
 fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
     if is_scaled_to_zero(subject) {
         return None;
@@ -165,7 +165,7 @@ fn is_scaled_to_zero(subject: &Subject<'_>) -> bool {
     !workloads.is_empty() && workloads.iter().all(|workload| workload.desired() == 0)
 }
 
-/// All Pods are being deleted, although no workload is scaled to 0.
+/// Reports that all Pods are being deleted, although no workload is scaled to 0.
 fn all_terminating(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     if subject.is_rolling() {
@@ -200,7 +200,7 @@ fn all_terminating(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// A workload should have Pods and has none.
+/// Reports that a workload should have Pods and has none.
 fn without_pods(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let workloads = subject

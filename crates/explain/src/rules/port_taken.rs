@@ -93,7 +93,7 @@ fn node_port(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, port.field("nodePort"), message, remedy))
 }
 
-/// An external IP is the address of a node, and a process there listens on the port of the Service.
+/// Reports that an external IP is the address of a node, and a process there listens on the port of the Service.
 fn external_ip(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     let service = subject.service;
     let nodes = service.external_ips().into_iter().filter_map(|address| {

@@ -24,7 +24,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// The containers declare the number with another protocol only, and no other Service port uses it.
+/// Reports that the containers declare the number with another protocol only, and no other Service port uses it.
 fn container_port(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     let Target::Number(number) = port.target else {
         return None;
@@ -57,7 +57,7 @@ fn container_port(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, severity, port.field("protocol"), message, remedy))
 }
 
-/// A hand-made slice has the port name with another protocol only.
+/// Reports that a hand-made slice has the port name with another protocol only.
 fn slice_port(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     let slices = subject
         .slices()

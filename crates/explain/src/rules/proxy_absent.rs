@@ -60,7 +60,7 @@ fn check(world: &World) -> Vec<Finding> {
     findings
 }
 
-/// Pods of a node proxy that run or will run.
+/// Returns the Pods of a node proxy that run or will run.
 fn proxy_pods(world: &World) -> impl Iterator<Item = Pod<'_>> {
     let pods = world.in_namespace(Kind::Pod, SYSTEM_NAMESPACE).map(Pod);
     pods.filter(|pod| {
@@ -69,7 +69,7 @@ fn proxy_pods(world: &World) -> impl Iterator<Item = Pod<'_>> {
     })
 }
 
-/// Nodes without a Pod of a node proxy, although most nodes have one.
+/// Reports nodes without a Pod of a node proxy, although most nodes have one.
 fn uncovered_nodes(world: &World) -> Vec<Finding> {
     let covered: BTreeSet<&str> = proxy_pods(world).map(Pod::node).collect();
     let is_uncovered = |node: &Node<'_>| {
@@ -109,7 +109,7 @@ fn has_other_dataplane(world: &World) -> bool {
     objects.any(|object| object.name.starts_with(OTHER_DATAPLANE))
 }
 
-/// Pods of a node proxy whose container fails, in an input without observations of proxies.
+/// Reports Pods of a node proxy whose container fails, in an input without observations of proxies.
 fn failing_pods(world: &World) -> Vec<Finding> {
     let of_proxies = proxy_pods(world).filter(|pod| !pod.is_ready());
     let finding = |pod: Pod<'_>| {
@@ -138,7 +138,7 @@ fn failing_pods(world: &World) -> Vec<Finding> {
     of_proxies.filter_map(finding).collect()
 }
 
-/// No process of a node proxy runs. Rules of an earlier process stay in the kernel.
+/// Reports that no process of a node proxy runs. Rules of an earlier process stay in the kernel.
 fn absent(node: Observed<'_>) -> Option<Finding> {
     if node.may_have_other_dataplane() {
         return None;
@@ -167,8 +167,8 @@ fn runs_in_pods(world: &World) -> bool {
     pods.any(|pod| PROXY_PODS.iter().any(|beginning| pod.name.starts_with(beginning)))
 }
 
-/// The proxy uses the name of another Node, or of none. If the observation itself has a name of no Node, the name of
-/// the proxy may be right.
+/// Reports that the proxy uses the name of another Node, or of none. If the observation itself has a name of no Node,
+/// the name of the proxy may be right.
 fn wrong_name(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
     let name = node.name();
     let used = proxy.node_name.as_deref().filter(|used| *used != name)?;
@@ -194,7 +194,8 @@ fn wrong_name(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Fin
     Some(node.finding(CODE, Severity::Warning, field, message, remedy))
 }
 
-/// A proxy on a node that is about to leave reports that it is not healthy, so that load balancers use other nodes.
+/// Reports a proxy that is not healthy. On a node that is about to leave, that is intended: load balancers use other
+/// nodes.
 fn unhealthy(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
     if proxy.healthy != Some(false) || node.node()?.is_leaving() {
         return None;

@@ -32,7 +32,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     first.into_iter().collect()
 }
 
-/// A port that declares HTTP answers with TLS, or the reverse.
+/// Reports that a port that declares HTTP answers with TLS, or the reverse.
 fn other_protocol(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
     let (_, probe) = found;
     if probe.outcome != Outcome::OtherProtocol {
@@ -56,7 +56,7 @@ fn other_protocol(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
     Some(finding.with_evidence(probes::description(found)))
 }
 
-/// The certificate is not for the requested name, or has expired.
+/// Reports that the certificate is not for the requested name, or has expired.
 fn certificate(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
     let (observation, probe) = found;
     if probe.kind != ProbeKind::Tls || probe.outcome != Outcome::Answered {
@@ -113,7 +113,7 @@ fn expired<'p>(observation: &NodeObservation, probe: &'p Probe) -> Option<&'p st
     (seconds(expires)? < seconds(now)?).then_some(expires)
 }
 
-/// A proxy in front of the endpoints reports that they do not respond.
+/// Reports endpoints that do not respond to a proxy in front of them.
 fn gateway(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
     let (_, probe) = found;
     let status = probe.status.filter(|status| GATEWAY_ERRORS.contains(status))?;
@@ -129,7 +129,7 @@ fn gateway(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
     Some(finding.with_evidence(probes::description(found)))
 }
 
-/// Only one side uses the PROXY protocol.
+/// Reports that only one side uses the PROXY protocol.
 fn proxy_protocol(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
     let http = |has_header: bool, is_to_endpoint: bool| {
         found.iter().copied().filter(move |(_, probe)| {

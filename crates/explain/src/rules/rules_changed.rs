@@ -35,13 +35,13 @@ fn check(world: &World) -> Vec<Finding> {
     findings
 }
 
-/// Tables of proxies.
+/// Returns the tables of proxies.
 fn tables(node: Observed<'_>) -> impl Iterator<Item = &Table> {
     let kube_proxy = node.tables_named(KUBE_PROXY_TABLE);
     node.portolan_table().into_iter().chain(kube_proxy)
 }
 
-/// A proxy runs, and the kernel does not have the rules of its mode.
+/// Reports that a proxy runs, and the kernel does not have the rules of its mode.
 fn absent(node: Observed<'_>) -> Option<Finding> {
     let (index, proxy, rules) = node.proxies().iter().enumerate().find_map(|(index, proxy)| {
         Some((
@@ -104,7 +104,7 @@ fn has_no_virtual_servers(node: Observed<'_>, proxy: &str) -> bool {
     number.map_or_else(is_link_absent, |number| number == 0)
 }
 
-/// Families of the cluster IPs, as the names of table families.
+/// Returns the families of the cluster IPs, as the names of table families.
 fn families(world: &World) -> Vec<&'static str> {
     let has = |is_family: fn(&IpAddr) -> bool| {
         let mut services = world.services().filter(|service| is_served(*service));
@@ -120,7 +120,7 @@ fn families(world: &World) -> Vec<&'static str> {
     families
 }
 
-/// A table that the kernel does not use, or that differs from the plan.
+/// Reports a table that the kernel does not use, or that differs from the plan.
 fn defect(node: Observed<'_>, table: &Table) -> Option<Finding> {
     let (family, name) = (&table.family, &table.name);
     let description = format!("The table {family} {name} on Node {}", node.name());

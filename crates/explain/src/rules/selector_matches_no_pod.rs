@@ -114,8 +114,8 @@ fn shows_absence(subject: &Subject<'_>) -> bool {
     subject.has(Kind::Pod) && (subject.is_named || has_workloads || unselected.next().is_some())
 }
 
-/// Workloads without Pods: scaled to zero on purpose. It is reported if the user names the Service. All clients need
-/// the DNS servers of the cluster. Workloads that should have Pods are a finding of their own (PTL-0005).
+/// Reports workloads without Pods: scaled to zero on purpose. They are reported if the user names the Service. All clients
+/// need the DNS servers of the cluster. Workloads that should have Pods are a finding of their own (PTL-0005).
 fn scaled_to_zero(subject: &Subject<'_>, workloads: &[Workload<'_>]) -> Option<Finding> {
     let is_zero = workloads.iter().all(|workload| workload.desired() == 0);
     let workload = workloads

@@ -144,7 +144,7 @@ fn is_other_component(subject: &Subject<'_>, main: &Group<'_>, other: &Group<'_>
     differs(main, other, COMPONENT_LABEL) && serves(main) && !serves(other)
 }
 
-/// Images of a group, without tag and digest.
+/// Returns the images of a group, without tag and digest.
 fn images(group: &Group<'_>) -> BTreeSet<String> {
     let containers = group.1.iter().flat_map(|pod| pod.containers());
     let images = containers.filter_map(|container| container["image"].as_str());

@@ -79,7 +79,7 @@ fn describe(world: &World, namespace: &str, name: &str) -> (String, String) {
     }
 }
 
-/// References of Ingresses, routes, webhooks, StatefulSets and Pods to Services that do not exist.
+/// Reports references of Ingresses, routes, webhooks, StatefulSets and Pods to Services that do not exist.
 fn check(world: &World) -> Vec<Finding> {
     if !world.has(Kind::Service) {
         return Vec::new();
@@ -183,8 +183,8 @@ fn of_subdomains(world: &World) -> Vec<Finding> {
     without_set.filter_map(finding).collect()
 }
 
-/// Names in the configuration of Pods. A short name is reported only if another namespace has a Service with that name and
-/// port, or its own namespace has one with a similar name; a name with `svc` cannot mean anything else.
+/// Reports names in the configuration of Pods. A short name is reported only if another namespace has a Service with
+/// that name and port, or its own namespace has one with a similar name; a name with `svc` cannot mean anything else.
 fn of_pods(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
     // Many Pods use the same names.
@@ -228,7 +228,7 @@ fn of_pods(world: &World) -> Vec<Finding> {
     findings
 }
 
-/// Another namespace has a Service with the name and the port.
+/// Returns true if another namespace has a Service with the name and the port.
 fn is_elsewhere(world: &World, reference: &Reference) -> bool {
     world.services_named(&reference.service).any(|service| {
         let mut ports = service.ports().into_iter();

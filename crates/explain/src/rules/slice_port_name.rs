@@ -45,8 +45,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Ports of the hand-made slices, or of the Endpoints. Slices of the controller have the names of the Service; with
-/// them, another slice need not have all ports.
+/// Returns the ports of the hand-made slices, or of the Endpoints. Slices of the controller have the names of the
+/// Service; with them, another slice need not have all ports.
 fn listed<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
     if subject
         .slices()
@@ -81,8 +81,8 @@ fn listed<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
         .collect()
 }
 
-/// Slices of the controller with a port name that the Service does not have: they were edited, or are older than the
-/// Service.
+/// Returns the slices of the controller with a port name that the Service does not have: they were edited, or are older
+/// than the Service.
 fn edited<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
     let ports = subject.service.ports();
     let slices = subject

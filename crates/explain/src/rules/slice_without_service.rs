@@ -50,7 +50,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// A slice of another namespace names the Service.
+/// Reports that a slice of another namespace names the Service.
 fn elsewhere(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let mut slices = subject.world.all(Kind::EndpointSlice).map(EndpointSlice);
@@ -76,7 +76,7 @@ fn elsewhere(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// Slices that belong to no Service and that no Service waits for.
+/// Reports slices that belong to no Service and that no Service waits for.
 fn check_cluster(world: &World) -> Vec<Finding> {
     if !world.has(Kind::Service) {
         return Vec::new();

@@ -71,7 +71,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Ranges of the Service, or of the first annotation that has some.
+/// Returns the ranges of the Service, or of the first annotation that has some.
 fn ranges(service: Service<'_>) -> Option<Ranges<'_>> {
     let of_spec = Ranges {
         field: FIELD.to_owned(),
@@ -98,7 +98,8 @@ fn ranges(service: Service<'_>) -> Option<Ranges<'_>> {
         .find(|ranges| !ranges.texts.is_empty())
 }
 
-/// Ranges that are not a CIDR (VAL-39, VAL-40). The API server accepts no others, but older objects can have them.
+/// Returns the ranges that are not a CIDR (VAL-39, VAL-40). The API server accepts no others, but older objects can
+/// have them.
 fn invalid<'w>(ranges: &Ranges<'w>) -> Vec<&'w str> {
     let texts = ranges.texts.iter().copied();
     texts
@@ -126,7 +127,7 @@ fn unreadable(subject: &Subject<'_>, ranges: &Ranges<'_>, invalid: &[&str], is_a
     subject.finding(CODE, severity, ranges.field.clone(), message, remedy)
 }
 
-/// `0.0.0.0/32` instead of `0.0.0.0/0`.
+/// Reports `0.0.0.0/32` instead of `0.0.0.0/0`.
 fn without_clients(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
     let unusable: Vec<IpNet> = WITHOUT_CLIENTS
         .iter()
@@ -171,7 +172,7 @@ fn other_family(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, ranges.field.clone(), message, remedy))
 }
 
-/// A Pod uses the load balancer IP, and the ranges exclude its addresses.
+/// Reports that a Pod uses the load balancer IP, and the ranges exclude its addresses.
 fn excluded_pod(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
     let addresses = subject.service.ingress_ips();
     let nets = ranges.nets();
@@ -200,8 +201,8 @@ fn excluded_pod(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, ranges.field.clone(), message, remedy))
 }
 
-/// The user named a node with clients, and the plan of this node drops their packets. Proxies apply the ranges to
-/// clients of the cluster, too.
+/// Reports that the user named a node with clients, and the plan of this node drops their packets. Proxies apply the
+/// ranges to clients of the cluster, too.
 fn excluded_node(subject: &Subject<'_>) -> Option<Finding> {
     let node = subject.world.node(subject.node?)?;
     let plan = plan_of(subject, &node.name)?;

@@ -63,7 +63,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Flows to a Service port.
+/// Returns the flows to a Service port.
 fn flows<'w>(subject: &Subject<'w>, port: Port<'_>) -> Vec<Found<'w>> {
     let observations = subject.world.observations();
     let is_of_port = move |flow: &Flow| flow.protocol.name() == port.protocol;

@@ -73,7 +73,7 @@ fn finding(node: Observed<'_>) -> Option<Finding> {
     Some(node.finding(CODE, Severity::Warning, "tables", message, remedy))
 }
 
-/// Rules for Services, without dormant tables.
+/// Returns the rules for Services, without dormant tables.
 fn rules(node: Observed<'_>) -> Vec<Rules> {
     let sets = node.rule_sets();
     let runs = |is_portolan: bool, modes: &[&str]| {

@@ -70,7 +70,7 @@ impl Answer {
         }
     }
 
-    /// Answer of servers outside of the cluster.
+    /// Returns the answer of servers outside of the cluster.
     pub fn outside(name: &str) -> Self {
         Self::new(name, AnswerKind::Outside)
     }

@@ -78,13 +78,13 @@ impl Candidate<'_> {
         conditions.serving.unwrap_or(true) && conditions.terminating.unwrap_or(false)
     }
 
-    /// Zones of the hints.
+    /// Returns the zones of the hints.
     pub(super) fn zone_hints(&self) -> impl Iterator<Item = &str> {
         let hints = self.endpoint.hints.iter();
         hints.flat_map(|hints| hints.for_zones.iter().map(|hint| hint.name.as_str()))
     }
 
-    /// Nodes of the hints.
+    /// Returns the Nodes of the hints.
     pub(super) fn node_hints(&self) -> impl Iterator<Item = &str> {
         let hints = self.endpoint.hints.iter();
         hints.flat_map(|hints| hints.for_nodes.iter().map(|hint| hint.name.as_str()))
@@ -94,7 +94,7 @@ impl Candidate<'_> {
         self.endpoint.node_name.as_deref().unwrap_or_default()
     }
 
-    /// Namespace and name of the Pod.
+    /// Returns the namespace and name of the Pod.
     fn pod(&self) -> Option<(&str, &str)> {
         let target = self.endpoint.target_ref.as_ref()?;
         let namespace = match target.namespace.as_str() {
@@ -118,7 +118,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// Name of the slice.
+    /// Returns the name of the slice.
     pub(super) fn slice_name(&self) -> ObjectName {
         ObjectName {
             kind: Kind::EndpointSlice.name().to_owned(),
@@ -208,7 +208,7 @@ pub(super) struct Restriction<'a> {
 }
 
 impl Restriction<'_> {
-    /// Name of the traffic policy of the frontend, in the spec of the Service.
+    /// Returns the name of the traffic policy of the frontend, in the spec of the Service.
     pub(super) fn policy(&self) -> &'static str {
         match self.kind {
             FrontendKind::ClusterIp => "internalTrafficPolicy",

@@ -104,7 +104,7 @@ pub enum Response {
 }
 
 impl Response {
-    /// Human-readable text.
+    /// Returns the human-readable text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Answered => "answered",

@@ -54,7 +54,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Name in outputs.
+    /// Returns the name in outputs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Reaches => "reaches",
@@ -118,7 +118,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// Human-readable name.
+    /// Returns the human-readable name.
     pub fn title(self) -> &'static str {
         match self {
             Self::Node => "node",

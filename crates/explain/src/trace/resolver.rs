@@ -53,7 +53,8 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Resolver of a Pod. `domain` is the domain of the cluster, and `host_searches` is the search list of the nodes.
+    /// Returns the resolver of a Pod. `domain` is the domain of the cluster, and `host_searches` is the search list of
+    /// the nodes.
     pub fn of_pod(world: &World, pod: Pod<'_>, domain: &str, host_searches: &[String]) -> Self {
         let policy = match pod.text("/spec/dnsPolicy") {
             "" => "ClusterFirst",
@@ -114,7 +115,7 @@ impl Resolver {
         }
     }
 
-    /// Resolver of a node, or of a host outside of the cluster.
+    /// Returns the resolver of a node, or of a host outside of the cluster.
     pub fn of_host(host_searches: &[String], node: Option<ObjectName>) -> Self {
         let mut searches = Vec::new();
         append_unique(&mut searches, host_searches.iter().map(String::as_str));
@@ -179,7 +180,7 @@ fn own_servers(world: &World, pod: Pod<'_>) -> (NameServers, String) {
     (NameServers::Outside, reason)
 }
 
-/// Value of the option `ndots` in `dnsConfig`; the last one counts.
+/// Returns the value of the option `ndots` in `dnsConfig`; the last one counts.
 fn own_ndots(pod: Pod<'_>) -> Option<usize> {
     let options = pod.list("/spec/dnsConfig/options").iter().rev();
     let mut values = options.filter(|option| option["name"] == "ndots");

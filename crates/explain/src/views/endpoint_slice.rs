@@ -34,12 +34,12 @@ impl Deref for EndpointSlice<'_> {
 pub(crate) struct Endpoint<'w>(&'w Value);
 
 impl<'w> Endpoint<'w> {
-    /// Addresses, as texts.
+    /// Returns the addresses, as texts.
     pub(crate) fn addresses(self) -> impl Iterator<Item = &'w str> {
         list(self.0, "addresses").iter().filter_map(Value::as_str)
     }
 
-    /// First address; proxies use only this one (KPR-13).
+    /// Returns the first address; proxies use only this one (KPR-13).
     pub(crate) fn ip(self) -> Option<IpAddr> {
         self.addresses().next()?.parse().ok()
     }
@@ -60,22 +60,22 @@ impl<'w> Endpoint<'w> {
         self.0["conditions"]["terminating"].as_bool().unwrap_or(false)
     }
 
-    /// Host name in DNS, or "".
+    /// Returns the host name in DNS, or "".
     pub(crate) fn hostname(self) -> &'w str {
         text(self.0, "hostname")
     }
 
-    /// Node, or "".
+    /// Returns the Node, or "".
     pub(crate) fn node(self) -> &'w str {
         text(self.0, "nodeName")
     }
 
-    /// Zone, or "".
+    /// Returns the zone, or "".
     pub(crate) fn zone(self) -> &'w str {
         text(self.0, "zone")
     }
 
-    /// Zones that should use the endpoint.
+    /// Returns the zones that should use the endpoint.
     pub(crate) fn zone_hints(self) -> impl Iterator<Item = &'w str> {
         list(&self.0["hints"], "forZones")
             .iter()
@@ -87,7 +87,7 @@ impl<'w> Endpoint<'w> {
         !list(&self.0["hints"], "forNodes").is_empty()
     }
 
-    /// Name of the Pod behind the endpoint.
+    /// Returns the name of the Pod behind the endpoint.
     pub(crate) fn pod(self) -> Option<&'w str> {
         let target = &self.0["targetRef"];
         (text(target, "kind") == "Pod").then(|| text(target, "name"))
@@ -95,12 +95,12 @@ impl<'w> Endpoint<'w> {
 }
 
 impl<'w> EndpointSlice<'w> {
-    /// Name of the Service that owns the slice.
+    /// Returns the name of the Service that owns the slice.
     pub(crate) fn service_name(self) -> Option<&'w str> {
         self.0.label(SERVICE_NAME_LABEL).filter(|name| !name.is_empty())
     }
 
-    /// IPv4, IPv6 or FQDN.
+    /// Returns `IPv4`, `IPv6` or `FQDN`.
     pub(crate) fn address_type(self) -> &'w str {
         self.0.text("/addressType")
     }
@@ -125,12 +125,12 @@ impl<'w> EndpointSlice<'w> {
         !self.is_from_selector() && !self.is_mirrored()
     }
 
-    /// Endpoints.
+    /// Returns the endpoints.
     pub(crate) fn endpoints(self) -> impl Iterator<Item = Endpoint<'w>> {
         self.0.list("/endpoints").iter().map(Endpoint)
     }
 
-    /// Name, protocol and number of each port. The number is absent if all ports are meant.
+    /// Returns the name, protocol and number of each port. The number is absent if all ports are meant.
     pub(crate) fn ports(self) -> impl Iterator<Item = (&'w str, &'w str, Option<u16>)> {
         let ports = self.0.list("/ports").iter();
         ports.map(|port| (text(port, "name"), protocol(port), port_number(port, "port")))

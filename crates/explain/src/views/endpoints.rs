@@ -31,28 +31,28 @@ pub(crate) struct EndpointAddress<'w> {
 }
 
 impl<'w> EndpointAddress<'w> {
-    /// Address as text.
+    /// Returns the address as text.
     pub(crate) fn text(self) -> &'w str {
         text(self.value, "ip")
     }
 
-    /// Address.
+    /// Returns the address.
     pub(crate) fn ip(self) -> Option<IpAddr> {
         self.text().parse().ok()
     }
 
-    /// Node, or "".
+    /// Returns the Node, or "".
     pub(crate) fn node(self) -> &'w str {
         text(self.value, "nodeName")
     }
 
-    /// Name of the Pod behind the address.
+    /// Returns the name of the Pod behind the address.
     pub(crate) fn pod(self) -> Option<&'w str> {
         let target = &self.value["targetRef"];
         (text(target, "kind") == "Pod").then(|| text(target, "name"))
     }
 
-    /// Path of the address in its object.
+    /// Returns the path of the address in its object.
     pub(crate) fn field(self) -> String {
         let list = if self.is_ready {
             "addresses"
@@ -64,7 +64,7 @@ impl<'w> EndpointAddress<'w> {
 }
 
 impl<'w> Endpoints<'w> {
-    /// Addresses of all subsets, ready or not.
+    /// Returns the addresses of all subsets, ready or not.
     pub(crate) fn addresses(self) -> impl Iterator<Item = EndpointAddress<'w>> {
         let subsets = self.0.list("/subsets").iter().enumerate();
         subsets.flat_map(|(subset_index, subset)| {
@@ -81,7 +81,7 @@ impl<'w> Endpoints<'w> {
         })
     }
 
-    /// Name, protocol and number of each port.
+    /// Returns the name, protocol and number of each port.
     pub(crate) fn ports(self) -> impl Iterator<Item = (&'w str, &'w str, Option<u16>)> {
         let ports = self
             .0

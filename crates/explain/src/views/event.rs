@@ -7,7 +7,7 @@ use crate::object::Object;
 pub(crate) struct Event<'w>(pub &'w Object);
 
 impl<'w> Event<'w> {
-    /// Kind, namespace and name of the object that the Event is about.
+    /// Returns the kind, namespace and name of the object that the Event is about.
     pub(crate) fn about(self) -> (&'w str, &'w str, &'w str) {
         let text = |core, newer| match self.0.text(core) {
             "" => self.0.text(newer),
@@ -20,12 +20,12 @@ impl<'w> Event<'w> {
         )
     }
 
-    /// Reason, such as `Unhealthy`.
+    /// Returns the reason, such as `Unhealthy`.
     pub(crate) fn reason(self) -> &'w str {
         self.0.text("/reason")
     }
 
-    /// Message.
+    /// Returns the message.
     pub(crate) fn message(self) -> &'w str {
         match self.0.text("/message") {
             "" => self.0.text("/note"),
@@ -33,7 +33,7 @@ impl<'w> Event<'w> {
         }
     }
 
-    /// RFC 3339 time of the last occurrence, or "".
+    /// Returns the RFC 3339 time of the last occurrence, or "".
     pub(crate) fn time(self) -> &'w str {
         [
             "/lastTimestamp",

@@ -69,7 +69,7 @@ impl<'w> NetworkPolicy<'w> {
         }
     }
 
-    /// Rules of a direction.
+    /// Returns the rules of a direction.
     pub(crate) fn rules(self, direction: Direction) -> impl Iterator<Item = PolicyRule<'w>> {
         let pointer = match direction {
             Direction::Ingress => "/spec/ingress",

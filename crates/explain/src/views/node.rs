@@ -32,7 +32,7 @@ impl<'w> Node<'w> {
             .is_none_or(|condition| condition["status"] == "True")
     }
 
-    /// Zone, or "".
+    /// Returns the zone, or "".
     pub(crate) fn zone(self) -> &'w str {
         self.0.label("topology.kubernetes.io/zone").unwrap_or_default()
     }
@@ -43,7 +43,7 @@ impl<'w> Node<'w> {
         self.0.is_terminating() || taints.any(|taint| text(taint, "key") == DELETION_TAINT)
     }
 
-    /// Ranges of the Pods on the node.
+    /// Returns the ranges of the Pods on the node.
     pub(crate) fn pod_ranges(self) -> Vec<IpNet> {
         let listed = self.0.list("/spec/podCIDRs").iter().filter_map(Value::as_str);
         let mut ranges: Vec<IpNet> = listed
@@ -55,7 +55,7 @@ impl<'w> Node<'w> {
         ranges
     }
 
-    /// Addresses of the type InternalIP.
+    /// Returns the addresses of the type InternalIP.
     pub(crate) fn internal_ips(self) -> Vec<IpAddr> {
         let addresses = list(self.0.at("/status"), "addresses").iter();
         addresses
@@ -64,7 +64,7 @@ impl<'w> Node<'w> {
             .collect()
     }
 
-    /// Addresses, without host names.
+    /// Returns the addresses, without host names.
     pub(crate) fn ips(self) -> Vec<IpAddr> {
         let addresses = list(self.0.at("/status"), "addresses").iter();
         addresses
@@ -72,7 +72,7 @@ impl<'w> Node<'w> {
             .collect()
     }
 
-    /// Primary addresses, one per family: internal addresses, or else external ones (KPR-03).
+    /// Returns the primary addresses, one per family: internal addresses, or else external ones (KPR-03).
     pub(crate) fn primary_ips(self) -> Vec<IpAddr> {
         let mut primary: Vec<IpAddr> = Vec::new();
         for kind in ["InternalIP", "ExternalIP"] {
@@ -87,7 +87,7 @@ impl<'w> Node<'w> {
         primary
     }
 
-    /// Pod CIDRs, as texts.
+    /// Returns the Pod CIDRs, as texts.
     pub(crate) fn pod_cidrs(self) -> impl Iterator<Item = &'w str> {
         let listed = self.0.list("/spec/podCIDRs");
         let single = Some(self.0.at("/spec/podCIDR")).filter(|_| listed.is_empty());

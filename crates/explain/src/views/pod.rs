@@ -33,7 +33,7 @@ pub struct ContainerPort<'w> {
 }
 
 impl<'w> Pod<'w> {
-    /// Phase, or "" if the status is absent.
+    /// Returns the phase, or "" if the status is absent.
     pub fn phase(self) -> &'w str {
         self.0.text("/status/phase")
     }
@@ -53,7 +53,7 @@ impl<'w> Pod<'w> {
         self.0.has_condition("Ready", "True")
     }
 
-    /// Node, or "" before scheduling.
+    /// Returns the Node, or "" before scheduling.
     pub fn node(self) -> &'w str {
         self.0.text("/spec/nodeName")
     }
@@ -63,7 +63,7 @@ impl<'w> Pod<'w> {
         self.0.flag("/spec/hostNetwork")
     }
 
-    /// Addresses.
+    /// Returns the addresses.
     pub fn ips(self) -> Vec<IpAddr> {
         let listed = self
             .0
@@ -79,14 +79,14 @@ impl<'w> Pod<'w> {
         addresses
     }
 
-    /// Containers, with the restartable init containers.
+    /// Returns the containers, with the restartable init containers.
     pub fn containers(self) -> impl Iterator<Item = &'w Value> {
         let sidecars = self.0.list("/spec/initContainers").iter();
         let sidecars = sidecars.filter(|container| text(container, "restartPolicy") == "Always");
         self.0.list("/spec/containers").iter().chain(sidecars)
     }
 
-    /// Declared ports of the containers (EPC-06).
+    /// Returns the declared ports of the containers (EPC-06).
     pub fn ports(self) -> Vec<ContainerPort<'w>> {
         let ports = self.containers().flat_map(|container| list(container, "ports"));
         let read = |port: &'w Value| {
@@ -112,7 +112,7 @@ impl<'w> Pod<'w> {
         }
     }
 
-    /// States of the containers, with the init containers first.
+    /// Returns the states of the containers, with the init containers first.
     pub fn container_statuses(self) -> impl Iterator<Item = &'w Value> {
         let init = self.0.list("/status/initContainerStatuses").iter();
         init.chain(self.0.list("/status/containerStatuses"))

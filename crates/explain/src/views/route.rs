@@ -56,7 +56,7 @@ impl<'w> Route<'w> {
         Kind::ApiService,
     ];
 
-    /// Backends that name a Service.
+    /// Returns the backends that name a Service.
     pub(crate) fn backends(self) -> Vec<Backend<'w>> {
         match self.0.kind {
             Kind::Ingress => self.of_ingress(),
@@ -133,7 +133,7 @@ fn of_path<'w>(field: &str, namespace: &'w str, backend: &'w Value) -> Option<Ba
     })
 }
 
-/// Service that the API server calls.
+/// Returns the Service that the API server calls.
 fn of_api_server(field: String, service: &Value) -> Option<Backend<'_>> {
     Some(Backend {
         name_field: format!("{field}.name"),

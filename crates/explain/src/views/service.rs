@@ -57,12 +57,12 @@ pub(crate) struct Port<'w> {
 }
 
 impl Port<'_> {
-    /// Path of a field of this port, such as `spec.ports[0].targetPort`.
+    /// Returns the path of a field of this port, such as `spec.ports[0].targetPort`.
     pub(crate) fn field(&self, field: &str) -> String {
         format!("spec.ports[{}].{field}", self.index)
     }
 
-    /// JSON pointer to a field of this port.
+    /// Returns the JSON pointer to a field of this port.
     pub(crate) fn pointer(&self, field: &str) -> String {
         format!("/spec/ports/{}/{field}", self.index)
     }
@@ -76,7 +76,7 @@ impl fmt::Display for Port<'_> {
 }
 
 impl<'w> Service<'w> {
-    /// Type; ClusterIP is the default.
+    /// Returns the type; ClusterIP is the default.
     pub(crate) fn kind(self) -> &'w str {
         match self.0.text("/spec/type") {
             "" => "ClusterIP",
@@ -94,7 +94,7 @@ impl<'w> Service<'w> {
         self.0.text("/spec/clusterIP") == "None"
     }
 
-    /// Labels of the selector.
+    /// Returns the labels of the selector.
     pub(crate) fn selector(self) -> Vec<(&'w str, &'w str)> {
         self.0.pairs("/spec/selector").collect()
     }
@@ -104,7 +104,7 @@ impl<'w> Service<'w> {
         !self.is_external_name() && self.0.pairs("/spec/selector").next().is_some()
     }
 
-    /// Node port of the health check, for load balancers with the external policy Local.
+    /// Returns the node port of the health check, for load balancers with the external policy Local.
     pub(crate) fn health_check_node_port(self) -> Option<u16> {
         port_number(self.0.at("/spec"), "healthCheckNodePort")
     }
@@ -114,13 +114,13 @@ impl<'w> Service<'w> {
         self.0.flag("/spec/publishNotReadyAddresses")
     }
 
-    /// Ports.
+    /// Returns the ports.
     pub(crate) fn ports(self) -> Vec<Port<'w>> {
         let ports = self.0.list("/spec/ports").iter().enumerate();
         ports.filter_map(|(index, port)| read_port(index, port)).collect()
     }
 
-    /// Addresses of the cluster IPs.
+    /// Returns the addresses of the cluster IPs.
     pub(crate) fn cluster_ips(self) -> Vec<IpAddr> {
         let listed = self.0.list("/spec/clusterIPs").iter().filter_map(Value::as_str);
         let mut addresses: Vec<IpAddr> = listed
@@ -131,13 +131,13 @@ impl<'w> Service<'w> {
         addresses
     }
 
-    /// External IPs.
+    /// Returns the external IPs.
     pub(crate) fn external_ips(self) -> Vec<IpAddr> {
         let texts = self.0.list("/spec/externalIPs").iter().filter_map(Value::as_str);
         texts.filter_map(|text| text.parse().ok()).collect()
     }
 
-    /// Addresses in the status of the load balancer.
+    /// Returns the addresses in the status of the load balancer.
     pub(crate) fn ingress_ips(self) -> Vec<IpAddr> {
         let entries = self.0.list("/status/loadBalancer/ingress").iter();
         entries
@@ -145,7 +145,7 @@ impl<'w> Service<'w> {
             .collect()
     }
 
-    /// Cluster IPs, external IPs and load balancer IPs.
+    /// Returns the cluster IPs, external IPs and load balancer IPs.
     pub(crate) fn addresses(self) -> Vec<IpAddr> {
         let mut addresses = self.cluster_ips();
         addresses.extend(self.external_ips());

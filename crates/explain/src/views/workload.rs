@@ -26,7 +26,7 @@ impl<'w> Workload<'w> {
         Kind::DaemonSet,
     ];
 
-    /// Number of desired Pods.
+    /// Returns the number of desired Pods.
     pub(crate) fn desired(self) -> i64 {
         if self.0.kind == Kind::DaemonSet {
             return self.0.number("/status/desiredNumberScheduled").unwrap_or(1);
@@ -34,7 +34,7 @@ impl<'w> Workload<'w> {
         self.0.number("/spec/replicas").unwrap_or(1)
     }
 
-    /// Labels of its Pods.
+    /// Returns the labels of its Pods.
     pub(crate) fn template_labels(self) -> impl Iterator<Item = (&'w str, &'w str)> {
         self.0.pairs("/spec/template/metadata/labels")
     }

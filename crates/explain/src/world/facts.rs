@@ -59,18 +59,18 @@ impl Facts {
         ranges.find(|range| range.contains(&address)).copied()
     }
 
-    /// Domain of the cluster: the one that the input states, the one that Pods use, or the default.
+    /// Returns the domain of the cluster: the one that the input states, the one that Pods use, or the default.
     pub(crate) fn domain(&self) -> &str {
         &self.domain
     }
 
-    /// Cluster IPs of the DNS servers of the cluster.
+    /// Returns the cluster IPs of the DNS servers of the cluster.
     pub(crate) fn dns_servers(&self) -> &[IpAddr] {
         &self.dns_servers
     }
 }
 
-/// Commands and arguments of the Pods of the control plane.
+/// Returns the commands and arguments of the Pods of the control plane.
 fn arguments(world: &World) -> Vec<&str> {
     let pods = world.in_namespace(Kind::Pod, SYSTEM_NAMESPACE).map(Pod);
     let containers = pods.flat_map(|pod| pod.0.list("/spec/containers"));
@@ -106,7 +106,7 @@ fn domain(world: &World, arguments: &[&str]) -> String {
     stated.unwrap_or_else(|| used_domain(world))
 }
 
-/// Domain of the names that the Pods of several workloads use, unless some use the default.
+/// Returns the domain of the names that the Pods of several workloads use, unless some use the default.
 fn used_domain(world: &World) -> String {
     let mut users: BTreeMap<&str, BTreeSet<(&str, &str)>> = BTreeMap::new();
     for (pod, reference) in world.references() {
@@ -126,7 +126,7 @@ fn used_domain(world: &World) -> String {
     }
 }
 
-/// Value of a line of kubeadm's configuration.
+/// Returns the value of a line of kubeadm's configuration.
 fn kubeadm_setting<'w>(world: &'w World, name: &str) -> Option<&'w str> {
     let object = world.object(Kind::ConfigMap, SYSTEM_NAMESPACE, "kubeadm-config")?;
     let configuration = text(object.at("/data"), "ClusterConfiguration");
@@ -136,7 +136,7 @@ fn kubeadm_setting<'w>(world: &'w World, name: &str) -> Option<&'w str> {
     values.next().map(|value| value.trim().trim_matches('"'))
 }
 
-/// First zone of the plugin `kubernetes` in the configuration of CoreDNS.
+/// Returns the first zone of the plugin `kubernetes` in the configuration of CoreDNS.
 fn zone(world: &World) -> Option<&str> {
     let object = world.object(Kind::ConfigMap, SYSTEM_NAMESPACE, "coredns")?;
     let mut plugins = text(object.at("/data"), "Corefile")

@@ -78,7 +78,7 @@ impl Observations {
         }
     }
 
-    /// All observations.
+    /// Returns all observations.
     pub(crate) fn all(&self) -> &[NodeObservation] {
         &self.nodes
     }

@@ -33,7 +33,7 @@ pub(super) fn pods(objects: &[Object], present: &BTreeSet<Kind>) -> Vec<Object> 
         .collect()
 }
 
-/// Labels of Pods by namespace.
+/// Returns the labels of Pods by namespace.
 fn labels_of_pods(objects: &[Object]) -> BTreeMap<&str, BTreeSet<(&str, &str)>> {
     let mut labels: BTreeMap<&str, BTreeSet<(&str, &str)>> = BTreeMap::new();
     for pod in objects.iter().filter(|object| object.kind == Kind::Pod) {

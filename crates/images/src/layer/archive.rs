@@ -67,7 +67,7 @@ impl<R: Read> Archive<R> {
         }
     }
 
-    /// Reader of the archive, to read what follows its end.
+    /// Returns the reader of the archive, to read what follows its end.
     pub(crate) fn into_inner(self) -> R {
         self.reader
     }
@@ -283,7 +283,7 @@ fn entry_kind(header: &Header, path: &[u8]) -> Result<EntryKind, EntryError> {
     })
 }
 
-/// Value of a numeric field. A field without digits counts as zero, as GNU tar and Go read it.
+/// Returns the value of a numeric field. A field without digits counts as zero, as GNU tar and Go read it.
 fn number<N: Default>(field: &[u8], value: io::Result<N>) -> io::Result<N> {
     if field.iter().all(|byte| matches!(byte, 0 | b' ')) {
         return Ok(N::default());

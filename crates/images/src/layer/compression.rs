@@ -60,7 +60,7 @@ enum Compression {
 }
 
 impl Compression {
-    /// Compression of content with these first bytes.
+    /// Returns the compression of content with these first bytes.
     fn of(start: &[u8]) -> Self {
         if start.starts_with(&GZIP_MAGIC) {
             Self::Gzip

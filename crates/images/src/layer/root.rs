@@ -98,12 +98,12 @@ impl EntryPath {
         self.text.is_empty()
     }
 
-    /// Last name.
+    /// Returns the last name.
     pub(super) fn name(&self) -> &[u8] {
         &self.text[self.last..]
     }
 
-    /// Path without the last name.
+    /// Returns the path without the last name.
     pub(super) fn parent(&self) -> &[u8] {
         self.text[..self.last].strip_suffix(b"/").unwrap_or_default()
     }
@@ -177,7 +177,7 @@ impl Root {
         rustix::fs::openat2(parent, name, REACH, Mode::empty(), BENEATH).map_err(refuse_link)
     }
 
-    /// Creates a directory in place of a whiteout. The directory goes on hiding the lower one.
+    /// Creates a directory in place of a whiteout. The directory still hides the lower one.
     pub(super) fn replace_whiteout(
         &self,
         parent: &OwnedFd,
@@ -208,7 +208,7 @@ pub(super) fn open_name(parent: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno>
     rustix::fs::openat2(parent, name, READ, Mode::empty(), BENEATH)
 }
 
-/// Status of a name. A symbolic link is not followed.
+/// Returns the status of a name. A symbolic link is not followed.
 pub(super) fn status(parent: impl AsFd, name: &[u8]) -> Result<Stat, Errno> {
     rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
 }

@@ -126,7 +126,7 @@ impl Unpacker {
         Ok(())
     }
 
-    /// Directory of an entry.
+    /// Returns the directory of an entry.
     fn parent(&mut self, path: &EntryPath) -> Result<Rc<OwnedFd>, RootError> {
         if let Some((last, directory)) = &self.last_parent
             && last == path.parent()

@@ -76,7 +76,7 @@ impl Content {
         }
     }
 
-    /// Reader of a member, or `None` if it is absent.
+    /// Returns the reader of a member, or `None` if it is absent.
     pub(crate) fn member(&self, name: &str) -> Result<Option<MemberReader>, LoadError> {
         match self {
             Self::Archive { file, members } => Ok(section(file, members, name)),
@@ -95,13 +95,13 @@ impl Content {
         }
     }
 
-    /// Reader of a member that another one names.
+    /// Returns the reader of a member that another one names.
     pub(crate) fn require(&self, name: &str) -> Result<MemberReader, LoadError> {
         self.member(name)?
             .ok_or_else(|| LoadError::Missing(name.to_owned()))
     }
 
-    /// Content of a member of at most `bytes_max`, or `None` if it is absent.
+    /// Returns the content of a member of at most `bytes_max`, or `None` if it is absent.
     pub(crate) fn read(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, LoadError> {
         let Some(member) = self.member(name)? else {
             return Ok(None);
@@ -118,7 +118,7 @@ impl Content {
         Ok(Some(content))
     }
 
-    /// Content of a member that is named by its digest, as in OCI layouts, verified.
+    /// Returns the content of a member that is named by its digest, as in OCI layouts, verified.
     pub(crate) fn read_blob(&self, digest: &Digest, bytes_max: u64) -> Result<Vec<u8>, LoadError> {
         let name = blob_name(digest);
         let content = self.read(&name, bytes_max)?.ok_or(LoadError::Missing(name))?;
@@ -217,7 +217,7 @@ impl Read for MemberReader {
     }
 }
 
-/// Name of a blob in an OCI layout.
+/// Returns the name of a blob in an OCI layout.
 pub(crate) fn blob_name(digest: &Digest) -> String {
     format!("blobs/{}/{}", digest.algorithm(), digest.hex())
 }
@@ -239,12 +239,12 @@ fn section(file: &Arc<File>, members: &BTreeMap<String, Member>, name: &str) -> 
     None
 }
 
-/// Name of a member without `./` and double slashes. `None` for names that no other member can refer to.
+/// Returns the name of a member without `./` and double slashes. `None` for names that no other member can refer to.
 fn member_name(path: &[u8]) -> Option<String> {
     normalised(Path::new(std::str::from_utf8(path).ok()?))
 }
 
-/// Member that a link leads to. A symbolic link counts from its own directory.
+/// Returns the member that a link leads to. A symbolic link counts from its own directory.
 fn link_target(name: &str, target: &[u8], kind: EntryKind) -> Option<String> {
     let target = Path::new(std::str::from_utf8(target).ok()?);
     match (kind, Path::new(name).parent()) {

@@ -25,7 +25,7 @@ struct ListEntry {
     layers: Vec<String>,
 }
 
-/// Images of an archive, or `None` if the content is not one.
+/// Returns the images of an archive, or `None` if the content is not one.
 pub(super) fn images(content: &Content, platform: &Platform) -> Result<Option<Vec<FoundImage>>, LoadError> {
     let Some(entries) = list(content)? else {
         return Ok(None);
@@ -34,7 +34,7 @@ pub(super) fn images(content: &Content, platform: &Platform) -> Result<Option<Ve
     images.collect::<Result<Vec<_>, _>>().map(Some)
 }
 
-/// Names of the images by the digests of their configurations. Empty if there is no list.
+/// Returns the names of the images by the digests of their configurations. Empty if there is no list.
 pub(super) fn names_by_config(content: &Content) -> Result<BTreeMap<Digest, Vec<Reference>>, LoadError> {
     let mut names = BTreeMap::new();
     for entry in list(content)?.unwrap_or_default() {
@@ -88,7 +88,7 @@ fn image(content: &Content, entry: ListEntry, platform: &Platform) -> Result<Fou
     })
 }
 
-/// Manifest of an image whose archive has none, with the digests of the uncompressed layers.
+/// Returns the manifest of an image whose archive has none, with the digests of the uncompressed layers.
 fn manifest(config: &Digest, config_bytes: usize, layers: &[Digest]) -> Result<Vec<u8>, LoadError> {
     let layers = layers
         .iter()

@@ -19,7 +19,7 @@ const NAME_ANNOTATION: &str = "io.containerd.image.name";
 /// Annotation with a name or, more often, only a tag.
 const REF_NAME_ANNOTATION: &str = "org.opencontainers.image.ref.name";
 
-/// Images of a layout, or `None` if the content is not one.
+/// Returns the images of a layout, or `None` if the content is not one.
 pub(super) fn images(content: &Content, platform: &Platform) -> Result<Option<Vec<FoundImage>>, LoadError> {
     let Some(index) = content.read(INDEX, MANIFEST_BYTES_MAX)? else {
         return Ok(None);
@@ -66,7 +66,7 @@ pub(super) fn images(content: &Content, platform: &Platform) -> Result<Option<Ve
     Ok(Some(found))
 }
 
-/// Name of an entry. A tag alone is not a name.
+/// Returns the name of an entry. A tag alone is not a name.
 fn name_of(entry: &Descriptor) -> Option<&str> {
     let whole = entry.annotations.get(NAME_ANNOTATION);
     let reference = entry.annotations.get(REF_NAME_ANNOTATION);

@@ -110,7 +110,7 @@ pub(crate) enum LoadSourceKind {
 }
 
 impl LoadSource {
-    /// An archive or an OCI layout directory.
+    /// Creates the source of an archive or of an OCI layout directory.
     pub fn path(path: impl Into<PathBuf>) -> Self {
         Self {
             kind: LoadSourceKind::Path(path.into()),
@@ -118,7 +118,8 @@ impl LoadSource {
         }
     }
 
-    /// An archive that cannot be read twice, such as standard input. It is copied to the disk of the store first.
+    /// Creates the source of an archive that cannot be read twice, such as standard input. The load first copies the
+    /// archive to the disk of the store.
     pub fn stream(reader: impl Read + Send + 'static) -> Self {
         Self {
             kind: LoadSourceKind::Stream(Box::new(reader)),

@@ -125,7 +125,8 @@ impl RegistryCredential {
         matches!(self.username.as_str(), "" | TOKEN_USER)
     }
 
-    /// Length of the part of `registry/repository` that the credential names, or `None` if it is for another one.
+    /// Returns the length of the part of `registry/repository` that the credential names, or `None` if it is for
+    /// another one.
     fn specificity(&self, registry: &str, repository: &str) -> Option<usize> {
         let named = self
             .registry
@@ -151,7 +152,7 @@ impl RegistryCredential {
     }
 }
 
-/// Credentials for a repository, the most specific ones first.
+/// Returns the credentials for a repository, the most specific ones first.
 pub(super) fn matching(
     credentials: &[RegistryCredential],
     registry: &str,

@@ -21,8 +21,8 @@ const FRUITLESS_ATTEMPTS_MAX: u32 = 5;
 const ATTEMPTS_MAX: u32 = 50;
 /// Delay before the second attempt in a row without a new byte. It doubles with each one.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
-/// Time in which a download must get [`RATE_BYTES_MIN`]. A download that trickles would hold its place until the deadline
-/// of the pull.
+/// Time in which a download must get [`RATE_BYTES_MIN`]. Without this limit, a slow download would occupy a concurrent
+/// download until the deadline of the pull.
 pub(super) const RATE_PERIOD: Duration = Duration::from_secs(300);
 /// Bytes that count as progress: 3.5 KiB a second, which the slowest links reach.
 pub(super) const RATE_BYTES_MIN: u64 = 1 << 20;

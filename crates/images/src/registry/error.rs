@@ -116,7 +116,7 @@ pub enum PullError {
 }
 
 impl PullError {
-    /// Error of a request or of its response.
+    /// Returns the error of a request or of its response.
     pub(super) fn of_request(host: &str, error: reqwest::Error, stall_timeout: Duration) -> Self {
         let host = host.to_owned();
         if error.is_timeout() {

@@ -103,7 +103,7 @@ impl OneOrMore {
     }
 }
 
-/// Hosts for the images of a registry, in the order of use.
+/// Returns the hosts for the images of a registry, in the order of use.
 pub(super) fn hosts(directory: Option<&Path>, reference: &Reference) -> Result<Vec<Host>, HostsError> {
     let registry = reference.registry();
     let Some((path, content)) = directory
@@ -195,7 +195,8 @@ impl HostTable {
     }
 }
 
-/// Registry without configuration. Registries on this host are used without TLS, as Docker and containerd do.
+/// Returns the registry without configuration. Registries on this host are used without TLS, as Docker and containerd
+/// do.
 fn default_host(registry: &str) -> Result<Host, HostsError> {
     HostTable::default().host(&default_url(registry), Path::new(registry), None)
 }
@@ -228,7 +229,7 @@ fn parse_url(text: &str) -> Option<Url> {
     (matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain).then_some(url)
 }
 
-/// Host and port of a URL.
+/// Returns the host and port of a URL.
 pub(super) fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {

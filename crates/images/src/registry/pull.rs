@@ -254,7 +254,7 @@ async fn lock_download(path: &Path) -> Result<LockedFile, PullError> {
     }
 }
 
-/// Manifest or index of a reference, with its digest.
+/// Returns the manifest or index of a reference, with its digest.
 async fn manifest_of_name(
     reference: &Reference,
     sessions: &[Session],
@@ -278,7 +278,7 @@ async fn manifest_of_name(
     Err(one_or_all(errors, "resolve"))
 }
 
-/// Digest of a manifest, verified against the reference, or else against the header of the response.
+/// Returns the digest of a manifest, verified against the reference, or else against the header of the response.
 fn content_digest(
     reference: &Reference,
     session: &Session,

@@ -6,8 +6,8 @@ use reqwest::Response;
 
 use super::error::PullError;
 
-/// Time for a body. Manifests and configurations have some 10 KiB. A body that trickles would hold the place of a pull
-/// until its deadline.
+/// Time for a body. Manifests and configurations have some 10 KiB. Without it, a slow body would occupy a concurrent
+/// pull until its deadline.
 const BODY_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Reads a body of at most `bytes_max`, in at most [`BODY_TIMEOUT`].

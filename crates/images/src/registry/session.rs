@@ -82,7 +82,7 @@ impl Session {
         })
     }
 
-    /// Manifest with a tag or digest, of at most `bytes_max`.
+    /// Returns the manifest with a tag or digest, of at most `bytes_max`.
     pub(super) async fn manifest(
         &self,
         selector: &str,
@@ -96,7 +96,7 @@ impl Session {
         Ok((self.body(response, bytes_max).await?, headers))
     }
 
-    /// Content with a digest, of at most `bytes_max`.
+    /// Returns the content with a digest, of at most `bytes_max`.
     pub(super) async fn blob(&self, digest: &str, bytes_max: u64) -> Result<Vec<u8>, PullError> {
         let response = self.get_with_retries(&format!("blobs/{digest}"), None).await?;
         self.body(response, bytes_max).await
@@ -107,7 +107,7 @@ impl Session {
         self.get(&format!("blobs/{digest}"), None, position).await
     }
 
-    /// Error of a response whose body broke.
+    /// Returns the error of a response whose body broke.
     pub(super) fn broken(&self, error: reqwest::Error) -> PullError {
         PullError::of_request(&self.host.authority, error, self.stall_timeout)
     }
@@ -273,7 +273,7 @@ impl Session {
     }
 }
 
-/// Challenge of a response. Tokens are preferred to passwords.
+/// Returns the challenge of a response. Tokens are preferred to passwords.
 fn challenge(response: &Response) -> Option<Challenge> {
     let headers = response.headers().get_all(WWW_AUTHENTICATE).iter();
     let mut challenges: Vec<Challenge> = headers

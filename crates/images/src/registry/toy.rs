@@ -317,7 +317,7 @@ async fn send(stream: &mut TcpStream, response: Response) -> io::Result<bool> {
     let end = response.end.unwrap_or(usize::MAX).min(response.body.len());
     stream.write_all(&response.body[..end]).await?;
     if end < response.body.len() && response.stalls {
-        // The client gives up long before.
+        // The timeout of the client is shorter.
         tokio::time::sleep(Duration::from_secs(60)).await;
     }
     Ok(end == response.body.len())

@@ -6,7 +6,7 @@ use crate::digest::Digest;
 use crate::manifest::CONFIG_BYTES_MAX;
 
 impl ImageStore {
-    /// Content with a digest, verified. `None` if it is absent.
+    /// Returns the content with a digest, verified. `None` if it is absent.
     pub(crate) fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.path_of("blobs", digest);
         match read_bounded(&path, CONFIG_BYTES_MAX)? {

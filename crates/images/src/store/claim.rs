@@ -29,7 +29,7 @@ impl ImageStore {
         Ok(Claim { file })
     }
 
-    /// Layers of all claims. Deletes the claims of processes that have exited.
+    /// Returns the layers of all claims. Deletes the claims of processes that have exited.
     pub(super) fn claimed(&self) -> Result<BTreeSet<Digest>, StoreError> {
         let directory = self.path("claims");
         let mut claimed = BTreeSet::new();

@@ -65,7 +65,7 @@ pub(super) fn delete_file(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Names in a directory of the store.
+/// Returns the names in a directory of the store.
 pub(super) fn names(path: &Path) -> Result<Vec<String>, StoreError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(path).map_err(StoreError::at(path))? {
@@ -75,7 +75,7 @@ pub(super) fn names(path: &Path) -> Result<Vec<String>, StoreError> {
     Ok(names)
 }
 
-/// Used part of the file system of `path` in percent, as `df` computes it.
+/// Returns the used part of the file system of `path` in percent, as `df` computes it.
 pub(super) fn used_percent(path: &Path) -> Result<u8, StoreError> {
     let status = rustix::fs::statvfs(path).map_err(|errno| StoreError::at(path)(errno.into()))?;
     let used = status.f_blocks.saturating_sub(status.f_bfree);

@@ -29,7 +29,7 @@ pub(crate) struct Unpacking {
 }
 
 impl ImageStore {
-    /// Directory of a layer.
+    /// Returns the directory of a layer.
     pub(super) fn layer_path(&self, layer: &Digest) -> PathBuf {
         self.path_of("layers", layer)
     }
@@ -39,7 +39,7 @@ impl ImageStore {
         Ok(self.layer_size(layer)?.is_some())
     }
 
-    /// Bytes of all files of a layer; `None` if it is not complete.
+    /// Returns the bytes of all files of a layer; `None` if it is not complete.
     pub(super) fn layer_size(&self, layer: &Digest) -> Result<Option<u64>, StoreError> {
         let path = self.layer_record_path(layer);
         let Some(content) = read_bounded(&path, RECORD_BYTES_MAX)? else {
@@ -98,7 +98,7 @@ impl ImageStore {
 }
 
 impl Unpacking {
-    /// Path of the directory.
+    /// Returns the path of the directory.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }

@@ -161,12 +161,12 @@ impl ImageStore {
         Ok(store)
     }
 
-    /// Settings of the store.
+    /// Returns the settings of the store.
     pub fn settings(&self) -> &StoreSettings {
         &self.inner.settings
     }
 
-    /// Names of the extended attributes in layers. An overlay file system needs the option `userxattr` for
+    /// Returns the names of the extended attributes in layers. An overlay file system needs the option `userxattr` for
     /// [`OverlayAttributes::User`].
     pub fn overlay_attributes(&self) -> OverlayAttributes {
         self.inner.overlay_attributes
@@ -290,13 +290,13 @@ impl ImageStore {
         }))
     }
 
-    /// Directory for files without names.
+    /// Returns the directory for files without names.
     pub(crate) fn scratch_directory(&self) -> PathBuf {
         self.path("downloads")
     }
 
-    /// File for the download of a compressed layer. A repository does not touch the downloads of others: it could delay
-    /// them, or give them a wrong start.
+    /// Returns the file for the download of a compressed layer. A repository does not touch the downloads of others: it
+    /// could delay them, or give them a wrong start.
     pub(crate) fn download_path(&self, reference: &Reference, digest: &Digest) -> PathBuf {
         let source = format!("{}/{}@{digest}", reference.registry(), reference.repository());
         self.path_of("downloads", &Digest::sha256(source.as_bytes()))

@@ -69,7 +69,7 @@ impl ImageStore {
         self.image(&record, reference)
     }
 
-    /// Record of a name; for a name with a digest, of an image with this digest in the same repository.
+    /// Returns the record of a name; for a name with a digest, of an image with this digest in the same repository.
     pub(super) fn name_record(&self, reference: &Reference) -> Result<Option<NameRecord>, StoreError> {
         if let Some(record) = self.read_name(&self.name_path(reference))? {
             return Ok(Some(record));
@@ -86,7 +86,7 @@ impl ImageStore {
         Ok(records.find(matches))
     }
 
-    /// All records with the times of their last use.
+    /// Returns all records with the times of their last use.
     pub(super) fn name_records(&self) -> Result<Vec<(NameRecord, SystemTime)>, StoreError> {
         let directory = self.path("names");
         let mut records = Vec::new();

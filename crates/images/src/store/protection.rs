@@ -56,7 +56,7 @@ impl ImageStore {
         Ok(missing)
     }
 
-    /// Images that each program uses.
+    /// Returns the images that each program uses.
     pub(super) fn protected(&self) -> Result<BTreeMap<String, BTreeSet<Parts>>, StoreError> {
         let directory = self.path("protected");
         let mut protected = BTreeMap::new();

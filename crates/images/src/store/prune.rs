@@ -26,7 +26,7 @@ pub struct DiskThresholds {
 }
 
 impl Default for DiskThresholds {
-    /// The defaults of the kubelet.
+    /// Returns the defaults of the kubelet.
     fn default() -> Self {
         Self {
             high_percent: 85,
@@ -147,7 +147,7 @@ impl ImageStore {
         Ok(freed_bytes)
     }
 
-    /// Names of images that nothing uses, least recently used first.
+    /// Returns the names of images that nothing uses, least recently used first.
     fn unused(&self, in_use: &BTreeSet<ImageId>) -> Result<Vec<NameRecord>, StoreError> {
         let protected = self.protected()?;
         let mut records = self.name_records()?;

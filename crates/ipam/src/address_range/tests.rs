@@ -107,7 +107,7 @@ fn finds_the_last_free_address_of_a_large_range() {
 }
 
 proptest! {
-    /// Nothing is handed out twice, all stays in the range, and what was released comes back.
+    /// No address is assigned twice or outside of the range, and released addresses are assigned again.
     #[test]
     fn never_assigns_a_port_twice(
         prefix in 24u8..=30,

@@ -1,4 +1,4 @@
-//! Load-balancer IPs: pools of ranges, holders of addresses, and sharing.
+//! Load balancer IPs: pools of ranges, holders of addresses, and sharing.
 //!
 //! [`Pools`] is in memory only. After a restart it is rebuilt from the objects of the holders by
 //! [`Pools::restore`], before anything is assigned. An address has one holder, or several that agreed to share it.

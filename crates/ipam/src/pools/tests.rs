@@ -18,7 +18,7 @@ fn pool(blocks: &[(&str, &str)]) -> Pool {
     }
 }
 
-/// A request of everything that is left to be said in tests.
+/// A request; its defaults are the values that most tests use.
 struct TestRequest {
     families: Vec<Family>,
     need: Need,
@@ -268,7 +268,7 @@ fn later_pool_excludes_held_addresses() {
     );
 }
 
-/// Something that happens to the pools.
+/// An operation on the pools.
 #[derive(Clone, Debug)]
 enum Step {
     Assign {

@@ -215,7 +215,7 @@ impl Map {
         Ok(())
     }
 
-    /// Passes each element to `each`, as key and value. Elements that are added meanwhile may be missing.
+    /// Calls `each` with key and value of each element. Elements that are added meanwhile may be missing.
     ///
     /// # Errors
     ///
@@ -228,7 +228,7 @@ impl Map {
         let (mut key, mut next) = (vec![0; key_bytes], vec![0; key_bytes]);
         let mut value = vec![0; value_bytes];
         let mut has_key = false;
-        // A deleted key begins the walk again; the bound ends it however much changes meanwhile.
+        // After the deletion of a key the kernel starts again from the first one. The bound limits the number of keys.
         for _ in 0..u64::from(self.shape.elements_max) * 2 {
             let current = if has_key { key.as_ptr() as u64 } else { 0 };
             if !self.element(Command::MapNextKey, current, next.as_mut_ptr() as u64)? {
@@ -333,7 +333,7 @@ impl Map {
         let cpus = match self.shape.kind {
             MapKind::PerCpuHash => *POSSIBLE_CPUS,
             MapKind::Hash | MapKind::Array | MapKind::LruHash => 1,
-            // The kernel refuses the commands for elements; sizes of 0 would not divide.
+            // The kernel refuses the commands for elements. Callers divide by these sizes, so they are not 0.
             MapKind::Ring => return (1, 1),
         };
         let value_bytes = self.shape.value_bytes as usize * cpus;

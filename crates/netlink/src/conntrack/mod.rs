@@ -35,7 +35,7 @@ pub enum ConntrackError {
     },
 }
 
-/// Decoder for the fuzz target.
+/// Decodes a message, for the fuzz target.
 #[cfg(fuzzing)]
 pub(crate) fn decode_for_fuzzing(message: &crate::message::Message<'_>) {
     wire::read(message);

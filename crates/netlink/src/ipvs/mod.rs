@@ -226,7 +226,7 @@ impl Ipvs {
     }
 }
 
-/// Decoder for the fuzz target.
+/// Decodes a message, for the fuzz target.
 #[cfg(fuzzing)]
 pub(crate) fn decode_for_fuzzing(message: &Message<'_>) {
     wire::read_family(message);

@@ -34,7 +34,7 @@ pub use set::{Field, Set, SetValue};
 pub use table::{BaseChain, Chain, ChainKind, Hook, Rule, Table};
 pub use trace::{PacketTracer, TraceError, TraceEvent, TraceStep, TracedFlow};
 
-/// Decoder for the fuzz target.
+/// Decodes a message, for the fuzz target.
 #[cfg(fuzzing)]
 pub(crate) fn decode_for_fuzzing(message: &crate::message::Message<'_>) {
     let attributes = || message.attributes(wire::GENERIC_BYTES);

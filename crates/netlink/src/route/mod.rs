@@ -18,7 +18,7 @@ mod rule;
 mod table;
 mod vxlan;
 
-/// Decoder for the fuzz target.
+/// Decodes a message, for the fuzz target.
 #[cfg(fuzzing)]
 pub(crate) fn decode_for_fuzzing(message: &crate::message::Message<'_>) {
     link::parse(message.payload);

@@ -195,7 +195,7 @@ fn start_controllers(
     });
 }
 
-/// Starts the assigner of load-balancer addresses, with an election if other servers share the data.
+/// Starts the assigner of load balancer IPs, with an election if other servers share the data.
 fn start_assigner(supervisor: &mut Supervisor, client: Client, options: balancer::Options, is_shared: bool) {
     let shutdown = supervisor.shutdown();
     supervisor.spawn("balancer", move || {

@@ -46,7 +46,7 @@ impl Identities {
         self.client(component, &part.user(node_name), part.group())
     }
 
-    /// Returns the client of the assigner of load-balancer addresses.
+    /// Returns the client of the assigner of load balancer IPs.
     ///
     /// # Errors
     ///

@@ -74,22 +74,22 @@ impl JoinDirectory {
         }
     }
 
-    /// Path of the agent's kubeconfig.
+    /// Returns the path of the agent's kubeconfig.
     pub(crate) fn kubeconfig_path(&self) -> PathBuf {
         self.path.join(KUBECONFIG)
     }
 
-    /// Path of the cluster CA certificate.
+    /// Returns the path of the cluster CA certificate.
     pub(crate) fn authority_path(&self) -> PathBuf {
         self.path.join(AUTHORITY)
     }
 
-    /// Path of the certificate of a component, with its key.
+    /// Returns the path of the certificate of a component, with its key.
     pub(crate) fn certificate_path(&self, component: &str) -> PathBuf {
         self.path.join(format!("{component}.pem"))
     }
 
-    /// Path of the key of a component's pending certificate request.
+    /// Returns the path of the key of a component's pending certificate request.
     pub(crate) fn pending_path(&self, component: &str) -> PathBuf {
         self.path.join(format!("{component}.pending"))
     }

@@ -52,7 +52,7 @@ impl Supervisor {
         }
     }
 
-    /// Receiver of the shutdown request.
+    /// Returns the receiver of the shutdown request.
     pub(crate) fn shutdown(&self) -> watch::Receiver<bool> {
         self.shutdown.clone()
     }

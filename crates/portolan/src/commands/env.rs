@@ -83,7 +83,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Start of a container; `None` if it has not started.
+/// Returns the start of a container; `None` if it has not started.
 fn started_at(pod: &Value, container: &str) -> Option<Timestamp> {
     let status = &pod["status"];
     let lists = [
@@ -110,7 +110,7 @@ fn by_age(services: &[Service], started: Option<Timestamp>) -> (Vec<Service>, Ve
     services.iter().cloned().partition(existed)
 }
 
-/// Line about Services whose variables the container lacks.
+/// Returns the line about Services whose variables the container lacks.
 fn omitted(pod: &Pod, newer: &[Service]) -> String {
     let links = pod.spec.enable_service_links.unwrap_or(true);
     let visible = visible_services(newer, &pod.metadata.namespace, links);

@@ -72,7 +72,7 @@ enum UnitError {
     Program(#[source] io::Error),
     #[error("expected an absolute path in UTF-8, found {0:?}")]
     UnitPath(PathBuf),
-    #[error("{0} has no file name")]
+    #[error("expected the path of a file, found {0}")]
     NoFileName(String),
     #[error("portolan {subcommand} rejects the flags after --: {reason}")]
     Flags {

@@ -215,12 +215,12 @@ impl Components {
         Ok(format!("--kubeconfig={}", path.display()))
     }
 
-    /// Path of the administrator's kubeconfig for the network of the playground.
+    /// Returns the path of the administrator's kubeconfig for the network of the playground.
     pub(super) fn kubeconfig(&self) -> PathBuf {
         self.directory.join("admin.conf")
     }
 
-    /// Listen address of the API server.
+    /// Returns the listen address of the API server.
     pub(super) fn api_address(&self) -> SocketAddr {
         self.api_address
     }
@@ -238,7 +238,7 @@ impl Components {
         Ok(())
     }
 
-    /// Path of the kubeconfig for the host, in the mount namespace of the playground.
+    /// Returns the path of the kubeconfig for the host, in the mount namespace of the playground.
     pub(super) fn host_kubeconfig(&self) -> PathBuf {
         self.directory.join("kubeconfig")
     }

@@ -87,7 +87,7 @@ fn create_all(kubeconfig: &Path, own: Vec<Value>, has_router: bool) -> Result<()
     })
 }
 
-/// Reads the load-balancer addresses of a Service in the namespace `default`.
+/// Reads the load balancer IPs of a Service in the namespace `default`.
 ///
 /// # Errors
 ///

@@ -43,7 +43,7 @@ const STANDALONE: &str = "standalone/tutorials.md";
 const GUESTBOOK: &str = "standalone/guestbook.md";
 /// Page of the guide for Ingresses.
 const INGRESS: &str = "ingress.md";
-/// Page of the guide for load-balancer addresses.
+/// Page of the guide for load balancer IPs.
 const LOAD_BALANCER: &str = "load-balancer/tutorial.md";
 /// Page of the guide for port ranges and ping.
 const PORT_RANGES: &str = "port-ranges.md";

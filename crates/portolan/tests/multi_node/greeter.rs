@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::lab::Lab;
 
-/// Load-balancer IP of the Service.
+/// Load balancer IP of the Service.
 pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 200);
 /// Flag with the address pool of the Service.
 pub(crate) const POOL: &str = "--load-balancer-addresses=172.30.0.200/32";

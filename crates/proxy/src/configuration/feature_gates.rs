@@ -15,7 +15,7 @@ const PROXY_GATES: [&str; 3] = [COMPONENT_STATUSZ, COMPONENT_FLAGZ, ALLOW_SERVIC
 
 /// Part of `--feature-gates` that is not a gate. No retry helps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{pair:?} is not of the form Name=true or Name=false")]
+#[error("expected Name=true or Name=false, found {pair:?}")]
 pub struct ParseFeatureGateError {
     /// The part as given.
     pub pair: String,

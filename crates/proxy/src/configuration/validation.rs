@@ -29,13 +29,13 @@ pub struct InvalidConfiguration {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenAddressError {
     /// The text is not an address with a port.
-    #[error("{text:?} is not ADDRESS:PORT; an example is 0.0.0.0:10256")]
+    #[error("expected ADDRESS:PORT, such as 0.0.0.0:10256, found {text:?}")]
     Syntax {
         /// The text as given.
         text: String,
     },
     /// The port is 0, which would select any free port.
-    #[error("{text:?} has no port within 1 to 65535")]
+    #[error("expected a port from 1 to 65535, found {text:?}")]
     Port {
         /// The text as given.
         text: String,
@@ -49,7 +49,7 @@ enum FieldError {
     Ip(String),
     #[error("{0:?} is none of {names}", names = Mode::NAMES)]
     Mode(String),
-    #[error("{0:?} is none of the schedulers rr, wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq, mh")]
+    #[error("expected one of the schedulers rr, wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq, mh, found {0:?}")]
     Scheduler(String),
     #[error("can't use both 'primary' and CIDRs")]
     PrimaryWithCidrs,

@@ -75,7 +75,7 @@ pub(super) fn elements(sides: &[Side]) -> Batch {
     batch
 }
 
-/// Map with the listed directions: source, source port, destination, destination port.
+/// Returns the map with the listed directions: source, source port, destination, destination port.
 fn listed(family: Family) -> Set {
     let (name, address) = match family {
         Family::V4 => ("ended4", Field::Ipv4),

@@ -55,7 +55,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// Version of the API in which the object was read.
+    /// Returns the version of the API in which the object was read.
     pub(crate) fn version(&self) -> &'static str {
         match (self.name.0, self.kind) {
             (Group::Portolan, _) => BgpPeer::VERSION,

@@ -199,7 +199,7 @@ impl Cluster {
         }
     }
 
-    /// Pools of a group. An AddressPool takes the place of the IPAddressPool with its name.
+    /// Returns the pools of a group. An AddressPool takes the place of the IPAddressPool with its name.
     pub(super) fn pools(&self, group: Group) -> impl Iterator<Item = &Pool> {
         let is_replaced = move |name: &str| {
             group == Group::MetalLb && self.pools.contains_key(&(Group::Portolan, name.to_owned()))
@@ -225,7 +225,7 @@ impl Cluster {
         ready
     }
 
-    /// Addresses of a Node.
+    /// Returns the addresses of a Node.
     pub(crate) fn addresses_of(&self, node: &str) -> BTreeSet<IpAddr> {
         self.nodes
             .get(node)

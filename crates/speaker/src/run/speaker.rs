@@ -207,7 +207,7 @@ impl Speaker {
         Drain::at(since, self.start.elapsed())
     }
 
-    /// Links of the peers of this node without a configured address.
+    /// Returns the links of the peers of this node without a configured address.
     fn links(&self, routes: &NodeRoutes) -> BTreeSet<String> {
         let peers = routes.peers.keys();
         let locations = peers.filter_map(|name| match &self.configuration.peers.get(name)?.location {
@@ -230,7 +230,7 @@ impl Speaker {
         }
     }
 
-    /// Settings of the sessions of this node, and the faults of peers without one.
+    /// Returns the settings of the sessions of this node, and the faults of peers without one.
     fn wanted(
         &self,
         routes: &NodeRoutes,
@@ -465,7 +465,7 @@ impl Speaker {
     }
 }
 
-/// Name of a BGPPeer in reports.
+/// Returns the name of a BGPPeer in reports.
 fn display((group, name): &Name) -> String {
     format!("{group}/{name}")
 }

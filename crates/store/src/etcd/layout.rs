@@ -129,7 +129,7 @@ impl Offset {
         Revision(u64::try_from(etcd).unwrap_or(0).saturating_add(self.0))
     }
 
-    /// etcd's revision for one of the store's. A revision before the offset never was etcd's: it gets one that
+    /// Returns etcd's revision for one of the store's. A revision before the offset never was etcd's: it gets one that
     /// no key has, not even an absent one.
     pub(super) fn etcd(self, revision: Revision) -> i64 {
         match revision.0.checked_sub(self.0) {
@@ -169,7 +169,7 @@ impl CommitRecord {
         Bytes::from(encoded)
     }
 
-    /// `None` if this is none of ours.
+    /// Returns `None` if this is none of ours.
     pub(super) fn parse(encoded: &Bytes) -> Option<CommitRecord> {
         let (mark, mut rest) = line(encoded)?;
         let mut record = CommitRecord {

@@ -66,7 +66,7 @@ impl Model {
         }
     }
 
-    /// All events of a prefix ever, after a revision.
+    /// Returns all events of a prefix ever, after a revision.
     pub(super) fn events(&self, prefix: &str, after: Revision) -> Vec<Event> {
         let events = self.replay(self.revision()).1;
         events
@@ -75,7 +75,7 @@ impl Model {
             .collect()
     }
 
-    /// Number of events that a watch has lost that has read everything up to a revision.
+    /// Returns the number of events that a watch has lost that has read everything up to a revision.
     pub(super) fn lag(&self, prefix: &str, read: Revision) -> usize {
         let log = segment(prefix).unwrap_or("");
         self.events(log, read)
@@ -134,7 +134,7 @@ impl Model {
     }
 }
 
-/// A value short enough to read in a failure.
+/// Returns a value short enough to read in a failure.
 pub(super) fn value(number: u8) -> Bytes {
     Bytes::from(number.to_string())
 }

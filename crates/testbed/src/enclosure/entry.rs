@@ -115,7 +115,7 @@ fn become_init(supervisor_exit: i32) -> io::Result<()> {
     }
 }
 
-/// The supervisor: waits for pid 1 and passes on its exit status.
+/// Supervises the enclosure: waits for pid 1 and passes on its exit status.
 fn keep(init: i32, write_end: i32) -> ! {
     ignore_interrupt();
     close_range(0, write_end.saturating_sub(1));

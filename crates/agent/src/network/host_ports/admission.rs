@@ -12,7 +12,7 @@ pub fn collide(pod: &Pod, other: &Pod) -> bool {
     host_ports(pod).any(|port| host_ports(other).any(|taken| is_same(port, taken)))
 }
 
-/// Ports of the node that containers and sidecars name.
+/// Returns the ports of the node that containers and sidecars name.
 pub(super) fn host_ports(pod: &Pod) -> impl Iterator<Item = &ContainerPort> {
     let sidecars = pod.spec.init_containers.iter();
     let sidecars = sidecars.filter(|container| container.is_restartable());

@@ -382,7 +382,7 @@ fn target_bytes(target: SocketAddr) -> Vec<u8> {
     bytes
 }
 
-/// A port in network byte order, padded to a register.
+/// Returns a port in network byte order, padded to a register.
 fn padded_port(port: u16) -> [u8; 4] {
     let [high, low] = port.to_be_bytes();
     [high, low, 0, 0]

@@ -192,7 +192,7 @@ fn attach_all(confinement: &Confinement, volumes: &[Volume<'_>], root: Option<&R
     Ok(())
 }
 
-/// Innermost other volume that contains the mount path of a volume.
+/// Returns the innermost other volume that contains the mount path of a volume.
 fn outer_mount<'a>(volumes: &'a [Volume<'a>], volume: &Volume<'_>) -> Option<&'a Volume<'a>> {
     let target = &volume.mount.target;
     let outer = volumes.iter().filter(|other| {
@@ -247,7 +247,7 @@ fn open<'a>(
     })
 }
 
-/// Error for missing support of ID-mapped mounts. Without them, the owners of files would be wrong.
+/// Returns the error for missing support of ID-mapped mounts. Without them, the owners of files would be wrong.
 fn unsupported_id_map(error: &io::Error) -> io::Error {
     let message = format!(
         "hostUsers: false needs ID-mapped mounts, which this file system or one mounted below it does not support: {error}"

@@ -44,7 +44,7 @@ pub(super) fn ensure(volume: &Volume<'_>, covered: &mut BTreeSet<PathBuf>) -> io
     create(volume)
 }
 
-/// Returns true if a directory is itself a cover, and not a mount in one.
+/// Returns true if a directory is itself a masking mount, and not a mount in one.
 fn is_cover(directory: &Path, covered: &BTreeSet<PathBuf>) -> bool {
     covered.contains(directory)
 }

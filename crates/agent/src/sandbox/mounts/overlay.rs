@@ -148,7 +148,7 @@ fn mount_overlay(root: &Path, flags: MountFlags, options: &str) -> io::Result<()
     mounted.map_err(|error| unsupported_overlay(&error))
 }
 
-/// Error of an overlay that the kernel refuses, with the usual causes.
+/// Returns the error of an overlay that the kernel refuses, with the usual causes.
 fn unsupported_overlay(error: &io::Error) -> io::Error {
     let cause = match Errno::from_io_error(error) {
         Some(Errno::PERM | Errno::ACCESS) => {

@@ -123,7 +123,7 @@ impl Root<'_> {
     }
 }
 
-/// Names and `..` of a path.
+/// Returns the names and `..` of a path.
 fn components(path: &Path) -> VecDeque<OsString> {
     let parts = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),

@@ -65,7 +65,7 @@ pub(super) fn read(file: File, size: u64, mut sink: impl FnMut(Vec<u8>) -> bool)
     }
 }
 
-/// Page with the entries of a directory in the order of their names.
+/// Returns the page with the entries of a directory in the order of their names.
 fn listing(directory: Dir) -> io::Result<String> {
     let mut names = Vec::new();
     for entry in directory.take(ENTRIES_MAX) {

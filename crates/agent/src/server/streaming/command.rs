@@ -169,7 +169,7 @@ async fn read_pipe(
     }
 }
 
-/// Length of the next read; `None` at the end, or if nothing comes after the exit of the command.
+/// Returns the length of the next read; `None` at the end, or if nothing comes after the exit of the command.
 async fn next(
     read: impl Future<Output = io::Result<usize>>,
     has_exited: &watch::Receiver<bool>,

@@ -69,7 +69,7 @@ pub(super) enum StreamError {
 }
 
 impl StreamError {
-    /// Status code of the response.
+    /// Returns the status code of the response.
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::Pod | Self::Container(_) => StatusCode::NOT_FOUND,

@@ -41,7 +41,7 @@ impl CommandOptions {
         options
     }
 
-    /// Streams of the request, without status and sizes.
+    /// Returns the streams of the request, without status and sizes.
     pub(super) fn streams(&self) -> impl Iterator<Item = Stream> {
         let all = [
             (self.has_input, Stream::Input),

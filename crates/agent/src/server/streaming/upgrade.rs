@@ -113,7 +113,7 @@ impl Upgrade {
     }
 }
 
-/// Values of a header, which may be several and have commas.
+/// Returns the values of a header, which may be several and have commas.
 fn listed(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     let texts = headers
         .get_all(name)

@@ -81,7 +81,7 @@ where
     }
 }
 
-/// Close frame of a complete session. kubectl reports other ends as errors.
+/// Returns the close frame of a complete session. kubectl reports other ends as errors.
 pub(super) fn normal_closure() -> Message {
     Message::Close(Some(CloseFrame {
         code: CloseCode::Normal,
@@ -168,7 +168,7 @@ async fn send_all<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// Message with bytes of a channel.
+/// Returns the message with bytes of a channel.
 pub(super) fn encoded(encoding: Encoding, channel: u8, bytes: &[u8]) -> Message {
     let content = encoding.encode_channel(channel, bytes);
     match (encoding, std::str::from_utf8(&content)) {

@@ -419,7 +419,7 @@ fn chain(name: &str, base: Option<BaseChain>) -> Chain {
     }
 }
 
-/// Name of the map from addresses to gateways on a link.
+/// Returns the name of the map from addresses to gateways on a link.
 fn map(link: LinkIndex) -> String {
     format!("link{}", link.0)
 }

@@ -65,12 +65,12 @@ impl AddressBlock {
         Ok(block)
     }
 
-    /// Lowest address.
+    /// Returns the lowest address.
     pub fn first(&self) -> IpAddr {
         self.first
     }
 
-    /// Highest address.
+    /// Returns the highest address.
     pub fn last(&self) -> IpAddr {
         self.last
     }

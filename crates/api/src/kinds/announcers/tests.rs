@@ -69,7 +69,7 @@ fn quorums_of_successive_lists_intersect() {
     let chosen =
         |bits: u32| -> Vec<&str> { (0..4).filter(|n| bits & 1 << n != 0).map(|n| names[n]).collect() };
     for (before, after, gone) in steps {
-        // Five votes, the casting one with them, each given to one side.
+        // Five votes with the tie-breaker; each belongs to one side.
         for bits in 0..32u32 {
             let (one, other) = (chosen(bits), chosen(!bits));
             let one: Vec<&str> = one.into_iter().filter(|name| *name != gone).collect();

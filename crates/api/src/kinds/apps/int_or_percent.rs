@@ -27,7 +27,7 @@ impl IntOrPercent {
         }
     }
 
-    /// Number of replicas out of `total`, rounded up.
+    /// Returns the number of replicas out of `total`, rounded up.
     pub fn of_rounded_up(self, total: i64) -> i64 {
         match self {
             Self::Int(number) => number,
@@ -35,7 +35,7 @@ impl IntOrPercent {
         }
     }
 
-    /// Number of replicas out of `total`, rounded down.
+    /// Returns the number of replicas out of `total`, rounded down.
     pub fn of_rounded_down(self, total: i64) -> i64 {
         match self {
             Self::Int(number) => number,

@@ -20,9 +20,9 @@ pub enum NodePart {
     Proxy,
     /// DNS server.
     Dns,
-    /// Announcer of load-balancer IPs.
+    /// Announcer of load balancer IPs.
     Announcer,
-    /// Edge of load-balancer addresses.
+    /// Edge of load balancer IPs.
     Edge,
 }
 
@@ -35,7 +35,7 @@ impl NodePart {
         NodePart::Edge,
     ];
 
-    /// Group of the component on all nodes, to which roles are bound.
+    /// Returns the group of the component on all nodes, to which roles are bound.
     pub const fn group(self) -> &'static str {
         match self {
             NodePart::Proxy => "system:portolan:proxies",
@@ -45,12 +45,12 @@ impl NodePart {
         }
     }
 
-    /// User name of the component on one node: `system:portolan-edge:NODE`.
+    /// Returns the user name of the component on one node: `system:portolan-edge:NODE`.
     pub fn user(self, node_name: &str) -> String {
         format!("{}{node_name}", self.user_prefix())
     }
 
-    /// Prefix of the user name, before the node name.
+    /// Returns the prefix of the user name, before the node name.
     pub const fn user_prefix(self) -> &'static str {
         match self {
             NodePart::Proxy => "system:kube-proxy:",

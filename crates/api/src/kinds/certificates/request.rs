@@ -66,7 +66,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Common name; `None` if there is none or more than one.
+    /// Returns the common name; `None` if there is none or more than one.
     pub fn common_name(&self) -> Option<&str> {
         match self.common_names.as_slice() {
             [one] => Some(one),
@@ -74,7 +74,7 @@ impl Request {
         }
     }
 
-    /// Node name of an agent: the subject is `system:node:NAME` with the only organization `system:nodes`.
+    /// Returns the Node name of an agent: the subject is `system:node:NAME` with the only organization `system:nodes`.
     pub fn node_name(&self) -> Option<&str> {
         let name = self.common_name()?.strip_prefix(super::NODE_USER_PREFIX)?;
         (self.organizations == [super::NODES] && !name.is_empty()).then_some(name)

@@ -46,7 +46,7 @@ fn validate_immutable(errors: &mut FieldErrors, new: &Value, old: &Value, fields
     }
 }
 
-/// Length of base64 text after decoding. The text was validated before.
+/// Returns the length of base64 text after decoding. The text was validated before.
 fn decoded_len(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }

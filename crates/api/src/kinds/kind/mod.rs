@@ -95,12 +95,12 @@ pub struct Subresource {
     pub body_kind: Option<&'static Kind>,
 }
 
-/// All kinds with a schema, ordered by group, then by plural.
+/// Returns all kinds with a schema, ordered by group, then by plural.
 pub fn all() -> &'static [Kind] {
     KINDS
 }
 
-/// The kinds of [`all`], then those of `metrics.k8s.io`, which are measured and have no schema.
+/// Returns the kinds of [`all`], then those of `metrics.k8s.io`, which are measured and have no schema.
 pub fn served() -> impl Iterator<Item = &'static Kind> {
     KINDS.iter().chain(MEASURED)
 }
@@ -135,12 +135,12 @@ impl Kind {
         }
     }
 
-    /// Path of the group and version: `/api/v1`, `/apis/discovery.k8s.io/v1`.
+    /// Returns the path of the group and version: `/api/v1`, `/apis/discovery.k8s.io/v1`.
     pub fn root_path(&self) -> String {
         root_path(self.group, self.version)
     }
 
-    /// Name in `Status.details.kind` and in messages: `services`, `endpointslices.discovery.k8s.io`.
+    /// Returns the name in `Status.details.kind` and in messages: `services`, `endpointslices.discovery.k8s.io`.
     pub fn qualified_plural(&self) -> String {
         if self.group.is_empty() {
             self.plural.to_owned()
@@ -175,8 +175,9 @@ impl Kind {
         self.subresource("status").is_some()
     }
 
-    /// Kind in whose form objects are stored. Objects of `events.k8s.io` are stored as Events of the core group, and
-    /// objects of earlier multi-cluster versions in the form of the latest one. For other kinds it is the kind itself.
+    /// Returns the kind in whose form objects are stored. Objects of `events.k8s.io` are stored as Events of the core
+    /// group, and objects of earlier multi-cluster versions in the form of the latest one. For other kinds it is the
+    /// kind itself.
     pub fn stored(&'static self) -> &'static Kind {
         match self.form() {
             Form::Stored => self,
@@ -220,14 +221,14 @@ impl Kind {
         }
     }
 
-    /// Store key of an object. Cluster-scoped kinds ignore `namespace`.
+    /// Returns the store key of an object. Cluster-scoped kinds ignore `namespace`.
     pub fn store_key(&self, namespace: &str, name: &str) -> String {
         let mut key = self.store_prefix(Some(namespace));
         key.push_str(name);
         key
     }
 
-    /// Prefix of the store keys of all objects, or of those in one namespace. Ends with `/`.
+    /// Returns the prefix of the store keys of all objects, or of those in one namespace. Ends with `/`.
     pub fn store_prefix(&self, namespace: Option<&str>) -> String {
         let group = match self.form() {
             Form::Event => "",
@@ -256,7 +257,7 @@ enum Form {
     EarlierMultiCluster,
 }
 
-/// Path of a group and version: `/api/v1`, `/apis/discovery.k8s.io/v1`.
+/// Returns the path of a group and version: `/api/v1`, `/apis/discovery.k8s.io/v1`.
 pub fn root_path(group: &str, version: &str) -> String {
     if group.is_empty() {
         format!("/api/{version}")

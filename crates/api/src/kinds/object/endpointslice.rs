@@ -35,7 +35,7 @@ resource!(
 );
 
 impl EndpointSlice {
-    /// Name of the Service that owns the slice, from its label.
+    /// Returns the name of the Service that owns the slice, from its label.
     pub fn service_name(&self) -> Option<&str> {
         self.metadata
             .labels

@@ -97,12 +97,12 @@ pub struct ObjectMeta {
 }
 
 impl ObjectMeta {
-    /// Namespace and name.
+    /// Returns the namespace and name.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(&self.namespace, &self.name)
     }
 
-    /// The owner reference that is marked as the controller.
+    /// Returns the owner reference that is marked as the controller.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|o| o.controller == Some(true))
     }
@@ -142,7 +142,7 @@ pub trait Resource: DeserializeOwned + Send + Sync + 'static {
     /// Returns the metadata of the object.
     fn metadata(&self) -> &ObjectMeta;
 
-    /// Path of the collection in a namespace, or in all namespaces.
+    /// Returns the path of the collection in a namespace, or in all namespaces.
     fn collection(namespace: Option<&str>) -> String {
         let root = if Self::GROUP.is_empty() {
             format!("/api/{}", Self::VERSION)

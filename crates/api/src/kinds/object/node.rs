@@ -21,7 +21,7 @@ pub struct Node {
 resource!(Node, "", "v1", "Node", "nodes");
 
 impl Node {
-    /// Zone of the node, from its label.
+    /// Returns the zone of the node, from its label.
     pub fn zone(&self) -> Option<&str> {
         self.metadata
             .labels

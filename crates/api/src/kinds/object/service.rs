@@ -62,7 +62,7 @@ impl ServiceSpec {
         self.cluster_ip == "None"
     }
 
-    /// Timeout of the session affinity; `None` without affinity (API-30).
+    /// Returns the timeout of the session affinity; `None` without affinity (API-30).
     pub fn affinity_timeout_seconds(&self) -> Option<u32> {
         const DEFAULT_SECONDS: u32 = 10_800;
         (self.session_affinity == "ClientIP").then(|| {
@@ -120,7 +120,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Name in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tcp => "TCP",
@@ -129,7 +129,7 @@ impl Protocol {
         }
     }
 
-    /// Number in the IP header.
+    /// Returns the number in the IP header.
     pub fn number(self) -> u8 {
         match self {
             Self::Tcp => 6,

@@ -50,7 +50,7 @@ pub fn is_mirror(pod: &Value) -> bool {
     is_set(child(child(pod, "metadata"), "annotations"), MIRROR_ANNOTATION)
 }
 
-/// Name of the ServiceAccount in a Pod spec, "" if absent. `serviceAccount` is the older name of the field.
+/// Returns the name of the ServiceAccount in a Pod spec, "" if absent. `serviceAccount` is the older name of the field.
 pub fn service_account_name(spec: &Value) -> &str {
     match text(spec, "serviceAccountName") {
         "" => text(spec, "serviceAccount"),
@@ -58,7 +58,7 @@ pub fn service_account_name(spec: &Value) -> &str {
     }
 }
 
-/// Names of the Secrets to which a Pod spec refers (upstream's `VisitPodSecretNames`).
+/// Returns the names of the Secrets to which a Pod spec refers (upstream's `VisitPodSecretNames`).
 pub fn secret_names(spec: &Value) -> BTreeSet<&str> {
     let mut names = names_in_containers(spec, "secretRef", "secretKeyRef");
     let pull_secrets = items(spec, "imagePullSecrets").iter();
@@ -76,7 +76,7 @@ pub fn secret_names(spec: &Value) -> BTreeSet<&str> {
     names
 }
 
-/// Names of the ConfigMaps to which a Pod spec refers (upstream's `VisitPodConfigmapNames`).
+/// Returns the names of the ConfigMaps to which a Pod spec refers (upstream's `VisitPodConfigmapNames`).
 pub fn config_map_names(spec: &Value) -> BTreeSet<&str> {
     let mut names = names_in_containers(spec, "configMapRef", "configMapKeyRef");
     for volume in items(spec, "volumes") {
@@ -97,7 +97,7 @@ pub fn token_audiences(spec: &Value) -> BTreeSet<&str> {
         .collect()
 }
 
-/// First API resource that a Pod spec needs, in the wording of upstream's `HasAPIObjectReference`.
+/// Returns the first API resource that a Pod spec needs, in the wording of upstream's `HasAPIObjectReference`.
 pub fn api_object_reference(spec: &Value) -> Option<&'static str> {
     if !service_account_name(spec).is_empty() {
         return Some("serviceaccounts");
@@ -121,7 +121,8 @@ pub fn api_object_reference(spec: &Value) -> Option<&'static str> {
     })
 }
 
-/// Names in the environments of all containers: `from` is the field of `envFrom`, `key` that of a variable's value.
+/// Returns the names in the environments of all containers: `from` is the field of `envFrom`, `key` that of a
+/// variable's value.
 fn names_in_containers<'s>(spec: &'s Value, from: &str, key: &str) -> BTreeSet<&'s str> {
     let mut names = BTreeSet::new();
     for container in ALL_CONTAINER_LISTS.into_iter().flat_map(|list| items(spec, list)) {

@@ -29,7 +29,7 @@ impl<'a> PodView<'a> {
         is_set(spec, "template").then(|| Self::new(child(spec, "template")))
     }
 
-    /// The RuntimeClass; "" if unset.
+    /// Returns the RuntimeClass; "" if unset.
     pub fn runtime_class(&self) -> &'a str {
         text(self.spec, "runtimeClassName")
     }

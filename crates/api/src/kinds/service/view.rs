@@ -23,22 +23,22 @@ impl<'a> View<'a> {
         }
     }
 
-    /// `metadata.name`.
+    /// Returns `metadata.name`.
     pub fn name(self) -> &'a str {
         text(child(self.object, "metadata"), "name")
     }
 
-    /// `metadata.namespace`.
+    /// Returns `metadata.namespace`.
     pub fn namespace(self) -> &'a str {
         text(child(self.object, "metadata"), "namespace")
     }
 
-    /// Value of the annotation `key`.
+    /// Returns the value of the annotation `key`.
     pub fn annotation(self, key: &str) -> Option<&'a str> {
         text_if_set(child(child(self.object, "metadata"), "annotations"), key)
     }
 
-    /// `spec.type`.
+    /// Returns `spec.type`.
     pub fn kind(self) -> &'a str {
         text(self.spec, "type")
     }
@@ -53,27 +53,27 @@ impl<'a> View<'a> {
         self.kind() == "LoadBalancer"
     }
 
-    /// `spec.ports`.
+    /// Returns `spec.ports`.
     pub fn ports(self) -> &'a [Value] {
         items(self.spec, "ports")
     }
 
-    /// `spec.clusterIP`.
+    /// Returns `spec.clusterIP`.
     pub fn cluster_ip(self) -> &'a str {
         text(self.spec, "clusterIP")
     }
 
-    /// `spec.clusterIPs`.
+    /// Returns `spec.clusterIPs`.
     pub fn cluster_ips(self) -> Vec<&'a str> {
         texts(self.spec, "clusterIPs")
     }
 
-    /// `spec.ipFamilies`.
+    /// Returns `spec.ipFamilies`.
     pub fn ip_families(self) -> Vec<&'a str> {
         texts(self.spec, "ipFamilies")
     }
 
-    /// `spec.ipFamilyPolicy`.
+    /// Returns `spec.ipFamilyPolicy`.
     pub fn ip_family_policy(self) -> Option<&'a str> {
         text_if_set(self.spec, "ipFamilyPolicy")
     }
@@ -95,12 +95,12 @@ impl<'a> View<'a> {
         self.cluster_ip() == HEADLESS && !has_selector
     }
 
-    /// `spec.externalTrafficPolicy`.
+    /// Returns `spec.externalTrafficPolicy`.
     pub fn external_traffic_policy(self) -> &'a str {
         text(self.spec, "externalTrafficPolicy")
     }
 
-    /// `spec.healthCheckNodePort`.
+    /// Returns `spec.healthCheckNodePort`.
     pub fn health_check_node_port(self) -> i64 {
         number(self.spec, "healthCheckNodePort")
     }
@@ -139,7 +139,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Node ports that are set.
+    /// Returns the node ports that are set.
     pub fn node_ports(self) -> Vec<i64> {
         self.ports()
             .iter()

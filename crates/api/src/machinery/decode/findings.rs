@@ -28,7 +28,7 @@ impl Findings {
         }
     }
 
-    /// Number of values read.
+    /// Returns the number of values read.
     pub(super) fn values(&self) -> usize {
         self.values.get()
     }

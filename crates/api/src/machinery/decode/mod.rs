@@ -258,7 +258,7 @@ impl Decoded {
 }
 
 impl<'t> Target<'t> {
-    /// The version without the group, as upstream's messages show it.
+    /// Returns the version without the group, as upstream's messages show it.
     fn version(self) -> &'t str {
         self.api_version.rsplit('/').next().unwrap_or(self.api_version)
     }

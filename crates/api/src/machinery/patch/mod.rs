@@ -70,7 +70,7 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    /// The HTTP status of the response.
+    /// Returns the HTTP status of the response.
     pub fn status_code(&self) -> u16 {
         match self {
             Self::Syntax(_) | Self::Directive(_) => 400,

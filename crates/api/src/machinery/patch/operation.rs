@@ -206,7 +206,7 @@ impl Operation {
 static NULL: Value = Value::Null;
 
 impl Pointer {
-    /// Number of segments.
+    /// Returns the number of segments.
     pub(super) fn depth(&self) -> usize {
         self.0.bytes().filter(|byte| *byte == b'/').count()
     }

@@ -132,7 +132,7 @@ impl Schema {
         self.id(name).map(Shape::Object)
     }
 
-    /// Number of definitions.
+    /// Returns the number of definitions.
     pub(crate) fn len(&self) -> usize {
         self.definitions.len()
     }
@@ -147,14 +147,14 @@ impl Schema {
 }
 
 impl DefinitionId {
-    /// The index, less than [`Schema::len`].
+    /// Returns the index, less than [`Schema::len`].
     pub(crate) fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
 impl Definition {
-    /// The fields, sorted by name.
+    /// Returns the fields, sorted by name.
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
@@ -169,7 +169,7 @@ impl Definition {
         self.fields.binary_search_by(|field| field.name.cmp(name)).ok()
     }
 
-    /// The last part of the name, for example `ServicePort`.
+    /// Returns the last part of the name, for example `ServicePort`.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }

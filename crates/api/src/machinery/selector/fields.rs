@@ -118,7 +118,7 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// The conditions, all of which have to hold.
+    /// Returns the conditions, all of which have to hold.
     pub fn terms(&self) -> &[FieldTerm] {
         &self.terms
     }

@@ -53,7 +53,7 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
-    /// The requirements, all of which have to hold.
+    /// Returns the requirements, all of which have to hold.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }

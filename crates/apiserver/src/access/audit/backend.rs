@@ -37,7 +37,7 @@ pub struct BatchSettings {
 }
 
 impl Default for BatchSettings {
-    /// Upstream's values for the log.
+    /// Returns upstream's values for the log.
     fn default() -> BatchSettings {
         BatchSettings {
             buffer_size: 10_000,

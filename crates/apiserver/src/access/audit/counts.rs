@@ -37,12 +37,12 @@ impl Counts {
         self.levels[level as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Value of `apiserver_audit_event_total`.
+    /// Returns the value of `apiserver_audit_event_total`.
     pub(crate) fn events(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
     }
 
-    /// Values of `apiserver_audit_error_total`, by `plugin`.
+    /// Returns the values of `apiserver_audit_error_total`, by `plugin`.
     pub(crate) fn errors(&self) -> [(&'static str, u64); 2] {
         [
             ("buffered", self.dropped.load(Ordering::Relaxed)),
@@ -50,12 +50,12 @@ impl Counts {
         ]
     }
 
-    /// Value of `apiserver_audit_requests_rejected_total`.
+    /// Returns the value of `apiserver_audit_requests_rejected_total`.
     pub(crate) fn rejections(&self) -> u64 {
         self.rejected.load(Ordering::Relaxed)
     }
 
-    /// Values of `apiserver_audit_level_total`, by `level`.
+    /// Returns the values of `apiserver_audit_level_total`, by `level`.
     pub(crate) fn levels(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = self.levels.iter().map(|count| count.load(Ordering::Relaxed));
         Level::ALL.into_iter().map(Level::name).zip(counts)

@@ -89,7 +89,7 @@ impl Identity {
         self.groups.iter().any(|group| group == PRIVILEGED)
     }
 
-    /// The name of the Node whose agent this is.
+    /// Returns the name of the Node whose agent this is.
     pub(crate) fn node_name(&self) -> Option<&str> {
         let name = self.user.strip_prefix(NODE_PREFIX)?;
         self.groups.iter().any(|group| group == NODES).then_some(name)

@@ -63,7 +63,7 @@ impl ClientCertificate {
         }
     }
 
-    /// The incarnation of the Node that the certificate was issued for, if it carries one.
+    /// Returns the incarnation of the Node that the certificate was issued for, if it carries one.
     pub(super) fn incarnation(&self) -> Option<&Incarnation> {
         self.incarnation.as_ref()
     }

@@ -22,7 +22,7 @@ pub(super) enum Rejection {
 impl Rejection {
     const ALL: [Rejection; 3] = [Rejection::QueueFull, Rejection::TimeOut, Rejection::Rate];
 
-    /// Value of the label `reason`: upstream's, and `rate`, which upstream does not have.
+    /// Returns the value of the label `reason`: upstream's, and `rate`, which upstream does not have.
     fn reason(self) -> &'static str {
         match self {
             Rejection::QueueFull => "queue-full",

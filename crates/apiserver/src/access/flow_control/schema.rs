@@ -72,7 +72,7 @@ impl PriorityLevel {
         }
     }
 
-    /// Share of all seats (`nominalConcurrencyShares`).
+    /// Returns the share of all seats (`nominalConcurrencyShares`).
     pub(crate) fn shares(self) -> u32 {
         match self {
             PriorityLevel::Exempt => 0,
@@ -86,7 +86,7 @@ impl PriorityLevel {
         }
     }
 
-    /// Maximum number of queued requests: upstream's `queues` times `queueLengthLimit`.
+    /// Returns the maximum number of queued requests: upstream's `queues` times `queueLengthLimit`.
     pub(crate) fn queued_max(self) -> usize {
         match self {
             PriorityLevel::Exempt | PriorityLevel::CatchAll => 0,
@@ -98,7 +98,7 @@ impl PriorityLevel {
         }
     }
 
-    /// Maximum number of queued requests of one user: upstream's `handSize` times `queueLengthLimit`.
+    /// Returns the maximum number of queued requests of one user: upstream's `handSize` times `queueLengthLimit`.
     pub(crate) fn queued_per_user_max(self) -> usize {
         match self {
             PriorityLevel::LeaderElection => 4 * 50,
@@ -106,7 +106,7 @@ impl PriorityLevel {
         }
     }
 
-    /// Claim on capacity that is reserved for components of the cluster, such as memory for bodies.
+    /// Returns the claim on capacity that is reserved for components of the cluster, such as memory for bodies.
     pub(crate) fn claim(self) -> Claim {
         match self {
             PriorityLevel::Exempt => Claim::Exempt,

@@ -52,13 +52,13 @@ const ED25519_PKCS8_PREFIX: [u8; 16] = [
 ];
 const ED25519_SEED_BYTES: usize = 32;
 
-/// Random key.
+/// Generates a random key.
 pub(super) fn generate_key() -> Result<KeyPair, PkiError> {
     let subject = "CA";
     KeyPair::generate().map_err(|source| PkiError::Issue { subject, source })
 }
 
-/// Ed25519 key, derived from the key of a CA and a purpose by HKDF (RFC 5869).
+/// Returns the Ed25519 key, derived from the key of a CA and a purpose by HKDF (RFC 5869).
 pub(super) fn derive_key(authority: &Pair, purpose: &[u8]) -> Result<KeyPair, PkiError> {
     let subject = "CA";
     let failed = |source| PkiError::Issue { subject, source };
@@ -73,7 +73,7 @@ pub(super) fn derive_key(authority: &Pair, purpose: &[u8]) -> Result<KeyPair, Pk
     KeyPair::try_from(der).map_err(failed)
 }
 
-/// New CA with this name and key.
+/// Creates a CA with this name and key.
 pub(super) fn create_ca(common_name: &str, key: KeyPair, now_seconds: i64) -> Result<Pair, PkiError> {
     let subject = "CA";
     let mut params = CertificateParams::default();
@@ -94,7 +94,7 @@ pub(super) fn create_ca(common_name: &str, key: KeyPair, now_seconds: i64) -> Re
     })
 }
 
-/// New certificate, signed by a CA.
+/// Creates a certificate, signed by a CA.
 pub(super) fn sign(
     issuer: &Issuer<'_, KeyPair>,
     purpose: Purpose<'_>,

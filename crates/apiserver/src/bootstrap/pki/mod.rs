@@ -91,10 +91,9 @@ pub struct Client {
     pub pair: Pair,
 }
 
-/// Client certificate for `user`, a member of `group` unless that is "". The files `NAME.crt` and `NAME.key`
-/// in `directory`, that of the cluster CA, are used again until they expire soon or have another subject. The
-/// certificate of a node component is used again for ten minutes, and is marked as issued by an
-/// administrator.
+/// Returns the client certificate for `user`, a member of `group` unless that is "". The files `NAME.crt` and
+/// `NAME.key` in `directory`, that of the cluster CA, are used again until they expire soon or have another subject.
+/// The certificate of a node component is used again for ten minutes, and is marked as issued by an administrator.
 ///
 /// # Errors
 /// See [`PkiError`]. The cluster CA is absent if no server was started with the directory.
@@ -133,10 +132,10 @@ pub fn client(directory: &Path, name: &str, user: &str, group: &str) -> Result<C
     })
 }
 
-/// Serving certificate of a node agent, for the name and addresses of its node. The kubelet serving CA signs
-/// it, so that no client of the API accepts the agent as API server. The files `serving-NODE.crt` and
-/// `serving-NODE.key` in `directory` are used again until they expire soon, lack a name, or were signed by
-/// the cluster CA, as earlier versions did.
+/// Returns the serving certificate of a node agent, for the name and addresses of its node. The kubelet serving CA
+/// signs it, so that no client of the API accepts the agent as API server. The files `serving-NODE.crt` and
+/// `serving-NODE.key` in `directory` are used again until they expire soon, lack a name, or were signed by the cluster
+/// CA, as earlier versions did.
 ///
 /// # Errors
 /// See [`PkiError`]. The cluster CA is absent if no server was started with the directory.
@@ -177,7 +176,8 @@ pub fn is_signed_by(certificate: &str, authority: &str) -> bool {
     issue::is_signed_by(certificate, authority)
 }
 
-/// Subject names and addresses of the serving certificate: for clients on this host, in the cluster and outside.
+/// Returns the subject names and addresses of the serving certificate: for clients on this host, in the cluster and
+/// outside.
 pub fn serving_names(node_name: &str, cluster_domain: &str, addresses: &[IpAddr]) -> Vec<String> {
     let mut names: Vec<String> = [
         "localhost",
@@ -260,7 +260,7 @@ impl Files<'_> {
         })
     }
 
-    /// Cluster CA, created if it is absent or expires soon. Returns true if it is new.
+    /// Returns the cluster CA, created if it is absent or expires soon, and true if it is new.
     fn ensure_authority(&self) -> Result<(Pair, bool), PkiError> {
         let now_seconds = jiff::Timestamp::now().as_second();
         let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
@@ -273,8 +273,8 @@ impl Files<'_> {
         }
     }
 
-    /// Kubelet serving CA, created if it is absent or expires soon. Its key derives from that of the cluster
-    /// CA, so that servers with the same cluster CA trust the same agents.
+    /// Returns the kubelet serving CA, created if it is absent or expires soon. Its key derives from that of the
+    /// cluster CA, so that servers with the same cluster CA trust the same agents.
     fn ensure_kubelet_serving_authority(&self, authority: &Pair) -> Result<Pair, PkiError> {
         let now_seconds = jiff::Timestamp::now().as_second();
         let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;

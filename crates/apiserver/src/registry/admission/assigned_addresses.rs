@@ -1,4 +1,4 @@
-//! Admission of assigned load-balancer addresses. Announcers announce the addresses of a Service with the
+//! Admission of assigned load balancer IPs. Announcers announce the addresses of a Service with the
 //! condition `portolan.dev/AddressAssigned`. Only the assigner may set it, which is recognized by its right to
 //! update the status of AddressPools. Other users with the right to write `services/status` may neither add the
 //! condition nor change addresses while it is true. They may remove it, which ends the announcement.

@@ -152,7 +152,7 @@ fn failure(key: &str, reason: String) -> TransformError {
     }
 }
 
-/// Fuzzing entry point: decrypts a stored value with a configuration, and encrypts it again.
+/// Decrypts a stored value with a configuration, and encrypts it again; for a fuzz target.
 #[cfg(fuzzing)]
 pub(crate) fn fuzz(configuration: &[u8], key: &str, stored: bytes::Bytes) {
     let Ok(configuration) = EncryptionConfiguration::parse(configuration) else {

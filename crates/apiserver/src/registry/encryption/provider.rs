@@ -143,7 +143,7 @@ impl Providers {
         Err(failure.cloned().unwrap_or_else(|| NO_PREFIX.to_owned()))
     }
 
-    /// Prefix of newly written values; "" without encryption.
+    /// Returns the prefix of newly written values; "" without encryption.
     pub(super) fn written_prefix(&self) -> &'static str {
         match self.0.first() {
             Some(Provider::Keys { algorithm, .. }) => algorithm.prefix(),

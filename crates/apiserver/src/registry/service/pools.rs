@@ -202,7 +202,7 @@ impl Pools {
         self.taken.insert(address)
     }
 
-    /// All taken addresses.
+    /// Returns all taken addresses.
     pub(super) fn taken(&self) -> impl Iterator<Item = IpAddr> {
         self.taken.iter().copied()
     }

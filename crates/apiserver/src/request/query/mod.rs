@@ -102,12 +102,12 @@ impl Query {
         }
     }
 
-    /// First value of a parameter, "" if it is absent.
+    /// Returns the first value of a parameter, "" if it is absent.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.first(name).unwrap_or_default()
     }
 
-    /// All values of a parameter.
+    /// Returns all values of a parameter.
     pub(crate) fn all<'q>(&'q self, name: &'q str) -> impl Iterator<Item = &'q str> {
         let named = self
             .parameters
@@ -121,7 +121,7 @@ impl Query {
         self.first(name).is_some()
     }
 
-    /// Boolean parameter. As in Kubernetes, every value is true except `0`, `f` and `false`.
+    /// Returns the boolean parameter. As in Kubernetes, every value is true except `0`, `f` and `false`.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         let value = self.first(name)?;
         Some(!matches!(value, "0" | "f" | "F" | "false" | "False" | "FALSE"))
@@ -142,7 +142,7 @@ pub(crate) fn decode_segment(text: &str) -> Cow<'_, str> {
     decode(text, false)
 }
 
-/// Percent decoding. Invalid escapes stay as they are; invalid UTF-8 becomes replacement characters.
+/// Decodes percent-encoding. Invalid escapes stay as they are; invalid UTF-8 becomes replacement characters.
 fn decode(text: &str, plus_is_space: bool) -> Cow<'_, str> {
     if !text.bytes().any(|b| b == b'%' || (plus_is_space && b == b'+')) {
         return Cow::Borrowed(text);

@@ -138,7 +138,7 @@ fn check_manager(manager: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Name of the client program: `kubectl` of `kubectl/v1.32.4 (linux/amd64)`.
+/// Returns the name of the client program: `kubectl` of `kubectl/v1.32.4 (linux/amd64)`.
 fn client_name(headers: &HeaderMap) -> &str {
     let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
     let name = agent.and_then(|text| text.split('/').next()).unwrap_or_default();

@@ -52,7 +52,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Collection of a kind, in one namespace or in all.
+    /// Returns the collection of a kind, in one namespace or in all.
     pub(crate) fn collection(kind: &'static Kind, namespace: Option<&str>) -> Target {
         Target {
             kind,
@@ -64,7 +64,7 @@ impl Target {
         }
     }
 
-    /// One object; `namespace` is ignored for a cluster-scoped kind.
+    /// Returns one object; `namespace` is ignored for a cluster-scoped kind.
     pub(crate) fn object(kind: &'static Kind, namespace: &str, name: &str) -> Target {
         Target {
             name: Some(name.to_owned()),
@@ -72,14 +72,14 @@ impl Target {
         }
     }
 
-    /// Object at a store key of its kind.
+    /// Returns the object at a store key of its kind.
     pub(crate) fn at_key(kind: &'static Kind, key: &str) -> Target {
         let mut segments = key.rsplit('/');
         let (name, namespace) = (segments.next(), segments.next());
         Target::object(kind, namespace.unwrap_or_default(), name.unwrap_or_default())
     }
 
-    /// Subresource of the object.
+    /// Returns the subresource of the object.
     pub(crate) fn with_subresource(self, subresource: &'static str) -> Target {
         Target {
             subresource: Some(subresource),
@@ -87,17 +87,17 @@ impl Target {
         }
     }
 
-    /// Namespace, "" if it is absent.
+    /// Returns the namespace, "" if it is absent.
     pub(crate) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Name, "" if it is absent.
+    /// Returns the name, "" if it is absent.
     pub(crate) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
     }
 
-    /// Kind of request and response bodies. Some subresources have a kind of their own.
+    /// Returns the kind of request and response bodies. Some subresources have a kind of their own.
     pub(crate) fn sent_kind(&self) -> &'static Kind {
         let subresource = self.subresource.and_then(|name| self.kind.subresource(name));
         subresource
@@ -105,7 +105,7 @@ impl Target {
             .unwrap_or(self.kind)
     }
 
-    /// Store key of the named object.
+    /// Returns the store key of the named object.
     pub(crate) fn key(&self) -> String {
         self.kind.store_key(self.namespace(), self.name())
     }
@@ -196,7 +196,7 @@ fn versioned(path: &str, trimmed: &str, group: &str, version: &str, segments: Ve
     })
 }
 
-/// The last segments of a path, with the slashes at its end.
+/// Returns the last segments of a path, with the slashes at its end.
 fn proxy_path<'p>(path: &'p str, trimmed: &str, segments: usize) -> &'p str {
     let begin = match segments {
         0 => trimmed.len(),

@@ -54,7 +54,7 @@ impl Activity {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Time until the connection may be idle for too long.
+    /// Returns the time until the connection may be idle for too long.
     ///
     /// # Errors
     /// Reason why it is idle for too long already.

@@ -22,7 +22,7 @@ pub(crate) struct BackgroundThreads {
 }
 
 impl BackgroundThreads {
-    /// Handle for tasks on these threads. The first call starts one thread for each CPU.
+    /// Returns the handle for tasks on these threads. The first call starts one thread for each CPU.
     ///
     /// # Errors
     /// The number of CPUs or the event queue of the threads is unavailable. A later call may succeed.

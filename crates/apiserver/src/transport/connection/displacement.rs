@@ -41,7 +41,7 @@ impl DisplacementQueue {
         self.0.entry(source).or_default().push_back(connection.clone());
     }
 
-    /// Source with the most connections.
+    /// Returns the source with the most connections.
     pub(super) fn largest_source(&self) -> Option<Source> {
         let largest_source = self.0.iter().max_by_key(|(_, of_source)| of_source.len());
         largest_source.map(|(source, _)| *source)

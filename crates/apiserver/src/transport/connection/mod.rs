@@ -127,7 +127,7 @@ async fn spawn_on(
     }
 }
 
-/// Identity of the client certificate.
+/// Returns the identity of the client certificate.
 fn client_identity(stream: &TlsStream<TcpStream>) -> Option<Arc<Identity>> {
     let chain = stream.get_ref().1.peer_certificates()?;
     chain.first().and_then(Identity::of_certificate).map(Arc::new)

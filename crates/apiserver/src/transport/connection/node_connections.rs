@@ -44,7 +44,7 @@ pub(super) struct Registration {
 }
 
 impl Registration {
-    /// Revocation for a request that begins now.
+    /// Returns the revocation for a request that begins now.
     pub(super) fn revocation(&self) -> Revocation {
         Revocation::new(self.connection.revoked.subscribe())
     }

@@ -85,7 +85,7 @@ impl From<IdleReason> for Refusal {
 }
 
 impl Connections {
-    /// Empty registry with a limit for each address; 0 is no limit.
+    /// Creates an empty registry with a limit for each address; 0 is no limit.
     pub(crate) fn new(per_address: u32) -> Connections {
         Connections {
             open: Mutex::new(OpenConnections {
@@ -98,7 +98,7 @@ impl Connections {
         }
     }
 
-    /// Connections with the certificate of a node.
+    /// Returns the connections with the certificate of a node.
     pub(crate) fn nodes(&self) -> &Arc<NodeConnections> {
         &self.nodes
     }
@@ -210,12 +210,12 @@ impl Handshaking {
 }
 
 impl Connection {
-    /// Identity of the client certificate.
+    /// Returns the identity of the client certificate.
     pub(crate) fn identity(&self) -> Option<&Arc<Identity>> {
         self.identity.as_ref()
     }
 
-    /// Revocation for a request that begins now; `None` without the certificate of a node.
+    /// Returns the revocation for a request that begins now; `None` without the certificate of a node.
     pub(crate) fn revocation(&self) -> Option<Revocation> {
         self.node.as_ref().map(Registration::revocation)
     }
@@ -278,7 +278,7 @@ impl CountedConnection {
 }
 
 impl OpenConnections {
-    /// Displacement queue of a stage; `None` after authentication.
+    /// Returns the displacement queue of a stage; `None` after authentication.
     fn displacement_queue(&mut self, stage: Stage) -> Option<&mut DisplacementQueue> {
         match stage {
             Stage::Handshake => Some(&mut self.handshakes),

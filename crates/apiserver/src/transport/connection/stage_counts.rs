@@ -48,7 +48,7 @@ impl Stage {
         Stage::Exempt,
     ];
 
-    /// Value of the label `stage` of metrics.
+    /// Returns the value of the label `stage` of metrics.
     pub(super) fn name(self) -> &'static str {
         match self {
             Stage::Handshake => "handshake",
@@ -67,7 +67,7 @@ pub(super) struct StageCounts {
 }
 
 impl StageCounts {
-    /// Empty counts with a limit for each address; 0 is no limit.
+    /// Creates empty counts with a limit for each address; 0 is no limit.
     pub(super) fn new(per_address: u32) -> StageCounts {
         let share = |divisor: u32| match per_address {
             0 => u32::MAX,
@@ -119,7 +119,7 @@ impl StageCounts {
         self.pool(stage).release(&source, 1);
     }
 
-    /// Number of connections of a stage.
+    /// Returns the number of connections of a stage.
     pub(super) fn open(&self, stage: Stage) -> u32 {
         self.stages[stage as usize].held()
     }

@@ -61,7 +61,7 @@ pub(super) struct Executor {
 }
 
 impl Streams {
-    /// Executor for hyper.
+    /// Returns the executor for hyper.
     pub(super) fn executor(&self) -> Executor {
         Executor {
             new: Arc::downgrade(&self.new),

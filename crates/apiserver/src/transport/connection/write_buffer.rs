@@ -135,7 +135,7 @@ impl<S: AsyncWrite + Unpin> BufferState<S> {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    /// Ready if `bytes` more fit into the buffer, or with the error of an earlier send.
+    /// Is ready if `bytes` more fit into the buffer, or with the error of an earlier send.
     fn poll_room(&mut self, context: &mut Context<'_>, bytes: usize) -> Poll<io::Result<()>> {
         if let Some(error) = self.error.take() {
             return Poll::Ready(Err(error));

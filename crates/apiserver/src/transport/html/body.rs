@@ -62,7 +62,7 @@ impl HtmlBody {
         }
     }
 
-    /// Next rewritten bytes.
+    /// Returns the next rewritten bytes.
     pub(crate) fn poll_next(
         &mut self,
         context: &mut Context<'_>,

@@ -21,7 +21,7 @@ impl MinimumRate {
         MinimumRate { start: now }
     }
 
-    /// Time for the next frame after `bytes`. Returns `None` if the body is too slow already.
+    /// Returns the time for the next frame after `bytes`. Returns `None` if the body is too slow already.
     pub(super) fn next_timeout(self, bytes: usize, now: Instant) -> Option<Duration> {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let earned = Duration::from_secs_f64(f64::from(bytes) / f64::from(BYTES_PER_SECOND_MIN));

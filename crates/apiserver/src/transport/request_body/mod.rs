@@ -37,7 +37,7 @@ pub(crate) struct RequestBody {
 }
 
 impl RequestBody {
-    /// Empty body.
+    /// Creates an empty body.
     pub(crate) fn none() -> RequestBody {
         RequestBody {
             bytes: Bytes::new(),
@@ -45,7 +45,7 @@ impl RequestBody {
         }
     }
 
-    /// Content of the body.
+    /// Returns the content of the body.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -118,7 +118,7 @@ impl BodyReader<'_> {
         })
     }
 
-    /// Next frame. Most bodies arrive with the head of their request, so the first poll needs no timer.
+    /// Returns the next frame. Most bodies arrive with the head of their request, so the first poll needs no timer.
     async fn next(&mut self, body: &mut Incoming) -> Result<Option<Frame<Bytes>>, ReadError> {
         let frame = match body.frame().now_or_never() {
             Some(frame) => frame,
@@ -133,7 +133,7 @@ impl BodyReader<'_> {
         })
     }
 
-    /// Time for the next frame.
+    /// Returns the time for the next frame.
     fn frame_timeout(&mut self) -> Result<Duration, ReadError> {
         let now = Instant::now().into_std();
         let (_, rate) = match &mut self.open {

@@ -69,7 +69,7 @@ impl Body {
         )
     }
 
-    /// Content of the body; `None` if it is compressed or a stream.
+    /// Returns the content of the body; `None` if it is compressed or a stream.
     pub(crate) fn whole(&self) -> Option<Bytes> {
         match self {
             Body::Whole(bytes) => bytes.clone(),

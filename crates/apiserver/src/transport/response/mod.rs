@@ -34,29 +34,29 @@ pub(crate) type ApiResponse = Response<Body>;
 #[derive(Clone)]
 pub(crate) struct StatusTree(pub(crate) Value);
 
-/// Response with encoded bytes.
+/// Returns a response with encoded bytes.
 pub(crate) fn object(code: StatusCode, bytes: Bytes, encoding: Encoding) -> ApiResponse {
     let content_type = HeaderValue::from_static(encoding.content_type());
     new(code, content_type, Body::Whole(Some(bytes)))
 }
 
-/// Response to HEAD: the headers of `response`. HTTP/2 forbids a body (RFC 9110 section 9.3.2).
+/// Returns the response to HEAD: the headers of `response`. HTTP/2 forbids a body (RFC 9110 section 9.3.2).
 pub(crate) fn without_body(response: ApiResponse) -> ApiResponse {
     response.map(|_| Body::Whole(None))
 }
 
-/// JSON response.
+/// Returns a JSON response.
 pub(crate) fn tree(code: StatusCode, tree: &Value) -> ApiResponse {
     object(code, Bytes::from(tree.to_string()), Encoding::Json)
 }
 
-/// Response with encoded pieces.
+/// Returns a response with encoded pieces.
 pub(crate) fn pieces(pieces: Vec<Bytes>, encoding: Encoding) -> ApiResponse {
     let content_type = HeaderValue::from_static(encoding.content_type());
     new(StatusCode::OK, content_type, Body::pieces(pieces))
 }
 
-/// Response with the events of a watch.
+/// Returns a response with the events of a watch.
 pub(crate) fn stream(stream: Pin<Box<dyn Stream<Item = Bytes> + Send>>, encoding: Encoding) -> ApiResponse {
     let content_type = HeaderValue::from_static(encoding.stream_content_type());
     let body = Body::Stream {
@@ -66,7 +66,7 @@ pub(crate) fn stream(stream: Pin<Box<dyn Stream<Item = Bytes> + Send>>, encoding
     new(StatusCode::OK, content_type, body)
 }
 
-/// Document of any media type in pieces.
+/// Returns a document of any media type in pieces.
 pub(crate) fn document_stream(
     content_type: &'static str,
     stream: Pin<Box<dyn Stream<Item = Bytes> + Send>>,
@@ -78,12 +78,12 @@ pub(crate) fn document_stream(
     new(StatusCode::OK, HeaderValue::from_static(content_type), body)
 }
 
-/// Response of a Pod or node agent, forwarded as it arrives.
+/// Returns the response of a Pod or node agent, forwarded as it arrives.
 pub(crate) fn proxied(response: Response<Incoming>) -> ApiResponse {
     response.map(|body| Body::Proxied { body, lifetime: None })
 }
 
-/// Response of a Pod with rewritten links, if it is a page; otherwise forwarded as it arrives.
+/// Returns the response of a Pod with rewritten links, if it is a page; otherwise forwarded as it arrives.
 pub(crate) fn proxied_page(response: Response<Incoming>, links: &Links) -> ApiResponse {
     if !html::is_rewritable(response.status(), response.headers()) {
         return proxied(response);
@@ -108,7 +108,7 @@ pub(crate) fn with_lifetime(mut response: ApiResponse, request: RequestLifetime)
     response
 }
 
-/// Permanent redirect.
+/// Returns a permanent redirect to a location.
 pub(crate) fn redirect(location: &str) -> ApiResponse {
     let mut response = text(StatusCode::MOVED_PERMANENTLY, Bytes::new());
     if let Ok(location) = HeaderValue::from_str(location) {
@@ -117,23 +117,23 @@ pub(crate) fn redirect(location: &str) -> ApiResponse {
     response
 }
 
-/// Response 304 for a client that has the current document.
+/// Returns the response 304 for a client that has the current document.
 pub(crate) fn not_modified() -> ApiResponse {
     text(StatusCode::NOT_MODIFIED, Bytes::new())
 }
 
-/// Plain text.
+/// Returns a response with plain text.
 pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> ApiResponse {
     new(code, PLAIN, Body::Whole(Some(text.into())))
 }
 
-/// Document of any media type.
+/// Returns a document of any media type.
 pub(crate) fn document(content_type: &'static str, bytes: Bytes) -> ApiResponse {
     let content_type = HeaderValue::from_static(content_type);
     new(StatusCode::OK, content_type, Body::Whole(Some(bytes)))
 }
 
-/// Failure as a `Status`.
+/// Returns the failure as a `Status`.
 pub(crate) fn failure(failure: &Failure, encoding: Encoding) -> ApiResponse {
     let status = failure.status();
     let mut response = match printing::encode(&status, STATUS_DEFINITION, encoding) {

@@ -83,7 +83,7 @@ pub(crate) async fn connect(
     Ok(response::proxied(response))
 }
 
-/// Path and query of the agent for a request.
+/// Returns the path and query of the agent for a request.
 fn path(pod: &Value, target: &Target, container: &str, encoded_query: &str) -> Result<String, Failure> {
     let (namespace, name) = (target.namespace(), target.name());
     let operation = match target.subresource {
@@ -122,8 +122,8 @@ fn path(pod: &Value, target: &Target, container: &str, encoded_query: &str) -> R
     ))
 }
 
-/// Ports of a request over WebSocket channels, with the kubelet's name of the parameter. A value may list several ports,
-/// separated by commas.
+/// Returns the ports of a request over WebSocket channels, with the kubelet's name of the parameter. A value may list
+/// several ports, separated by commas.
 fn forwarded_ports(encoded_query: &str) -> Result<String, Failure> {
     let pairs = encoded_query.split('&').filter_map(|pair| pair.split_once('='));
     let mut parameters = Vec::new();

@@ -30,8 +30,8 @@ impl Continuation {
         }
     }
 
-    /// The same position at the newest revision. It is for clients whose revision is compacted and that accept an
-    /// inconsistent list.
+    /// Returns the same position at the newest revision. It is for clients whose revision is compacted and that accept
+    /// an inconsistent list.
     pub(super) fn at_newest(self) -> Continuation {
         Continuation {
             revision: NEWEST,
@@ -39,12 +39,12 @@ impl Continuation {
         }
     }
 
-    /// The revision of the list; `None` for the newest one.
+    /// Returns the revision of the list; `None` for the newest one.
     pub(super) fn revision(&self) -> Option<Revision> {
         u64::try_from(self.revision).ok().map(Revision)
     }
 
-    /// The last key of the previous page.
+    /// Returns the last key of the previous page.
     pub(super) fn after(&self) -> &str {
         &self.after
     }

@@ -105,7 +105,7 @@ impl WriteContext<'static> {
 }
 
 impl<'a> WriteContext<'a> {
-    /// The parameters of a client's write.
+    /// Returns the parameters of a client's write.
     fn of(options: &WriteOptions<'a>, ownership: Ownership<'a>) -> WriteContext<'a> {
         WriteContext {
             dry_run: options.dry_run,
@@ -131,7 +131,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// An object that existed before.
+    /// Returns an object that existed before.
     fn ok(object: Bytes) -> Outcome {
         Outcome {
             code: StatusCode::OK,
@@ -141,7 +141,7 @@ impl Outcome {
         }
     }
 
-    /// An object that was created.
+    /// Returns an object that was created.
     fn created(object: Bytes) -> Outcome {
         Outcome {
             code: StatusCode::CREATED,

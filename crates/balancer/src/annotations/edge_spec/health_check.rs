@@ -14,7 +14,7 @@ const UNHEALTHY_THRESHOLD: u32 = 6;
 /// HTTP statuses of healthy backends, first and last.
 const EXPECTED_STATUSES: (u16, u16) = (200, 399);
 
-/// The health check, if an annotation enables it or selects one of its settings. The timeout is limited to
+/// Returns the health check, if an annotation enables it or selects one of its settings. The timeout is limited to
 /// the interval.
 pub(super) fn resolve(values: &HealthCheckValues, errors: &mut Vec<AnnotationError>) -> Option<HealthCheck> {
     if !values.is_enabled.get_or(values.has_any()) {

@@ -12,7 +12,7 @@ const HTTP: FrontendSpec = FrontendSpec::Http {
     redirects_to_https: None,
 };
 
-/// Ports that can be served, and those that cannot.
+/// Returns the ports that can be served, and those that cannot.
 pub(super) fn resolve(
     values: &AnnotationValues,
     service: &Service,
@@ -40,7 +40,7 @@ pub(super) fn resolve(
     (listeners, refused)
 }
 
-/// Listener of a port; the error consists of the reason for the status and of the error of the annotations.
+/// Returns the listener of a port; the error consists of the reason for the status and of the error of the annotations.
 fn listener(
     values: &AnnotationValues,
     port: &ServicePort,
@@ -183,7 +183,7 @@ fn protocols_by_backend(
     }
 }
 
-/// Protocol of backends behind a listener that relays bytes.
+/// Returns the protocol of backends behind a listener that relays bytes.
 fn byte_stream(protocol: AppProtocol) -> BackendProtocol {
     match protocol {
         AppProtocol::Https | AppProtocol::Ssl => BackendProtocol::Ssl,
@@ -191,8 +191,8 @@ fn byte_stream(protocol: AppProtocol) -> BackendProtocol {
     }
 }
 
-/// Protocol of backends behind a listener that relays HTTP requests. An annotation decides about TLS, and the hint about
-/// the version of HTTP.
+/// Returns the protocol of backends behind a listener that relays HTTP requests. An annotation decides about TLS, and
+/// the hint about the version of HTTP.
 fn http(annotated: Option<AppProtocol>, hint: Option<ProtocolHint>) -> BackendProtocol {
     match (annotated, hint) {
         (Some(AppProtocol::Https | AppProtocol::Ssl), _) | (None, Some(ProtocolHint::Https)) => {

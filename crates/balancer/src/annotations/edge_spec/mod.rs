@@ -136,7 +136,7 @@ pub(super) fn resolve(values: &AnnotationValues, service: &Service) -> (EdgeSpec
     (spec, errors)
 }
 
-/// Errors of settings that change nothing without another one.
+/// Returns the errors of settings that change nothing without another one.
 fn settings_without_effect(values: &AnnotationValues, has_tls: bool) -> Vec<AnnotationError> {
     let (tls, timeouts, log) = (&values.tls, &values.timeouts, &values.access_log);
     let drains = timeouts.is_draining.get_or(false);
@@ -220,7 +220,8 @@ fn policy(values: &AnnotationValues, service: &Service, errors: &mut Vec<Annotat
     }
 }
 
-/// Ranges of clients. The field takes precedence over annotations (upstream's `GetLoadBalancerSourceRanges`).
+/// Returns the ranges of clients. The field takes precedence over annotations (upstream's
+/// `GetLoadBalancerSourceRanges`).
 fn source_ranges(values: &AnnotationValues, service: &Service) -> Vec<IpNet> {
     let field = &service.spec.load_balancer_source_ranges;
     if field.is_empty() {
@@ -262,7 +263,7 @@ fn stickiness(values: &AnnotationValues, service: &Service) -> Stickiness {
     }
 }
 
-/// Drain timeout. Zero closes connections at once if draining is disabled; `None` if nothing is selected.
+/// Returns the drain timeout. Zero closes connections at once if draining is disabled; `None` if nothing is selected.
 fn draining(values: &AnnotationValues) -> Option<Duration> {
     let timeouts = &values.timeouts;
     timeouts.is_draining.get().map(|is_draining| {

@@ -356,7 +356,7 @@ const POLICIES: [(&str, TlsPolicy); 31] = [
     ("TLS13-1-3-FIPS-2023-04", TlsPolicy::Tls13),
 ];
 
-/// TLS policy by the name of a predefined policy of AWS.
+/// Returns the TLS policy by the name of a predefined policy of AWS.
 fn policy(text: &str) -> Result<TlsPolicy, InvalidValue> {
     let name = text.strip_prefix("ELBSecurityPolicy-");
     let found = POLICIES.iter().find(|(known, _)| Some(*known) == name);

@@ -76,7 +76,7 @@ const RESTRICTING_PARTS: [&str; 14] = [
     "acl-",
 ];
 
-/// Remedy for an annotation that the table lacks and whose name suggests that it restricts clients.
+/// Returns the remedy for an annotation that the table lacks and whose name suggests that it restricts clients.
 pub(super) fn restriction_by_name(name: &str) -> Option<Remedy> {
     let name = name.to_ascii_lowercase();
     if !RESTRICTING_PARTS.iter().any(|part| name.contains(part)) {

@@ -52,7 +52,7 @@ pub(super) enum PoolSource {
 }
 
 impl PoolSource {
-    /// Description of the fields that select the announcing nodes, before the name of the pool.
+    /// Returns the description of the fields that select the announcing nodes, before the name of the pool.
     pub(super) fn node_selectors(&self) -> &'static str {
         match self {
             Self::AddressPool(_) => "nodeSelectors of AddressPool",
@@ -156,7 +156,7 @@ impl ParsedPool {
         }
     }
 
-    /// Priority among all pools: higher first.
+    /// Returns the priority among all pools: higher first.
     pub(super) fn priority(&self) -> i64 {
         match &self.source {
             PoolSource::AddressPool(pool) => pool.spec.priority,
@@ -189,7 +189,7 @@ impl ParsedPool {
     }
 }
 
-/// Type of the addresses of a pool of node addresses; `None` for other pools.
+/// Returns the type of the addresses of a pool of node addresses; `None` for other pools.
 fn node_address_type(pool: &AddressPool) -> Result<Option<NodeAddressType>, InvalidPool> {
     let (spec, name) = (&pool.spec, &pool.metadata.name);
     let Some(nodes) = &spec.node_addresses else {
@@ -212,7 +212,7 @@ fn node_address_type(pool: &AddressPool) -> Result<Option<NodeAddressType>, Inva
     })
 }
 
-/// Priority of an IPAddressPool on the scale of AddressPools.
+/// Returns the priority of an IPAddressPool on the scale of AddressPools.
 fn metallb_priority(pool: &IpAddressPool) -> i64 {
     match pool
         .spec
@@ -226,7 +226,7 @@ fn metallb_priority(pool: &IpAddressPool) -> i64 {
     }
 }
 
-/// Address blocks of a pool.
+/// Returns the address blocks of a pool.
 fn blocks(name: &str, addresses: &[String]) -> Result<Vec<AddressBlock>, InvalidPool> {
     let blocks = addresses.iter().map(|text| {
         let block = text.parse();
@@ -237,7 +237,7 @@ fn blocks(name: &str, addresses: &[String]) -> Result<Vec<AddressBlock>, Invalid
     blocks.collect()
 }
 
-/// Address blocks of an IPAddressPool. As MetalLB, it ignores host bits of a CIDR.
+/// Returns the address blocks of an IPAddressPool. As MetalLB, it ignores host bits of a CIDR.
 fn metallb_blocks(pool: &IpAddressPool) -> Result<Vec<AddressBlock>, InvalidPool> {
     let addresses = pool.spec.addresses.iter().map(|text| {
         let text = text.trim();
@@ -261,7 +261,7 @@ fn selector(name: &str, path: &Path, value: &Value) -> Result<LabelSelector, Inv
     })
 }
 
-/// Names of the pools that a Service may use.
+/// Returns the names of the pools that a Service may use.
 pub(super) fn eligible(
     pools: &BTreeMap<String, ParsedPool>,
     service: &Service,
@@ -274,7 +274,7 @@ pub(super) fn eligible(
     eligible.map(|(name, _)| name.as_str().into()).collect()
 }
 
-/// Usage of a pool for its status.
+/// Returns the usage of a pool for its status.
 pub(super) fn usage(allocations: &Pools, name: &str) -> Vec<AddressPoolUsage> {
     let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     [Family::V4, Family::V6]
@@ -290,7 +290,7 @@ pub(super) fn usage(allocations: &Pools, name: &str) -> Vec<AddressPoolUsage> {
         .collect()
 }
 
-/// Usage of a pool of node addresses: addresses of ready nodes, and those at which Services have ports.
+/// Returns the usage of a pool of node addresses: addresses of ready nodes, and those at which Services have ports.
 pub(super) fn node_usage(all: &BTreeSet<IpAddr>, used: &BTreeSet<IpAddr>) -> Vec<AddressPoolUsage> {
     let count = |addresses: &BTreeSet<IpAddr>, family: Family| {
         let of_family = addresses.iter().filter(|address| Family::of(**address) == family);
@@ -308,7 +308,7 @@ pub(super) fn node_usage(all: &BTreeSet<IpAddr>, used: &BTreeSet<IpAddr>) -> Vec
         .collect()
 }
 
-/// Status of an IPAddressPool with this usage.
+/// Returns the status of an IPAddressPool with this usage.
 pub(super) fn metallb_status(usage: &[AddressPoolUsage]) -> IpAddressPoolStatus {
     let of = |family: Family| usage.iter().find(|usage| usage.family == family.name());
     let assigned = |family| of(family).map_or(0, |usage| usage.assigned);

@@ -116,8 +116,8 @@ impl Placement {
             .any(|advertisement| matches_any(&advertisement.nodes, node))
     }
 
-    /// Links that announce; empty for the default links of the announcer. Links of several L2Advertisements apply
-    /// together.
+    /// Returns the links that announce; empty for the default links of the announcer. Links of several L2Advertisements
+    /// apply together.
     pub fn links(&self) -> &Arc<[LinkPattern]> {
         &self.links
     }
@@ -190,7 +190,7 @@ impl Placements {
         affected
     }
 
-    /// Links of all pools.
+    /// Returns the links of all pools.
     pub fn links(&self) -> impl Iterator<Item = &LinkPattern> {
         self.pools.values().flat_map(|placement| placement.links.iter())
     }

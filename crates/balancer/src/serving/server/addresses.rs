@@ -49,7 +49,8 @@ impl NodeAddresses {
         Ok((this, owned))
     }
 
-    /// Addresses to serve: announced, inherited and draining ones. `busy` returns addresses with open connections.
+    /// Returns the addresses to serve: announced, inherited and draining ones. `busy` returns addresses with open
+    /// connections.
     pub(super) fn update(
         &mut self,
         now: Instant,
@@ -103,12 +104,12 @@ impl NodeAddresses {
         self.remove_others(&Addresses::new());
     }
 
-    /// Addresses of other nodes with connections here.
+    /// Returns the addresses of other nodes with connections here.
     pub(super) fn draining(&self) -> &DrainingAddresses {
         &self.draining
     }
 
-    /// Time of the next call of [`NodeAddresses::update`], if one is due.
+    /// Returns the time of the next call of [`NodeAddresses::update`], if one is due.
     pub(super) fn next_wake(&self) -> Option<Instant> {
         let inherited = self.inherited.as_ref().and_then(|inherited| inherited.until);
         inherited.into_iter().chain(self.draining.next_check()).min()

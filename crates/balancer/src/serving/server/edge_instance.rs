@@ -102,7 +102,7 @@ impl EdgeInstance {
             .unwrap_or_default()
     }
 
-    /// Addresses with open connections.
+    /// Returns the addresses with open connections.
     pub(super) fn busy_addresses(&self) -> Addresses {
         let ports = self.edge.as_deref().map_or_else(Vec::new, Edge::status);
         let busy = ports.into_iter().filter(|port| port.open_connections > 0);

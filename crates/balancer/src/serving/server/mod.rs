@@ -67,7 +67,7 @@ pub async fn run(
     Ok(())
 }
 
-/// Zone of the own Node at the start; `None` without such a Node. A watch follows later changes.
+/// Returns the zone of the own Node at the start; `None` without such a Node. A watch follows later changes.
 async fn own_zone(client: &Client, node_name: &str) -> Option<Arc<str>> {
     let path = format!("{}/{node_name}", Node::collection(None));
     loop {

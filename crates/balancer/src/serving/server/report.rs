@@ -64,7 +64,7 @@ impl ReportWriter {
         }
     }
 
-    /// Time of the next write, if one is due.
+    /// Returns the time of the next write, if one is due.
     pub(super) fn next_wake(&self) -> Option<Instant> {
         let next = self.retry_at.or(self.renew_at);
         next.filter(|_| self.write.is_empty())

@@ -177,7 +177,7 @@ impl Watches {
     }
 }
 
-/// The next event of a watch; never resolves while it is closed.
+/// Returns the next event of a watch; never resolves while it is closed.
 pub(super) async fn next<T>(events: &mut Option<Receiver<T>>) -> Option<T> {
     match events {
         Some(events) => events.recv().await,

@@ -85,8 +85,8 @@ impl EdgeState {
         }
     }
 
-    /// Endpoints of a port. Endpoints of the Service's first family have precedence: the other family lists the
-    /// same Pods. With `is_local`, only endpoints of this node are used.
+    /// Returns the endpoints of a port. Endpoints of the Service's first family have precedence: the other family lists
+    /// the same Pods. With `is_local`, only endpoints of this node are used.
     pub(super) fn backends(
         &self,
         key: &ObjectKey,
@@ -141,7 +141,7 @@ impl EdgeState {
         backends.collect()
     }
 
-    /// Destination of an access log: its bucket, or a directory with the name of the bucket if there is no
+    /// Returns the destination of an access log: its bucket, or a directory with the name of the bucket if there is no
     /// S3. Namespaces may share a bucket, so file names in it start with the namespace.
     pub(super) fn access_log(
         &self,

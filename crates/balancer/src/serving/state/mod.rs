@@ -70,7 +70,7 @@ impl ServedService {
         matches!(self.spec.policy.stickiness, Stickiness::Cookie { .. })
     }
 
-    /// Secrets of its TLS listeners.
+    /// Returns the Secrets of its TLS listeners.
     fn secrets(&self) -> impl Iterator<Item = ObjectKey> + '_ {
         let own = self.service.metadata.namespace.as_str();
         let mut listeners = self.spec.listeners.iter();
@@ -222,7 +222,7 @@ impl EdgeState {
         self.changed.extend(affected.map(|(key, _)| key.clone()));
     }
 
-    /// Addresses of this node that are served and that the node does not have anyway.
+    /// Returns the addresses of this node that are served and that the node does not have anyway.
     pub(super) fn added_addresses(&self) -> Addresses {
         let mut addresses = self.addresses();
         addresses.retain(|address| !self.node_addresses.contains(address));
@@ -264,24 +264,24 @@ impl EdgeState {
         !self.services.is_empty()
     }
 
-    /// A Service of the edge.
+    /// Returns a Service of the edge.
     pub(super) fn service(&self, key: &ObjectKey) -> Option<&ServedService> {
         self.services.get(key)
     }
 
-    /// Addresses of this node that are served, as of the last [`EdgeState::rebuild`].
+    /// Returns the addresses of this node that are served, as of the last [`EdgeState::rebuild`].
     pub(super) fn addresses(&self) -> Addresses {
         let all = self.settings.values().flat_map(|settings| &settings.addresses);
         all.copied().collect()
     }
 
-    /// Addresses of a Service that this node owns.
+    /// Returns the addresses of a Service that this node owns.
     pub(super) fn addresses_of(&self, served: &ServedService) -> Addresses {
         let all = served.addresses.iter().copied();
         all.filter(|address| self.owns(served, *address)).collect()
     }
 
-    /// Secrets with certificates that Services on this node refer to.
+    /// Returns the Secrets with certificates that Services on this node refer to.
     pub(super) fn secrets(&self) -> BTreeSet<ObjectKey> {
         let here = self.services.iter().filter(|(_, served)| self.is_here(served));
         here.flat_map(|(key, served)| served.secrets().chain(self.ingress.secrets(key).cloned()))
@@ -334,7 +334,7 @@ impl EdgeState {
         !self.changed.is_empty()
     }
 
-    /// Settings of the edge, as of the last [`EdgeState::rebuild`].
+    /// Returns the settings of the edge, as of the last [`EdgeState::rebuild`].
     pub(super) fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -387,7 +387,7 @@ fn has_node_addresses(service: &Service) -> bool {
         .any(|condition| condition.kind == ASSIGNED_CONDITION && condition.reason == NODE_ADDRESSES_REASON)
 }
 
-/// Addresses of a Service that the edge serves: assigned by the assigner, with mode Proxy.
+/// Returns the addresses of a Service that the edge serves: assigned by the assigner, with mode Proxy.
 fn edge_addresses(service: &Service) -> Addresses {
     let is_assigned =
         |condition: &Condition| condition.kind == ASSIGNED_CONDITION && condition.status == "True";

@@ -174,7 +174,7 @@ impl Workers {
         }
     }
 
-    /// Resets connections at their maximum age, or stops to do so.
+    /// Starts or stops to reset connections at their maximum age.
     pub(super) fn check_ages(&self, is_needed: bool) {
         for handle in self.handles.iter() {
             handle.send(Request::CheckAges(is_needed));

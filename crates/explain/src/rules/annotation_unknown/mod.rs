@@ -165,7 +165,7 @@ fn unknown(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Names that resemble an annotation of another implementation, and values that it does not accept.
+/// Reports names that resemble an annotation of another implementation, and values that it does not accept.
 fn of_others(subject: &Subject<'_>) -> Vec<Finding> {
     let annotations = subject.service.pairs("/metadata/annotations");
     let annotations = annotations.filter(|(name, _)| !PREFIXES.iter().any(|prefix| name.starts_with(prefix)));
@@ -197,7 +197,7 @@ fn of_others(subject: &Subject<'_>) -> Vec<Finding> {
     annotations.filter_map(finding).collect()
 }
 
-/// An AWS load balancer that is internal by one annotation and not by the other.
+/// Reports an AWS load balancer that is internal by one annotation and not by the other.
 fn contradicting_scheme(subject: &Subject<'_>) -> Option<Finding> {
     let [internal, scheme] = AWS_SCHEMES;
     let is_internal = subject.service.annotation(internal)? != "false";
@@ -211,7 +211,7 @@ fn contradicting_scheme(subject: &Subject<'_>) -> Option<Finding> {
         .then(|| subject.finding(CODE, Severity::Warning, field(internal), message, remedy))
 }
 
-/// Values other than `Auto` and `Disabled` switch zone hints off.
+/// Reports values other than `Auto` and `Disabled`, which switch zone hints off.
 fn topology_value(subject: &Subject<'_>) -> Option<Finding> {
     let mut annotations = TOPOLOGY_MODES.iter();
     let (name, value) = annotations.find_map(|name| Some((name, subject.service.annotation(name)?)))?;
@@ -229,7 +229,7 @@ fn topology_value(subject: &Subject<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, field(name), message, remedy))
 }
 
-/// Values that the plan does not understand.
+/// Reports values that the plan does not understand.
 fn invalid(subject: &Subject<'_>) -> Vec<Finding> {
     let mut names = subject
         .service
@@ -269,7 +269,7 @@ fn invalid(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Annotations of the same meaning with different values.
+/// Reports annotations of the same meaning with different values.
 fn contradicting(subject: &Subject<'_>) -> Vec<Finding> {
     let contradiction = |names: &&[&'static str]| {
         let mut values = names
@@ -290,7 +290,7 @@ fn contradicting(subject: &Subject<'_>) -> Vec<Finding> {
     SYNONYMS.iter().filter_map(contradiction).collect()
 }
 
-/// An annotation and `spec.loadBalancerIP` request different addresses.
+/// Reports that an annotation and `spec.loadBalancerIP` request different addresses.
 fn contradicting_field(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let wanted = Some(service.text("/spec/loadBalancerIP").trim()).filter(|text| !text.is_empty())?;

@@ -69,7 +69,7 @@ fn expects_header(subject: &Subject<'_>, found: &[Found<'_>]) -> bool {
     probes::proxy_protocol_annotation(subject).is_some() || found.iter().any(|(_, probe)| is_accepted(probe))
 }
 
-/// The endpoint accepts connections, and resets or closes them, or sends no response.
+/// Reports that the endpoint accepts connections, and resets or closes them, or sends no response.
 fn no_response(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
     if expects_header(subject, found) {
         return None;
@@ -143,7 +143,7 @@ fn slow(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
     Some(finding.with_evidence(probes::description(*first)))
 }
 
-/// A Pod has a variable with a former cluster IP of the Service.
+/// Reports that a Pod has a variable with a former cluster IP of the Service.
 fn variable(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let addresses = service.cluster_ips();

@@ -84,7 +84,7 @@ pub(super) fn run(flags: &Flags) -> Result<(), CommandError> {
 }
 
 impl RegistryFlags {
-    /// Credentials of the flags. User and password are for the registries of the names only.
+    /// Returns the credentials of the flags. User and password are for the registries of the names only.
     fn credentials(&self, names: &[Reference]) -> Result<Vec<RegistryCredential>, CommandError> {
         let mut credentials = Vec::new();
         if let Some(path) = &self.credentials {

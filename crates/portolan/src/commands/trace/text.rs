@@ -39,7 +39,7 @@ pub(super) fn render(trace: &Trace) -> String {
     text.0
 }
 
-/// Verdict with its reason.
+/// Returns the verdict with its reason.
 fn sentence(verdict: Verdict, reason: &str) -> String {
     match verdict {
         Verdict::Reaches => format!("reaches {reason}"),
@@ -47,7 +47,7 @@ fn sentence(verdict: Verdict, reason: &str) -> String {
     }
 }
 
-/// Object and field in parentheses, or "".
+/// Returns the object and field in parentheses, or "".
 fn source(object: Option<&ObjectName>, field: &str) -> String {
     match (object, field) {
         (Some(object), "") => format!(" ({object})"),
@@ -207,7 +207,7 @@ impl Text {
     }
 }
 
-/// Pod, node and zone of an endpoint.
+/// Returns the Pod, node and zone of an endpoint.
 fn place(state: &EndpointState) -> Vec<String> {
     let named = [("Pod", &state.pod), ("node", &state.node), ("zone", &state.zone)];
     let known = named.into_iter().filter(|(_, name)| !name.is_empty());

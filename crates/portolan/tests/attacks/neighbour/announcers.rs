@@ -19,7 +19,7 @@ const OTHER: &str = "node-2";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 /// UDP port of the announcers.
 const PORT: u16 = 7_947;
-/// Last bytes of the load-balancer IPs; enough that each of two nodes owns some.
+/// Last bytes of the load balancer IPs; enough that each of two nodes owns some.
 const ADDRESSES: std::ops::Range<u8> = 200..208;
 /// Rounds of ARP requests with the same owners after which the assignment is stable.
 const STABLE_ROUNDS: u32 = 60;

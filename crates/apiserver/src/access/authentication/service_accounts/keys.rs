@@ -165,7 +165,7 @@ impl Keys {
         json!({"keys": keys.collect::<Vec<_>>()})
     }
 
-    /// The algorithm of token signatures.
+    /// Returns the algorithm of token signatures.
     pub(crate) fn algorithm(&self) -> &'static str {
         ALGORITHM
     }

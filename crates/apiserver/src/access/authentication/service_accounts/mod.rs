@@ -95,12 +95,12 @@ impl ServiceAccounts {
         Ok(())
     }
 
-    /// The store that holds the ServiceAccounts.
+    /// Returns the store that holds the ServiceAccounts.
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
     }
 
-    /// The audience of tokens for this server.
+    /// Returns the audience of tokens for this server.
     pub(crate) fn audience(&self) -> &str {
         &self.issuer
     }
