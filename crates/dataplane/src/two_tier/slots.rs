@@ -27,12 +27,16 @@ struct Slot {
 }
 
 impl Slots {
-    /// Creates the slots of an earlier process. Slots without a current node are those of the node `own`.
+    /// Creates the slots of an earlier process. The kernel holds no entries for the node `own`, so a level without a node
+    /// is its own if a later level has one. Each node keeps its level, which packets between nodes name.
     pub(crate) fn recovered(levels: &[Levels], own: &Arc<str>) -> Self {
-        let slots = levels.iter().map(|[current, previous @ ..]| {
-            let current = current.as_ref().unwrap_or(own);
-            let mut nodes = vec![current.clone()];
-            nodes.extend(previous.iter().flatten().filter(|node| *node != current).cloned());
+        let slots = levels.iter().map(|levels| {
+            let known = levels
+                .iter()
+                .rposition(Option::is_some)
+                .map_or(1, |last| last + 1);
+            let nodes = levels.iter().take(known);
+            let nodes = nodes.map(|node| node.as_ref().unwrap_or(own).clone()).collect();
             Slot { nodes }
         });
         Self {

@@ -233,14 +233,14 @@ fn nodes_stay_without_endpoints() {
 }
 
 #[test]
-fn recovered_slots_have_the_nodes_of_the_earlier_process() {
+fn recovered_nodes_keep_their_levels() {
     let node = |name: &str| Some(Arc::<str>::from(name));
     let levels: [Levels; 2] = [
         [node("b"), None, node("c"), None],
-        [None, node("b"), node("a"), node("c")],
+        [None, node("b"), None, node("c")],
     ];
     let slots = Slots::recovered(&levels, &"a".into());
     let of = |index: usize| -> Vec<&str> { slots.slots[index].nodes.iter().map(|name| &**name).collect() };
-    assert_eq!(of(0), ["b", "c"]);
-    assert_eq!(of(1), ["a", "b", "c"]);
+    assert_eq!(of(0), ["b", "a", "c"]);
+    assert_eq!(of(1), ["a", "b", "a", "c"]);
 }
