@@ -88,7 +88,8 @@ impl Server {
 
     fn end(&mut self) {
         if let Some(process) = self.process.take() {
-            assert!(process.stop().success());
+            let status = process.stop();
+            assert!(status.success(), "the server ended with {status}");
         }
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct Rebalancing {
     endpoints: HashMap<ObjectKey, BTreeMap<PortKey, BTreeSet<SocketAddr>>>,
     /// Scale-outs, with the time of their resets.
     due: BTreeMap<PortKey, Instant>,
-    /// Numbers of resets that a later pass makes, in the order of [`Set`].
+    /// Numbers of resets that a later pass makes, in the order of [`EndpointSet`].
     left: BTreeMap<PortKey, [usize; 2]>,
 }
 

@@ -212,7 +212,7 @@ impl Cluster {
         self.member(member)?.spawn(command)
     }
 
-    /// Mounts each member's namespace by name below [`NETNS_DIRECTORY`], for [`crate::enter`] and `ip netns`. Only
+    /// Mounts each member's namespace by name below [`NETNS_DIRECTORY`], for [`crate::enter_enclosure`] and `ip netns`. Only
     /// for use in an enclosure: on the host it would leave traces.
     ///
     /// # Errors

@@ -80,8 +80,10 @@ pub(crate) fn empty_plan() -> Plan {
 
 /// Adds a Service with the port 80; `spec` replaces and adds fields.
 pub(crate) fn put_service(plan: &mut Plan, name: &str, cluster_ips: &[&str], spec: &Value, status: &Value) {
+    let family = |address: &&str| if address.contains(':') { "IPv6" } else { "IPv4" };
+    let families: Vec<&str> = cluster_ips.iter().map(family).collect();
     let mut full = json!({
-        "type": "ClusterIP", "clusterIP": cluster_ips[0], "clusterIPs": cluster_ips,
+        "type": "ClusterIP", "clusterIP": cluster_ips[0], "clusterIPs": cluster_ips, "ipFamilies": families,
         "ports": [{"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080}],
     });
     for (field, value) in spec.as_object().unwrap() {

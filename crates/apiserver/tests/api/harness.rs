@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use apiserver::{Access, Config, KubernetesService, NODE_PORTS_DEFAULT, Server};
 use bytes::{Bytes, BytesMut};
@@ -18,7 +18,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
-use store::{SqliteOptions, SqliteStore};
+use store::{SqliteOptions, SqliteStore, StoreError};
 use tempfile::TempDir;
 
 /// Limit of waits; only a failing test waits so long.
@@ -27,6 +27,19 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 const TOKEN: &str = "t0ken";
 /// The token of a user without rights.
 pub(crate) const ANN_TOKEN: &str = "ann-t0ken";
+
+/// Opens a store. Connections of a server that was stopped before may hold it for a moment.
+async fn open_store(directory: &Path) -> SqliteStore {
+    let started = Instant::now();
+    loop {
+        match SqliteStore::open(directory, SqliteOptions::default()) {
+            Err(StoreError::InUse { .. }) if started.elapsed() < TIMEOUT => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            opened => return opened.unwrap(),
+        }
+    }
+}
 
 /// A server and its client.
 pub(crate) struct Api {
@@ -118,7 +131,7 @@ impl Api {
             format!("{TOKEN},admin,1,\"system:masters\"\n{ANN_TOKEN},ann,2\n"),
         )
         .unwrap();
-        let store = Arc::new(SqliteStore::open(path.join("store"), SqliteOptions::default()).unwrap());
+        let store = Arc::new(open_store(&path.join("store")).await);
         let server = Server::start(config, store.clone()).await.unwrap();
         let client = client(&path, None);
         Api {

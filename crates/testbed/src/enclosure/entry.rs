@@ -12,7 +12,7 @@ use std::process::Command;
 const EXIT_FAILED: i32 = 125;
 /// Added to the number of the signal that ended the program, as in shells.
 const SIGNAL_BASE: i32 = 128;
-/// Name of pid 1 in `ps`, by which [`crate::Running`] finds it.
+/// Name of pid 1 in `ps`, by which [`crate::RunningEnclosure`] finds it.
 pub(crate) const INIT_NAME: &CStr = c"portolan-init";
 
 /// Makes `command` start in new namespaces.

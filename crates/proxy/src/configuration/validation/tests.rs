@@ -114,7 +114,7 @@ fn error_lists_every_invalid_field() {
     .expect_err("an invalid configuration");
     for part in [
         "bindAddress: \"localhost\"",
-        "healthzBindAddress: \"0.0.0.0:0\"",
+        "healthzBindAddress: expected a port from 1 to 65535, found \"0.0.0.0:0\"",
         "iptables.masqueradeBit: 32",
         "nftables.minSyncPeriod: 31s is longer than syncPeriod, 30s",
         "oomScoreAdj: 1001",
