@@ -9,9 +9,9 @@ use crate::replicaset::ReplicaPod;
 /// Effect of a failed Pod.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// It counts against `backoffLimit`.
+    /// The failure counts against `backoffLimit`.
     Count,
-    /// It does not count.
+    /// The failure does not count.
     Ignore,
     /// The Job fails, with the message of its condition.
     FailJob(String),

@@ -102,7 +102,7 @@ impl<D: Dataplane> Worker<D> {
             }
             Err(error) => {
                 self.forwarding_retry = Some(Retry::after(self.forwarding_retry));
-                self.report_forwarding(Some(error.to_string()));
+                tracing::warn!(%error, "tables and links of two-tier forwarding not removed");
             }
         }
     }

@@ -76,47 +76,55 @@ fn validate_rule(errors: &mut FieldErrors, rule: &Value, completions: i64, path:
     }
 }
 
-/// Returns the number of indexes in a text such as `1,3-5`, or its fault.
-fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
+/// Fault of a text of indexes, in upstream's words.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum IndexesError {
+    #[error("non-increasing order, previous: {previous}, current: {current}")]
+    Order { previous: i64, current: i64 },
+    #[error("too large index: {0:?}")]
+    TooLarge(String),
+    #[error("cannot convert string to integer for index: {0:?}")]
+    NotANumber(String),
+    #[error(
+        "the fragment {0:?} violates the requirement that an index interval can have at most two parts separated by '-'"
+    )]
+    Parts(String),
+}
+
+/// Returns the number of indexes in a text such as `1,3-5`.
+fn count_indexes(text: &str, completions: i64) -> Result<i64, IndexesError> {
     if text.is_empty() {
         return Ok(0);
     }
     let mut last: Option<i64> = None;
     let mut total = 0;
     for interval in text.split(',') {
-        let (first, end) = parse_interval(interval, completions)?;
-        if let Some(last) = last.filter(|last| *last >= first) {
-            return Err(format!(
-                "non-increasing order, previous: {last}, current: {first}"
-            ));
+        let (current, end) = parse_interval(interval, completions)?;
+        if let Some(previous) = last.filter(|last| *last >= current) {
+            return Err(IndexesError::Order { previous, current });
         }
-        total += end - first + 1;
+        total += end - current + 1;
         last = Some(end);
     }
     Ok(total)
 }
 
-fn parse_interval(interval: &str, completions: i64) -> Result<(i64, i64), String> {
+fn parse_interval(interval: &str, completions: i64) -> Result<(i64, i64), IndexesError> {
     let parse = |part: &str| match part.parse::<i64>() {
-        Ok(index) if index >= completions => Err(format!("too large index: {part:?}")),
+        Ok(index) if index >= completions => Err(IndexesError::TooLarge(part.to_owned())),
         Ok(index) => Ok(index),
-        Err(_) => Err(format!("cannot convert string to integer for index: {part:?}")),
+        Err(_) => Err(IndexesError::NotANumber(part.to_owned())),
     };
     let parts: Vec<&str> = interval.split('-').collect();
     match parts[..] {
         [index] => parse(index).map(|index| (index, index)),
-        [first, last] => {
-            let (first, last) = (parse(first)?, parse(last)?);
-            if first >= last {
-                return Err(format!(
-                    "non-increasing order, previous: {first}, current: {last}"
-                ));
+        [previous, current] => {
+            let (previous, current) = (parse(previous)?, parse(current)?);
+            if previous >= current {
+                return Err(IndexesError::Order { previous, current });
             }
-            Ok((first, last))
+            Ok((previous, current))
         }
-        _ => Err(format!(
-            "the fragment {interval:?} violates the requirement that an index interval can have at most two parts \
-             separated by '-'"
-        )),
+        _ => Err(IndexesError::Parts(interval.to_owned())),
     }
 }

@@ -60,7 +60,7 @@ pub(super) enum ResetReason {
     Lost,
     /// The drain period of their endpoint was over.
     Drain,
-    /// They reached their maximum age.
+    /// The connections reached their maximum age.
     Age,
     /// Endpoints were added.
     Rebalance,
