@@ -30,6 +30,8 @@ const MAPPED_FRONTEND: &str = "[::ffff:10.96.0.1]:80";
 const EMPTY_FRONTEND: &str = "10.96.0.2:80";
 /// Endpoints that the plans alternate between.
 const ENDPOINTS: [&[&str]; 2] = [&["10.244.0.1", "10.244.0.2"], &["10.244.0.2", "10.244.0.3"]];
+/// An endpoint of former plans that those of `assert_falls_back` lack.
+const FORMER_ENDPOINT: &str = "10.244.0.2";
 const ENDPOINT_PORT: u16 = 8080;
 /// Name of the control group.
 const GROUP: &str = "clients";
@@ -448,19 +450,23 @@ fn failure_ends_programs_of_former_process() {
     });
 }
 
-/// Waits until connections have the frontend as their peer. The kernel detaches programs in the background, those of
-/// `connect()` and of `getpeername()` one after the other.
+/// Waits until connections have the frontend as their peer and do not reach the endpoint of the former plan. The kernel detaches programs
+/// in the background, those of `connect()` and of `getpeername()` one after the other: while both are attached, the peer is the frontend.
 fn wait_for_detachment() {
     const CONNECTIONS: usize = 50;
     let frontend: SocketAddr = FRONTEND.parse().unwrap();
-    let has_peer = || {
-        TcpStream::connect(frontend)
-            .and_then(|stream| stream.peer_addr())
-            .ok()
-            == Some(frontend)
+    let is_detached = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect_timeout(&frontend, Duration::from_secs(5))?;
+        let peer = stream.peer_addr()?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let mut endpoint = String::new();
+        stream.read_to_string(&mut endpoint)?;
+        Ok(peer == frontend && endpoint != FORMER_ENDPOINT)
     };
-    testbed::wait_until("the detachment", Duration::from_secs(10), || {
-        (0..CONNECTIONS).all(|_| has_peer()).then_some(())
+    testbed::wait_until("the detachment", Duration::from_secs(20), || {
+        (0..CONNECTIONS)
+            .all(|_| is_detached().is_ok_and(|is_detached| is_detached))
+            .then_some(())
     });
 }
 
@@ -476,7 +482,7 @@ fn assert_fell_back(dataplane: &EbpfDataplane, reason: &str) {
     assert!(!dataplane.counts().connect.unwrap().is_attached);
     wait_for_detachment();
     assert_served();
-    assert_ne!(ask(FRONTEND).unwrap(), "10.244.0.2");
+    assert_ne!(ask(FRONTEND).unwrap(), FORMER_ENDPOINT);
     ControlGroup::remove_all(&process()).unwrap();
 }
 
