@@ -38,7 +38,7 @@ pub(super) fn chains(plan: &Plan, has_virtual_servers: bool) -> Vec<(Chain, Vec<
     let pods = &plan.settings().pods;
     let mut chains = vec![reject(), masquerade(), answer_ping(plan)];
     chains.extend((1..MASQUERADE_BITS).map(|bits| masquerade_origins(bits, pods)));
-    chains.push(services(plan));
+    chains.push(services(plan, has_virtual_servers));
     chains.push(redirected(has_virtual_servers));
     let to_services = || vec![RuleBuilder::any_family().goto(SERVICES).finish()];
     let base = |name, hook, priority, comment: &str| Chain {
@@ -100,8 +100,18 @@ pub(super) fn masqueraded() -> Vec<MapElement> {
         .collect()
 }
 
-fn services(plan: &Plan) -> (Chain, Vec<Rule>) {
+fn services(plan: &Plan, has_virtual_servers: bool) -> (Chain, Vec<Rule>) {
     let mut rules = Vec::new();
+    if has_virtual_servers {
+        // The cluster IP is an address of this node. A client on this node that connects to it has it as source address, too, so the
+        // reset that refuses a port has the cluster IP as destination.
+        let replies = RuleBuilder::any_family().match_reply();
+        rules.push(
+            replies
+                .verdict(Verdict::Accept)
+                .comment("resets of refused connections"),
+        );
+    }
     for family in FAMILIES {
         let addresses = RuleBuilder::for_family(family).verdict_by_address(family, VERDICTS);
         rules.push(addresses.comment("by the verdict of the address; mark restored"));

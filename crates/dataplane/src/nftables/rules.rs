@@ -23,6 +23,8 @@ use super::verdict_chain::{Choice, KeyLookup};
 const RTN_LOCAL: u32 = 2;
 /// `IPS_DST_NAT`: the destination of the connection was translated.
 const IPS_DST_NAT: u32 = 1 << 5;
+/// `IP_CT_DIR_REPLY` of `enum ip_conntrack_dir`.
+const IP_CT_DIR_REPLY: u8 = 1;
 /// Types of echo requests: `ICMP_ECHO` (RFC 792) and `ICMPV6_ECHO_REQUEST` (RFC 4443).
 const ICMP_ECHO_REQUEST: u8 = 8;
 const ICMPV6_ECHO_REQUEST: u8 = 128;
@@ -199,6 +201,15 @@ impl RuleBuilder {
                 builder.compare(START, Comparison::NotEqual, &loopback)
             }
         }
+    }
+
+    /// Matches packets of the server. In a chain of type `nat`, these are the errors and resets that answer a first packet.
+    pub(super) fn match_reply(self) -> Self {
+        self.push(Expression::Ct {
+            key: CtKey::Direction,
+            into: START,
+        })
+        .compare(START, Comparison::Equal, &[IP_CT_DIR_REPLY])
     }
 
     /// Matches connections whose destination was translated.
