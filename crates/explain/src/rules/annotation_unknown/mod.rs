@@ -75,6 +75,7 @@ const KNOWN: [&str; 51] = [
     "service.portolan.dev/rebalance-percent",
     "service.portolan.dev/egress",
     "service.portolan.dev/two-tier-forwarding",
+    "service.portolan.dev/two-tier-forwarding-from-pool",
 ];
 /// Annotations with the same meaning. Different values contradict each other.
 const SYNONYMS: [&[&str]; 4] = [
