@@ -23,7 +23,7 @@ const CODE: Code = Code(34);
 /// Prefixes of annotations that only Portolan reads.
 const PREFIXES: [&str; 2] = ["portolan.dev/", "service.portolan.dev/"];
 /// Annotations of Services that Portolan reads. A test compares them with the load balancer reference.
-const KNOWN: [&str; 51] = [
+const KNOWN: [&str; 52] = [
     "portolan.dev/load-balancer-ips",
     "portolan.dev/address-pool",
     "portolan.dev/allow-shared-ip",
