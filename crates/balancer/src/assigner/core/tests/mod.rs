@@ -106,7 +106,7 @@ impl Fixture {
                 pools => annotations.insert(POOL_ANNOTATION.to_owned(), pools.to_owned()),
             };
         }
-        pool_two_tier::record(&mut service, update);
+        pool_two_tier::record(&mut service.metadata.annotations, update);
         if update.removes_finalizer {
             finalizers.retain(|name| name != FINALIZER);
             if service.metadata.deletion_timestamp.is_some() {

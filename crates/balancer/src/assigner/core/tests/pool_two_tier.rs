@@ -4,9 +4,8 @@ use super::*;
 use crate::metallb::objects::{IpAddressPool, L2Advertisement};
 use crate::two_tier::POOL_TWO_TIER_ANNOTATION;
 
-/// Applies the recorded request of an update to the Service.
-pub(super) fn record(service: &mut Service, update: &ServiceUpdate) {
-    let annotations = &mut service.metadata.annotations;
+/// Applies the recorded request of an update to the annotations of the Service.
+pub(super) fn record(annotations: &mut Labels, update: &ServiceUpdate) {
     match update.pool_two_tier {
         Some(true) => drop(annotations.insert(POOL_TWO_TIER_ANNOTATION.to_owned(), "true".to_owned())),
         Some(false) => drop(annotations.remove(POOL_TWO_TIER_ANNOTATION)),
