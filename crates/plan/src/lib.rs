@@ -50,7 +50,7 @@ pub use fault::Fault;
 pub use outline::Outline;
 pub use plan::Plan;
 pub use port_ranges::{PORT_RANGES_ANNOTATION, PORT_RANGES_MAX, PortRange, PortRanges};
-pub use service::{POOL_TWO_TIER_ANNOTATION, TWO_TIER_ANNOTATION};
+pub use service::TWO_TIER_ANNOTATION;
 pub use settings::{InterfaceName, InterfaceNameError, NodeFacts, NodePortAddresses, PodDetection, Settings};
 pub use types::{
     Backend, Changes, EndpointSet, Family, Frontend, FrontendKind, HealthCheck, IpvsScheduler, Origin,

@@ -33,7 +33,7 @@ const REBALANCE_ANNOTATION: &str = "service.portolan.dev/rebalance-percent";
 pub const TWO_TIER_ANNOTATION: &str = "service.portolan.dev/two-tier-forwarding";
 /// Annotation in which the assigner records that a pool of the Service's addresses requests two-tier forwarding.
 /// [`TWO_TIER_ANNOTATION`] takes precedence.
-pub const POOL_TWO_TIER_ANNOTATION: &str = "service.portolan.dev/two-tier-forwarding-from-pool";
+pub(crate) const POOL_TWO_TIER_ANNOTATION: &str = "service.portolan.dev/two-tier-forwarding-from-pool";
 /// Shortest maximum age of connections in seconds: a shorter one would reset connections faster than they are checked.
 const CONNECTION_AGE_SECONDS_MIN: u32 = 10;
 
