@@ -26,6 +26,7 @@ mod siege;
 mod standalone;
 mod takeover;
 mod traffic;
+mod two_tier;
 mod watches;
 
 use std::process::ExitCode;
@@ -65,6 +66,8 @@ enum Benchmark {
     Multicluster(multicluster::Flags),
     /// Connect through a Service and directly: latency, throughput, memory of the proxy
     Traffic(traffic::Flags),
+    /// Add, remove and kill nodes behind a router: connections lost with two-tier forwarding and without
+    TwoTier(two_tier::Flags),
     /// Report the traffic of many connections: CPU time and memory of `portolan top`
     Flows(flows::Flags),
     /// Start `portolan up`: time until the first Service answers, idle memory and CPU
@@ -109,6 +112,7 @@ fn main() -> ExitCode {
         Benchmark::Controllers(flags) => controllers::run(&flags),
         Benchmark::Multicluster(flags) => multicluster::run(&flags),
         Benchmark::Traffic(flags) => traffic::run(&flags),
+        Benchmark::TwoTier(flags) => two_tier::run(&flags),
         Benchmark::Flows(flags) => flows::run(&flags),
         Benchmark::Up(flags) => standalone::up(&flags),
         Benchmark::Pods(flags) => standalone::pods(&flags),

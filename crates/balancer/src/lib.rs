@@ -10,6 +10,7 @@
 //! | [`cookie_secret`] | Secret with the key of sticky-session cookies |
 //! | [`ingress`] | hosts and paths of Ingresses, the Service of a class, and the status of Ingresses |
 //! | [`metallb`] | IPAddressPools and L2Advertisements of MetalLB |
+//! | [`two_tier`] | request of two-tier forwarding, by a Service or by the pool of its addresses |
 //! | [`crd`] | CustomResourceDefinition of AddressPools for other API servers |
 //!
 //! [`ipam::pools`] allocates the addresses.
@@ -39,5 +40,6 @@ pub mod edge_report;
 pub mod ingress;
 pub mod metallb;
 pub mod serving;
+pub mod two_tier;
 
 pub use assigner::{Metrics, Options, run};

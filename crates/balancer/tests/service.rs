@@ -6,9 +6,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::object::Service;
 use apiserver::Server;
 use balancer::Metrics;
 use balancer::assigner::{ASSIGNED_CONDITION, FINALIZER};
+use balancer::two_tier::{self, POOL_TWO_TIER_ANNOTATION, TWO_TIER_ANNOTATION};
 use client::{Client, JSON, MERGE_PATCH};
 use http::Method;
 use serde_json::{Value, json};
@@ -172,6 +174,47 @@ async fn assigns_and_releases_addresses() {
     cluster
         .wait_for_events(&["DeletingLoadBalancer", "DeletedLoadBalancer"])
         .await;
+}
+
+#[tokio::test]
+async fn request_of_a_pool_for_two_tier_forwarding_follows_its_annotation() {
+    let cluster = start().await;
+    let pool = json!({
+        "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool",
+        "metadata": {"name": "p", "annotations": {TWO_TIER_ANNOTATION: "true"}},
+        "spec": {"addresses": ["192.0.2.1-192.0.2.2"]},
+    });
+    cluster.create(POOLS, pool).await;
+    cluster.create(SERVICES, service("a")).await;
+    let path = format!("{SERVICES}/a");
+    let requests = |service: &Value| {
+        let read = serde_json::from_value::<Service>(service.clone());
+        read.is_ok_and(|service| two_tier::requests(&service))
+    };
+    let is_recorded = |service: &Value| {
+        let recorded = &service["metadata"]["annotations"][POOL_TWO_TIER_ANNOTATION];
+        let address = &service["status"]["loadBalancer"]["ingress"][0]["ip"];
+        recorded == "true" && requests(service) && address == "192.0.2.1"
+    };
+    cluster.wait_for(&path, is_recorded).await;
+    let withdrawn = json!({"metadata": {"annotations": {TWO_TIER_ANNOTATION: null}}});
+    cluster
+        .admin
+        .request(
+            Method::PATCH,
+            &format!("{POOLS}/p"),
+            MERGE_PATCH,
+            Some(&withdrawn),
+        )
+        .await
+        .expect("pool changed");
+    let service = cluster
+        .wait_for(&path, |service| {
+            service["metadata"]["annotations"][POOL_TWO_TIER_ANNOTATION].is_null()
+        })
+        .await;
+    assert!(!requests(&service));
+    assert_eq!(service["status"]["loadBalancer"]["ingress"][0]["ip"], "192.0.2.1");
 }
 
 /// CCM-12: updates of Services, and updates after changes of nodes.

@@ -110,7 +110,7 @@ fn expected_value(name: &str) -> &'static str {
         "scheduler" => "the name of a scheduler, such as random, rr, lc or maglev",
         "drain-seconds" => "a number of seconds",
         "max-connection-age-seconds" => "a number of seconds, at least 10",
-        "keep-unready-flows" | "two-tier-forwarding" => "true or false",
+        "keep-unready-flows" | "two-tier-forwarding" | "two-tier-forwarding-from-pool" => "true or false",
         "rebalance-percent" => "a number from 1 to 100",
         "port-ranges" => "at most 128 ranges such as 5060-5160/UDP,7000/TCP, or all",
         _ => "another value",

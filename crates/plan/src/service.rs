@@ -31,6 +31,9 @@ const REBALANCE_ANNOTATION: &str = "service.portolan.dev/rebalance-percent";
 /// Annotation that lets the endpoint's node serve connections to the load balancer IPs, whichever node receives the
 /// packets: `true` or `false`.
 pub const TWO_TIER_ANNOTATION: &str = "service.portolan.dev/two-tier-forwarding";
+/// Annotation in which the assigner records that a pool of the Service's addresses requests two-tier forwarding.
+/// [`TWO_TIER_ANNOTATION`] takes precedence.
+pub(crate) const POOL_TWO_TIER_ANNOTATION: &str = "service.portolan.dev/two-tier-forwarding-from-pool";
 /// Shortest maximum age of connections in seconds: a shorter one would reset connections faster than they are checked.
 const CONNECTION_AGE_SECONDS_MIN: u32 = 10;
 
@@ -149,6 +152,14 @@ impl ServiceRecord {
                 |text| text.parse().ok(),
                 &mut faults,
             )
+            .or_else(|| {
+                read_annotation(
+                    service,
+                    POOL_TWO_TIER_ANNOTATION,
+                    |text| text.parse().ok(),
+                    &mut faults,
+                )
+            })
             .unwrap_or(false);
         let ports = spec.ports.iter().map(|port| PortRecord {
             name: names.intern(&port.name),

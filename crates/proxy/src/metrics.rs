@@ -5,6 +5,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dataplane::two_tier::ForwardedPackets;
 use dataplane::{Counts, IptablesCounts, TableCounts};
 use jiff::Timestamp;
 use plan::Totals;
@@ -94,6 +95,8 @@ pub(crate) struct Packets {
     /// Connections to node ports on 127.0.0.1 (MET-19). Upstream's rule counts packets, but sees only the first one
     /// of each connection.
     pub(crate) localhost_accepted: u64,
+    /// Packets of two-tier forwarding; `None` without it.
+    pub(crate) two_tier: Option<ForwardedPackets>,
 }
 
 impl Default for Values {
@@ -570,6 +573,14 @@ impl Packets {
                 text.sample(name, "", count);
             }
         }
+        let Some(forwarded) = self.two_tier else {
+            return;
+        };
+        let name = "two_tier_forwarded_packets_total";
+        let help = "Number of packets to load balancer IPs that this node forwarded to another node: to the current node of their slot, or to a previous one that tracks the connection";
+        text.family(name, MetricType::Counter, help);
+        text.sample(name, "node=\"current\"", forwarded.to_current);
+        text.sample(name, "node=\"previous\"", forwarded.to_previous);
     }
 }
 

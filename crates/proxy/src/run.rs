@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use client::Client;
 use dataplane::iptables::INVALID_DROPPED_COUNTER;
+use dataplane::two_tier::ForwardedPackets;
 use dataplane::{Dataplane, DataplaneError};
 use http::StatusCode;
 use jiff::Timestamp;
@@ -367,6 +368,10 @@ fn packets(shared_status: &SharedStatus, config: &Config) -> Packets {
                 .ok()?
         }),
         localhost_accepted: shared_status.localhost.accepted(),
+        two_tier: ForwardedPackets::read()
+            .inspect_err(|error| tracing::debug!(%error, "counters of two-tier forwarding not read"))
+            .ok()
+            .flatten(),
     }
 }
 

@@ -28,13 +28,11 @@ use balancer::annotations;
 use balancer::assigner::pools::{Placement, Placements};
 use balancer::assigner::{ASSIGNED_CONDITION, IngressMode, NODE_ADDRESSES_REASON, takes_traffic};
 use balancer::metallb::Configuration;
+use balancer::two_tier;
 
 pub(crate) mod withheld;
 
 use withheld::{HostAddresses, Withheld};
-
-/// Annotation that lets the endpoint's node serve connections; the node proxy reads it, too.
-const TWO_TIER_ANNOTATION: &str = "service.portolan.dev/two-tier-forwarding";
 
 #[cfg(test)]
 mod tests;
@@ -115,7 +113,7 @@ impl DesiredAnnouncements {
             addresses,
             is_local: service.spec.external_traffic_policy == "Local",
             needs_edge: needs_edge(service),
-            is_two_tier: is_two_tier(service),
+            is_two_tier: two_tier::requests(service),
             nodes: annotations::read(service).nodes,
             labels: service.metadata.labels.clone(),
         };
@@ -475,12 +473,6 @@ impl DesiredAnnouncements {
 fn needs_edge(service: &Service) -> bool {
     let mut ingress = service.status.load_balancer.ingress.iter();
     ingress.any(|ingress| IngressMode::of(ingress) == IngressMode::Proxy)
-}
-
-/// Returns true if the Service requests two-tier forwarding.
-fn is_two_tier(service: &Service) -> bool {
-    let value = service.metadata.annotations.get(TWO_TIER_ANNOTATION);
-    value.is_some_and(|value| value.trim() == "true")
 }
 
 /// Returns the addresses that the assigner has recorded.

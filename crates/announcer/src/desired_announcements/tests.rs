@@ -60,12 +60,17 @@ fn two_tier_forwarding_concerns_the_addresses_of_the_service() {
     let mut desired = three_nodes();
     let mut forwarded = service("forwarded", "Cluster", "192.0.2.5", true);
     let annotations = &mut forwarded.metadata.annotations;
-    annotations.insert(TWO_TIER_ANNOTATION.to_owned(), "true".to_owned());
+    annotations.insert(two_tier::TWO_TIER_ANNOTATION.to_owned(), "true".to_owned());
     desired.service_applied(&forwarded);
+    let mut of_pool = service("of-pool", "Cluster", "192.0.2.8", true);
+    let annotations = &mut of_pool.metadata.annotations;
+    annotations.insert(two_tier::POOL_TWO_TIER_ANNOTATION.to_owned(), "true".to_owned());
+    desired.service_applied(&of_pool);
     desired.service_applied(&service("other", "Cluster", "192.0.2.6", true));
     assert!(desired.is_two_tier(ip("192.0.2.5")));
     assert!(!desired.is_two_tier(ip("192.0.2.6")));
     assert!(!desired.is_two_tier(ip("192.0.2.7")));
+    assert!(desired.is_two_tier(ip("192.0.2.8")));
 }
 
 #[test]

@@ -24,6 +24,7 @@ use super::{
 use crate::annotations::EDGE_CLASS;
 use crate::edge_report::{Report, Reports};
 use crate::metallb::{Configuration, POOL_ANNOTATION};
+use crate::two_tier::{self, TWO_TIER_ANNOTATION};
 
 /// Object to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -158,6 +159,13 @@ impl Core {
                 let before = self.pools.insert(name.to_owned(), parsed.clone());
                 if before.is_some_and(|before| before.is_same_as(&parsed)) {
                     return vec![WorkItem::Pool(name.to_owned())];
+                }
+                if let Some(value) = two_tier::invalid_value(parsed.source.metadata()) {
+                    tracing::warn!(
+                        name,
+                        value,
+                        "{TWO_TIER_ANNOTATION} of pool ignored: neither true nor false"
+                    );
                 }
                 self.allocations.set(name, addresses);
             }

@@ -154,6 +154,8 @@ struct Assignment {
     keeps_status: bool,
     /// Names of the pools of the addresses, separated by commas.
     pools: String,
+    /// True if one of the pools requests two-tier forwarding.
+    is_pool_two_tier: bool,
     /// True if the addresses are those of nodes.
     is_of_nodes: bool,
     /// True if other Services prevent further addresses.
@@ -180,6 +182,8 @@ struct ServiceUpdate {
     adds_finalizer: bool,
     /// New value of the annotation with the pools (LBM-05); empty to remove it.
     pools: Option<String>,
+    /// True to add the annotation with the request of the pools for two-tier forwarding, false to remove it.
+    pool_two_tier: Option<bool>,
     status: Option<StatusChange>,
     removes_finalizer: bool,
     events_after: Vec<EventText>,

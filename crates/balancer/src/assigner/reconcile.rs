@@ -11,13 +11,14 @@ use super::allocation::{Allocation, AssignmentError};
 use super::core::{Core, WorkItem, addresses_of, has_finalizer, holder_of};
 use super::findings::Findings;
 use super::node_pools::Claim;
-use super::pools::eligible;
+use super::pools::{ParsedPool, eligible};
 use super::{
     ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, ASSIGNED_CONDITION, AddressRequest, Assignment, CLASS,
     CLASS_PREFIX, CONDITIONS, IngressMode, ServiceUpdate, StatusChange,
 };
 use crate::annotations::{self, EDGE_CLASS};
 use crate::metallb::POOL_ANNOTATION;
+use crate::two_tier::POOL_TWO_TIER_ANNOTATION;
 
 /// Desired state of a Service.
 enum DesiredState {
@@ -151,12 +152,14 @@ impl Core {
             IngressMode::Proxy => self.port_states(key, service, &addresses, &node_selectors),
             IngressMode::Vip => BTreeMap::new(),
         };
+        let pools = if is_of_nodes {
+            self.node_ports.pool_of(key).unwrap_or_default().to_owned()
+        } else {
+            self.pools_of(key, service, &addresses)
+        };
         let assignment = Assignment {
-            pools: if is_of_nodes {
-                self.node_ports.pool_of(key).unwrap_or_default().to_owned()
-            } else {
-                self.pools_of(key, service, &addresses)
-            },
+            is_pool_two_tier: self.is_pool_two_tier(&pools),
+            pools,
             missing_family: if is_of_nodes || !is_incomplete {
                 String::new()
             } else {
@@ -351,6 +354,13 @@ impl Core {
         }
         names.join(",")
     }
+
+    /// Returns true if one of the pools, separated by commas, requests two-tier forwarding. Both families of a Service
+    /// have the same request.
+    fn is_pool_two_tier(&self, pools: &str) -> bool {
+        let mut pools = pools.split(',').filter_map(|name| self.pools.get(name));
+        pools.any(ParsedPool::requests_two_tier)
+    }
 }
 
 /// Returns the families that a Service prefers and has no address of, separated by commas (LBM-07).
@@ -382,12 +392,15 @@ fn assign(service: &Service, mut assignment: Assignment, findings: &Findings) ->
     let is_status_current =
         is_assigned && has_findings && has_announcement_failure && has_port_states(service, &assignment);
     let pools = (pools_of_annotation(service) != assignment.pools).then(|| assignment.pools.clone());
-    if is_status_current && pools.is_none() {
+    let is_pool_two_tier = assignment.is_pool_two_tier;
+    let pool_two_tier = (is_recorded_two_tier(service) != is_pool_two_tier).then_some(is_pool_two_tier);
+    if is_status_current && pools.is_none() && pool_two_tier.is_none() {
         return None;
     }
     let mut update = ServiceUpdate {
         adds_finalizer,
         pools,
+        pool_two_tier,
         ..ServiceUpdate::default()
     };
     if is_status_current {
@@ -486,6 +499,12 @@ fn pools_of_annotation(service: &Service) -> &str {
         .map_or("", String::as_str)
 }
 
+/// Returns true if the request of the pools for two-tier forwarding is recorded.
+fn is_recorded_two_tier(service: &Service) -> bool {
+    let value = service.metadata.annotations.get(POOL_TWO_TIER_ANNOTATION);
+    value.is_some_and(|value| value == "true")
+}
+
 /// Returns the update of a Service without a load balancer (CCM-03).
 fn clean_up(service: &Service) -> Option<ServiceUpdate> {
     let has_finalizer = has_finalizer(service);
@@ -505,6 +524,7 @@ fn clean_up(service: &Service) -> Option<ServiceUpdate> {
         )],
         adds_finalizer: false,
         pools: (has_pools && !is_deleted).then(String::new),
+        pool_two_tier: (is_recorded_two_tier(service) && !is_deleted).then_some(false),
         // The status of a Service that is being deleted does not matter.
         status: (has_status && !is_deleted).then_some(StatusChange::Clear),
         removes_finalizer: has_finalizer,

@@ -3,6 +3,7 @@
 use api::object::{Protocol, Service};
 
 use crate::metallb::{POOL_ANNOTATION, POOL_ANNOTATION_BEFORE};
+use crate::two_tier::POOL_TWO_TIER_ANNOTATION;
 use client::events::EventText;
 
 /// Events about the change from `old` to `new`; `None` if it does not concern the load balancer. Upstream
@@ -76,7 +77,8 @@ pub(super) fn events(old: &Service, new: &Service) -> Option<Vec<EventText>> {
 /// Returns the annotations, without those that the assigner writes.
 fn annotations(service: &Service) -> impl Iterator<Item = (&String, &String)> {
     let annotations = service.metadata.annotations.iter();
-    annotations.filter(|(name, _)| ![POOL_ANNOTATION, POOL_ANNOTATION_BEFORE].contains(&name.as_str()))
+    let own = [POOL_ANNOTATION, POOL_ANNOTATION_BEFORE, POOL_TWO_TIER_ANNOTATION];
+    annotations.filter(move |(name, _)| !own.contains(&name.as_str()))
 }
 
 /// Returns the fields of ports that upstream compares; target ports are not among them.

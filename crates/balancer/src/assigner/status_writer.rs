@@ -13,6 +13,7 @@ use super::{
 };
 use crate::metallb::objects::IpAddressPool;
 use crate::metallb::{POOL_ANNOTATION, POOL_ANNOTATION_BEFORE};
+use crate::two_tier::POOL_TWO_TIER_ANNOTATION;
 
 /// Component of Events: upstream's name (CCM-02).
 const COMPONENT: &str = "service-controller";
@@ -41,7 +42,7 @@ impl StatusWriter {
         );
         self.record(&service, &update.events_before).await;
         let mut is_deleted = false;
-        if update.adds_finalizer || update.pools.is_some() {
+        if update.adds_finalizer || update.pools.is_some() || update.pool_two_tier.is_some() {
             let patch = metadata(&service, &update);
             service = self.patch(&path, MERGE_PATCH, &service, patch).await?;
         }
@@ -133,7 +134,7 @@ impl StatusWriter {
     }
 }
 
-/// Returns the merge patch of the finalizer and of the annotation with the pools.
+/// Returns the merge patch of the finalizer and of the annotations about the pools.
 fn metadata(service: &Service, update: &ServiceUpdate) -> Value {
     let mut patch = if update.adds_finalizer {
         finalizers(service, true)
@@ -143,6 +144,10 @@ fn metadata(service: &Service, update: &ServiceUpdate) -> Value {
     if let Some(pools) = &update.pools {
         let value = (!pools.is_empty()).then_some(pools);
         patch["metadata"]["annotations"] = json!({POOL_ANNOTATION: value, POOL_ANNOTATION_BEFORE: null});
+    }
+    if let Some(is_two_tier) = update.pool_two_tier {
+        let value = is_two_tier.then_some("true");
+        patch["metadata"]["annotations"][POOL_TWO_TIER_ANNOTATION] = json!(value);
     }
     patch
 }

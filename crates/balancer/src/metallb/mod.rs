@@ -18,6 +18,7 @@ use api::field::Path;
 use api::selector::LabelSelector;
 use serde_json::Value;
 
+use crate::two_tier;
 use objects::{IpAddressPool, L2Advertisement, L2AdvertisementSpec};
 
 pub use watch::{Configurations, changed, watch};
@@ -57,6 +58,7 @@ impl Configuration {
             };
             let is_same = new.spec == old.spec
                 && new.metadata.labels == old.metadata.labels
+                && two_tier::requested_by_pool(&new.metadata) == two_tier::requested_by_pool(&old.metadata)
                 && new.metadata.uid == old.metadata.uid;
             let specs = |of: &Self, pool: &IpAddressPool| -> Vec<L2AdvertisementSpec> {
                 of.advertisements_of(pool)

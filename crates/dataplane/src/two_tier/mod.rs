@@ -9,6 +9,7 @@
 //!
 //! `rules` builds one nftables table for each family, independent of that of the data plane.
 
+mod counters;
 mod error;
 mod expressions;
 mod links;
@@ -26,6 +27,7 @@ use netlink::nftables::Nftables;
 use netlink::route::{Connection, LinkIndex};
 use plan::{Family, Plan, PortKey, ServicePortPlan};
 
+pub use counters::ForwardedPackets;
 pub use error::TwoTierError;
 pub use links::UDP_PORT;
 pub use peers::NodeAddresses;

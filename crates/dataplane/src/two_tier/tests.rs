@@ -189,6 +189,13 @@ fn connections_survive_other_receiving_nodes_and_changed_endpoints() {
         let nodes_before = serving_nodes(&connections);
         assert_eq!(nodes_before.keys().copied().collect::<Vec<_>>(), NODES[1..]);
 
+        let counted = |node: &Node<'_>| {
+            let read = node.member.enter(ForwardedPackets::read).unwrap();
+            read.unwrap().unwrap()
+        };
+        assert!(counted(&nodes[0]).to_current >= CONNECTIONS as u64);
+        assert_eq!(counted(&nodes[0]).to_previous, 0);
+
         receive_at(second);
         assert_open(&mut connections, "received by another node");
         receive_at(third);
@@ -203,6 +210,7 @@ fn connections_survive_other_receiving_nodes_and_changed_endpoints() {
         apply_all(&mut nodes, &[first, third], &addresses);
         receive_at(first);
         assert_open(&mut connections, "other endpoints are ready");
+        assert!(counted(&nodes[0]).to_previous > 0);
         receive_at(second);
         assert_open(
             &mut connections,

@@ -2,13 +2,17 @@ use api::object::{EndpointSlice, Service};
 use serde_json::json;
 
 use crate::plan::Plan;
-use crate::service::TWO_TIER_ANNOTATION;
+use crate::service::{POOL_TWO_TIER_ANNOTATION, TWO_TIER_ANNOTATION};
 use crate::settings::{PodDetection, Settings};
 use crate::types::{EndpointSet, FrontendKind, Origin, ServicePortPlan, Target};
 
 fn plan(supports_two_tier: bool, annotation: &str) -> Plan {
+    plan_with(supports_two_tier, &json!({TWO_TIER_ANNOTATION: annotation}))
+}
+
+fn plan_with(supports_two_tier: bool, annotations: &serde_json::Value) -> Plan {
     let service: Service = serde_json::from_value(json!({
-        "metadata": {"namespace": "ns", "name": "web", "annotations": {TWO_TIER_ANNOTATION: annotation}},
+        "metadata": {"namespace": "ns", "name": "web", "annotations": annotations},
         "spec": {
             "type": "LoadBalancer", "clusterIP": "10.96.0.5", "externalIPs": ["198.51.100.5"],
             "ports": [{"port": 80, "nodePort": 30_080}],
@@ -136,5 +140,24 @@ fn nothing_is_forwarded_without_request_or_support() {
                 ..
             }
         ));
+    }
+}
+
+#[test]
+fn service_precedes_the_request_of_its_pool() {
+    for (annotations, is_forwarded) in [
+        (json!({POOL_TWO_TIER_ANNOTATION: "true"}), true),
+        (
+            json!({POOL_TWO_TIER_ANNOTATION: "true", TWO_TIER_ANNOTATION: "false"}),
+            false,
+        ),
+        (
+            json!({POOL_TWO_TIER_ANNOTATION: "true", TWO_TIER_ANNOTATION: "yes"}),
+            true,
+        ),
+    ] {
+        let mut plan = plan_with(true, &annotations);
+        apply(&mut plan, &[("node-b", true)]);
+        assert_eq!(serving_nodes(&plan).is_some(), is_forwarded, "{annotations}");
     }
 }

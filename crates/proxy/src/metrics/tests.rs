@@ -26,6 +26,7 @@ fn families_have_help_texts() {
     let packets = Packets {
         invalid_dropped: Some(1),
         localhost_accepted: 1,
+        two_tier: Some(ForwardedPackets::default()),
     };
     assert_eq!(telemetry::validate(&metrics.render(packets).finish()), Ok(()));
     assert_eq!(telemetry::validate(&metrics.render_health([true, false])), Ok(()));
@@ -92,10 +93,23 @@ fn failure_counters_depend_on_mode() {
     let counted = Packets {
         invalid_dropped: Some(7),
         localhost_accepted: 2,
+        two_tier: Some(ForwardedPackets {
+            to_current: 5,
+            to_previous: 1,
+        }),
     };
     assert!(has(
         counted,
         "iptables_ct_state_invalid_dropped_packets_total 7\n"
+    ));
+    assert!(!has(Packets::default(), "two_tier_forwarded_packets_total"));
+    assert!(has(
+        counted,
+        "two_tier_forwarded_packets_total{node=\"current\"} 5\n"
+    ));
+    assert!(has(
+        counted,
+        "two_tier_forwarded_packets_total{node=\"previous\"} 1\n"
     ));
 }
 

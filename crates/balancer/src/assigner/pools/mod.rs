@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use api::address_pool::{AddressBlock, BlockError};
 use api::field::Path;
-use api::object::{AddressPool, AddressPoolUsage, Labels, Service};
+use api::object::{AddressPool, AddressPoolUsage, Labels, ObjectMeta, Service};
 use api::selector::LabelSelector;
 use ipam::pools::{Family, Pool, Pools};
 use serde_json::Value;
@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::node_pools::NodeAddressType;
 use crate::metallb::objects::{IpAddressPool, IpAddressPoolStatus, ServiceAllocation};
 use crate::metallb::{Configuration, parse_selector};
+use crate::two_tier;
 
 use placement::matches_any;
 pub use placement::{Placement, Placements};
@@ -52,6 +53,14 @@ pub(super) enum PoolSource {
 }
 
 impl PoolSource {
+    /// Returns the metadata of the object.
+    pub(super) fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::AddressPool(pool) => &pool.metadata,
+            Self::MetalLb(pool) => &pool.metadata,
+        }
+    }
+
     /// Returns the description of the fields that select the announcing nodes, before the name of the pool.
     pub(super) fn node_selectors(&self) -> &'static str {
         match self {
@@ -171,7 +180,14 @@ impl ParsedPool {
             (PoolSource::MetalLb(this), PoolSource::MetalLb(other)) => this.spec == other.spec,
             _ => false,
         };
-        have_same_spec && self.placement == other.placement
+        have_same_spec
+            && self.placement == other.placement
+            && self.requests_two_tier() == other.requests_two_tier()
+    }
+
+    /// Returns true if the Services with addresses of the pool have two-tier forwarding, unless they decline.
+    pub(super) fn requests_two_tier(&self) -> bool {
+        two_tier::requested_by_pool(self.source.metadata())
     }
 
     /// Returns true if a Service in a namespace with these labels may use the pool.

@@ -23,7 +23,7 @@ const CODE: Code = Code(34);
 /// Prefixes of annotations that only Portolan reads.
 const PREFIXES: [&str; 2] = ["portolan.dev/", "service.portolan.dev/"];
 /// Annotations of Services that Portolan reads. A test compares them with the load balancer reference.
-const KNOWN: [&str; 51] = [
+const KNOWN: [&str; 52] = [
     "portolan.dev/load-balancer-ips",
     "portolan.dev/address-pool",
     "portolan.dev/allow-shared-ip",
@@ -75,6 +75,7 @@ const KNOWN: [&str; 51] = [
     "service.portolan.dev/rebalance-percent",
     "service.portolan.dev/egress",
     "service.portolan.dev/two-tier-forwarding",
+    "service.portolan.dev/two-tier-forwarding-from-pool",
 ];
 /// Annotations with the same meaning. Different values contradict each other.
 const SYNONYMS: [&[&str]; 4] = [

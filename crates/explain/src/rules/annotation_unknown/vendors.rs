@@ -63,6 +63,7 @@ const KNOWN: [(&str, &[&str]); 20] = [
             "rebalance-percent",
             "egress",
             "two-tier-forwarding",
+            "two-tier-forwarding-from-pool",
         ],
     ),
     ("networking.istio.io", &["exportTo", "traffic-distribution"]),

@@ -12,6 +12,7 @@ use crate::metallb::{POOL_ANNOTATION, POOL_ANNOTATION_BEFORE};
 mod ip_mode;
 mod metallb;
 mod node_addresses;
+mod pool_two_tier;
 
 /// A core whose updates are applied to its own cache.
 struct Fixture {
@@ -105,6 +106,7 @@ impl Fixture {
                 pools => annotations.insert(POOL_ANNOTATION.to_owned(), pools.to_owned()),
             };
         }
+        pool_two_tier::record(&mut service.metadata.annotations, update);
         if update.removes_finalizer {
             finalizers.retain(|name| name != FINALIZER);
             if service.metadata.deletion_timestamp.is_some() {

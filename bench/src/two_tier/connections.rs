@@ -1,0 +1,173 @@
+//! Connections that stay open, and the endpoints that answer on them.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinSet;
+
+use crate::Failure;
+use crate::environment::TIMEOUT;
+
+/// Timeout of a new connection with its first exchange.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for the answers on all connections. TCP retransmits after 200 ms, then with doubled delays.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Least time for an answer, if others took all of it.
+const LEAST_TIMEOUT: Duration = Duration::from_millis(1);
+/// Connections that succeed in turn until a Service counts as served: enough to reach each node by its path.
+const PROBES: usize = 100;
+/// Interval between attempts.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Interval between reports of progress.
+const PROGRESS_PERIOD: Duration = Duration::from_secs(1);
+/// Request; the answer is the number of the endpoint.
+const REQUEST: [u8; 1] = [b'?'];
+
+/// Serves all endpoints on a thread that lives as long as the process. Their numbers are those of the order.
+pub(super) fn serve(listeners: Vec<TcpListener>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    std::thread::spawn(move || runtime.block_on(accept_all(listeners)));
+    Ok(())
+}
+
+async fn accept_all(listeners: Vec<TcpListener>) {
+    let mut accepting = JoinSet::new();
+    for (endpoint, listener) in (0_u8..).zip(listeners) {
+        accepting.spawn(accept(endpoint, listener));
+    }
+    while let Some(ended) = accepting.join_next().await {
+        if let Ok(Err(error)) = ended {
+            eprintln!("bench: an endpoint accepts no further connections: {error}");
+        }
+    }
+}
+
+async fn accept(endpoint: u8, listener: TcpListener) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        tokio::spawn(answer(endpoint, stream));
+    }
+}
+
+/// Answers each byte with the number of the endpoint.
+async fn answer(endpoint: u8, mut stream: tokio::net::TcpStream) {
+    let mut request = REQUEST;
+    while let Ok(1) = stream.read(&mut request).await {
+        if stream.write_all(&[endpoint]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// An open connection.
+struct OpenConnection {
+    stream: TcpStream,
+    /// Number of the endpoint.
+    endpoint: u8,
+}
+
+impl OpenConnection {
+    /// Connects, with one exchange, in the namespace of the current thread.
+    fn open(service: SocketAddr) -> io::Result<Self> {
+        let mut stream = TcpStream::connect_timeout(&service, CONNECT_TIMEOUT)?;
+        stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
+        stream.write_all(&REQUEST)?;
+        let mut answer = [0];
+        stream.read_exact(&mut answer)?;
+        let [endpoint] = answer;
+        Ok(Self { stream, endpoint })
+    }
+
+    fn is_answered(&mut self, deadline: Instant) -> bool {
+        let timeout = deadline.saturating_duration_since(Instant::now());
+        let mut answer = [0];
+        let received = self
+            .stream
+            .set_read_timeout(Some(timeout.max(LEAST_TIMEOUT)))
+            .and_then(|()| self.stream.read_exact(&mut answer));
+        received.is_ok() && answer == [self.endpoint]
+    }
+}
+
+/// Connects until as many connections in turn succeed as reach each node.
+pub(super) fn wait_for(service: SocketAddr) -> Result<(), Failure> {
+    let deadline = Instant::now() + TIMEOUT;
+    let mut successes = 0;
+    while successes < PROBES {
+        match OpenConnection::open(service) {
+            Ok(_) => successes += 1,
+            Err(error) if Instant::now() > deadline => {
+                return Err(format!("{service} is not served by all nodes: {error}").into());
+            }
+            Err(_) => {
+                successes = 0;
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Open connections to a Service.
+pub(super) struct Connections(Vec<OpenConnection>);
+
+/// Result of an exchange on all connections.
+pub(super) struct Checked {
+    /// Connections whose endpoint lives.
+    pub(super) examined: usize,
+    /// Those of them without the right answer.
+    pub(super) lost: usize,
+}
+
+impl Connections {
+    /// Opens connections one after the other, in the namespace of the current thread.
+    pub(super) fn open(service: SocketAddr, count: usize) -> Result<Self, Failure> {
+        let mut open = Vec::with_capacity(count);
+        let mut reported = Instant::now();
+        for number in 1..=count {
+            let connection = OpenConnection::open(service);
+            open.push(connection.map_err(|error| format!("connection {number} to {service}: {error}"))?);
+            if reported.elapsed() >= PROGRESS_PERIOD {
+                eprintln!("{number} of {count} connections are open");
+                reported = Instant::now();
+            }
+        }
+        Ok(Self(open))
+    }
+
+    /// Returns the number of connections of each endpoint.
+    pub(super) fn by_endpoint(&self, endpoints: usize) -> Vec<usize> {
+        let mut counts = vec![0; endpoints];
+        for connection in &self.0 {
+            if let Some(count) = counts.get_mut(usize::from(connection.endpoint)) {
+                *count += 1;
+            }
+        }
+        counts
+    }
+
+    /// Exchanges a byte on all connections whose endpoint lives, and keeps those that the same endpoint answers. All
+    /// requests are sent first, so the timeout holds for all answers together.
+    pub(super) fn check(&mut self, is_alive: impl Fn(u8) -> bool) -> Checked {
+        let Self(open) = self;
+        open.retain(|connection| is_alive(connection.endpoint));
+        let examined = open.len();
+        let sent: Vec<bool> = open
+            .iter_mut()
+            .map(|connection| connection.stream.write_all(&REQUEST).is_ok())
+            .collect();
+        let deadline = Instant::now() + ANSWER_TIMEOUT;
+        let mut sent = sent.into_iter();
+        open.retain_mut(|connection| sent.next() == Some(true) && connection.is_answered(deadline));
+        Checked {
+            examined,
+            lost: examined - open.len(),
+        }
+    }
+}
