@@ -81,12 +81,16 @@ fn own_addresses(settings: &Settings, family: Family) -> Vec<IpAddr> {
 }
 
 /// Returns the name of a scheduler in the kernel, and its flags. `mh` hashes the client's port, too, as kube-proxy
-/// requests.
+/// requests. `mh` and `sh` choose another destination if the hashed one has weight 0, which an endpoint that leaves has;
+/// otherwise they refuse the connection.
 pub(super) fn kernel_scheduler(scheduler: Scheduler) -> (&'static str, u32) {
     match scheduler {
         Scheduler::Random | Scheduler::RoundRobin => ("rr", 0),
         Scheduler::LeastConnections => ("lc", 0),
-        Scheduler::Maglev | Scheduler::Ipvs(IpvsScheduler::Mh) => ("mh", VirtualServer::HASH_PORT),
+        Scheduler::Maglev | Scheduler::Ipvs(IpvsScheduler::Mh) => {
+            ("mh", VirtualServer::FALLBACK | VirtualServer::HASH_PORT)
+        }
+        Scheduler::Ipvs(IpvsScheduler::Sh) => ("sh", VirtualServer::FALLBACK),
         Scheduler::Ipvs(scheduler) => (scheduler.as_str(), 0),
     }
 }

@@ -362,7 +362,8 @@ impl Probes<'_> {
                 let address: IpAddr = address.parse().unwrap();
                 let is_node = self.plan.settings().node_addresses.contains(&address);
                 if self.plan.settings().answers_ping && !is_node {
-                    scope.spawn(move || ping::assert_echo(self.plan, self.client, address));
+                    let source = self.source_towards(address);
+                    scope.spawn(move || ping::assert_echo(self.plan, self.client, source, address));
                 }
                 let ports: &[u16] = if is_node { &NODE_PORTS } else { &SERVICE_PORTS };
                 for port in ports.iter().copied() {

@@ -51,15 +51,15 @@ pub(crate) fn node_answers(mode: Mode) {
         apply(&world, &mut dataplane, &mut plan);
         for client in world.members.iter().filter(|client| client.name != "remote") {
             for destination in CLUSTER_IPS.iter().chain(&BALANCED).chain(&UNASSIGNED) {
-                assert_echo(&plan, client, destination.parse().unwrap());
+                let destination = destination.parse().unwrap();
+                assert_echo(&plan, client, client.source_towards(destination), destination);
             }
         }
     }
 }
 
 /// Compares the outcome of an echo request with the plan.
-pub(crate) fn assert_echo(plan: &Plan, client: &Member, destination: IpAddr) {
-    let source = client.source_towards(destination);
+pub(crate) fn assert_echo(plan: &Plan, client: &Member, source: IpAddr, destination: IpAddr) {
     let decision = plan.decide_ping(source, destination, client.near_interface());
     let expected = match decision.verdict {
         Verdict::Answered => Echo::Reply { from: destination },

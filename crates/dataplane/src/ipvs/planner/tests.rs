@@ -111,7 +111,11 @@ fn schedulers_have_names_of_the_kernel() {
             other => other.as_str(),
         };
         assert_eq!(first.server.scheduler, name);
-        let hashes_port = first.server.scheduler_flags == VirtualServer::HASH_PORT;
-        assert_eq!(hashes_port, name == "mh");
+        let flags = match name {
+            "mh" => VirtualServer::FALLBACK | VirtualServer::HASH_PORT,
+            "sh" => VirtualServer::FALLBACK,
+            _ => 0,
+        };
+        assert_eq!(first.server.scheduler_flags, flags, "{name}");
     }
 }
