@@ -20,9 +20,11 @@ new_root() {
     root=$machine_directory/root
     mkdir -p "$root"/{bin,sbin,proc,sys,dev,tmp,run,etc,root,usr/bin,usr/sbin}
     cp "$(command -v busybox)" "$root/bin/busybox"
-    for applet in sh mount umount cat echo mkdir insmod ip poweroff sleep grep cut uname ls chmod kill tail; do
+    for applet in sh mount umount cat echo mkdir insmod ip poweroff sleep grep cut uname ls chmod kill tail sysctl; do
         ln -s busybox "$root/bin/$applet"
     done
+    mkdir -p "$root/var"
+    ln -s /run "$root/var/run"
     printf 'root:x:0:0::/root:/bin/sh\n' >"$root/etc/passwd"
 }
 
@@ -30,7 +32,7 @@ new_root() {
 copy() {
     mkdir -p "$root$(dirname "$2")"
     cp -L "$1" "$root$2"
-    { ldd "$1" 2>/dev/null || true; } | grep -oE '/[^ ]+\.so[^ ]*' | sort -u | while read -r library; do
+    { ldd "$1" 2>/dev/null | grep -oE '/[^ ]+\.so[^ ]*' || true; } | sort -u | while read -r library; do
         mkdir -p "$root$(dirname "$library")"
         [ -e "$root$library" ] || cp -L "$library" "$root$library"
     done
@@ -54,7 +56,7 @@ copy_iptables() {
     done
 }
 
-# Copies kernel modules, each after those that it needs.
+# Copies kernel modules, each after those that it needs; `without_modules` names modules to leave out.
 copy_modules() {
     local version modules module path name
     version=$(basename "$(echo "$kernel"/lib/modules/*)")
@@ -67,6 +69,7 @@ copy_modules() {
         ip6table_mangle nf_reject_ipv4 nf_reject_ipv6 xt_set xt_ipvs ip_set_hash_ip ip_set_hash_ipport ip_set_hash_ipportip
         ip_set_hash_ipportnet ip_set_bitmap_port vxlan"
     for module in $modules; do
+        case " ${without_modules:-} " in *" $module "*) continue ;; esac
         modprobe -d "$kernel" -S "$version" --show-depends "$module" 2>/dev/null || true
     done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' >"$machine_directory/modules"
     while read -r path; do
