@@ -118,7 +118,7 @@ pub(super) struct NodePorts {
     requests: BTreeMap<ObjectKey, PoolRequest>,
 }
 
-/// Ports of one Service at the nodes of a pool, as requested and given.
+/// Ports of one Service, with the pool and the addresses at which it has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PoolRequest {
     pool: String,
