@@ -8,17 +8,17 @@ use std::hash::Hash;
 pub(crate) struct Bounds {
     /// Limit of all holders together.
     pub(crate) total: u32,
-    /// Limit of all holders together for a holder without a claim on the reserve.
+    /// Limit of all holders together for a holder without access to the reserve.
     pub(crate) without_reserve: u32,
-    /// Limit of one holder without a claim on the reserve.
+    /// Limit of one holder without access to the reserve.
     pub(crate) per_holder: u32,
-    /// Limit of one holder with a claim on the reserve.
+    /// Limit of one holder with access to the reserve.
     pub(crate) per_reserved_holder: u32,
 }
 
-/// Claim of a holder on the reserve.
+/// Access of a holder to the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Claim {
+pub(crate) enum ReserveAccess {
     /// The holder may not use the reserve.
     Common,
     /// The holder may use the reserve.
@@ -57,11 +57,11 @@ impl<K: Eq + Hash> LimitedPool<K> {
     ///
     /// # Errors
     /// Limit that is exceeded; nothing is taken.
-    pub(crate) fn take(&mut self, holder: K, amount: u32, claim: Claim) -> Result<(), Exceeded> {
-        let (total, per_holder) = match claim {
-            Claim::Common => (self.bounds.without_reserve, self.bounds.per_holder),
-            Claim::Reserved => (self.bounds.total, self.bounds.per_reserved_holder),
-            Claim::Exempt => (u32::MAX, u32::MAX),
+    pub(crate) fn take(&mut self, holder: K, amount: u32, access: ReserveAccess) -> Result<(), Exceeded> {
+        let (total, per_holder) = match access {
+            ReserveAccess::Common => (self.bounds.without_reserve, self.bounds.per_holder),
+            ReserveAccess::Reserved => (self.bounds.total, self.bounds.per_reserved_holder),
+            ReserveAccess::Exempt => (u32::MAX, u32::MAX),
         };
         let own = self.by_holder.get(&holder).copied().unwrap_or_default();
         if own.saturating_add(amount) > per_holder {

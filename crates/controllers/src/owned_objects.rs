@@ -194,7 +194,7 @@ pub(crate) fn read_selector(selector: &Value) -> Option<LabelSelector> {
 
 /// A change of an object's owner.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Claim {
+pub(crate) struct OwnerChange {
     /// Metadata of the object at the time of the decision.
     pub meta: ObjectMeta,
     /// The new owner references.
@@ -208,11 +208,11 @@ pub(crate) struct Claim {
 /// Computes adoptions and releases among `objects`, which the owner owns or which have no owner. The owner
 /// owns those that match `selector`. An owner that is being deleted adopts nothing, and an object that is
 /// being deleted is not adopted.
-pub(crate) fn claims<'a, O: Resource>(
+pub(crate) fn owner_changes<'a, O: Resource>(
     owner: &O,
     selector: &LabelSelector,
     objects: impl Iterator<Item = &'a ObjectMeta>,
-) -> Vec<Claim> {
+) -> Vec<OwnerChange> {
     let me = owner.metadata();
     objects
         .filter_map(|meta| {
@@ -232,7 +232,7 @@ pub(crate) fn claims<'a, O: Resource>(
                 }
                 _ => return None,
             }
-            Some(Claim {
+            Some(OwnerChange {
                 meta: meta.clone(),
                 owners,
                 finalizers: None,

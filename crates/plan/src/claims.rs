@@ -29,8 +29,8 @@ pub(crate) struct Claimant {
     pub(crate) port_index: usize,
 }
 
-/// Claimants of one frontend.
-struct Claim {
+/// Owner of one frontend, or of the answers to echo requests to one address.
+struct FrontendOwner {
     owner: Claimant,
     /// Claimants after the owner, sorted.
     waiting: Vec<Claimant>,
@@ -46,11 +46,11 @@ struct RangeClaim {
 /// Claims on all frontends and cluster IPs of a plan.
 #[derive(Default)]
 pub(crate) struct Claims {
-    frontends: HashMap<FrontendKey, Claim>,
+    frontends: HashMap<FrontendKey, FrontendOwner>,
     /// Claims on port ranges, in the order of precedence.
     ranges: HashMap<(IpAddr, Protocol), Vec<RangeClaim>>,
     /// Claims on answers to echo requests.
-    pings: HashMap<IpAddr, Claim>,
+    pings: HashMap<IpAddr, FrontendOwner>,
     /// Number of Services by cluster IP.
     cluster_ips: HashMap<IpAddr, usize>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Claims {
 impl Claims {
     /// Returns the owner of a frontend.
     pub(crate) fn owner(&self, key: &FrontendKey) -> Option<&Claimant> {
-        self.frontends.get(key).map(|claim| &claim.owner)
+        self.frontends.get(key).map(|frontend| &frontend.owner)
     }
 
     /// Returns the oldest Service whose range overlaps. Its own range can overlap with that of an even older Service;
@@ -76,7 +76,7 @@ impl Claims {
 
     /// Returns the Service that decides about echo requests to an address.
     pub(crate) fn ping_owner(&self, address: IpAddr) -> Option<&ObjectKey> {
-        self.pings.get(&address).map(|claim| &claim.owner.service)
+        self.pings.get(&address).map(|pings| &pings.owner.service)
     }
 
     /// Returns true if a Service has this cluster IP.
@@ -139,7 +139,7 @@ impl Claims {
     }
 }
 
-impl Claim {
+impl FrontendOwner {
     /// Adds a claimant. Returns true if it became the owner.
     fn join(&mut self, claimant: Claimant) -> bool {
         if claimant < self.owner {
@@ -158,14 +158,14 @@ impl Claim {
 
 /// Adds a claimant, and the Services that this concerns.
 fn join<K: Eq + Hash>(
-    claims: &mut HashMap<K, Claim>,
+    owners: &mut HashMap<K, FrontendOwner>,
     key: K,
     claimant: Claimant,
     concerned: &mut Vec<ObjectKey>,
 ) {
-    match claims.entry(key) {
+    match owners.entry(key) {
         Entry::Vacant(free) => {
-            free.insert(Claim {
+            free.insert(FrontendOwner {
                 owner: claimant,
                 waiting: Vec::new(),
             });
@@ -180,22 +180,22 @@ fn join<K: Eq + Hash>(
 
 /// Removes a claimant, and adds the Services that this concerns.
 fn leave<K: Eq + Hash>(
-    claims: &mut HashMap<K, Claim>,
+    owners: &mut HashMap<K, FrontendOwner>,
     key: &K,
     claimant: &Claimant,
     concerned: &mut Vec<ObjectKey>,
 ) {
-    let Some(claim) = claims.get_mut(key) else {
+    let Some(frontend) = owners.get_mut(key) else {
         return;
     };
-    if claim.owner != *claimant {
-        claim.waiting.retain(|waiting| waiting != claimant);
-    } else if claim.waiting.is_empty() {
-        claims.remove(key);
+    if frontend.owner != *claimant {
+        frontend.waiting.retain(|waiting| waiting != claimant);
+    } else if frontend.waiting.is_empty() {
+        owners.remove(key);
     } else {
-        claim.owner = claim.waiting.remove(0);
-        concerned.push(claim.owner.service.clone());
-        concerned.extend(claim.waiting.iter().map(|waiting| waiting.service.clone()));
+        frontend.owner = frontend.waiting.remove(0);
+        concerned.push(frontend.owner.service.clone());
+        concerned.extend(frontend.waiting.iter().map(|waiting| waiting.service.clone()));
     }
 }
 

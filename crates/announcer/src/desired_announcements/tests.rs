@@ -335,7 +335,7 @@ fn withholds_addresses_of_nodes_of_this_host_and_of_its_gateway() {
 
     let (none, some) = (BTreeSet::new(), BTreeSet::from([address]));
     assert_eq!(desired.set_host_addresses(some.clone(), none.clone()), some);
-    assert_eq!(desired.withheld(address), Some(Withheld::OfThisMachine));
+    assert_eq!(desired.withheld(address), Some(Withheld::HostAddress));
     assert_eq!(desired.set_host_addresses(none.clone(), some.clone()), some);
     assert_eq!(desired.withheld(address), Some(Withheld::OfGateway));
     assert_eq!(

@@ -19,7 +19,7 @@ pub(crate) enum Withheld {
     /// A Node reports the address in its status.
     OfNode(NodeName),
     /// A link of this host has the address.
-    OfThisMachine,
+    HostAddress,
     /// The address is a gateway of this host.
     OfGateway,
 }
@@ -31,12 +31,12 @@ impl Withheld {
 
     /// Returns the metric label of the reason.
     pub(crate) fn label(&self) -> &'static str {
-        let [no_pool, no_advertisement, node, this_machine, gateway] = Self::LABELS;
+        let [no_pool, no_advertisement, node, host_address, gateway] = Self::LABELS;
         match self {
             Self::NoPool => no_pool,
             Self::NoAdvertisement => no_advertisement,
             Self::OfNode(_) => node,
-            Self::OfThisMachine => this_machine,
+            Self::HostAddress => host_address,
             Self::OfGateway => gateway,
         }
     }
@@ -48,7 +48,7 @@ impl fmt::Display for Withheld {
             Self::NoPool => f.write_str("no AddressPool contains it"),
             Self::NoAdvertisement => f.write_str("no L2Advertisement selects its IPAddressPool"),
             Self::OfNode(name) => write!(f, "it is an address of Node {name:?}"),
-            Self::OfThisMachine => f.write_str("it is an address of a link of this host"),
+            Self::HostAddress => f.write_str("it is an address of a link of this host"),
             Self::OfGateway => f.write_str("it is a gateway of this host"),
         }
     }
@@ -101,7 +101,7 @@ impl HostAddresses {
             return Some(Withheld::OfNode(NodeName::clone(name)));
         }
         if self.own.contains(&address) {
-            return Some(Withheld::OfThisMachine);
+            return Some(Withheld::HostAddress);
         }
         self.gateways.contains(&address).then_some(Withheld::OfGateway)
     }

@@ -9,7 +9,7 @@ use crate::{ANNOUNCEMENT_DELAYS, NodeName, Time};
 /// Claims of this node.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    pub(super) by_address: BTreeMap<IpAddr, Claim>,
+    pub(super) by_address: BTreeMap<IpAddr, AddressClaim>,
     /// Addresses that are not claimed until the given time.
     pub(super) paused: BTreeMap<IpAddr, Time>,
     announcements: BTreeSet<(Time, IpAddr)>,
@@ -27,7 +27,7 @@ pub(super) struct Claims {
 
 /// Claim of an address.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct AddressClaim {
     /// True if this node owns the address.
     pub(super) is_owned: bool,
     /// The preferred owner in the view of this node.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::capabilities::NodeCapabilities;
-use super::claims::Claim;
+use super::claims::AddressClaim;
 use super::rendezvous;
 use super::state::{Effect, Election};
 use super::vote_leases::LeaseHolder;
@@ -140,7 +140,7 @@ impl Election {
                     }
                 }
                 None if is_own && !self.claims.paused.contains_key(&address) => {
-                    let claim = Claim {
+                    let claim = AddressClaim {
                         is_owned: false,
                         preferred_owner,
                         expires_at,

@@ -10,24 +10,27 @@ const BOUNDS: Bounds = Bounds {
 #[test]
 fn limits_each_holder() {
     let mut pool = LimitedPool::new(BOUNDS);
-    assert_eq!(pool.take("ann", 3, Claim::Common), Ok(()));
-    assert_eq!(pool.take("ann", 1, Claim::Common), Err(Exceeded::Holder));
-    assert_eq!(pool.take("bob", 1, Claim::Common), Ok(()));
+    assert_eq!(pool.take("ann", 3, ReserveAccess::Common), Ok(()));
+    assert_eq!(pool.take("ann", 1, ReserveAccess::Common), Err(Exceeded::Holder));
+    assert_eq!(pool.take("bob", 1, ReserveAccess::Common), Ok(()));
     pool.release(&"ann", 1);
-    assert_eq!(pool.take("ann", 1, Claim::Common), Ok(()));
+    assert_eq!(pool.take("ann", 1, ReserveAccess::Common), Ok(()));
 }
 
 #[test]
-fn reserve_is_for_holders_with_a_claim() {
+fn reserve_is_for_holders_with_access() {
     let mut pool = LimitedPool::new(BOUNDS);
     for holder in ["ann", "bob"] {
-        assert_eq!(pool.take(holder, 3, Claim::Common), Ok(()));
+        assert_eq!(pool.take(holder, 3, ReserveAccess::Common), Ok(()));
     }
-    assert_eq!(pool.take("carol", 3, Claim::Common), Err(Exceeded::Total));
-    assert_eq!(pool.take("carol", 2, Claim::Common), Ok(()));
-    assert_eq!(pool.take("node", 2, Claim::Reserved), Ok(()));
-    assert_eq!(pool.take("node", 1, Claim::Reserved), Err(Exceeded::Total));
-    assert_eq!(pool.take("admin", 90, Claim::Exempt), Ok(()));
+    assert_eq!(pool.take("carol", 3, ReserveAccess::Common), Err(Exceeded::Total));
+    assert_eq!(pool.take("carol", 2, ReserveAccess::Common), Ok(()));
+    assert_eq!(pool.take("node", 2, ReserveAccess::Reserved), Ok(()));
+    assert_eq!(
+        pool.take("node", 1, ReserveAccess::Reserved),
+        Err(Exceeded::Total)
+    );
+    assert_eq!(pool.take("admin", 90, ReserveAccess::Exempt), Ok(()));
     assert_eq!(pool.held(), 100);
 }
 
@@ -35,7 +38,7 @@ fn reserve_is_for_holders_with_a_claim() {
 fn holders_of_nothing_have_no_entry() {
     let mut pool = LimitedPool::new(BOUNDS);
     for holder in 0..1_000 {
-        assert_eq!(pool.take(holder, 2, Claim::Common), Ok(()));
+        assert_eq!(pool.take(holder, 2, ReserveAccess::Common), Ok(()));
         pool.release(&holder, 2);
     }
     assert!(pool.by_holder.is_empty());

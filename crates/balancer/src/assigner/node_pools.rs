@@ -115,12 +115,12 @@ pub(super) struct PortConflict {
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodePorts {
     holders: BTreeMap<(IpAddr, &'static str, u16), ObjectKey>,
-    claims: BTreeMap<ObjectKey, Claim>,
+    requests: BTreeMap<ObjectKey, PoolRequest>,
 }
 
-/// Ports of one Service.
+/// Ports of one Service, with the pool and the addresses at which it has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Claim {
+pub(super) struct PoolRequest {
     pool: String,
     addresses: Vec<IpAddr>,
     ports: Vec<ServicePort>,
@@ -165,22 +165,22 @@ impl NodePorts {
                     .insert((*address, protocol.as_str(), *port), service.clone());
             }
         }
-        let claim = Claim {
+        let request = PoolRequest {
             pool: pool.to_owned(),
             addresses: free.clone(),
             ports: ports.to_vec(),
         };
-        self.claims.insert(service.clone(), claim);
+        self.requests.insert(service.clone(), request);
         Ok(free)
     }
 
     /// Releases the ports of a Service; returns true if there were any.
     pub(super) fn release(&mut self, service: &ObjectKey) -> bool {
-        let Some(claim) = self.claims.remove(service) else {
+        let Some(request) = self.requests.remove(service) else {
             return false;
         };
-        for address in claim.addresses {
-            for (protocol, port) in &claim.ports {
+        for address in request.addresses {
+            for (protocol, port) in &request.ports {
                 self.holders.remove(&(address, protocol.as_str(), *port));
             }
         }
@@ -188,24 +188,26 @@ impl NodePorts {
     }
 
     /// Returns the ports of a Service.
-    pub(super) fn of(&self, service: &ObjectKey) -> Option<&Claim> {
-        self.claims.get(service)
+    pub(super) fn of(&self, service: &ObjectKey) -> Option<&PoolRequest> {
+        self.requests.get(service)
     }
 
     /// Returns the pool of a Service.
     pub(super) fn pool_of(&self, service: &ObjectKey) -> Option<&str> {
-        self.claims.get(service).map(|claim| claim.pool.as_str())
+        self.requests.get(service).map(|request| request.pool.as_str())
     }
 
     /// Returns the Services with ports.
     pub(super) fn services(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.claims.keys()
+        self.requests.keys()
     }
 
     /// Returns the addresses at which Services of a pool have ports.
     pub(super) fn addresses_in(&self, pool: &str) -> BTreeSet<IpAddr> {
-        let claims = self.claims.values().filter(|claim| claim.pool == pool);
-        claims.flat_map(|claim| claim.addresses.iter().copied()).collect()
+        let requests = self.requests.values().filter(|request| request.pool == pool);
+        requests
+            .flat_map(|request| request.addresses.iter().copied())
+            .collect()
     }
 }
 

@@ -15,8 +15,8 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::claim::{carried_incarnation, claim_name};
 use super::controller::JobOutput;
+use super::node_ownership::{carried_incarnation, reserve_name};
 use super::objection::{ForeignAddresses, Objection, Reserved, objection_to_joining, objection_to_serving};
 use super::recognize::joining_node;
 use super::{Authority, Purpose, RecognizedRequest};
@@ -114,7 +114,7 @@ pub(super) async fn sign(
     let objection = match joining_node(&object) {
         Some(node_name) => {
             let now = environment.clock.now();
-            claim_name(&environment.client, &object, &node_name, now).await?
+            reserve_name(&environment.client, &object, &node_name, now).await?
         }
         None => None,
     };

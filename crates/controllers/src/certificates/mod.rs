@@ -10,8 +10,8 @@
 
 mod approval;
 mod authority;
-mod claim;
 mod controller;
+mod node_ownership;
 mod objection;
 mod recognize;
 mod retention;

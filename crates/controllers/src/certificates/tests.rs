@@ -14,7 +14,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, SanType}
 use serde_json::json;
 use x509_parser::pem::Pem;
 
-use super::claim::{Claim, claim, incarnation_for};
+use super::node_ownership::{NodeOwnership, incarnation_for, node_ownership};
 use super::*;
 
 fn ip(text: &str) -> IpAddr {
@@ -240,23 +240,35 @@ fn reserves_a_node_name_for_one_request() {
     first.metadata.uid = "request-1".to_owned();
     let mut second = first.clone();
     second.metadata.uid = "request-2".to_owned();
-    assert_eq!(claim(&first, None), Claim::Create);
+    assert_eq!(node_ownership(&first, None), NodeOwnership::Create);
     let mut present = node("n1", &[]);
     let annotations = &mut present.metadata.annotations;
     annotations.insert(JOINED_BY_REQUEST.to_owned(), "request-1".to_owned());
-    assert_eq!(claim(&first, Some(&present)), Claim::Mark("7".to_owned()));
-    assert!(matches!(claim(&second, Some(&present)), Claim::Refused(_)));
+    assert_eq!(
+        node_ownership(&first, Some(&present)),
+        NodeOwnership::Mark("7".to_owned())
+    );
+    assert!(matches!(
+        node_ownership(&second, Some(&present)),
+        NodeOwnership::Refused(_)
+    ));
     let annotations = &mut present.metadata.annotations;
     annotations.insert(INCARNATION.to_owned(), "request-1".to_owned());
-    assert_eq!(claim(&first, Some(&present)), Claim::Owned);
-    assert!(matches!(claim(&second, Some(&present)), Claim::Refused(_)));
+    assert_eq!(node_ownership(&first, Some(&present)), NodeOwnership::Owned);
+    assert!(matches!(
+        node_ownership(&second, Some(&present)),
+        NodeOwnership::Refused(_)
+    ));
     second.status.conditions.push(CertificateSigningRequestCondition {
         kind: condition::APPROVED.to_owned(),
         status: "True".to_owned(),
         reason: "KubectlApprove".to_owned(),
         ..CertificateSigningRequestCondition::default()
     });
-    assert_eq!(claim(&second, Some(&present)), Claim::Mark("7".to_owned()));
+    assert_eq!(
+        node_ownership(&second, Some(&present)),
+        NodeOwnership::Mark("7".to_owned())
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::placement::{Fitness, Placement, hash_of, node_of, pod_for};
 use super::rolling;
 use crate::replicaset::ReplicaPod;
-use crate::workload::pods::{is_available, next_available, owned, pod_claims};
+use crate::workload::pods::{is_available, next_available, owned, pod_owner_changes};
 use crate::workload::revisions::{REVISION_LABEL, excess_revisions, update_revision};
 use crate::workload::{Decision, Inputs, PodChanges, Step, count, status_patch};
 
@@ -31,11 +31,11 @@ pub(super) struct Daemons<'a> {
 /// Computes the next step of a DaemonSet.
 pub(super) fn reconcile(inputs: &Inputs<'_, DaemonSet>) -> Decision {
     let set = inputs.workload;
-    let Some(claims) = pod_claims(inputs) else {
+    let Some(changes) = pod_owner_changes(inputs) else {
         return Decision::default();
     };
-    if !claims.is_empty() {
-        return Decision::step(Step::Claim(claims));
+    if !changes.is_empty() {
+        return Decision::step(Step::ChangeOwners(changes));
     }
     let Some(placement) = Placement::of(set) else {
         return Decision::default();

@@ -9,7 +9,7 @@ use super::bounds::{is_observed, is_rolling};
 use super::rollout::{NewReplicaSet, ReplicaSetChange, Rollout};
 use super::status::{StatusDetail, StatusUpdate, status_update};
 use super::{rolling, scaling};
-use crate::owned_objects::{Claim, claims, read_selector};
+use crate::owned_objects::{OwnerChange, owner_changes, read_selector};
 
 /// Interval between lists of old Pods.
 const OLD_PODS_PERIOD: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ pub(crate) struct Inputs<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
     /// Adopt or release ReplicaSets.
-    Claim(Vec<Claim>),
+    ChangeOwners(Vec<OwnerChange>),
     /// Create a ReplicaSet for a new template.
     Create(Box<NewReplicaSet>),
     /// Change ReplicaSets, in this order.
@@ -70,9 +70,9 @@ pub(crate) fn reconcile(inputs: &Inputs<'_>) -> Decision {
         // Validation rejects such a selector.
         return Decision::default();
     };
-    let claims = claims(deployment, &selector, inputs.sets.iter().map(|set| &set.metadata));
-    if !claims.is_empty() {
-        return next(Step::Claim(claims));
+    let changes = owner_changes(deployment, &selector, inputs.sets.iter().map(|set| &set.metadata));
+    if !changes.is_empty() {
+        return next(Step::ChangeOwners(changes));
     }
     let rollout = Rollout::of(deployment, inputs.sets);
     let (step, detail, requeue_after) = match deployment.metadata.deletion_timestamp {

@@ -13,7 +13,7 @@ use super::rollout::{NewReplicaSet, ReplicaSetChange};
 use super::status::{StatusUpdate, status_after_creation};
 use crate::environment::Environment;
 use crate::owned_objects::read_selector;
-use crate::owner_cache::{self, read_current, write_claims};
+use crate::owner_cache::{self, read_current, write_owner_changes};
 use crate::replicaset::ReplicaPod;
 use crate::selection::Controller;
 use crate::write::{decode, delete, list, patch_status, path_of, read, status_message};
@@ -71,11 +71,11 @@ pub(super) async fn execute(environment: &Environment, job: Job) -> Result<JobOu
         }
     };
     match step {
-        Step::Claim(claims) => {
-            let claimed = write_claims(&environment.client, &deployment, claims).await?;
+        Step::ChangeOwners(changes) => {
+            let written = write_owner_changes(&environment.client, &deployment, changes).await?;
             output.server_state = owner_cache::ServerState {
                 listed: output.server_state.listed,
-                ..claimed
+                ..written
             };
         }
         Step::Create(new) => create(environment, &deployment, *new, &mut output).await?,

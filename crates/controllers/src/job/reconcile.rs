@@ -16,7 +16,7 @@ use super::pods::{has_failed, index_of, is_indexed, pod_of};
 use super::success_policy::met_rule;
 use super::tally::Tally;
 use crate::replicaset::ReplicaPod;
-use crate::workload::pods::{owned, pod_claims};
+use crate::workload::pods::{owned, pod_owner_changes};
 use crate::workload::{Decision, Inputs, PodChanges, Step, count, is_tracked, status_patch, timestamp};
 
 /// Upper bound of Pods that one job creates, as upstream.
@@ -29,11 +29,11 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(600);
 /// Computes the next step of a Job.
 pub(super) fn reconcile(inputs: &Inputs<'_, Job>) -> Decision {
     let job = inputs.workload;
-    let Some(claims) = pod_claims(inputs) else {
+    let Some(changes) = pod_owner_changes(inputs) else {
         return Decision::default();
     };
-    if !claims.is_empty() {
-        return Decision::step(Step::Claim(claims));
+    if !changes.is_empty() {
+        return Decision::step(Step::ChangeOwners(changes));
     }
     let pods = owned(inputs);
     if job.metadata.deletion_timestamp.is_some() {

@@ -166,7 +166,7 @@ fn withdrawn_pods_do_not_count() {
 }
 
 #[test]
-fn claims_move_the_finalizer() {
+fn adoptions_and_releases_move_the_finalizer() {
     let mut model = model(json!({}));
     model.settle::<Job>();
     let name = active(&model)[0].clone();

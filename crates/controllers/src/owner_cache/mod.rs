@@ -14,7 +14,7 @@ use crate::malformed_object::log_skipped;
 use crate::owned_objects::{AffectedOwners, OwnedObjects, read_selector, selects};
 use crate::write::Listed;
 
-pub(crate) use server_state::{ServerState, read_current, write_claims};
+pub(crate) use server_state::{ServerState, read_current, write_owner_changes};
 
 /// Owners and owned objects. Changes add the affected owners to the queue.
 pub(crate) struct OwnerCache<O, T> {

@@ -5,7 +5,7 @@ use client::{Client, ClientError, MERGE_PATCH};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::owned_objects::{Claim, read_selector};
+use crate::owned_objects::{OwnerChange, read_selector};
 use crate::write::{Listed, decode, list, path_of, read};
 
 /// The state of an owner and its objects in responses of the server.
@@ -51,15 +51,15 @@ pub(crate) async fn read_current<O: Resource, T: Resource>(
     Ok(Some((now, objects)))
 }
 
-/// Writes claims of `owner`. Before an adoption it verifies that the owner exists and is not being deleted. A
-/// write by another client since an object was read is a conflict.
-pub(crate) async fn write_claims<O: Resource, T: Resource>(
+/// Writes adoptions and releases by `owner`. Before an adoption it verifies that the owner exists and is not being
+/// deleted. A write by another client since an object was read is a conflict.
+pub(crate) async fn write_owner_changes<O: Resource, T: Resource>(
     client: &Client,
     owner: &O,
-    claims: Vec<Claim>,
+    changes: Vec<OwnerChange>,
 ) -> Result<ServerState<O, T>, ClientError> {
     let mut state = ServerState::default();
-    if claims.iter().any(|claim| claim.is_adoption) {
+    if changes.iter().any(|change| change.is_adoption) {
         let meta = owner.metadata();
         let now = read::<O>(client, &meta.key()).await?;
         let now = now.filter(|now| now.metadata().uid == meta.uid);
@@ -70,23 +70,26 @@ pub(crate) async fn write_claims<O: Resource, T: Resource>(
             return Ok(state);
         }
     }
-    for claim in claims {
-        match write_claim(client, &claim).await? {
+    for change in changes {
+        match write_owner_change(client, &change).await? {
             Some(object) => state.objects.push(object),
-            None => state.deleted.push(claim.meta),
+            None => state.deleted.push(change.meta),
         }
     }
     Ok(state)
 }
 
-/// Writes a claim; returns the object after the write, `None` if it is deleted.
-async fn write_claim<T: Resource>(client: &Client, claim: &Claim) -> Result<Option<T>, ClientError> {
-    let Claim {
+/// Writes an adoption or a release; returns the object after the write, `None` if it is deleted.
+async fn write_owner_change<T: Resource>(
+    client: &Client,
+    change: &OwnerChange,
+) -> Result<Option<T>, ClientError> {
+    let OwnerChange {
         meta,
         owners,
         finalizers,
         ..
-    } = claim;
+    } = change;
     let path = path_of::<T>(&meta.key());
     let owners = if owners.is_empty() {
         Value::Null

@@ -10,7 +10,7 @@ use super::BURST;
 use super::pod::ReplicaPod;
 use super::ranking::pods_to_delete;
 use super::status::status_of;
-use crate::owned_objects::{Claim, claims, read_selector};
+use crate::owned_objects::{OwnerChange, owner_changes, read_selector};
 
 /// Inputs of [`reconcile()`].
 pub(crate) struct Inputs<'a> {
@@ -28,7 +28,7 @@ pub(crate) struct Inputs<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
     /// Adopt or release Pods.
-    Claim(Vec<Claim>),
+    ChangeOwners(Vec<OwnerChange>),
     /// Create this number of Pods.
     Create(usize),
     /// Delete these Pods.
@@ -54,9 +54,9 @@ pub(crate) fn reconcile(inputs: &Inputs<'_>) -> Decision {
         return Decision::default();
     };
     let candidates = inputs.pods.iter().filter(|pod| pod.is_active());
-    let claims = claims(set, &selector, candidates.map(|pod| &pod.metadata));
-    if !claims.is_empty() {
-        return next(Step::Claim(claims));
+    let changes = owner_changes(set, &selector, candidates.map(|pod| &pod.metadata));
+    if !changes.is_empty() {
+        return next(Step::ChangeOwners(changes));
     }
     let own: Vec<&ReplicaPod> = owned(set, inputs.pods);
     if set.metadata.deletion_timestamp.is_none()

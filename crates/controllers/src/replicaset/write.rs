@@ -15,7 +15,7 @@ use super::reconcile::{Inputs, Step, owned, reconcile};
 use super::status::{Failure, patch_of, status_of};
 use crate::environment::Environment;
 use crate::owned_objects::reference_to;
-use crate::owner_cache::{self, read_current, write_claims};
+use crate::owner_cache::{self, read_current, write_owner_changes};
 use crate::selection::Controller;
 use crate::write::{decode, patch_status, path_of, status_message};
 
@@ -69,11 +69,11 @@ pub(super) async fn execute(environment: &Environment, job: Job) -> Result<JobOu
         }
     };
     match step {
-        Step::Claim(claims) => {
-            let claimed = write_claims(&environment.client, &set, claims).await?;
+        Step::ChangeOwners(changes) => {
+            let written = write_owner_changes(&environment.client, &set, changes).await?;
             output = JobOutput {
                 listed: output.listed,
-                ..claimed
+                ..written
             };
         }
         Step::Create(count) => create(environment, &set, &pods, count, &mut output).await?,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::replicaset::ReplicaPod;
 use crate::replicaset::ranking::pods_to_delete;
 use crate::selection::Controller;
-use crate::workload::pods::{is_available, next_available, owned, pod_claims, pod_from};
+use crate::workload::pods::{is_available, next_available, owned, pod_from, pod_owner_changes};
 use crate::workload::{Decision, Inputs, PodChanges, Step, Workload, count, status_patch};
 
 /// Upper bound of Pods that one job creates or deletes, as upstream.
@@ -24,11 +24,11 @@ impl Workload for ReplicationController {
 
     fn reconcile(inputs: &Inputs<'_, Self>) -> Decision {
         let controller = inputs.workload;
-        let Some(claims) = pod_claims(inputs) else {
+        let Some(changes) = pod_owner_changes(inputs) else {
             return Decision::default();
         };
-        if !claims.is_empty() {
-            return Decision::step(Step::Claim(claims));
+        if !changes.is_empty() {
+            return Decision::step(Step::ChangeOwners(changes));
         }
         let pods = owned(inputs);
         if controller.metadata.deletion_timestamp.is_none()

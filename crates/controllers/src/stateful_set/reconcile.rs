@@ -8,7 +8,7 @@ use api::object::{ControllerRevision, StatefulSet};
 use super::pods::{first_ordinal, is_running, ordinal_of, pod_of, revision_of};
 use super::status::{current_revision, status_of};
 use crate::replicaset::ReplicaPod;
-use crate::workload::pods::{next_available, owned, pod_claims};
+use crate::workload::pods::{next_available, owned, pod_owner_changes};
 use crate::workload::revisions::{excess_revisions, update_revision};
 use crate::workload::{Decision, Inputs, PodChanges, Step, status_patch};
 
@@ -28,11 +28,11 @@ pub(super) fn reconcile(inputs: &Inputs<'_, StatefulSet>) -> Decision {
         pods: &named,
         ..*inputs
     };
-    let Some(claims) = pod_claims(inputs) else {
+    let Some(changes) = pod_owner_changes(inputs) else {
         return Decision::default();
     };
-    if !claims.is_empty() {
-        return Decision::step(Step::Claim(claims));
+    if !changes.is_empty() {
+        return Decision::step(Step::ChangeOwners(changes));
     }
     let update = match update_revision(inputs, &set.spec.template, HASH_LABEL) {
         Ok(update) => update,

@@ -12,7 +12,7 @@ use reconcile::{Action, Reconciler};
 use super::write::{Job, JobOutput};
 use super::{Inputs, Step, Workload, is_tracked};
 use crate::malformed_object::log_skipped;
-use crate::owned_objects::{Claim, OwnedObjects, claims, read_selector, selects};
+use crate::owned_objects::{OwnedObjects, OwnerChange, owner_changes, read_selector, selects};
 use crate::owner_cache::OwnerCache;
 use crate::replicaset::ReplicaPod;
 
@@ -72,13 +72,13 @@ impl<W: Workload> WorkloadController<W> {
 
     /// Returns the adoptions of matching revisions without owner, for example those of an earlier object of this name
     /// that was deleted with `--cascade=orphan`.
-    fn revision_adoptions(&self, workload: &W) -> Vec<Claim> {
+    fn revision_adoptions(&self, workload: &W) -> Vec<OwnerChange> {
         let Some(selector) = read_selector(workload.selector()) else {
             return Vec::new();
         };
         let orphans = self.revisions.orphans(&workload.metadata().namespace, &selector);
         let orphans = orphans.into_iter().map(|revision| &revision.metadata);
-        claims(workload, &selector, orphans)
+        owner_changes(workload, &selector, orphans)
     }
 
     /// Returns the tracked Pods of an earlier object with this key, and those that the object released.
@@ -196,7 +196,7 @@ impl<W: Workload> Reconciler for WorkloadController<W> {
         }
         let adoptions = self.revision_adoptions(workload);
         if !adoptions.is_empty() {
-            let step = Step::ClaimRevisions(adoptions);
+            let step = Step::AdoptRevisions(adoptions);
             return Action::Run(Job::Write(Box::new(workload.clone()), step));
         }
         let pods = self.owners.owned_by(workload);

@@ -24,7 +24,7 @@ use reconcile::events::EventText;
 use serde_json::Value;
 
 use crate::job::FINALIZER;
-use crate::owned_objects::Claim;
+use crate::owned_objects::OwnerChange;
 use crate::replicaset::ReplicaPod;
 use crate::selection::Controller;
 
@@ -84,9 +84,9 @@ pub(crate) struct Inputs<'a, W> {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
     /// Adopt or release Pods.
-    Claim(Vec<Claim>),
+    ChangeOwners(Vec<OwnerChange>),
     /// Adopt ControllerRevisions.
-    ClaimRevisions(Vec<Claim>),
+    AdoptRevisions(Vec<OwnerChange>),
     /// Create a ControllerRevision.
     CreateRevision(Box<ControllerRevision>),
     /// Make an earlier ControllerRevision the current one by this number.

@@ -110,11 +110,11 @@ impl Model {
     pub(crate) fn apply(&mut self, step: Step, mut random: Option<&mut Rng>) {
         let mut is_lost = || random.as_mut().is_some_and(|random| random.u8(0..4) == 0);
         match step {
-            Step::Claim(claims) => {
-                for claim in claims {
-                    if let Some(pod) = self.pods.get_mut(&claim.meta.name) {
-                        pod["metadata"]["ownerReferences"] = json!(claim.owners);
-                        if let Some(finalizers) = claim.finalizers {
+            Step::ChangeOwners(changes) => {
+                for change in changes {
+                    if let Some(pod) = self.pods.get_mut(&change.meta.name) {
+                        pod["metadata"]["ownerReferences"] = json!(change.owners);
+                        if let Some(finalizers) = change.finalizers {
                             pod["metadata"]["finalizers"] = json!(finalizers);
                         }
                     }

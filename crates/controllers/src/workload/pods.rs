@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::job::FINALIZER;
-use crate::owned_objects::{Claim, claims, read_selector, reference_to};
+use crate::owned_objects::{OwnerChange, owner_changes, read_selector, reference_to};
 use crate::replicaset::ReplicaPod;
 
 use super::Inputs;
@@ -22,25 +22,25 @@ pub(crate) fn owned<'a, W: Workload>(inputs: &Inputs<'a, W>) -> Vec<&'a ReplicaP
 }
 
 /// Returns the adoptions and releases of Pods; `None` if the selector is invalid, which validation rejects.
-pub(crate) fn pod_claims<W: Workload>(inputs: &Inputs<'_, W>) -> Option<Vec<Claim>> {
+pub(crate) fn pod_owner_changes<W: Workload>(inputs: &Inputs<'_, W>) -> Option<Vec<OwnerChange>> {
     let selector = read_selector(inputs.workload.selector())?;
     let candidates = inputs.pods.iter().filter(|pod| pod.is_active());
-    let mut claims = claims(inputs.workload, &selector, candidates.map(|pod| &pod.metadata));
+    let mut changes = owner_changes(inputs.workload, &selector, candidates.map(|pod| &pod.metadata));
     if W::TRACKS_PODS {
-        claims.iter_mut().for_each(track);
+        changes.iter_mut().for_each(track);
     }
-    Some(claims)
+    Some(changes)
 }
 
-/// Adds the finalizer of Jobs to a claim that adopts a Pod, so that the Pod counts. Removes it from a claim that
+/// Adds the finalizer of Jobs to a change that adopts a Pod, so that the Pod counts. Removes it from a change that
 /// releases a Pod, so that the Pod can end.
-fn track(claim: &mut Claim) {
-    let mut finalizers = claim.meta.finalizers.clone();
+fn track(change: &mut OwnerChange) {
+    let mut finalizers = change.meta.finalizers.clone();
     finalizers.retain(|finalizer| finalizer != FINALIZER);
-    if claim.is_adoption {
+    if change.is_adoption {
         finalizers.push(FINALIZER.to_owned());
     }
-    claim.finalizers = Some(finalizers);
+    change.finalizers = Some(finalizers);
 }
 
 /// Returns a Pod from a template, owned by the workload. It has the name, or the prefix of a generated name that ends

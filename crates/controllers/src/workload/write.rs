@@ -11,7 +11,7 @@ use super::controller::is_foreign;
 use super::{PodChanges, Step, Workload};
 use crate::environment::Environment;
 use crate::job::FINALIZER;
-use crate::owner_cache::{ServerState, read_current, write_claims};
+use crate::owner_cache::{ServerState, read_current, write_owner_changes};
 use crate::replicaset::{ReplicaPod, delete_pod};
 use crate::write::{create, decode, delete, path_of, status_message};
 
@@ -81,9 +81,9 @@ async fn write<W: Workload>(
 ) -> Result<(), ClientError> {
     let client = &environment.client;
     match step {
-        Step::Claim(claims) => output.state = write_claims(client, workload, claims).await?,
-        Step::ClaimRevisions(claims) => {
-            let written = write_claims::<W, ControllerRevision>(client, workload, claims).await?;
+        Step::ChangeOwners(changes) => output.state = write_owner_changes(client, workload, changes).await?,
+        Step::AdoptRevisions(changes) => {
+            let written = write_owner_changes::<W, ControllerRevision>(client, workload, changes).await?;
             output.state.owner = written.owner;
             output.state.is_deleted = written.is_deleted;
             output.revisions = written.objects;

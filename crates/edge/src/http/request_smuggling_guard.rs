@@ -38,8 +38,8 @@ const HELD_BYTES_MAX: usize = 16 << 10;
 const REPLACEMENT: &[u8] = b"GET / HTTP/1.1\r\nhost: refused\r\nconnection: close\r\n\r\n";
 /// Time, and bytes, for which the rest of a request is discarded after an early response. A reset by the kernel would
 /// destroy the response otherwise.
-const LINGER: Duration = Duration::from_secs(1);
-const LINGER_BYTES_MAX: usize = 1 << 20;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+const DRAIN_BYTES_MAX: usize = 1 << 20;
 
 /// Connection for its parser.
 pub(super) struct RequestSmugglingGuard<S: AbortiveClose> {
@@ -55,7 +55,7 @@ pub(super) struct RequestSmugglingGuard<S: AbortiveClose> {
     head_timeout: Duration,
     timer: Pin<Box<Sleep>>,
     is_timer_set: bool,
-    lingered: Option<usize>,
+    drained: Option<usize>,
     /// Set while an informational response is written in part.
     is_amid_informational: bool,
 }
@@ -148,7 +148,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
             head_timeout,
             timer: Box::pin(sleep(head_timeout)),
             is_timer_set: false,
-            lingered: None,
+            drained: None,
             is_amid_informational: false,
         }
     }
@@ -264,17 +264,17 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
     }
 
     /// Discards the rest of a request until the client has seen the response.
-    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.lingered.is_none() {
-            self.timer.as_mut().reset(Instant::now() + LINGER);
-            self.lingered = Some(0);
+    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.drained.is_none() {
+            self.timer.as_mut().reset(Instant::now() + DRAIN_TIMEOUT);
+            self.drained = Some(0);
         }
         loop {
             self.buffer.clear();
-            let lingered = self.lingered.unwrap_or(0);
+            let drained = self.drained.unwrap_or(0);
             match poll_append(&mut self.stream, cx, &mut self.buffer) {
-                Poll::Ready(Ok(read)) if read > 0 && lingered < LINGER_BYTES_MAX => {
-                    self.lingered = Some(lingered + read);
+                Poll::Ready(Ok(read)) if read > 0 && drained < DRAIN_BYTES_MAX => {
+                    self.drained = Some(drained + read);
                 }
                 Poll::Ready(_) => return Poll::Ready(()),
                 Poll::Pending => return self.timer.as_mut().poll(cx),
@@ -363,12 +363,12 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> AsyncWrite for RequestSm
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.lingered.is_none() {
+        if self.drained.is_none() {
             ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
         }
         let is_unread = self.is_refused() || self.framing.position() == Position::Body;
         if is_unread && !self.is_at_end {
-            ready!(self.poll_linger(cx));
+            ready!(self.poll_drain(cx));
         }
         Poll::Ready(Ok(()))
     }

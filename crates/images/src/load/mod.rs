@@ -191,7 +191,7 @@ impl ImageStore {
 
     fn store_image(&self, content: &Content, image: &FoundImage) -> Result<Vec<Image>, LoadError> {
         let layers = &image.parsed_config.diff_ids;
-        let _claim = self.claim(layers)?;
+        let _layer_lock = self.lock_layers(layers)?;
         let parts = Parts {
             target: image.target.clone(),
             manifest: image.manifest.clone(),

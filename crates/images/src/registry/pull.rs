@@ -93,8 +93,8 @@ impl ImageStore {
         });
         let cancelled = CancelOnDrop(Arc::new(AtomicBool::new(false)));
         let (store, layers) = (self.clone(), remote.parts.layers.clone());
-        let claim = tokio::task::spawn_blocking(move || store.claim(&layers)).await;
-        let _claim = claim.map_err(PullError::Thread)??;
+        let layer_lock = tokio::task::spawn_blocking(move || store.lock_layers(&layers)).await;
+        let _layer_lock = layer_lock.map_err(PullError::Thread)??;
         for _ in 0..COMMIT_ATTEMPTS_MAX {
             let mut wanted: BTreeMap<&Digest, &Descriptor> = BTreeMap::new();
             for (diff_id, layer) in remote.parts.layers.iter().zip(&remote.layers) {

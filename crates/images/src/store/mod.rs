@@ -15,8 +15,8 @@
 //! A layer is complete when its record exists. Records are written after the layer has reached the disk.
 
 mod blobs;
-mod claim;
 mod disk;
+mod layer_lock;
 mod layers;
 mod lock;
 mod names;

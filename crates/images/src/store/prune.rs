@@ -124,7 +124,7 @@ impl ImageStore {
     /// The lock of the store is held exclusively. The directories of layers move to the trash.
     pub(super) fn sweep(&self) -> Result<u64, StoreError> {
         let mut blobs = BTreeSet::new();
-        let mut layers = self.claimed()?;
+        let mut layers = self.locked_layers()?;
         let named = self.name_records()?.into_iter().map(|(record, _)| record.parts);
         for parts in named.chain(self.protected()?.into_values().flatten()) {
             blobs.extend([parts.target, parts.manifest, parts.config]);

@@ -95,16 +95,17 @@ fn protected_images_survive_removal_and_moved_tags() {
 }
 
 #[test]
-fn prune_keeps_images_in_use_and_claimed_layers() {
+fn prune_keeps_images_in_use_and_locked_layers() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     let (used, unused) = (load(&store, "used", &["one"]), load(&store, "unused", &["two"]));
-    let claim = store.claim(&[Digest::from_file_name(&name_of(&unused.layers[0])).expect("a digest")]);
-    let claim = claim.expect("a claim");
+    let layer_lock =
+        store.lock_layers(&[Digest::from_file_name(&name_of(&unused.layers[0])).expect("a digest")]);
+    let layer_lock = layer_lock.expect("a layer lock");
     let report = store.prune(&ids([&used])).expect("pruned");
     assert_eq!(report.removed, [unused.reference]);
     assert!(unused.layers[0].exists(), "a pull needs the layer");
-    drop(claim);
+    drop(layer_lock);
     assert_eq!(store.prune(&ids([&used])).expect("pruned").freed_bytes, 3);
     assert!(!unused.layers[0].exists() && used.layers[0].exists());
 }

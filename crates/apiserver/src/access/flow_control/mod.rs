@@ -27,7 +27,7 @@ use tokio::time::timeout;
 
 use crate::access::authentication::Identity;
 use crate::failure::Failure;
-use crate::limited_pool::{Claim, LimitedPool};
+use crate::limited_pool::{LimitedPool, ReserveAccess};
 use limits::{QUEUE_WAIT_MAX, long_running_bounds, seat_bounds};
 use metrics::{Counts, Rejection};
 use schema::FlowSchema;
@@ -45,9 +45,9 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Returns the claim of the flow on reserved capacity.
-    pub(crate) fn claim(self) -> Claim {
-        self.schema.level().claim()
+    /// Returns the access of the flow to reserved capacity.
+    pub(crate) fn reserve_access(self) -> ReserveAccess {
+        self.schema.level().reserve_access()
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn is_reserved_for(user: &Identity) -> bool {
         group: "",
         resource: "",
     };
-    FlowSchema::of(user, subject).level().claim() != Claim::Common
+    FlowSchema::of(user, subject).level().reserve_access() != ReserveAccess::Common
 }
 
 /// Class of a short request.
@@ -166,7 +166,7 @@ impl FlowControl {
     /// # Errors
     /// 429 if the user exceeds its rate.
     pub(crate) fn count(&self, flow: Flow, now: Instant) -> Result<(), Failure> {
-        if flow.claim() == Claim::Exempt || lock(&self.rates).take_token(flow.user, now) {
+        if flow.reserve_access() == ReserveAccess::Exempt || lock(&self.rates).take_token(flow.user, now) {
             return Ok(());
         }
         self.counts.count_rejection(flow.schema, Rejection::Rate);
@@ -241,7 +241,7 @@ impl FlowControl {
         kind: LongRunning,
     ) -> Result<LongRunningPermit, Failure> {
         if lock(self.long_running_pool(kind))
-            .take(flow.user, 1, flow.claim())
+            .take(flow.user, 1, flow.reserve_access())
             .is_err()
         {
             self.counts.count_rejected_long_running(kind);

@@ -5,7 +5,7 @@
 //! own schema for its components, which upstream would run as ServiceAccounts in `kube-system`.
 
 use crate::access::authentication::{AUTHENTICATED, Identity, SERVICE_ACCOUNTS};
-use crate::limited_pool::Claim;
+use crate::limited_pool::ReserveAccess;
 
 /// Priority level: requests that share seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,16 +106,16 @@ impl PriorityLevel {
         }
     }
 
-    /// Returns the claim on capacity that is reserved for components of the cluster, such as memory for bodies.
-    pub(crate) fn claim(self) -> Claim {
+    /// Returns the access to capacity that is reserved for components of the cluster, such as memory for bodies.
+    pub(crate) fn reserve_access(self) -> ReserveAccess {
         match self {
-            PriorityLevel::Exempt => Claim::Exempt,
+            PriorityLevel::Exempt => ReserveAccess::Exempt,
             PriorityLevel::NodeHigh
             | PriorityLevel::System
             | PriorityLevel::LeaderElection
-            | PriorityLevel::WorkloadHigh => Claim::Reserved,
+            | PriorityLevel::WorkloadHigh => ReserveAccess::Reserved,
             PriorityLevel::WorkloadLow | PriorityLevel::GlobalDefault | PriorityLevel::CatchAll => {
-                Claim::Common
+                ReserveAccess::Common
             }
         }
     }

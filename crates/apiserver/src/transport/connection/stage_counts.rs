@@ -5,7 +5,7 @@
 //! certificate passes only the pool of handshakes, and its next pool has a limit of its own.
 
 use super::source::Source;
-use crate::limited_pool::{Bounds, Claim, Exceeded, LimitedPool};
+use crate::limited_pool::{Bounds, Exceeded, LimitedPool, ReserveAccess};
 
 /// Open connections: 5,000 nodes with a few components, one HTTP/2 connection each, and clients of people.
 pub(super) const CONNECTIONS_MAX: u32 = 20_000;
@@ -101,7 +101,7 @@ impl StageCounts {
         if open >= CONNECTIONS_MAX {
             return Err(Exceeded::Total);
         }
-        self.pool(Stage::Handshake).take(source, 1, Claim::Common)
+        self.pool(Stage::Handshake).take(source, 1, ReserveAccess::Common)
     }
 
     /// Moves a connection to another stage.
@@ -109,7 +109,7 @@ impl StageCounts {
     /// # Errors
     /// Limit that is exceeded; the connection stays in its stage.
     pub(super) fn advance(&mut self, source: Source, from: Stage, to: Stage) -> Result<(), Exceeded> {
-        self.pool(to).take(source, 1, Claim::Common)?;
+        self.pool(to).take(source, 1, ReserveAccess::Common)?;
         self.leave(source, from);
         Ok(())
     }

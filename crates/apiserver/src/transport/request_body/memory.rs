@@ -67,7 +67,7 @@ impl BodyMemory {
     /// # Errors
     /// 429 if there are too many.
     pub(super) fn open(self: &Arc<Self>, flow: Flow) -> Result<OpenBody, Failure> {
-        let taken = lock(&self.open).take(flow.user, 1, flow.claim());
+        let taken = lock(&self.open).take(flow.user, 1, flow.reserve_access());
         taken.map_err(|_| Failure::too_many_requests())?;
         Ok(OpenBody {
             memory: self.clone(),
@@ -90,7 +90,9 @@ impl BodyMemory {
     }
 
     fn try_take(&self, flow: Flow, kib: u32) -> bool {
-        lock(&self.kib).take(flow.user, kib, flow.claim()).is_ok()
+        lock(&self.kib)
+            .take(flow.user, kib, flow.reserve_access())
+            .is_ok()
     }
 
     async fn take(&self, flow: Flow, kib: u32) -> Result<(), Failure> {

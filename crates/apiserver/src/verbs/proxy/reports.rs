@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use super::agent::{AgentClient, error_text};
 use crate::access::flow_control::{Flow, UserKey};
 use crate::failure::Failure;
-use crate::limited_pool::{Bounds, Claim, LimitedPool};
+use crate::limited_pool::{Bounds, LimitedPool, ReserveAccess};
 use crate::request::query::Query;
 use crate::request::route::Target;
 use crate::transport::long_running::RequestLifetime;
@@ -84,8 +84,8 @@ impl NodeReports {
     ///
     /// # Errors
     /// 429 if the user or all users together hold too many.
-    fn permit(&self, user: UserKey, claim: Claim) -> Result<ReportPermit, Failure> {
-        lock(&self.held).take(user, 1, claim).map_err(|_| {
+    fn permit(&self, user: UserKey, access: ReserveAccess) -> Result<ReportPermit, Failure> {
+        lock(&self.held).take(user, 1, access).map_err(|_| {
             let message = format!(
                 "too many reports of nodes are read at the same time: one user has at most {}, all have {}; try again",
                 REPORTS.per_holder, REPORTS.without_reserve
@@ -111,7 +111,7 @@ impl NodeReports {
         let name = target.name();
         let report = target.subresource.unwrap_or_default();
         let path = format!("/nodeReports/{name}/{report}?{}", parameters(report, query)?);
-        let permit = self.permit(flow.user, flow.claim())?;
+        let permit = self.permit(flow.user, flow.reserve_access())?;
         let reading = async {
             let response = agents.get(resources, name, &path).await?;
             match response.status() {

@@ -70,7 +70,9 @@ impl Model {
     fn step(&mut self) -> bool {
         match self.decision().step {
             None => return false,
-            Some(Step::Claim(_) | Step::ListOldPods(_)) => panic!("nothing to claim or to look for"),
+            Some(Step::ChangeOwners(_) | Step::ListOldPods(_)) => {
+                panic!("nothing to adopt, to release or to look for")
+            }
             Some(Step::Create(new)) => self.create(&new),
             Some(Step::Change(changes)) => changes.iter().for_each(|change| self.patch_replica_set(change)),
             Some(Step::Delete(excess_sets)) => {
@@ -402,14 +404,14 @@ fn orphans_are_adopted_and_non_matching_sets_released() {
     let mut stranger = model.sets[0].clone();
     stranger.metadata.labels.clear();
     model.sets = vec![orphan, stranger];
-    let Some(Step::Claim(claims)) = model.decision().step else {
-        panic!("claims are due");
+    let Some(Step::ChangeOwners(changes)) = model.decision().step else {
+        panic!("adoptions and releases are due");
     };
-    assert_eq!(claims.len(), 2);
-    assert!(claims[0].is_adoption && claims[0].owners[0].uid == "d");
-    assert!(!claims[1].is_adoption && claims[1].owners.is_empty());
+    assert_eq!(changes.len(), 2);
+    assert!(changes[0].is_adoption && changes[0].owners[0].uid == "d");
+    assert!(!changes[1].is_adoption && changes[1].owners.is_empty());
     model.deployment.metadata.deletion_timestamp = Some(NOW.to_owned());
-    assert!(!matches!(model.decision().step, Some(Step::Claim(_))));
+    assert!(!matches!(model.decision().step, Some(Step::ChangeOwners(_))));
 }
 
 /// In any order of events the bounds hold, and finally only new Pods exist.

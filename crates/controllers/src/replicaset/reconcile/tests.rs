@@ -103,16 +103,16 @@ fn status_is_updated_once() {
 }
 
 #[test]
-fn claims_precede_scaling() {
+fn adoptions_and_releases_precede_scaling() {
     let mut orphan = pod("a", None);
     orphan.metadata.owner_references.clear();
     let mut relabelled = pod("b", None);
     relabelled.metadata.labels.clear();
-    let Some(Step::Claim(claims)) = outcome(&set(json!({})), &[orphan, relabelled]).step else {
-        panic!("claims are due");
+    let Some(Step::ChangeOwners(changes)) = outcome(&set(json!({})), &[orphan, relabelled]).step else {
+        panic!("adoptions and releases are due");
     };
-    assert!(claims[0].is_adoption && claims[0].owners[0].uid == "u");
-    assert!(!claims[1].is_adoption && claims[1].owners.is_empty());
+    assert!(changes[0].is_adoption && changes[0].owners[0].uid == "u");
+    assert!(!changes[1].is_adoption && changes[1].owners.is_empty());
 }
 
 #[test]

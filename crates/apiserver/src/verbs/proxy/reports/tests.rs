@@ -78,8 +78,8 @@ fn users() -> [UserKey; 4] {
 }
 
 /// Takes permits until one is refused.
-fn exhaust(reports: &NodeReports, user: UserKey, claim: Claim) -> Vec<ReportPermit> {
-    std::iter::from_fn(|| reports.permit(user, claim).ok())
+fn exhaust(reports: &NodeReports, user: UserKey, access: ReserveAccess) -> Vec<ReportPermit> {
+    std::iter::from_fn(|| reports.permit(user, access).ok())
         .take(1_000)
         .collect()
 }
@@ -87,9 +87,12 @@ fn exhaust(reports: &NodeReports, user: UserKey, claim: Claim) -> Vec<ReportPerm
 #[test]
 fn one_user_does_not_hold_all_permits() {
     let (reports, [ann, bob, carol, root]) = (NodeReports::new(), users());
-    let of_ann = exhaust(&reports, ann, Claim::Common);
+    let of_ann = exhaust(&reports, ann, ReserveAccess::Common);
     assert_eq!(of_ann.len(), 16);
-    let refused = reports.permit(ann, Claim::Common).err().expect("a refusal");
+    let refused = reports
+        .permit(ann, ReserveAccess::Common)
+        .err()
+        .expect("a refusal");
     let response = response::failure(&refused, Encoding::Json);
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(
@@ -99,26 +102,26 @@ fn one_user_does_not_hold_all_permits() {
             .expect("a delay"),
         "1"
     );
-    let of_bob = exhaust(&reports, bob, Claim::Common);
+    let of_bob = exhaust(&reports, bob, ReserveAccess::Common);
     assert_eq!(of_bob.len(), 8, "others share the rest");
-    assert!(reports.permit(carol, Claim::Common).is_err());
+    assert!(reports.permit(carol, ReserveAccess::Common).is_err());
     assert_eq!(
-        exhaust(&reports, carol, Claim::Reserved).len(),
+        exhaust(&reports, carol, ReserveAccess::Reserved).len(),
         8,
         "the reserve is free"
     );
     assert!(
-        reports.permit(root, Claim::Exempt).is_ok(),
+        reports.permit(root, ReserveAccess::Exempt).is_ok(),
         "administrators are never refused"
     );
     drop((of_ann, of_bob));
-    assert_eq!(exhaust(&reports, carol, Claim::Common).len(), 16);
+    assert_eq!(exhaust(&reports, carol, ReserveAccess::Common).len(), 16);
 }
 
 #[tokio::test(start_paused = true)]
 async fn permit_is_returned_when_the_report_is_sent() {
     let (reports, [ann, ..]) = (NodeReports::new(), users());
-    let permit = reports.permit(ann, Claim::Common).expect("a permit");
+    let permit = reports.permit(ann, ReserveAccess::Common).expect("a permit");
     let report = Bytes::from(vec![b' '; FRAME_BYTES * 3 + 1]);
     let mut body = respond(report, permit).into_body();
     let mut pieces = Vec::new();
@@ -132,7 +135,7 @@ async fn permit_is_returned_when_the_report_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn stalled_client_does_not_hold_a_report() {
     let (reports, [ann, ..]) = (NodeReports::new(), users());
-    let permit = reports.permit(ann, Claim::Common).expect("a permit");
+    let permit = reports.permit(ann, ReserveAccess::Common).expect("a permit");
     let response = respond(Bytes::from(vec![b' '; FRAME_BYTES * 8]), permit);
     let stated = response.headers()[CONTENT_LENGTH]
         .to_str()

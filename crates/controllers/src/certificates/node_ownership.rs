@@ -20,7 +20,7 @@ use crate::write::read;
 
 /// The action that reserves the name of a joining node.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(super) enum NodeOwnership {
     /// The name is reserved; the certificate can be signed.
     Owned,
     /// Create the Node.
@@ -32,25 +32,25 @@ pub(super) enum Claim {
 }
 
 /// Decides how an approved request reserves its node name. Pure.
-pub(super) fn claim(request: &CertificateSigningRequest, present: Option<&Node>) -> Claim {
+pub(super) fn node_ownership(request: &CertificateSigningRequest, present: Option<&Node>) -> NodeOwnership {
     let Some(node) = present else {
-        return Claim::Create;
+        return NodeOwnership::Create;
     };
     let is_of_request = |annotation| node.metadata.annotations.get(annotation) == Some(&request.metadata.uid);
     if is_of_request(INCARNATION) {
-        return Claim::Owned;
+        return NodeOwnership::Owned;
     }
     // An earlier version of the signer reserved the name and was interrupted.
     if is_of_request(JOINED_BY_REQUEST) {
-        return Claim::Mark(node.metadata.resource_version.clone());
+        return NodeOwnership::Mark(node.metadata.resource_version.clone());
     }
     // A manual approval overrides the protection of the name.
     let is_approved_by_hand = request
         .condition(APPROVED)
         .is_some_and(|condition| condition.reason != APPROVED_REASON);
     match objection_to_joining(request, node) {
-        Some(objection) if !is_approved_by_hand => Claim::Refused(objection),
-        _ => Claim::Mark(node.metadata.resource_version.clone()),
+        Some(objection) if !is_approved_by_hand => NodeOwnership::Refused(objection),
+        _ => NodeOwnership::Mark(node.metadata.resource_version.clone()),
     }
 }
 
@@ -58,7 +58,7 @@ pub(super) fn claim(request: &CertificateSigningRequest, present: Option<&Node>)
 ///
 /// # Errors
 /// Returns the error of the request, which may be a conflict with another writer. A retry resolves it.
-pub(super) async fn claim_name(
+pub(super) async fn reserve_name(
     client: &Client,
     request: &CertificateSigningRequest,
     node_name: &str,
@@ -70,15 +70,15 @@ pub(super) async fn claim_name(
         JOINED_BY_REQUEST: request.metadata.uid,
         INCARNATION: request.metadata.uid,
     });
-    let (method, path, media_type, body): (_, _, _, Value) = match claim(request, node.as_ref()) {
-        Claim::Owned => return Ok(None),
-        Claim::Refused(objection) => return Ok(Some(objection)),
-        Claim::Create => {
+    let (method, path, media_type, body): (_, _, _, Value) = match node_ownership(request, node.as_ref()) {
+        NodeOwnership::Owned => return Ok(None),
+        NodeOwnership::Refused(objection) => return Ok(Some(objection)),
+        NodeOwnership::Create => {
             let node = json!({"apiVersion": Node::VERSION, "kind": Node::KIND,
                               "metadata": {"name": node_name, "annotations": annotations}});
             (Method::POST, Node::collection(None), JSON, node)
         }
-        Claim::Mark(resource_version) => {
+        NodeOwnership::Mark(resource_version) => {
             let path = format!("{}/{node_name}", Node::collection(None));
             let metadata = json!({"resourceVersion": resource_version, "annotations": annotations});
             (Method::PATCH, path, MERGE_PATCH, json!({"metadata": metadata}))

@@ -9,16 +9,16 @@ use super::names::RECORD_BYTES_MAX;
 use super::{ImageStore, StoreError};
 use crate::digest::Digest;
 
-/// Claim on layers, until the value is dropped or the process exits.
-pub(crate) struct Claim {
+/// Lock of layers, until the value is dropped or the process exits.
+pub(crate) struct LayerLock {
     file: Option<LockedFile>,
 }
 
 impl ImageStore {
-    /// Claims layers, whether the store has them or not.
-    pub(crate) fn claim(&self, layers: &[Digest]) -> Result<Claim, StoreError> {
+    /// Locks layers, whether the store has them or not.
+    pub(crate) fn lock_layers(&self, layers: &[Digest]) -> Result<LayerLock, StoreError> {
         let path = self.path("claims").join(format!("{:016x}", fastrand::u64(..)));
-        // A sweep holds the lock exclusively, so it sees no claim without content.
+        // A sweep holds the lock of the store exclusively, so it sees no layer lock without content.
         let _lock = self.lock_shared()?;
         let file = LockedFile::try_lock(&path).map_err(StoreError::at(&path))?;
         let write = || match &file {
@@ -26,13 +26,13 @@ impl ImageStore {
             None => Err(io::ErrorKind::ResourceBusy.into()),
         };
         write().map_err(StoreError::at(&path))?;
-        Ok(Claim { file })
+        Ok(LayerLock { file })
     }
 
-    /// Returns the layers of all claims. Deletes the claims of processes that have exited.
-    pub(super) fn claimed(&self) -> Result<BTreeSet<Digest>, StoreError> {
+    /// Returns the locked layers. Deletes the layer locks of processes that have exited.
+    pub(super) fn locked_layers(&self) -> Result<BTreeSet<Digest>, StoreError> {
         let directory = self.path("claims");
-        let mut claimed = BTreeSet::new();
+        let mut locked = BTreeSet::new();
         for name in names(&directory)? {
             let path = directory.join(name);
             if let Some(stale) = LockedFile::try_lock(&path).map_err(StoreError::at(&path))? {
@@ -43,7 +43,7 @@ impl ImageStore {
             let read = std::fs::File::open(&path)
                 .and_then(|file| file.take(RECORD_BYTES_MAX).read_to_end(&mut content));
             match read {
-                // The claim has ended since.
+                // The layer lock has ended since.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 read => read.map_err(StoreError::at(&path))?,
             };
@@ -52,16 +52,16 @@ impl ImageStore {
                     path: path.clone(),
                     reason: error.to_string(),
                 })?;
-            claimed.extend(layers);
+            locked.extend(layers);
         }
-        Ok(claimed)
+        Ok(locked)
     }
 }
 
-impl Drop for Claim {
+impl Drop for LayerLock {
     fn drop(&mut self) {
         if let Some(Err(error)) = self.file.take().map(LockedFile::delete) {
-            tracing::warn!(%error, "claim on layers not deleted");
+            tracing::warn!(%error, "layer lock not deleted");
         }
     }
 }
