@@ -14,9 +14,9 @@ use crate::environment::TIMEOUT;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for the answers on all connections. TCP retransmits after 200 ms, then with doubled delays.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Least time for an answer, if others took all of it.
-const LEAST_TIMEOUT: Duration = Duration::from_millis(1);
-/// Connections that succeed in turn until a Service counts as served: enough to reach each node by its path.
+/// Shortest timeout of one answer, if others took all of the time.
+const ANSWER_TIMEOUT_MIN: Duration = Duration::from_millis(1);
+/// Successful connections in a row after which a Service counts as served: enough to reach each node by its path.
 const PROBES: usize = 100;
 /// Interval between attempts.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -89,13 +89,13 @@ impl OpenConnection {
         let mut answer = [0];
         let received = self
             .stream
-            .set_read_timeout(Some(timeout.max(LEAST_TIMEOUT)))
+            .set_read_timeout(Some(timeout.max(ANSWER_TIMEOUT_MIN)))
             .and_then(|()| self.stream.read_exact(&mut answer));
         received.is_ok() && answer == [self.endpoint]
     }
 }
 
-/// Connects until as many connections in turn succeed as reach each node.
+/// Connects until [`PROBES`] connections in a row succeed.
 pub(super) fn wait_for(service: SocketAddr) -> Result<(), Failure> {
     let deadline = Instant::now() + TIMEOUT;
     let mut successes = 0;
@@ -121,7 +121,7 @@ pub(super) struct Connections(Vec<OpenConnection>);
 pub(super) struct Checked {
     /// Connections whose endpoint lives.
     pub(super) examined: usize,
-    /// Those of them without the right answer.
+    /// Examined connections without the answer of their endpoint.
     pub(super) lost: usize,
 }
 

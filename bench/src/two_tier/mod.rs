@@ -1,5 +1,5 @@
 //! Connections that break when nodes are added, removed and killed behind a router with equal-cost paths, with two-tier
-//! forwarding and without it. Both Services have the same endpoints and see the same changes in the same run.
+//! forwarding and without it. The two Services have the same endpoints and see the same changes in the same run.
 
 mod connections;
 mod world;

@@ -220,8 +220,8 @@ impl World {
     }
 }
 
-/// Returns the endpoints: ten on all nodes but the last one, of which the first three have two, and one on the last one,
-/// which is absent at first.
+/// Returns the endpoints: ten on the first seven nodes, two of them on each of the first three, and one on the last node.
+/// The last endpoint is absent at first.
 fn endpoints() -> Vec<Endpoint> {
     let at_start = (0..ENDPOINTS_AT_START).map(|number| (number % ADDED, EndpointState::Ready));
     let all = at_start.chain(std::iter::once((ADDED, EndpointState::Absent)));

@@ -450,8 +450,9 @@ fn failure_ends_programs_of_former_process() {
     });
 }
 
-/// Waits until connections have the frontend as their peer and do not reach the endpoint of the former plan. The kernel detaches programs
-/// in the background, those of `connect()` and of `getpeername()` one after the other: while both are attached, the peer is the frontend.
+/// Waits until connections have the frontend as their peer and do not reach the endpoint of the former plan. The kernel
+/// detaches programs in the background, those of `connect()` and of `getpeername()` one after the other. While both are
+/// attached, the peer is the frontend, too.
 fn wait_for_detachment() {
     const CONNECTIONS: usize = 50;
     let frontend: SocketAddr = FRONTEND.parse().unwrap();

@@ -115,12 +115,12 @@ pub(super) struct PortConflict {
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodePorts {
     holders: BTreeMap<(IpAddr, &'static str, u16), ObjectKey>,
-    requests: BTreeMap<ObjectKey, PoolRequest>,
+    reservations: BTreeMap<ObjectKey, PortReservation>,
 }
 
 /// Ports of one Service, with the pool and the addresses at which it has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PoolRequest {
+pub(super) struct PortReservation {
     pool: String,
     addresses: Vec<IpAddr>,
     ports: Vec<ServicePort>,
@@ -165,22 +165,22 @@ impl NodePorts {
                     .insert((*address, protocol.as_str(), *port), service.clone());
             }
         }
-        let request = PoolRequest {
+        let reservation = PortReservation {
             pool: pool.to_owned(),
             addresses: free.clone(),
             ports: ports.to_vec(),
         };
-        self.requests.insert(service.clone(), request);
+        self.reservations.insert(service.clone(), reservation);
         Ok(free)
     }
 
     /// Releases the ports of a Service; returns true if there were any.
     pub(super) fn release(&mut self, service: &ObjectKey) -> bool {
-        let Some(request) = self.requests.remove(service) else {
+        let Some(reservation) = self.reservations.remove(service) else {
             return false;
         };
-        for address in request.addresses {
-            for (protocol, port) in &request.ports {
+        for address in reservation.addresses {
+            for (protocol, port) in &reservation.ports {
                 self.holders.remove(&(address, protocol.as_str(), *port));
             }
         }
@@ -188,25 +188,30 @@ impl NodePorts {
     }
 
     /// Returns the ports of a Service.
-    pub(super) fn of(&self, service: &ObjectKey) -> Option<&PoolRequest> {
-        self.requests.get(service)
+    pub(super) fn of(&self, service: &ObjectKey) -> Option<&PortReservation> {
+        self.reservations.get(service)
     }
 
     /// Returns the pool of a Service.
     pub(super) fn pool_of(&self, service: &ObjectKey) -> Option<&str> {
-        self.requests.get(service).map(|request| request.pool.as_str())
+        self.reservations
+            .get(service)
+            .map(|reservation| reservation.pool.as_str())
     }
 
     /// Returns the Services with ports.
     pub(super) fn services(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.requests.keys()
+        self.reservations.keys()
     }
 
     /// Returns the addresses at which Services of a pool have ports.
     pub(super) fn addresses_in(&self, pool: &str) -> BTreeSet<IpAddr> {
-        let requests = self.requests.values().filter(|request| request.pool == pool);
-        requests
-            .flat_map(|request| request.addresses.iter().copied())
+        let reservations = self
+            .reservations
+            .values()
+            .filter(|reservation| reservation.pool == pool);
+        reservations
+            .flat_map(|reservation| reservation.addresses.iter().copied())
             .collect()
     }
 }

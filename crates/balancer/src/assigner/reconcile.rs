@@ -10,7 +10,7 @@ use client::events::EventText;
 use super::allocation::{Allocation, AssignmentError};
 use super::core::{Core, WorkItem, addresses_of, has_finalizer, holder_of};
 use super::findings::Findings;
-use super::node_pools::PoolRequest;
+use super::node_pools::PortReservation;
 use super::pools::{ParsedPool, eligible};
 use super::{
     ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, ASSIGNED_CONDITION, AddressRequest, Assignment, CLASS,
@@ -82,7 +82,7 @@ impl Core {
     }
 
     /// Returns the addresses and ports of nodes that a Service holds, to compare.
-    fn held(&self, key: &ObjectKey) -> (Vec<IpAddr>, Option<PoolRequest>) {
+    fn held(&self, key: &ObjectKey) -> (Vec<IpAddr>, Option<PortReservation>) {
         let addresses = self.allocations.of(&holder_of(key)).to_vec();
         (addresses, self.node_ports.of(key).cloned())
     }

@@ -103,8 +103,8 @@ pub(super) fn masqueraded() -> Vec<MapElement> {
 fn services(plan: &Plan, has_virtual_servers: bool) -> (Chain, Vec<Rule>) {
     let mut rules = Vec::new();
     if has_virtual_servers {
-        // The cluster IP is an address of this node. A client on this node that connects to it has it as source address, too, so the
-        // reset that refuses a port has the cluster IP as destination.
+        // The cluster IP is an address of this node, so a client on this node has it as source address, too. The reset that
+        // refuses a port then has the cluster IP as destination, and would be refused itself.
         let replies = RuleBuilder::any_family().match_reply();
         rules.push(
             replies

@@ -203,7 +203,8 @@ impl RuleBuilder {
         }
     }
 
-    /// Matches packets of the server. In a chain of type `nat`, these are the errors and resets that answer a first packet.
+    /// Matches packets of the server. A chain of type `nat` sees only those that answer the first packet of a client:
+    /// resets and ICMP errors.
     pub(super) fn match_reply(self) -> Self {
         self.push(Expression::Ct {
             key: CtKey::Direction,
