@@ -158,26 +158,32 @@ pub(crate) fn choose(candidates: &[Candidate<'_>], used: UsedPolicies, zone: Opt
 }
 
 /// Counts the usable endpoints of each node. Hints are irrelevant: a client outside of the cluster has no zone. An
-/// endpoint without a node is not counted.
+/// endpoint without a node is not counted. A node whose endpoints only serve open connections has 0.
 pub(crate) fn serving_nodes(candidates: &[Candidate<'_>], own_name: &str) -> Vec<ServingNode> {
     let own: Arc<str> = own_name.into();
-    let count = |is_usable: &dyn Fn(&Candidate<'_>) -> bool| -> Vec<ServingNode> {
-        let mut nodes: BTreeMap<Arc<str>, u32> = BTreeMap::new();
-        let usable = candidates.iter().filter(|candidate| is_usable(candidate));
-        for node in usable.filter_map(|candidate| candidate.node(&own)) {
-            *nodes.entry(node).or_default() += 1;
+    let is_any_ready = candidates
+        .iter()
+        .any(|candidate| candidate.endpoint.is_ready() && candidate.node(&own).is_some());
+    let mut nodes: BTreeMap<Arc<str>, u32> = BTreeMap::new();
+    for candidate in candidates {
+        let endpoint = candidate.endpoint;
+        if !endpoint.is_ready() && !endpoint.is_serving() {
+            continue;
         }
-        nodes
-            .into_iter()
-            .map(|(name, endpoints)| ServingNode { name, endpoints })
-            .collect()
-    };
-    let ready = count(&|candidate| candidate.endpoint.is_ready());
-    if ready.is_empty() {
-        count(&|candidate| candidate.is_last_resort())
-    } else {
-        ready
+        let Some(node) = candidate.node(&own) else {
+            continue;
+        };
+        let is_usable = if is_any_ready {
+            endpoint.is_ready()
+        } else {
+            candidate.is_last_resort()
+        };
+        *nodes.entry(node).or_default() += u32::from(is_usable);
     }
+    nodes
+        .into_iter()
+        .map(|(name, endpoints)| ServingNode { name, endpoints })
+        .collect()
 }
 
 /// Topology hints that restrict the endpoints.

@@ -56,7 +56,10 @@ impl Inputs<'_> {
 /// the connections.
 fn targets_of_pings(port: &ServicePortPlan, frontend: &Frontend) -> [Target; 3] {
     let is_forwarded = frontend.kind == FrontendKind::LoadBalancerIp
-        && port.serving_nodes.as_ref().is_some_and(|nodes| !nodes.is_empty());
+        && port
+            .serving_nodes
+            .as_ref()
+            .is_some_and(|nodes| nodes.iter().any(|node| node.endpoints > 0));
     frontend.targets.map(|target| match target {
         Target::Drop if is_forwarded => Target::Balance {
             set: EndpointSet::Cluster,

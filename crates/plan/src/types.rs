@@ -292,12 +292,13 @@ impl ServicePortPlan {
     }
 }
 
-/// A node with usable endpoints of a Service port.
+/// A node with endpoints of a Service port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServingNode {
     /// Name of the Node.
     pub name: Arc<str>,
-    /// Number of its ready endpoints, or of those that serve and terminate if no endpoint of the cluster is ready.
+    /// Number of its ready endpoints, or of those that serve and terminate if no endpoint of the cluster is ready. It is 0
+    /// if its endpoints serve open connections only.
     pub endpoints: u32,
 }
 

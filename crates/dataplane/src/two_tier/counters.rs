@@ -1,12 +1,12 @@
 //! Forwarded packets, as the kernel counts them for the links.
 //!
-//! The link of the first hop carries the packets to current nodes, the others those to previous nodes. So the rules need
-//! no counters, and packets cost the same.
+//! The link of the first hop carries packets of clients to current nodes. The others carry packets to previous nodes, and
+//! few to current ones while tables of nodes differ. So the rules need no counters, and packets cost the same.
 
 use std::{fs, io};
 
 use super::links::hop_name;
-use super::state::LEVELS;
+use super::state::HOPS;
 
 /// Statistics of the links of the calling thread's network namespace (`proc_net(5)`).
 const LINK_STATISTICS: &str = "/proc/thread-self/net/dev";
@@ -19,7 +19,7 @@ const SENT_PACKETS: usize = 9;
 pub struct ForwardedPackets {
     /// To the current node of their slot.
     pub to_current: u64,
-    /// To a previous node of their slot, because the current one did not track the connection.
+    /// To another node, because the current one did not track the connection: mostly a previous node of the slot.
     pub to_previous: u64,
 }
 
@@ -47,7 +47,7 @@ fn parse(statistics: &str) -> Option<ForwardedPackets> {
     };
     Some(ForwardedPackets {
         to_current: sent_by(1)?,
-        to_previous: (2..=LEVELS).filter_map(sent_by).sum(),
+        to_previous: (2..=HOPS).filter_map(sent_by).sum(),
     })
 }
 

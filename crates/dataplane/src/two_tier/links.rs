@@ -9,14 +9,14 @@ use plan::Family;
 
 use super::error::TwoTierError;
 use super::peers::{Peers, ethernet_of};
-use super::state::LEVELS;
+use super::state::HOPS;
 
 /// UDP port of encapsulated packets. The routes to Pods use another one.
 pub const UDP_PORT: u16 = 8_473;
 /// VXLAN network identifier of the first hop; the other hops have the next ones.
 const FIRST_ID: u32 = 7_401;
-/// Prefix length of the gateway addresses of a link.
-const GATEWAY_PREFIX: u8 = 16;
+/// Prefix length of the gateway addresses of all links.
+const GATEWAY_PREFIX: u8 = 8;
 /// State of a neighbour that a program set, as opposed to a learned one (`neighbour.h`).
 const NUD_PERMANENT: u16 = 0x80;
 /// Overhead of encapsulation in bytes, over IPv4 and IPv6: Ethernet, IP, UDP and VXLAN headers.
@@ -48,17 +48,17 @@ pub(crate) fn ensure(
     local: IpAddr,
     peers: &Peers,
     families: &[Family],
-) -> Result<[LinkIndex; LEVELS], TwoTierError> {
+) -> Result<[LinkIndex; HOPS], TwoTierError> {
     let addresses = connection.addresses()?;
     let underlay = addresses
         .iter()
         .find(|address| address.network.addr() == local)
         .map(|address| address.link)
         .ok_or(TwoTierError::NoUnderlay(local))?;
-    let mut links = [LinkIndex(0); LEVELS];
+    let mut links = [LinkIndex(0); HOPS];
     for (hop, slot) in (1..).zip(&mut links) {
         let link = ensure_link(connection, hop, own_name, local, underlay)?;
-        ensure_neighbours(connection, link, hop, peers, families)?;
+        ensure_neighbours(connection, link, peers, families)?;
         *slot = link;
     }
     Ok(links)
@@ -72,7 +72,7 @@ pub(crate) fn ensure(
 pub(crate) fn remove(connection: &mut Connection) -> Result<bool, RouteError> {
     let mut is_removed = false;
     let links = connection.links()?;
-    for name in (1..=LEVELS).map(hop_name) {
+    for name in (1..=HOPS).map(hop_name) {
         if links.iter().all(|link| link.name != name) {
             continue;
         }
@@ -147,7 +147,6 @@ fn accept_all_clients(link: &LinkName) {
 fn ensure_neighbours(
     connection: &mut Connection,
     link: LinkIndex,
-    hop: u8,
     peers: &Peers,
     families: &[Family],
 ) -> Result<(), RouteError> {
@@ -162,7 +161,7 @@ fn ensure_neighbours(
         let is_ipv6 = *family == Family::V6;
         peers
             .iter()
-            .map(move |peer| (peer.number.gateway(hop, is_ipv6), peer.ethernet))
+            .map(move |peer| (peer.number.gateway(is_ipv6), peer.ethernet))
     };
     let neighbours: BTreeSet<Neighbour> = families.iter().flat_map(gateways).collect();
     let present_entries: BTreeSet<ForwardingEntry> =

@@ -5,7 +5,8 @@
 //! (`slots`: a Maglev table of nodes, weighted by their endpoints) and forwards the packet through a VXLAN link
 //! (`links`). The serving node translates the destination to one of its own endpoints, and answers the client directly.
 //! Only the serving node tracks the connection. Each slot remembers its previous nodes: they get the packets of
-//! connections that the current node does not track.
+//! connections that the current node does not track. Nodes without endpoints come last, since a node that died forwards
+//! no packets.
 //!
 //! `rules` builds one nftables table for each family, independent of that of the data plane.
 
@@ -35,7 +36,7 @@ pub use peers::NodeAddresses;
 use peers::Peers;
 use recovery::Recovered;
 use slots::Weights;
-use state::{LEVELS, NumberedSlots, State, is_forwarded};
+use state::{HOPS, NumberedSlots, State, is_forwarded};
 
 /// Maximum of Service ports with two-tier forwarding per family: about 30 MiB of the kernel's memory. All nodes forward
 /// the same ones, those of the oldest Services: a new Service takes no place of another one.
@@ -51,7 +52,7 @@ pub struct TwoTier {
     own_name: String,
     peers: Peers,
     slots: NumberedSlots,
-    links: Option<[LinkIndex; LEVELS]>,
+    links: Option<[LinkIndex; HOPS]>,
     /// True if the state of an earlier process was read.
     has_recovered: bool,
     /// State that the kernel holds, by family; `None` if it is unknown.
@@ -186,19 +187,14 @@ impl TwoTier {
             let (number, slots) = self.slots.entry(&port.key);
             slots.update(&weights, &self.own_name);
             // Without endpoints, each node rejects new connections.
-            if !weights.is_empty() {
+            if weights.values().any(|weight| *weight > 0) {
                 state.add(port, *number, slots, &self.peers);
             }
         }
         state
     }
 
-    fn write(
-        &mut self,
-        family: Family,
-        state: State,
-        links: &[LinkIndex; LEVELS],
-    ) -> Result<(), TwoTierError> {
+    fn write(&mut self, family: Family, state: State, links: &[LinkIndex; HOPS]) -> Result<(), TwoTierError> {
         let applied = self.applied[family as usize].take();
         if applied.as_ref() != Some(&state) {
             let update = applied

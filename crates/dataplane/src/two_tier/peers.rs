@@ -39,14 +39,14 @@ impl PeerNumber {
         Self::of_gateway(gateway)
     }
 
-    /// Returns the gateway address on the link of a hop. The kernel needs one for each packet; no packet contains it, so
+    /// Returns the gateway address, the same on all links. The kernel needs one for each packet; no packet contains it, so
     /// the range only has to be unused: IPv4 reserves 240.0.0.0/4 (RFC 1112).
-    pub(crate) fn gateway(self, hop: u8, is_ipv6: bool) -> IpAddr {
+    pub(crate) fn gateway(self, is_ipv6: bool) -> IpAddr {
         let [high, low] = self.0.to_be_bytes();
         if is_ipv6 {
             Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 1, self.0).into()
         } else {
-            Ipv4Addr::new(240, hop, high, low).into()
+            Ipv4Addr::new(240, 0, high, low).into()
         }
     }
 }

@@ -4,8 +4,8 @@
 //! tracked connections pass, because this node serves them. Other packets to a frontend go to the current node of their slot,
 //! through the link of the first hop. A packet in the middle of a connection that this node neither forwards nor tracks
 //! goes to the previous nodes of its slot, each through the link of a further hop. A node that gets a packet by a hop
-//! considers only the nodes of later levels, so no packet returns. The last one resets the connection.
-//! Packets of the links that are to no frontend are dropped, also those of tracked connections.
+//! tries its own nodes from the level of that hop on ([`levels_after`]), so a packet takes each link once at most. The last
+//! node resets the connection. Packets of the links that are to no frontend are dropped, also those of tracked connections.
 //!
 //! A packet is duplicated to the other node (`dup`) and dropped here, so that it leaves no entry in connection tracking.
 //! `dup` decrements the TTL and reports packets that are too large to the client.
@@ -26,7 +26,7 @@ use super::expressions::{
 };
 use super::links::{NAME_PREFIX, UDP_PORT, hop_name};
 use super::peers::PeerNumber;
-use super::state::{FrontendKey, HashInput, LEVELS, SlotKey, State};
+use super::state::{FrontendKey, HOPS, HashInput, LEVELS, SlotKey, State, hop_to, levels_after};
 
 /// Name of the table in families `ip` and `ip6`; the `inet` family has no `dup`.
 pub(crate) const TABLE: &str = "portolan-two-tier";
@@ -54,23 +54,17 @@ pub(crate) fn table_family(family: Family) -> TableFamily {
 
 /// Builds a transaction that replaces the table. `links` are the links of the hops; `is_loose`: conntrack picks up
 /// established connections.
-pub(crate) fn table(family: Family, links: &[LinkIndex; LEVELS], state: &State, is_loose: bool) -> Batch {
+pub(crate) fn table(family: Family, links: &[LinkIndex; HOPS], state: &State, is_loose: bool) -> Batch {
     let mut batch = empty_table(family);
     for set in sets(family) {
         batch.set(Change::Add, &set, 0);
     }
     // A chain refers to those before it.
-    for hop in (1..=LEVELS).rev() {
-        add_chain(
-            &mut batch,
-            &previous(hop),
-            None,
-            previous_rules(family, links, hop),
-        );
-        add_chain(&mut batch, &unknown(hop), None, unknown_rules(hop, is_loose));
-        add_chain(&mut batch, &errors(hop), None, error_rules(family, links, hop));
+    for hop in (1..=HOPS).rev() {
+        add_unknown_chains(&mut batch, family, links, hop, is_loose);
         add_chain(&mut batch, &hop_chain(hop), None, hop_rules(family, hop));
     }
+    add_unknown_chains(&mut batch, family, links, 0, is_loose);
     add_chain(&mut batch, FORWARDED, None, forwarded_rules());
     add_chain(&mut batch, FROM_CLIENT, None, client_rules(family, links));
     add_chain(
@@ -122,9 +116,22 @@ pub(crate) fn closed_table(family: Family) -> Batch {
         rule.push(Expression::Verdict(Verdict::Drop));
         rule
     };
-    let rules = (1..=LEVELS).map(drop_all).collect();
+    let rules = (1..=HOPS).map(drop_all).collect();
     add_chain(&mut batch, INCOMING, Some(base), rules);
     batch
+}
+
+/// Adds the chains of packets of connections that this node does not track, and that came by `hop`.
+fn add_unknown_chains(
+    batch: &mut Batch,
+    family: Family,
+    links: &[LinkIndex; HOPS],
+    hop: usize,
+    is_loose: bool,
+) {
+    add_chain(batch, &previous(hop), None, previous_rules(family, links, hop));
+    add_chain(batch, &unknown(hop), None, unknown_rules(hops, is_loose));
+    add_chain(batch, &errors(hop), None, error_rules(family, links, hop));
 }
 
 /// Starts a transaction that replaces the table.
@@ -193,7 +200,7 @@ fn add_difference(batch: &mut Batch, family: Family, before: &State, after: &Sta
         drop(list);
         let mut list = batch.elements(Change::Add, &set, 0);
         for (key, node) in after.iter().filter(|(key, node)| before.get(*key) != Some(*node)) {
-            let (key, gateway) = (slot_bytes(*key), gateway_bytes(*node, level, family));
+            let (key, gateway) = (slot_bytes(*key), gateway_bytes(*node, family));
             list.push(&Element::pair(&key, ElementData::Value(&gateway)));
         }
     }
@@ -247,23 +254,23 @@ fn incoming_rules(family: Family, pods: &PodDetection) -> Vec<Vec<Expression>> {
     rules
 }
 
-fn client_rules(family: Family, links: &[LinkIndex; LEVELS]) -> Vec<Vec<Expression>> {
+fn client_rules(family: Family, links: &[LinkIndex; HOPS]) -> Vec<Vec<Expression>> {
     let mut rules: Vec<Vec<Expression>> = HashInput::ALL
         .into_iter()
-        .map(|input| forward_rule(family, Headers::Outer, input, 0, links))
+        .map(|input| forward_rule(family, Headers::Outer, input, 0, links[0]))
         .collect();
-    rules.push(vec![Expression::Verdict(Verdict::Goto(unknown(1)))]);
+    rules.push(vec![Expression::Verdict(Verdict::Goto(unknown(0)))]);
     rules
 }
 
 /// ICMP errors about packets of a frontend. Other ones continue.
-fn client_error_rules(family: Family, links: &[LinkIndex; LEVELS]) -> Vec<Vec<Expression>> {
+fn client_error_rules(family: Family, links: &[LinkIndex; HOPS]) -> Vec<Vec<Expression>> {
     let forward = HashInput::ALL
         .into_iter()
-        .map(|input| forward_rule(family, Headers::InError, input, 0, links));
+        .map(|input| forward_rule(family, Headers::InError, input, 0, links[0]));
     let own = HashInput::ALL.into_iter().map(|input| {
         let mut rule = match_frontend(family, Headers::InError, input);
-        rule.push(Expression::Verdict(Verdict::Goto(errors(1))));
+        rule.push(Expression::Verdict(Verdict::Goto(errors(0))));
         rule
     });
     forward.chain(own).collect()
@@ -276,7 +283,7 @@ fn forwarded_rules() -> Vec<Vec<Expression>> {
         rule.push(Expression::Verdict(Verdict::Goto(hop_chain(hop))));
         rule
     };
-    (1..=LEVELS).map(of_hop).collect()
+    (1..=HOPS).map(of_hop).collect()
 }
 
 /// Packets that another node forwarded by this hop. Only those to a frontend are accepted, also if this node tracks their
@@ -329,13 +336,9 @@ fn unknown_rules(hop: usize, is_loose: bool) -> Vec<Vec<Expression>> {
     vec![middle, end]
 }
 
-fn previous_rules(family: Family, links: &[LinkIndex; LEVELS], hop: usize) -> Vec<Vec<Expression>> {
-    let mut rules = Vec::new();
-    for level in hop..LEVELS {
-        for input in HashInput::ALL {
-            rules.push(forward_rule(family, Headers::Outer, input, level, links));
-        }
-    }
+/// Packets in the middle of a connection that is not tracked here.
+fn previous_rules(family: Family, links: &[LinkIndex; HOPS], hop: usize) -> Vec<Vec<Expression>> {
+    let mut rules = forward_rules(family, Headers::Outer, links, hop);
     // An invalid packet may be an old duplicate of a connection that this node tracks.
     let mut reset = in_state(&[CtState::New]);
     reset.push(Expression::Reject(Rejection::TcpReset));
@@ -344,30 +347,42 @@ fn previous_rules(family: Family, links: &[LinkIndex; LEVELS], hop: usize) -> Ve
     rules
 }
 
-fn error_rules(family: Family, links: &[LinkIndex; LEVELS], hop: usize) -> Vec<Vec<Expression>> {
-    let mut rules = Vec::new();
-    for level in hop..LEVELS {
-        for input in HashInput::ALL {
-            rules.push(forward_rule(family, Headers::InError, input, level, links));
-        }
-    }
+/// ICMP errors about packets of a connection that is not tracked here.
+fn error_rules(family: Family, links: &[LinkIndex; HOPS], hop: usize) -> Vec<Vec<Expression>> {
+    let mut rules = forward_rules(family, Headers::InError, links, hop);
     rules.push(vec![Expression::Verdict(Verdict::Drop)]);
     rules
 }
 
-/// Sends a packet to the node of its slot at a level, unless that is this node. The link of hop 1 belongs to level 0.
+/// Sends packets to the first other node among those of the levels that this node tries.
+fn forward_rules(
+    family: Family,
+    headers: Headers,
+    links: &[LinkIndex; HOPS],
+    hop: usize,
+) -> Vec<Vec<Expression>> {
+    let links = levels_after(hop).filter_map(|level| Some((level, *links.get(hop_to(level, hop) - 1)?)));
+    links
+        .flat_map(|(level, link)| {
+            let of_input = move |input| forward_rule(family, headers, input, level, link);
+            HashInput::ALL.into_iter().map(of_input)
+        })
+        .collect()
+}
+
+/// Sends a packet through a link to the node of its slot at a level, unless that is this node.
 fn forward_rule(
     family: Family,
     headers: Headers,
     input: HashInput,
     level: usize,
-    links: &[LinkIndex; LEVELS],
+    link: LinkIndex,
 ) -> Vec<Expression> {
     let mut rule = match_frontend(family, headers, input);
     rule.extend(slot_hash(family, headers, input, SLOT));
     rule.push(lookup(&choices(level), SLOTS, Destination::Register(FIRST)));
     rule.push(Expression::Load {
-        value: links[level].0.to_ne_bytes().to_vec(),
+        value: link.0.to_ne_bytes().to_vec(),
         into: GATEWAY_LINK,
     });
     rule.push(Expression::Dup {
@@ -522,9 +537,9 @@ fn slot_bytes((number, index): SlotKey) -> Vec<u8> {
     [number.to_ne_bytes(), index.to_ne_bytes()].concat()
 }
 
-/// Encodes the gateway of a node on the link of the hop of a level.
-fn gateway_bytes(node: PeerNumber, level: usize, family: Family) -> Vec<u8> {
-    address_bytes(node.gateway(level as u8 + 1, family == Family::V6))
+/// Encodes the gateway of a node.
+fn gateway_bytes(node: PeerNumber, family: Family) -> Vec<u8> {
+    address_bytes(node.gateway(family == Family::V6))
 }
 
 fn address_bytes(address: IpAddr) -> Vec<u8> {

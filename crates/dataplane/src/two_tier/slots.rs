@@ -8,7 +8,7 @@ pub(crate) const PREVIOUS_MAX: usize = 3;
 /// Upper bound for the sum of all weights. Larger numbers of endpoints are scaled, so that each node gets slots.
 const WEIGHTS_MAX: u64 = 512;
 
-/// Number of ready endpoints by node.
+/// Number of ready endpoints by node; 0 for a node whose endpoints only serve open connections.
 pub(crate) type Weights = BTreeMap<Arc<str>, u32>;
 
 /// Nodes of a slot by level.
@@ -45,7 +45,10 @@ impl Slots {
     }
 
     /// Applies weights. Without an earlier table, the one without the node `own` counts as the previous one: most likely,
-    /// this node just joined. Without any weight, the current nodes stay.
+    /// this node just joined. Without any ready endpoint, the current nodes stay.
+    ///
+    /// Previous nodes without endpoints follow those with endpoints. Such a node has no connections or died, and a node that
+    /// died forwards no packets to the next one.
     pub(crate) fn update(&mut self, weights: &Weights, own: &str) {
         if self.slots.is_empty() {
             let mut others = weights.clone();
@@ -62,7 +65,7 @@ impl Slots {
             return;
         }
         for (slot, node) in self.slots.iter_mut().zip(current) {
-            slot.assign(node);
+            slot.assign(node, weights);
         }
     }
 
@@ -80,12 +83,15 @@ impl Slots {
 }
 
 impl Slot {
-    fn assign(&mut self, node: Arc<str>) {
-        if self.nodes.first() == Some(&node) {
-            return;
+    fn assign(&mut self, node: Arc<str>, weights: &Weights) {
+        if self.nodes.first() != Some(&node) {
+            self.nodes.retain(|known| *known != node);
+            self.nodes.insert(0, node);
         }
-        self.nodes.retain(|known| *known != node);
-        self.nodes.insert(0, node);
+        if let Some((_, previous)) = self.nodes.split_first_mut() {
+            // A stable sort: nodes of the same kind keep their order.
+            previous.sort_by_key(|node| !weights.contains_key(node));
+        }
         self.nodes.truncate(PREVIOUS_MAX + 1);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::ops::Range;
 
 use plan::{Family, FrontendKind, PodDetection, PortKey, ServicePortPlan};
 
@@ -10,6 +11,23 @@ use super::slots::{PREVIOUS_MAX, Slots};
 
 /// Levels of nodes: the current one and the previous ones.
 pub(crate) const LEVELS: usize = PREVIOUS_MAX + 1;
+/// Hops of a packet between nodes, each with a link: one for each level, and one more for a node with another table.
+pub(crate) const HOPS: usize = LEVELS + 1;
+
+/// Returns the levels that a node tries for a packet in the middle of a connection that it does not track. `hop` is the
+/// link by which it got the packet, from 1; 0 for a packet of a client, whose current node was tried already.
+///
+/// The tables of two nodes differ while a change spreads, so the node tries the level by which it got the packet itself.
+pub(crate) fn levels_after(hop: usize) -> Range<usize> {
+    let first = if hop == 0 { 1 } else { hop - 1 };
+    first..LEVELS
+}
+
+/// Returns the hop by which a packet that came by `hop` goes to the node of a level. Hops increase, so a packet takes each
+/// link once at most.
+pub(crate) fn hop_to(level: usize, hop: usize) -> usize {
+    level.max(hop) + 1
+}
 
 /// Address, protocol and port of a load balancer IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -201,6 +201,10 @@ fn connections_survive_other_receiving_nodes_and_changed_endpoints() {
         receive_at(third);
         assert_open(&mut connections, "received by a third node");
 
+        receive_at(first);
+        assert_eq!(nodes[0].apply(&[second], &addresses).unwrap(), []);
+        assert_open(&mut connections, "only the receiving node has applied a change");
+
         apply_all(&mut nodes, &[second], &addresses);
         assert_open(&mut connections, "an endpoint is not ready");
         let mut added: Vec<_> = (0..CONNECTIONS).map(|_| connect(outside)).collect();

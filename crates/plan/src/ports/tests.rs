@@ -75,7 +75,10 @@ fn two_tier_forwarding_counts_ready_endpoints_of_each_node() {
             ("node-c", false),
         ],
     );
-    assert_eq!(serving_nodes(&plan), Some(vec![("node-a", 1), ("node-b", 2)]));
+    assert_eq!(
+        serving_nodes(&plan),
+        Some(vec![("node-a", 1), ("node-b", 2), ("node-c", 0)])
+    );
     apply(&mut plan, &[("node-b", false), ("node-c", false)]);
     assert_eq!(serving_nodes(&plan), Some(vec![("node-b", 1), ("node-c", 1)]));
     apply(&mut plan, &[]);

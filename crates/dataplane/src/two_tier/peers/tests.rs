@@ -54,18 +54,18 @@ fn peer_keeps_its_number_while_others_leave() {
 }
 
 #[test]
-fn gateways_differ_by_hop_and_peer() {
+fn gateways_differ_by_peer() {
     let (first, second) = (PeerNumber(2), PeerNumber(515));
-    assert_eq!(first.gateway(1, false), IpAddr::from([240, 1, 0, 2]));
-    assert_eq!(second.gateway(4, false), IpAddr::from([240, 4, 2, 3]));
+    assert_eq!(first.gateway(false), IpAddr::from([240, 0, 0, 2]));
+    assert_eq!(second.gateway(false), IpAddr::from([240, 0, 2, 3]));
     let ipv6: IpAddr = "fe80::1:203".parse().expect("an address");
-    assert_eq!(second.gateway(1, true), ipv6);
+    assert_eq!(second.gateway(true), ipv6);
 }
 
 #[test]
 fn number_is_part_of_the_gateway() {
     for is_ipv6 in [false, true] {
-        let gateway = PeerNumber(515).gateway(3, is_ipv6);
+        let gateway = PeerNumber(515).gateway(is_ipv6);
         assert_eq!(PeerNumber::of_gateway(gateway), Some(PeerNumber(515)));
         let bytes = match gateway {
             IpAddr::V4(address) => address.octets().to_vec(),

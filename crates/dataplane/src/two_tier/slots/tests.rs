@@ -1,11 +1,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::state::{hop_to, levels_after};
 use super::*;
 
 /// Simulated nodes, each with its own slots and connections. Packets go as the rules send them.
 #[derive(Default)]
 struct Cluster {
     nodes: BTreeMap<Arc<str>, Node>,
+    /// Nodes that died. Their Nodes remain, so packets are sent to them.
+    dead: BTreeSet<Arc<str>>,
     weights: Weights,
     random: u64,
 }
@@ -55,20 +58,26 @@ impl Cluster {
     /// Delivers a packet that `first` receives. Returns the node that serves it.
     fn deliver(&mut self, first: &Arc<str>, connection: u32, slot: u32, opens: bool) -> Option<Arc<str>> {
         let mut at = first.clone();
-        let mut level = 0;
+        let mut hop = 0;
         loop {
             let node = self.nodes.get(&at)?;
             if node.connections.contains(&connection) {
                 return Some(at);
             }
-            let levels = if opens { level..1 } else { level..PREVIOUS_MAX + 1 };
+            let levels = match (opens, hop) {
+                (true, 0) => 0..1,
+                (true, _) => 0..0,
+                (false, 0) => 0..PREVIOUS_MAX + 1,
+                (false, _) => levels_after(hop),
+            };
             let next = levels.into_iter().find_map(|level| {
                 let found = node.slots.at_level(level).find(|(index, _)| *index == slot);
                 let name = found.map(|(_, name)| name)?;
-                (*name != at && self.nodes.contains_key(name)).then(|| (level, name.clone()))
+                let is_known = self.nodes.contains_key(name) || self.dead.contains(name);
+                (*name != at && is_known).then(|| (level, name.clone()))
             });
             match next {
-                Some((of, name)) => (at, level) = (name, of + 1),
+                Some((level, name)) => (at, hop) = (name, hop_to(level, hop)),
                 None if opens => {
                     let node = self.nodes.get_mut(&at)?;
                     node.connections.insert(connection);
@@ -93,21 +102,29 @@ impl Cluster {
     }
 
     fn change(&mut self, step: usize) {
-        match self.below(4) {
+        match self.below(5) {
             0 => {
                 let name: Arc<str> = format!("joined-{step}").into();
-                self.weights.insert(name.clone(), 1);
-                self.nodes.insert(name, Node::default());
+                let mut node = Node::default();
+                node.slots.update(&self.weights, &name);
+                self.nodes.insert(name.clone(), node);
+                self.weights.insert(name, 1);
             }
             1 => {
                 let name = self.any_node();
                 self.nodes.remove(&name);
                 self.weights.remove(&name);
             }
-            // Its endpoints are no longer ready, but its connections continue.
             2 => {
                 let name = self.any_node();
+                self.nodes.remove(&name);
                 self.weights.remove(&name);
+                self.dead.insert(name);
+            }
+            // Its endpoints are no longer ready, but its connections continue.
+            3 => {
+                let name = self.any_node();
+                self.weights.insert(name, 0);
             }
             _ => {
                 let name = self.any_node();
@@ -115,30 +132,46 @@ impl Cluster {
                 self.weights.insert(name, endpoints);
             }
         }
-        self.update();
+    }
+
+    /// Applies the weights at one node after the other, in random order. Calls `check` after each.
+    fn spread(&mut self, mut check: impl FnMut(&mut Self)) {
+        let mut names: Vec<Arc<str>> = self.nodes.keys().cloned().collect();
+        while !names.is_empty() {
+            let name = names.swap_remove(self.below(names.len()));
+            if let Some(node) = self.nodes.get_mut(&name) {
+                node.slots.update(&self.weights, &name);
+            }
+            check(self);
+        }
     }
 }
 
 #[test]
-fn connections_to_living_nodes_survive_changes_of_the_nodes() {
+fn connections_to_living_nodes_survive_changes_while_they_spread() {
     for seed in 0..40 {
         let mut cluster = Cluster::new(seed, 8);
-        let opened = cluster.open(0..300);
+        let opened = cluster.open(0..100);
         for step in 0..2 {
             cluster.change(step);
-            for (connection, slot, at) in &opened {
-                if !cluster.nodes.contains_key(at) {
-                    continue;
-                }
-                let first = cluster.any_node();
-                let served = cluster.deliver(&first, *connection, *slot, false);
-                assert_eq!(
-                    served.as_ref(),
-                    Some(at),
-                    "seed {seed}, step {step}, connection {connection} through {first}"
-                );
-            }
+            cluster
+                .spread(|cluster| assert_delivered(cluster, &opened, &format!("seed {seed}, step {step}")));
         }
+    }
+}
+
+fn assert_delivered(cluster: &mut Cluster, opened: &[(u32, u32, Arc<str>)], when: &str) {
+    for (connection, slot, at) in opened {
+        let first = cluster.any_node();
+        if !cluster.nodes.contains_key(at) {
+            continue;
+        }
+        let served = cluster.deliver(&first, *connection, *slot, false);
+        assert_eq!(
+            served.as_ref(),
+            Some(at),
+            "{when}, connection {connection} through {first}"
+        );
     }
 }
 
@@ -146,11 +179,28 @@ fn connections_to_living_nodes_survive_changes_of_the_nodes() {
 fn packet_of_an_unknown_connection_is_served_by_no_node() {
     let mut cluster = Cluster::new(7, 8);
     cluster.change(0);
+    cluster.spread(|_| {});
     for connection in 0..100 {
         let first = cluster.any_node();
         let slot = cluster.below(maglev::TABLE_SIZE as usize) as u32;
         assert_eq!(cluster.deliver(&first, connection, slot, false), None);
     }
+}
+
+#[test]
+fn previous_nodes_without_endpoints_come_last() {
+    let mut slots = Slots::default();
+    slots.update(&weights(&[("a", 1)]), "z");
+    slots.update(&weights(&[("b", 1), ("a", 0)]), "z");
+    slots.update(&weights(&[("c", 1), ("b", 0), ("a", 0)]), "z");
+    assert_eq!(nodes_of_first_slot(&slots), ["c", "b", "a"]);
+    slots.update(&weights(&[("c", 1), ("a", 0)]), "z");
+    assert_eq!(nodes_of_first_slot(&slots), ["c", "a", "b"]);
+}
+
+fn nodes_of_first_slot(slots: &Slots) -> Vec<&str> {
+    let nodes = slots.slots.first().map(|slot| slot.nodes.iter());
+    nodes.into_iter().flatten().map(|node| &**node).collect()
 }
 
 fn weights(of: &[(&str, u32)]) -> Weights {
