@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use api::object::ObjectKey;
 use telemetry::{MetricType, MetricsText};
 use tokio::sync::watch;
 
 use crate::Status;
 use crate::desired_announcements::withheld::Withheld;
+use crate::egress::plan::ServiceEgress;
 
 /// Values of the label `state` of addresses of Pods with egress: translated at this node, sent to the owner, dropped.
 const EGRESS_STATES: [&str; 3] = ["translated", "routed", "blocked"];
@@ -31,6 +33,8 @@ pub struct Metrics {
     forwarding_unavailable: Mutex<Vec<String>>,
     /// Addresses of Pods with egress by [`EGRESS_STATES`].
     egress_pods: [AtomicUsize; EGRESS_STATES.len()],
+    /// Services with egress; true without a fault.
+    egress_services: Mutex<BTreeMap<ObjectKey, bool>>,
     /// Withheld addresses by [`Withheld::LABELS`].
     withheld: [AtomicUsize; Withheld::LABELS.len()],
     /// `None` before an announcer has started.
@@ -106,6 +110,19 @@ impl Metrics {
         }
     }
 
+    /// Sets the Services with egress, each with its state.
+    pub(crate) fn set_egress_services(&self, services: &BTreeMap<ObjectKey, ServiceEgress>) {
+        let states = services.iter().map(|(key, state)| {
+            let is_in_force = matches!(state, ServiceEgress::InForce(_));
+            (key.clone(), is_in_force)
+        });
+        let states = states.collect();
+        *self
+            .egress_services
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = states;
+    }
+
     /// Counts the withheld addresses by reason.
     pub(crate) fn set_withheld<'w>(&self, withheld: impl Iterator<Item = &'w Withheld>) {
         let mut counts = [0; Withheld::LABELS.len()];
@@ -169,6 +186,7 @@ impl Metrics {
         let mut text = MetricsText::default();
         self.write_counters(&mut text);
         self.write_gauges(&mut text);
+        self.write_egress(&mut text);
         self.write_messages(&mut text);
         if let Some((_, status)) = self.status() {
             status.write_metrics(&self.owned(), &mut text);
@@ -286,16 +304,6 @@ impl Metrics {
                 counter.load(Ordering::Relaxed),
             );
         }
-        let name = "portolan_announcer_egress_pods";
-        text.family(
-            name,
-            MetricType::Gauge,
-            "Number of addresses of Pods with egress of all nodes, by the action of this node.",
-        );
-        for (state, counter) in EGRESS_STATES.iter().zip(&self.egress_pods) {
-            let count = counter.load(Ordering::Relaxed);
-            text.sample(name, &format!("state=\"{state}\""), count);
-        }
         let name = "portolan_announcer_announced";
         text.family(
             name,
@@ -304,6 +312,35 @@ impl Metrics {
         );
         for address in self.owned() {
             text.sample(name, &format!("ip=\"{address}\""), 1);
+        }
+    }
+
+    fn write_egress(&self, text: &mut MetricsText) {
+        let name = "portolan_announcer_egress_pods";
+        text.family(
+            name,
+            MetricType::Gauge,
+            "Number of addresses of Pods with egress of all nodes, by the action of this node in the last rules that \
+             the kernel accepted. Those beyond the bound count at their own node only.",
+        );
+        for (state, counter) in EGRESS_STATES.iter().zip(&self.egress_pods) {
+            let count = counter.load(Ordering::Relaxed);
+            text.sample(name, &format!("state=\"{state}\""), count);
+        }
+        let name = "portolan_announcer_egress_ready";
+        text.family(
+            name,
+            MetricType::Gauge,
+            "1 for each Service with egress without a known fault, 0 if this node knows that packets of its Pods are \
+             dropped or may leave with another address.",
+        );
+        let services = self
+            .egress_services
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for (key, is_in_force) in &*services {
+            let labels = format!("namespace=\"{}\",service=\"{}\"", key.namespace, key.name);
+            text.sample(name, &labels, u8::from(*is_in_force));
         }
     }
 }

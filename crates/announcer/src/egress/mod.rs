@@ -3,14 +3,15 @@
 //!
 //! The owner of the address translates the source, because it receives the replies. Other nodes send the packets of
 //! these Pods to the owner by a policy route. Without an owner, or without a route to it, the packets are dropped.
-//! Destinations inside of the cluster are not affected.
+//! Destinations inside of the cluster are not affected. The rules outlive the process; the next one replaces them after
+//! it has read all objects.
 //!
 //! | Module | Contents |
 //! |---|---|
 //! | `objects` | Services with the annotation, their Pods, Nodes; pure |
 //! | `plan` | decision about each Pod; pure |
 //! | `state` | desired state of the kernel; pure |
-//! | `reports` | Services to report in Events; pure |
+//! | `reports` | states of Services to report in Events; pure |
 //! | `table` | nftables tables, as transactions |
 //! | `kernel` | tables, policy rules and routes in the kernel |
 //! | `stale_flows` | conntrack entries with another source address |

@@ -32,11 +32,19 @@ pub(crate) struct EgressService {
     pub(crate) addresses: BTreeSet<IpAddr>,
 }
 
+/// Address of a Pod.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct EgressPod {
+    pub(crate) address: IpAddr,
+    /// Node of the Pod; `None` if the EndpointSlice does not name it.
+    pub(crate) node: Option<NodeName>,
+}
+
 /// Addresses of the Pods in an EndpointSlice.
 #[derive(Debug, PartialEq, Eq)]
 struct PodAddresses {
     service: ObjectKey,
-    addresses: Vec<IpAddr>,
+    pods: Vec<EgressPod>,
 }
 
 /// Node, as far as egress needs it.
@@ -63,11 +71,11 @@ impl EgressObjects {
         self.services.get(key)
     }
 
-    /// Returns the addresses of the Pods of a Service.
-    pub(crate) fn pods_of(&self, service: &ObjectKey) -> impl Iterator<Item = IpAddr> {
+    /// Returns the addresses of the Pods of a Service. The order is the same on all nodes with the same objects.
+    pub(crate) fn pods_of(&self, service: &ObjectKey) -> impl Iterator<Item = &EgressPod> {
         let slices = self.slices_of_services.get(service).into_iter().flatten();
         let slices = slices.filter_map(|slice| self.slices.get(slice));
-        slices.flat_map(|slice| slice.addresses.iter().copied())
+        slices.flat_map(|slice| &slice.pods)
     }
 
     /// Returns the Nodes.
@@ -104,7 +112,7 @@ impl EgressObjects {
         };
         let pods = PodAddresses {
             service: ObjectKey::new(&slice.metadata.namespace, name),
-            addresses: pod_addresses(slice),
+            pods: pods_in(slice),
         };
         if self.slices.get(&key) == Some(&pods) {
             return;
@@ -154,12 +162,19 @@ impl EgressObjects {
 }
 
 /// Returns the addresses of endpoints that are Pods of the slice's namespace, ready or not.
-fn pod_addresses(slice: &EndpointSlice) -> Vec<IpAddr> {
+fn pods_in(slice: &EndpointSlice) -> Vec<EgressPod> {
     let pods = slice.endpoints.iter().filter(|endpoint| {
         let target = endpoint.target_ref.as_ref();
         target.is_some_and(|target| target.kind == "Pod" && *target.namespace == *slice.metadata.namespace)
     });
-    pods.flat_map(|endpoint| &endpoint.addresses)
-        .filter_map(|address| address.parse().ok())
+    let addresses =
+        pods.flat_map(|endpoint| endpoint.addresses.iter().map(move |address| (endpoint, address)));
+    addresses
+        .filter_map(|(endpoint, address)| {
+            Some(EgressPod {
+                address: address.parse().ok()?,
+                node: endpoint.node_name.clone(),
+            })
+        })
         .collect()
 }

@@ -8,15 +8,18 @@ use api::object::ObjectKey;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink::route::{Action, Route};
 
-use super::objects::{EgressNode, EgressObjects};
+use super::objects::{EgressNode, EgressObjects, EgressPod};
 use crate::NodeName;
 
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of addresses of Pods with egress, which bounds the tables. Egress does not apply to further ones, and
-/// their Service is reported.
+/// Maximum number of addresses of Pods with egress, which bounds the tables. The first ones by Service have it, the
+/// same ones on all nodes. The node of a further Pod drops its packets, and the Service is reported.
 pub(crate) const PODS_MAX: usize = 65_536;
+/// Maximum number of addresses of Pods beyond [`PODS_MAX`] whose packets their node drops: more than a node has. Egress
+/// does not apply to further ones, and their Service is reported.
+pub(crate) const EXCESS_MAX: usize = 4_096;
 
 /// Action of this node on packets of a Pod to destinations outside of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +48,12 @@ pub(crate) enum EgressFault {
     NoRoute(NodeName),
     /// Pods have addresses outside of the Pod ranges of the Nodes: their egress does not apply.
     NoPodRange(IpAddr),
-    /// There are more Pods than the tables have room for.
+    /// There are more than [`PODS_MAX`] addresses of Pods: packets of further ones are dropped.
     TooManyPods,
+    /// This node has more than [`EXCESS_MAX`] of the further ones: egress does not apply to the rest.
+    TooManyPodsOfNode,
+    /// The node of a Pod has no announcer in the member list, so nothing may apply egress there.
+    NoAnnouncer(NodeName),
     /// The kernel of this node refused the tables or routes, for this reason.
     Kernel(String),
 }
@@ -54,14 +61,23 @@ pub(crate) enum EgressFault {
 impl EgressFault {
     /// Returns true if all nodes see the fault.
     pub(crate) fn is_seen_by_all(&self) -> bool {
-        !matches!(self, Self::NoRoute(_) | Self::Kernel(_))
+        !matches!(self, Self::NoRoute(_) | Self::TooManyPodsOfNode | Self::Kernel(_))
+    }
+
+    /// Returns true if the packets are dropped, false if they leave as without egress.
+    fn drops_packets(&self) -> bool {
+        match self {
+            Self::NoAddress(_) | Self::NoOwner(_) | Self::NoRoute(_) | Self::TooManyPods => true,
+            Self::NoPodRange(_) | Self::NoAnnouncer(_) | Self::TooManyPodsOfNode | Self::Kernel(_) => false,
+        }
     }
 
     /// Returns the reason for Events.
     pub(crate) fn reason(&self) -> &'static str {
-        match self {
-            Self::NoAddress(_) | Self::NoOwner(_) | Self::NoRoute(_) => "EgressBlocked",
-            Self::NoPodRange(_) | Self::TooManyPods | Self::Kernel(_) => "EgressNotApplied",
+        if self.drops_packets() {
+            "EgressBlocked"
+        } else {
+            "EgressNotApplied"
         }
     }
 }
@@ -90,9 +106,24 @@ impl fmt::Display for EgressFault {
             ),
             Self::TooManyPods => write!(
                 f,
-                "egress does not apply to all of its Pods: expected at most {PODS_MAX} addresses of Pods with egress"
+                "packets of some of its Pods to outside of the cluster are dropped: expected at most {PODS_MAX} \
+                 addresses of Pods with egress"
             ),
-            Self::Kernel(error) => write!(f, "egress does not apply to Pods of this node: {error}"),
+            Self::TooManyPodsOfNode => write!(
+                f,
+                "egress does not apply to all of its Pods on this node: expected at most {EXCESS_MAX} addresses beyond \
+                 the first {PODS_MAX} of the cluster"
+            ),
+            Self::NoAnnouncer(node) => write!(
+                f,
+                "its Pods on node {node:?} may leave as without egress: expected an announcer of the node in the \
+                 member list, found none"
+            ),
+            Self::Kernel(error) => write!(
+                f,
+                "the kernel of this node refuses the rules; those that it accepted before stay in force, if there are \
+                 any: {error}"
+            ),
         }
     }
 }
@@ -107,8 +138,21 @@ pub(crate) struct EgressPlan {
     pub(crate) replies: BTreeMap<IpAddr, (NodeName, Action)>,
     /// Destinations that are inside of the cluster.
     pub(crate) inside: BTreeSet<IpNet>,
-    /// First fault of each Service.
+    /// Fault of each Service: the first one with which packets leave as without egress, otherwise the first one.
     pub(crate) faults: BTreeMap<ObjectKey, EgressFault>,
+    /// Addresses to which this node translates Pods of each Service; no entry without such Pods.
+    pub(crate) translated: BTreeMap<ObjectKey, BTreeSet<IpAddr>>,
+    /// Number of addresses in `pods` beyond [`PODS_MAX`].
+    pub(crate) excess: usize,
+}
+
+/// Egress of one Service in the view of this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ServiceEgress {
+    /// Packets are dropped or leave as without egress, for this reason.
+    Fault(EgressFault),
+    /// No fault is known. This node translates Pods to these addresses; none if it owns no address, or without Pods.
+    InForce(BTreeSet<IpAddr>),
 }
 
 /// View of the cluster that decides about Pods.
@@ -119,6 +163,8 @@ pub(crate) struct EgressView<'v> {
     pub(crate) owner: &'v dyn Fn(IpAddr) -> Option<NodeName>,
     /// Returns the route to another node for packets from a load balancer IP.
     pub(crate) route: &'v dyn Fn(&NodeName, IpAddr) -> Option<Action>,
+    /// Returns true if a node has an announcer, running or not, or if the member list is unknown.
+    pub(crate) has_announcer: &'v dyn Fn(&NodeName) -> bool,
 }
 
 impl EgressPlan {
@@ -148,7 +194,7 @@ impl EgressPlan {
         }
         plan.inside = inside(objects, balanced);
         for (key, service) in objects.services() {
-            let mut first_fault = None;
+            let mut worst_fault = None;
             let decisions = [true, false].map(|is_ipv4| {
                 let mut addresses = service.addresses.iter().copied();
                 let source = addresses.find(|address| address.is_ipv4() == is_ipv4);
@@ -158,43 +204,102 @@ impl EgressPlan {
                 }
                 decision
             });
+            let mut sources = BTreeSet::new();
             for pod in objects.pods_of(key) {
-                if !is_pod_address(objects.nodes(), pod) {
-                    first_fault.get_or_insert(EgressFault::NoPodRange(pod));
-                    continue;
-                }
-                if plan.pods.contains_key(&pod) {
-                    continue;
-                }
-                if plan.pods.len() >= PODS_MAX {
-                    first_fault.get_or_insert(EgressFault::TooManyPods);
-                    break;
-                }
-                let [of_ipv4, of_ipv6] = &decisions;
-                let decision = if pod.is_ipv4() { of_ipv4 } else { of_ipv6 };
-                let egress = match decision {
-                    Ok(egress) => egress.clone(),
-                    Err(fault) => {
-                        first_fault.get_or_insert_with(|| fault.clone());
-                        PodEgress::Blocked
-                    }
-                };
-                plan.pods.insert(pod, egress);
+                let fault = plan.add_pod(pod, &decisions, objects, view, &mut sources);
+                worst_fault = worse(worst_fault, fault);
             }
-            if let Some(fault) = first_fault {
+            if !sources.is_empty() {
+                plan.translated.insert(key.clone(), sources);
+            }
+            if let Some(fault) = worst_fault {
                 plan.faults.insert(key.clone(), fault);
             }
         }
         plan
     }
+
+    /// Adds a Pod of a Service with these decisions for IPv4 and IPv6, and its source address to `sources` if this node
+    /// translates it. Returns the fault of the Pod. One of an earlier Service keeps the decision of that.
+    fn add_pod(
+        &mut self,
+        pod: &EgressPod,
+        decisions: &[Decision; 2],
+        objects: &EgressObjects,
+        view: &EgressView<'_>,
+        sources: &mut BTreeSet<IpAddr>,
+    ) -> Option<EgressFault> {
+        if self.pods.contains_key(&pod.address) {
+            return None;
+        }
+        let is_beyond = self.pods.len() - self.excess >= PODS_MAX;
+        // Packets of a Pod leave by its own node.
+        if is_beyond && pod.node.as_ref().is_some_and(|node| node != view.own) {
+            return Some(EgressFault::TooManyPods);
+        }
+        if !is_pod_address(objects.nodes(), pod.address) {
+            return Some(EgressFault::NoPodRange(pod.address));
+        }
+        if is_beyond {
+            if self.excess >= EXCESS_MAX {
+                return Some(EgressFault::TooManyPodsOfNode);
+            }
+            self.excess += 1;
+            self.pods.insert(pod.address, PodEgress::Blocked);
+            return Some(EgressFault::TooManyPods);
+        }
+        let [of_ipv4, of_ipv6] = decisions;
+        let decision = if pod.address.is_ipv4() { of_ipv4 } else { of_ipv6 };
+        let (egress, fault) = match decision {
+            Ok(egress) => match &pod.node {
+                Some(node) if !(view.has_announcer)(node) => {
+                    let fault = EgressFault::NoAnnouncer(NodeName::clone(node));
+                    (egress.clone(), Some(fault))
+                }
+                _ => (egress.clone(), None),
+            },
+            Err(fault) => (PodEgress::Blocked, Some(fault.clone())),
+        };
+        if let PodEgress::Translated(source) = &egress {
+            sources.insert(*source);
+        }
+        self.pods.insert(pod.address, egress);
+        fault
+    }
+
+    /// Returns the egress of each Service. `kernel_error` is the reason why the kernel refused the plan.
+    pub(crate) fn services(
+        &self,
+        objects: &EgressObjects,
+        kernel_error: Option<&str>,
+    ) -> BTreeMap<ObjectKey, ServiceEgress> {
+        let of_service = |key: &ObjectKey| {
+            let of_kernel = kernel_error.map(|error| EgressFault::Kernel(error.to_owned()));
+            match of_kernel.or_else(|| self.faults.get(key).cloned()) {
+                Some(fault) => ServiceEgress::Fault(fault),
+                None => ServiceEgress::InForce(self.translated.get(key).cloned().unwrap_or_default()),
+            }
+        };
+        let keys = objects.services().map(|(key, _)| key);
+        keys.map(|key| (key.clone(), of_service(key))).collect()
+    }
+}
+
+/// Decision about the Pods of a Service in one IP family. With a fault, their packets are dropped.
+type Decision = Result<PodEgress, EgressFault>;
+
+/// Returns the present fault of a Service or that of a further Pod, whichever is worse.
+fn worse(present: Option<EgressFault>, further: Option<EgressFault>) -> Option<EgressFault> {
+    match (present, further) {
+        (Some(present), Some(further)) if present.drops_packets() && !further.drops_packets() => {
+            Some(further)
+        }
+        (present, further) => present.or(further),
+    }
 }
 
 /// Returns the decision about the Pods of a Service in one IP family, from its address.
-fn egress_of(
-    address: Option<IpAddr>,
-    is_ipv4: bool,
-    view: &EgressView<'_>,
-) -> Result<PodEgress, EgressFault> {
+fn egress_of(address: Option<IpAddr>, is_ipv4: bool, view: &EgressView<'_>) -> Decision {
     let family = if is_ipv4 { "IPv4" } else { "IPv6" };
     let address = address.ok_or(EgressFault::NoAddress(family))?;
     let owner = (view.owner)(address).ok_or(EgressFault::NoOwner(address))?;

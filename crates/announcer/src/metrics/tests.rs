@@ -1,4 +1,5 @@
 use super::*;
+use crate::egress::plan::EgressFault;
 
 /// LBM-17: MetalLB's names and labels.
 #[test]
@@ -29,4 +30,32 @@ fn messages_are_counted_for_owned_addresses() {
     );
     metrics.set_owned(owned, false);
     assert_eq!(lines(), ["portolan_announcer_requests_received_total 2"]);
+}
+
+#[test]
+fn services_with_egress_are_ready_without_a_fault() {
+    let metrics = Metrics::default();
+    let key = |name: &str| ObjectKey::new("shop", name);
+    let lines = || {
+        let text = metrics.render();
+        assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
+        let lines = text
+            .lines()
+            .filter(|line| line.starts_with("portolan_announcer_egress_ready"));
+        lines.map(str::to_owned).collect::<Vec<String>>()
+    };
+    assert!(lines().is_empty());
+    metrics.set_egress_services(&BTreeMap::from([
+        (key("mail"), ServiceEgress::Fault(EgressFault::TooManyPods)),
+        (key("web"), ServiceEgress::InForce(BTreeSet::new())),
+    ]));
+    assert_eq!(
+        lines(),
+        [
+            "portolan_announcer_egress_ready{namespace=\"shop\",service=\"mail\"} 0",
+            "portolan_announcer_egress_ready{namespace=\"shop\",service=\"web\"} 1",
+        ]
+    );
+    metrics.set_egress_services(&BTreeMap::new());
+    assert!(lines().is_empty());
 }

@@ -11,7 +11,7 @@ use crate::caches::Caches;
 use crate::desired_announcements::DesiredAnnouncements;
 use crate::egress::kernel::EgressKernel;
 use crate::egress::objects::EgressObjects;
-use crate::egress::plan::{EgressFault, EgressPlan, EgressView, PodEgress, route_to_pods};
+use crate::egress::plan::{EgressPlan, EgressView, PodEgress, route_to_pods};
 use crate::egress::reports::EgressReports;
 use crate::egress::stale_flows::StaleFlowFlusher;
 use crate::egress::state::{EgressState, OwnerNumbers};
@@ -19,6 +19,9 @@ use crate::election::Election;
 use crate::l2::sockets::LinkSockets;
 use crate::metrics::Metrics;
 use crate::{NodeName, Time};
+
+#[cfg(test)]
+mod tests;
 
 /// Minimum time between two checks of the owners. A failover takes longer.
 const CHECK_PERIOD: Duration = Duration::from_millis(20);
@@ -97,23 +100,26 @@ impl EgressControl {
                 self.kernel.write_again();
             }
             let mut plan = self.plan(&caches.egress, &caches.desired, cluster);
-            cluster.metrics.set_egress_pods(count(&plan));
             self.write(&mut plan, &caches.egress);
-            if let Some(error) = &self.last_error {
-                let services = caches.egress.services();
-                let faults = services.map(|(key, _)| (key.clone(), EgressFault::Kernel(error.clone())));
-                plan.faults = faults.collect();
-            }
-            self.reports.set(now, &plan.faults);
+            self.publish(now, &plan, &caches.egress, cluster.metrics);
         }
         self.flusher.advance(&self.applied);
-        for (service, fault) in self.reports.take_due(now) {
+        for (service, report) in self.reports.take_due(now) {
             let uid = caches.egress.service(&service).map(|service| &*service.uid);
             let uid = uid.unwrap_or_default();
-            cluster
-                .reporter
-                .egress_fault(&caches.desired, &service, uid, &fault);
+            cluster.reporter.egress(&caches.desired, &service, uid, &report);
         }
+    }
+
+    /// Sets metrics and states to report after a write. The counts of Pods stay those of the last rules that the kernel
+    /// accepted.
+    fn publish(&mut self, now: Time, plan: &EgressPlan, objects: &EgressObjects, metrics: &Metrics) {
+        if self.last_error.is_none() {
+            metrics.set_egress_pods(count(plan));
+        }
+        let services = plan.services(objects, self.last_error.as_deref());
+        metrics.set_egress_services(&services);
+        self.reports.set(now, services);
     }
 
     fn plan(
@@ -140,10 +146,12 @@ impl EgressControl {
                 })
             })
         };
+        let members = cluster.election.record();
         let view = EgressView {
             own: &self.own,
             owner: &|address| self.owners.get(&address).cloned().flatten(),
             route: &route,
+            has_announcer: &|node: &NodeName| members.is_none_or(|members| members.member(node).is_some()),
         };
         EgressPlan::new(objects, desired.addresses(), &view)
     }

@@ -10,7 +10,7 @@ use client::{Client, WallClock};
 
 use crate::desired_announcements::DesiredAnnouncements;
 use crate::desired_announcements::withheld::Withheld;
-use crate::egress::plan::EgressFault;
+use crate::egress::reports::EgressReport;
 use crate::election::rendezvous;
 use crate::metrics::Metrics;
 
@@ -97,22 +97,25 @@ impl Reporter {
         }
     }
 
-    /// Reports a fault of egress. If all nodes see it, one of them records the Event.
-    pub(crate) fn egress_fault(
+    /// Reports the egress of a Service. If all nodes see the same, one of them records the Event.
+    pub(crate) fn egress(
         &self,
         desired: &DesiredAnnouncements,
         service: &ObjectKey,
         uid: &str,
-        fault: &EgressFault,
+        report: &EgressReport,
     ) {
-        tracing::warn!(%service, %fault, "egress not applied");
+        match report {
+            EgressReport::Fault(fault) => tracing::warn!(%service, %fault, "egress not applied"),
+            EgressReport::Applied(addresses) => tracing::info!(%service, ?addresses, "egress applied"),
+            EgressReport::Ended(fault) => tracing::info!(%service, %fault, "fault of egress ended"),
+        }
         let address = Ipv4Addr::UNSPECIFIED.into();
         let recorder = rendezvous::winner(address, desired.uncordoned().iter());
-        if fault.is_seen_by_all() && recorder.is_none_or(|name| **name != *self.node_name) {
+        if report.is_seen_by_all() && recorder.is_none_or(|name| **name != *self.node_name) {
             return;
         }
-        let message = format!("{fault} (node {:?})", self.node_name);
-        self.record(service, uid, EventText::warning(fault.reason(), message));
+        self.record(service, uid, report.event(&self.node_name));
     }
 
     /// Records an Event about a Service.

@@ -156,7 +156,10 @@ fn pods_leave_with_the_address_of_their_service() {
             .delete_neighbour(link, ADDRESS.into())
             .expect("no neighbour");
         // A Service without an address has an Event, and its Pods reach nothing outside.
-        wait_for_event(cluster, config, "EgressBlocked");
+        wait_for_event(cluster, config, "waiting", "EgressBlocked");
+        for name in ["a", "six"] {
+            wait_for_event(cluster, config, name, "EgressApplied");
+        }
 
         // From here on, no connection comes from another address, whatever happens.
         sources.take();
@@ -233,10 +236,10 @@ fn slice(service: &str, addresses: &[IpAddr]) -> Value {
     })
 }
 
-fn wait_for_event(cluster: &Cluster, config: &Config, reason: &str) {
+fn wait_for_event(cluster: &Cluster, config: &Config, service: &str, reason: &str) {
     wait_for_object(cluster, config, "/api/v1/namespaces/default/events", |events| {
         let mut events = events["items"].as_array().into_iter().flatten();
-        events.any(|event| event["reason"] == reason && event["involvedObject"]["name"] == "waiting")
+        events.any(|event| event["reason"] == reason && event["involvedObject"]["name"] == service)
     });
 }
 

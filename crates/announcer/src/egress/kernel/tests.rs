@@ -145,3 +145,32 @@ fn refused_route_of_one_owner_leaves_the_others_in_force() {
         assert_eq!(numbers.nodes(&[refused]), owners);
     });
 }
+
+#[test]
+fn table_of_an_earlier_process_stays_until_the_first_write() {
+    testbed::in_namespace(|| {
+        let pods = |egress: PodEgress| EgressPlan {
+            pods: [(ip("10.244.1.7"), egress)].into(),
+            ..EgressPlan::default()
+        };
+        let mut numbers = OwnerNumbers::default();
+        let translated = EgressState::new(&pods(PodEgress::Translated(ip("192.0.2.100"))), &mut numbers);
+        let mut earlier = EgressKernel::default();
+        earlier.apply(&translated).expect("applied");
+        drop(earlier);
+        let mut nftables = Nftables::open().expect("a socket");
+        let mut keys = |set: &str| {
+            let family = table::table_family(RuleFamily::V4);
+            let keys = nftables.elements_of_family(family, table::TABLE, set, |element| element.key.to_vec());
+            keys.expect("a set")
+        };
+        let pod: Vec<Vec<u8>> = vec![vec![10, 244, 1, 7]];
+        let mut next = EgressKernel::default();
+        assert_eq!(keys("sources"), pod);
+        // A process that does not know the owner yet.
+        let blocked = EgressState::new(&pods(PodEgress::Blocked), &mut OwnerNumbers::default());
+        next.apply(&blocked).expect("applied");
+        assert_eq!(keys("blocked"), pod);
+        assert!(keys("sources").is_empty());
+    });
+}

@@ -25,10 +25,10 @@ fn pod(address: &str, namespace: &str) -> Value {
     json!({"addresses": [address], "targetRef": {"kind": "Pod", "namespace": namespace, "name": "p"}})
 }
 
-fn pods(objects: &EgressObjects) -> Vec<String> {
+fn addresses(objects: &EgressObjects) -> Vec<String> {
     let service = ObjectKey::new("d", "s");
     let pods = objects.pods_of(&service);
-    pods.map(|address| address.to_string()).collect()
+    pods.map(|pod| pod.address.to_string()).collect()
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn endpoints_count_if_they_are_pods_of_the_namespace() {
     ]);
     objects.take_changed();
     objects.slice_applied(&slice("one", "s", endpoints));
-    assert_eq!(pods(&objects), ["10.244.1.7", "10.244.1.10"]);
+    assert_eq!(addresses(&objects), ["10.244.1.7", "10.244.1.10"]);
     assert!(objects.take_changed());
 }
 
@@ -79,12 +79,23 @@ fn slices_move_between_services_and_disappear() {
     objects.slice_applied(&slice("other", "t", json!([pod("10.244.1.8", "d")])));
     assert!(!objects.take_changed());
     objects.slice_applied(&slice("one", "t", json!([pod("10.244.1.7", "d")])));
-    assert!(objects.take_changed() && pods(&objects).is_empty());
+    assert!(objects.take_changed() && addresses(&objects).is_empty());
     objects.slice_applied(&slice("other", "s", json!([pod("10.244.1.8", "d")])));
-    assert_eq!(pods(&objects), ["10.244.1.8"]);
+    assert_eq!(addresses(&objects), ["10.244.1.8"]);
     objects.take_changed();
     objects.slice_deleted(&ObjectKey::new("d", "other"));
-    assert!(objects.take_changed() && pods(&objects).is_empty());
+    assert!(objects.take_changed() && addresses(&objects).is_empty());
     assert_eq!(objects.slices.len(), 1);
     assert_eq!(objects.slices_of_services.len(), 1);
+}
+
+#[test]
+fn pods_have_the_node_of_their_endpoint() {
+    let mut objects = EgressObjects::default();
+    let mut placed = pod("10.244.1.7", "d");
+    placed["nodeName"] = json!("n1");
+    objects.slice_applied(&slice("one", "s", json!([placed, pod("10.244.1.8", "d")])));
+    let service = ObjectKey::new("d", "s");
+    let nodes: Vec<Option<&str>> = objects.pods_of(&service).map(|pod| pod.node.as_deref()).collect();
+    assert_eq!(nodes, [Some("n1"), None]);
 }

@@ -30,13 +30,24 @@ fn add(objects: &mut EgressObjects, name: &str, addresses: &[&str], pods: &[&str
     });
     let service: Service = serde_json::from_value(service).expect("a Service");
     objects.service_applied(&service);
+    let pods = pods.iter().map(|pod| (ip(pod), None));
+    add_slice(objects, name, name, pods);
+}
+
+/// An EndpointSlice of a Service, with addresses of Pods and their nodes.
+fn add_slice<'n>(
+    objects: &mut EgressObjects,
+    name: &str,
+    service: &str,
+    pods: impl Iterator<Item = (IpAddr, Option<&'n str>)>,
+) {
+    let target = json!({"kind": "Pod", "namespace": "d"});
     let endpoints: Vec<Value> = pods
-        .iter()
-        .map(|pod| json!({"addresses": [pod], "targetRef": {"kind": "Pod", "namespace": "d"}}))
+        .map(|(pod, node)| json!({"addresses": [pod], "nodeName": node, "targetRef": target}))
         .collect();
     let slice = json!({
         "metadata": {
-            "namespace": "d", "name": name, "labels": {"kubernetes.io/service-name": name},
+            "namespace": "d", "name": name, "labels": {"kubernetes.io/service-name": service},
         },
         "addressType": "IPv4", "endpoints": endpoints,
     });
@@ -61,13 +72,14 @@ fn with_nodes() -> EgressObjects {
     objects
 }
 
-/// Plans on node `n1`; `owner` owns all addresses, and node `n2` is reachable.
+/// Plans on node `n1`; `owner` owns all addresses, node `n2` is reachable, and node `n3` has no announcer.
 fn plan(objects: &EgressObjects, owner: Option<&str>) -> EgressPlan {
     let own = NodeName::from("n1");
     let view = EgressView {
         own: &own,
         owner: &|_: IpAddr| owner.map(NodeName::from),
         route: &|node: &NodeName, _: IpAddr| (&**node == "n2").then_some(via("192.0.2.2")),
+        has_announcer: &|node: &NodeName| &**node != "n3",
     };
     EgressPlan::new(objects, [ip("192.0.2.100"), ip("192.0.2.101")].into_iter(), &view)
 }
@@ -153,6 +165,135 @@ fn addresses_of_nodes_and_outside_of_pod_ranges_have_no_egress() {
     let found = fault(&plan, "s").expect("a fault");
     assert_eq!(found, EgressFault::NoPodRange(ip("192.0.2.1")));
     assert_eq!(found.reason(), "EgressNotApplied");
+}
+
+/// The first addresses of a range of Pods of node `n4`.
+fn numbered(first: usize, count: usize) -> impl Iterator<Item = IpAddr> {
+    let base = Ipv4Addr::new(10, 128, 0, 0).to_bits();
+    let numbers = (first..first + count).map(|number| u32::try_from(number).expect("a small number"));
+    numbers.map(move |number| Ipv4Addr::from(base + number).into())
+}
+
+/// Objects with as many Pods of other nodes as the tables have room for, in Service `s`.
+fn with_full_tables() -> EgressObjects {
+    let mut objects = with_nodes();
+    let node = json!({"metadata": {"name": "n4"}, "spec": {"podCIDRs": ["10.128.0.0/9"]}});
+    let node: Node = serde_json::from_value(node).expect("a Node");
+    objects.node_applied(&node);
+    add(&mut objects, "s", &["192.0.2.100"], &[]);
+    let pods = numbered(0, PODS_MAX).map(|pod| (pod, Some("n4")));
+    add_slice(&mut objects, "s", "s", pods);
+    objects
+}
+
+#[test]
+fn node_drops_packets_of_its_pods_beyond_the_bound() {
+    let mut objects = with_full_tables();
+    let full = plan(&objects, Some("n1"));
+    assert_eq!((full.pods.len(), fault(&full, "s")), (PODS_MAX, None));
+    add(&mut objects, "t", &["192.0.2.101"], &["10.244.1.9"]);
+    let further = [
+        (ip("10.244.1.7"), Some("n1")),
+        (ip("10.244.2.7"), Some("n2")),
+        // In the network of its node.
+        (ip("192.0.2.1"), Some("n1")),
+    ];
+    add_slice(&mut objects, "t-2", "t", further.into_iter());
+    let plan = plan(&objects, Some("n1"));
+    // Without a node, the Pod may be one of this node.
+    for pod in ["10.244.1.7", "10.244.1.9"] {
+        assert_eq!(plan.pods[&ip(pod)], PodEgress::Blocked, "{pod}");
+    }
+    assert_eq!(plan.pods.len(), PODS_MAX + 2);
+    assert_eq!(plan.translated.len(), 1);
+    assert_eq!(fault(&plan, "s"), None);
+    assert_eq!(fault(&plan, "t"), Some(EgressFault::NoPodRange(ip("192.0.2.1"))));
+}
+
+#[test]
+fn pods_beyond_both_bounds_are_reported_as_without_egress() {
+    let mut objects = with_full_tables();
+    add(&mut objects, "t", &["192.0.2.101"], &[]);
+    let excess = |count: usize| numbered(PODS_MAX, count).map(|pod| (pod, Some("n1")));
+    add_slice(&mut objects, "t", "t", excess(EXCESS_MAX));
+    let bounded = plan(&objects, Some("n1"));
+    assert_eq!(bounded.pods.len(), PODS_MAX + EXCESS_MAX);
+    let found = fault(&bounded, "t").expect("a fault");
+    assert_eq!((found.reason(), found.is_seen_by_all()), ("EgressBlocked", true));
+    assert_eq!(found, EgressFault::TooManyPods);
+    add_slice(&mut objects, "t", "t", excess(EXCESS_MAX + 1));
+    let beyond = plan(&objects, Some("n1"));
+    assert_eq!(beyond.pods, bounded.pods);
+    let found = fault(&beyond, "t").expect("a fault");
+    assert_eq!(
+        (found.reason(), found.is_seen_by_all()),
+        ("EgressNotApplied", false)
+    );
+    assert_eq!(found, EgressFault::TooManyPodsOfNode);
+}
+
+#[test]
+fn service_has_a_fault_if_the_node_of_a_pod_has_no_announcer() {
+    let mut objects = with_nodes();
+    add(&mut objects, "s", &["192.0.2.100"], &[]);
+    let pod = |node| [(ip("10.244.1.7"), Some(node))].into_iter();
+    add_slice(&mut objects, "s", "s", pod("n2"));
+    assert_eq!(fault(&plan(&objects, Some("n1")), "s"), None);
+    add_slice(&mut objects, "s", "s", pod("n3"));
+    let own = plan(&objects, Some("n1"));
+    let found = fault(&own, "s").expect("a fault");
+    assert_eq!(found, EgressFault::NoAnnouncer(NodeName::from("n3")));
+    assert_eq!(
+        (found.reason(), found.is_seen_by_all()),
+        ("EgressNotApplied", true)
+    );
+    // An announcer that starts later sends the packets to the owner.
+    let translated = PodEgress::Translated(ip("192.0.2.100"));
+    assert_eq!(own.pods[&ip("10.244.1.7")], translated);
+}
+
+#[test]
+fn fault_with_which_packets_leave_precedes_one_that_drops_them() {
+    let mut objects = with_nodes();
+    add(
+        &mut objects,
+        "s",
+        &["192.0.2.100"],
+        &["10.244.1.7", "198.51.100.7"],
+    );
+    let unowned = plan(&objects, None);
+    assert_eq!(
+        fault(&unowned, "s"),
+        Some(EgressFault::NoPodRange(ip("198.51.100.7")))
+    );
+}
+
+#[test]
+fn services_are_in_force_with_the_addresses_of_this_node() {
+    let mut objects = with_nodes();
+    add(
+        &mut objects,
+        "s",
+        &["192.0.2.100", "2001:db8::1"],
+        &["10.244.1.7"],
+    );
+    add(&mut objects, "t", &["192.0.2.101"], &[]);
+    add(&mut objects, "u", &[], &["10.244.1.8"]);
+    let own = plan(&objects, Some("n1"));
+    let key = |name: &str| ObjectKey::new("d", name);
+    // Only families with Pods count.
+    let expected = BTreeMap::from([
+        (key("s"), ServiceEgress::InForce([ip("192.0.2.100")].into())),
+        (key("t"), ServiceEgress::InForce(BTreeSet::new())),
+        (key("u"), ServiceEgress::Fault(EgressFault::NoAddress("IPv4"))),
+    ]);
+    assert_eq!(own.services(&objects, None), expected);
+    let other = plan(&objects, Some("n2")).services(&objects, None);
+    assert_eq!(other[&key("s")], ServiceEgress::InForce(BTreeSet::new()));
+    let refused = own.services(&objects, Some("no memory"));
+    let expected = ServiceEgress::Fault(EgressFault::Kernel("no memory".to_owned()));
+    assert_eq!(refused.len(), 3);
+    assert!(refused.values().all(|service| *service == expected));
 }
 
 #[test]
