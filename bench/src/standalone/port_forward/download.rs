@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use netlink::route::NetworkNamespace;
+use netlink::route::{Connection, LinkChange, NetworkNamespace};
 
 use crate::Failure;
 use crate::environment::TIMEOUT;
@@ -32,13 +32,17 @@ impl Drop for Forwarder {
     }
 }
 
-/// Returns the median of the throughput of several downloads, in MiB a second. kubectl and its client run in `namespace`.
+/// Returns the median of the throughput of several downloads, in MiB a second. kubectl and its client run in `namespace`,
+/// over its loopback interface.
 pub(super) fn throughput(
     namespace: &NetworkNamespace,
     kubeconfig: &Path,
     mebibytes: usize,
     rounds: usize,
 ) -> Result<f64, Failure> {
+    let mut connection = Connection::open_in(namespace)?;
+    let loopback = connection.link_index(&"lo".parse()?)?;
+    connection.change_link(loopback, &LinkChange::up())?;
     let mut command = Command::new("kubectl");
     command
         .arg("--kubeconfig")
