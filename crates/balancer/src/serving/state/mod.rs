@@ -5,7 +5,7 @@ mod awaited_secrets;
 mod build;
 mod ingress;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -282,11 +282,26 @@ impl EdgeState {
         all.filter(|address| self.owns(served, *address)).collect()
     }
 
-    /// Returns the Secrets with certificates that Services on this node refer to.
-    pub(super) fn secrets(&self) -> BTreeSet<ObjectKey> {
+    /// Returns the Secrets with certificates that Services on this node refer to, each with the namespace for which it is
+    /// read: its own one if an object there refers to it, otherwise that of a Service.
+    pub(super) fn secrets(&self) -> BTreeMap<ObjectKey, Arc<str>> {
+        let mut secrets = BTreeMap::new();
         let here = self.services.iter().filter(|(_, served)| self.is_here(served));
-        here.flat_map(|(key, served)| served.secrets().chain(self.ingress.secrets(key).cloned()))
-            .collect()
+        for (key, served) in here {
+            let of_ingresses = self.ingress.secrets(key).cloned();
+            let of_ingresses = of_ingresses.map(|secret| (Arc::clone(&secret.namespace), secret));
+            let of_service = served
+                .secrets()
+                .map(|secret| (Arc::clone(&key.namespace), secret));
+            for (reader, secret) in of_service.chain(of_ingresses) {
+                if reader == secret.namespace {
+                    secrets.insert(secret, reader);
+                } else {
+                    secrets.entry(secret).or_insert(reader);
+                }
+            }
+        }
+        secrets
     }
 
     /// Rebuilds the settings of changed Services and returns their keys. A Service whose Secrets are unread

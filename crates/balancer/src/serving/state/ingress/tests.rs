@@ -182,6 +182,10 @@ fn ingress_of_other(secret: &str) -> Ingress {
     other
 }
 
+fn secrets(state: &EdgeState) -> Vec<String> {
+    state.secrets().keys().map(ObjectKey::to_string).collect()
+}
+
 fn pair(host: &str) -> (String, String) {
     let pair = rcgen::generate_simple_self_signed([host.to_owned()]).expect("a certificate");
     (pair.cert.pem(), pair.signing_key.serialize_pem())
@@ -202,7 +206,7 @@ fn certificate_of_the_own_namespace_secures_its_hosts() {
     rebuild(&mut state);
     assert!(state.settings().is_empty(), "the Secret is unread");
     assert!(state.has_pending());
-    assert_eq!(state.secrets(), BTreeSet::from([ObjectKey::new("shop", "cert")]));
+    assert_eq!(secrets(&state), ["shop/cert"]);
     let (chain, key) = pair("shop.test");
     read_secret(&mut state, "shop", "1", &chain, &key);
     rebuild(&mut state);
@@ -258,21 +262,12 @@ fn host_keeps_its_certificate_until_its_next_secret_is_read() {
         Some(BTreeMap::from([("shop.test".into(), Some(secret.into()))]))
     };
     assert_eq!(tls_of_class(&state).hosts, hosts("shop/cert"));
-    let names = |names: &[(&str, &str)]| {
-        let keys = names
-            .iter()
-            .map(|(namespace, name)| ObjectKey::new(namespace, name));
-        keys.collect::<BTreeSet<ObjectKey>>()
-    };
-    assert_eq!(
-        state.secrets(),
-        names(&[("other", "first"), ("shop", "cert"), ("shop", "next")])
-    );
+    assert_eq!(secrets(&state), ["other/first", "shop/cert", "shop/next"]);
     let data = json!({"tls.crt": STANDARD.encode(&chain), "tls.key": STANDARD.encode(&key)});
     read_data(&mut state, &ObjectKey::new("shop", "next"), "1", data);
     rebuild(&mut state);
     assert_eq!(tls_of_class(&state).hosts, hosts("shop/next"));
-    assert_eq!(state.secrets(), names(&[("other", "first"), ("shop", "next")]));
+    assert_eq!(secrets(&state), ["other/first", "shop/next"]);
 }
 
 #[test]
