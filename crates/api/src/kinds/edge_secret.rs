@@ -13,6 +13,8 @@ pub const ALLOWED_NAMESPACES: &str = "portolan.dev/allowed-namespaces";
 pub const EDGE_CLASS: &str = "portolan.dev/edge";
 /// Condition of a Service: true if Portolan assigned its addresses.
 pub const ASSIGNED_CONDITION: &str = "portolan.dev/AddressAssigned";
+/// Reason of [`ASSIGNED_CONDITION`] if the addresses are those of nodes. They are not announced.
+pub const NODE_ADDRESSES_REASON: &str = "NodeAddresses";
 
 /// Secrets of one list. Edges read 20 Secrets a second, those of all namespaces in turn.
 pub const SECRETS_MAX: usize = 100;
