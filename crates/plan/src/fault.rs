@@ -83,9 +83,9 @@ pub enum Fault {
         /// Number of elements.
         elements: usize,
     },
-    /// An external address is the node's own: port ranges would take its ports away from the node.
+    /// An external address is one of a node: port ranges would take its ports away from the node.
     #[error(
-        "port ranges are not served at {address}, which is an address of the node; use an address that no node has"
+        "port ranges are not served at {address}, which is an address of a node; use an address that no node has"
     )]
     RangeAtNode {
         /// Address.

@@ -227,7 +227,8 @@ impl Inputs<'_> {
     ) -> Vec<Frontend> {
         let mut frontends = Vec::new();
         for (kind, address) in family.addresses() {
-            if self.node.has_address(address) {
+            let is_at_other_node = self.record.is_at_nodes && kind == FrontendKind::LoadBalancerIp;
+            if is_at_other_node || self.node.has_address(address) {
                 let fault = Fault::RangeAtNode { address };
                 if !conflicts.contains(&fault) {
                     conflicts.push(fault);

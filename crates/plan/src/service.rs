@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use api::edge_secret::{ASSIGNED_CONDITION, NODE_ADDRESSES_REASON};
 use api::object::{Protocol, Service, ServiceSpec};
 use ipnet::IpNet;
 
@@ -51,6 +52,8 @@ pub(crate) struct ServiceRecord {
     pub(crate) uid: Box<str>,
     pub(crate) ports: Box<[PortRecord]>,
     pub(crate) families: Box<[FamilyRecord]>,
+    /// True if the load balancer IPs are addresses of nodes.
+    pub(crate) is_at_nodes: bool,
     pub(crate) affinity_seconds: Option<u32>,
     pub(crate) scheduler: Scheduler,
     pub(crate) drain_seconds: Option<u32>,
@@ -172,6 +175,7 @@ impl ServiceRecord {
             created: creation_order(service.metadata.creation_timestamp.as_deref()),
             ports: ports.collect(),
             families,
+            is_at_nodes: is_at_nodes(service),
             affinity_seconds: spec.affinity_timeout_seconds(),
             scheduler: read_annotation(service, SCHEDULER_ANNOTATION, Scheduler::named, &mut faults)
                 .unwrap_or(settings.default_scheduler),
@@ -255,6 +259,13 @@ fn creation_order(timestamp: Option<&str>) -> u64 {
         .filter(u8::is_ascii_digit)
         .take(14);
     digits.fold(0, |order, digit| order * 10 + u64::from(digit - b'0'))
+}
+
+/// Returns true if the assigner recorded that the load balancer IPs are addresses of nodes.
+fn is_at_nodes(service: &Service) -> bool {
+    let mut conditions = service.status.conditions.iter();
+    conditions
+        .any(|condition| condition.kind == ASSIGNED_CONDITION && condition.reason == NODE_ADDRESSES_REASON)
 }
 
 fn is_external_local(spec: &ServiceSpec) -> bool {

@@ -180,6 +180,23 @@ fn older_service_owns_an_overlapping_range() {
 }
 
 #[test]
+fn ranges_do_not_take_addresses_of_other_nodes() {
+    let mut plan = plan();
+    let mut service = service("web", 1, "all");
+    service["spec"]["externalIPs"] = json!([]);
+    service["status"] = json!({
+        "loadBalancer": {"ingress": [{"ip": "192.0.2.20", "ipMode": "VIP"}]},
+        "conditions": [{"type": "portolan.dev/AddressAssigned", "status": "True", "reason": "NodeAddresses"}],
+    });
+    apply(&mut plan, &service);
+    apply_slice(&mut plan, "web", &["10.244.1.1"]);
+    assert_eq!(shown(&plan, "192.0.2.20", Protocol::Tcp, 6443), "not a Service");
+    service["status"]["conditions"] = json!([]);
+    apply(&mut plan, &service);
+    assert!(shown(&plan, "192.0.2.20", Protocol::Tcp, 6443).contains("10.244.1.1:6443"));
+}
+
+#[test]
 fn ranges_do_not_take_addresses_of_the_node() {
     let mut plan = plan();
     apply(&mut plan, &service("rtp", 1, "all"));
@@ -199,7 +216,7 @@ fn ranges_do_not_take_addresses_of_the_node() {
     assert_eq!(
         faults,
         [
-            "port ranges are not served at 203.0.113.5, which is an address of the node; use an address that no node has"
+            "port ranges are not served at 203.0.113.5, which is an address of a node; use an address that no node has"
         ]
     );
 }

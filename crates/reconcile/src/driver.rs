@@ -118,7 +118,7 @@ where
                 }
                 Ok(Action::RequeueAfter(delay)) => {
                     self.retries.forget(&key);
-                    self.queue.add_at(key.clone(), now() + delay);
+                    self.queue.add_after(key.clone(), delay, now());
                     self.queue.done(&key, now());
                 }
                 Ok(Action::Done) => {
@@ -163,3 +163,6 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::metrics::QueueMetrics;
 
+/// Longest delay of [`Queue::add_after`]: a year. Delays come from objects, such as deadlines of Jobs. They can be so
+/// long that their end does not exist.
+const DELAY_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// The delay after failures: `first`, doubled with each further failure, up to `max`.
 ///
 /// The number of retries has no limit. Upstream drops a key after 15 attempts; the fault may still be repaired later.
@@ -111,6 +115,22 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         }
         entry.delayed_until = Some(at);
         self.delayed.insert((at, key));
+    }
+
+    /// Adds a key after `delay`, or after a year if that is earlier, or keeps an earlier time that it has already.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// use reconcile::queue::Queue;
+    ///
+    /// let mut queue = Queue::default();
+    /// let start = Instant::now();
+    /// queue.add_after("default/backup", Duration::MAX, start);
+    /// assert!(queue.next_wake().is_some_and(|wake| wake > start));
+    /// ```
+    pub fn add_after(&mut self, key: K, delay: Duration, now: Instant) {
+        self.add_at(key, now + delay.min(DELAY_MAX));
     }
 
     /// Takes the next ready key, with the time at which it was added. The worker ends with [`Queue::done`] or

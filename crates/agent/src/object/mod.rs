@@ -28,6 +28,9 @@ pub use volume::{
 
 /// Default of `terminationGracePeriodSeconds`.
 const GRACE_SECONDS_DEFAULT: i64 = 30;
+/// Longest grace period: a year. The API accepts any number of seconds, and the sum of the present time and the longest
+/// of them does not exist.
+const GRACE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Pod, with the fields that the agent reads.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -53,14 +56,10 @@ impl Pod {
         is_final_phase(&self.status.phase)
     }
 
-    /// Returns the grace period in seconds. That of the deletion takes precedence over that of the spec.
-    pub fn grace_seconds(&self) -> u64 {
-        let seconds = self
-            .metadata
-            .deletion_grace_period_seconds
-            .or(self.spec.termination_grace_period_seconds)
-            .unwrap_or(GRACE_SECONDS_DEFAULT);
-        u64::try_from(seconds).unwrap_or(0)
+    /// Returns the grace period. That of the deletion takes precedence over that of the spec.
+    pub fn grace(&self) -> Duration {
+        let of_deletion = self.metadata.deletion_grace_period_seconds;
+        of_deletion.map_or_else(|| self.spec.termination_grace(), signed_grace)
     }
 
     /// Returns the host name (KDN-05): `spec.hostnameOverride`, `spec.hostname`, or the name of the Pod.
@@ -160,10 +159,8 @@ impl PodSpec {
 
     /// Returns the grace period of the spec, which applies unless the Pod is being deleted.
     pub fn termination_grace(&self) -> Duration {
-        let seconds = self
-            .termination_grace_period_seconds
-            .unwrap_or(GRACE_SECONDS_DEFAULT);
-        Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+        let seconds = self.termination_grace_period_seconds;
+        signed_grace(seconds.unwrap_or(GRACE_SECONDS_DEFAULT))
     }
 }
 
@@ -259,6 +256,15 @@ pub struct ContainerStatus {
     pub started: Option<bool>,
 }
 
+/// Returns a grace period, a year at most, which is safe to add to the present time.
+pub fn bounded_grace(seconds: u64) -> Duration {
+    Duration::from_secs(seconds).min(GRACE_MAX)
+}
+
+fn signed_grace(seconds: i64) -> Duration {
+    bounded_grace(u64::try_from(seconds).unwrap_or(0))
+}
+
 /// Deserializes a status and keeps all of its fields in `raw`.
 fn status_with_raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PodStatus, D::Error> {
     let raw = Value::deserialize(deserializer)?;
@@ -269,3 +275,6 @@ fn status_with_raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PodStat
     status.raw = raw;
     Ok(status)
 }
+
+#[cfg(test)]
+mod tests;

@@ -218,7 +218,7 @@ impl PodWorker {
             if is_final || (pod.is_finished() && !self.sandbox.is_running()) {
                 return EndReason::Completion;
             }
-            let grace = Duration::from_secs(pod.grace_seconds());
+            let grace = pod.grace();
             self.report_status();
             if self.containers.is_complete() {
                 self.stop_next(grace, Duration::ZERO);

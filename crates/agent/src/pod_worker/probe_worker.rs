@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::handler_runner::HandlerRunner;
 use crate::events::PodEventRecorder;
-use crate::object::Container;
+use crate::object::{self, Container};
 
 /// Longest duration of a `postStart` handler. Upstream has no limit, but every task here has one.
 const POST_START_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -147,7 +147,7 @@ impl ProbeWorker {
         let grace = probe.and_then(|probe| probe.termination_grace_period_seconds);
         let (name, kind) = (&container.name, kind.as_str().to_lowercase());
         self.send(RunEvent::Stop {
-            grace: grace.map(Duration::from_secs),
+            grace: grace.map(object::bounded_grace),
             message: format!("Container {name} failed {kind} probe, will be restarted"),
         })
         .await;

@@ -65,7 +65,7 @@ impl PodWorker {
                 self.status.writer.finish(LAST_STATUS_TIMEOUT_AT_SHUTDOWN).await;
             }
             ShutdownPolicy::TerminatePods { grace } => {
-                let own = Duration::from_secs(self.context.pod.grace_seconds());
+                let own = self.context.pod.grace();
                 self.terminate(grace.min(own)).await;
                 self.release().await;
                 self.remove_directory();
@@ -109,7 +109,7 @@ impl PodWorker {
         let begun = Instant::now();
         let drain = if self.has_clients() { DRAIN } else { Duration::ZERO };
         while self.containers.is_any_running() {
-            let grace = Duration::from_secs(self.context.pod.grace_seconds());
+            let grace = self.context.pod.grace();
             let left = (begun + grace).saturating_duration_since(Instant::now());
             // Sidecars terminate after the main containers, which may have drained already.
             let drain = drain.min(grace / 2).saturating_sub(begun.elapsed());

@@ -13,7 +13,11 @@ pub const ALLOWED_NAMESPACES: &str = "portolan.dev/allowed-namespaces";
 pub const EDGE_CLASS: &str = "portolan.dev/edge";
 /// Condition of a Service: true if Portolan assigned its addresses.
 pub const ASSIGNED_CONDITION: &str = "portolan.dev/AddressAssigned";
+/// Reason of [`ASSIGNED_CONDITION`] if the addresses are those of nodes. They are not announced.
+pub const NODE_ADDRESSES_REASON: &str = "NodeAddresses";
 
+/// Secrets of one list. Edges read 20 Secrets a second, those of all namespaces in turn.
+pub const SECRETS_MAX: usize = 100;
 /// Longest name of a Secret or namespace (RFC 1123 subdomain).
 const NAME_BYTES_MAX: usize = 253;
 
@@ -74,9 +78,12 @@ pub fn named_by<'a>(annotations: impl Iterator<Item = (&'a str, &'a str)>) -> Ve
 }
 
 /// Parses Secrets separated by commas. Each is `name`, `namespace/name`, or a cloud identifier whose part after the
-/// last `/` is the name: `arn:aws:acm:…:certificate/NAME`. `None` if one has another form.
+/// last `/` is the name: `arn:aws:acm:…:certificate/NAME`. `None` if one has another form, or if there are more than
+/// [`SECRETS_MAX`].
 pub fn parse(text: &str) -> Option<Vec<SecretName>> {
-    text.split(',').map(|part| secret(part.trim())).collect()
+    let parts = text.split(',').take(SECRETS_MAX + 1);
+    let secrets: Option<Vec<SecretName>> = parts.map(|part| secret(part.trim())).collect();
+    secrets.filter(|secrets| secrets.len() <= SECRETS_MAX)
 }
 
 /// Returns the part after the last `/`.

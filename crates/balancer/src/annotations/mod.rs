@@ -36,6 +36,8 @@ pub use edge_spec::{
     http_backend_protocol,
 };
 
+/// Annotation with port ranges, which the node proxy serves and the edge does not.
+pub(crate) const PORT_RANGES_ANNOTATION: &str = "service.portolan.dev/port-ranges";
 /// Maximum length of a value that an error quotes; conditions and Events are bounded.
 const QUOTED_BYTES_MAX: usize = 256;
 

@@ -277,12 +277,13 @@ pub fn range(text: &str) -> Option<IpNet> {
 /// Parses references to Secrets with certificates, as [`edge_secret::parse`] reads them.
 ///
 /// # Errors
-/// The value has another form.
+/// The value has another form, or names too many Secrets.
 pub fn secrets(text: &str) -> Result<Vec<SecretName>, InvalidValue> {
     edge_secret::parse(text).ok_or_else(|| {
-        InvalidValue::expected(
-            "Secrets of type kubernetes.io/tls separated by commas, each as name, namespace/name, or arn:…/name",
-        )
+        InvalidValue::expected(format!(
+            "up to {} Secrets of type kubernetes.io/tls separated by commas, each as name, namespace/name, or arn:…/name",
+            edge_secret::SECRETS_MAX
+        ))
     })
 }
 

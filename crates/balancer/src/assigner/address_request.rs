@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use api::object::{Labels, Service};
-use ipam::pools::{Family, Need, Sharing};
+use ipam::pools::{Family, Need, PortUse, Sharing};
 
+use super::IngressMode;
 use crate::annotations::row::{Meaning, Row};
-use crate::annotations::rows;
+use crate::annotations::{PORT_RANGES_ANNOTATION, rows};
 
 /// Addresses that a Service requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +108,17 @@ pub(super) fn sharing(service: &Service) -> Result<Sharing, RequestError> {
         pairs.collect::<Vec<_>>().join(",")
     });
     Ok(Sharing::new(key.map(|(_, key)| key.to_owned()), ports, backends))
+}
+
+/// Returns the use of the ports of a Service. Of a Service of the edge, the nodes forward no ranges.
+pub(super) fn port_use(service: &Service, mode: IngressMode) -> PortUse {
+    match mode {
+        IngressMode::Proxy => PortUse::Process,
+        IngressMode::Vip if service.metadata.annotations.contains_key(PORT_RANGES_ANNOTATION) => {
+            PortUse::Ranges
+        }
+        IngressMode::Vip => PortUse::Listed,
+    }
 }
 
 /// Returns the requested addresses, by the field or by annotations.

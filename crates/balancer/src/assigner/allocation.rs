@@ -8,6 +8,7 @@ use api::object::{Labels, ObjectKey, Service};
 use api::selector::LabelSelector;
 use ipam::pools::{AssignError, Family, Need, Request};
 
+use super::address_request::port_use;
 use super::core::{Core, addresses_of, holder_of, service_ports};
 use super::node_pools::{self, PortConflict};
 use super::pools::eligible;
@@ -85,7 +86,8 @@ impl Core {
         mode: IngressMode,
         node_selectors: &[LabelSelector],
     ) -> Result<Allocation, AssignmentError> {
-        let request = AddressRequest::of(service)?;
+        let mut request = AddressRequest::of(service)?;
+        request.sharing.set_port_use(port_use(service, mode));
         let no_labels = Labels::new();
         let namespace = self.namespaces.get(&*key.namespace).unwrap_or(&no_labels);
         let eligible = eligible(&self.pools, service, request.is_internal, namespace);

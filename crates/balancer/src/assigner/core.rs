@@ -19,9 +19,10 @@ use ipam::pools::{Holder, Pools};
 use super::node_pools::{self, EndpointNodes, NodeAddresses, NodePorts, ServicePort};
 use super::pools::{InvalidPool, ParsedPool, metallb_status, node_usage, usage};
 use super::{
-    ASSIGNED_CONDITION, CLASS, FINALIZER, Options, PoolUpdate, address_request, spec_changes, takes_traffic,
+    ASSIGNED_CONDITION, CLASS, FINALIZER, IngressMode, Options, PoolUpdate, address_request, spec_changes,
+    takes_traffic,
 };
-use crate::annotations::EDGE_CLASS;
+use crate::annotations::{self, EDGE_CLASS, Reading};
 use crate::edge_report::{Report, Reports};
 use crate::metallb::{Configuration, POOL_ANNOTATION};
 use crate::two_tier::{self, TWO_TIER_ANNOTATION};
@@ -321,7 +322,9 @@ impl Core {
                 }
                 continue;
             }
-            let sharing = address_request::sharing(service).unwrap_or_default();
+            let mut sharing = address_request::sharing(service).unwrap_or_default();
+            let mode = self.mode(&annotations::read(service));
+            sharing.set_port_use(address_request::port_use(service, mode));
             if !self.allocations.restore(&holder_of(key), &addresses, &sharing) {
                 tracing::warn!(service = %key, ?addresses, "address withdrawn; another Service has it");
             }
@@ -411,6 +414,14 @@ impl Core {
             None => self.options.serves_default_class,
             Some(EDGE_CLASS) => self.options.has_edges,
             Some(class) => class == CLASS || self.options.classes.contains(class),
+        }
+    }
+
+    /// Returns the component that handles packets for the addresses of a Service with these annotations.
+    pub(super) fn mode(&self, reading: &Reading) -> IngressMode {
+        match reading.edge {
+            Some(_) if self.options.has_edges => IngressMode::Proxy,
+            _ => IngressMode::Vip,
         }
     }
 

@@ -47,7 +47,7 @@ const CLASS_PREFIX: &str = "portolan.dev/";
 /// Condition with the result of the assignment and the reason of a failure.
 pub use api::edge_secret::ASSIGNED_CONDITION;
 /// Reason of [`ASSIGNED_CONDITION`] if the addresses are those of nodes. They are not announced.
-pub const NODE_ADDRESSES_REASON: &str = "NodeAddresses";
+pub use api::edge_secret::NODE_ADDRESSES_REASON;
 /// Condition that is present while annotations have no effect or an error.
 pub const ANNOTATIONS_CONDITION: &str = "portolan.dev/AnnotationsInForce";
 /// Condition that is present while no node may announce an address of the Service.

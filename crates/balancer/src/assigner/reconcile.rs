@@ -116,10 +116,7 @@ impl Core {
 
     fn assignment(&mut self, key: &ObjectKey, service: &Service) -> (Assignment, Findings) {
         let mut reading = annotations::read(service);
-        let mode = match reading.edge {
-            Some(_) if self.options.has_edges => IngressMode::Proxy,
-            _ => IngressMode::Vip,
-        };
+        let mode = self.mode(&reading);
         let hostname = reading.hostname.take();
         let node_selectors = std::mem::take(&mut reading.nodes);
         let withheld = reading.restrictions.reason_to_withhold(self.options.has_edges);

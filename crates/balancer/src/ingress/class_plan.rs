@@ -3,7 +3,7 @@
 //! A host belongs to the namespace of the oldest Ingress that names it. All Ingresses of the namespace that name the host
 //! share its paths. The owner follows from the objects alone, so that all edges agree, also after a restart.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use api::object::{Ingress, IngressBackend, IngressRule, ObjectKey, ServiceBackendPort};
@@ -13,6 +13,8 @@ use super::SSL_REDIRECT_ANNOTATION;
 
 /// Routes of a host. Each request is compared with them in turn.
 const ROUTES_MAX: usize = 1_000;
+/// Secrets of one namespace. Edges read 20 Secrets a second, those of all namespaces in turn.
+const SECRETS_MAX: usize = 1_000;
 
 /// Namespaces of hosts.
 type Owners = BTreeMap<String, Arc<str>>;
@@ -87,6 +89,8 @@ pub enum Problem {
     ResourceBackend,
     /// The host has more routes than are served.
     TooManyRoutes(String),
+    /// The Ingresses of the namespace name more Secrets than are used.
+    TooManySecrets,
 }
 
 impl ClassPlan {
@@ -98,9 +102,10 @@ impl ClassPlan {
             .collect();
         ingresses.sort_by(|a, b| precedence(a).cmp(&precedence(b)));
         let owners = owners(&ingresses);
+        let mut used_secrets = UsedSecrets::default();
         let mut plan = Self::default();
         for ingress in &ingresses {
-            plan.add(ingress, &owners);
+            plan.add(ingress, &owners, &mut used_secrets);
         }
         // Routes to the default backend come after those of all rules.
         for ingress in ingresses {
@@ -122,7 +127,7 @@ impl ClassPlan {
         routes.filter_map(|route| Some(&route.backend.as_ref()?.service))
     }
 
-    fn add(&mut self, ingress: &Ingress, owners: &Owners) {
+    fn add(&mut self, ingress: &Ingress, owners: &Owners, used_secrets: &mut UsedSecrets) {
         let secrets = Secrets::new(ingress);
         for rule in &ingress.spec.rules {
             let host = rule.host.to_ascii_lowercase();
@@ -143,11 +148,18 @@ impl ClassPlan {
                 continue;
             };
             plan.routes.extend(routes);
-            if plan.tls.is_none() {
-                plan.tls = secrets.of(&host);
+            let has_surplus_routes = plan.routes.len() > ROUTES_MAX;
+            plan.routes.truncate(ROUTES_MAX);
+            let has_tls = plan.tls.is_some();
+            let tls = if has_tls { None } else { secrets.of(&host) };
+            let is_surplus_secret = tls.as_ref().is_some_and(|tls| !used_secrets.admit(&tls.secret));
+            if tls.is_some() && !is_surplus_secret {
+                plan.tls = tls;
             }
-            if plan.routes.len() > ROUTES_MAX {
-                plan.routes.truncate(ROUTES_MAX);
+            if is_surplus_secret {
+                self.add_problem(ingress, Problem::TooManySecrets);
+            }
+            if has_surplus_routes {
                 self.add_problem(ingress, Problem::TooManyRoutes(host));
             }
         }
@@ -235,6 +247,18 @@ fn route(ingress: &Ingress, path: &str, matching: PathMatching, backend: &Ingres
             port: service.port.clone(),
         }),
         ingress: ingress.metadata.key(),
+    }
+}
+
+/// Secrets that hosts use, by namespace.
+#[derive(Default)]
+struct UsedSecrets(HashMap<Arc<str>, HashSet<ObjectKey>>);
+
+impl UsedSecrets {
+    /// Returns true if a host may use the Secret: its namespace uses not too many others.
+    fn admit(&mut self, secret: &ObjectKey) -> bool {
+        let used = self.0.entry(Arc::clone(&secret.namespace)).or_default();
+        used.contains(secret) || (used.len() < SECRETS_MAX && used.insert(secret.clone()))
     }
 }
 

@@ -3,7 +3,7 @@
 //! The edge reads a Secret by name, only while one of its Services refers to it. It polls Secrets, so that it
 //! needs only the right `get`: with the right `watch` it could read all Secrets.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,8 +125,8 @@ impl Certificates {
     }
 
     /// Drops all Secrets that are not referenced.
-    pub fn retain(&mut self, referenced: &BTreeSet<ObjectKey>) {
-        self.cached.retain(|key, _| referenced.contains(key));
+    pub fn retain(&mut self, is_referenced: impl Fn(&ObjectKey) -> bool) {
+        self.cached.retain(|key, _| is_referenced(key));
     }
 }
 

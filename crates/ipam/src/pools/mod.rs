@@ -34,7 +34,7 @@ mod sharing;
 
 pub use api::ip::Family;
 pub use pool::Pool;
-pub use sharing::{NotShared, PortOf, Sharing};
+pub use sharing::{NotShared, PortOf, PortUse, Sharing};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

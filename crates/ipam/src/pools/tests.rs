@@ -245,6 +245,37 @@ fn sharing_requires_same_key_other_ports_and_same_backends() {
 }
 
 #[test]
+fn ranges_share_no_address_with_ports_of_a_process() {
+    let mut pools = two_families();
+    let shares = |port, port_use| {
+        let mut sharing = Sharing::new(Some("k".to_owned()), [(6, port)], None);
+        sharing.set_port_use(port_use);
+        TestRequest {
+            sharing,
+            addresses: vec![ip("192.0.2.1")],
+            ..TestRequest::default()
+        }
+    };
+    let held = Err(AssignError::Held {
+        address: ip("192.0.2.1"),
+        holder: "a/a".into(),
+        reason: NotShared::Ranges,
+    });
+    for (first, second) in [
+        (PortUse::Process, PortUse::Ranges),
+        (PortUse::Ranges, PortUse::Process),
+    ] {
+        assert!(assign(&mut pools, "a/a", &shares(443, first)).is_ok());
+        assert_eq!(assign(&mut pools, "b/b", &shares(80, second)), held);
+        assert!(assign(&mut pools, "b/b", &shares(80, first)).is_ok());
+        assert!(assign(&mut pools, "c/c", &shares(81, PortUse::Listed)).is_ok());
+        for holder in ["a/a", "b/b", "c/c"] {
+            pools.release(holder);
+        }
+    }
+}
+
+#[test]
 fn later_pool_excludes_held_addresses() {
     let mut pools = Pools::default();
     let holder: Holder = "a/a".into();

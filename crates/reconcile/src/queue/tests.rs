@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use super::{BackOff, Queue};
+use super::{BackOff, DELAY_MAX, Queue};
 
 fn taken(queue: &mut Queue<&'static str>, now: Instant) -> Option<&'static str> {
     queue.take(now).map(|(key, _)| key)
@@ -75,4 +75,16 @@ fn earlier_of_two_delays_counts_and_a_key_in_progress_is_not_taken_twice() {
     assert_eq!(queue.take(start + second), None);
     assert_eq!(queue.done(&"a", start + second), second);
     assert_eq!(taken(&mut queue, start + second), Some("a"));
+}
+
+#[test]
+fn every_delay_of_an_object_has_an_end() {
+    let mut queue = Queue::default();
+    let start = Instant::now();
+    for delay in [Duration::from_secs(i64::MAX.unsigned_abs()), Duration::MAX] {
+        queue.add_after("a", delay, start);
+        assert_eq!(queue.next_wake(), Some(start + DELAY_MAX));
+    }
+    queue.add_after("a", Duration::from_secs(1), start);
+    assert_eq!(queue.next_wake(), Some(start + Duration::from_secs(1)));
 }

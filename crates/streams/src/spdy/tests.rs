@@ -129,6 +129,27 @@ fn rejects_blocks_that_are_too_large_when_decompressed() {
     assert_eq!(server.receive(&output), Err(ProtocolError::HeadersTooLarge));
 }
 
+#[test]
+fn headers_of_one_read_are_bounded() {
+    let (mut client, mut server) = (Connection::new(Role::Client), Connection::new(Role::Server));
+    let largest = "x".repeat(HEADER_BYTES_MAX - 32);
+    let mut read = Vec::new();
+    while read.len() < 32 << 10 {
+        let stream = client.open(&headers(&[("x", &largest)])).expect("headers");
+        client.reset(stream);
+        read.extend(client.take_output());
+    }
+    let events = server.receive(&read).expect("frames");
+    let bytes: usize = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Opened { headers, .. } => Some(headers.values().map(String::len).sum::<usize>()),
+            _ => None,
+        })
+        .sum();
+    assert!(bytes > 0 && bytes <= 1 << 20, "{bytes}");
+}
+
 proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {

@@ -22,6 +22,10 @@ use super::{MESSAGES_WAITING_MAX, PING_PERIOD, READ_BYTES_MAX};
 
 /// Longest message and frame of a client.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// Bytes that wait until the client reads them: a message, and responses to pings. Beyond, a response replaces the one
+/// before it (RFC 6455, section 5.5.3). Without the limit, a client that sends pings and reads nothing occupies any
+/// memory.
+const WRITE_BUFFER_BYTES_MAX: usize = 256 << 10;
 /// Time in which the client closes the connection after the server.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a tunnel that wait for each direction.
@@ -95,7 +99,8 @@ where
 {
     let config = WebSocketConfig::default()
         .max_message_size(Some(MESSAGE_BYTES_MAX))
-        .max_frame_size(Some(MESSAGE_BYTES_MAX));
+        .max_frame_size(Some(MESSAGE_BYTES_MAX))
+        .max_write_buffer_size(WRITE_BUFFER_BYTES_MAX);
     WebSocketStream::from_raw_socket(io, Role::Server, Some(config))
         .await
         .split()
@@ -225,3 +230,6 @@ async fn send_tunnel<S: AsyncRead + AsyncWrite + Unpin>(
         sink.send(message).await.map_err(io::Error::other)?;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,6 +36,16 @@ fn ignores_other_annotations_and_malformed_names() {
 }
 
 #[test]
+fn refuses_lists_that_are_too_long() {
+    let list = |count: usize| vec!["name"; count].join(",");
+    assert_eq!(
+        parse(&list(SECRETS_MAX)).map(|secrets| secrets.len()),
+        Some(SECRETS_MAX)
+    );
+    assert_eq!(parse(&list(SECRETS_MAX + 1)), None);
+}
+
+#[test]
 fn allows_the_listed_namespaces() {
     assert!(is_namespace_allowed("a, b", "b") && is_namespace_allowed("*", "b"));
     assert!(!is_namespace_allowed("", "b") && !is_namespace_allowed("bb", "b"));

@@ -152,3 +152,34 @@ fn surplus_routes_of_a_host_are_a_problem() {
     assert_eq!(plan.hosts["shop.test"].routes.len(), ROUTES_MAX);
     assert_eq!(plan.problems.len(), 1);
 }
+
+#[test]
+fn surplus_secrets_of_a_namespace_are_a_problem() {
+    let hosts: Vec<String> = (0..=SECRETS_MAX)
+        .map(|number| format!("{number:04}.test"))
+        .collect();
+    let of_hosts: Vec<Value> = hosts.iter().map(|host| json!({"host": host})).collect();
+    let tls: Vec<Value> = hosts
+        .iter()
+        .map(|host| json!({"hosts": [host], "secretName": host}))
+        .collect();
+    let mut other = rules("shop.test", &[("/", "web")]);
+    other["tls"] = json!([{"secretName": "cert"}]);
+    let all = [
+        ingress("a", "many", 1, json!({"rules": of_hosts, "tls": tls})),
+        ingress("b", "one", 2, other),
+    ];
+    let plan = ClassPlan::new(&all);
+    assert_eq!(plan.hosts.len(), SECRETS_MAX + 2);
+    let of_first = plan.secrets().filter(|secret| *secret.namespace == *"a");
+    assert_eq!(of_first.count(), SECRETS_MAX);
+    assert_eq!(plan.hosts["1000.test"].tls, None);
+    assert!(plan.hosts["shop.test"].tls.is_some());
+    assert_eq!(
+        plan.problems,
+        BTreeMap::from([(
+            ObjectKey::new("a", "many"),
+            BTreeSet::from([Problem::TooManySecrets])
+        )])
+    );
+}

@@ -285,9 +285,11 @@ impl EdgeServer {
 
     fn read_secrets(&mut self) {
         let mut referenced = self.state.secrets();
-        self.state.certificates.retain(&referenced);
+        let is_referenced = |secret: &ObjectKey| referenced.contains_key(secret);
+        self.state.certificates.retain(is_referenced);
         if self.reads_cookie_secret() {
-            referenced.insert(crate::cookie_secret::key());
+            let secret = crate::cookie_secret::key();
+            referenced.insert(secret.clone(), secret.namespace);
         }
         self.secrets.start(&referenced, &self.state);
     }

@@ -1,6 +1,7 @@
 //! Periodic reads of the Secrets with certificates and with the key of sticky-session cookies.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use api::object::ObjectKey;
 use client::{Client, ClientError};
@@ -12,6 +13,9 @@ use crate::cookie_secret;
 use crate::serving::certificates;
 use crate::serving::secret::{self, Secret, SecretError};
 use crate::serving::state::{CookieSecret, EdgeState};
+
+#[cfg(test)]
+mod tests;
 
 /// Maximum number of concurrent reads.
 const READS_MAX: usize = 16;
@@ -37,8 +41,9 @@ impl SecretReader {
         }
     }
 
-    /// Starts reads of referenced Secrets: unread ones at once, the others in rounds.
-    pub(super) fn start(&mut self, referenced: &BTreeSet<ObjectKey>, state: &EdgeState) {
+    /// Starts reads of referenced Secrets: unread ones at once, the others in rounds. Each has the namespace for which
+    /// it is read.
+    pub(super) fn start(&mut self, referenced: &BTreeMap<ObjectKey, Arc<str>>, state: &EdgeState) {
         if referenced.is_empty() {
             self.pending.clear();
             return;
@@ -46,15 +51,14 @@ impl SecretReader {
         let now = Instant::now();
         if self.next_round <= now {
             self.next_round = now + certificates::round_interval(referenced.len());
-            self.pending.extend(referenced.iter().cloned());
+            self.pending.extend(referenced.keys().cloned());
         }
-        let unread = referenced.iter().filter(|key| !is_read(key, state));
+        let unread = referenced.keys().filter(|key| !is_read(key, state));
         self.pending.extend(unread.cloned());
         self.pending
-            .retain(|key| referenced.contains(key) && !self.in_flight.contains(key));
-        // Unread Secrets come first: clients wait for them.
-        let mut due: Vec<ObjectKey> = self.pending.iter().cloned().collect();
-        due.sort_by_key(|key| is_read(key, state));
+            .retain(|key| referenced.contains_key(key) && !self.in_flight.contains(key));
+        let pending = self.pending.iter();
+        let due = in_turn(pending.filter_map(|key| Some((key, is_read(key, state), referenced.get(key)?))));
         for key in due {
             if self.reads.len() >= READS_MAX {
                 return;
@@ -85,6 +89,21 @@ impl SecretReader {
             state.secret_changed(key);
         }
     }
+}
+
+/// Returns Secrets in the order of their reads. Unread ones come first, because clients wait for them. Each namespace
+/// has its turn, so the Secrets that are read for one do not delay those of others.
+fn in_turn<'s>(pending: impl Iterator<Item = (&'s ObjectKey, bool, &'s Arc<str>)>) -> Vec<ObjectKey> {
+    let mut turns: HashMap<(bool, &Arc<str>), usize> = HashMap::new();
+    let mut due: Vec<(bool, usize, &ObjectKey)> = pending
+        .map(|(key, is_read, namespace)| {
+            let turn = turns.entry((is_read, namespace)).or_default();
+            *turn += 1;
+            (is_read, *turn, key)
+        })
+        .collect();
+    due.sort();
+    due.into_iter().map(|(_, _, key)| key.clone()).collect()
 }
 
 /// Returns true if the Secret was read, successfully or not.

@@ -8,11 +8,8 @@ use api::object::{AddressType, EndpointSlice, ObjectKey, Protocol, Service};
 use edge::settings::{AccessLog, Backend, Frontend, Listener, LogDestination, ServiceSettings, Tls};
 
 use super::{CookieSecret, EdgeState, ServedService};
-use crate::annotations::{AccessLogSpec, FrontendSpec, ListenerSpec};
+use crate::annotations::{AccessLogSpec, FrontendSpec, ListenerSpec, PORT_RANGES_ANNOTATION};
 use crate::serving::Buckets;
-
-/// Annotation with port ranges, which the node proxy serves and the edge does not.
-const PORT_RANGES_ANNOTATION: &str = "service.portolan.dev/port-ranges";
 
 impl EdgeState {
     /// Builds the settings of a Service, and the faults that Events report.

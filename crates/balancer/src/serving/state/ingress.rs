@@ -13,10 +13,12 @@ use edge::settings::{
 };
 use edge::{PortKey, Transport};
 
+use super::awaited_secrets::AwaitedSecrets;
 use super::{EdgeState, ServedService};
 use crate::annotations::{FrontendSpec, ListenerSpec, http_backend_protocol};
 use crate::ingress::class_plan::{BackendPlan, ClassPlan, HostPlan, Problem};
 use crate::ingress::class_service::{self, HTTP_PORT, HTTPS_PORT};
+use crate::serving::certificates::Certificates;
 
 /// Events of one Ingress at the same time.
 const EVENTS_MAX: usize = 8;
@@ -33,6 +35,10 @@ pub(super) struct IngressState {
     services: HashMap<ObjectKey, Service>,
     /// Plan of each class, by its Service.
     plans: HashMap<ObjectKey, ClassPlan>,
+    /// Plan of each class as it is served: a host whose Secret is unread keeps its former plan.
+    served: HashMap<ObjectKey, ClassPlan>,
+    /// Secrets for which the Services of classes wait.
+    awaited: AwaitedSecrets,
     /// Services of classes whose plan to renew.
     outdated: BTreeSet<ObjectKey>,
     /// Services to which the routes of a class lead, by the Service of the class.
@@ -49,6 +55,7 @@ pub(super) struct IngressState {
 pub(super) struct ClassBuild {
     pub(super) settings: ServiceSettings,
     pub(super) faults: Vec<String>,
+    plan: ClassPlan,
     targets: BTreeMap<ObjectKey, TargetPorts>,
     events: BTreeMap<ObjectKey, Vec<EventText>>,
 }
@@ -75,9 +82,33 @@ impl IngressState {
         (class.is_own() && class_service::is_owned(service, class)).then_some(class)
     }
 
-    /// Returns the Secrets of a class, by its Service.
+    /// Returns the Secrets of a class, by its Service: those of the plan, and those that are served.
     pub(super) fn secrets(&self, key: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
-        self.plans.get(key).into_iter().flat_map(ClassPlan::secrets)
+        let plans = self.plans.get(key).into_iter().chain(self.served.get(key));
+        plans.flat_map(ClassPlan::secrets)
+    }
+
+    /// Lets the Service of a class wait for the Secrets that are unread.
+    pub(super) fn await_secrets(&mut self, key: &ObjectKey, certificates: &Certificates) {
+        let unread = self.secrets(key).filter(|secret| !certificates.is_read(secret));
+        let unread = unread.cloned().collect();
+        self.awaited.begin_or_continue(key, unread);
+    }
+
+    /// Returns true while the Service of a class waits for Secrets.
+    pub(super) fn awaits_secrets(&self, key: &ObjectKey) -> bool {
+        self.awaited.has(key)
+    }
+
+    /// Ends the wait of a Service.
+    pub(super) fn end_wait(&mut self, key: &ObjectKey) {
+        self.awaited.end(key);
+    }
+
+    /// Returns true if the Ingresses of a class name Secrets that are unread.
+    pub(super) fn has_unread_secrets(&self, key: &ObjectKey, certificates: &Certificates) -> bool {
+        let mut secrets = self.secrets(key);
+        secrets.any(|secret| !certificates.is_read(secret))
     }
 
     /// Returns the Services of classes with routes to a Service.
@@ -226,7 +257,7 @@ impl EdgeState {
     /// Builds the settings of the Service of a class; `None` for another Service.
     pub(super) fn build_class(&self, key: &ObjectKey, served: &ServedService) -> Option<ClassBuild> {
         self.ingress.class(key, &served.service)?;
-        let plan = self.ingress.plans.get(key)?;
+        let plan = self.plan_to_serve(key)?;
         let spec = &served.spec;
         let mut faults = Vec::new();
         let access_log = spec.access_log.as_ref();
@@ -240,6 +271,7 @@ impl EdgeState {
         let mut build = ClassBuild {
             settings,
             faults,
+            plan: ClassPlan::default(),
             targets: BTreeMap::new(),
             events: BTreeMap::new(),
         };
@@ -249,15 +281,37 @@ impl EdgeState {
                 build.add_event(ingress, reason, message);
             }
         }
-        let certificates = self.certificates_of(key, plan, &mut build);
-        build.settings.listeners = listeners(served, plan, &certificates);
+        let certificates = self.certificates_of(key, &plan, &mut build);
+        build.settings.listeners = listeners(served, &plan, &certificates);
         let mut routes = RouteTable::default();
         for (host, host_plan) in &plan.hosts {
-            let of_host = self.host_routes(key, plan, host_plan, certificates.contains_key(host), &mut build);
+            let has_certificate = certificates.contains_key(host);
+            let of_host = self.host_routes(key, &plan, host_plan, has_certificate, &mut build);
             routes.insert(host, of_host);
         }
         build.settings.routes = Some(Arc::new(routes));
+        build.plan = plan;
         Some(build)
+    }
+
+    /// Returns the plan of a class without the hosts whose Secret is unread. Such a host keeps its former plan if it has one
+    /// of the same namespace, and is not served otherwise: clients must not meet a missing certificate.
+    fn plan_to_serve(&self, class: &ObjectKey) -> Option<ClassPlan> {
+        let plan = self.ingress.plans.get(class)?;
+        let served = self.ingress.served.get(class);
+        let is_read = |of_host: &HostPlan| {
+            let tls = of_host.tls.as_ref();
+            tls.is_none_or(|tls| self.certificates.is_read(&tls.secret))
+        };
+        let mut to_serve = plan.clone();
+        for (host, of_host) in plan.hosts.iter().filter(|(_, of_host)| !is_read(of_host)) {
+            let former = served.and_then(|served| served.hosts.get(host));
+            match former.filter(|former| former.namespace == of_host.namespace && is_read(former)) {
+                Some(former) => to_serve.hosts.insert(host.clone(), former.clone()),
+                None => to_serve.hosts.remove(host),
+            };
+        }
+        Some(to_serve)
     }
 
     /// Returns the certificates of hosts.
@@ -390,8 +444,14 @@ impl EdgeState {
         build: Option<ClassBuild>,
     ) -> Option<(ServiceSettings, Vec<String>)> {
         let (targets, events, settings) = match build {
-            Some(build) => (build.targets, build.events, Some((build.settings, build.faults))),
-            None => (BTreeMap::new(), BTreeMap::new(), None),
+            Some(build) => {
+                self.ingress.served.insert(class.clone(), build.plan);
+                (build.targets, build.events, Some((build.settings, build.faults)))
+            }
+            None => {
+                self.ingress.served.remove(class);
+                (BTreeMap::new(), BTreeMap::new(), None)
+            }
         };
         let former = self.ingress.targets.remove(class).unwrap_or_default();
         for target in former.keys().filter(|target| !targets.contains_key(*target)) {
@@ -592,6 +652,11 @@ fn describe(problem: &Problem) -> (&'static str, String) {
         Problem::TooManyRoutes(host) => {
             let message = format!("host {host:?} has more than 1,000 paths; the surplus is not served");
             ("TooManyPaths", message)
+        }
+        Problem::TooManySecrets => {
+            let message = "the Ingresses of the namespace name more than 1,000 Secrets; further hosts are served \
+                           without TLS";
+            ("TooManySecrets", message.to_owned())
         }
         Problem::ResourceBackend => {
             let message = "a backend of kind resource is not served; its requests get status 503".to_owned();

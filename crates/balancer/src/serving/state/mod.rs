@@ -1,10 +1,11 @@
 //! Caches of the edge server, and the edge's settings as a pure function of Services, EndpointSlices, Secrets and the
 //! addresses of the node. Only the settings of changed Services are rebuilt.
 
+mod awaited_secrets;
 mod build;
 mod ingress;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -281,22 +282,41 @@ impl EdgeState {
         all.filter(|address| self.owns(served, *address)).collect()
     }
 
-    /// Returns the Secrets with certificates that Services on this node refer to.
-    pub(super) fn secrets(&self) -> BTreeSet<ObjectKey> {
+    /// Returns the Secrets with certificates that Services on this node refer to, each with the namespace for which it is
+    /// read: its own one if an object there refers to it, otherwise that of a Service.
+    pub(super) fn secrets(&self) -> BTreeMap<ObjectKey, Arc<str>> {
+        let mut secrets = BTreeMap::new();
         let here = self.services.iter().filter(|(_, served)| self.is_here(served));
-        here.flat_map(|(key, served)| served.secrets().chain(self.ingress.secrets(key).cloned()))
-            .collect()
+        for (key, served) in here {
+            let of_ingresses = self.ingress.secrets(key).cloned();
+            let of_ingresses = of_ingresses.map(|secret| (Arc::clone(&secret.namespace), secret));
+            let of_service = served
+                .secrets()
+                .map(|secret| (Arc::clone(&key.namespace), secret));
+            for (reader, secret) in of_service.chain(of_ingresses) {
+                if reader == secret.namespace {
+                    secrets.insert(secret, reader);
+                } else {
+                    secrets.entry(secret).or_insert(reader);
+                }
+            }
+        }
+        secrets
     }
 
     /// Rebuilds the settings of changed Services and returns their keys. A Service whose Secrets are unread
     /// stays pending, so that no client meets a missing certificate or loses its backend because a cookie
-    /// cannot be decoded yet.
+    /// cannot be decoded yet. A class waits for a limited number of Secrets ([`awaited_secrets`]).
     pub(super) fn rebuild(&mut self) -> BTreeSet<ObjectKey> {
+        for key in &self.changed {
+            self.ingress.await_secrets(key, &self.certificates);
+        }
         let (mut complete, pending) = std::mem::take(&mut self.changed)
             .into_iter()
             .partition::<BTreeSet<ObjectKey>, _>(|key| self.has_secrets(key));
         self.changed = pending;
         for key in &complete {
+            self.ingress.end_wait(key);
             let name = ServiceName {
                 namespace: Arc::clone(&key.namespace),
                 name: Arc::clone(&key.name),
@@ -313,6 +333,9 @@ impl EdgeState {
                     let Some((settings, faults)) = self.finish_class(key, of_class).or(built) else {
                         continue;
                     };
+                    if self.ingress.has_unread_secrets(key, &self.certificates) {
+                        self.changed.insert(key.clone());
+                    }
                     self.faults.insert(key.clone(), faults);
                     if self.settings.get(&name).is_none_or(|before| **before != settings) {
                         self.settings.insert(name, Arc::new(settings));
@@ -366,13 +389,12 @@ impl EdgeState {
         }
     }
 
-    /// Returns true if all Secrets of a Service on this node were read.
+    /// Returns true if a Service on this node waits for no Secret.
     fn has_secrets(&self, key: &ObjectKey) -> bool {
         let served = self.services.get(key).filter(|served| self.is_here(served));
         served.is_none_or(|served| {
-            let mut of_class = self.ingress.secrets(key);
             let has_certificates = served.secrets().all(|secret| self.certificates.is_read(&secret))
-                && of_class.all(|secret| self.certificates.is_read(secret));
+                && !self.ingress.awaits_secrets(key);
             !self.ingress.awaits(served)
                 && has_certificates
                 && (self.has_read_cookie_secret() || !served.has_cookies())

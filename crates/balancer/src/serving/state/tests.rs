@@ -175,7 +175,8 @@ fn services_wait_for_the_secrets_of_their_certificates() {
         json!({}),
     ));
     let (own, other) = (ObjectKey::new("shop", "own"), ObjectKey::new("certs", "other"));
-    assert_eq!(state.secrets(), [own.clone(), other.clone()].into());
+    let readers = [&own, &other].map(|secret| (secret.clone(), Arc::<str>::from("shop")));
+    assert_eq!(state.secrets(), readers.into());
     assert!(settings(&mut state).is_none(), "no Secret is read yet");
     assert!(
         state
@@ -206,7 +207,7 @@ fn services_wait_for_the_secrets_of_their_certificates() {
           portolan.dev/allowed-namespaces must name the namespace"
         ]
     );
-    state.certificates.retain(&BTreeSet::from([own]));
+    state.certificates.retain(|secret| *secret == own);
     state
         .certificates
         .store(&other, &Ok(secret("a, shop", "kubernetes.io/tls")));

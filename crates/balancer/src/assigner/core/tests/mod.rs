@@ -13,6 +13,7 @@ mod ip_mode;
 mod metallb;
 mod node_addresses;
 mod pool_two_tier;
+mod port_ranges;
 
 /// A core whose updates are applied to its own cache.
 struct Fixture {

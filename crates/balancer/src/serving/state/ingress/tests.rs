@@ -161,13 +161,29 @@ fn missing_service_and_port_are_events() {
 
 /// Reads the Secret `cert` of a namespace with this certificate and key.
 fn read_secret(state: &mut EdgeState, namespace: &str, version: &str, chain: &str, key: &str) {
-    let name = ObjectKey::new(namespace, "cert");
+    let data = json!({"tls.crt": STANDARD.encode(chain), "tls.key": STANDARD.encode(key)});
+    read_data(state, &ObjectKey::new(namespace, "cert"), version, data);
+}
+
+/// Reads a Secret for TLS with this data.
+fn read_data(state: &mut EdgeState, name: &ObjectKey, version: &str, data: Value) {
     let secret: Secret = read(json!({
-        "metadata": {"resourceVersion": version}, "type": "kubernetes.io/tls",
-        "data": {"tls.crt": STANDARD.encode(chain), "tls.key": STANDARD.encode(key)},
+        "metadata": {"resourceVersion": version}, "type": "kubernetes.io/tls", "data": data,
     }));
-    assert!(state.certificates.store(&name, &Ok::<_, ClientError>(secret)));
-    state.secret_changed(&name);
+    assert!(state.certificates.store(name, &Ok::<_, ClientError>(secret)));
+    state.secret_changed(name);
+}
+
+/// Ingress of another namespace whose host names a Secret.
+fn ingress_of_other(secret: &str) -> Ingress {
+    let mut other = ingress(json!([{"secretName": secret}]));
+    other.metadata.namespace = "other".to_owned();
+    other.spec.rules[0].host = "other.test".to_owned();
+    other
+}
+
+fn secrets(state: &EdgeState) -> Vec<String> {
+    state.secrets().keys().map(ObjectKey::to_string).collect()
 }
 
 fn pair(host: &str) -> (String, String) {
@@ -190,7 +206,7 @@ fn certificate_of_the_own_namespace_secures_its_hosts() {
     rebuild(&mut state);
     assert!(state.settings().is_empty(), "the Secret is unread");
     assert!(state.has_pending());
-    assert_eq!(state.secrets(), BTreeSet::from([ObjectKey::new("shop", "cert")]));
+    assert_eq!(secrets(&state), ["shop/cert"]);
     let (chain, key) = pair("shop.test");
     read_secret(&mut state, "shop", "1", &chain, &key);
     rebuild(&mut state);
@@ -203,6 +219,55 @@ fn certificate_of_the_own_namespace_secures_its_hosts() {
     let routes = class.routes.as_ref().expect("routes");
     assert_eq!(routes.redirect("shop.test"), Some(443));
     assert_eq!(routes.redirect("other.test"), None);
+}
+
+#[test]
+fn secrets_that_a_namespace_names_later_delay_no_host_of_another() {
+    let mut state = state(json!([{"hosts": ["shop.test"], "secretName": "cert"}]));
+    state.ingress_applied(ingress_of_other("first"));
+    state.ingresses_synced();
+    rebuild(&mut state);
+    assert!(state.settings().is_empty(), "both Secrets are unread");
+    state.ingress_applied(ingress_of_other("second"));
+    rebuild(&mut state);
+    let (chain, key) = pair("shop.test");
+    read_secret(&mut state, "shop", "1", &chain, &key);
+    rebuild(&mut state);
+    let routes = class_settings(&state).routes.clone().expect("routes");
+    assert!(routes.find("shop.test", "/").is_some());
+    assert!(routes.find("other.test", "/").is_none(), "its Secret is unread");
+    assert!(state.has_pending());
+    read_data(&mut state, &ObjectKey::new("other", "second"), "1", json!({}));
+    rebuild(&mut state);
+    let routes = class_settings(&state).routes.clone().expect("routes");
+    assert!(routes.find("other.test", "/").is_some());
+    assert!(!state.has_pending());
+}
+
+#[test]
+fn host_keeps_its_certificate_until_its_next_secret_is_read() {
+    let tls = |secret: &str| json!([{"hosts": ["shop.test"], "secretName": secret}]);
+    let mut state = state(tls("cert"));
+    state.ingresses_synced();
+    let (chain, key) = pair("shop.test");
+    read_secret(&mut state, "shop", "1", &chain, &key);
+    rebuild(&mut state);
+    state.ingress_applied(ingress_of_other("first"));
+    rebuild(&mut state);
+    state.ingress_applied(ingress(tls("next")));
+    rebuild(&mut state);
+    read_data(&mut state, &ObjectKey::new("other", "first"), "1", json!({}));
+    rebuild(&mut state);
+    let hosts = |secret: &str| -> Option<edge::settings::HostCertificates> {
+        Some(BTreeMap::from([("shop.test".into(), Some(secret.into()))]))
+    };
+    assert_eq!(tls_of_class(&state).hosts, hosts("shop/cert"));
+    assert_eq!(secrets(&state), ["other/first", "shop/cert", "shop/next"]);
+    let data = json!({"tls.crt": STANDARD.encode(&chain), "tls.key": STANDARD.encode(&key)});
+    read_data(&mut state, &ObjectKey::new("shop", "next"), "1", data);
+    rebuild(&mut state);
+    assert_eq!(tls_of_class(&state).hosts, hosts("shop/next"));
+    assert_eq!(secrets(&state), ["other/first", "shop/next"]);
 }
 
 #[test]
