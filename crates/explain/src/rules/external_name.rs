@@ -36,9 +36,10 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     finding.map_or_else(|| http_clients(subject), |finding| vec![finding])
 }
 
-/// Returns the name that the alias points to.
+/// Returns the name that the alias points to, without the dot that may end a full name.
 fn target(service: Service<'_>) -> &str {
-    service.0.text("/spec/externalName").trim_end_matches('.')
+    let name = service.0.text("/spec/externalName");
+    name.strip_suffix('.').unwrap_or(name)
 }
 
 /// DNS servers answer an alias to an address with NXDOMAIN. Some Ingress controllers connect to the address without DNS.

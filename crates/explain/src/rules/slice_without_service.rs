@@ -28,7 +28,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = subject
         .slices()
         .iter()
-        .filter(|slice| slice.is_handmade())
+        .filter(|slice| is_written_by_hand(subject.service, **slice))
         .filter_map(|slice| wrong_address_type(subject.service, *slice))
         .collect();
     if is_waiting(subject.world, subject.service) {
@@ -48,6 +48,11 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The label of the endpoint controller is a copy in a slice of a Service without a selector.
+fn is_written_by_hand(service: Service<'_>, slice: EndpointSlice<'_>) -> bool {
+    slice.is_handmade() || !service.has_selector() && !slice.is_mirrored()
 }
 
 /// Reports that a slice of another namespace names the Service.
