@@ -193,6 +193,8 @@ fn unusable(subject: &Subject<'_>) -> Option<Finding> {
         "is the host of the client itself"
     } else if name.contains([':', '/', ' ']) {
         "is not a host name: a scheme, a port and a path do not belong to it"
+    } else if name.split('.').next_back().is_some_and(is_number) {
+        "is not a host name: its last label is a number, as in addresses"
     } else if name.split('.').any(is_invalid) {
         "is not a host name: labels have letters, digits and hyphens"
     } else if !name.contains('.') {
@@ -215,6 +217,11 @@ fn unusable(subject: &Subject<'_>) -> Option<Finding> {
 fn is_invalid(label: &str) -> bool {
     let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     label.is_empty() || label.starts_with('-') || label.ends_with('-') || !label.bytes().all(is_valid)
+}
+
+/// The last label of a host name is not a number (RFC 3696, section 2).
+fn is_number(label: &str) -> bool {
+    !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Reports clients that use the name of the alias in URLs: servers seldom have a certificate for it, or a virtual host.

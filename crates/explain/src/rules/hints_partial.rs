@@ -24,6 +24,8 @@ const TOPOLOGY_MODES: [&str; 2] = [
     "service.kubernetes.io/topology-mode",
     "service.kubernetes.io/topology-aware-hints",
 ];
+/// Values of `trafficDistribution` that give endpoints hints with zones.
+const ZONE_DISTRIBUTIONS: [&str; 2] = ["PreferClose", "PreferSameZone"];
 /// Labels of the nodes of the control plane.
 const CONTROL_PLANE_LABELS: [&str; 2] = [
     "node-role.kubernetes.io/control-plane",
@@ -129,6 +131,20 @@ fn node_without_zone(world: &World) -> Option<Node<'_>> {
     without.first().copied().filter(|_| !with.is_empty())
 }
 
+/// Returns the node of an endpoint if no endpoint is in a zone, although the cluster has zones. `trafficDistribution` has
+/// no effect then.
+fn node_of_endpoints<'w>(subject: &Subject<'w>, zones: &BTreeSet<&str>) -> Option<Node<'w>> {
+    let world = subject.world;
+    let is_by_zone = ZONE_DISTRIBUTIONS.contains(&subject.service.text("/spec/trafficDistribution"));
+    let has_zones = world.nodes().any(|node| !node.zone().is_empty());
+    if !is_by_zone || !has_zones || zones.iter().any(|zone| !zone.is_empty()) {
+        return None;
+    }
+    let endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
+    let mut nodes = endpoints.filter_map(|endpoint| world.node(endpoint.node()));
+    nodes.find(|node| node.zone().is_empty())
+}
+
 /// Reports that the Service asks for hints, its endpoints are in zones, and the controller writes none.
 fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
     let service = subject.service;
@@ -154,7 +170,11 @@ fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
     if !is_current || zones.is_empty() {
         return None;
     }
-    if let Some(node) = mode.and_then(|_| node_without_zone(subject.world)) {
+    let node = match mode {
+        Some(_) => node_without_zone(subject.world),
+        None => node_of_endpoints(subject, zones),
+    };
+    if let Some(node) = node {
         let message = format!(
             "Service {} asks for zone hints, and no ready endpoint has one, so connections leave their zones",
             service.name

@@ -39,7 +39,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
     let is_known = subject.has(Kind::Pod) || subject.world.is_manifest();
     let is_matched = !subject.selected().is_empty() && !subject.has_only_replaced();
-    if !service.has_selector() || !is_known {
+    if !service.has_selector() {
         return Vec::new();
     }
     if is_matched {
@@ -50,6 +50,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .workloads_with(&service.namespace, &service.selector());
     if !workloads.is_empty() && subject.selected().is_empty() {
         return scaled_to_zero(subject, &workloads).into_iter().collect();
+    }
+    if !is_known {
+        return Vec::new();
     }
     let selector = format_labels(&service.selector());
     let finding = |message: String, remedy: String| {
