@@ -77,7 +77,8 @@ impl<'w> Subject<'w> {
     }
 
     /// Returns true if the endpoint controller wrote a slice of the Service. Such a slice has the label of the
-    /// controller, or it has no writer and the Pods that the Service selects.
+    /// controller, or it has no writer and the Pods that the Service selects. In a slice of a
+    /// Service without selector, the label is a copy.
     pub(crate) fn is_from_selector(&self, slice: EndpointSlice<'_>) -> bool {
         let has_pods = || {
             slice.endpoints().any(|endpoint| {
@@ -85,7 +86,7 @@ impl<'w> Subject<'w> {
                 endpoint.pod().is_some() || endpoint.ip().is_some_and(is_selected)
             })
         };
-        slice.is_from_selector() || !slice.has_writer() && self.service.has_selector() && has_pods()
+        self.service.has_selector() && (slice.is_from_selector() || !slice.has_writer() && has_pods())
     }
 
     /// Returns true if the world has all objects of a kind.

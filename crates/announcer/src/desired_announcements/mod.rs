@@ -70,8 +70,8 @@ struct AnnouncedService {
     is_local: bool,
     /// True if the edge serves the Service.
     needs_edge: bool,
-    /// True if nodes forward its connections to the nodes of endpoints.
-    is_two_tier: bool,
+    /// True if the Service requests two-tier forwarding of its connections.
+    requests_two_tier: bool,
     /// Selectors that all candidates match (LBC-13).
     nodes: Vec<LabelSelector>,
     /// Labels, which L2Advertisements select.
@@ -113,7 +113,7 @@ impl DesiredAnnouncements {
             addresses,
             is_local: service.spec.external_traffic_policy == "Local",
             needs_edge: needs_edge(service),
-            is_two_tier: two_tier::requests(service),
+            requests_two_tier: two_tier::requests(service),
             nodes: annotations::read(service).nodes,
             labels: service.metadata.labels.clone(),
         };
@@ -372,11 +372,12 @@ impl DesiredAnnouncements {
         holders.any(|key| self.services.get(key).is_some_and(|service| service.needs_edge))
     }
 
-    /// Returns true if nodes forward connections to the address to the nodes of endpoints. They track connections then,
-    /// whichever node owns the address.
-    pub(crate) fn is_two_tier(&self, address: IpAddr) -> bool {
-        let mut holders = self.holders.get(&address).into_iter().flatten();
-        holders.any(|key| self.services.get(key).is_some_and(|service| service.is_two_tier))
+    /// Returns true if a Service of the address requests two-tier forwarding. It is in force where the proxy of the
+    /// node supports it.
+    pub(crate) fn requests_two_tier(&self, address: IpAddr) -> bool {
+        let holders = self.holders.get(&address).into_iter().flatten();
+        let mut services = holders.filter_map(|key| self.services.get(key));
+        services.any(|service| service.requests_two_tier)
     }
 
     /// Returns the Services of an address, with their UIDs.

@@ -56,7 +56,7 @@ fn three_nodes() -> DesiredAnnouncements {
 }
 
 #[test]
-fn two_tier_forwarding_concerns_the_addresses_of_the_service() {
+fn request_of_two_tier_forwarding_concerns_the_addresses_of_the_service() {
     let mut desired = three_nodes();
     let mut forwarded = service("forwarded", "Cluster", "192.0.2.5", true);
     let annotations = &mut forwarded.metadata.annotations;
@@ -67,10 +67,10 @@ fn two_tier_forwarding_concerns_the_addresses_of_the_service() {
     annotations.insert(two_tier::POOL_TWO_TIER_ANNOTATION.to_owned(), "true".to_owned());
     desired.service_applied(&of_pool);
     desired.service_applied(&service("other", "Cluster", "192.0.2.6", true));
-    assert!(desired.is_two_tier(ip("192.0.2.5")));
-    assert!(!desired.is_two_tier(ip("192.0.2.6")));
-    assert!(!desired.is_two_tier(ip("192.0.2.7")));
-    assert!(desired.is_two_tier(ip("192.0.2.8")));
+    assert!(desired.requests_two_tier(ip("192.0.2.5")));
+    assert!(!desired.requests_two_tier(ip("192.0.2.6")));
+    assert!(!desired.requests_two_tier(ip("192.0.2.7")));
+    assert!(desired.requests_two_tier(ip("192.0.2.8")));
 }
 
 #[test]

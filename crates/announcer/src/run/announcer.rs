@@ -279,7 +279,7 @@ impl Announcer {
                 }
             }
         }
-        self.conntrack.start_collection(self.sockets.links());
+        self.start_collection();
     }
 
     /// Applies changes of Services, EndpointSlices, Nodes or AddressPools.

@@ -75,14 +75,26 @@ impl ConntrackFlusher {
         until.is_some_and(|until| since_boot() < *until)
     }
 
-    /// Starts a collection of the queued flushes, unless one is in progress.
-    pub(crate) fn start_collection(&mut self, links: BTreeSet<LinkIndex>) {
+    /// Starts a collection of the queued flushes, unless one is in progress. `requests_two_tier` returns true for
+    /// addresses of Services that request two-tier forwarding.
+    pub(crate) fn start_collection(
+        &mut self,
+        links: BTreeSet<LinkIndex>,
+        requests_two_tier: impl Fn(IpAddr) -> bool,
+    ) {
         if self.queued.is_empty() || !self.collection.is_empty() || self.flushes.len() >= FLUSHES_MAX {
             return;
         }
         let flushes = std::mem::take(&mut self.queued);
+        let of_open = flushes
+            .iter()
+            .filter(|(_, flush)| **flush != ConntrackFlush::Closed);
+        let two_tier: BTreeSet<IpAddr> = of_open
+            .map(|(address, _)| *address)
+            .filter(|address| requests_two_tier(*address))
+            .collect();
         self.collection.spawn_blocking(move || {
-            let stale = conntrack_flush::collect(&flushes, &links);
+            let stale = conntrack_flush::collect(&flushes, two_tier, &links);
             FlushEvent::Collected(flushes.into_keys().collect(), stale)
         });
     }

@@ -6,7 +6,6 @@ use netlink::clock::since_boot;
 
 use super::announcer::Announcer;
 use crate::election::Effect;
-use crate::handoff::ownership_history::ConntrackFlush;
 use crate::l2::frame::ResolutionRequest;
 use crate::metrics::Message;
 
@@ -34,12 +33,6 @@ impl Announcer {
             match effect {
                 Effect::UpdateForwarding => {}
                 Effect::FlushConntrack(address, flush) => {
-                    // Open connections are not stale: this node may serve them for other owners.
-                    let flush = if self.caches.desired.is_two_tier(address) {
-                        ConntrackFlush::Closed
-                    } else {
-                        flush
-                    };
                     self.conntrack.queue(since_boot(), address, flush);
                 }
                 Effect::Send(to, message) => {
@@ -62,7 +55,15 @@ impl Announcer {
                 }
             }
         }
-        self.conntrack.start_collection(self.sockets.links());
+        self.start_collection();
+    }
+
+    /// Starts the collection of stale conntrack entries, unless one is in progress.
+    pub(super) fn start_collection(&mut self) {
+        let desired = &self.caches.desired;
+        let requests_two_tier = |address| desired.requests_two_tier(address);
+        self.conntrack
+            .start_collection(self.sockets.links(), requests_two_tier);
     }
 
     /// Writes the forwarding state to the kernel.

@@ -96,7 +96,7 @@ pub(crate) fn refusals(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) ->
     }
     if pod
         .host_ports()
-        .any(|port| usage.ports.iter().any(|taken| collide(port, taken)))
+        .any(|port| usage.ports.iter().any(|taken| port.conflicts_with(taken)))
     {
         return vec![Refusal::PortTaken];
     }
@@ -123,13 +123,6 @@ fn insufficient(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) -> Vec<Re
         refusals.push(Refusal::Insufficient("memory"));
     }
     refusals
-}
-
-fn collide(a: &SchedulePort, b: &SchedulePort) -> bool {
-    let is_any = |port: &SchedulePort| matches!(&*port.host_ip, "" | "0.0.0.0" | "::");
-    a.host_port == b.host_port
-        && a.protocol == b.protocol
-        && (is_any(a) || is_any(b) || a.host_ip == b.host_ip)
 }
 
 /// Returns upstream's message for a Pod that fits on no Node.

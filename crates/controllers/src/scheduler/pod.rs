@@ -1,6 +1,7 @@
 //! The fields of a Pod that the scheduler reads.
 
 use api::object::{Condition, Labels, ObjectMeta, Taint, is_final_phase};
+use api::pod::RequestedHostPort;
 use serde::Deserialize;
 
 use super::affinity::{Affinity, SpreadConstraint};
@@ -193,6 +194,21 @@ impl ScheduleContainer {
     fn requests(&self) -> Resources {
         let ScheduleResources { requests, limits } = &self.resources;
         Resources::read(|name| requests.get(name).or_else(|| limits.get(name)))
+    }
+}
+
+impl SchedulePort {
+    /// Returns true if one Node cannot serve both host ports.
+    pub(crate) fn conflicts_with(&self, other: &Self) -> bool {
+        self.as_requested().conflicts_with(&other.as_requested())
+    }
+
+    fn as_requested(&self) -> RequestedHostPort<'_> {
+        RequestedHostPort {
+            host_ip: &self.host_ip,
+            protocol: &self.protocol,
+            port: self.host_port,
+        }
     }
 }
 

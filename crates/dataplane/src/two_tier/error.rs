@@ -3,10 +3,11 @@
 use std::io;
 use std::net::IpAddr;
 
-use netlink::nftables::CommitError;
+use netlink::nftables::{CommitError, ReadError};
 use netlink::route::RouteError;
 
-/// Reasons why connections are not forwarded. A retry may help, except without CAP_NET_ADMIN.
+/// Reasons why connections are not forwarded, or forwarded frontends are not listed. A retry may help, except without
+/// CAP_NET_ADMIN.
 #[derive(Debug, thiserror::Error)]
 pub enum TwoTierError {
     /// The kernel refused a change of links.
@@ -18,6 +19,9 @@ pub enum TwoTierError {
     /// The kernel refused a table.
     #[error(transparent)]
     Commit(#[from] CommitError),
+    /// The kernel did not list the elements of a table.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// The Node of this host is unknown, or has no address. It may appear later.
     #[error("Node {0} has no InternalIP or ExternalIP")]
     NoAddress(String),

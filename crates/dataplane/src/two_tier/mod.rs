@@ -13,6 +13,7 @@
 mod counters;
 mod error;
 mod expressions;
+mod frontends;
 mod links;
 mod peers;
 mod recovery;
@@ -30,6 +31,7 @@ use plan::{Family, Plan, PortKey, ServicePortPlan};
 
 pub use counters::ForwardedPackets;
 pub use error::TwoTierError;
+pub use frontends::forwarded_tcp_frontends;
 pub use links::UDP_PORT;
 pub use peers::NodeAddresses;
 

@@ -272,6 +272,9 @@ fn tables_of_differences_equal_those_written_as_a_whole() {
             (count("nodes"), count("frontends"), count("current")),
             (1, 1, slots)
         );
+        let frontends = || members[0].enter(forwarded_tcp_frontends).unwrap().unwrap();
+        let frontend: SocketAddr = format!("{FRONTEND}:80").parse().unwrap();
+        assert_eq!(frontends(), BTreeSet::from([frontend]));
 
         // Deleted by another program.
         let table = rules::table_family(Family::V4);
@@ -285,6 +288,7 @@ fn tables_of_differences_equal_those_written_as_a_whole() {
         assert!(node.two_tier.nftables.delete_table(other, rules::TABLE).unwrap());
 
         assert!(members[0].enter(remove).unwrap().unwrap());
+        assert_eq!(frontends(), BTreeSet::new());
         assert!(!members[0].enter(remove).unwrap().unwrap());
     });
 }

@@ -36,9 +36,10 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     finding.map_or_else(|| http_clients(subject), |finding| vec![finding])
 }
 
-/// Returns the name that the alias points to.
+/// Returns the name that the alias points to, without the dot that may end a full name.
 fn target(service: Service<'_>) -> &str {
-    service.0.text("/spec/externalName").trim_end_matches('.')
+    let name = service.0.text("/spec/externalName");
+    name.strip_suffix('.').unwrap_or(name)
 }
 
 /// DNS servers answer an alias to an address with NXDOMAIN. Some Ingress controllers connect to the address without DNS.
@@ -192,6 +193,8 @@ fn unusable(subject: &Subject<'_>) -> Option<Finding> {
         "is the host of the client itself"
     } else if name.contains([':', '/', ' ']) {
         "is not a host name: a scheme, a port and a path do not belong to it"
+    } else if name.split('.').next_back().is_some_and(is_number) {
+        "is not a host name: its last label is a number, as in addresses"
     } else if name.split('.').any(is_invalid) {
         "is not a host name: labels have letters, digits and hyphens"
     } else if !name.contains('.') {
@@ -214,6 +217,11 @@ fn unusable(subject: &Subject<'_>) -> Option<Finding> {
 fn is_invalid(label: &str) -> bool {
     let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     label.is_empty() || label.starts_with('-') || label.ends_with('-') || !label.bytes().all(is_valid)
+}
+
+/// The last label of a host name is not a number (RFC 3696, section 2).
+fn is_number(label: &str) -> bool {
+    !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Reports clients that use the name of the alias in URLs: servers seldom have a certificate for it, or a virtual host.

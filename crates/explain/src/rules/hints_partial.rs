@@ -7,7 +7,8 @@ use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
-use crate::views::Endpoint;
+use crate::views::{Endpoint, Node};
+use crate::world::World;
 
 pub(super) const RULE: Rule = Rule {
     code: CODE,
@@ -22,6 +23,13 @@ const CODE: Code = Code(27);
 const TOPOLOGY_MODES: [&str; 2] = [
     "service.kubernetes.io/topology-mode",
     "service.kubernetes.io/topology-aware-hints",
+];
+/// Values of `trafficDistribution` that give endpoints hints with zones.
+const ZONE_DISTRIBUTIONS: [&str; 2] = ["PreferClose", "PreferSameZone"];
+/// Labels of the nodes of the control plane.
+const CONTROL_PLANE_LABELS: [&str; 2] = [
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",
 ];
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
@@ -74,21 +82,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .node(endpoint.node())
         .filter(|node| node.zone().is_empty());
     vec![match node {
-        Some(node) => {
-            let message = format!("{message}: node {} has no zone", node.name);
-            let remedy = format!(
-                "{} topology.kubernetes.io/zone=ZONE",
-                kubectl::command("label", node.0)
-            );
-            finding_about(
-                node.0,
-                CODE,
-                Severity::Warning,
-                "metadata.labels[topology.kubernetes.io/zone]",
-                message,
-                remedy,
-            )
-        }
+        Some(node) => without_zone(node, &message),
         None => {
             let remedy = format!(
                 "Give each endpoint a hint, or none: {}",
@@ -104,6 +98,51 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             )
         }
     }]
+}
+
+/// Returns the finding for a node whose zone is missing.
+fn without_zone(node: Node<'_>, message: &str) -> Finding {
+    let message = format!("{message}: node {} has no zone", node.name);
+    let remedy = format!(
+        "{} topology.kubernetes.io/zone=ZONE",
+        kubectl::command("label", node.0)
+    );
+    finding_about(
+        node.0,
+        CODE,
+        Severity::Warning,
+        "metadata.labels[topology.kubernetes.io/zone]",
+        message,
+        remedy,
+    )
+}
+
+/// Returns a node without zone beside others that have one. The controller writes no hints of the annotation then. It
+/// leaves out the nodes of the control plane and those that are not ready (upstream's `topologycache`).
+fn node_without_zone(world: &World) -> Option<Node<'_>> {
+    let is_counted = |node: &Node<'_>| {
+        let mut labels = CONTROL_PLANE_LABELS.iter();
+        node.is_ready() && !labels.any(|label| node.label(label).is_some())
+    };
+    let (with, without): (Vec<Node<'_>>, Vec<Node<'_>>) = world
+        .nodes()
+        .filter(is_counted)
+        .partition(|node| !node.zone().is_empty());
+    without.first().copied().filter(|_| !with.is_empty())
+}
+
+/// Returns the node of an endpoint if no endpoint is in a zone, although the cluster has zones. `trafficDistribution` has
+/// no effect then.
+fn node_of_endpoints<'w>(subject: &Subject<'w>, zones: &BTreeSet<&str>) -> Option<Node<'w>> {
+    let world = subject.world;
+    let is_by_zone = ZONE_DISTRIBUTIONS.contains(&subject.service.text("/spec/trafficDistribution"));
+    let has_zones = world.nodes().any(|node| !node.zone().is_empty());
+    if !is_by_zone || !has_zones || zones.iter().any(|zone| !zone.is_empty()) {
+        return None;
+    }
+    let endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
+    let mut nodes = endpoints.filter_map(|endpoint| world.node(endpoint.node()));
+    nodes.find(|node| node.zone().is_empty())
 }
 
 /// Reports that the Service asks for hints, its endpoints are in zones, and the controller writes none.
@@ -128,7 +167,21 @@ fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
     // One zone has no use for the hints of the annotation.
     let zones_min = if mode.is_some() { 2 } else { 1 };
     let has_zones = zones.len() >= zones_min && !zones.contains("");
-    if !is_current || zones.is_empty() || !has_zones && event.is_none() {
+    if !is_current || zones.is_empty() {
+        return None;
+    }
+    let node = match mode {
+        Some(_) => node_without_zone(subject.world),
+        None => node_of_endpoints(subject, zones),
+    };
+    if let Some(node) = node {
+        let message = format!(
+            "Service {} asks for zone hints, and no ready endpoint has one, so connections leave their zones",
+            service.name
+        );
+        return Some(without_zone(node, &message));
+    }
+    if !has_zones && event.is_none() {
         return None;
     }
     let reason = event.map_or_else(String::new, |event| {

@@ -183,20 +183,28 @@ fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let confused = policies.iter().find(|policy| {
         port.number != number && policy.rules(Direction::Ingress).any(|rule| rule.lists_port(port))
     });
+    let mut unknown = policies.iter().filter_map(|policy| {
+        let mut rules = policy.rules(Direction::Ingress);
+        Some((policy, rules.find_map(|rule| rule.undeclared_name(*pod))?))
+    });
     let severity = if are_all_closed {
         Severity::Error
     } else {
         Severity::Info
     };
-    let (policy, detail) = match confused {
-        Some(policy) => (
+    let (policy, detail) = match (confused, unknown.next()) {
+        (Some(policy), _) => (
             *policy,
             format!(
                 ". It permits port {}, but policies apply to the port of the Pod",
                 port.number
             ),
         ),
-        None => (policy, String::new()),
+        (None, Some((policy, name))) => (
+            *policy,
+            format!(". It permits the port {name:?}, but the containers declare no port of this name"),
+        ),
+        (None, None) => (policy, String::new()),
     };
     let message = format!(
         "NetworkPolicy {} selects the Pods of Service {}, and no rule permits their port {number}/{}{detail}",

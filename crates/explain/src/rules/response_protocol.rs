@@ -6,6 +6,7 @@ use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind};
 use crate::probes::{self, Declared, Found};
 use crate::rule::Rule;
 use crate::subject::Subject;
+use crate::views::Port;
 
 pub(super) const RULE: Rule = Rule {
     code: CODE,
@@ -28,7 +29,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             .or_else(|| certificate(subject, *found))
             .or_else(|| gateway(subject, *found))
     });
-    let first = proxy_protocol(subject, &found).or_else(|| each.into_iter().next());
+    let first = proxy_protocol(subject, &found)
+        .or_else(|| each.into_iter().next())
+        .or_else(|| other_readiness_probe(subject));
     first.into_iter().collect()
 }
 
@@ -54,6 +57,46 @@ fn other_protocol(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
     );
     let finding = subject.finding(CODE, Severity::Error, port.field("name"), message, remedy);
     Some(finding.with_evidence(probes::description(found)))
+}
+
+/// Reports that `appProtocol` contradicts the readiness probe of a Pod that is ready. The kubelet gets responses in the
+/// protocol of the probe.
+fn other_readiness_probe(subject: &Subject<'_>) -> Option<Finding> {
+    let ports = subject.service.ports();
+    ports
+        .into_iter()
+        .filter(|port| !subject.service.text(&port.pointer("appProtocol")).is_empty())
+        .find_map(|port| other_scheme(subject, port))
+}
+
+fn other_scheme(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
+    let mut ready = subject.active().filter(|pod| pod.is_ready());
+    let (pod, scheme) = ready.find_map(|pod| {
+        let number = pod.resolve(port.target, port.protocol)?;
+        Some((pod, pod.readiness_scheme(number)?))
+    })?;
+    let actual = match (probes::declared(subject, port)?, scheme) {
+        (Declared::Http, "HTTPS") => "TLS",
+        (Declared::Tls, "HTTP") => "HTTP without TLS",
+        _ => return None,
+    };
+    let message = format!(
+        "Port {port} of Service {} has the appProtocol {}, but the readiness probe of Pod {}, which is ready, uses {actual} at the target port",
+        subject.service.name,
+        subject.service.text(&port.pointer("appProtocol")),
+        pod.name
+    );
+    let remedy = format!(
+        "Set the appProtocol of the application, so that gateways and load balancers use it, too: {}",
+        kubectl::command("edit", subject.service.0)
+    );
+    Some(subject.finding(
+        CODE,
+        Severity::Warning,
+        port.field("appProtocol"),
+        message,
+        remedy,
+    ))
 }
 
 /// Reports that the certificate is not for the requested name, or has expired.

@@ -7,7 +7,7 @@ use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
 use crate::similar_names::{distance, is_similar};
-use crate::subject::Subject;
+use crate::subject::{Subject, workload_of};
 use crate::views::{Pod, Workload};
 use crate::world::COMPARED_PODS_MAX;
 
@@ -39,14 +39,20 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
     let is_known = subject.has(Kind::Pod) || subject.world.is_manifest();
     let is_matched = !subject.selected().is_empty() && !subject.has_only_replaced();
-    if !service.has_selector() || !is_known || is_matched {
+    if !service.has_selector() {
         return Vec::new();
+    }
+    if is_matched {
+        return only_finished(subject).into_iter().collect();
     }
     let workloads = subject
         .world
         .workloads_with(&service.namespace, &service.selector());
     if !workloads.is_empty() && subject.selected().is_empty() {
         return scaled_to_zero(subject, &workloads).into_iter().collect();
+    }
+    if !is_known {
+        return Vec::new();
     }
     let selector = format_labels(&service.selector());
     let finding = |message: String, remedy: String| {
@@ -56,19 +62,18 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         );
         subject.finding(CODE, Severity::Error, FIELD, message, remedy)
     };
-    if let Some((pod, labels)) = nearest_pod(subject) {
-        let remedy = kubectl::set_selector(service.0, labels.iter().map(|(key, value)| (*key, *value)));
-        let differing: Vec<String> = service
-            .selector()
-            .into_iter()
-            .zip(&labels)
-            .filter(|(wanted, found)| wanted != *found)
-            .map(|(wanted, found)| format!("{}={} instead of {}={}", found.0, found.1, wanted.0, wanted.1))
-            .collect();
+    let pods = subject
+        .world
+        .in_namespace(Kind::Pod, &service.namespace)
+        .take(COMPARED_PODS_MAX)
+        .map(Pod)
+        .filter(|pod| !pod.is_finished());
+    if let Some((pod, labels)) = nearest_pod(subject, pods) {
+        let remedy = kubectl::set_selector(service.0, labels.iter().copied());
         let message = format!(
             ". The nearest is Pod {}, which has {}",
             pod.name,
-            differing.join(", ")
+            differences(subject, &labels)
         );
         return vec![finding(message, remedy)];
     }
@@ -93,6 +98,48 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         service.namespace
     );
     vec![finding(String::new(), remedy)]
+}
+
+/// Finished Pods are no endpoints. Reports that only they match: those that a workload left before it was scaled to
+/// zero, or those of Jobs, while Pods that no Service selects have similar labels. Batch systems use headless Services.
+fn only_finished(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let pods = subject.selected();
+    if !pods.iter().all(|pod| pod.is_finished()) {
+        return None;
+    }
+    let workloads = subject
+        .world
+        .workloads_with(&service.namespace, &service.selector());
+    if !workloads.is_empty() {
+        return scaled_to_zero(subject, &workloads);
+    }
+    let is_of_job = |pod: &Pod<'_>| workload_of(*pod).0 == Kind::Job.name();
+    if service.is_headless() || !pods.iter().all(is_of_job) {
+        return None;
+    }
+    let unselected = subject.world.unselected_pods(&service.namespace);
+    let (pod, labels) = nearest_pod(subject, unselected)?;
+    let message = format!(
+        "The selector {} matches only finished Pods of Jobs, such as {}. The nearest Pod that runs is {}, which has {}",
+        format_labels(&service.selector()),
+        pods.first()?.name,
+        pod.name,
+        differences(subject, &labels)
+    );
+    let remedy = kubectl::set_selector(service.0, labels.iter().copied());
+    Some(subject.finding(CODE, Severity::Error, FIELD, message, remedy))
+}
+
+/// Returns the labels that differ from those of the selector.
+fn differences(subject: &Subject<'_>, labels: &[(&str, &str)]) -> String {
+    let wanted = subject.service.selector().into_iter();
+    let differing: Vec<String> = wanted
+        .zip(labels)
+        .filter(|(wanted, found)| wanted != *found)
+        .map(|(wanted, found)| format!("{}={} instead of {}={}", found.0, found.1, wanted.0, wanted.1))
+        .collect();
+    differing.join(", ")
 }
 
 /// Returns true for a headless Service for a component of the control plane that the cluster does not run as a Pod.
@@ -132,8 +179,13 @@ fn scaled_to_zero(subject: &Subject<'_>, workloads: &[Workload<'_>]) -> Option<F
     } else {
         (Severity::Info, "")
     };
+    let state = if subject.selected().is_empty() {
+        "No Pod exists"
+    } else {
+        "All Pods have finished"
+    };
     let message = format!(
-        "No Pod exists: {} {}, whose Pods the selector matches, is scaled to 0{effect}",
+        "{state}: {} {}, whose Pods the selector matches, is scaled to 0{effect}",
         workload.kind.name(),
         workload.name
     );
@@ -141,15 +193,12 @@ fn scaled_to_zero(subject: &Subject<'_>, workloads: &[Workload<'_>]) -> Option<F
     Some(subject.finding(CODE, severity, FIELD, message, remedy))
 }
 
-/// Returns the Pod of the namespace whose labels resemble the selector most, with the selector that matches it.
-fn nearest_pod<'w>(subject: &Subject<'w>) -> Option<(Pod<'w>, Vec<(&'w str, &'w str)>)> {
+/// Returns the Pod whose labels resemble the selector most, with the selector that matches it.
+fn nearest_pod<'w>(
+    subject: &Subject<'w>,
+    pods: impl Iterator<Item = Pod<'w>>,
+) -> Option<(Pod<'w>, Vec<(&'w str, &'w str)>)> {
     let selector = subject.service.selector();
-    let pods = subject
-        .world
-        .in_namespace(Kind::Pod, &subject.service.namespace)
-        .take(COMPARED_PODS_MAX)
-        .map(Pod)
-        .filter(|pod| !pod.is_finished());
     let mut best: Option<(usize, Pod<'w>, Vec<(&'w str, &'w str)>)> = None;
     for pod in pods {
         let labels: BTreeMap<&str, &str> = pod.0.labels().collect();

@@ -28,7 +28,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = subject
         .slices()
         .iter()
-        .filter(|slice| slice.is_handmade())
+        .filter(|slice| is_written_by_hand(subject.service, **slice))
         .filter_map(|slice| wrong_address_type(subject.service, *slice))
         .collect();
     if is_waiting(subject.world, subject.service) {
@@ -37,7 +37,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             .in_namespace(Kind::EndpointSlice, &subject.service.namespace);
         let detached = slices
             .map(EndpointSlice)
-            .filter(|slice| is_detached(subject.world, *slice));
+            .filter(|slice| is_detached(subject.world, *slice) || is_detached_copy(subject.world, *slice));
         let own = detached.filter(|slice| {
             let candidate = candidate(subject.world, *slice);
             candidate.is_some_and(|candidate| candidate.name == subject.service.name)
@@ -48,6 +48,11 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The label of the endpoint controller is a copy in a slice of a Service without a selector.
+fn is_written_by_hand(service: Service<'_>, slice: EndpointSlice<'_>) -> bool {
+    slice.is_handmade() || !service.has_selector() && !slice.is_mirrored()
 }
 
 /// Reports that a slice of another namespace names the Service.
@@ -92,10 +97,19 @@ fn check_cluster(world: &World) -> Vec<Finding> {
 
 /// Returns true if a hand-made slice has no label with its Service, or one that names an absent Service.
 fn is_detached(world: &World, slice: EndpointSlice<'_>) -> bool {
-    let is_attached = slice
+    slice.is_handmade() && !is_attached(world, slice) && !slice.is_terminating()
+}
+
+/// Returns true for such a slice with the label of the endpoint controller. The label is a copy, or the Service was
+/// deleted a moment ago.
+fn is_detached_copy(world: &World, slice: EndpointSlice<'_>) -> bool {
+    slice.is_from_selector() && !is_attached(world, slice) && !slice.is_terminating()
+}
+
+fn is_attached(world: &World, slice: EndpointSlice<'_>) -> bool {
+    slice
         .service_name()
-        .is_some_and(|name| world.service(&slice.namespace, name).is_some());
-    slice.is_handmade() && !is_attached && !slice.is_terminating()
+        .is_some_and(|name| world.service(&slice.namespace, name).is_some())
 }
 
 /// Returns true if a Service of another namespace with the name in the label waits for endpoints.
@@ -115,7 +129,7 @@ fn is_waiting(world: &World, service: Service<'_>) -> bool {
 }
 
 /// Returns the waiting Service to which a slice probably belongs. The name of the Service begins or resembles the name
-/// of the slice or of its label, or no other Service of the namespace waits.
+/// of the slice or of its label, or no other Service of the namespace waits for a hand-made slice.
 fn candidate<'w>(world: &'w World, slice: EndpointSlice<'_>) -> Option<Service<'w>> {
     let waiting: Vec<Service<'w>> = world
         .in_namespace(Kind::Service, &slice.namespace)
@@ -126,7 +140,7 @@ fn candidate<'w>(world: &'w World, slice: EndpointSlice<'_>) -> Option<Service<'
     let names: Vec<&str> = waiting.iter().map(|service| service.0.name.as_str()).collect();
     let prefix = names.iter().copied().filter(|name| wanted.starts_with(name));
     let only = match names.as_slice() {
-        [only] => Some(*only),
+        [only] if slice.is_handmade() => Some(*only),
         _ => None,
     };
     let best = prefix
@@ -190,6 +204,10 @@ fn wrong_address_type(service: Service<'_>, slice: EndpointSlice<'_>) -> Option<
             "Use IP addresses and addressType IPv4 or IPv6, or a Service of type ExternalName".to_owned();
         return finding(message, remedy);
     }
+    let stated = match kind {
+        "" => "no address type".to_owned(),
+        kind => format!("the address type {kind}"),
+    };
     let wrong = slice
         .endpoints()
         .flat_map(|endpoint| endpoint.addresses())
@@ -199,7 +217,7 @@ fn wrong_address_type(service: Service<'_>, slice: EndpointSlice<'_>) -> Option<
         });
     if let Some(address) = wrong {
         let message = format!(
-            "EndpointSlice {} has the address type {kind}, but the address {address}",
+            "EndpointSlice {} has {stated}, but the address {address}",
             slice.name
         );
         let right = address.parse().map_or("IPv4 or IPv6", family);
@@ -214,7 +232,7 @@ fn wrong_address_type(service: Service<'_>, slice: EndpointSlice<'_>) -> Option<
         return None;
     }
     let message = format!(
-        "EndpointSlice {} has the address type {kind}, but Service {} has only {}",
+        "EndpointSlice {} has {stated}, but Service {} has only {}",
         slice.name,
         service.name,
         families.join(", ")

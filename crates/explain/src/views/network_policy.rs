@@ -104,6 +104,16 @@ impl<'w> PolicyRule<'w> {
         ports.is_empty() || ports.iter().any(permits)
     }
 
+    /// Returns a port name of the rule that the containers of a Pod do not declare with its protocol.
+    pub(crate) fn undeclared_name(self, pod: Pod<'_>) -> Option<&'w str> {
+        let mut ports = list(self.value, "ports").iter();
+        ports.find_map(|port| {
+            let name = port["port"].as_str()?;
+            let is_declared = pod.resolve(Target::Name(name), protocol(port)).is_some();
+            (!is_declared).then_some(name)
+        })
+    }
+
     /// Returns true if the rule lists the port of the Service by its number.
     pub(crate) fn lists_port(self, port: Port<'_>) -> bool {
         let mut ports = list(self.value, "ports").iter();

@@ -112,6 +112,25 @@ impl<'w> Pod<'w> {
         }
     }
 
+    /// Returns the scheme of a readiness probe by HTTP at a port of the Pod: `HTTP`, the default, or `HTTPS`.
+    pub(crate) fn readiness_scheme(self, number: u16) -> Option<&'w str> {
+        let mut probes = self
+            .containers()
+            .map(|container| &container["readinessProbe"]["httpGet"]);
+        let probe = probes.find(|probe| {
+            let target = match probe["port"].as_str() {
+                Some(name) => self.resolve(Target::Name(name), "TCP"),
+                None => port_number(probe, "port"),
+            };
+            // A probe with a host can be about another application.
+            text(probe, "host").is_empty() && target == Some(number)
+        })?;
+        Some(match text(probe, "scheme") {
+            "" => "HTTP",
+            scheme => scheme,
+        })
+    }
+
     /// Returns the states of the containers, with the init containers first.
     pub fn container_statuses(self) -> impl Iterator<Item = &'w Value> {
         let init = self.0.list("/status/initContainerStatuses").iter();

@@ -1,4 +1,6 @@
-//! Admission of Pods with host ports (kubelet's predicate `NodePorts`). Pure.
+//! Admission of Pods with host ports (kubelet's predicate `NodePorts`). The rule is that of the scheduler. Pure.
+
+use api::pod::RequestedHostPort;
 
 use crate::object::{ContainerPort, Pod};
 
@@ -9,7 +11,11 @@ pub const MESSAGE: &str = "Pod was rejected: Predicate NodePorts failed: node(s)
 
 /// Returns true if two Pods name the same port of the node. In the host network, all ports are ports of the node.
 pub fn collide(pod: &Pod, other: &Pod) -> bool {
-    host_ports(pod).any(|port| host_ports(other).any(|taken| is_same(port, taken)))
+    let is_taken = |port: &ContainerPort| {
+        let port = requested(port);
+        host_ports(other).any(|taken| port.conflicts_with(&requested(taken)))
+    };
+    host_ports(pod).any(is_taken)
 }
 
 /// Returns the ports of the node that containers and sidecars name.
@@ -21,9 +27,10 @@ pub(super) fn host_ports(pod: &Pod) -> impl Iterator<Item = &ContainerPort> {
     ports.filter(|port| port.host_port != 0)
 }
 
-fn is_same(a: &ContainerPort, b: &ContainerPort) -> bool {
-    let is_any = |port: &ContainerPort| matches!(port.host_ip.as_str(), "" | "0.0.0.0");
-    a.host_port == b.host_port
-        && a.protocol == b.protocol
-        && (is_any(a) || is_any(b) || a.host_ip == b.host_ip)
+fn requested(port: &ContainerPort) -> RequestedHostPort<'_> {
+    RequestedHostPort {
+        host_ip: &port.host_ip,
+        protocol: port.protocol.as_str(),
+        port: port.host_port,
+    }
 }

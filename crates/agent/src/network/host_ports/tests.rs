@@ -75,6 +75,8 @@ fn pods_with_the_same_port_of_the_node_collide() {
     for (other, expected) in [
         (with("", "TCP", 80), true),
         (with("0.0.0.0", "TCP", 80), true),
+        (with("::", "TCP", 80), true),
+        (with("2001:db8::1", "TCP", 80), false),
         (with("192.0.2.1", "TCP", 80), true),
         (with("192.0.2.2", "TCP", 80), false),
         (with("", "UDP", 80), false),

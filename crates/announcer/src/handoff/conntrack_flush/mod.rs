@@ -13,10 +13,12 @@ use netlink::tcp;
 
 use crate::handoff::ownership_history::ConntrackFlush;
 use link_clients::LinkClients;
+use two_tier_frontends::TwoTierFrontends;
 
 mod link_clients;
 #[cfg(test)]
 mod tests;
+mod two_tier_frontends;
 
 /// Maximum number of IPv4 addresses that are queried one by one. For more, and for IPv6, the whole table is read.
 const SINGLE_QUERIES_MAX: usize = 8;
@@ -35,22 +37,27 @@ pub(crate) struct StaleFlows {
 }
 
 /// Collects stale entries. Open connections are stale only if their clients are behind `links`, the announcing links.
-/// Pods of this node and the node itself reach an address by the local proxy, wherever it is announced.
+/// Pods of this node and the node itself reach an address by the local proxy, wherever it is announced. Services of
+/// the addresses `two_tier` request two-tier forwarding: their open connections are not stale where it is in force.
 ///
 /// # Errors
 /// Returns an error if the kernel does not list conntrack entries.
 pub(crate) fn collect(
     flushes: &BTreeMap<IpAddr, ConntrackFlush>,
+    two_tier: BTreeSet<IpAddr>,
     links: &BTreeSet<LinkIndex>,
 ) -> Result<StaleFlows, ConntrackError> {
     let mut conntrack = Conntrack::open()?;
     let timeouts = Timeouts::read();
+    let forwarded = TwoTierFrontends::read(two_tier);
     let mut clients = LinkClients::new(links);
     let mut is_stale = |flow: &Flow| {
         let flush = flushes.get(&flow.original.destination.ip());
         flush.is_some_and(|flush| {
-            matches(flow, *flush, timeouts)
-                && (is_closed(flow.tcp_state) || clients.contain(flow.original.source.ip()))
+            let is_kept_open = |flow: &Flow| {
+                forwarded.contain(flow.original.destination) || !clients.contain(flow.original.source.ip())
+            };
+            is_flushed(flow, *flush, timeouts, is_kept_open)
         })
     };
     let mut flows: Vec<Flow> = Vec::new();
@@ -99,6 +106,16 @@ fn delete(conntrack: &mut Conntrack, flow: &Flow) -> Result<bool, ConntrackError
         }
     }
     conntrack.delete(flow)
+}
+
+/// Returns true if a flush concerns an entry. `is_kept_open` excepts connections that are not closed.
+fn is_flushed(
+    flow: &Flow,
+    flush: ConntrackFlush,
+    timeouts: Option<Timeouts>,
+    is_kept_open: impl FnOnce(&Flow) -> bool,
+) -> bool {
+    matches(flow, flush, timeouts) && (is_closed(flow.tcp_state) || !is_kept_open(flow))
 }
 
 fn matches(flow: &Flow, flush: ConntrackFlush, timeouts: Option<Timeouts>) -> bool {

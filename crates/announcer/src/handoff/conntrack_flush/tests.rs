@@ -1,3 +1,5 @@
+use netlink::conntrack::Direction;
+
 use super::*;
 
 const TIMEOUTS: Timeouts = Timeouts {
@@ -43,4 +45,41 @@ fn ambiguous_connections_count_as_active() {
         !was_idle(TcpState::CloseWait, 301),
         "half-closed connections have other timeouts"
     );
+}
+
+fn flow_in(state: TcpState) -> Flow {
+    let (client, frontend, endpoint) = ("198.51.100.7:40000", "192.0.2.5:80", "10.244.1.4:8080");
+    let direction = |source: &str, destination: &str| Direction {
+        source: source.parse().unwrap(),
+        destination: destination.parse().unwrap(),
+    };
+    Flow {
+        protocol: tcp::PROTOCOL,
+        original: direction(client, frontend),
+        reply: direction(endpoint, client),
+        counters: None,
+        tcp_state: Some(state),
+        expires_in_seconds: 86_400,
+        began_at_nanoseconds: None,
+        is_replied: true,
+        is_assured: true,
+        id: 1,
+        zone: 0,
+    }
+}
+
+#[test]
+fn only_open_connections_are_excepted_from_a_flush() {
+    let is_flushed = |state, flush, is_kept_open| {
+        is_flushed(&flow_in(state), flush, Some(TIMEOUTS), |flow| {
+            assert_eq!(flow.tcp_state, Some(state));
+            is_kept_open
+        })
+    };
+    let active = ConntrackFlush::ActiveWithin(ABSENCE);
+    assert!(is_flushed(TcpState::Established, active, false));
+    assert!(!is_flushed(TcpState::Established, active, true));
+    assert!(is_flushed(TcpState::TimeWait, active, true));
+    assert!(is_flushed(TcpState::TimeWait, ConntrackFlush::Closed, true));
+    assert!(!is_flushed(TcpState::Established, ConntrackFlush::Closed, false));
 }

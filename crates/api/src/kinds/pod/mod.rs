@@ -3,6 +3,7 @@
 
 mod defaults;
 mod ephemeral_containers;
+mod host_port;
 mod references;
 mod update;
 mod validate;
@@ -10,6 +11,7 @@ mod validate;
 pub use defaults::default_pod_on_write;
 pub(crate) use defaults::default_spec;
 pub use ephemeral_containers::{prepare_ephemeral_containers_update, validate_ephemeral_containers_update};
+pub use host_port::RequestedHostPort;
 pub use references::{
     MIRROR_ANNOTATION, api_object_reference, config_map_names, is_mirror, secret_names, service_account_name,
     token_audiences,

@@ -139,6 +139,14 @@ fn host_ports_conflict() {
     };
     assert_eq!(reasons_against(&asks("192.0.2.2"), &node(json!({})), &usage), "");
     assert!(reasons_against(&any, &node(json!({})), &usage).contains("free ports"));
+    assert!(reasons_against(&asks("::"), &node(json!({})), &usage).contains("free ports"));
+    let ipv6 = asks("2001:db8::1");
+    let usage_of_ipv6 = NodeUsage {
+        ports: ipv6.host_ports().collect(),
+        ..NodeUsage::default()
+    };
+    let same_address = asks("2001:0db8::1");
+    assert!(reasons_against(&same_address, &node(json!({})), &usage_of_ipv6).contains("free ports"));
     let init = |policy: &str| {
         let ports = json!([{"hostPort": 80, "protocol": "TCP"}]);
         pod(json!({"initContainers": [{"restartPolicy": policy, "ports": ports}]}))
