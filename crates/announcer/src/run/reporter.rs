@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use api::object::ObjectKey;
-use client::events::{EventQueue, EventRecorder, EventText, Notice, ObjectReference};
+use client::events::{EventBatch, EventQueue, EventRecorder, EventText, ObjectReference};
 use client::{Client, WallClock};
 
 use crate::desired_announcements::DesiredAnnouncements;
@@ -117,7 +117,7 @@ impl Reporter {
 
     /// Records an Event about a Service.
     fn record(&self, service: &ObjectKey, uid: &str, event: EventText) {
-        self.events.record(Notice {
+        self.events.record(EventBatch {
             component: COMPONENT,
             regarding: ObjectReference::service(service.clone(), uid.to_owned()),
             events: vec![event],

@@ -10,7 +10,7 @@ use bgp::Family;
 use bgp::session::{PeerSettings, PeerSystem, Stop};
 use client::Client;
 use client::WallClock;
-use client::events::{EventQueue, EventRecorder, EventText, Notice, ObjectReference};
+use client::events::{EventBatch, EventQueue, EventRecorder, EventText, ObjectReference};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -443,7 +443,7 @@ impl Speaker {
                     "announcing from node {:?} with protocol \"bgp\"",
                     self.settings.node_name
                 );
-                self.events.record(Notice {
+                self.events.record(EventBatch {
                     component: COMPONENT,
                     regarding: ObjectReference::service(key.clone(), uid.clone()),
                     events: vec![EventText::normal("nodeAssigned", message)],
@@ -454,7 +454,7 @@ impl Speaker {
         for invalid in &self.configuration.invalid {
             if !self.reported_faults.contains(invalid) {
                 tracing::error!(error = %invalid, "BGP object ignored");
-                self.events.record(Notice {
+                self.events.record(EventBatch {
                     component: COMPONENT,
                     regarding: self.reference(invalid),
                     events: vec![EventText::warning("Invalid", invalid.reason.clone())],
