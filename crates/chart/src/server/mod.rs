@@ -4,7 +4,7 @@
 //! - `origin`: no page of another site reads through the browser of a user
 //! - `router`, `query`, `response`: paths, parameters, and headers of all responses
 //! - `assets`, `events`, `delivery`: the page, its stream of changes, and its other responses
-//! - `rate`, `stall`, `metrics`: limits and figures
+//! - `rate`, `stall`, `metrics`: limits and metrics
 
 pub mod access;
 mod assets;
