@@ -12,9 +12,9 @@ use plan::{
 
 use super::bytes::Bytes;
 use super::delegation::virtual_set;
+use super::indexed_endpoints::IndexedEndpoints;
 use super::layout::Map;
 use super::map_element::{MapElement, MapId};
-use super::slots::Slots;
 use super::verdict_chain::{KeyLookup, VerdictChain};
 
 /// Bit of the protocol in the keys of port ranges. A Service port may have the address and port with which a range starts.
@@ -37,8 +37,8 @@ pub(super) struct Port {
     is_hashed: bool,
     name: Arc<str>,
     frontends: Box<[AppliedFrontend]>,
-    cluster: Slots,
-    local: Slots,
+    cluster: IndexedEndpoints,
+    local: IndexedEndpoints,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,8 +122,8 @@ impl Port {
             is_hashed: rules_choose && plan.scheduler == Scheduler::Maglev,
             name: plan.key.port.clone(),
             frontends,
-            cluster: Slots::assign(family, &former(&key, EndpointSet::Cluster), &plan.cluster),
-            local: Slots::assign(family, &former(&key, EndpointSet::Local), &plan.local),
+            cluster: IndexedEndpoints::assign(family, &former(&key, EndpointSet::Cluster), &plan.cluster),
+            local: IndexedEndpoints::assign(family, &former(&key, EndpointSet::Local), &plan.local),
         }
     }
 
@@ -133,7 +133,7 @@ impl Port {
             let code = code(VerdictChain::of_ping(frontend));
             AppliedFrontend::new(frontend, KeyLookup::Ping, code)
         });
-        let no_endpoints = || Slots::assign(plan.family, &[], &[]);
+        let no_endpoints = || IndexedEndpoints::assign(plan.family, &[], &[]);
         Self {
             family: plan.family,
             protocol: 0,
@@ -170,7 +170,7 @@ impl Port {
 
     /// Returns the endpoints of a set by index.
     pub(super) fn endpoints(&self, set: EndpointSet) -> impl Iterator<Item = Backend> + '_ {
-        self.slots(set).iter()
+        self.indexed_endpoints(set).iter()
     }
 
     /// Returns the shared elements, possibly with duplicates.
@@ -267,7 +267,7 @@ impl Port {
 
     /// Returns the endpoint at each index that a connection may select.
     fn by_index(&self, set: EndpointSet) -> Vec<Backend> {
-        let backends: Vec<Backend> = self.slots(set).iter().collect();
+        let backends: Vec<Backend> = self.indexed_endpoints(set).iter().collect();
         if self.is_hashed {
             maglev::lookup_table(backends, |backend| endpoint(backend).as_slice().to_vec())
         } else {
@@ -290,7 +290,7 @@ impl Port {
         if self.is_sticky {
             let key = self.key();
             let mut seen = HashSet::new();
-            for backend in self.slots(set).iter() {
+            for backend in self.indexed_endpoints(set).iter() {
                 let number = number(&backend);
                 if seen.insert(number) {
                     elements.push(MapElement::pair(map_id, key.mark(number), endpoint(&backend)));
@@ -299,7 +299,7 @@ impl Port {
         }
     }
 
-    fn slots(&self, set: EndpointSet) -> &Slots {
+    fn indexed_endpoints(&self, set: EndpointSet) -> &IndexedEndpoints {
         match set {
             EndpointSet::Cluster => &self.cluster,
             EndpointSet::Local => &self.local,
