@@ -82,7 +82,7 @@ impl Reporter {
     fn record_withheld(&self, desired: &DesiredAnnouncements, address: IpAddr, reason: &Withheld) {
         let is_seen_by_all = matches!(
             reason,
-            Withheld::NoPool | Withheld::NoAdvertisement | Withheld::OfNode(_)
+            Withheld::NoPool | Withheld::NoAdvertisement | Withheld::NodeAddress(_)
         );
         let recorder = rendezvous::winner(address, desired.uncordoned().iter());
         if is_seen_by_all && recorder.is_none_or(|name| **name != *self.node_name) {
