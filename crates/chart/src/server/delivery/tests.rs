@@ -15,7 +15,7 @@ async fn state_of(names: &[&str]) -> (Arc<SharedState>, Vec<SessionId>) {
     };
     let client = Client::new(config).expect("a client");
     let access = Access::by_secret("ann", Box::new(|_| {})).expect("a secret");
-    let feed = Feed::new(client, "harbour", &KINDS_OF_USERS);
+    let feed = Feed::new(client, "production", &KINDS_OF_USERS);
     let state = Arc::new(SharedState::new(feed, access, 1, "cluster.local"));
     let mut sessions = Vec::new();
     for name in names {
