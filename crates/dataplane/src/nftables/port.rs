@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use api::hash::fnv1a_32;
 use ipnet::IpNet;
 use plan::{
     Backend, EndpointSet, Family, Frontend, FrontendKind, PingPlan, Scheduler, ServicePortPlan, Settings,
@@ -99,7 +100,7 @@ impl Port {
                 Some(_) => KeyLookup::Address,
             };
             let virtual_set = settings.and_then(|_| virtual_set(plan, frontend));
-            let number = hash(key.as_slice());
+            let number = fnv1a_32(key.as_slice().iter().copied());
             let code = code(VerdictChain::of(plan, frontend, key_lookup, number, virtual_set));
             let mut applied = AppliedFrontend::new(frontend, key_lookup, code);
             // This node takes packets to the address of a virtual server, and its other programs must not answer them
@@ -374,16 +375,9 @@ fn needs_rules(plan: &ServicePortPlan, frontend: &Frontend) -> bool {
         .any(|target| matches!(target, Target::Balance { set, .. } if Some(*set) != of_server))
 }
 
-/// Returns the number of an endpoint: a hash of its address and port.
+/// Returns the number of an endpoint: a hash of its address and port, which is the same in every process.
 fn number(backend: &Backend) -> u32 {
-    hash(endpoint(backend).as_slice())
-}
-
-/// FNV-1a, which gives the same result in every process.
-fn hash(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    })
+    fnv1a_32(endpoint(backend).as_slice().iter().copied())
 }
 
 /// Encodes an endpoint as a map value.

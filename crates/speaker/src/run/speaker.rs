@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::hash::fnv1a_32;
 use api::object::ObjectKey;
 use bgp::Family;
 use bgp::session::{PeerSettings, PeerSystem, Stop};
@@ -476,11 +477,8 @@ fn router_id(node: &str, addresses: &BTreeSet<IpAddr>) -> Ipv4Addr {
         IpAddr::V4(address) => Some(*address),
         IpAddr::V6(_) => None,
     });
-    // FNV-1a: the same for each start of a node, and seldom the same for two nodes.
-    let hash = node.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    });
-    ipv4.unwrap_or_else(|| Ipv4Addr::from(hash.max(1)))
+    // The hash is the same for each start of a node, and seldom the same for two nodes.
+    ipv4.unwrap_or_else(|| Ipv4Addr::from(fnv1a_32(node.bytes()).max(1)))
 }
 
 /// Waits for the next change of the served addresses; never resolves without an edge.
