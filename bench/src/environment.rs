@@ -141,7 +141,7 @@ impl Environment {
         while !self.kubeconfig().exists() || self.check_ready().is_err() {
             self.apiserver.must_run()?;
             if Instant::now() > deadline {
-                return Err("the API server does not answer".into());
+                return Err("the API server does not respond".into());
             }
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -83,7 +83,7 @@ fn start_exporter(environment: &Environment) -> Result<Measured, Failure> {
     while check_exporter(environment).is_err() {
         exporter.must_run()?;
         if Instant::now() > deadline {
-            return Err("the API server of the exporting cluster does not answer".into());
+            return Err("the API server of the exporting cluster does not respond".into());
         }
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -167,7 +167,7 @@ pub(crate) fn wait_for(service: SocketAddr, backend: IpAddr) -> Result<(), Failu
             return Ok(());
         }
         if Instant::now() > deadline {
-            return Err(format!("{backend} does not answer at {service}").into());
+            return Err(format!("{backend} does not respond at {service}").into());
         }
         std::thread::sleep(PAUSE);
     }

@@ -18,7 +18,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use self::attack::{Attack, Credentials};
-use self::victim::{Figures, Victim};
+use self::victim::{Statistics, Victim};
 use crate::Failure;
 use crate::environment::{TIMEOUT, run_enclosed_in_directory};
 use crate::fixtures;
@@ -108,9 +108,9 @@ fn run_attack(attack: Attack, flags: &Flags, directory: &Path) -> Result<(), Fai
     outcome
 }
 
-/// Figures, and the summary of the attacker.
+/// Statistics, and the summary of the attacker.
 struct Measured {
-    figures: Figures,
+    statistics: Statistics,
     attacker: String,
 }
 
@@ -153,18 +153,18 @@ fn measure(
         service,
         backends,
     };
-    let (figures, status) = std::thread::scope(|scope| {
-        let figures = scope.spawn(|| victim.measure(&is_over));
+    let (statistics, status) = std::thread::scope(|scope| {
+        let statistics = scope.spawn(|| victim.measure(&is_over));
         let status = attacker.wait();
         is_over.store(true, Ordering::Relaxed);
-        (figures.join(), status)
+        (statistics.join(), status)
     });
     let log = fs::read_to_string(directory.join("attacker.log"))?;
     if !status?.success() {
         return Err(format!("the attacker failed: {log}").into());
     }
     Ok(Measured {
-        figures: figures.map_err(|_| "a measuring thread panicked")??,
+        statistics: statistics.map_err(|_| "a measuring thread panicked")??,
         attacker: log.lines().last().unwrap_or_default().to_owned(),
     })
 }
@@ -250,12 +250,12 @@ async fn post(client: &Client, path: &str, object: &Value) -> Result<Value, Fail
 }
 
 fn print_row(attack: Attack, measured: &Measured, peak_mib: f64) {
-    let Figures {
+    let Statistics {
         reads,
         reads_failed,
         lease_gap_longest,
         changes,
-    } = &measured.figures;
+    } = &measured.statistics;
     println!(
         "| {:<18} | {:>5.1} / {:>6.1} / {:>6.1} | {reads_failed:>6} | {:>19.1} | {:>6.1} / {:>8.1} | {peak_mib:>8.0} | {}",
         attack.name(),

@@ -1,4 +1,4 @@
-//! The figures of the attacked server, measured while the attack runs.
+//! The statistics of the attacked server, measured while the attack runs.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,8 +23,8 @@ const CHANGE_PAUSE: Duration = Duration::from_millis(50);
 /// Timeout of a request; a failed one counts with this duration.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Figures of one attack.
-pub(super) struct Figures {
+/// Statistics of one attack.
+pub(super) struct Statistics {
     /// Times of the administrator's GET on an open connection.
     pub reads: Percentiles,
     /// Requests of the administrator that failed.
@@ -49,7 +49,7 @@ pub(super) struct Victim<'a> {
 
 impl Victim<'_> {
     /// Measures until `is_over`.
-    pub(super) fn measure(&self, is_over: &AtomicBool) -> Result<Figures, Failure> {
+    pub(super) fn measure(&self, is_over: &AtomicBool) -> Result<Statistics, Failure> {
         let (reads, lease, changes) = std::thread::scope(|scope| {
             let reads = scope.spawn(|| run_in(self.node, async || self.reads(is_over).await));
             let lease = scope.spawn(|| run_in(self.node, async || self.lease_gap(is_over).await));
@@ -58,7 +58,7 @@ impl Victim<'_> {
         });
         let panicked = |_| Failure::from("a measuring thread panicked");
         let (reads, reads_failed) = reads.map_err(panicked)??;
-        Ok(Figures {
+        Ok(Statistics {
             reads: Percentiles::of(reads).ok_or("no measurement")?,
             reads_failed,
             lease_gap_longest: lease.map_err(panicked)??,

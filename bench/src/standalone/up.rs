@@ -76,7 +76,7 @@ async fn wait_for_response(service: SocketAddr, started: Instant) -> Result<(), 
         }
         tokio::time::sleep(RETRY_PAUSE).await;
     }
-    Err("the Service does not answer".into())
+    Err("the Service does not respond".into())
 }
 
 async fn request(service: SocketAddr) -> std::io::Result<bool> {

@@ -1,4 +1,4 @@
-//! Take-over in a real cluster. The benchmark counts requests that fail while Portolan replaces upstream's parts, and
+//! Takeover in a real cluster. The benchmark counts requests that fail while Portolan replaces upstream's parts, and
 //! while upstream's parts replace Portolan. Pods of the backends are replaced meanwhile.
 
 mod backends;

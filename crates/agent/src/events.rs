@@ -1,6 +1,6 @@
 //! Events about Pods, with the reasons and messages of the kubelet.
 
-use client::events::{EventQueue, EventText, Notice, ObjectReference};
+use client::events::{EventBatch, EventQueue, EventText, ObjectReference};
 
 use crate::object::Pod;
 
@@ -41,7 +41,7 @@ impl PodEventRecorder {
     }
 
     fn record(&self, event: EventText) {
-        self.queue.record(Notice {
+        self.queue.record(EventBatch {
             component: COMPONENT,
             regarding: self.regarding.clone(),
             events: vec![event],

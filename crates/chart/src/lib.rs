@@ -12,7 +12,7 @@
 //! use jiff::Timestamp;
 //! use serde_json::json;
 //!
-//! let mut model = Model::new("harbour", 0);
+//! let mut model = Model::new("production", 0);
 //! model.put_service(serde_json::from_value::<Service>(json!({
 //!     "metadata": {"namespace": "shop", "name": "web"},
 //!     "spec": {"clusterIP": "10.96.0.5", "selector": {"app": "web"}, "ports": [{"port": 80}]}}))?);

@@ -94,7 +94,7 @@ fn measure(
     let changes = plan.take_changes();
     let (applied, time) = timed(|| next.apply(&plan, &changes))?;
     println!(
-        "take-over by a new process: {time:?}, {} elements",
+        "takeover by a new process: {time:?}, {} elements",
         applied.elements
     );
     if is_listed {

@@ -60,7 +60,7 @@ pub enum HandoverError {
         /// I/O error.
         source: io::Error,
     },
-    /// The other process does not answer.
+    /// The other process does not respond.
     #[error("hand-over: no packet from the other process within {STEP_TIMEOUT:?}")]
     Timeout,
     /// The other process sent something else.

@@ -1,4 +1,4 @@
-//! Findings: causes of Services that do not answer, derived from API objects and observations of nodes. The crate
+//! Findings: causes of Services that do not respond, derived from API objects and observations of nodes. The crate
 //! performs no I/O.
 //!
 //! A [`World`] holds the objects of a cluster, or a part of them. [`examine`] applies the rules and returns the

@@ -4,7 +4,7 @@ use crate::finding::{Code, Finding};
 use crate::subject::Subject;
 use crate::world::World;
 
-/// A rule: one cause of a Service that does not answer.
+/// A rule: one cause of a Service that does not respond.
 #[derive(Debug)]
 pub(crate) struct Rule {
     /// Stable code.

@@ -23,12 +23,12 @@ pub enum ConfigError {
     #[error("the configuration of the image has more than {CONFIG_BYTES_MAX} bytes")]
     TooLong,
     /// The image is for another platform.
-    #[error("the image is for {actual}, not for {wanted}")]
+    #[error("the image is for {actual}, not for {required}")]
     Platform {
         /// Platform of the image.
         actual: Box<Platform>,
         /// Platform that is required.
-        wanted: Box<Platform>,
+        required: Box<Platform>,
     },
     /// The root file system does not consist of layers.
     #[error("the root file system of the image has the type {0:?}; expected \"layers\"")]
@@ -127,12 +127,12 @@ impl ParsedConfig {
     }
 
     /// Checks the configuration against the platform of the host and the number of layers in the manifest.
-    pub(crate) fn check(&self, wanted: &Platform, manifest_layers: usize) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self, required: &Platform, manifest_layers: usize) -> Result<(), ConfigError> {
         let states_platform = !self.platform.os.is_empty() && !self.platform.architecture.is_empty();
-        if states_platform && wanted.preference_of(&self.platform).is_none() {
+        if states_platform && required.preference_of(&self.platform).is_none() {
             return Err(ConfigError::Platform {
                 actual: Box::new(self.platform.printable()),
-                wanted: Box::new(wanted.clone()),
+                required: Box::new(required.clone()),
             });
         }
         if self.diff_ids.len() != manifest_layers {

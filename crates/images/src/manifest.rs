@@ -87,10 +87,10 @@ pub enum ManifestError {
     #[error("the index has {0} manifests; the limit is {INDEX_ENTRIES_MAX}")]
     IndexEntries(usize),
     /// The index has no image for the platform.
-    #[error("no image for {wanted}; the index has {}", list(offered))]
+    #[error("no image for {required}; the index has {}", list(offered))]
     Platform {
         /// Platform that is required.
-        wanted: Box<Platform>,
+        required: Box<Platform>,
         /// First platforms in the index.
         offered: Vec<Platform>,
     },
@@ -236,7 +236,7 @@ pub(crate) fn choose<'a>(
     match candidates.min_by_key(|(preference, _)| *preference) {
         Some((_, entry)) => Ok(entry),
         None => Err(ManifestError::Platform {
-            wanted: Box::new(platform.clone()),
+            required: Box::new(platform.clone()),
             offered: entries
                 .iter()
                 .filter_map(|entry| Some(entry.platform.as_ref()?.printable()))

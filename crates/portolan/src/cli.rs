@@ -111,7 +111,7 @@ pub(crate) enum Command {
     Store(commands::store::Flags),
     /// Print the kubeconfig of a component or user, or edit the kubeconfig of kubectl
     Kubeconfig(commands::kubeconfig::Flags),
-    /// Diagnose Services that do not answer, in a cluster or in files
+    /// Diagnose Services that do not respond, in a cluster or in files
     Doctor(commands::doctor::Flags),
     /// Serve a map of the Services, endpoints and nodes of a cluster as a web page, or draw it
     Chart(Box<commands::chart::Flags>),

@@ -1,7 +1,7 @@
 //! Events about Services and the Node, as `kubectl describe` shows them (KPR-08).
 
 use api::object::ObjectKey;
-use client::events::{EventQueue, EventRecorder, EventText, Notice, ObjectReference};
+use client::events::{EventBatch, EventQueue, EventRecorder, EventText, ObjectReference};
 use client::{Client, WallClock};
 
 /// Reporting component: upstream's name.
@@ -71,7 +71,7 @@ impl Events {
     }
 
     fn record(&self, regarding: ObjectReference, event: EventText) {
-        self.queue.record(Notice {
+        self.queue.record(EventBatch {
             component: COMPONENT,
             regarding,
             events: vec![event],

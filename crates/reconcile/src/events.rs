@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-pub use client::events::{EventRecorder, EventText, Notice, ObjectReference, api_version};
+pub use client::events::{EventBatch, EventRecorder, EventText, ObjectReference, api_version};
 
 /// The current Events of each topic, so that an Event about a lasting state is written once.
 ///

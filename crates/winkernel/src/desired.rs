@@ -215,11 +215,11 @@ impl Planner<'_> {
     /// Adds the endpoints of all load balancers, and those of an overlay network: its source address, and its cluster
     /// IPs as remote endpoints of this host.
     fn add_endpoints(&self, plan: &Plan, desired: &mut Desired) {
-        let mut wanted = BTreeMap::new();
+        let mut endpoints = BTreeMap::new();
         let members = desired.balancers.values().flat_map(|balancer| &balancer.members);
         for member in members {
             if let Member::Address(address) = member {
-                wanted.insert(*address, self.remote_endpoint(*address));
+                endpoints.insert(*address, self.remote_endpoint(*address));
             }
         }
         if let (NetworkKind::Overlay, Some(mac)) = (self.network.kind, self.settings.host_mac) {
@@ -230,7 +230,7 @@ impl Planner<'_> {
                 .flat_map(|port| &port.frontends)
                 .filter(|frontend| frontend.kind == FrontendKind::ClusterIp);
             for address in cluster_ips.filter_map(|frontend| frontend.address) {
-                wanted.insert(
+                endpoints.insert(
                     address,
                     NewEndpoint {
                         address,
@@ -241,7 +241,7 @@ impl Planner<'_> {
                 );
             }
             if let Some(address) = self.settings.source_vip {
-                wanted.insert(
+                endpoints.insert(
                     address,
                     NewEndpoint {
                         address,
@@ -252,8 +252,8 @@ impl Planner<'_> {
                 );
             }
         }
-        desired.used_addresses = wanted.keys().copied().collect();
-        let lacking = wanted
+        desired.used_addresses = endpoints.keys().copied().collect();
+        let lacking = endpoints
             .into_values()
             .filter(|endpoint| self.endpoints.at(endpoint.address).is_none());
         desired.new_endpoints = lacking.collect();

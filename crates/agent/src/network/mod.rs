@@ -11,6 +11,7 @@ pub mod source_validation;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
+use api::hash::fnv1a_64;
 use ipnet::IpNet;
 use netlink::route::{
     Action, Connection, LinkChange, LinkIndex, LinkName, NetworkNamespace, Route, RouteError,
@@ -45,11 +46,9 @@ const NODE_SYSCTLS: &[(&str, &str)] = &[
 /// # Errors
 /// [`RouteError`] if the name is invalid.
 pub fn link_name(uid: &str) -> Result<LinkName, RouteError> {
-    // FNV-1a, truncated to 48 bits: names have at most 15 bytes, and a node has about a hundred Pods.
-    let hash = uid.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    format!("{LINK_PREFIX}{:012x}", hash & 0xffff_ffff_ffff).parse()
+    // Truncated to 48 bits: names have at most 15 bytes, and a node has about a hundred Pods.
+    let hash = fnv1a_64(uid.bytes()) & 0xffff_ffff_ffff;
+    format!("{LINK_PREFIX}{hash:012x}").parse()
 }
 
 /// Returns true if a link with that name is the node's end of a Pod's link.

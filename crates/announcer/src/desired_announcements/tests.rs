@@ -328,7 +328,7 @@ fn withholds_addresses_of_nodes_of_this_host_and_of_its_gateway() {
         address: "192.0.2.1".to_owned(),
     }];
     assert!(desired.node_applied(&claiming).contains(&address));
-    assert_eq!(desired.withheld(address), Some(Withheld::OfNode("b".into())));
+    assert_eq!(desired.withheld(address), Some(Withheld::NodeAddress("b".into())));
     assert_eq!(desired.candidates(address), None);
     assert!(desired.node_deleted("b").contains(&address));
     assert!(desired.candidates(address).is_some());
@@ -337,7 +337,7 @@ fn withholds_addresses_of_nodes_of_this_host_and_of_its_gateway() {
     assert_eq!(desired.set_host_addresses(some.clone(), none.clone()), some);
     assert_eq!(desired.withheld(address), Some(Withheld::HostAddress));
     assert_eq!(desired.set_host_addresses(none.clone(), some.clone()), some);
-    assert_eq!(desired.withheld(address), Some(Withheld::OfGateway));
+    assert_eq!(desired.withheld(address), Some(Withheld::GatewayAddress));
     assert_eq!(
         desired.set_host_addresses(none.clone(), some.clone()),
         none,

@@ -17,11 +17,11 @@ pub(crate) enum Withheld {
     /// No L2Advertisement selects the IPAddressPool of the address.
     NoAdvertisement,
     /// A Node reports the address in its status.
-    OfNode(NodeName),
+    NodeAddress(NodeName),
     /// A link of this host has the address.
     HostAddress,
     /// The address is a gateway of this host.
-    OfGateway,
+    GatewayAddress,
 }
 
 impl Withheld {
@@ -35,9 +35,9 @@ impl Withheld {
         match self {
             Self::NoPool => no_pool,
             Self::NoAdvertisement => no_advertisement,
-            Self::OfNode(_) => node,
+            Self::NodeAddress(_) => node,
             Self::HostAddress => host_address,
-            Self::OfGateway => gateway,
+            Self::GatewayAddress => gateway,
         }
     }
 }
@@ -47,9 +47,9 @@ impl fmt::Display for Withheld {
         match self {
             Self::NoPool => f.write_str("no AddressPool contains it"),
             Self::NoAdvertisement => f.write_str("no L2Advertisement selects its IPAddressPool"),
-            Self::OfNode(name) => write!(f, "it is an address of Node {name:?}"),
+            Self::NodeAddress(name) => write!(f, "it is an address of Node {name:?}"),
             Self::HostAddress => f.write_str("it is an address of a link of this host"),
-            Self::OfGateway => f.write_str("it is a gateway of this host"),
+            Self::GatewayAddress => f.write_str("it is a gateway of this host"),
         }
     }
 }
@@ -98,12 +98,14 @@ impl HostAddresses {
     /// Returns the reason to withhold an address; `None` if it belongs to no host.
     pub(crate) fn reason(&self, address: IpAddr) -> Option<Withheld> {
         if let Some(name) = self.holders.get(&address).and_then(BTreeSet::first) {
-            return Some(Withheld::OfNode(NodeName::clone(name)));
+            return Some(Withheld::NodeAddress(NodeName::clone(name)));
         }
         if self.own.contains(&address) {
             return Some(Withheld::HostAddress);
         }
-        self.gateways.contains(&address).then_some(Withheld::OfGateway)
+        self.gateways
+            .contains(&address)
+            .then_some(Withheld::GatewayAddress)
     }
 }
 

@@ -3,13 +3,12 @@
 
 use std::net::IpAddr;
 
+use api::hash::fnv1a_64;
+
 use crate::NodeName;
 
 #[cfg(test)]
 mod tests;
-
-const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// Returns the preferred owner of an address among `nodes`.
 pub fn winner<'a>(address: IpAddr, nodes: impl Iterator<Item = &'a NodeName>) -> Option<&'a NodeName> {
@@ -18,17 +17,13 @@ pub fn winner<'a>(address: IpAddr, nodes: impl Iterator<Item = &'a NodeName>) ->
 
 /// Returns the weight of a node for an address. All nodes and versions have to compute the same value.
 fn score(address: IpAddr, name: &str) -> u64 {
-    let hash = match address {
-        IpAddr::V4(address) => fnv(FNV_OFFSET, &address.octets()),
-        IpAddr::V6(address) => fnv(FNV_OFFSET, &address.octets()),
+    let hash = |octets: &[u8]| {
+        let octets = octets.iter().copied();
+        fnv1a_64(octets.chain([b'#']).chain(name.bytes()))
     };
-    mix(fnv(fnv(hash, b"#"), name.as_bytes()))
-}
-
-/// Computes FNV-1a.
-fn fnv(hash: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(hash, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME)
+    mix(match address {
+        IpAddr::V4(address) => hash(&address.octets()),
+        IpAddr::V6(address) => hash(&address.octets()),
     })
 }
 

@@ -233,16 +233,16 @@ impl LinkSockets {
 
     /// Joins the solicited-node groups of the owned addresses on their links and leaves all others.
     pub(crate) fn update_groups(&mut self, owned: impl Iterator<Item = (IpAddr, AddressLinks)>) {
-        let mut wanted: BTreeSet<(u32, Ipv6Addr)> = BTreeSet::new();
+        let mut groups: BTreeSet<(u32, Ipv6Addr)> = BTreeSet::new();
         for (address, links) in owned {
             let IpAddr::V6(address) = address else { continue };
             let open = self.open.values().filter(|open| links.contain(&open.link));
-            wanted.extend(open.map(|open| (open.link.index.0, solicited_node(address))));
+            groups.extend(open.map(|open| (open.link.index.0, solicited_node(address))));
         }
         let left: Vec<_> = self
             .groups
             .keys()
-            .filter(|key| !wanted.contains(*key))
+            .filter(|key| !groups.contains(*key))
             .copied()
             .collect();
         for (link, group) in left {
@@ -254,7 +254,7 @@ impl LinkSockets {
                 }
             }
         }
-        for (link, group) in wanted {
+        for (link, group) in groups {
             if self.groups.contains_key(&(link, group)) {
                 continue;
             }
@@ -313,22 +313,22 @@ impl LinkSockets {
 /// and sender addresses of requests (`arp_announce` 2). Otherwise the kernel would answer for an address that a frozen
 /// process no longer owns. NDP needs no such setting: the kernel answers only for addresses of the link.
 fn restrict_kernel_arp(link: &str) {
-    for (setting, wanted) in [("arp_ignore", 1), ("arp_announce", 2)] {
+    for (setting, minimum) in [("arp_ignore", 1), ("arp_announce", 2)] {
         let path = format!("/proc/sys/net/ipv4/conf/{link}/{setting}");
-        // WriteResult only if needed: a read-only /proc/sys with the right values is fine.
+        // Written only if needed: a read-only /proc/sys with the right values is fine.
         let current: io::Result<u8> = fs::read_to_string(&path).and_then(|text| {
             let parsed = text.trim().parse();
             parsed.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "expected a number"))
         });
         let written = current.and_then(|current| {
-            if current >= wanted {
+            if current >= minimum {
                 return Ok(());
             }
-            fs::write(&path, wanted.to_string())
+            fs::write(&path, minimum.to_string())
         });
         if let Err(error) = written {
             tracing::warn!(
-                path, wanted, %error,
+                path, minimum, %error,
                 "ARP of the kernel not restricted; it may answer for addresses of the edge; write the value to the path"
             );
         }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use api::object::ObjectKey;
-use client::events::{EventQueue, EventRecorder, EventText, Notice, ObjectReference};
+use client::events::{EventBatch, EventQueue, EventRecorder, EventText, ObjectReference};
 use client::{Client, WallClock};
 
 use crate::desired_announcements::DesiredAnnouncements;
@@ -82,7 +82,7 @@ impl Reporter {
     fn record_withheld(&self, desired: &DesiredAnnouncements, address: IpAddr, reason: &Withheld) {
         let is_seen_by_all = matches!(
             reason,
-            Withheld::NoPool | Withheld::NoAdvertisement | Withheld::OfNode(_)
+            Withheld::NoPool | Withheld::NoAdvertisement | Withheld::NodeAddress(_)
         );
         let recorder = rendezvous::winner(address, desired.uncordoned().iter());
         if is_seen_by_all && recorder.is_none_or(|name| **name != *self.node_name) {
@@ -120,7 +120,7 @@ impl Reporter {
 
     /// Records an Event about a Service.
     fn record(&self, service: &ObjectKey, uid: &str, event: EventText) {
-        self.events.record(Notice {
+        self.events.record(EventBatch {
             component: COMPONENT,
             regarding: ObjectReference::service(service.clone(), uid.to_owned()),
             events: vec![event],

@@ -6,13 +6,14 @@
 //!   documents that describe the API.
 //! - Selection: [`selector`] matches labels and fields.
 //! - Parts of all rules: [`tree`] reads and changes fields, [`field`] has the errors, [`metadata`], [`names`] and
-//!   [`ip`] the checks of common values.
+//!   [`ip`] the checks of common values, [`hash`] the hashes in derived names.
 
 pub mod apply;
 pub mod decode;
 pub mod discovery;
 pub mod encode;
 pub mod field;
+pub mod hash;
 pub mod ip;
 pub mod metadata;
 pub mod names;

@@ -127,7 +127,7 @@ impl Row {
     }
 
     /// A setting that applies at the edge and does not move a Service there.
-    pub const fn tunes(name: &'static str, description: &'static str, apply: Apply) -> Self {
+    pub const fn configures_edge(name: &'static str, description: &'static str, apply: Apply) -> Self {
         Self::setting(name, description, EdgeNeed::None, apply)
     }
 

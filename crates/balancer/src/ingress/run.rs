@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use client::events::{EventRecorder, Notice};
+use client::events::{EventBatch, EventRecorder};
 use client::{Client, ClientError, JSON, MERGE_PATCH, Query, WallClock};
 use http::Method;
 use reconcile::metrics::QueueRegistry;
@@ -51,12 +51,12 @@ async fn execute(client: Client, recorder: EventRecorder, job: Job) -> Result<()
             }
         }
         Job::Report { regarding, events } => {
-            let notice = Notice {
+            let batch = EventBatch {
                 component: COMPONENT,
                 regarding,
                 events,
             };
-            recorder.record_notice(notice).await;
+            recorder.record_batch(batch).await;
             Ok(())
         }
     }

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use super::access::User;
 use super::response::{Body, Refusal, with_body};
 use super::sessions::SessionId;
-use super::site::Site;
+use super::shared_state::SharedState;
 
 /// Time in which a reader takes a response: 10 MB at 700 kbit/s. Then the server drops it and closes the connection.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
@@ -26,7 +26,7 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// Permit for one response, returned on drop.
 pub(super) struct ResponsePermit {
-    site: Arc<Site>,
+    state: Arc<SharedState>,
     user: User,
     _of_all: OwnedSemaphorePermit,
 }
@@ -37,13 +37,13 @@ impl ResponsePermit {
     /// # Errors
     ///
     /// A [`Refusal`] without a session, or if its user, or all users, have too many responses.
-    pub(super) fn take(site: &Arc<Site>, session: SessionId) -> Result<Self, Refusal> {
-        let of_all = Arc::clone(&site.responses).try_acquire_owned();
+    pub(super) fn take(state: &Arc<SharedState>, session: SessionId) -> Result<Self, Refusal> {
+        let of_all = Arc::clone(&state.responses).try_acquire_owned();
         let of_all =
             of_all.map_err(|_| Refusal::too_many("the chart sends too many responses: retry later"))?;
-        let user = site.sessions.begin_response(session)?;
+        let user = state.sessions.begin_response(session)?;
         Ok(Self {
-            site: Arc::clone(site),
+            state: Arc::clone(state),
             user,
             _of_all: of_all,
         })
@@ -52,7 +52,7 @@ impl ResponsePermit {
 
 impl Drop for ResponsePermit {
     fn drop(&mut self) {
-        self.site.sessions.end_response(&self.user);
+        self.state.sessions.end_response(&self.user);
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn respond(json: Vec<u8>, permit: ResponsePermit) -> Response<Body> {
         let sent = tokio::time::timeout(DELIVERY_TIMEOUT, send(json.into(), sender)).await;
         if sent.is_err() {
             tracing::info!(timeout = ?DELIVERY_TIMEOUT, "response not taken by its reader");
-            permit.site.metrics.count_stalled_response();
+            permit.state.metrics.count_stalled_response();
         }
         drop(permit);
     });

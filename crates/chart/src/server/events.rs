@@ -16,7 +16,7 @@ use super::access::User;
 use super::query::parameter;
 use super::response::{Body, Refusal, with_body};
 use super::sessions::SessionId;
-use super::site::Site;
+use super::shared_state::SharedState;
 use crate::feed::Reader;
 use crate::feed::change_log::Following;
 
@@ -29,7 +29,7 @@ const COMMENT: &str = ": keep-alive\n\n";
 
 /// Reader of the stream.
 struct Stream {
-    site: Arc<Site>,
+    state: Arc<SharedState>,
     session: SessionId,
     user: User,
     revision: u64,
@@ -40,7 +40,7 @@ struct Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.site.sessions.end_stream(&self.user);
+        self.state.sessions.end_stream(&self.user);
     }
 }
 
@@ -50,7 +50,7 @@ impl Drop for Stream {
 ///
 /// A [`Refusal`] if a limit is reached, or the request has no revision.
 pub(super) fn respond(
-    site: &Arc<Site>,
+    state: &Arc<SharedState>,
     session: SessionId,
     headers: &HeaderMap,
     query: &str,
@@ -63,20 +63,20 @@ pub(super) fn respond(
             "expected the parameter revision, the number of a snapshot",
         )
     })?;
-    if site.feed.readers() >= STREAMS_MAX {
+    if state.feed.readers() >= STREAMS_MAX {
         return Err(Refusal::too_many(
             "the chart has too many readers: close another page",
         ));
     }
-    let user = site.sessions.begin_stream(session)?;
+    let user = state.sessions.begin_stream(session)?;
     let stream = Stream {
-        site: Arc::clone(site),
+        state: Arc::clone(state),
         session,
         user,
         revision,
-        revisions: site.feed.revisions(),
+        revisions: state.feed.revisions(),
         has_begun: false,
-        _reader: site.feed.reader(),
+        _reader: state.feed.reader(),
     };
     let frames = unfold(stream, |mut stream| async move {
         let bytes = stream.next().await?;
@@ -94,14 +94,14 @@ impl Stream {
             return Some(Bytes::from_static(COMMENT.as_bytes()));
         }
         loop {
-            self.site
+            self.state
                 .sessions
-                .check(self.session, &self.site.access)
+                .check(self.session, &self.state.access)
                 .await
                 .ok()?;
             self.revisions.borrow_and_update();
             // Without caches there are no changes; the reader has begun them again.
-            let following = self.site.feed.changes_after(self.revision);
+            let following = self.state.feed.changes_after(self.revision);
             match following.unwrap_or(Following::Nothing) {
                 // One by one: a slow reader would keep the memory of a former log otherwise.
                 Following::Change(event, revision) => {
@@ -110,7 +110,7 @@ impl Stream {
                 }
                 Following::Reload(revision) => {
                     self.revision = revision;
-                    self.site.metrics.count_reload();
+                    self.state.metrics.count_reload();
                     let event =
                         format!("id: {revision}\nevent: reload\ndata: {{\"revision\":{revision}}}\n\n");
                     return Some(event.into());

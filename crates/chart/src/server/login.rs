@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::time::{Duration, Instant, timeout};
 
 use super::response::{Body, Refusal, empty, json_of};
-use super::site::Site;
+use super::shared_state::SharedState;
 
 /// Maximum of bytes of the body of a login: a token with its JSON.
 const BODY_BYTES_MAX: usize = 32 << 10;
@@ -28,9 +28,9 @@ struct Login {
 /// # Errors
 ///
 /// A [`Refusal`] without a session.
-pub(super) async fn show(site: &Site, headers: &HeaderMap) -> Result<Response<Body>, Refusal> {
-    let id = site.sessions.authorize(headers, &site.access).await?;
-    let user = site.sessions.user(id).ok_or_else(Refusal::no_session)?;
+pub(super) async fn show(state: &SharedState, headers: &HeaderMap) -> Result<Response<Body>, Refusal> {
+    let id = state.sessions.authorize(headers, &state.access).await?;
+    let user = state.sessions.user(id).ok_or_else(Refusal::no_session)?;
     Ok(json_of(StatusCode::OK, &user))
 }
 
@@ -39,37 +39,40 @@ pub(super) async fn show(site: &Site, headers: &HeaderMap) -> Result<Response<Bo
 /// # Errors
 ///
 /// A [`Refusal`] if the token is invalid, or a limit is reached.
-pub(super) async fn begin(site: &Site, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+pub(super) async fn begin(
+    state: &SharedState,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
     let has_permit = {
-        let mut logins = site.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logins = state.logins.lock().unwrap_or_else(PoisonError::into_inner);
         logins.take(Instant::now())
     };
     if !has_permit {
         return Err(Refusal::too_many("the chart has too many logins: retry later"));
     }
     let login = read(request).await?;
-    let decided = site.access.log_in(&login.token).await;
-    site.metrics.count_login(decided.is_ok());
+    let decided = state.access.log_in(&login.token).await;
+    state.metrics.count_login(decided.is_ok());
     let user = decided.inspect_err(|refusal| {
         tracing::info!(status = refusal.status.as_u16(), "login of the chart refused");
     })?;
     tracing::info!(user = user.user, "login of the chart accepted");
-    let token = Some(login.token).filter(|_| site.access.keeps_tokens());
-    let cookie = site
+    let token = Some(login.token).filter(|_| state.access.keeps_tokens());
+    let cookie = state
         .sessions
         .begin(user, token)
         .map_err(|error| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
-    site.feed.touch();
+    state.feed.touch();
     Ok(with_cookie(&cookie))
 }
 
 /// Ends the session of a request, if it has one.
-pub(super) fn end(site: &Site, headers: &HeaderMap) -> Response<Body> {
+pub(super) fn end(state: &SharedState, headers: &HeaderMap) -> Response<Body> {
     // The end of a session needs no decision of the API.
-    if let Ok(id) = site.sessions.id_of(headers) {
-        site.sessions.end(id);
+    if let Ok(id) = state.sessions.id_of(headers) {
+        state.sessions.end(id);
     }
-    with_cookie(&site.sessions.removed_cookie())
+    with_cookie(&state.sessions.removed_cookie())
 }
 
 async fn read(request: Request<Incoming>) -> Result<Login, Refusal> {

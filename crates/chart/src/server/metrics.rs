@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::StatusCode;
 use telemetry::{MetricType, MetricsText};
 
-use super::site::Site;
+use super::shared_state::SharedState;
 
 /// Classes of status codes that requests are counted by.
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
@@ -57,9 +57,9 @@ impl Metrics {
 }
 
 /// Returns the metrics in the Prometheus text format.
-pub(super) fn render(site: &Site) -> String {
+pub(super) fn render(state: &SharedState) -> String {
     let mut text = MetricsText::default();
-    let (metrics, feed_metrics) = (&site.metrics, site.feed.metrics());
+    let (metrics, feed_metrics) = (&state.metrics, state.feed.metrics());
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let name = "portolan_chart_requests_total";
     text.family(
@@ -78,12 +78,12 @@ pub(super) fn render(site: &Site) -> String {
     gauge(
         "portolan_chart_sessions",
         "Number of open sessions.",
-        site.sessions.count(),
+        state.sessions.count(),
     );
     gauge(
         "portolan_chart_streams",
         "Number of open streams of changes.",
-        site.feed.readers(),
+        state.feed.readers(),
     );
     gauge(
         "portolan_chart_synced",

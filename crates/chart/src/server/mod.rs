@@ -4,7 +4,7 @@
 //! - `origin`: no page of another site reads through the browser of a user
 //! - `router`, `query`, `response`: paths, parameters, and headers of all responses
 //! - `assets`, `events`, `delivery`: the page, its stream of changes, and its other responses
-//! - `rate`, `stall`, `metrics`: limits and figures
+//! - `rate`, `stall`, `metrics`: limits and metrics
 
 pub mod access;
 mod assets;
@@ -19,7 +19,7 @@ mod response;
 mod router;
 mod secrets;
 pub mod sessions;
-mod site;
+mod shared_state;
 mod stall;
 
 use std::convert::Infallible;
@@ -35,7 +35,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use access::Access;
-use site::Site;
+use shared_state::SharedState;
 use stall::StallGuard;
 
 use crate::feed::Feed;
@@ -76,7 +76,7 @@ pub enum ServerError {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    site: Arc<Site>,
+    state: Arc<SharedState>,
 }
 
 impl Server {
@@ -103,11 +103,11 @@ impl Server {
         access: Access,
         cluster_domain: &str,
     ) -> Self {
-        let site = Site::new(feed, access, address.port(), cluster_domain);
+        let state = SharedState::new(feed, access, address.port(), cluster_domain);
         Self {
             listener,
             address,
-            site: Arc::new(site),
+            state: Arc::new(state),
         }
     }
 
@@ -115,9 +115,9 @@ impl Server {
     pub async fn run(self) {
         tracing::info!(address = %self.address, "chart listening");
         let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        let feed = self.site.feed.clone();
-        let site = self.site;
-        let serve = |stream| serve_connection(Arc::clone(&site), stream);
+        let feed = self.state.feed.clone();
+        let state = self.state;
+        let serve = |stream| serve_connection(Arc::clone(&state), stream);
         tokio::join!(
             feed.run(),
             telemetry::accept_connections(self.listener, permits, serve, drop),
@@ -125,10 +125,10 @@ impl Server {
     }
 }
 
-async fn serve_connection(site: Arc<Site>, stream: TcpStream) {
+async fn serve_connection(state: Arc<SharedState>, stream: TcpStream) {
     let service = service_fn(move |request| {
-        let site = Arc::clone(&site);
-        async move { Ok::<_, Infallible>(router::respond(&site, request).await) }
+        let state = Arc::clone(&state);
+        async move { Ok::<_, Infallible>(router::respond(&state, request).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -103,7 +103,7 @@ impl Chart {
             }
             .boxed()
         });
-        let feed = Feed::new(Client::in_process(exchange), "harbour", &KINDS_OF_USERS);
+        let feed = Feed::new(Client::in_process(exchange), "production", &KINDS_OF_USERS);
         let secrets = Arc::new(Mutex::new(VecDeque::new()));
         let shown = Arc::clone(&secrets);
         let announce = move |secret: &str| {

@@ -3,9 +3,9 @@
 //! A component that reconciles waits for [`EventRecorder::record`]. A component that must not wait uses an
 //! [`EventQueue`].
 
+mod contents;
 mod correlator;
-mod notice;
 mod recorder;
 
-pub use notice::{EventText, Notice, ObjectReference, api_version};
+pub use contents::{EventBatch, EventText, ObjectReference, api_version};
 pub use recorder::{EventQueue, EventRecorder};

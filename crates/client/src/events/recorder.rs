@@ -6,15 +6,15 @@ use api::object::Resource;
 use http::Method;
 use tokio::sync::mpsc;
 
+use super::contents::{EventBatch, EventText, ObjectReference};
 use super::correlator::{Correlator, EventWrite, Occurrence};
-use super::notice::{EventText, Notice, ObjectReference};
 use crate::clock::WallClock;
 use crate::error::ClientError;
 use crate::request::{Client, JSON, MERGE_PATCH};
 
-/// Notices that wait in an [`EventQueue`]. Further ones are dropped: Events are best effort, and the component goes on
+/// Batches that wait in an [`EventQueue`]. Further ones are dropped: Events are best effort, and the component goes on
 /// without an API server.
-const QUEUED_NOTICES_MAX: usize = 512;
+const QUEUED_BATCHES_MAX: usize = 512;
 
 /// Aggregates, limits and writes Events, as client-go's recorder does. Writes are best effort: a failure is logged and
 /// not retried. Clones share their state.
@@ -46,21 +46,21 @@ impl EventRecorder {
 
     /// Writes Events about `object`.
     pub async fn record<T: Resource>(&self, component: &'static str, object: &T, events: Vec<EventText>) {
-        let notice = Notice {
+        let batch = EventBatch {
             component,
             regarding: ObjectReference::of(object),
             events,
         };
-        self.record_notice(notice).await;
+        self.record_batch(batch).await;
     }
 
-    /// Writes the Events of a notice.
-    pub async fn record_notice(&self, notice: Notice) {
-        let Notice {
+    /// Writes the Events of a batch.
+    pub async fn record_batch(&self, batch: EventBatch) {
+        let EventBatch {
             component,
             regarding,
             events,
-        } = notice;
+        } = batch;
         for event in events {
             let reason = event.reason;
             if let Err(error) = self.write(component, &regarding, event).await {
@@ -106,30 +106,30 @@ impl EventRecorder {
 /// Queue of Events that a task writes in their order. Clones share the task, which ends with the last clone.
 #[derive(Clone, Debug)]
 pub struct EventQueue {
-    notices: mpsc::Sender<Notice>,
+    batches: mpsc::Sender<EventBatch>,
 }
 
 impl EventQueue {
     /// Returns a queue, and the task that writes its Events with `recorder`.
     pub fn new(recorder: EventRecorder) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let (notices, mut queued) = mpsc::channel(QUEUED_NOTICES_MAX);
+        let (batches, mut queued) = mpsc::channel(QUEUED_BATCHES_MAX);
         let write_events = async move {
-            while let Some(notice) = queued.recv().await {
-                recorder.record_notice(notice).await;
+            while let Some(batch) = queued.recv().await {
+                recorder.record_batch(batch).await;
             }
         };
-        (Self { notices }, write_events)
+        (Self { batches }, write_events)
     }
 
-    /// Creates a queue that drops all notices, for tests.
+    /// Creates a queue that drops all batches, for tests.
     pub fn discarding() -> Self {
-        let (notices, _) = mpsc::channel(1);
-        Self { notices }
+        let (batches, _) = mpsc::channel(1);
+        Self { batches }
     }
 
-    /// Records the Events of a notice, or drops the notice if the queue is full.
-    pub fn record(&self, notice: Notice) {
-        if let Err(error) = self.notices.try_send(notice) {
+    /// Records the Events of a batch, or drops the batch if the queue is full.
+    pub fn record(&self, batch: EventBatch) {
+        if let Err(error) = self.batches.try_send(batch) {
             let regarding = error.into_inner().regarding;
             tracing::debug!(
                 kind = regarding.kind,

@@ -3,7 +3,7 @@
 use api::object::{EndpointSlice, ObjectKey, Resource, Service};
 use client::{ClientError, MERGE_PATCH};
 use http::Method;
-use reconcile::events::{EventText, Notice, ObjectReference};
+use reconcile::events::{EventBatch, EventText, ObjectReference};
 use serde_json::json;
 
 use crate::environment::Environment;
@@ -42,12 +42,12 @@ pub(super) async fn execute(
     let is_service = |owner: &&api::object::OwnerReference| owner.kind == Service::KIND;
     if let Some(owner) = meta.owner_references.iter().find(is_service) {
         let service = ObjectKey::new(&meta.namespace, &owner.name);
-        let notice = Notice {
+        let batch = EventBatch {
             component: Controller::BackendHealth.name(),
             regarding: ObjectReference::service(service, owner.uid.clone()),
             events,
         };
-        environment.events.record_notice(notice).await;
+        environment.events.record_batch(batch).await;
     }
     Ok(Some(Box::new(written)))
 }

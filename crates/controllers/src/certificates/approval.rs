@@ -16,8 +16,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::controller::JobOutput;
+use super::denial_reason::{DenialReason, ForeignAddresses, Reserved, joining_denial, serving_denial};
 use super::node_ownership::{carried_incarnation, reserve_name};
-use super::objection::{ForeignAddresses, Objection, Reserved, objection_to_joining, objection_to_serving};
 use super::recognize::joining_node;
 use super::{Authority, Purpose, RecognizedRequest};
 use crate::environment::Environment;
@@ -32,7 +32,7 @@ pub(super) const APPROVED_REASON: &str = "AutoApproved";
 const DENIED_REASON: &str = "AutoDenied";
 const FAILED_REASON: &str = "SignerValidationFailure";
 
-/// Approves a request if its sender has the permission and no objection exists. Other requests stay pending.
+/// Approves a request if its sender has the permission and no reason for a denial exists. Other requests stay pending.
 pub(super) async fn approve(
     environment: &Environment,
     request: CertificateSigningRequest,
@@ -49,16 +49,16 @@ pub(super) async fn approve(
         );
         return Ok(JobOutput::Undecided(NOT_PERMITTED_PERIOD));
     }
-    let objection = match reserved.objection_to_name(&recognized.node) {
-        Some(objection) => Some(objection),
-        None => objection(client, &request, &recognized, reserved).await?,
+    let denial = match reserved.name_denial(&recognized.node) {
+        Some(denial) => Some(denial),
+        None => denial(client, &request, &recognized, reserved).await?,
     };
-    let (kind, reason, message) = match objection {
-        Some(objection) if objection.is_temporary() => {
-            tracing::debug!(request = request.metadata.name, %objection, "request pending");
+    let (kind, reason, message) = match denial {
+        Some(denial) if denial.is_temporary() => {
+            tracing::debug!(request = request.metadata.name, %denial, "request pending");
             return Ok(JobOutput::Undecided(NOT_ITS_ADDRESS_PERIOD));
         }
-        Some(objection) => (DENIED, DENIED_REASON, objection.to_string()),
+        Some(denial) => (DENIED, DENIED_REASON, denial.to_string()),
         None => (APPROVED, APPROVED_REASON, recognized.purpose.message().to_owned()),
     };
     tracing::info!(
@@ -74,17 +74,17 @@ pub(super) async fn approve(
     Ok(JobOutput::Done)
 }
 
-/// Returns the objection to a request in the current state of the cluster.
-async fn objection(
+/// Returns the reason to deny a request in the current state of the cluster.
+async fn denial(
     client: &Client,
     request: &CertificateSigningRequest,
     recognized: &RecognizedRequest,
     reserved: &Reserved,
-) -> Result<Option<Objection>, ClientError> {
+) -> Result<Option<DenialReason>, ClientError> {
     match &recognized.purpose {
         Purpose::Joining => {
             let node = read::<Node>(client, &ObjectKey::new("", &recognized.node)).await?;
-            Ok(node.and_then(|node| objection_to_joining(request, &node)))
+            Ok(node.and_then(|node| joining_denial(request, &node)))
         }
         Purpose::Serving(addresses) => {
             let foreign = ForeignAddresses {
@@ -92,12 +92,7 @@ async fn objection(
                 api_servers: api_servers(client).await?,
                 service_cidrs: service_cidrs(client).await?,
             };
-            Ok(objection_to_serving(
-                &recognized.node,
-                addresses,
-                &foreign,
-                reserved,
-            ))
+            Ok(serving_denial(&recognized.node, addresses, &foreign, reserved))
         }
         Purpose::Renewing | Purpose::Part(_) => Ok(None),
     }
@@ -111,18 +106,18 @@ pub(super) async fn sign(
     authority: &Authority,
 ) -> Result<(), ClientError> {
     let mut body = body(&object);
-    let objection = match joining_node(&object) {
+    let denial = match joining_node(&object) {
         Some(node_name) => {
             let now = environment.clock.now();
             reserve_name(&environment.client, &object, &node_name, now).await?
         }
         None => None,
     };
-    let incarnation = match objection {
-        Some(objection) => Err(objection),
+    let incarnation = match denial {
+        Some(denial) => Err(denial),
         None => carried_incarnation(&environment.client, &object).await?,
     };
-    let signed = incarnation.map_err(|objection| objection.to_string());
+    let signed = incarnation.map_err(|denial| denial.to_string());
     let signed = signed.and_then(|incarnation| {
         let signed = authority.sign(&object, incarnation.as_ref(), environment.clock.now());
         signed.map_err(|error| error.to_string())

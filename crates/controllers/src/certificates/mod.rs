@@ -1,6 +1,6 @@
 //! Certificate signing requests.
 //!
-//! - Requests of joining nodes and of node components are approved ([`recognize()`], [`Objection`]).
+//! - Requests of joining nodes and of node components are approved ([`recognize()`], [`DenialReason`]).
 //! - Approved requests are signed ([`Authority`]).
 //! - Expired requests are deleted ([`retention()`]).
 //!
@@ -11,8 +11,8 @@
 mod approval;
 mod authority;
 mod controller;
+mod denial_reason;
 mod node_ownership;
-mod objection;
 mod recognize;
 mod retention;
 mod run;
@@ -25,7 +25,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 pub use authority::{Authority, AuthorityError, SignError};
-pub use objection::{ForeignAddresses, Objection, Reserved, objection_to_joining, objection_to_serving};
+pub use denial_reason::{DenialReason, ForeignAddresses, Reserved, joining_denial, serving_denial};
 pub use recognize::{Purpose, RecognizedRequest, recognize};
 pub use retention::{Retention, retention};
 pub use run::run;

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::approval::APPROVED_REASON;
-use super::objection::{Objection, objection_to_joining};
+use super::denial_reason::{DenialReason, joining_denial};
 use super::recognize::{joining_node, requester};
 use super::request_of;
 use crate::write::read;
@@ -28,7 +28,7 @@ pub(super) enum NodeOwnership {
     /// Annotate the Node with this resourceVersion.
     Mark(String),
     /// Another host has the name.
-    Refused(Objection),
+    Refused(DenialReason),
 }
 
 /// Decides how an approved request reserves its node name. Pure.
@@ -48,13 +48,13 @@ pub(super) fn node_ownership(request: &CertificateSigningRequest, present: Optio
     let is_approved_by_hand = request
         .condition(APPROVED)
         .is_some_and(|condition| condition.reason != APPROVED_REASON);
-    match objection_to_joining(request, node) {
-        Some(objection) if !is_approved_by_hand => NodeOwnership::Refused(objection),
+    match joining_denial(request, node) {
+        Some(denial) if !is_approved_by_hand => NodeOwnership::Refused(denial),
         _ => NodeOwnership::Mark(node.metadata.resource_version.clone()),
     }
 }
 
-/// Reserves the node name of a joining node; returns an objection if another host has the name.
+/// Reserves the node name of a joining node; returns a reason for a denial if another host has the name.
 ///
 /// # Errors
 /// Returns the error of the request, which may be a conflict with another writer. A retry resolves it.
@@ -63,7 +63,7 @@ pub(super) async fn reserve_name(
     request: &CertificateSigningRequest,
     node_name: &str,
     now: Timestamp,
-) -> Result<Option<Objection>, ClientError> {
+) -> Result<Option<DenialReason>, ClientError> {
     let node = read::<Node>(client, &ObjectKey::new("", node_name)).await?;
     let annotations = json!({
         CERTIFICATES_SINCE: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -72,7 +72,7 @@ pub(super) async fn reserve_name(
     });
     let (method, path, media_type, body): (_, _, _, Value) = match node_ownership(request, node.as_ref()) {
         NodeOwnership::Owned => return Ok(None),
-        NodeOwnership::Refused(objection) => return Ok(Some(objection)),
+        NodeOwnership::Refused(denial) => return Ok(Some(denial)),
         NodeOwnership::Create => {
             let node = json!({"apiVersion": Node::VERSION, "kind": Node::KIND,
                               "metadata": {"name": node_name, "annotations": annotations}});
@@ -94,14 +94,14 @@ pub(super) async fn reserve_name(
 }
 
 /// Returns the incarnation for the certificate of a request; `None` if the request is not of a node, or the Node does
-/// not exist yet. Returns an objection if the Node was replaced since the request was made.
+/// not exist yet. Returns a reason for a denial if the Node was replaced since the request was made.
 ///
 /// # Errors
 /// Returns the error of the read.
 pub(super) async fn carried_incarnation(
     client: &Client,
     request: &CertificateSigningRequest,
-) -> Result<Result<Option<Incarnation>, Objection>, ClientError> {
+) -> Result<Result<Option<Incarnation>, DenialReason>, ClientError> {
     let Some(node_name) = request_of(request).ok().and_then(|parsed| node_name(&parsed)) else {
         return Ok(Ok(None));
     };
@@ -120,7 +120,7 @@ pub(super) fn incarnation_for(
     request: &CertificateSigningRequest,
     node_name: &str,
     present: Option<&Node>,
-) -> Result<Option<Incarnation>, Objection> {
+) -> Result<Option<Incarnation>, DenialReason> {
     let current = present.map(Incarnation::of_node);
     let joined_by = present.and_then(|node| node.metadata.annotations.get(INCARNATION));
     if joining_node(request).is_some() {
@@ -128,7 +128,7 @@ pub(super) fn incarnation_for(
         return if joined_by == Some(&request.metadata.uid) {
             Ok(current)
         } else {
-            Err(Objection::NameTaken(node_name.to_owned()))
+            Err(DenialReason::NameTaken(node_name.to_owned()))
         };
     }
     if requester(request) != Some(node_name) {
@@ -148,6 +148,6 @@ pub(super) fn incarnation_for(
     if is_of_current {
         Ok(current)
     } else {
-        Err(Objection::AnotherIncarnation(node_name.to_owned()))
+        Err(DenialReason::AnotherIncarnation(node_name.to_owned()))
     }
 }

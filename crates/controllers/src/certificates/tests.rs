@@ -214,23 +214,19 @@ fn node(name: &str, addresses: &[&str]) -> Node {
 fn rejects_the_name_of_an_existing_node() {
     let mut joining = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
     let present = node("n1", &[]);
-    let taken = Some(Objection::NameTaken("n1".to_owned()));
-    assert_eq!(objection_to_joining(&joining, &present), taken);
+    let taken = Some(DenialReason::NameTaken("n1".to_owned()));
+    assert_eq!(joining_denial(&joining, &present), taken);
     let replaces = |name: &str, incarnation: &str| {
         let words = vec![name.to_owned(), incarnation.to_owned()];
         std::collections::BTreeMap::from([(REPLACES_NODE.to_owned(), words)])
     };
     let own = Incarnation::new("uid-n1", "").to_string();
     joining.spec.extra = replaces("n1", &own);
-    assert_eq!(objection_to_joining(&joining, &present), None);
+    assert_eq!(joining_denial(&joining, &present), None);
     let another = Incarnation::new("uid-n1", "request-1").to_string();
     for (name, incarnation) in [("n2", &own), ("n1", &another)] {
         joining.spec.extra = replaces(name, incarnation);
-        assert_eq!(
-            objection_to_joining(&joining, &present),
-            taken,
-            "{name} {incarnation}"
-        );
+        assert_eq!(joining_denial(&joining, &present), taken, "{name} {incarnation}");
     }
 }
 
@@ -278,7 +274,7 @@ fn binds_a_certificate_to_the_incarnation_of_its_requester() {
     request.metadata.uid = "request-1".to_owned();
     let bound =
         |request: &CertificateSigningRequest, present: &Node| incarnation_for(request, "n1", Some(present));
-    let taken = Err(Objection::NameTaken("n1".to_owned()));
+    let taken = Err(DenialReason::NameTaken("n1".to_owned()));
     assert_eq!(bound(&request, &present), taken);
     let annotations = &mut present.metadata.annotations;
     annotations.insert(INCARNATION.to_owned(), "request-1".to_owned());
@@ -291,7 +287,7 @@ fn binds_a_certificate_to_the_incarnation_of_its_requester() {
     assert_eq!(bound(&request, &replaced), taken);
 
     let mut renewing = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n1");
-    let stale = Err(Objection::AnotherIncarnation("n1".to_owned()));
+    let stale = Err(DenialReason::AnotherIncarnation("n1".to_owned()));
     assert_eq!(bound(&renewing, &present), stale);
     let proved = vec![current.to_string()];
     renewing.spec.extra.insert(INCARNATION.to_owned(), proved);
@@ -331,8 +327,8 @@ fn client_certificates_carry_the_incarnation() {
 fn rejects_names_of_api_servers_and_of_the_cluster_domain() {
     let names = ["lb.example.com", "192.0.2.4"].map(str::to_owned);
     let reserved = Reserved::new(&names, "cluster.example");
-    assert_eq!(reserved.objection_to_name("n1"), None);
-    assert_eq!(reserved.objection_to_name("n1.example.com"), None);
+    assert_eq!(reserved.name_denial("n1"), None);
+    assert_eq!(reserved.name_denial("n1.example.com"), None);
     for name in [
         "kubernetes",
         "localhost",
@@ -349,7 +345,7 @@ fn rejects_names_of_api_servers_and_of_the_cluster_domain() {
         "",
     ] {
         assert!(
-            matches!(reserved.objection_to_name(name), Some(Objection::Name(_))),
+            matches!(reserved.name_denial(name), Some(DenialReason::Name(_))),
             "{name}"
         );
     }
@@ -371,12 +367,12 @@ fn serving_certificates_are_limited_to_the_nodes_own_addresses() {
         service_cidrs: vec!["10.96.0.0/16".parse().unwrap()],
     };
     let reserved = Reserved::new(&["192.0.2.5".to_owned()], "cluster.local");
-    let ask = |name: &str, address: &str| objection_to_serving(name, &[ip(address)], &foreign, &reserved);
+    let ask = |name: &str, address: &str| serving_denial(name, &[ip(address)], &foreign, &reserved);
     assert_eq!(ask("n1", "192.0.2.1"), None);
-    assert!(ask("n1", "192.0.2.9").is_some_and(|objection| objection.is_temporary()));
+    assert!(ask("n1", "192.0.2.9").is_some_and(|denial| denial.is_temporary()));
     assert_eq!(
-        objection_to_serving("n9", &[], &foreign, &reserved),
-        Some(Objection::NoNode("n9".to_owned()))
+        serving_denial("n9", &[], &foreign, &reserved),
+        Some(DenialReason::NoNode("n9".to_owned()))
     );
     for (name, address) in [
         ("n2", "192.0.2.2"),
@@ -384,10 +380,10 @@ fn serving_certificates_are_limited_to_the_nodes_own_addresses() {
         ("n1", "192.0.2.5"),
         ("n1", "::ffff:192.0.2.2"),
     ] {
-        let objection = ask(name, address);
+        let denial = ask(name, address);
         assert!(
-            matches!(objection, Some(Objection::AddressTaken { .. })),
-            "{objection:?}"
+            matches!(denial, Some(DenialReason::AddressTaken { .. })),
+            "{denial:?}"
         );
     }
     for address in [
@@ -399,10 +395,10 @@ fn serving_certificates_are_limited_to_the_nodes_own_addresses() {
         "0.0.0.0",
         "224.0.0.1",
     ] {
-        let objection = ask("n1", address);
+        let denial = ask("n1", address);
         assert!(
-            matches!(objection, Some(Objection::UnusableAddress { .. })),
-            "{objection:?}"
+            matches!(denial, Some(DenialReason::UnusableAddress { .. })),
+            "{denial:?}"
         );
     }
 }

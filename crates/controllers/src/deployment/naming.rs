@@ -1,5 +1,6 @@
 //! Names of ReplicaSets: the name of the Deployment and a hash of the template.
 
+use api::hash::fnv1a_32;
 use api::object::ReplicaSet;
 use api::tree::{child, clear};
 use serde_json::{Map, Value, json};
@@ -15,11 +16,7 @@ pub(crate) fn template_hash(template: &Value, collisions: i64) -> String {
     let mut template = template.clone();
     template.sort_all_objects();
     let text = format!("{template}{collisions}");
-    // FNV-1a, 32 bits.
-    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    });
-    let digits = hash.to_string();
+    let digits = fnv1a_32(text.bytes()).to_string();
     digits
         .bytes()
         .map(|digit| char::from(LETTERS[usize::from(digit) % LETTERS.len()]))

@@ -177,10 +177,10 @@ impl Driver {
 
     /// Writes the Events that the reconciler has queued.
     fn record_events(&mut self) {
-        for notice in self.reconciler.take_notices() {
+        for batch in self.reconciler.take_event_batches() {
             if self.events.len() >= CONCURRENT_EVENTS_MAX {
                 tracing::warn!(
-                    ?notice,
+                    ?batch,
                     max = CONCURRENT_EVENTS_MAX,
                     "Event dropped; too many are in flight"
                 );
@@ -188,7 +188,7 @@ impl Driver {
             }
             let recorder = self.environment.events.clone();
             self.events
-                .spawn(async move { recorder.record_notice(notice).await });
+                .spawn(async move { recorder.record_batch(batch).await });
         }
     }
 

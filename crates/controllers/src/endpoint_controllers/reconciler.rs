@@ -1,6 +1,6 @@
 //! The state machine of the endpoint controllers: changes, results and time in; jobs and Events out.
 
-use reconcile::events::{CurrentEvents, Notice};
+use reconcile::events::{CurrentEvents, EventBatch};
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +27,7 @@ pub(super) struct EndpointReconciler {
     pub(super) slice_triggers: TriggerTimes,
     pub(super) endpoints_triggers: TriggerTimes,
     pub(super) events: CurrentEvents<Topic>,
-    pub(super) notices: Vec<Notice>,
+    pub(super) event_batches: Vec<EventBatch>,
     pub(super) initial_lists: InitialLists,
     /// Jobs that follow from the results of others.
     jobs: Vec<Job>,
@@ -52,7 +52,7 @@ impl EndpointReconciler {
             slice_triggers: TriggerTimes::default(),
             endpoints_triggers: TriggerTimes::default(),
             events: CurrentEvents::default(),
-            notices: Vec::new(),
+            event_batches: Vec::new(),
             initial_lists: InitialLists::default(),
             jobs: Vec::new(),
         }
@@ -72,9 +72,9 @@ impl EndpointReconciler {
         self.queues.next_wake()
     }
 
-    /// Takes the notices whose Events are to be written.
-    pub(super) fn take_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.notices)
+    /// Takes the batches of Events that are to be written.
+    pub(super) fn take_event_batches(&mut self) -> Vec<EventBatch> {
+        std::mem::take(&mut self.event_batches)
     }
 
     fn begin(&mut self, work: Work, now: Instant) {

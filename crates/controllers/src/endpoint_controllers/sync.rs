@@ -2,7 +2,7 @@
 
 use api::object::ObjectKey;
 use jiff::Timestamp;
-use reconcile::events::{EventText, Notice, ObjectReference};
+use reconcile::events::{EventBatch, EventText, ObjectReference};
 
 use super::job::JobKind;
 use super::reconciler::EndpointReconciler;
@@ -118,7 +118,7 @@ impl EndpointReconciler {
         let component = work.controller().name();
         let events = self.events.replace(topic, events);
         if let Some(regarding) = regarding.filter(|_| !events.is_empty()) {
-            self.notices.push(Notice {
+            self.event_batches.push(EventBatch {
                 component,
                 regarding,
                 events,

@@ -185,9 +185,9 @@ impl<'a> Progress<'a> {
             changes.delete = self.active.iter().map(|pod| pod.metadata.clone()).collect();
             return (changes, None);
         }
-        let wanted = self.wanted();
+        let desired = self.desired_active();
         let misplaced = self.misplaced();
-        let excess = self.active.len().saturating_sub(wanted).max(misplaced.len());
+        let excess = self.active.len().saturating_sub(desired).max(misplaced.len());
         if excess > 0 {
             // Pods without the finalizer are withdrawn already. The youngest Pods have done the least.
             let mut ranked = self.active.clone();
@@ -208,7 +208,7 @@ impl<'a> Progress<'a> {
         } else {
             0
         };
-        let missing = wanted.saturating_sub(self.active.len() + held).min(BURST);
+        let missing = desired.saturating_sub(self.active.len() + held).min(BURST);
         if missing == 0 {
             return (changes, None);
         }
@@ -228,7 +228,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Returns the number of Pods that are to run now.
-    fn wanted(&self) -> usize {
+    fn desired_active(&self) -> usize {
         let spec = &self.inputs.workload.spec;
         let parallelism = usize::try_from(spec.parallelism).unwrap_or(0);
         match spec.completions {

@@ -1,5 +1,6 @@
 //! Names of derived Services and mirrored EndpointSlices, and labels of the objects of this controller.
 
+use api::hash::fnv1a_64;
 use api::object::AddressType;
 
 use super::cluster_id::ClusterId;
@@ -46,10 +47,7 @@ pub(super) fn mirrored_slice(import: &str, cluster: &ClusterId, source: &str, ki
 /// Returns an FNV-1a hash of 64 bits. It is stable across versions, because names contain it.
 fn hash(parts: &[&str]) -> String {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{hash:016x}")
+    format!("{:016x}", fnv1a_64(bytes))
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ fn unknown_conditions(node: &NodeState) -> Vec<ConditionChange> {
 /// Returns the desired taints: foreign ones unchanged, and this controller's according to the conditions.
 fn taints(node: &NodeState, is_withdrawal_granted: bool, now: &str) -> Vec<Taint> {
     let desired = our_taints(node, is_withdrawal_granted);
-    let is_wanted = |taint: &Taint| {
+    let is_desired = |taint: &Taint| {
         desired
             .iter()
             .any(|(key, effect)| taint.key == *key && taint.effect == *effect)
@@ -142,7 +142,7 @@ fn taints(node: &NodeState, is_withdrawal_granted: bool, now: &str) -> Vec<Taint
     let kept = node
         .taints
         .iter()
-        .filter(|taint| !is_ours(taint) || is_wanted(taint));
+        .filter(|taint| !is_ours(taint) || is_desired(taint));
     let mut taints: Vec<Taint> = kept.cloned().collect();
     for (key, effect) in &desired {
         if !taints

@@ -22,7 +22,7 @@ pub(crate) fn differences(objects: &Objects) -> Vec<String> {
                 &mut wrong,
                 "slices",
                 name,
-                wanted(objects, service),
+                expected(objects, service),
                 sliced(objects, name, SLICES),
             );
             let endpoints = objects.get(&key("endpoints", name));
@@ -30,12 +30,12 @@ pub(crate) fn differences(objects: &Objects) -> Vec<String> {
                 .as_str()
                 .unwrap_or("IPv4")
                 .to_owned();
-            let wanted = in_endpoints(objects, service, &first);
+            let expected = in_endpoints(objects, service, &first);
             compare(
                 &mut wrong,
                 "Endpoints",
                 name,
-                wanted,
+                expected,
                 endpoints.map(subsets).unwrap_or_default(),
             );
             if endpoints.is_none() {
@@ -44,12 +44,12 @@ pub(crate) fn differences(objects: &Objects) -> Vec<String> {
             check_slices(&mut wrong, objects, service, name);
         } else {
             let endpoints = objects.get(&key("endpoints", name)).filter(|e| !skips(e));
-            let wanted = endpoints.map(subsets).unwrap_or_default();
+            let expected = endpoints.map(subsets).unwrap_or_default();
             compare(
                 &mut wrong,
                 "mirrored slices",
                 name,
-                wanted,
+                expected,
                 sliced(objects, name, MIRRORED),
             );
         }
@@ -93,17 +93,17 @@ fn check_slices(wrong: &mut Vec<String>, objects: &Objects, service: &Value, nam
     }
 }
 
-fn compare(wrong: &mut Vec<String>, subject: &str, name: &str, wanted: Facts, found: Facts) {
-    if wanted != found {
-        let missing: Vec<_> = wanted.difference(&found).collect();
-        let extra: Vec<_> = found.difference(&wanted).collect();
+fn compare(wrong: &mut Vec<String>, subject: &str, name: &str, expected: Facts, found: Facts) {
+    if expected != found {
+        let missing: Vec<_> = expected.difference(&found).collect();
+        let extra: Vec<_> = found.difference(&expected).collect();
         wrong.push(format!(
             "{subject} of {name}: missing {missing:?}, too much {extra:?}"
         ));
     }
 }
 
-fn wanted(objects: &Objects, service: &Value) -> Facts {
+fn expected(objects: &Objects, service: &Value) -> Facts {
     let publishes = service["spec"]["publishNotReadyAddresses"] == true;
     let mut facts = Facts::new();
     for pod in pods(objects, service) {

@@ -179,13 +179,13 @@ fn check_cidrs(wrong: &mut Vec<String>, objects: &Objects) {
     for ((_, _, name), cidr) in of(objects, "servicecidrs") {
         let meta = &cidr["metadata"];
         let is_held = meta["finalizers"][0] == "networking.k8s.io/service-cidr-finalizer";
-        let (wanted, is_right) = if meta["deletionTimestamp"].is_null() {
+        let (expected, is_right) = if meta["deletionTimestamp"].is_null() {
             ("True", true)
         } else {
             ("False", would_orphan(objects, cidr))
         };
-        if !is_held || ready_of(cidr) != wanted || !is_right {
-            wrong.push(format!("{name} should be {wanted}, or gone: {cidr}"));
+        if !is_held || ready_of(cidr) != expected || !is_right {
+            wrong.push(format!("{name} should be {expected}, or gone: {cidr}"));
         }
     }
 }

@@ -181,13 +181,13 @@ pub(crate) fn differences(objects: &Objects) -> Vec<String> {
             || of(objects, "replicasets").filter(|(_, set)| owner_of(set) == deployment["metadata"]["uid"]);
         let of_template =
             |set: &Value| set["spec"]["template"]["spec"] == deployment["spec"]["template"]["spec"];
-        let wanted = deployment["spec"]["replicas"].as_i64().unwrap_or(0);
+        let desired = deployment["spec"]["replicas"].as_i64().unwrap_or(0);
         let mut kept = 0;
         for ((_, _, set_name), set) in sets() {
             let pods = active(objects, set).len() as i64;
             let is_newest = of_template(set);
             kept += i64::from(!is_newest);
-            let right = if is_newest { wanted } else { 0 };
+            let right = if is_newest { desired } else { 0 };
             if pods != right || set["status"]["replicas"] != right {
                 wrong.push(format!(
                     "{set_name} has {pods} Pods, not {right}, and facts {}",
@@ -204,10 +204,10 @@ pub(crate) fn differences(objects: &Objects) -> Vec<String> {
         let said = |field: &str| deployment["status"][field].as_i64().unwrap_or(0);
         if ["replicas", "updatedReplicas", "availableReplicas"]
             .iter()
-            .any(|field| said(field) != wanted)
+            .any(|field| said(field) != desired)
         {
             wrong.push(format!(
-                "{name} is to have {wanted} Pods and facts {}",
+                "{name} is to have {desired} Pods and facts {}",
                 deployment["status"]
             ));
         }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use api::hash::fnv1a_32;
 use ipnet::IpNet;
 use plan::{
     Backend, EndpointSet, Family, Frontend, FrontendKind, PingPlan, Scheduler, ServicePortPlan, Settings,
@@ -12,9 +13,9 @@ use plan::{
 
 use super::bytes::Bytes;
 use super::delegation::virtual_set;
+use super::indexed_endpoints::IndexedEndpoints;
 use super::layout::Map;
 use super::map_element::{MapElement, MapId};
-use super::slots::Slots;
 use super::verdict_chain::{KeyLookup, VerdictChain};
 
 /// Bit of the protocol in the keys of port ranges. A Service port may have the address and port with which a range starts.
@@ -37,8 +38,8 @@ pub(super) struct Port {
     is_hashed: bool,
     name: Arc<str>,
     frontends: Box<[AppliedFrontend]>,
-    cluster: Slots,
-    local: Slots,
+    cluster: IndexedEndpoints,
+    local: IndexedEndpoints,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +100,7 @@ impl Port {
                 Some(_) => KeyLookup::Address,
             };
             let virtual_set = settings.and_then(|_| virtual_set(plan, frontend));
-            let number = hash(key.as_slice());
+            let number = fnv1a_32(key.as_slice().iter().copied());
             let code = code(VerdictChain::of(plan, frontend, key_lookup, number, virtual_set));
             let mut applied = AppliedFrontend::new(frontend, key_lookup, code);
             // This node takes packets to the address of a virtual server, and its other programs must not answer them
@@ -122,8 +123,8 @@ impl Port {
             is_hashed: rules_choose && plan.scheduler == Scheduler::Maglev,
             name: plan.key.port.clone(),
             frontends,
-            cluster: Slots::assign(family, &former(&key, EndpointSet::Cluster), &plan.cluster),
-            local: Slots::assign(family, &former(&key, EndpointSet::Local), &plan.local),
+            cluster: IndexedEndpoints::assign(family, &former(&key, EndpointSet::Cluster), &plan.cluster),
+            local: IndexedEndpoints::assign(family, &former(&key, EndpointSet::Local), &plan.local),
         }
     }
 
@@ -133,7 +134,7 @@ impl Port {
             let code = code(VerdictChain::of_ping(frontend));
             AppliedFrontend::new(frontend, KeyLookup::Ping, code)
         });
-        let no_endpoints = || Slots::assign(plan.family, &[], &[]);
+        let no_endpoints = || IndexedEndpoints::assign(plan.family, &[], &[]);
         Self {
             family: plan.family,
             protocol: 0,
@@ -170,7 +171,7 @@ impl Port {
 
     /// Returns the endpoints of a set by index.
     pub(super) fn endpoints(&self, set: EndpointSet) -> impl Iterator<Item = Backend> + '_ {
-        self.slots(set).iter()
+        self.indexed_endpoints(set).iter()
     }
 
     /// Returns the shared elements, possibly with duplicates.
@@ -267,7 +268,7 @@ impl Port {
 
     /// Returns the endpoint at each index that a connection may select.
     fn by_index(&self, set: EndpointSet) -> Vec<Backend> {
-        let backends: Vec<Backend> = self.slots(set).iter().collect();
+        let backends: Vec<Backend> = self.indexed_endpoints(set).iter().collect();
         if self.is_hashed {
             maglev::lookup_table(backends, |backend| endpoint(backend).as_slice().to_vec())
         } else {
@@ -290,7 +291,7 @@ impl Port {
         if self.is_sticky {
             let key = self.key();
             let mut seen = HashSet::new();
-            for backend in self.slots(set).iter() {
+            for backend in self.indexed_endpoints(set).iter() {
                 let number = number(&backend);
                 if seen.insert(number) {
                     elements.push(MapElement::pair(map_id, key.mark(number), endpoint(&backend)));
@@ -299,7 +300,7 @@ impl Port {
         }
     }
 
-    fn slots(&self, set: EndpointSet) -> &Slots {
+    fn indexed_endpoints(&self, set: EndpointSet) -> &IndexedEndpoints {
         match set {
             EndpointSet::Cluster => &self.cluster,
             EndpointSet::Local => &self.local,
@@ -374,16 +375,9 @@ fn needs_rules(plan: &ServicePortPlan, frontend: &Frontend) -> bool {
         .any(|target| matches!(target, Target::Balance { set, .. } if Some(*set) != of_server))
 }
 
-/// Returns the number of an endpoint: a hash of its address and port.
+/// Returns the number of an endpoint: a hash of its address and port, which is the same in every process.
 fn number(backend: &Backend) -> u32 {
-    hash(endpoint(backend).as_slice())
-}
-
-/// FNV-1a, which gives the same result in every process.
-fn hash(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    })
+    fnv1a_32(endpoint(backend).as_slice().iter().copied())
 }
 
 /// Encodes an endpoint as a map value.

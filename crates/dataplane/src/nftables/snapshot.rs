@@ -85,21 +85,22 @@ impl FormerEndpoints {
         let mut found: HashMap<(Bytes, bool), Vec<(u32, SocketAddr)>> = HashMap::new();
         for family in FAMILIES {
             for (map, is_local) in [(Map::ClusterEndpoints, false), (Map::LocalEndpoints, true)] {
-                let elements =
-                    nftables.elements(table, map.name(family), |element| parse_slot(family, element))?;
+                let elements = nftables.elements(table, map.name(family), |element| {
+                    parse_indexed_endpoint(family, element)
+                })?;
                 for (key, index, endpoint) in elements.into_iter().flatten() {
                     found.entry((key, is_local)).or_default().push((index, endpoint));
                 }
             }
         }
-        let in_order = |mut slots: Vec<(u32, SocketAddr)>| -> Vec<SocketAddr> {
-            slots.sort_unstable();
-            slots.into_iter().map(|(_, endpoint)| endpoint).collect()
+        let in_order = |mut endpoints: Vec<(u32, SocketAddr)>| -> Vec<SocketAddr> {
+            endpoints.sort_unstable();
+            endpoints.into_iter().map(|(_, endpoint)| endpoint).collect()
         };
         Ok(Self(
             found
                 .into_iter()
-                .map(|(key, slots)| (key, in_order(slots)))
+                .map(|(key, endpoints)| (key, in_order(endpoints)))
                 .collect(),
         ))
     }
@@ -111,7 +112,7 @@ impl FormerEndpoints {
     }
 }
 
-fn parse_slot(family: Family, element: Element<'_>) -> Option<(Bytes, u32, SocketAddr)> {
+fn parse_indexed_endpoint(family: Family, element: Element<'_>) -> Option<(Bytes, u32, SocketAddr)> {
     let (key, index) = element.key.split_last_chunk::<4>()?;
     let ElementData::Value(value) = element.data? else {
         return None;

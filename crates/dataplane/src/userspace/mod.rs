@@ -5,7 +5,7 @@
 //! therefore the same; only the selection of endpoints takes place here.
 //!
 //! Two properties follow from the relay: endpoints see this node's address as the source, and connections end with
-//! this process. In return, an endpoint that does not answer is replaced by another one, and the endpoint with the
+//! this process. In return, an endpoint that does not respond is replaced by another one, and the endpoint with the
 //! fewest connections can be selected.
 //!
 //! [`Dataplane::apply`] binds listeners and writes rules without waiting. Only the relaying is asynchronous, on

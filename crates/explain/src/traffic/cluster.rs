@@ -7,11 +7,11 @@ use api::object::Protocol;
 use serde::{Deserialize, Serialize};
 
 use super::attribution::FrontendKind;
-use super::figures::{Figures, Rates};
 use super::names::{Names, Peer};
 use super::node_flows::{
     API_VERSION, EndpointConnections, Events, FlowRow, FrontendTraffic, NodeFlows, ServiceTraffic,
 };
+use super::statistics::{Rates, TrafficStatistics};
 
 /// Maximum of endpoints of a client.
 const CLIENT_ENDPOINTS_MAX: usize = 20;
@@ -183,7 +183,9 @@ impl ClusterTraffic {
                     continue;
                 }
             };
-            let rates = |figures: &Figures| figures.rates(report.interval_seconds, report.counts_bytes);
+            let rates = |statistics: &TrafficStatistics| {
+                statistics.rates(report.interval_seconds, report.counts_bytes)
+            };
             for service in report.services {
                 let key = (service.namespace.clone(), service.name.clone());
                 services.entry(key).or_default().add(service, &rates);
@@ -236,13 +238,13 @@ impl ClusterTraffic {
 }
 
 impl Sums {
-    fn add(&mut self, service: ServiceTraffic, rates: &impl Fn(&Figures) -> Rates) {
-        self.rates.add(&rates(&service.figures));
+    fn add(&mut self, service: ServiceTraffic, rates: &impl Fn(&TrafficStatistics) -> Rates) {
+        self.rates.add(&rates(&service.statistics));
         self.clients_omitted = self.clients_omitted.saturating_add(service.clients_omitted);
         self.endpoints_omitted = self.endpoints_omitted.saturating_add(service.endpoints_omitted);
         for frontend in service.frontends {
             let key = (frontend.kind, frontend.address, frontend.port, frontend.protocol);
-            let own = rates(&frontend.figures);
+            let own = rates(&frontend.statistics);
             let row = self.frontends.entry(key).or_insert_with(|| FrontendRow {
                 frontend,
                 rates: Rates::default(),
@@ -251,11 +253,11 @@ impl Sums {
         }
         for endpoint in service.endpoints {
             let sum = self.endpoints.entry((endpoint.address, endpoint.protocol));
-            sum.or_default().add(&rates(&endpoint.figures));
+            sum.or_default().add(&rates(&endpoint.statistics));
         }
         for client in service.clients {
             let (sum, endpoints) = self.clients.entry(client.address).or_default();
-            sum.add(&rates(&client.figures));
+            sum.add(&rates(&client.statistics));
             for endpoint in client.endpoints {
                 let connections = endpoints.entry(endpoint.address).or_default();
                 *connections = connections.saturating_add(endpoint.connections);

@@ -8,7 +8,7 @@
 //! - `entry`: an entry of connection tracking
 //! - `attribution`: frontend and endpoint of an entry
 //! - `tracker`: differences between samples, with events in between
-//! - `figures`: numbers of an interval
+//! - `statistics`: numbers of an interval
 //! - `node_flows`: report of one node
 //! - `tally`: the sums of a report
 //! - `cluster`: the reports of all nodes together
@@ -17,21 +17,21 @@
 mod attribution;
 mod cluster;
 mod entry;
-mod figures;
 mod names;
 mod node_flows;
+mod statistics;
 mod tally;
 mod tracker;
 
 pub use attribution::{Attributed, Attribution, FrontendKind, FrontendName, Selection};
 pub use cluster::{ClientRow, ClusterTraffic, EndpointRow, FrontendRow, NodeFlow, NodeState, ServiceRow};
 pub use entry::{Direction, Entry, Phase, State, TcpState};
-pub use figures::{Figures, Rates};
 pub use names::{Names, Peer, PeerKind};
 pub use node_flows::{
     API_VERSION, ClientTraffic, EndpointConnections, EndpointTraffic, Events, FlowRow, FrontendTraffic, KIND,
     NodeFlows, ServiceTraffic,
 };
+pub use statistics::{Rates, TrafficStatistics};
 pub use tally::{Limits, RowSelection};
 pub use tracker::{FLOWS_MAX, Tracker, UNANSWERED_AFTER};
 

@@ -6,7 +6,7 @@ use api::object::Protocol;
 use serde::{Deserialize, Serialize};
 
 use super::attribution::FrontendKind;
-use super::figures::Figures;
+use super::statistics::TrafficStatistics;
 use crate::observation::Metadata;
 
 /// `apiVersion` of reports.
@@ -69,7 +69,8 @@ pub struct ServiceTraffic {
     /// Name.
     pub name: String,
     /// Sums.
-    pub figures: Figures,
+    #[serde(rename = "figures")]
+    pub statistics: TrafficStatistics,
     /// Frontends with traffic.
     pub frontends: Vec<FrontendTraffic>,
     /// Endpoints with traffic.
@@ -99,8 +100,8 @@ pub struct FrontendTraffic {
     #[serde(default)]
     pub port_name: String,
     /// Sums.
-    #[serde(default)]
-    pub figures: Figures,
+    #[serde(default, rename = "figures")]
+    pub statistics: TrafficStatistics,
 }
 
 /// Traffic of an endpoint.
@@ -113,8 +114,8 @@ pub struct EndpointTraffic {
     /// Protocol.
     pub protocol: Protocol,
     /// Sums.
-    #[serde(default)]
-    pub figures: Figures,
+    #[serde(default, rename = "figures")]
+    pub statistics: TrafficStatistics,
 }
 
 /// Traffic of a client.
@@ -124,8 +125,8 @@ pub struct ClientTraffic {
     /// Address.
     pub address: IpAddr,
     /// Sums.
-    #[serde(default)]
-    pub figures: Figures,
+    #[serde(default, rename = "figures")]
+    pub statistics: TrafficStatistics,
     /// Endpoints that the client is connected to, those with the most connections first.
     #[serde(default)]
     pub endpoints: Vec<EndpointConnections>,
@@ -186,6 +187,6 @@ pub struct FlowRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_to_client: Option<u64>,
     /// Numbers of the interval.
-    #[serde(default)]
-    pub figures: Figures,
+    #[serde(default, rename = "figures")]
+    pub statistics: TrafficStatistics,
 }

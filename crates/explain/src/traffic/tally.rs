@@ -10,11 +10,11 @@ use api::object::{ObjectKey, Protocol};
 use ipnet::IpNet;
 
 use super::attribution::FrontendName;
-use super::figures::Figures;
 use super::node_flows::{
     API_VERSION, ClientTraffic, EndpointConnections, EndpointTraffic, FlowRow, FrontendTraffic, KIND,
     NodeFlows, ServiceTraffic,
 };
+use super::statistics::TrafficStatistics;
 use super::tracker::{End, Flow, Tracker};
 
 /// Maximum of endpoints of a client.
@@ -71,33 +71,33 @@ impl RowSelection {
 
 #[derive(Default)]
 struct Client {
-    figures: Figures,
+    statistics: TrafficStatistics,
     endpoints: HashMap<SocketAddr, u64>,
 }
 
 /// Sums of a Service.
 #[derive(Default)]
 struct Tally<'t> {
-    figures: Figures,
-    frontends: HashMap<&'t FrontendName, Figures>,
-    endpoints: HashMap<(Option<SocketAddr>, Protocol), Figures>,
+    statistics: TrafficStatistics,
+    frontends: HashMap<&'t FrontendName, TrafficStatistics>,
+    endpoints: HashMap<(Option<SocketAddr>, Protocol), TrafficStatistics>,
     clients: HashMap<IpAddr, Client>,
 }
 
 impl<'t> Tally<'t> {
-    fn add(&mut self, flow: &'t Flow, figures: &Figures) {
+    fn add(&mut self, flow: &'t Flow, statistics: &TrafficStatistics) {
         let attributed = &flow.attributed;
-        self.figures.add(figures);
+        self.statistics.add(statistics);
         self.frontends
             .entry(&attributed.frontend)
             .or_default()
-            .add(figures);
+            .add(statistics);
         let endpoint = (attributed.endpoint, flow.protocol);
-        self.endpoints.entry(endpoint).or_default().add(figures);
+        self.endpoints.entry(endpoint).or_default().add(statistics);
         let client = self.clients.entry(flow.client.ip()).or_default();
-        client.figures.add(figures);
-        if let Some(endpoint) = attributed.endpoint.filter(|_| figures.open > 0) {
-            *client.endpoints.entry(endpoint).or_default() += figures.open;
+        client.statistics.add(statistics);
+        if let Some(endpoint) = attributed.endpoint.filter(|_| statistics.open > 0) {
+            *client.endpoints.entry(endpoint).or_default() += statistics.open;
         }
     }
 }
@@ -115,10 +115,10 @@ impl Tracker {
         let mut services: HashMap<&ObjectKey, Tally<'_>> = HashMap::new();
         let mut flows_without_bytes = 0;
         for flow in self.flows() {
-            let figures = flow.figures(self.at());
+            let statistics = flow.statistics(self.at());
             let service = &flow.attributed.frontend.service;
-            services.entry(service).or_default().add(flow, &figures);
-            flows_without_bytes += u64::from(figures.open > 0 && flow.bytes.is_none());
+            services.entry(service).or_default().add(flow, &statistics);
+            flows_without_bytes += u64::from(statistics.open > 0 && flow.bytes.is_none());
         }
         let mut truncated = Vec::new();
         if self.is_truncated() {
@@ -129,7 +129,7 @@ impl Tracker {
             clients: limits.clients,
         };
         let (services, services_omitted) =
-            largest(services, limits.services, |tally| activity(&tally.figures));
+            largest(services, limits.services, |tally| activity(&tally.statistics));
         let services: Vec<ServiceTraffic> = services
             .into_iter()
             .map(|(key, tally)| service_traffic(key, tally, limits, &mut rest))
@@ -172,27 +172,35 @@ impl Tracker {
         }
         let at = self.at();
         let selected = self.flows().filter(|flow| selection.contains(flow));
-        let mut flows: Vec<(Figures, &Flow)> = selected.map(|flow| (flow.figures(at), flow)).collect();
-        flows.sort_unstable_by_key(|(figures, flow)| {
-            let recent = (bytes(figures), figures.failed(), figures.opened);
+        let mut flows: Vec<(TrafficStatistics, &Flow)> =
+            selected.map(|flow| (flow.statistics(at), flow)).collect();
+        flows.sort_unstable_by_key(|(statistics, flow)| {
+            let recent = (bytes(statistics), statistics.failed(), statistics.opened);
             (Reverse(recent), flow.client, flow.attributed.endpoint)
         });
         let omitted = flows.len().saturating_sub(selection.rows_max);
         flows.truncate(selection.rows_max);
-        let rows = flows.into_iter().map(|(figures, flow)| row(flow, figures, at));
+        let rows = flows
+            .into_iter()
+            .map(|(statistics, flow)| row(flow, statistics, at));
         (rows.collect(), omitted)
     }
 }
 
 /// Returns the order of sums: open connections, then new ones, bytes and failures; the largest first.
-fn activity(figures: &Figures) -> Reverse<(u64, u64, u64, u64)> {
-    Reverse((figures.open, figures.opened, bytes(figures), figures.failed()))
+fn activity(statistics: &TrafficStatistics) -> Reverse<(u64, u64, u64, u64)> {
+    Reverse((
+        statistics.open,
+        statistics.opened,
+        bytes(statistics),
+        statistics.failed(),
+    ))
 }
 
-fn bytes(figures: &Figures) -> u64 {
-    figures
+fn bytes(statistics: &TrafficStatistics) -> u64 {
+    statistics
         .bytes_to_endpoints
-        .saturating_add(figures.bytes_to_clients)
+        .saturating_add(statistics.bytes_to_clients)
 }
 
 /// Returns the first entries of a map in an order, at most `most`, with the number of the others.
@@ -215,30 +223,31 @@ fn service_traffic(key: &ObjectKey, tally: Tally<'_>, limits: &Limits, rest: &mu
     let (endpoints, endpoints_omitted) = largest(tally.endpoints, endpoints_max, activity);
     rest.endpoints -= endpoints.len();
     let clients_max = limits.clients_per_service.min(rest.clients);
-    let (clients, clients_omitted) = largest(tally.clients, clients_max, |client| activity(&client.figures));
+    let (clients, clients_omitted) =
+        largest(tally.clients, clients_max, |client| activity(&client.statistics));
     rest.clients -= clients.len();
     let (frontends, _) = largest(tally.frontends, FRONTENDS_MAX, activity);
     ServiceTraffic {
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
-        figures: tally.figures,
+        statistics: tally.statistics,
         frontends: frontends
             .into_iter()
-            .map(|(frontend, figures)| FrontendTraffic {
+            .map(|(frontend, statistics)| FrontendTraffic {
                 kind: frontend.kind,
                 address: frontend.address,
                 port: frontend.port,
                 protocol: frontend.protocol,
                 port_name: frontend.port_name.to_string(),
-                figures,
+                statistics,
             })
             .collect(),
         endpoints: endpoints
             .into_iter()
-            .map(|((address, protocol), figures)| EndpointTraffic {
+            .map(|((address, protocol), statistics)| EndpointTraffic {
                 address,
                 protocol,
-                figures,
+                statistics,
             })
             .collect(),
         clients: clients.into_iter().map(client_traffic).collect(),
@@ -254,14 +263,14 @@ fn client_traffic((address, client): (IpAddr, Client)) -> ClientTraffic {
     let endpoints = endpoints.into_iter();
     ClientTraffic {
         address,
-        figures: client.figures,
+        statistics: client.statistics,
         endpoints: endpoints
             .map(|(address, connections)| EndpointConnections { address, connections })
             .collect(),
     }
 }
 
-fn row(flow: &Flow, figures: Figures, at: Duration) -> FlowRow {
+fn row(flow: &Flow, statistics: TrafficStatistics, at: Duration) -> FlowRow {
     let frontend = &flow.attributed.frontend;
     let (age, may_be_older) = flow.age(at);
     let state = match flow.end {
@@ -287,6 +296,6 @@ fn row(flow: &Flow, figures: Figures, at: Duration) -> FlowRow {
         expires_in_seconds: flow.expires_in(at).as_secs(),
         bytes_to_endpoint: flow.bytes.map(|[to_endpoint, _]| to_endpoint),
         bytes_to_client: flow.bytes.map(|[_, to_client]| to_client),
-        figures,
+        statistics,
     }
 }

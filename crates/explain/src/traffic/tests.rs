@@ -99,9 +99,9 @@ fn report(tracker: &Tracker) -> NodeFlows {
     tracker.report(&Limits::default(), &rows)
 }
 
-fn web(report: &NodeFlows) -> Figures {
+fn web(report: &NodeFlows) -> TrafficStatistics {
     let found = report.services.iter().find(|service| service.name == "web");
-    found.map(|service| service.figures).unwrap_or_default()
+    found.map(|service| service.statistics).unwrap_or_default()
 }
 
 #[test]
@@ -199,19 +199,19 @@ fn first_sample_counts_no_begin_and_no_bytes() {
     sample(&mut tracker, seconds(12), &[later, new]);
     let found = report(&tracker);
     assert_eq!(found.interval_seconds, 2.0);
-    let expected = Figures {
+    let expected = TrafficStatistics {
         open: 2,
         opened: 1,
         bytes_to_endpoints: 150,
         bytes_to_clients: 4_000,
-        ..Figures::default()
+        ..TrafficStatistics::default()
     };
     assert_eq!(web(&found), expected);
     tracker.begin_interval();
     sample(&mut tracker, seconds(13), &[later, new]);
-    let expected = Figures {
+    let expected = TrafficStatistics {
         open: 2,
-        ..Figures::default()
+        ..TrafficStatistics::default()
     };
     assert_eq!(web(&report(&tracker)), expected, "nothing happened");
 }
@@ -232,11 +232,11 @@ fn events_count_short_connections_with_their_bytes() {
     over.bytes = Some([500, 700]);
     tracker.ended(&over, seconds(1));
     sample(&mut tracker, seconds(1), &[]);
-    let expected = Figures {
+    let expected = TrafficStatistics {
         opened: 1,
         bytes_to_endpoints: 500,
         bytes_to_clients: 700,
-        ..Figures::default()
+        ..TrafficStatistics::default()
     };
     assert_eq!(web(&report(&tracker)), expected);
     assert_eq!(report(&tracker).flows[0].state, "ENDED");
@@ -353,7 +353,7 @@ fn limits_keep_the_busiest_rows_with_a_note() {
     assert_eq!((service.clients.len(), service.clients_omitted), (4, 6));
     assert_eq!((service.endpoints.len(), service.endpoints_omitted), (1, 1));
     assert_eq!(service.endpoints[0].address, Some(at("10.244.2.2:8080")));
-    assert_eq!(service.figures.open, 30, "sums contain the omitted rows");
+    assert_eq!(service.statistics.open, 30, "sums contain the omitted rows");
     assert_eq!(found.flows.len(), 2);
     assert!(
         found
@@ -552,9 +552,9 @@ impl Kernel {
     }
 }
 
-fn sums<'f>(figures: impl Iterator<Item = &'f Figures>) -> Figures {
-    figures.fold(Figures::default(), |mut sum, figures| {
-        sum.add(figures);
+fn sums<'f>(statistics: impl Iterator<Item = &'f TrafficStatistics>) -> TrafficStatistics {
+    statistics.fold(TrafficStatistics::default(), |mut sum, statistics| {
+        sum.add(statistics);
         sum
     })
 }
@@ -600,14 +600,14 @@ proptest! {
         kernel.dump(&[], &mut tracker);
         let found = tracker.report(&Limits::default(), &RowSelection { rows_max: 1_000, ..RowSelection::default() });
         for service in &found.services {
-            prop_assert_eq!(sums(service.endpoints.iter().map(|row| &row.figures)), service.figures);
-            prop_assert_eq!(sums(service.clients.iter().map(|row| &row.figures)), service.figures);
-            prop_assert_eq!(sums(service.frontends.iter().map(|row| &row.figures)), service.figures);
+            prop_assert_eq!(sums(service.endpoints.iter().map(|row| &row.statistics)), service.statistics);
+            prop_assert_eq!(sums(service.clients.iter().map(|row| &row.statistics)), service.statistics);
+            prop_assert_eq!(sums(service.frontends.iter().map(|row| &row.statistics)), service.statistics);
             let connections = service.clients.iter().flat_map(|client| &client.endpoints);
-            prop_assert_eq!(connections.map(|row| row.connections).sum::<u64>(), service.figures.open);
+            prop_assert_eq!(connections.map(|row| row.connections).sum::<u64>(), service.statistics.open);
         }
-        let of_services = sums(found.services.iter().map(|service| &service.figures));
-        prop_assert_eq!(sums(found.flows.iter().map(|flow| &flow.figures)), of_services);
+        let of_services = sums(found.services.iter().map(|service| &service.statistics));
+        prop_assert_eq!(sums(found.flows.iter().map(|flow| &flow.statistics)), of_services);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use api::object::Protocol;
 
 use super::attribution::{Attributed, Attribution};
 use super::entry::{Direction, Entry, Phase, State};
-use super::figures::Figures;
+use super::statistics::TrafficStatistics;
 
 /// Maximum of flows of Services that a tracker keeps: the default size of the kernel's table on nodes with 16 GiB or more
 /// (`nf_conntrack_max`). Further flows are not counted, and the report is marked as truncated.
@@ -131,11 +131,11 @@ impl Flow {
     }
 
     /// Returns the numbers of the flow in the interval that ends at a time.
-    pub(super) fn figures(&self, at: Duration) -> Figures {
+    pub(super) fn statistics(&self, at: Duration) -> TrafficStatistics {
         let [to_endpoints, to_clients] = self.bytes.unwrap_or_default();
         let [to_endpoints_before, to_clients_before] = self.bytes_before;
         let is_open = self.end.is_none() && self.state.phase() == Phase::Open;
-        Figures {
+        TrafficStatistics {
             open: u64::from(is_open),
             opened: u64::from(self.is_new),
             unanswered: u64::from(self.is_unanswered(at)),

@@ -217,17 +217,18 @@ impl ImageStore {
 
     /// Unpacks the layers that the store does not have, several at the same time.
     fn unpack_layers(&self, content: &Content, image: &FoundImage) -> Result<(), LoadError> {
-        let mut wanted = Vec::new();
+        let mut missing = Vec::new();
         for (layer, source) in image.parsed_config.diff_ids.iter().zip(&image.layers) {
-            let is_repeated = wanted.iter().any(|(earlier, _)| *earlier == layer);
+            let is_repeated = missing.iter().any(|(earlier, _)| *earlier == layer);
             if !is_repeated && !self.has_layer(layer)? {
-                wanted.push((layer, source));
+                missing.push((layer, source));
             }
         }
         let (next, cancelled) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
         let failure = Mutex::new(None);
         let work = || {
-            while let Some((layer, (member, compressed))) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+            while let Some((layer, (member, compressed))) = missing.get(next.fetch_add(1, Ordering::Relaxed))
+            {
                 let digests = LayerDigests {
                     compressed: compressed.clone(),
                     uncompressed: (*layer).clone(),
@@ -247,7 +248,7 @@ impl ImageStore {
             }
         };
         thread::scope(|scope| {
-            for _ in 0..LAYERS_AT_ONCE.min(wanted.len()) {
+            for _ in 0..LAYERS_AT_ONCE.min(missing.len()) {
                 scope.spawn(work);
             }
         });

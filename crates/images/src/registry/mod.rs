@@ -15,9 +15,9 @@ mod response;
 mod session;
 
 #[cfg(test)]
-mod tests;
+mod test_registry;
 #[cfg(test)]
-mod toy;
+mod tests;
 
 use crate::digest::Digest;
 

@@ -96,11 +96,11 @@ impl ImageStore {
         let layer_lock = tokio::task::spawn_blocking(move || store.lock_layers(&layers)).await;
         let _layer_lock = layer_lock.map_err(PullError::Thread)??;
         for _ in 0..COMMIT_ATTEMPTS_MAX {
-            let mut wanted: BTreeMap<&Digest, &Descriptor> = BTreeMap::new();
+            let mut layers: BTreeMap<&Digest, &Descriptor> = BTreeMap::new();
             for (diff_id, layer) in remote.parts.layers.iter().zip(&remote.layers) {
-                wanted.entry(diff_id).or_insert(layer);
+                layers.entry(diff_id).or_insert(layer);
             }
-            let fetches = wanted.into_iter().map(|(diff_id, layer)| {
+            let fetches = layers.into_iter().map(|(diff_id, layer)| {
                 let path = self.download_path(reference, &layer.digest);
                 self.fetch_layer(layer, diff_id, path, &sessions, &cancelled.0, progress)
             });

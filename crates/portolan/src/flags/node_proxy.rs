@@ -213,7 +213,7 @@ fn modes() -> PossibleValuesParser {
             Mode::Ipvs => "nftables, and virtual servers of the kernel that choose endpoints",
             Mode::Ebpf => "nftables, and eBPF programs that choose endpoints when TCP clients of this node connect",
             Mode::Userspace => {
-                "a relay in this process: it replaces endpoints that do not answer, but hides client addresses from them"
+                "a relay in this process: it replaces endpoints that do not respond, but hides client addresses from them"
             }
         })
     });

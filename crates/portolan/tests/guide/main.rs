@@ -49,7 +49,7 @@ const LOAD_BALANCER: &str = "load-balancer/tutorial.md";
 const PORT_RANGES: &str = "port-ranges.md";
 /// Page of the guide for Pods that leave with the address of their Service.
 const EGRESS: &str = "egress.md";
-/// Page of the guide for Services that do not answer.
+/// Page of the guide for Services that do not respond.
 const DEBUGGING: &str = "debugging.md";
 /// Page of the guide for two clusters.
 const MULTICLUSTER: &str = "multicluster.md";

@@ -37,7 +37,7 @@ fn at(text: &str) -> SocketAddr {
     text.parse().expect("an address and port")
 }
 
-/// Sums of the figures of a Service over intervals.
+/// Sums of the statistics of a Service over intervals.
 #[derive(Debug, Default)]
 struct Sums {
     opened: f64,

@@ -473,7 +473,7 @@ impl<D: Dataplane> Worker<D> {
             }
         };
         if let Err(error) = std::thread::Builder::new()
-            .name("take-over".to_owned())
+            .name("takeover".to_owned())
             .spawn(work)
         {
             tracing::warn!(%error, "leftover rules not removed");

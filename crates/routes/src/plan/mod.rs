@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
+use api::hash::fnv1a_64;
 use api::object::Node;
 use ipnet::IpNet;
 use netlink::route::{Action, ForwardingEntry, LinkIndex, Route};
@@ -206,12 +207,9 @@ impl Plan {
 
 /// Returns the Ethernet address of a node's VXLAN link, which all nodes derive from its name.
 pub fn ethernet_of(name: &str) -> [u8; 6] {
-    // FNV-1a. The first byte has the bits of a locally administered unicast address.
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    let [_, _, first, rest @ ..] = hash.to_be_bytes();
+    let [_, _, first, rest @ ..] = fnv1a_64(name.bytes()).to_be_bytes();
     let [b1, b2, b3, b4, b5] = rest;
+    // The first byte has the bits of a locally administered unicast address.
     [first & 0xfc | 0x02, b1, b2, b3, b4, b5]
 }
 

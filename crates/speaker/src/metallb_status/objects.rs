@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::hash::fnv1a_64;
 use api::object::{ObjectKey, ObjectMeta, null_as_default};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -114,12 +115,8 @@ fn owners(reported: &Reported) -> Vec<Value> {
 
 /// Returns the name of a ServiceBGPStatus: the same for each start of a speaker, and another one for each node.
 fn object_name(node: &str, key: &ObjectKey) -> String {
-    // FNV-1a.
     let text = format!("{node}/{}/{}", key.namespace, key.name);
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("bgp-{hash:016x}")
+    format!("bgp-{:016x}", fnv1a_64(text.bytes()))
 }
 
 /// A present ConfigurationState.

@@ -85,7 +85,8 @@ impl BfdSettings {
     }
 }
 
-type Wanted = BTreeMap<Name, BfdSettings>;
+/// Settings of the sessions that are to exist.
+type DesiredSessions = BTreeMap<Name, BfdSettings>;
 
 /// States of the sessions as the thread publishes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,7 +108,7 @@ pub(super) struct BfdChange {
 
 /// Handle of the thread.
 pub(super) struct Bfd {
-    wanted: Arc<Mutex<Wanted>>,
+    desired: Arc<Mutex<DesiredSessions>>,
     waker: Option<Waker>,
     states: watch::Receiver<States>,
     sender: Option<watch::Sender<States>>,
@@ -119,7 +120,7 @@ impl Bfd {
     pub(super) fn new() -> Self {
         let (sender, states) = watch::channel(States::default());
         Self {
-            wanted: Arc::default(),
+            desired: Arc::default(),
             waker: None,
             states,
             sender: Some(sender),
@@ -128,15 +129,15 @@ impl Bfd {
     }
 
     /// Replaces the sessions.
-    pub(super) fn set(&mut self, wanted: Wanted) {
-        let mut present = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        if *present == wanted {
+    pub(super) fn set(&mut self, desired: DesiredSessions) {
+        let mut present = self.desired.lock().unwrap_or_else(PoisonError::into_inner);
+        if *present == desired {
             return;
         }
-        *present = wanted;
+        *present = desired;
         drop(present);
         if let Some(sender) = self.sender.take() {
-            match Worker::start(Arc::clone(&self.wanted), sender) {
+            match Worker::start(Arc::clone(&self.desired), sender) {
                 Ok(waker) => self.waker = Some(waker),
                 Err(error) => {
                     tracing::error!(%error, "BFD not started; peers with a BFDProfile have no BFD session")
@@ -204,7 +205,7 @@ struct Running {
 
 /// State of the thread.
 struct Worker {
-    wanted: Arc<Mutex<Wanted>>,
+    desired: Arc<Mutex<DesiredSessions>>,
     states: watch::Sender<States>,
     poll: Poll,
     start: Instant,
@@ -220,11 +221,11 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(wanted: Arc<Mutex<Wanted>>, states: watch::Sender<States>) -> io::Result<Waker> {
+    fn start(desired: Arc<Mutex<DesiredSessions>>, states: watch::Sender<States>) -> io::Result<Waker> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKE)?;
         let mut worker = Self {
-            wanted,
+            desired,
             states,
             poll,
             start: Instant::now(),
@@ -275,20 +276,24 @@ impl Worker {
         }
     }
 
-    /// Starts and ends sessions as wanted. Returns false if an attempt failed.
+    /// Starts and ends sessions as desired. Returns false if an attempt failed.
     fn synchronize(&mut self) -> bool {
-        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let count = wanted.len();
-        let has_minimum = self.set_minimum_ttl(&wanted);
-        self.losses.retain(|name, _| wanted.contains_key(name));
+        let desired = self
+            .desired
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let count = desired.len();
+        let has_minimum = self.set_minimum_ttl(&desired);
+        self.losses.retain(|name, _| desired.contains_key(name));
         let gone = self
             .sessions
-            .extract_if(.., |name, running| wanted.get(name) != Some(&running.settings));
+            .extract_if(.., |name, running| desired.get(name) != Some(&running.settings));
         for (_, mut running) in gone.collect::<Vec<_>>() {
             let packet = running.session.shut_down();
             running.send(&packet);
         }
-        for (name, settings) in wanted {
+        for (name, settings) in desired {
             if self.sessions.contains_key(&name) {
                 continue;
             }
@@ -303,8 +308,8 @@ impl Worker {
     }
 
     /// Applies the lowest minimum TTL of the peers on other links. Returns false after a failure.
-    fn set_minimum_ttl(&mut self, wanted: &Wanted) -> bool {
-        let routed = wanted.values().filter(|settings| settings.is_routed);
+    fn set_minimum_ttl(&mut self, desired: &DesiredSessions) -> bool {
+        let routed = desired.values().filter(|settings| settings.is_routed);
         let minimum = routed.map(|settings| settings.minimum_ttl).min().unwrap_or(TTL);
         if minimum == self.minimum_ttl {
             return true;

@@ -80,11 +80,11 @@ impl RouterDiscovery {
     /// Replaces the links.
     pub(super) fn set_links(&mut self, links: &BTreeSet<String>) {
         self.tasks.retain(|link, task| {
-            let is_wanted = links.contains(link);
-            if !is_wanted {
+            let is_desired = links.contains(link);
+            if !is_desired {
                 task.abort();
             }
-            is_wanted
+            is_desired
         });
         for link in links {
             if !self.tasks.contains_key(link) {

@@ -5,12 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::hash::fnv1a_32;
 use api::object::ObjectKey;
 use bgp::Family;
 use bgp::session::{PeerSettings, PeerSystem, Stop};
 use client::Client;
 use client::WallClock;
-use client::events::{EventQueue, EventRecorder, EventText, Notice, ObjectReference};
+use client::events::{EventBatch, EventQueue, EventRecorder, EventText, ObjectReference};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -171,8 +172,8 @@ impl Speaker {
         let routes = self.decide(drain, &served.unwrap_or_default());
         self.routers.set_links(&self.links(&routes));
         let mut faults = BTreeMap::new();
-        let wanted = self.wanted(&routes, &mut faults);
-        self.update_sessions(wanted).await;
+        let desired = self.desired_sessions(&routes, &mut faults);
+        self.update_sessions(desired).await;
         self.set_routes(&routes);
         self.report(&routes, drain, &faults);
     }
@@ -231,12 +232,12 @@ impl Speaker {
     }
 
     /// Returns the settings of the sessions of this node, and the faults of peers without one.
-    fn wanted(
+    fn desired_sessions(
         &self,
         routes: &NodeRoutes,
         faults: &mut BTreeMap<Name, String>,
     ) -> BTreeMap<Name, (SessionSettings, Option<BfdSettings>)> {
-        let mut wanted = BTreeMap::new();
+        let mut desired = BTreeMap::new();
         let mut remotes = BTreeSet::new();
         for name in routes.peers.keys() {
             let Some(peer) = self.configuration.peers.get(name) else {
@@ -273,9 +274,9 @@ impl Speaker {
             }
             let settings = self.session_settings(peer, remote, key);
             let bfd = peer.bfd.map(|profile| BfdSettings::of(peer, &profile, remote));
-            wanted.insert(name.clone(), (settings, bfd));
+            desired.insert(name.clone(), (settings, bfd));
         }
-        wanted
+        desired
     }
 
     fn session_settings(&self, peer: &Peer, remote: SocketAddr, key: Option<Key>) -> SessionSettings {
@@ -317,8 +318,8 @@ impl Speaker {
     }
 
     /// Starts, replaces and ends sessions.
-    async fn update_sessions(&mut self, wanted: BTreeMap<Name, (SessionSettings, Option<BfdSettings>)>) {
-        let keys = wanted.values().filter_map(|(settings, _)| {
+    async fn update_sessions(&mut self, desired: BTreeMap<Name, (SessionSettings, Option<BfdSettings>)>) {
+        let keys = desired.values().filter_map(|(settings, _)| {
             let socket = &settings.socket;
             Some((socket.remote.ip(), socket.key.clone()?)).filter(|_| socket.vrf.is_none())
         });
@@ -327,14 +328,14 @@ impl Speaker {
             .sessions
             .iter()
             .filter(|(name, session)| {
-                wanted
+                desired
                     .get(*name)
                     .is_none_or(|(settings, _)| *settings != session.settings)
             })
             .map(|(name, _)| name.clone())
             .collect();
         for name in changed {
-            let reason = if wanted.contains_key(&name) {
+            let reason = if desired.contains_key(&name) {
                 Stop::SettingsChanged
             } else {
                 Stop::Deconfigured
@@ -345,12 +346,12 @@ impl Speaker {
         }
         // A session to the same peer must not start before the end of the former one.
         while self.ending.join_next().await.is_some() {}
-        self.reports.retain(|name, _| wanted.contains_key(name));
-        let bfd = wanted
+        self.reports.retain(|name, _| desired.contains_key(name));
+        let bfd = desired
             .iter()
             .filter_map(|(name, (_, bfd))| Some((name.clone(), bfd.clone()?)));
         self.bfd.set(bfd.collect());
-        for (name, (settings, _)) in wanted {
+        for (name, (settings, _)) in desired {
             if !self.sessions.contains_key(&name) {
                 let report = Arc::clone(self.reports.entry(name.clone()).or_default());
                 self.sessions
@@ -443,7 +444,7 @@ impl Speaker {
                     "announcing from node {:?} with protocol \"bgp\"",
                     self.settings.node_name
                 );
-                self.events.record(Notice {
+                self.events.record(EventBatch {
                     component: COMPONENT,
                     regarding: ObjectReference::service(key.clone(), uid.clone()),
                     events: vec![EventText::normal("nodeAssigned", message)],
@@ -454,7 +455,7 @@ impl Speaker {
         for invalid in &self.configuration.invalid {
             if !self.reported_faults.contains(invalid) {
                 tracing::error!(error = %invalid, "BGP object ignored");
-                self.events.record(Notice {
+                self.events.record(EventBatch {
                     component: COMPONENT,
                     regarding: self.reference(invalid),
                     events: vec![EventText::warning("Invalid", invalid.reason.clone())],
@@ -476,11 +477,8 @@ fn router_id(node: &str, addresses: &BTreeSet<IpAddr>) -> Ipv4Addr {
         IpAddr::V4(address) => Some(*address),
         IpAddr::V6(_) => None,
     });
-    // FNV-1a: the same for each start of a node, and seldom the same for two nodes.
-    let hash = node.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    });
-    ipv4.unwrap_or_else(|| Ipv4Addr::from(hash.max(1)))
+    // The hash is the same for each start of a node, and seldom the same for two nodes.
+    ipv4.unwrap_or_else(|| Ipv4Addr::from(fnv1a_32(node.bytes()).max(1)))
 }
 
 /// Waits for the next change of the served addresses; never resolves without an edge.

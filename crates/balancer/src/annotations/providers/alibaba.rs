@@ -34,7 +34,7 @@ const ROWS: &[Row] = &[
         protocol_ports,
     ),
     shared_rows::certificates(alibaba!("cert-id")),
-    Row::tunes(
+    Row::configures_edge(
         alibaba!("tls-cipher-policy"),
         "versions of TLS, 1.2 at least",
         |values, annotation| {
@@ -76,7 +76,7 @@ const ROWS: &[Row] = &[
                 .set_with_default(annotation, version, None)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         alibaba!("scheduler"),
         "balancing algorithm for new connections",
         |values, annotation| {
@@ -120,7 +120,7 @@ const ROWS: &[Row] = &[
         |text| keyword(text, &[("insert", ()), ("server", ())]),
     ),
     shared_rows::cookie_name(alibaba!("cookie")),
-    Row::tunes(
+    Row::configures_edge(
         alibaba!("cookie-timeout"),
         "lifetime of the cookie, 1 to 86400 seconds",
         |values, annotation| {
@@ -140,7 +140,7 @@ const ROWS: &[Row] = &[
                 .set_with_default(annotation, value::on_off(annotation.value)?, false)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         alibaba!("connection-drain-timeout"),
         "draining time, 10 to 900 seconds",
         |values, annotation| {
@@ -181,7 +181,7 @@ const ROWS: &[Row] = &[
             )
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         alibaba!("health-check-type"),
         "protocol of health checks",
         |values, annotation| {
@@ -194,7 +194,7 @@ const ROWS: &[Row] = &[
             )
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         alibaba!("health-check-uri"),
         "path of the health check",
         |values, annotation| {
@@ -205,7 +205,7 @@ const ROWS: &[Row] = &[
         },
     ),
     shared_rows::check_host(alibaba!("health-check-domain")),
-    Row::tunes(
+    Row::configures_edge(
         alibaba!("health-check-httpcode"),
         "statuses of a healthy backend, such as `http_2xx,http_3xx`",
         |values, annotation| {
@@ -215,7 +215,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, value::statuses(annotation.value)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         alibaba!("health-check-connect-port"),
         "port of health checks",
         |values, annotation| {
@@ -225,7 +225,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, Some(value::port(annotation.value)?))
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         alibaba!("health-check-interval"),
         "interval of health checks, 1 to 50 seconds",
         |values, annotation| {
@@ -235,7 +235,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, seconds(annotation.value, 1..=50)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         alibaba!("health-check-timeout"),
         "timeout of a health check, 1 to 300 seconds",
         |values, annotation| {
@@ -245,7 +245,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, seconds(annotation.value, 1..=300)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         alibaba!("health-check-connect-timeout"),
         "timeout of a health check, 1 to 300 seconds",
         |values, annotation| {
@@ -255,7 +255,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, seconds(annotation.value, 1..=300)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         alibaba!("healthy-threshold"),
         "successes until a backend is healthy, 2 to 10",
         |values, annotation| {
@@ -265,7 +265,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, number(annotation.value, 2..=10)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         alibaba!("unhealthy-threshold"),
         "failures until a backend is unhealthy, 2 to 10",
         |values, annotation| {

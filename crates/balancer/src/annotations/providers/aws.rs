@@ -48,7 +48,7 @@ const ROWS: &[Row] = &[
         },
     ),
     shared_rows::certificates(aws!("ssl-cert")),
-    Row::tunes(
+    Row::configures_edge(
         aws!("ssl-ports"),
         "ports that terminate TLS: `*`, names or numbers",
         |values, annotation| values.tls.ports.set(annotation, value::ports(annotation.value)?),
@@ -72,12 +72,12 @@ const ROWS: &[Row] = &[
             })
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         aws!("ssl-negotiation-policy"),
         "versions of TLS: policies with `TLS13` in their names include 1.3, all others are 1.2 only; 1.2 only with ECDHE and AEAD",
         |values, annotation| values.tls.policy.set(annotation, policy(annotation.value)?),
     ),
-    Row::tunes(
+    Row::configures_edge(
         aws!("alpn-policy"),
         "ALPN policy; default: h2 and http/1.1 where the edge serves HTTP, otherwise none",
         |values, annotation| {
@@ -112,7 +112,7 @@ const ROWS: &[Row] = &[
                 .set_with_default(annotation, value::bool(annotation.value)?, false)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         aws!("access-log-emit-interval"),
         "minutes of lines in a file; default 60",
         |values, annotation| {
@@ -125,7 +125,7 @@ const ROWS: &[Row] = &[
             )
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         aws!("access-log-s3-bucket-name"),
         "bucket; without S3, a directory of that name",
         |values, annotation| {
@@ -135,7 +135,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, value::bucket(annotation.value)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         aws!("access-log-s3-bucket-prefix"),
         "name prefix of the files",
         |values, annotation| {
@@ -155,7 +155,7 @@ const ROWS: &[Row] = &[
                 .set_with_default(annotation, value::bool(annotation.value)?, false)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         aws!("connection-draining-timeout"),
         "draining time, 1 to 3600 seconds; default 300",
         |values, annotation| {
@@ -262,7 +262,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, seconds(annotation.value, 5..=300)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         aws!("healthcheck-success-codes"),
         "statuses of a healthy backend; default 200-399",
         |values, annotation| {

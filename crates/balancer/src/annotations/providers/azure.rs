@@ -36,7 +36,7 @@ const ROWS: &[Row] = &[
         "requests this IPv6 address",
         Meaning::FamilyAddress(Family::V6),
     ),
-    Row::tunes(
+    Row::configures_edge(
         azure!("load-balancer-tcp-idle-timeout"),
         "idle timeout, 4 to 100 minutes",
         |values, annotation| {
@@ -46,7 +46,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, minutes(annotation.value, 4..=100)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         azure!("load-balancer-health-probe-protocol"),
         "protocol of health checks",
         |values, annotation| {
@@ -61,7 +61,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, keyword(annotation.value, &protocols)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         azure!("load-balancer-health-probe-interval"),
         "interval of health checks, 5 seconds or more",
         |values, annotation| {
@@ -71,7 +71,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, seconds(annotation.value, 5..=3_600)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         azure!("load-balancer-health-probe-num-of-probe"),
         "failures until a backend is unhealthy",
         |values, annotation| {
@@ -81,7 +81,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, number(annotation.value, 1..=100)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         azure!("load-balancer-health-probe-request-path"),
         "path of the health check",
         |values, annotation| {

@@ -53,7 +53,7 @@ const ROWS: &[Row] = &[
         "ports of HTTPS, which includes HTTP/2",
         |values, annotation| ports(values, annotation, AppProtocol::Https),
     ),
-    Row::tunes(
+    Row::configures_edge(
         digital_ocean!("tls-passthrough"),
         "ports of HTTPS relay bytes without terminating TLS",
         |values, annotation| {
@@ -80,7 +80,7 @@ const ROWS: &[Row] = &[
         },
     ),
     shared_rows::cookie_name(digital_ocean!("sticky-sessions-cookie-name")),
-    Row::tunes(
+    Row::configures_edge(
         digital_ocean!("sticky-sessions-cookie-ttl"),
         "lifetime of the cookie in seconds",
         |values, annotation| {

@@ -62,7 +62,7 @@ const ROWS: &[Row] = &[
         },
     ),
     shared_rows::cookie_name(hetzner!("http-cookie-name")),
-    Row::tunes(
+    Row::configures_edge(
         hetzner!("http-cookie-lifetime"),
         "lifetime of the cookie, such as `5m` or in seconds",
         |values, annotation| {
@@ -106,7 +106,7 @@ const ROWS: &[Row] = &[
     ),
     shared_rows::check_host(hetzner!("health-check-http-domain")),
     shared_rows::check_path(hetzner!("health-check-http-path")),
-    Row::tunes(
+    Row::configures_edge(
         hetzner!("http-status-codes"),
         "statuses of a healthy backend, such as `2??,3??`",
         |values, annotation| {

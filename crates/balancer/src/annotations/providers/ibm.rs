@@ -36,7 +36,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, Some(ProxyVersion::V1))
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         ibm!("ipvs-scheduler"),
         "balancing algorithm for new connections",
         |values, annotation| {

@@ -83,7 +83,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, milliseconds(annotation.value, 1..=DAY_MILLISECONDS)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         openstack!("timeout-member-connect"),
         "timeout of connections to backends, in milliseconds",
         |values, annotation| {
@@ -113,7 +113,7 @@ const ROWS: &[Row] = &[
                 .set_with_default(annotation, value::bool(annotation.value)?, false)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         openstack!("health-monitor-delay"),
         "interval of health checks in seconds",
         |values, annotation| {
@@ -123,7 +123,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, seconds(annotation.value, 1..=3_600)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         openstack!("health-monitor-timeout"),
         "timeout of a health check in seconds",
         |values, annotation| {
@@ -133,7 +133,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, seconds(annotation.value, 1..=300)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         openstack!("health-monitor-max-retries"),
         "successes until a backend is healthy, 1 to 10",
         |values, annotation| {
@@ -143,7 +143,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, number(annotation.value, 1..=10)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         openstack!("health-monitor-max-retries-down"),
         "failures until a backend is unhealthy, 1 to 10",
         |values, annotation| {

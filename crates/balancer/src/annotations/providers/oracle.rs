@@ -42,7 +42,7 @@ const ROWS: &[Row] = &[
         },
     ),
     shared_rows::certificates(oci!("tls-secret")),
-    Row::tunes(
+    Row::configures_edge(
         oci!("ssl-ports"),
         "ports that terminate TLS: `*`, names or numbers",
         |values, annotation| values.tls.ports.set(annotation, value::ports(annotation.value)?),

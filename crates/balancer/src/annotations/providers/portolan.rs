@@ -69,12 +69,12 @@ const ROWS: &[Row] = &[
                 .set(annotation, value::secrets(annotation.value)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         edge!("tls-ports"),
         "ports that terminate TLS: `*`, names or numbers",
         |values, annotation| values.tls.ports.set(annotation, value::ports(annotation.value)?),
     ),
-    Row::tunes(edge!("tls-policy"), "versions of TLS", |values, annotation| {
+    Row::configures_edge(edge!("tls-policy"), "versions of TLS", |values, annotation| {
         let policies = [
             ("tls-1.2-and-1.3", TlsPolicy::Tls12And13),
             ("tls-1.3", TlsPolicy::Tls13),
@@ -85,7 +85,7 @@ const ROWS: &[Row] = &[
             .policy
             .set(annotation, keyword(annotation.value, &policies)?)
     }),
-    Row::tunes(
+    Row::configures_edge(
         edge!("alpn"),
         "ALPN policy; default: the protocols of the port",
         |values, annotation| {
@@ -188,7 +188,7 @@ const ROWS: &[Row] = &[
             )
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         edge!("sticky-seconds"),
         "lifetime of stickiness: after the last connection, or of the cookie",
         |values, annotation| {
@@ -208,7 +208,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, seconds(annotation.value, 1..=DAY_SECONDS)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         edge!("connect-timeout-seconds"),
         "timeout of connections to backends",
         |values, annotation| {
@@ -320,7 +320,7 @@ const ROWS: &[Row] = &[
                 .set_with_default(annotation, value::bool(annotation.value)?, false)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         edge!("access-log-bucket"),
         "S3 bucket of the files; default: the directory of the process",
         |values, annotation| {
@@ -330,7 +330,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, value::bucket(annotation.value)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         edge!("access-log-prefix"),
         "name prefix of the files",
         |values, annotation| {
@@ -340,7 +340,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, value::log_prefix(annotation.value)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         edge!("access-log-interval-seconds"),
         "time that one file covers",
         |values, annotation| {
@@ -350,7 +350,7 @@ const ROWS: &[Row] = &[
                 .set(annotation, seconds(annotation.value, 1..=DAY_SECONDS)?)
         },
     ),
-    Row::tunes(
+    Row::configures_edge(
         edge!("access-log-format"),
         "format of a line",
         |values, annotation| {
@@ -389,7 +389,7 @@ const ROWS: &[Row] = &[
     ),
     shared_rows::check_path(edge!("health-check-path")),
     shared_rows::check_host(edge!("health-check-host")),
-    Row::tunes(
+    Row::configures_edge(
         edge!("health-check-statuses"),
         "statuses of a healthy backend, such as 200-299,404",
         |values, annotation| {

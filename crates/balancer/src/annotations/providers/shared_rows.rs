@@ -72,7 +72,7 @@ pub(super) const fn algorithm(name: &'static str) -> Row {
 
 /// Name of the cookie of sticky sessions.
 pub(super) const fn cookie_name(name: &'static str) -> Row {
-    Row::tunes(name, "name of the cookie", |values, annotation| {
+    Row::configures_edge(name, "name of the cookie", |values, annotation| {
         values
             .stickiness
             .cookie_name
@@ -117,7 +117,7 @@ pub(super) const fn check_path(name: &'static str) -> Row {
 
 /// `Host` header of health checks.
 pub(super) const fn check_host(name: &'static str) -> Row {
-    Row::tunes(name, "`Host` header of the health check", |values, annotation| {
+    Row::configures_edge(name, "`Host` header of the health check", |values, annotation| {
         values
             .health_check
             .host

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::object::ObjectKey;
-use client::events::{EventQueue, EventRecorder, EventText, Notice, ObjectReference};
+use client::events::{EventBatch, EventQueue, EventRecorder, EventText, ObjectReference};
 use client::{Client, WallClock};
 use edge::Faults;
 
@@ -84,7 +84,7 @@ impl FaultEvents {
             let Some(ingress) = state.ingress(key).filter(|_| !added.is_empty()) else {
                 continue;
             };
-            self.events.record(Notice {
+            self.events.record(EventBatch {
                 component: COMPONENT,
                 regarding: ObjectReference::of(ingress),
                 events: added,
@@ -114,7 +114,7 @@ impl FaultEvents {
             let mut of_service = messages.remove(&key).unwrap_or_default();
             of_service.extend(state.faults(&key).iter().cloned());
             for message in self.recorded.replace(&key, of_service) {
-                self.events.record(Notice {
+                self.events.record(EventBatch {
                     component: COMPONENT,
                     regarding: ObjectReference::of(&served.service),
                     events: vec![EventText::warning("EdgeDegraded", message)],

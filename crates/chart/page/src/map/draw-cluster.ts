@@ -1,22 +1,22 @@
-// Draws the cluster: districts, berths, clients and nodes. Detail depends on the size on the screen.
+// Draws the cluster: namespaces, Services, clients and nodes. Detail depends on the size on the screen.
 
 import type { Health, ServiceRow } from "../contract.ts";
 import { HEALTHS, type NamespaceGroup } from "../state/filter.ts";
 import { FRONTEND_TITLES, frontendAddress, groupedNumber, readiness, shortNumber, typeTitle } from "../text/format.ts";
 import { drawText } from "./canvas-text.ts";
-import { drawEntrances, drawRhumbLines, drawRose } from "./draw-clients.ts";
-import { drawLand, drawZone } from "./draw-nodes.ts";
+import { drawClientBoxes, drawClientMark, drawRays } from "./draw-clients.ts";
+import { drawNodeColumn, drawZone } from "./draw-nodes.ts";
 import { type Camera, clamp, isVisible, pointToScreen, type Rect, type Size, toScreen } from "./geometry.ts";
-import { healthPath, hullPath, roundedRect, sizeShare } from "./glyph.ts";
-import { roseOf } from "./lanes.ts";
-import { type District, slotRect } from "./layout.ts";
+import { healthPath, roundedRect, servicePath, sizeShare } from "./glyph.ts";
+import { type NamespaceArea, slotRect } from "./layout.ts";
+import { trafficOrigin } from "./map-lines.ts";
 import { font, healthColour, type Palette } from "./palette.ts";
 import type { ClusterScene } from "./scene.ts";
 
-/** Below this height on the screen, a district shows sums instead of Services. */
+/** Below this height on the screen, a namespace shows sums instead of Services. */
 const SUM_BELOW_PIXELS = 3.2;
 const CARD_FROM: Size = { width: 62, height: 19 };
-const ROSE_PIXELS = 24;
+const CLIENT_MARK_PIXELS = 24;
 const DIMMED_ALPHA = 0.16;
 /** Least radius of a mark. */
 const MARK_PIXELS_MIN = 0.8;
@@ -24,10 +24,10 @@ const MARK_PIXELS_MIN = 0.8;
 const MARK_STEPS = 2;
 /** Smaller marks are rectangles: their shapes look alike, and rectangles cost the least. */
 const SHAPE_FROM_PIXELS = 1.6;
-/** A smaller ship shows no bridge. */
-const BRIDGE_FROM_PIXELS = 16;
+/** A smaller mark of a Service has no inset. */
+const INSET_FROM_PIXELS = 16;
 
-/** Lower layer: water, districts and land. The lines are above it. */
+/** Lower layer: background, namespaces and the column of the nodes. The lines are above it. */
 export function drawClusterGround(
   context: CanvasRenderingContext2D,
   scene: ClusterScene,
@@ -35,14 +35,14 @@ export function drawClusterGround(
   viewport: Size,
   palette: Palette,
 ): void {
-  drawRhumbLines(context, pointToScreen(roseOf(scene.layout), camera), viewport, palette);
-  for (const place of scene.layout.districts) {
-    const rect = toScreen(place, camera);
+  drawRays(context, pointToScreen(trafficOrigin(scene.layout), camera), viewport, palette);
+  for (const area of scene.layout.namespaces) {
+    const rect = toScreen(area, camera);
     if (isVisible(rect, viewport)) {
-      drawBasin(context, scene, place, rect, palette);
+      drawNamespaceGround(context, scene, area, rect, palette);
     }
   }
-  drawLand(context, scene, camera, palette);
+  drawNodeColumn(context, scene, camera, palette);
 }
 
 /** Upper layer: everything that covers the lines. */
@@ -53,71 +53,82 @@ export function drawClusterObjects(
   viewport: Size,
   palette: Palette,
 ): void {
-  drawRose(context, pointToScreen(roseOf(scene.layout), camera), Math.min(ROSE_PIXELS, ROSE_PIXELS * camera.k), palette);
-  drawEntrances(context, scene, camera, palette);
+  drawClientMark(
+    context,
+    pointToScreen(trafficOrigin(scene.layout), camera),
+    Math.min(CLIENT_MARK_PIXELS, CLIENT_MARK_PIXELS * camera.k),
+    palette,
+  );
+  drawClientBoxes(context, scene, camera, palette);
   for (const zone of scene.layout.zones) {
     if (isVisible(toScreen(zone, camera), viewport)) {
       drawZone(context, scene, zone, camera, viewport, palette);
     }
   }
-  for (const place of scene.layout.districts) {
-    const rect = toScreen(place, camera);
+  for (const area of scene.layout.namespaces) {
+    const rect = toScreen(area, camera);
     if (isVisible(rect, viewport)) {
-      drawDistrict(context, scene, place, rect, camera, viewport, palette);
+      drawNamespace(context, scene, area, rect, camera, viewport, palette);
     }
   }
 }
 
-function drawBasin(context: CanvasRenderingContext2D, scene: ClusterScene, place: District, rect: Rect, palette: Palette): void {
-  const isActive = scene.selection.kind === "namespace" && scene.selection.name === place.name;
+function drawNamespaceGround(
+  context: CanvasRenderingContext2D,
+  scene: ClusterScene,
+  area: NamespaceArea,
+  rect: Rect,
+  palette: Palette,
+): void {
+  const isActive = scene.selection.kind === "namespace" && scene.selection.name === area.name;
   roundedRect(context, rect.x, rect.y, rect.width, rect.height, 10);
-  context.fillStyle = palette.basin;
+  context.fillStyle = palette.area;
   context.fill();
   context.lineWidth = isActive ? 2 : 1;
-  context.strokeStyle = isActive ? palette.accent : palette["basin-line"];
+  context.strokeStyle = isActive ? palette.accent : palette["area-line"];
   context.stroke();
 }
 
-function drawDistrict(
+function drawNamespace(
   context: CanvasRenderingContext2D,
   scene: ClusterScene,
-  place: District,
+  area: NamespaceArea,
   rect: Rect,
   camera: Camera,
   viewport: Size,
   palette: Palette,
 ): void {
-  const group = scene.groups.get(place.name);
-  drawDistrictHeader(context, place, rect, camera, palette, group);
-  if (place.cell.height * camera.k < SUM_BELOW_PIXELS && group !== undefined) {
-    drawSums(context, group, rect, place.headerHeight * camera.k, palette);
-  } else if (place.cell.height * camera.k >= CARD_FROM.height && place.cell.width * camera.k >= CARD_FROM.width) {
-    drawCards(context, scene, place, camera, viewport, palette);
+  const group = scene.groups.get(area.name);
+  drawNamespaceHeader(context, area, rect, camera, palette, group);
+  if (area.cell.height * camera.k < SUM_BELOW_PIXELS && group !== undefined) {
+    drawSums(context, group, rect, area.headerHeight * camera.k, palette);
+  } else if (area.cell.height * camera.k >= CARD_FROM.height && area.cell.width * camera.k >= CARD_FROM.width) {
+    drawCards(context, scene, area, camera, viewport, palette);
   } else {
-    drawMarks(context, scene, place, camera, palette);
+    drawMarks(context, scene, area, camera, palette);
   }
 }
 
-function drawDistrictHeader(
+function drawNamespaceHeader(
   context: CanvasRenderingContext2D,
-  place: District,
+  area: NamespaceArea,
   rect: Rect,
   camera: Camera,
   palette: Palette,
   group: NamespaceGroup | undefined,
 ): void {
-  const height = place.headerHeight * camera.k;
+  const height = area.headerHeight * camera.k;
   if (height < 9 || rect.width < 30) {
     return;
   }
   const size = Math.min(17, Math.max(Math.min(13, height * 0.62), height * 0.3));
-  // The header stays in view while a part of the district is left of or above the viewport.
+  // The header stays in view while a part of the namespace is left of or above the viewport.
   const x = Math.max(rect.x, 0) + Math.min(10, rect.width * 0.05);
   const y = rect.y + height / 2 + 0.5;
   const count = group === undefined ? "" : groupedNumber(group.services.length);
   const right = rect.x + rect.width - Math.min(10, rect.width * 0.05);
   const countWidth = rect.width > 70 ? 34 : 0;
-  drawText(context, place.name, x, y, right - x - countWidth, { font: font(size, 650), colour: palette.ink });
+  drawText(context, area.name, x, y, right - x - countWidth, { font: font(size, 650), colour: palette.ink });
   if (countWidth > 0) {
     drawText(context, count, right, y, countWidth + 10, {
       font: font(Math.max(8, size - 1.5)),
@@ -127,7 +138,7 @@ function drawDistrictHeader(
   }
 }
 
-/** Sum of a district: one bar with the shares of the healths. */
+/** Sum of a namespace: one bar with the shares of the healths. */
 function drawSums(
   context: CanvasRenderingContext2D,
   group: NamespaceGroup,
@@ -147,7 +158,7 @@ function drawSums(
   context.globalAlpha = 1;
 }
 
-/** Marks of a district in world coordinates, so that a movement of the camera draws the same paths again. */
+/** Marks of a namespace in world coordinates, so that a movement of the camera draws the same paths again. */
 interface Marks {
   services: ClusterScene["services"];
   matches: ClusterScene["matches"];
@@ -155,17 +166,17 @@ interface Marks {
   paths: Map<string, Path2D>;
 }
 
-const marksByDistrict = new WeakMap<District, Marks>();
+const marksByNamespace = new WeakMap<NamespaceArea, Marks>();
 
 /** Small marks: one path for each health, so that thousands of Services cost four fills. */
 function drawMarks(
   context: CanvasRenderingContext2D,
   scene: ClusterScene,
-  place: District,
+  area: NamespaceArea,
   camera: Camera,
   palette: Palette,
 ): void {
-  const paths = marksOf(scene, place, camera);
+  const paths = marksOf(scene, area, camera);
   context.save();
   context.translate(camera.x, camera.y);
   context.scale(camera.k, camera.k);
@@ -187,20 +198,20 @@ function markKey(health: Health, isDimmed: boolean): string {
 }
 
 /** Paths of the marks. The smallest size on the screen depends on the scale, so each step of the scale has paths of its own. */
-function marksOf(scene: ClusterScene, place: District, camera: Camera): Map<string, Path2D> {
+function marksOf(scene: ClusterScene, area: NamespaceArea, camera: Camera): Map<string, Path2D> {
   const step = Math.round(Math.log2(camera.k) * MARK_STEPS);
-  const known = marksByDistrict.get(place);
+  const known = marksByNamespace.get(area);
   if (known !== undefined && known.services === scene.services && known.matches === scene.matches && known.step === step) {
     return known.paths;
   }
   const scale = 2 ** (step / MARK_STEPS);
   const paths = new Map<string, Path2D>();
-  place.slots.forEach((key, slot) => {
+  area.slots.forEach((key, slot) => {
     const row = key === null ? undefined : scene.services.get(key);
     if (key === null || row === undefined) {
       return;
     }
-    const cell = slotRect(place, slot);
+    const cell = slotRect(area, slot);
     const radius = Math.min(cell.width, cell.height) * 0.5 * sizeShare(row.total) * (row.health === "ok" ? 0.95 : 1);
     const name = markKey(row.health, scene.matches !== null && !scene.matches.has(key));
     const path = paths.get(name) ?? new Path2D();
@@ -208,7 +219,7 @@ function marksOf(scene: ClusterScene, place: District, camera: Camera): Map<stri
     const [x, y] = [cell.x + cell.width / 2, cell.y + cell.height / 2];
     healthPath(path, row.health, x, y, Math.max(MARK_PIXELS_MIN / scale, radius), SHAPE_FROM_PIXELS / scale);
   });
-  marksByDistrict.set(place, { services: scene.services, matches: scene.matches, step, paths });
+  marksByNamespace.set(area, { services: scene.services, matches: scene.matches, step, paths });
   return paths;
 }
 
@@ -232,14 +243,14 @@ interface Card {
 function drawCards(
   context: CanvasRenderingContext2D,
   scene: ClusterScene,
-  place: District,
+  area: NamespaceArea,
   camera: Camera,
   viewport: Size,
   palette: Palette,
 ): void {
   const [shown, dimmed]: [Card[], Card[]] = [[], []];
-  place.slots.forEach((key, slot) => {
-    const cell = toScreen(slotRect(place, slot), camera);
+  area.slots.forEach((key, slot) => {
+    const cell = toScreen(slotRect(area, slot), camera);
     if (!isVisible(cell, viewport)) {
       return;
     }
@@ -272,7 +283,7 @@ function drawBoxes(context: CanvasRenderingContext2D, cards: readonly Card[], pa
   const outlines = new Map<string, { path: Path2D; colour: string; width: number }>();
   for (const { row, box, isActive } of cards) {
     const isMarked = row.health === "error" || row.health === "warning";
-    const colour = isActive ? palette.accent : isMarked ? healthColour(palette, row.health) : palette["basin-line"];
+    const colour = isActive ? palette.accent : isMarked ? healthColour(palette, row.health) : palette["area-line"];
     const width = isActive ? 2 : 1;
     const outline = outlines.get(`${colour}|${width}`) ?? { path: new Path2D(), colour, width };
     outlines.set(`${colour}|${width}`, outline);
@@ -294,9 +305,9 @@ function drawCard(context: CanvasRenderingContext2D, { row, box }: Card, palette
   const lineHeight = 15 * scale;
   const lines = cardLines(row).slice(0, Math.max(0, Math.floor((box.height - 21 * scale) / lineHeight)));
   const top = box.y + (box.height - lines.length * lineHeight) / 2;
-  const shipWidth = Math.min(38 * scale, box.width * 0.24);
-  drawShip(context, row.health, box.x + 6 * scale + shipWidth / 2, top + 0.5, shipWidth * sizeShare(row.total), palette);
-  const x = box.x + 13 * scale + shipWidth;
+  const markWidth = Math.min(38 * scale, box.width * 0.24);
+  drawServiceMark(context, row.health, box.x + 6 * scale + markWidth / 2, top + 0.5, markWidth * sizeShare(row.total), palette);
+  const x = box.x + 13 * scale + markWidth;
   const isMarked = row.health === "error" || row.health === "warning";
   const size = box.height < 22 ? 11 : 12.5 * scale;
   const nameWidth = box.x + box.width - x - (isMarked ? 19 : 6) * scale;
@@ -314,7 +325,7 @@ function drawCard(context: CanvasRenderingContext2D, { row, box }: Card, palette
   });
 }
 
-export function drawShip(
+export function drawServiceMark(
   context: CanvasRenderingContext2D,
   health: Health,
   x: number,
@@ -324,7 +335,7 @@ export function drawShip(
 ): void {
   const alpha = context.globalAlpha;
   context.beginPath();
-  hullPath(context, x, y, length, length * 0.46);
+  servicePath(context, x, y, length, length * 0.46);
   if (health === "idle") {
     context.lineWidth = 1.3;
     context.strokeStyle = palette.idle;
@@ -332,7 +343,7 @@ export function drawShip(
   } else {
     context.fillStyle = healthColour(palette, health);
     context.fill();
-    if (length >= BRIDGE_FROM_PIXELS) {
+    if (length >= INSET_FROM_PIXELS) {
       context.fillStyle = palette.panel;
       context.globalAlpha *= 0.8;
       context.fillRect(x + length * 0.2, y - length * 0.1, length * 0.14, length * 0.2);

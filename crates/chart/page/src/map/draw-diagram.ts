@@ -2,7 +2,7 @@
 
 import { drawText } from "./canvas-text.ts";
 import type { Box, Diagram, Frame } from "./diagram.ts";
-import { drawShip } from "./draw-cluster.ts";
+import { drawServiceMark } from "./draw-cluster.ts";
 import { type Camera, isVisible, type Rect, type Size, toScreen } from "./geometry.ts";
 import { healthPath, roundedRect } from "./glyph.ts";
 import { font, healthColour, type Palette } from "./palette.ts";
@@ -47,10 +47,10 @@ export function drawDiagramBoxes(
 
 function drawFrame(context: CanvasRenderingContext2D, frame: Frame, rect: Rect, k: number, palette: Palette): void {
   roundedRect(context, rect.x, rect.y, rect.width, rect.height, 12 * k);
-  context.fillStyle = frame.level === 0 ? palette.land : palette["land-active"];
+  context.fillStyle = frame.level === 0 ? palette.zone : palette["zone-active"];
   context.fill();
   context.lineWidth = 1;
-  context.strokeStyle = palette["land-line"];
+  context.strokeStyle = palette["zone-line"];
   context.stroke();
   const y = rect.y + (frame.level === 0 ? 14 : 13) * k;
   const x = rect.x + 11 * k;
@@ -72,7 +72,7 @@ function drawFrame(context: CanvasRenderingContext2D, frame: Frame, rect: Rect, 
 function drawBox(context: CanvasRenderingContext2D, box: Box, rect: Rect, k: number, palette: Palette): void {
   const radius = (box.kind === "service" ? 14 : 9) * k;
   roundedRect(context, rect.x, rect.y, rect.width, rect.height, radius);
-  context.fillStyle = box.kind === "frontend" ? palette.basin : palette.panel;
+  context.fillStyle = box.kind === "frontend" ? palette.area : palette.panel;
   context.fill();
   context.lineWidth = box.isTraced ? 2.2 : box.kind === "service" ? 1.6 : 1;
   context.strokeStyle = strokeColour(box, palette);
@@ -104,12 +104,12 @@ function strokeColour(box: Box, palette: Palette): string {
   if (box.health === "error" || box.health === "warning") {
     return healthColour(palette, box.health);
   }
-  return box.kind === "service" ? palette.accent : palette["basin-line"];
+  return box.kind === "service" ? palette.accent : palette["area-line"];
 }
 
 function drawServiceHead(context: CanvasRenderingContext2D, box: Box, rect: Rect, k: number, palette: Palette): void {
   const y = rect.y + 26 * k;
-  drawShip(context, box.health ?? "ok", rect.x + 32 * k, y + 8 * k, 36 * k, palette);
+  drawServiceMark(context, box.health ?? "ok", rect.x + 32 * k, y + 8 * k, 36 * k, palette);
   const x = rect.x + 60 * k;
   const width = rect.width - 92 * k;
   drawText(context, box.title, x, y, width, { font: font(15 * k, 680), colour: palette.ink });

@@ -4,7 +4,7 @@ import { textWidth } from "./canvas-text.ts";
 import { boxById, type Diagram, type Line } from "./diagram.ts";
 import { type Camera, type Point, pointToScreen } from "./geometry.ts";
 import { roundedRect } from "./glyph.ts";
-import type { Lane } from "./lanes.ts";
+import type { MapLine } from "./map-lines.ts";
 import { font, type Palette } from "./palette.ts";
 
 /** Distance of the dashes, dash and gap. */
@@ -19,17 +19,17 @@ interface Stroke {
   label?: string;
 }
 
-export function drawLanes(
+export function drawMapLines(
   context: CanvasRenderingContext2D,
-  lanes: Lane[],
+  lines: MapLine[],
   camera: Camera,
   seconds: number,
   palette: Palette,
 ): void {
-  const strokes = lanes.map((lane) => ({
-    ...lane,
-    from: pointToScreen(lane.from, camera),
-    to: pointToScreen(lane.to, camera),
+  const strokes = lines.map((line) => ({
+    ...line,
+    from: pointToScreen(line.from, camera),
+    to: pointToScreen(line.to, camera),
   }));
   drawStrokes(context, strokes, seconds, palette);
 }
@@ -72,7 +72,7 @@ function drawStrokes(context: CanvasRenderingContext2D, strokes: Stroke[], secon
 }
 
 function colourOf(style: Stroke["style"], palette: Palette): string {
-  return style === "trace" ? palette.accent : style === "traffic" ? palette.lane : palette.muted;
+  return style === "trace" ? palette.accent : style === "traffic" ? palette.traffic : palette.muted;
 }
 
 function drawCurve(context: CanvasRenderingContext2D, stroke: Stroke, seconds: number, palette: Palette): void {
@@ -93,7 +93,7 @@ function drawCurve(context: CanvasRenderingContext2D, stroke: Stroke, seconds: n
     context.setLineDash(DASH_PIXELS);
     context.lineDashOffset = -((seconds * speed) % (DASH_PIXELS[0] + DASH_PIXELS[1]));
     context.globalAlpha = stroke.style === "trace" ? 0.9 : 0.75;
-    context.strokeStyle = stroke.style === "trace" ? palette.panel : palette.lane;
+    context.strokeStyle = stroke.style === "trace" ? palette.panel : palette.traffic;
     context.lineWidth = Math.max(1, stroke.style === "trace" ? stroke.width * 0.4 : stroke.width * 0.7);
     context.stroke(path);
     context.lineDashOffset = 0;

@@ -9,23 +9,23 @@ import type { ZoneBlock } from "./layout.ts";
 import { font, healthColour, type Palette } from "./palette.ts";
 import type { ClusterScene } from "./scene.ts";
 
-export function drawLand(context: CanvasRenderingContext2D, scene: ClusterScene, camera: Camera, palette: Palette): void {
-  if (scene.layout.land === null) {
+export function drawNodeColumn(context: CanvasRenderingContext2D, scene: ClusterScene, camera: Camera, palette: Palette): void {
+  if (scene.layout.nodeColumn === null) {
     return;
   }
-  const land = toScreen(scene.layout.land, camera);
-  roundedRect(context, land.x, land.y, land.width, land.height, 12);
-  context.fillStyle = palette.land;
+  const column = toScreen(scene.layout.nodeColumn, camera);
+  roundedRect(context, column.x, column.y, column.width, column.height, 12);
+  context.fillStyle = palette.zone;
   context.fill();
   context.lineWidth = 1;
-  context.strokeStyle = palette["land-line"];
+  context.strokeStyle = palette["zone-line"];
   context.stroke();
-  const headerY = land.y + 18 * camera.k;
+  const headerY = column.y + 18 * camera.k;
   if (camera.k > 0.6) {
     const style = { font: font(Math.min(13, 13 * camera.k), 650), colour: palette.ink };
-    drawText(context, "Nodes", land.x + 14 * camera.k, headerY, land.width / 2, style);
+    drawText(context, "Nodes", column.x + 14 * camera.k, headerY, column.width / 2, style);
     const count = groupedNumber(scene.nodes.size);
-    drawText(context, count, land.x + land.width - 14 * camera.k, headerY, land.width / 2, {
+    drawText(context, count, column.x + column.width - 14 * camera.k, headerY, column.width / 2, {
       font: font(11.5),
       colour: palette.muted,
       align: "right",
@@ -43,7 +43,7 @@ export function drawZone(
 ): void {
   const rect = toScreen(zone, camera);
   roundedRect(context, rect.x, rect.y, rect.width, rect.height, 8);
-  context.strokeStyle = palette["land-line"];
+  context.strokeStyle = palette["zone-line"];
   context.stroke();
   const header = zone.headerHeight * camera.k;
   if (header >= 9) {
@@ -53,9 +53,9 @@ export function drawZone(
       colour: palette.muted,
     });
   }
-  for (const place of zone.nodes) {
-    const node = scene.nodes.get(place.name);
-    const box = toScreen(place, camera);
+  for (const cell of zone.nodes) {
+    const node = scene.nodes.get(cell.name);
+    const box = toScreen(cell, camera);
     if (node !== undefined && isVisible(box, viewport)) {
       drawNode(context, scene, node, box, palette);
     }
@@ -68,7 +68,7 @@ function drawNode(context: CanvasRenderingContext2D, scene: ClusterScene, node: 
   const gap = Math.min(2, box.height * 0.08);
   if (isLabelled || isActive) {
     roundedRect(context, box.x + gap, box.y + gap, box.width - 2 * gap, box.height - 2 * gap, 5);
-    context.fillStyle = isActive ? palette["land-active"] : palette.panel;
+    context.fillStyle = isActive ? palette["zone-active"] : palette.panel;
     context.fill();
   }
   if (isActive) {

@@ -41,8 +41,8 @@ export function healthPath(
   }
 }
 
-/** Adds the outline of a ship with its bow at the left. */
-export function hullPath(path: Path2D | CanvasRenderingContext2D, x: number, y: number, length: number, width: number): void {
+/** Adds the outline of the mark of a Service, with its tip at the left. */
+export function servicePath(path: Path2D | CanvasRenderingContext2D, x: number, y: number, length: number, width: number): void {
   const [left, right, half] = [x - length / 2, x + length / 2, width / 2];
   path.moveTo(left, y);
   path.quadraticCurveTo(left + length * 0.16, y - half, left + length * 0.42, y - half);

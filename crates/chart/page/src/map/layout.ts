@@ -1,20 +1,20 @@
-// Geography of the cluster: clients at the left, namespaces as districts with a berth for each Service in the middle, and
-// zones with their nodes at the right. Places are stable: a Service keeps its berth while its namespace does not outgrow
-// its district.
+// Layout of the map: clients at the left, namespaces as areas with a cell for each Service in the middle, and
+// zones with their nodes at the right. Positions are stable: a Service keeps its cell while its namespace does not outgrow
+// its area.
 
 import { hierarchy, treemap, treemapSquarify } from "d3-hierarchy";
 import type { NamespaceGroup, ZoneGroup } from "../state/filter.ts";
 import { type ServiceKey, serviceKey } from "../state/state.ts";
 import { clamp, contains, type Point, type Rect, type Size } from "./geometry.ts";
 
-export interface District extends Rect {
+export interface NamespaceArea extends Rect {
   name: string;
   headerHeight: number;
-  /** Area of the berths. */
+  /** Area of the cells. */
   inner: Rect;
   columns: number;
   cell: Size;
-  /** Service of each berth; `null` is a free berth. */
+  /** Service of each cell; `null` is a free cell. */
   slots: (ServiceKey | null)[];
 }
 
@@ -27,52 +27,53 @@ export interface ZoneBlock extends Rect {
 export interface MapLayout {
   size: Size;
   /** Column of the clients. */
-  sea: Rect;
+  clientColumn: Rect;
   /** Column of the nodes; `null` without nodes. */
-  land: Rect | null;
-  districts: District[];
-  berths: ReadonlyMap<ServiceKey, Rect>;
+  nodeColumn: Rect | null;
+  namespaces: NamespaceArea[];
+  cells: ReadonlyMap<ServiceKey, Rect>;
   zones: ZoneBlock[];
   nodes: ReadonlyMap<string, Rect>;
 }
 
 const MARGIN = 14;
-const DISTRICT_GAP = 8;
+const NAMESPACE_GAP = 8;
 const CELL_MAX: Size = { width: 250, height: 104 };
 const NODE_MAX: Size = { width: 260, height: 34 };
 /** Below this width, the column of the clients has no boxes. */
-const SEA_BOXES_FROM = 600;
-const LAND_HEADER = 34;
+const CLIENT_BOXES_FROM = 600;
+const NODE_COLUMN_HEADER = 34;
 const ZONE_PADDING = 6;
-/** Above this number, berths are nearly square, which fills the districts best. */
-const WIDE_BERTHS_MAX = 250;
+/** Above this number, cells are nearly square, which fills the areas best. */
+const WIDE_CELLS_MAX = 250;
 
 export function layoutMap(groups: NamespaceGroup[], zones: ZoneGroup[], size: Size, previous: MapLayout | null): MapLayout {
-  const seaWidth = size.width < SEA_BOXES_FROM ? 56 : clamp(size.width * 0.165, 124, 200);
-  const landWidth = zones.length === 0 ? 0 : clamp(size.width * 0.18, 118, 260);
+  const clientColumnWidth = size.width < CLIENT_BOXES_FROM ? 56 : clamp(size.width * 0.165, 124, 200);
+  const nodeColumnWidth = zones.length === 0 ? 0 : clamp(size.width * 0.18, 118, 260);
   const height = size.height - 2 * MARGIN;
-  const sea = { x: MARGIN, y: MARGIN, width: seaWidth, height };
-  const land = zones.length === 0 ? null : { x: size.width - MARGIN - landWidth, y: MARGIN, width: landWidth, height };
-  const left = sea.x + seaWidth + MARGIN;
-  const harbour = { x: left, y: MARGIN, width: Math.max(120, size.width - left - 2 * MARGIN - landWidth), height };
-  const districts = layoutDistricts(groups, harbour, previous);
-  const blocks = land === null ? [] : layoutZones(zones, land);
+  const clientColumn = { x: MARGIN, y: MARGIN, width: clientColumnWidth, height };
+  const nodeColumn =
+    zones.length === 0 ? null : { x: size.width - MARGIN - nodeColumnWidth, y: MARGIN, width: nodeColumnWidth, height };
+  const left = clientColumn.x + clientColumnWidth + MARGIN;
+  const namespaceColumn = { x: left, y: MARGIN, width: Math.max(120, size.width - left - 2 * MARGIN - nodeColumnWidth), height };
+  const namespaces = layoutNamespaces(groups, namespaceColumn, previous);
+  const blocks = nodeColumn === null ? [] : layoutZones(zones, nodeColumn);
   const lowest = blocks.at(-1);
-  if (land !== null && lowest !== undefined) {
-    land.height = Math.min(land.height, lowest.y + lowest.height + 8 - land.y);
+  if (nodeColumn !== null && lowest !== undefined) {
+    nodeColumn.height = Math.min(nodeColumn.height, lowest.y + lowest.height + 8 - nodeColumn.y);
   }
   return {
     size,
-    sea,
-    land,
-    districts,
-    berths: new Map(districts.flatMap(berthsOf)),
+    clientColumn,
+    nodeColumn,
+    namespaces,
+    cells: new Map(namespaces.flatMap(cellsOf)),
     zones: blocks,
     nodes: new Map(blocks.flatMap((block) => block.nodes.map((node): [string, Rect] => [node.name, node]))),
   };
 }
 
-/** Berths of a district for `count` Services: at most a quarter is free, so that few additions move a district. */
+/** Cells of a namespace for `count` Services: at most a quarter is free, so that few additions move a namespace. */
 export function capacity(count: number, previous: number): number {
   if (count <= previous && count * 2 >= previous) {
     return previous;
@@ -102,13 +103,13 @@ export function assignSlots(keys: ServiceKey[], size: number, previous: (Service
   return slots;
 }
 
-function layoutDistricts(groups: NamespaceGroup[], area: Rect, previous: MapLayout | null): District[] {
+function layoutNamespaces(groups: NamespaceGroup[], area: Rect, previous: MapLayout | null): NamespaceArea[] {
   if (groups.length === 0) {
     return [];
   }
-  const before = new Map(previous?.districts.map((district) => [district.name, district]));
+  const before = new Map(previous?.namespaces.map((area) => [area.name, area]));
   const total = groups.reduce((sum, group) => sum + group.services.length, 0);
-  const aspect = total <= WIDE_BERTHS_MAX ? 2.3 : 1.2;
+  const aspect = total <= WIDE_CELLS_MAX ? 2.3 : 1.2;
   interface Entry {
     group: NamespaceGroup | null;
     slots: number;
@@ -122,7 +123,7 @@ function layoutDistricts(groups: NamespaceGroup[], area: Rect, previous: MapLayo
   const root = hierarchy<Entry>({ group: null, slots: 0, children: entries }).sum((entry) =>
     entry.group === null ? 0 : entry.slots + 0.6,
   );
-  const gap = clamp(Math.min(area.width, area.height) / Math.sqrt(groups.length) / 12, 1, DISTRICT_GAP);
+  const gap = clamp(Math.min(area.width, area.height) / Math.sqrt(groups.length) / 12, 1, NAMESPACE_GAP);
   const placed = treemap<Entry>().tile(treemapSquarify.ratio(1.2)).size([area.width, area.height]).paddingInner(gap)(root);
   return placed.leaves().flatMap((leaf) => {
     const { group, slots } = leaf.data;
@@ -135,11 +136,17 @@ function layoutDistricts(groups: NamespaceGroup[], area: Rect, previous: MapLayo
       width: Math.max(1, leaf.x1 - leaf.x0),
       height: Math.max(1, leaf.y1 - leaf.y0),
     };
-    return [district(group, rect, slots, aspect, before.get(group.name)?.slots ?? [])];
+    return [namespaceArea(group, rect, slots, aspect, before.get(group.name)?.slots ?? [])];
   });
 }
 
-function district(group: NamespaceGroup, rect: Rect, slots: number, aspect: number, before: (ServiceKey | null)[]): District {
+function namespaceArea(
+  group: NamespaceGroup,
+  rect: Rect,
+  slots: number,
+  aspect: number,
+  before: (ServiceKey | null)[],
+): NamespaceArea {
   const shorter = Math.min(rect.width, rect.height);
   const headerHeight = clamp(shorter * 0.17, 2, 26);
   const padding = clamp(shorter * 0.035, 0.5, 8);
@@ -176,28 +183,28 @@ export function bestGrid(area: Size, count: number, aspect: number, cellMax: Siz
   return best;
 }
 
-export function slotRect(place: District, slot: number): Rect {
-  const { inner, cell, columns } = place;
+export function slotRect(area: NamespaceArea, slot: number): Rect {
+  const { inner, cell, columns } = area;
   return { x: inner.x + (slot % columns) * cell.width, y: inner.y + Math.floor(slot / columns) * cell.height, ...cell };
 }
 
-function berthsOf(place: District): [ServiceKey, Rect][] {
-  return place.slots.flatMap((key, slot): [ServiceKey, Rect][] => (key === null ? [] : [[key, slotRect(place, slot)]]));
+function cellsOf(area: NamespaceArea): [ServiceKey, Rect][] {
+  return area.slots.flatMap((key, slot): [ServiceKey, Rect][] => (key === null ? [] : [[key, slotRect(area, slot)]]));
 }
 
 /** Zones share the height of the column by their nodes; none is higher than its nodes need. */
-function layoutZones(zones: ZoneGroup[], land: Rect): ZoneBlock[] {
-  const gap = clamp(land.height / zones.length / 10, 1, 10);
+function layoutZones(zones: ZoneGroup[], nodeColumn: Rect): ZoneBlock[] {
+  const gap = clamp(nodeColumn.height / zones.length / 10, 1, 10);
   const padding = 8;
   const weights = zones.map((zone) => Math.sqrt(zone.nodes.length) + zone.nodes.length / 8 + 0.6);
   const sum = weights.reduce((total, weight) => total + weight, 0);
-  const available = land.height - LAND_HEADER - gap * (zones.length - 1) - padding;
-  let y = land.y + LAND_HEADER;
+  const available = nodeColumn.height - NODE_COLUMN_HEADER - gap * (zones.length - 1) - padding;
+  let y = nodeColumn.y + NODE_COLUMN_HEADER;
   return zones.map((zone, index) => {
     const share = Math.max(1, (available * (weights[index] ?? 1)) / sum);
     const headerHeight = clamp(share * 0.2, 2, 24);
     const height = Math.min(share, headerHeight + zone.nodes.length * NODE_MAX.height + ZONE_PADDING);
-    const rect = { x: land.x + padding, y, width: land.width - 2 * padding, height };
+    const rect = { x: nodeColumn.x + padding, y, width: nodeColumn.width - 2 * padding, height };
     y += height + gap;
     const inner = {
       x: rect.x + ZONE_PADDING,
@@ -223,13 +230,13 @@ export type MapTarget =
   | { kind: "node"; name: string };
 
 export function targetAt(layout: MapLayout, point: Point): MapTarget | null {
-  const place = layout.districts.find((entry) => contains(entry, point));
-  if (place !== undefined) {
-    const column = Math.floor((point.x - place.inner.x) / place.cell.width);
-    const row = Math.floor((point.y - place.inner.y) / place.cell.height);
-    const isBerth = column >= 0 && column < place.columns && row >= 0;
-    const key = isBerth ? place.slots[row * place.columns + column] : null;
-    return key === null || key === undefined ? { kind: "namespace", name: place.name } : { kind: "service", key };
+  const area = layout.namespaces.find((entry) => contains(entry, point));
+  if (area !== undefined) {
+    const column = Math.floor((point.x - area.inner.x) / area.cell.width);
+    const row = Math.floor((point.y - area.inner.y) / area.cell.height);
+    const isCell = column >= 0 && column < area.columns && row >= 0;
+    const key = isCell ? area.slots[row * area.columns + column] : null;
+    return key === null || key === undefined ? { kind: "namespace", name: area.name } : { kind: "service", key };
   }
   for (const zone of layout.zones) {
     const node = contains(zone, point) ? zone.nodes.find((entry) => contains(entry, point)) : undefined;

@@ -4,14 +4,14 @@ import type { Health } from "../contract.ts";
 import type { Font } from "./canvas-text.ts";
 
 const NAMES = [
-  "sea",
-  "rhumb",
-  "basin",
-  "basin-line",
-  "basin-active",
-  "land",
-  "land-line",
-  "land-active",
+  "background",
+  "ray",
+  "area",
+  "area-line",
+  "area-active",
+  "zone",
+  "zone-line",
+  "zone-active",
   "ink",
   "muted",
   "accent",
@@ -21,7 +21,7 @@ const NAMES = [
   "warning",
   "error",
   "idle",
-  "lane",
+  "traffic",
 ] as const;
 
 export type ColourName = (typeof NAMES)[number];

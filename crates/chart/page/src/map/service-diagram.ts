@@ -5,7 +5,7 @@ import { byText } from "../state/filter.ts";
 import { serviceKey } from "../state/state.ts";
 import { counted, FRONTEND_TITLES, frontendAddress, groupedNumber, readiness, shortNumber, typeTitle } from "../text/format.ts";
 import { type Box, type ColumnTitle, type Diagram, endpointId, extentOf, type Frame, frontendId, type Line } from "./diagram.ts";
-import { laneWidth } from "./lanes.ts";
+import { lineWidth } from "./map-lines.ts";
 import { addTrace } from "./trace-overlay.ts";
 
 /** More boxes of clients are not legible; the panel lists all. */
@@ -119,7 +119,7 @@ function clientBoxes(clients: ClientRow[], row: ServiceRow, isTraced: boolean): 
     (client): Line => ({
       from: `client|${client.address}`,
       to: "service",
-      width: laneWidth(client.traffic.connectionsPerSecond),
+      width: lineWidth(client.traffic.connectionsPerSecond),
       perSecond: client.traffic.connectionsPerSecond,
       style: "traffic",
       label: "",
@@ -291,7 +291,7 @@ function addEndpoint(result: Places, endpoint: EndpointRow, x: number, y: number
   result.lines.push({
     from: "service",
     to: id,
-    width: perSecond === null ? 1.5 : laneWidth(perSecond),
+    width: perSecond === null ? 1.5 : lineWidth(perSecond),
     perSecond: endpoint.ready || endpoint.serving ? perSecond : null,
     style: endpoint.ready || (endpoint.serving && perSecond !== null && perSecond > 0) ? "traffic" : "reach",
     label: "",

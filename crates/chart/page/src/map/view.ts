@@ -4,13 +4,13 @@ import { select } from "d3-selection";
 import "d3-transition";
 import { type D3ZoomEvent, type ZoomBehavior, type ZoomTransform, zoom, zoomIdentity } from "d3-zoom";
 import type { Diagram } from "./diagram.ts";
-import { entrances } from "./draw-clients.ts";
+import { clientBoxes } from "./draw-clients.ts";
 import { drawClusterGround, drawClusterObjects } from "./draw-cluster.ts";
 import { drawDiagramBoxes, drawDiagramGround } from "./draw-diagram.ts";
-import { drawLanes, drawLines, isMoving } from "./draw-lines.ts";
+import { drawLines, drawMapLines, isMoving } from "./draw-lines.ts";
 import { CAMERA_HOME, type Camera, cameraFor, contains, type Point, type Rect, type Size, toWorld } from "./geometry.ts";
-import { type Lane, overviewLanes, targetLanes } from "./lanes.ts";
 import { type MapTarget, targetAt } from "./layout.ts";
+import { type MapLine, overviewLines, targetLines } from "./map-lines.ts";
 import { type Palette, readPalette } from "./palette.ts";
 import type { ClusterScene } from "./scene.ts";
 
@@ -42,12 +42,12 @@ export class MapView {
   private camera: Camera = CAMERA_HOME;
   private scene: Scene | null = null;
   private hovered: MapTarget | null = null;
-  private lanes: Lane[] = [];
+  private mapLines: MapLine[] = [];
   private isSceneStale = true;
   private areLinesStale = true;
   private frame = 0;
   private lastLineFrame = 0;
-  /** False while the user has moved the camera away from the place that the page chose. */
+  /** False while the user has moved the camera away from the position that the page chose. */
   private isAtHome = true;
 
   /** `canvas` is the upper one; it takes the pointer. */
@@ -91,7 +91,7 @@ export class MapView {
     } else if (this.isAtHome && hasOtherExtent(before, scene)) {
       this.fit(false);
     }
-    this.updateLanes();
+    this.updateMapLines();
     this.redraw();
   }
 
@@ -136,8 +136,8 @@ export class MapView {
       return cameraFor(scene.diagram.extent, this.size, 24, 1.2);
     }
     const { layout } = scene.cluster;
-    const place = layout.districts.find((district) => district.name === scene.focus);
-    return place === undefined ? CAMERA_HOME : cameraFor(place, this.size, 28, SCALE_MAX);
+    const area = layout.namespaces.find((namespace) => namespace.name === scene.focus);
+    return area === undefined ? CAMERA_HOME : cameraFor(area, this.size, 28, SCALE_MAX);
   }
 
   private configureCamera(scene: Scene): void {
@@ -223,23 +223,23 @@ export class MapView {
     this.canvas.dataset.target = target?.kind ?? "";
     this.events.onHover(target, point);
     if (isOther) {
-      this.updateLanes();
+      this.updateMapLines();
       this.areLinesStale = true;
       this.schedule();
     }
   }
 
-  private updateLanes(): void {
+  private updateMapLines(): void {
     if (this.scene?.kind !== "cluster") {
-      this.lanes = [];
+      this.mapLines = [];
       return;
     }
     const { cluster } = this.scene;
-    const source = { layout: cluster.layout, services: cluster.services, entrances: entrances(cluster) };
+    const source = { layout: cluster.layout, services: cluster.services, clientBoxes: clientBoxes(cluster) };
     const { selection } = cluster;
     const chosen: MapTarget | null = selection.kind === "node" ? selection : null;
     const target = this.hovered !== null && this.hovered.kind !== "namespace" ? this.hovered : chosen;
-    this.lanes = target === null ? overviewLanes(cluster.layout, cluster.groups) : targetLanes(source, target);
+    this.mapLines = target === null ? overviewLines(cluster.layout, cluster.groups) : targetLines(source, target);
   }
 
   private redraw(): void {
@@ -270,14 +270,14 @@ export class MapView {
       this.canvas.dataset.frameMilliseconds = (performance.now() - start).toFixed(1);
       this.canvas.dataset.firstFrame ??= performance.now().toFixed(0);
     }
-    const isAnimated = !this.reducedMotion.matches && isMoving(scene.kind === "cluster" ? this.lanes : scene.diagram.lines);
+    const isAnimated = !this.reducedMotion.matches && isMoving(scene.kind === "cluster" ? this.mapLines : scene.diagram.lines);
     if (this.areLinesStale || (isAnimated && time - this.lastLineFrame >= LINE_FRAME_MILLISECONDS)) {
       this.areLinesStale = false;
       this.lastLineFrame = time;
       this.lines.clearRect(0, 0, size.width, size.height);
       const seconds = this.reducedMotion.matches ? 0 : time / 1000;
       if (scene.kind === "cluster") {
-        drawLanes(this.lines, this.lanes, camera, seconds, palette);
+        drawMapLines(this.lines, this.mapLines, camera, seconds, palette);
       } else {
         drawLines(this.lines, scene.diagram, camera, seconds, palette);
       }
@@ -289,7 +289,7 @@ export class MapView {
 
   /** Without a scene, too: an opaque canvas begins black. */
   private clearGround(): void {
-    this.ground.fillStyle = this.palette.sea;
+    this.ground.fillStyle = this.palette.background;
     this.ground.fillRect(0, 0, this.size.width, this.size.height);
   }
 

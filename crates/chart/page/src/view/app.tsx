@@ -7,11 +7,11 @@ import type { Store } from "../state/store.ts";
 import { Header } from "./header.tsx";
 import { Help } from "./help.tsx";
 import { ListPane } from "./list-pane.tsx";
-import { Login, Rose } from "./login.tsx";
+import { Login, Logo } from "./login.tsx";
 import { MapPane } from "./map-pane.tsx";
+import { ClusterPanel, FindingPanel, NamespacePanel, NodePanel } from "./object-panels.tsx";
 import type { Page } from "./page.ts";
 import { IconButton } from "./parts.tsx";
-import { ClusterPanel, FindingPanel, NamespacePanel, NodePanel } from "./place-panels.tsx";
 import { ServicePanel } from "./service-panel.tsx";
 import { applyTheme, storedTheme, type Theme } from "./theme.ts";
 import { Timeline } from "./timeline.tsx";
@@ -136,7 +136,7 @@ function SelectionPanel({ page }: { page: Page }) {
 function Loading({ connection, controller }: { connection: Connection; controller: Controller }) {
   return (
     <main class="loading" aria-busy={connection.kind === "loading"}>
-      <Rose />
+      <Logo />
       {connection.kind === "lost" ? (
         <>
           <h1>No connection to the server</h1>

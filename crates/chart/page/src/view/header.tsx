@@ -2,7 +2,7 @@
 
 import { useRef } from "preact/hooks";
 import { groupedNumber, shortNumber } from "../text/format.ts";
-import { Rose } from "./login.tsx";
+import { Logo } from "./login.tsx";
 import type { Page } from "./page.ts";
 import { HealthMark, Icon, IconButton } from "./parts.tsx";
 import type { Theme } from "./theme.ts";
@@ -21,7 +21,7 @@ export function Header({ page, theme, onTheme }: { page: Page; theme: Theme; onT
         onClick={() => controller.select({ kind: "cluster" })}
         aria-label="Portolan chart: show the whole cluster"
       >
-        <Rose />
+        <Logo />
         <span class="brand-name">Portolan</span>
         {cluster.name !== "" && <span class="brand-cluster">{cluster.name}</span>}
       </button>

@@ -22,7 +22,7 @@ export function Login({ controller, message }: { controller: Controller; message
   return (
     <main class="login">
       <form class="login-card" onSubmit={(event) => void submit(event)}>
-        <Rose />
+        <Logo />
         <h1>Portolan chart</h1>
         <p>
           Sign in with a token of the Kubernetes API. The chart shows the objects that the token may read. On your own host, open
@@ -54,13 +54,13 @@ export function Login({ controller, message }: { controller: Controller; message
   );
 }
 
-export function Rose() {
+export function Logo() {
   return (
-    <svg class="rose" viewBox="0 0 32 32" width="32" height="32" aria-hidden="true">
-      <circle cx="16" cy="16" r="14.5" class="rose-ring" />
-      <path class="rose-minor" d="M16 16 7 7l7 4.6ZM16 16l9-9-4.6 7ZM16 16l9 9-7-4.6ZM16 16l-9 9 4.6-7Z" />
-      <path class="rose-major" d="M16 2.5 18.6 13.4 29.5 16 18.6 18.6 16 29.5 13.4 18.6 2.5 16 13.4 13.4Z" />
-      <path class="rose-north" d="M16 2.5 18.6 13.4 16 16Z" />
+    <svg class="logo" viewBox="0 0 32 32" width="32" height="32" aria-hidden="true">
+      <circle cx="16" cy="16" r="14.5" class="logo-ring" />
+      <path class="logo-minor" d="M16 16 7 7l7 4.6ZM16 16l9-9-4.6 7ZM16 16l9 9-7-4.6ZM16 16l-9 9 4.6-7Z" />
+      <path class="logo-major" d="M16 2.5 18.6 13.4 29.5 16 18.6 18.6 16 29.5 13.4 18.6 2.5 16 13.4 13.4Z" />
+      <path class="logo-north" d="M16 2.5 18.6 13.4 16 16Z" />
     </svg>
   );
 }

@@ -3,8 +3,8 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { boxById, type Diagram } from "../map/diagram.ts";
 import type { Point, Size } from "../map/geometry.ts";
-import { isReachableFromInside, isReachableFromOutside } from "../map/lanes.ts";
 import { layoutMap, type MapLayout, type MapTarget } from "../map/layout.ts";
+import { isReachableFromInside, isReachableFromOutside } from "../map/map-lines.ts";
 import type { ClusterScene } from "../map/scene.ts";
 import { serviceDiagram } from "../map/service-diagram.ts";
 import { detailOfTrace, traceDiagram, tracedService } from "../map/trace-overlay.ts";
@@ -158,8 +158,8 @@ function useClusterScene(page: Page, size: Size): ClusterScene {
       kept !== null &&
       kept.size.width === size.width &&
       kept.size.height === size.height &&
-      kept.berths.size === cluster.services.size &&
-      [...cluster.services.keys()].every((key) => kept.berths.has(key)) &&
+      kept.cells.size === cluster.services.size &&
+      [...cluster.services.keys()].every((key) => kept.cells.has(key)) &&
       kept.nodes.size === cluster.nodes.size &&
       [...cluster.nodes.values()].every((node) => kept.nodes.has(node.name));
     const next = isSame ? kept : layoutMap(groups, zones, size, kept);
@@ -203,7 +203,7 @@ function Breadcrumb({ page }: { page: Page }) {
   const [namespace, name] =
     selection.kind === "service" ? selection.key.split("/") : selection.kind === "namespace" ? [selection.name] : [];
   return (
-    <nav class="breadcrumb" aria-label="Place on the map">
+    <nav class="breadcrumb" aria-label="Position on the map">
       <button
         type="button"
         class="crumb"

@@ -102,7 +102,7 @@ test("reaches search, list, Service, namespace and trace with keys", () =>
     await waitForScene(page, "cluster");
     await waitForHeading(page, "shop");
     await page.keyboard.press("Escape");
-    await waitForHeading(page, "harbour");
+    await waitForHeading(page, "production");
     await page.keyboard.press("t");
     // The panel moves the focus after it is drawn.
     await page.locator('[name="url"]:focus').waitFor();

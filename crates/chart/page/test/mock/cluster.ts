@@ -173,7 +173,7 @@ function build(name: string, plans: Plan[], nodes: NodeRow[], random: Random): M
 
 export function shopCluster(): MockCluster {
   const random = randomOf(7);
-  return build("harbour", SHOP, nodesOf(6, ["east", "west", "north"], random), random);
+  return build("production", SHOP, nodesOf(6, ["east", "west", "north"], random), random);
 }
 
 const WORDS = [
@@ -259,7 +259,7 @@ export function largeCluster(count: number): MockCluster {
     }
   });
   const nodes = nodesOf(Math.max(6, Math.round(count / 50)), ["east", "west", "north"], random);
-  return build("fleet", plans, nodes, random);
+  return build("large", plans, nodes, random);
 }
 
 export function totalsOf(cluster: MockCluster): Totals {

@@ -23,30 +23,30 @@ function overlaps(left: Rect, right: Rect): boolean {
 }
 
 for (const mock of [shopCluster(), largeCluster(1000), largeCluster(10_000)]) {
-  test(`gives each of ${mock.services.length} Services a berth in its district`, () => {
+  test(`gives each of ${mock.services.length} Services a cell in its namespace`, () => {
     const layout = layoutOf(mock);
-    assert.equal(layout.berths.size, mock.services.length);
+    assert.equal(layout.cells.size, mock.services.length);
     for (const row of mock.services) {
-      const berth = layout.berths.get(serviceKey(row));
-      const district = layout.districts.find((place) => place.name === row.namespace);
-      assert.ok(berth !== undefined && district !== undefined && contains(district, center(berth)));
+      const cell = layout.cells.get(serviceKey(row));
+      const area = layout.namespaces.find((namespace) => namespace.name === row.namespace);
+      assert.ok(cell !== undefined && area !== undefined && contains(area, center(cell)));
     }
   });
 
-  test(`separates the districts of ${mock.services.length} Services`, () => {
-    const { districts, sea, land } = layoutOf(mock);
-    const places: Rect[] = [...districts, sea, ...(land === null ? [] : [land])];
-    places.forEach((left, index) => {
-      for (const right of places.slice(index + 1)) {
+  test(`separates the namespaces of ${mock.services.length} Services`, () => {
+    const { namespaces, clientColumn, nodeColumn } = layoutOf(mock);
+    const areas: Rect[] = [...namespaces, clientColumn, ...(nodeColumn === null ? [] : [nodeColumn])];
+    areas.forEach((left, index) => {
+      for (const right of areas.slice(index + 1)) {
         assert.ok(!overlaps(left, right));
       }
     });
   });
 
-  test(`finds each of ${mock.services.length} Services and nodes at its place`, () => {
+  test(`finds each of ${mock.services.length} Services and nodes at its position`, () => {
     const layout = layoutOf(mock);
-    for (const [key, berth] of layout.berths) {
-      assert.deepEqual(targetAt(layout, center(berth)), { kind: "service", key });
+    for (const [key, cell] of layout.cells) {
+      assert.deepEqual(targetAt(layout, center(cell)), { kind: "service", key });
     }
     for (const [name, rect] of layout.nodes) {
       assert.deepEqual(targetAt(layout, center(rect)), { kind: "node", name });
@@ -54,7 +54,7 @@ for (const mock of [shopCluster(), largeCluster(1000), largeCluster(10_000)]) {
   });
 }
 
-test("keeps the berths of other Services when one is added and one is removed", () => {
+test("keeps the cells of other Services when one is added and one is removed", () => {
   const mock = largeCluster(1000);
   const before = layoutOf(mock);
   const [first, second] = mock.services;
@@ -62,7 +62,7 @@ test("keeps the berths of other Services when one is added and one is removed", 
   const services = [...mock.services.slice(1), { ...second, name: "added" }];
   const after = layoutOf({ ...mock, services }, before);
   const moved = services.filter(
-    (row) => JSON.stringify(before.berths.get(serviceKey(row))) !== JSON.stringify(after.berths.get(serviceKey(row))),
+    (row) => JSON.stringify(before.cells.get(serviceKey(row))) !== JSON.stringify(after.cells.get(serviceKey(row))),
   );
   assert.deepEqual(moved.map(serviceKey), [`${second.namespace}/added`]);
 });
@@ -71,25 +71,25 @@ test("assigns free slots in order and keeps used ones", () => {
   assert.deepEqual(assignSlots(["a", "b", "d"], 4, ["c", "b"]), ["a", "b", "d", null]);
 });
 
-test("keeps at most a quarter of the berths free", () => {
+test("keeps at most a quarter of the cells free", () => {
   for (let count = 1; count <= 2000; count += 1) {
     const size = capacity(count, 0);
     assert.ok(size >= count && size <= Math.ceil(count * 1.25), `${count}: ${size}`);
   }
 });
 
-test("keeps the capacity until a district outgrows it or is half empty", () => {
+test("keeps the capacity until a namespace outgrows it or is half empty", () => {
   assert.equal(capacity(9, 12), 12);
   assert.equal(capacity(13, 12), 14);
   assert.equal(capacity(5, 12), 5);
 });
 
-test("fills the area with cells of about the wanted shape", () => {
+test("fills the area with cells of about the desired shape", () => {
   const { columns, cell } = bestGrid({ width: 400, height: 100 }, 8, 2, { width: 999, height: 999 });
   assert.deepEqual([columns, cell.width, cell.height], [4, 100, 50]);
 });
 
 test("lays out an empty cluster", () => {
   const layout = layoutMap([], [], SIZE, null);
-  assert.deepEqual([layout.districts, layout.land, targetAt(layout, { x: 500, y: 300 })], [[], null, null]);
+  assert.deepEqual([layout.namespaces, layout.nodeColumn, targetAt(layout, { x: 500, y: 300 })], [[], null, null]);
 });

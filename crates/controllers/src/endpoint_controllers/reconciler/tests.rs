@@ -206,5 +206,5 @@ fn writes_in_a_terminating_namespace_are_not_retried() {
     };
     done(&mut reconciler, job, JobResult::SlicesWritten(report), now);
     assert!(reconciler.start_jobs(now).is_empty() && reconciler.next_wake().is_none());
-    assert!(reconciler.take_notices().is_empty(), "no Event is recorded");
+    assert!(reconciler.take_event_batches().is_empty(), "no Event is recorded");
 }

@@ -116,7 +116,7 @@ proptest! {
         let is_needed = addresses.iter().any(|address| {
             holds(&cidrs[0], address) && !cidrs.iter().filter(stays).any(|other| holds(other, address))
         });
-        let wanted = if is_needed { Step::SetTerminating } else { Step::RemoveFinalizer };
-        prop_assert_eq!(at(99, &cidrs[0], &cidrs[1..], &addresses).step, Some(wanted));
+        let expected = if is_needed { Step::SetTerminating } else { Step::RemoveFinalizer };
+        prop_assert_eq!(at(99, &cidrs[0], &cidrs[1..], &addresses).step, Some(expected));
     }
 }

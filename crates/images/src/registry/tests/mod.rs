@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::download::{RATE_BYTES_MIN, RATE_PERIOD, Rate};
-use super::toy::{Fault, Protection, ToyRegistry};
+use super::test_registry::{Fault, Protection, TestRegistry};
 use super::*;
 use crate::image::Image;
 use crate::reference::Reference;
@@ -69,7 +69,7 @@ fn credential(registry: &str, username: &str, password: &str) -> RegistryCredent
 async fn image_and_index_are_pulled() {
     for compress in [gzip, zstd] {
         let image = TestImage::new(&["one", "two", "three", "four"], compress);
-        let registry = ToyRegistry::start(&image, Protection::None, vec![]).await;
+        let registry = TestRegistry::start(&image, Protection::None, vec![]).await;
         let host = Host::new();
         let name = format!("{}/team/web:1", registry.authority);
         let pulled = host.pull(&name, &[]).await.expect("pulled");
@@ -91,7 +91,7 @@ async fn image_and_index_are_pulled() {
 async fn token_and_basic_authentication_use_the_credentials() {
     let image = TestImage::new(&["one"], gzip);
     for protection in [Protection::Token, Protection::Basic, Protection::IdentityToken] {
-        let registry = ToyRegistry::start(&image, protection, vec![]).await;
+        let registry = TestRegistry::start(&image, protection, vec![]).await;
         let name = format!("{}/team/web:1", registry.authority);
         let error = Host::new().pull(&name, &[]).await.expect_err("no credentials");
         assert!(matches!(error, PullError::Denied { .. }), "{error}");
@@ -121,9 +121,9 @@ async fn token_and_basic_authentication_use_the_credentials() {
 #[tokio::test(flavor = "multi_thread")]
 async fn mirror_serves_images_of_a_registry() {
     let image = TestImage::new(&["one"], gzip);
-    let mirror = ToyRegistry::start(&image, Protection::None, vec![]).await;
+    let mirror = TestRegistry::start(&image, Protection::None, vec![]).await;
     let host = Host::new();
-    let closed = ToyRegistry::closed_authority().await;
+    let closed = TestRegistry::closed_authority().await;
     host.configure(
         "registry.example",
         &format!(
@@ -165,7 +165,7 @@ async fn cut_and_stalled_downloads_are_resumed() {
     let content = "0123456789".repeat(20_000);
     let image = TestImage::new(&[&content], |layer| layer.to_vec());
     for fault in [Fault::Cut(50_000), Fault::Stall(50_000)] {
-        let registry = ToyRegistry::start(&image, Protection::None, vec![fault.clone()]).await;
+        let registry = TestRegistry::start(&image, Protection::None, vec![fault.clone()]).await;
         let name = format!("{}/team/web:1", registry.authority);
         let host = Host::new();
         let pulled = host.pull(&name, &[]).await.expect("pulled");
@@ -184,7 +184,7 @@ async fn registry_without_ranges_sends_the_layer_again() {
     let content = "0123456789".repeat(20_000);
     let image = TestImage::new(&[&content], |layer| layer.to_vec());
     let faults = vec![Fault::IgnoreRange, Fault::CutOnce(50_000)];
-    let registry = ToyRegistry::start(&image, Protection::None, faults).await;
+    let registry = TestRegistry::start(&image, Protection::None, faults).await;
     let name = format!("{}/team/web:1", registry.authority);
     check(&Host::new().pull(&name, &[]).await.expect("pulled"), &[&content]);
 }
@@ -205,7 +205,7 @@ async fn wrong_contents_are_refused_and_leave_no_layer() {
         (Fault::ServerError, "unexpected status 503"),
         (Fault::RedirectLoop, "redirects"),
     ] {
-        let registry = ToyRegistry::start(&image, Protection::None, vec![fault.clone()]).await;
+        let registry = TestRegistry::start(&image, Protection::None, vec![fault.clone()]).await;
         let host = Host::new();
         let name = format!("{}/team/web:1", registry.authority);
         let error = host.pull(&name, &[]).await.expect_err(reason).to_string();
@@ -217,9 +217,9 @@ async fn wrong_contents_are_refused_and_leave_no_layer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn redirect_to_another_origin_without_tls_is_refused() {
     let image = TestImage::new(&["one"], gzip);
-    let storage = ToyRegistry::start(&image, Protection::None, vec![]).await;
+    let storage = TestRegistry::start(&image, Protection::None, vec![]).await;
     let fault = Fault::RedirectLayers(storage.authority.clone());
-    let registry = ToyRegistry::start(&image, Protection::Basic, vec![fault]).await;
+    let registry = TestRegistry::start(&image, Protection::Basic, vec![fault]).await;
     let name = format!("{}/team/web:1", registry.authority);
     let credentials = [credential(&registry.authority, "user", "secret")];
     let error = Host::new().pull(&name, &credentials).await;
@@ -242,7 +242,7 @@ fn download_needs_a_minimal_rate() {
 async fn wrong_part_of_an_earlier_pull_is_dropped() {
     let content = "0123456789".repeat(1_000);
     let image = TestImage::new(&[&content], |layer| layer.to_vec());
-    let registry = ToyRegistry::start(&image, Protection::None, vec![]).await;
+    let registry = TestRegistry::start(&image, Protection::None, vec![]).await;
     let name = format!("{}/team/web:1", registry.authority);
     let host = Host::new();
     let reference: Reference = name.parse().expect("a name");
@@ -254,7 +254,7 @@ async fn wrong_part_of_an_earlier_pull_is_dropped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pull_has_a_deadline() {
     let image = TestImage::new(&["one"], gzip);
-    let registry = ToyRegistry::start(&image, Protection::None, vec![Fault::StallManifest]).await;
+    let registry = TestRegistry::start(&image, Protection::None, vec![Fault::StallManifest]).await;
     let directory = tempfile::tempdir().expect("a directory");
     let settings = StoreSettings {
         pull_timeout: Duration::from_millis(200),
@@ -274,7 +274,7 @@ async fn pull_has_a_deadline() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pulls_of_one_image_share_the_downloads() {
     let image = TestImage::new(&["one", "two"], gzip);
-    let registry = ToyRegistry::start(&image, Protection::None, vec![]).await;
+    let registry = TestRegistry::start(&image, Protection::None, vec![]).await;
     let host = Arc::new(Host::new());
     let pulls = (0..5).map(|_| {
         let (host, name) = (Arc::clone(&host), format!("{}/team/web:1", registry.authority));

@@ -13,9 +13,9 @@ fn node_certificates_may_not_name_the_api_servers_or_the_zone() {
     };
     let reserved = flags.reserved(["https://first.example.com:6443", "https://[2001:db8::1]:6443"]);
     for name in ["api.example.com", "first.example.com", "n1.cluster.example"] {
-        assert!(reserved.objection_to_name(name).is_some(), "{name}");
+        assert!(reserved.name_denial(name).is_some(), "{name}");
     }
-    assert!(reserved.objection_to_name("n1.example.com").is_none());
+    assert!(reserved.name_denial("n1.example.com").is_none());
     for address in ["192.0.2.4", "2001:db8::1"] {
         let address = address.parse().expect("an address");
         assert!(reserved.has_address(address), "{address}");

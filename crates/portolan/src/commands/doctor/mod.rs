@@ -1,4 +1,4 @@
-//! `portolan doctor`: diagnosis of Services that do not answer, from the objects of a cluster or of files.
+//! `portolan doctor`: diagnosis of Services that do not respond, from the objects of a cluster or of files.
 //!
 //! - [`recurring`]: repeated examinations, with Events and metrics
 //! - [`source`]: objects of the API or of files

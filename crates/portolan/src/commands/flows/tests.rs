@@ -41,7 +41,7 @@ fn flow() -> NodeFlow {
             expires_in_seconds: 7_300,
             bytes_to_endpoint: Some(1_536),
             bytes_to_client: None,
-            figures: explain::traffic::Figures::default(),
+            statistics: explain::traffic::TrafficStatistics::default(),
         },
     }
 }

@@ -162,7 +162,7 @@ fn announcer(settings: &Settings) -> Vec<Value> {
     objects
 }
 
-/// Returns the arguments of a container. MetalLB's objects are read only in a take-over, because they need more rights.
+/// Returns the arguments of a container. MetalLB's objects are read only in a takeover, because they need more rights.
 fn arguments(settings: &Settings, first: &[&str]) -> Vec<String> {
     let mut arguments: Vec<String> = first.iter().map(|word| (*word).to_owned()).collect();
     arguments.push(format!(

@@ -31,7 +31,7 @@ const CLUSTERSET_DOMAIN: &str = "clusterset.local";
 /// Host of the probes of Pods on the network of nodes.
 const LOOPBACK: &str = "127.0.0.1";
 
-/// Returns the objects of the DNS server. A take-over from CoreDNS keeps the Service.
+/// Returns the objects of the DNS server. A takeover from CoreDNS keeps the Service.
 pub(super) fn objects(settings: &Settings) -> Vec<Value> {
     let component = Component {
         name: "portolan-dns",

@@ -25,7 +25,7 @@ pub(crate) struct Flags {
     /// Image of all parts
     #[arg(long, default_value = IMAGE, value_name = "NAME:TAG")]
     pub image: String,
-    /// Image of the proxy [default: --image; with the suffix -iptables in its tag in iptables mode, and for a take-over
+    /// Image of the proxy [default: --image; with the suffix -iptables in its tag in iptables mode, and for a takeover
     /// from kube-proxy]
     #[arg(long, value_name = "NAME:TAG")]
     pub proxy_image: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct Flags {
     /// kubeconfig file whose URL of the API server is used [default: as `portolan status`]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Components that the parts replace; the output then starts with the steps of the take-over
+    /// Components that the parts replace; the output then starts with the steps of the takeover
     #[arg(long, value_delimiter = ',', value_name = "COMPONENTS")]
     pub takeover_from: Vec<Predecessor>,
     /// Pods of the DNS server, of the controllers, and of the assigner

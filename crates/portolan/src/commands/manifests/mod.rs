@@ -1,7 +1,7 @@
 //! `portolan manifests`: the objects that install components in a Kubernetes cluster, as YAML.
 //!
 //! Each component has a module that returns its objects. `settings` validates the `flags`, `component` has the objects
-//! that several components share, and `takeover` describes the steps of a take-over.
+//! that several components share, and `takeover` describes the steps of a takeover.
 
 mod balancer;
 mod component;
@@ -60,7 +60,7 @@ fn objects(settings: &Settings) -> Result<Vec<Value>, CommandError> {
     Ok(objects)
 }
 
-/// Returns the steps of a take-over as comments, and the objects as YAML documents.
+/// Returns the steps of a takeover as comments, and the objects as YAML documents.
 fn render(settings: &Settings) -> Result<String, CommandError> {
     let mut text = takeover::comments(&settings.takeover_from, &settings.namespace);
     for object in objects(settings)? {

@@ -148,7 +148,7 @@ impl Settings {
     }
 }
 
-/// Returns the selected parts, with those of `all`, and with those that a take-over needs.
+/// Returns the selected parts, with those of `all`, and with those that a takeover needs.
 fn selected(flags: &Flags) -> Result<BTreeSet<Part>, UsageError> {
     let mut parts: BTreeSet<Part> = flags.parts.iter().copied().collect();
     if parts.remove(&Part::All) {

@@ -1,11 +1,11 @@
-//! Steps of the take-over from other components, as comments of the manifests.
+//! Steps of the takeover from other components, as comments of the manifests.
 
 use super::flags::{Predecessor, value_name};
 
 /// Lines of a section.
 type Lines = &'static [&'static str];
 
-/// Steps of a take-over: commands, or sentences where the command depends on the cluster.
+/// Steps of a takeover: commands, or sentences where the command depends on the cluster.
 struct Steps {
     /// Steps before the manifests are applied.
     before: Lines,
@@ -94,7 +94,7 @@ impl Predecessor {
     }
 }
 
-/// Returns the steps of all take-overs as YAML comments, or nothing without a take-over.
+/// Returns the steps of all takeovers as YAML comments, or nothing without a takeover.
 pub(super) fn comments(predecessors: &[Predecessor], namespace: &str) -> String {
     if predecessors.is_empty() {
         return String::new();
@@ -105,7 +105,7 @@ pub(super) fn comments(predecessors: &[Predecessor], namespace: &str) -> String 
         ("To go back", |steps| steps.back),
     ];
     let names: Vec<String> = predecessors.iter().copied().map(value_name).collect();
-    let mut text = format!("# Take-over from {}.\n", names.join(", "));
+    let mut text = format!("# Takeover from {}.\n", names.join(", "));
     for (title, of) in sections {
         let steps: Vec<&str> = predecessors
             .iter()

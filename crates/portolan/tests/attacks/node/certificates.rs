@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, NODE_CLIENT, NODE_PART, NODE_SERVING, Outcome, Wanted, post};
+use super::cluster::{Cluster, NODE_CLIENT, NODE_PART, NODE_SERVING, Outcome, TestCertificateRequest, post};
 use crate::access;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -16,14 +16,14 @@ async fn node_gets_no_certificates_of_other_components() {
         ("another", "system:portolan-edge:two", "system:portolan:edges"),
         ("masters", "system:kube-proxy:one", "system:masters"),
     ] {
-        let wanted = Wanted {
+        let request = TestCertificateRequest {
             name,
             signer: NODE_PART,
             user,
             group,
             names: &[],
         };
-        let outcome = cluster.request_certificate(&node, &wanted).await;
+        let outcome = cluster.request_certificate(&node, &request).await;
         assert!(matches!(outcome, Outcome::Pending), "{user}: {outcome:?}");
     }
 }
@@ -38,14 +38,14 @@ async fn node_names_of_the_api_server_are_refused() {
         "web.default.svc.cluster.local",
     ];
     for (index, name) in names.into_iter().enumerate() {
-        let wanted = Wanted {
+        let request = TestCertificateRequest {
             name: &format!("joining-{index}"),
             signer: NODE_CLIENT,
             user: &format!("system:node:{name}"),
             group: "system:nodes",
             names: &[],
         };
-        let outcome = cluster.request_certificate(&cluster.with_token(), &wanted).await;
+        let outcome = cluster.request_certificate(&cluster.with_token(), &request).await;
         assert!(matches!(outcome, Outcome::Refused(_)), "{name}: {outcome:?}");
     }
 }
@@ -57,17 +57,17 @@ async fn serving_certificates_for_foreign_addresses_are_refused() {
     cluster.create_node("one", &addresses).await;
     let node = access::node(&cluster.api, "one");
     for (index, address) in addresses[..3].iter().enumerate() {
-        let wanted = Wanted {
+        let request = TestCertificateRequest {
             name: &format!("serving-{index}"),
             signer: NODE_SERVING,
             user: "system:node:one",
             group: "system:nodes",
             names: &["one", address],
         };
-        let outcome = cluster.request_certificate(&node, &wanted).await;
+        let outcome = cluster.request_certificate(&node, &request).await;
         assert!(matches!(outcome, Outcome::Refused(_)), "{address}: {outcome:?}");
     }
-    let own = Wanted {
+    let own = TestCertificateRequest {
         name: "serving-own",
         signer: NODE_SERVING,
         user: "system:node:one",
@@ -77,7 +77,7 @@ async fn serving_certificates_for_foreign_addresses_are_refused() {
     let outcome = cluster.request_certificate(&node, &own).await;
     assert!(matches!(outcome, Outcome::Signed(..)), "{outcome:?}");
     // Without a Node object the name has no known owner.
-    let unregistered = Wanted {
+    let unregistered = TestCertificateRequest {
         name: "serving-unregistered",
         signer: NODE_SERVING,
         user: "system:node:ghost",
@@ -94,14 +94,14 @@ async fn serving_certificates_for_foreign_addresses_are_refused() {
 async fn join_token_cannot_take_the_name_of_an_unready_node() {
     let cluster = Cluster::start().await;
     cluster.create_node("victim", &["192.0.2.7"]).await;
-    let wanted = Wanted {
+    let request = TestCertificateRequest {
         name: "taking-over",
         signer: NODE_CLIENT,
         user: "system:node:victim",
         group: "system:nodes",
         names: &[],
     };
-    let outcome = cluster.request_certificate(&cluster.with_token(), &wanted).await;
+    let outcome = cluster.request_certificate(&cluster.with_token(), &request).await;
     let Outcome::Refused(reason) = outcome else {
         panic!("{outcome:?}");
     };
@@ -111,7 +111,7 @@ async fn join_token_cannot_take_the_name_of_an_unready_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_of_a_removed_node_are_rejected() {
     let cluster = Cluster::start().await;
-    let wanted = |name| Wanted {
+    let request = |name| TestCertificateRequest {
         name,
         signer: NODE_CLIENT,
         user: "system:node:lost",
@@ -119,7 +119,7 @@ async fn certificates_of_a_removed_node_are_rejected() {
         names: &[],
     };
     let outcome = cluster
-        .request_certificate(&cluster.with_token(), &wanted("first"))
+        .request_certificate(&cluster.with_token(), &request("first"))
         .await;
     let Outcome::Signed(certificate, key) = outcome else {
         panic!("{outcome:?}");

@@ -40,7 +40,7 @@ pub(super) enum Outcome {
 }
 
 /// Contents of a certificate request.
-pub(super) struct Wanted<'w> {
+pub(super) struct TestCertificateRequest<'w> {
     pub name: &'w str,
     pub signer: &'w str,
     pub user: &'w str,
@@ -123,13 +123,17 @@ impl Cluster {
 
     /// Creates a certificate request and waits for its outcome. The request counts as pending when a later
     /// request has been signed before it.
-    pub(super) async fn request_certificate(&self, client: &Client, wanted: &Wanted<'_>) -> Outcome {
-        let key = self.submit(client, wanted).await;
+    pub(super) async fn request_certificate(
+        &self,
+        client: &Client,
+        request: &TestCertificateRequest<'_>,
+    ) -> Outcome {
+        let key = self.submit(client, request).await;
         let probe = self
             .submit(
                 &access::node(&self.api, "probe"),
-                &Wanted {
-                    name: &format!("probe-{}", wanted.name),
+                &TestCertificateRequest {
+                    name: &format!("probe-{}", request.name),
                     signer: NODE_CLIENT,
                     user: "system:node:probe",
                     group: "system:nodes",
@@ -139,8 +143,8 @@ impl Cluster {
             .await;
         let deadline = Instant::now() + DECISION_TIMEOUT;
         loop {
-            let outcome = self.outcome(wanted.name, &key).await;
-            let probed = self.outcome(&format!("probe-{}", wanted.name), &probe).await;
+            let outcome = self.outcome(request.name, &key).await;
+            let probed = self.outcome(&format!("probe-{}", request.name), &probe).await;
             match (outcome, probed) {
                 (Outcome::Pending, Outcome::Pending) => {
                     assert!(
@@ -149,23 +153,23 @@ impl Cluster {
                     );
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
-                (Outcome::Pending, _) if self.is_approved(wanted.name).await => {}
+                (Outcome::Pending, _) if self.is_approved(request.name).await => {}
                 (outcome, _) => return outcome,
             }
         }
     }
 
-    async fn submit(&self, client: &Client, wanted: &Wanted<'_>) -> String {
+    async fn submit(&self, client: &Client, request: &TestCertificateRequest<'_>) -> String {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, wanted.user);
-        if !wanted.group.is_empty() {
+        params.distinguished_name.push(DnType::CommonName, request.user);
+        if !request.group.is_empty() {
             params
                 .distinguished_name
-                .push(DnType::OrganizationName, wanted.group);
+                .push(DnType::OrganizationName, request.group);
         }
-        params.subject_alt_names = wanted
+        params.subject_alt_names = request
             .names
             .iter()
             .map(|name| match name.parse() {
@@ -173,14 +177,14 @@ impl Cluster {
                 Err(_) => SanType::DnsName((*name).try_into().expect("a DNS name")),
             })
             .collect();
-        let request = params.serialize_request(&key).and_then(|request| request.pem());
-        let usage = match wanted.signer {
+        let pem = params.serialize_request(&key).and_then(|request| request.pem());
+        let usage = match request.signer {
             NODE_SERVING => "server auth",
             _ => "client auth",
         };
         let object = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
-            "metadata": {"name": wanted.name},
-            "spec": {"request": STANDARD.encode(request.expect("a PEM request")), "signerName": wanted.signer,
+            "metadata": {"name": request.name},
+            "spec": {"request": STANDARD.encode(pem.expect("a PEM request")), "signerName": request.signer,
                      "usages": ["digital signature", usage]}});
         post(client, REQUESTS, &object)
             .await

@@ -16,7 +16,7 @@ use clap::Args;
 use client::{Client, WallClock};
 use explain::{Finding, Options, Scope, ServiceFindings, Severity, examine, examine_services};
 use http::StatusCode;
-use reconcile::events::{EventRecorder, EventText, Notice, ObjectReference};
+use reconcile::events::{EventBatch, EventRecorder, EventText, ObjectReference};
 use telemetry::{Handler, Response};
 
 use self::history::{DueFinding, History};
@@ -177,10 +177,10 @@ async fn record(recorder: &EventRecorder, due: DueFinding<'_>) {
         Severity::Error | Severity::Warning => EventText::warning(EVENT_REASON, message),
     };
     let key = ObjectKey::new(&due.service.namespace, &due.service.name);
-    let notice = Notice {
+    let batch = EventBatch {
         component: COMPONENT,
         regarding: ObjectReference::service(key, due.service.uid.clone()),
         events: vec![event],
     };
-    recorder.record_notice(notice).await;
+    recorder.record_batch(batch).await;
 }

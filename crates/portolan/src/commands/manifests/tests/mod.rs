@@ -121,7 +121,7 @@ fn output_starts_with_the_steps_of_a_take_over() {
     assert!(at("To go back") < at("scale deployment/coredns --replicas=2"));
     assert!(
         output(&["all", SERVER]).starts_with("---\n"),
-        "steps without a take-over"
+        "steps without a takeover"
     );
 }
 

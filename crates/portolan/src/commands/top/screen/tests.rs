@@ -1,5 +1,5 @@
 use explain::traffic::{
-    ClientTraffic, ClusterTraffic, EndpointTraffic, Figures, Names, NodeFlows, ServiceTraffic,
+    ClientTraffic, ClusterTraffic, EndpointTraffic, Names, NodeFlows, ServiceTraffic, TrafficStatistics,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -8,23 +8,23 @@ use ratatui::crossterm::event::KeyEvent;
 use super::*;
 
 fn service(name: &str, open: u64, opened: u64) -> ServiceTraffic {
-    let figures = Figures {
+    let statistics = TrafficStatistics {
         open,
         opened,
-        ..Figures::default()
+        ..TrafficStatistics::default()
     };
     ServiceTraffic {
         namespace: "shop".to_owned(),
         name: name.to_owned(),
-        figures,
+        statistics,
         endpoints: vec![EndpointTraffic {
             address: Some("10.244.1.2:8080".parse().expect("an address and port")),
             protocol: api::object::Protocol::Tcp,
-            figures,
+            statistics,
         }],
         clients: vec![ClientTraffic {
             address: "203.0.113.9".parse().expect("an address"),
-            figures,
+            statistics,
             endpoints: Vec::new(),
         }],
         ..ServiceTraffic::default()

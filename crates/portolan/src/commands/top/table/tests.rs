@@ -2,39 +2,40 @@ use std::net::SocketAddr;
 
 use api::object::Protocol;
 use explain::traffic::{
-    ClientTraffic, EndpointTraffic, Figures, FrontendKind, FrontendTraffic, Names, NodeFlows, ServiceTraffic,
+    ClientTraffic, EndpointTraffic, FrontendKind, FrontendTraffic, Names, NodeFlows, ServiceTraffic,
+    TrafficStatistics,
 };
 
 use super::*;
 
-fn figures(open: u64, opened: u64, bytes: u64, refused: u64) -> Figures {
-    Figures {
+fn statistics(open: u64, opened: u64, bytes: u64, refused: u64) -> TrafficStatistics {
+    TrafficStatistics {
         open,
         opened,
         refused,
         bytes_to_endpoints: bytes,
         bytes_to_clients: 2 * bytes,
-        ..Figures::default()
+        ..TrafficStatistics::default()
     }
 }
 
-fn service(name: &str, figures: Figures, addresses: &[&str]) -> ServiceTraffic {
+fn service(name: &str, statistics: TrafficStatistics, addresses: &[&str]) -> ServiceTraffic {
     let at = |text: &&str| text.parse::<SocketAddr>().expect("an address and port");
     ServiceTraffic {
         namespace: "shop".to_owned(),
         name: name.to_owned(),
-        figures,
+        statistics,
         endpoints: addresses
             .iter()
             .map(|address| EndpointTraffic {
                 address: Some(at(address)),
                 protocol: Protocol::Tcp,
-                figures,
+                statistics,
             })
             .collect(),
         clients: vec![ClientTraffic {
             address: at(&"203.0.113.9:1").ip(),
-            figures,
+            statistics,
             endpoints: Vec::new(),
         }],
         clients_omitted: 7,
@@ -44,7 +45,7 @@ fn service(name: &str, figures: Figures, addresses: &[&str]) -> ServiceTraffic {
             port: 30_080,
             protocol: Protocol::Tcp,
             port_name: String::new(),
-            figures,
+            statistics,
         }],
         ..ServiceTraffic::default()
     }
@@ -58,11 +59,11 @@ pub(super) fn traffic() -> ClusterTraffic {
         services: vec![
             service(
                 "web",
-                figures(12, 40, 4_096, 0),
+                statistics(12, 40, 4_096, 0),
                 &["10.244.1.2:8080", "[fd00::2]:8080"],
             ),
-            service("dns", figures(3, 900, 1_024, 5), &["10.244.1.3:5353"]),
-            service("evil\u{1b}[2J", figures(1, 0, 0, 0), &[]),
+            service("dns", statistics(3, 900, 1_024, 5), &["10.244.1.3:5353"]),
+            service("evil\u{1b}[2J", statistics(1, 0, 0, 0), &[]),
         ],
         ..NodeFlows::default()
     };

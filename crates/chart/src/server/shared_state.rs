@@ -20,7 +20,7 @@ const TRACES_MAX: usize = 2;
 const RESPONSES_MAX: usize = 32;
 
 /// State that all requests share.
-pub(super) struct Site {
+pub(super) struct SharedState {
     /// Caches.
     pub feed: Feed,
     /// Decisions about logins.
@@ -39,8 +39,8 @@ pub(super) struct Site {
     pub responses: Arc<Semaphore>,
 }
 
-impl Site {
-    /// Returns a site without sessions. `port` is that of the server.
+impl SharedState {
+    /// Returns the state of a server without sessions. `port` is that of the server.
     pub(super) fn new(feed: Feed, access: Access, port: u16, cluster_domain: &str) -> Self {
         Self {
             feed,

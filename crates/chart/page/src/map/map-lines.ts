@@ -6,7 +6,7 @@ import type { ServiceKey } from "../state/state.ts";
 import { center, type Point, type Rect } from "./geometry.ts";
 import type { MapLayout, MapTarget } from "./layout.ts";
 
-export interface Lane {
+export interface MapLine {
   from: Point;
   to: Point;
   /** Width in pixels. */
@@ -17,12 +17,12 @@ export interface Lane {
 }
 
 /** More lines are not legible. */
-const DISTRICT_LANES_MAX = 8;
+const NAMESPACE_LINES_MAX = 8;
 /** Width of the busiest line. */
-const DISTRICT_LANE_PIXELS = 3;
-const NODE_LANES_MAX = 40;
+const NAMESPACE_LINE_PIXELS = 3;
+const NODE_LINES_MAX = 40;
 
-export function laneWidth(perSecond: number): number {
+export function lineWidth(perSecond: number): number {
   return Math.min(7, 1.2 + Math.log10(1 + perSecond) * 1.7);
 }
 
@@ -45,66 +45,66 @@ function rightEdge(rect: Rect): Point {
 }
 
 /** Middle of the clients' column, where lines of traffic begin. */
-export function roseOf(layout: MapLayout): Point {
-  return center(layout.sea);
+export function trafficOrigin(layout: MapLayout): Point {
+  return center(layout.clientColumn);
 }
 
 /** Traffic of the busiest namespaces. */
-export function overviewLanes(layout: MapLayout, groups: ReadonlyMap<string, NamespaceGroup>): Lane[] {
-  const busiest = layout.districts
-    .map((place) => ({ place, perSecond: groups.get(place.name)?.connectionsPerSecond ?? 0 }))
+export function overviewLines(layout: MapLayout, groups: ReadonlyMap<string, NamespaceGroup>): MapLine[] {
+  const busiest = layout.namespaces
+    .map((area) => ({ area, perSecond: groups.get(area.name)?.connectionsPerSecond ?? 0 }))
     .filter((entry) => entry.perSecond > 0)
     .sort((left, right) => right.perSecond - left.perSecond)
-    .slice(0, DISTRICT_LANES_MAX);
+    .slice(0, NAMESPACE_LINES_MAX);
   const most = Math.log1p(busiest[0]?.perSecond ?? 1);
-  return busiest.map(({ place, perSecond }): Lane => {
-    const to = { x: place.x + 2, y: place.y + place.headerHeight / 2 };
+  return busiest.map(({ area, perSecond }): MapLine => {
+    const to = { x: area.x + 2, y: area.y + area.headerHeight / 2 };
     return {
-      from: roseOf(layout),
+      from: trafficOrigin(layout),
       to,
-      width: 1 + (DISTRICT_LANE_PIXELS * Math.log1p(perSecond)) / most,
+      width: 1 + (NAMESPACE_LINE_PIXELS * Math.log1p(perSecond)) / most,
       perSecond,
       style: "traffic",
     };
   });
 }
 
-export interface LaneSource {
+export interface MapLineSource {
   layout: MapLayout;
   services: ReadonlyMap<ServiceKey, ServiceRow>;
-  entrances: { kind: "outside" | "inside"; rect: Rect }[];
+  clientBoxes: { kind: "outside" | "inside"; rect: Rect }[];
 }
 
 /** Lines of one Service or node under the pointer, or chosen. */
-export function targetLanes(source: LaneSource, target: MapTarget): Lane[] {
+export function targetLines(source: MapLineSource, target: MapTarget): MapLine[] {
   if (target.kind === "service") {
-    return serviceLanes(source, target.key);
+    return serviceLines(source, target.key);
   }
   if (target.kind === "node") {
-    return nodeLanes(source, target.name);
+    return nodeLines(source, target.name);
   }
   return [];
 }
 
-function serviceLanes({ layout, services, entrances }: LaneSource, key: ServiceKey): Lane[] {
+function serviceLines({ layout, services, clientBoxes }: MapLineSource, key: ServiceKey): MapLine[] {
   const row = services.get(key);
-  const berth = layout.berths.get(key);
-  if (row === undefined || berth === undefined) {
+  const cell = layout.cells.get(key);
+  if (row === undefined || cell === undefined) {
     return [];
   }
   const perSecond = row.traffic?.connectionsPerSecond ?? null;
   const reaches = { outside: isReachableFromOutside(row), inside: isReachableFromInside(row) };
-  const lanes: Lane[] = entrances
-    .filter((entrance) => reaches[entrance.kind])
-    .map((entrance) => ({ from: rightEdge(entrance.rect), to: leftEdge(berth), width: 1.5, perSecond: null, style: "reach" }));
+  const lines: MapLine[] = clientBoxes
+    .filter((clientBox) => reaches[clientBox.kind])
+    .map((clientBox) => ({ from: rightEdge(clientBox.rect), to: leftEdge(cell), width: 1.5, perSecond: null, style: "reach" }));
   const total = Math.max(1, row.total);
-  const shares = [...row.nodes].sort((left, right) => right[2] - left[2]).slice(0, NODE_LANES_MAX);
+  const shares = [...row.nodes].sort((left, right) => right[2] - left[2]).slice(0, NODE_LINES_MAX);
   for (const [name, ready, count] of shares) {
     const node = layout.nodes.get(name);
     if (node !== undefined) {
       const share = perSecond === null || ready === 0 ? null : (perSecond * count) / total;
-      lanes.push({
-        from: rightEdge(berth),
+      lines.push({
+        from: rightEdge(cell),
         to: leftEdge(node),
         width: 1 + Math.min(4, Math.log2(1 + count)),
         perSecond: share,
@@ -112,21 +112,21 @@ function serviceLanes({ layout, services, entrances }: LaneSource, key: ServiceK
       });
     }
   }
-  return lanes;
+  return lines;
 }
 
-function nodeLanes({ layout, services }: LaneSource, name: string): Lane[] {
+function nodeLines({ layout, services }: MapLineSource, name: string): MapLine[] {
   const node = layout.nodes.get(name);
   if (node === undefined) {
     return [];
   }
-  const lanes: Lane[] = [];
+  const lines: MapLine[] = [];
   for (const [key, row] of services) {
-    const berth = layout.berths.get(key);
+    const cell = layout.cells.get(key);
     const share = row.nodes.find(([entry]) => entry === name);
-    if (berth !== undefined && share !== undefined && lanes.length < NODE_LANES_MAX * 4) {
-      lanes.push({
-        from: center(berth),
+    if (cell !== undefined && share !== undefined && lines.length < NODE_LINES_MAX * 4) {
+      lines.push({
+        from: center(cell),
         to: leftEdge(node),
         width: 1 + Math.min(3, Math.log2(1 + share[2])),
         perSecond: null,
@@ -134,5 +134,5 @@ function nodeLanes({ layout, services }: LaneSource, name: string): Lane[] {
       });
     }
   }
-  return lanes;
+  return lines;
 }

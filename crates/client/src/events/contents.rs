@@ -34,9 +34,9 @@ impl EventText {
     }
 }
 
-/// Events of one component about one object.
+/// Events of one component about one object, which the recorder writes in their order.
 #[derive(Clone, Debug)]
-pub struct Notice {
+pub struct EventBatch {
     /// The component that reports the Events (`source.component` of the Event).
     pub component: &'static str,
     /// Object that the Events regard.

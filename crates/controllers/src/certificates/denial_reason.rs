@@ -9,7 +9,7 @@ use ipnet::IpNet;
 
 /// The reason that denies a node a certificate which its sender may request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Objection {
+pub enum DenialReason {
     /// The node name is invalid.
     #[error(transparent)]
     Name(#[from] NodeNameError),
@@ -51,8 +51,8 @@ pub enum Objection {
     },
 }
 
-impl Objection {
-    /// Returns true if the objection may disappear without a change of the request.
+impl DenialReason {
+    /// Returns true if the reason may disappear without a change of the request.
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::NotItsAddress { .. } | Self::NoNode(_))
     }
@@ -85,24 +85,24 @@ impl Reserved {
     }
 
     /// Checks a node name against the reserved names.
-    pub fn objection_to_name(&self, name: &str) -> Option<Objection> {
+    pub fn name_denial(&self, name: &str) -> Option<DenialReason> {
         let servers = self.names.iter().map(String::as_str);
         check_node_name(name, &self.cluster_domain, servers)
             .err()
-            .map(Objection::Name)
+            .map(DenialReason::Name)
     }
 }
 
 /// Checks a request to join under the name of the Node `present`. Only a token that was created to replace
 /// this incarnation of the Node passes.
-pub fn objection_to_joining(request: &CertificateSigningRequest, present: &Node) -> Option<Objection> {
+pub fn joining_denial(request: &CertificateSigningRequest, present: &Node) -> Option<DenialReason> {
     let may_replace = request.spec.extra.get(REPLACES_NODE).is_some_and(|replaced| {
         let [name, written] = replaced.as_slice() else {
             return false;
         };
         *name == present.metadata.name && Incarnation::from_text(written) == Incarnation::of_node(present)
     });
-    (!may_replace).then(|| Objection::NameTaken(present.metadata.name.clone()))
+    (!may_replace).then(|| DenialReason::NameTaken(present.metadata.name.clone()))
 }
 
 /// Addresses that a node may not claim because they belong to others.
@@ -117,12 +117,12 @@ pub struct ForeignAddresses {
 }
 
 /// Checks the addresses of a kubelet serving certificate: each must belong to the node, and to nothing else.
-pub fn objection_to_serving(
+pub fn serving_denial(
     name: &str,
     addresses: &[IpAddr],
     foreign: &ForeignAddresses,
     reserved: &Reserved,
-) -> Option<Objection> {
+) -> Option<DenialReason> {
     let has = |node: &Node, address: IpAddr| {
         let mut addresses = node.status.addresses.iter();
         addresses.any(|of_node| {
@@ -133,12 +133,12 @@ pub fn objection_to_serving(
         })
     };
     let Some(own) = foreign.nodes.iter().find(|node| node.metadata.name == name) else {
-        return Some(Objection::NoNode(name.to_owned()));
+        return Some(DenialReason::NoNode(name.to_owned()));
     };
     addresses.iter().copied().find_map(|requested| {
         let address = requested.to_canonical();
         if let Some(address_kind) = unusable_kind(address, &foreign.service_cidrs) {
-            return Some(Objection::UnusableAddress {
+            return Some(DenialReason::UnusableAddress {
                 address,
                 address_kind,
             });
@@ -153,10 +153,10 @@ pub fn objection_to_serving(
             None => is_of_server.then(|| "an API server".to_owned()),
         };
         if let Some(owner) = owner {
-            return Some(Objection::AddressTaken { address, owner });
+            return Some(DenialReason::AddressTaken { address, owner });
         }
         let node = name.to_owned();
-        (!has(own, address)).then_some(Objection::NotItsAddress { node, address })
+        (!has(own, address)).then_some(DenialReason::NotItsAddress { node, address })
     })
 }
 

@@ -14,14 +14,14 @@ fn backends(numbers: &[u8]) -> Vec<Backend> {
     backends
 }
 
-fn addresses(slots: &Slots) -> Vec<SocketAddr> {
-    slots.iter().map(|backend| backend.address).collect()
+fn addresses(endpoints: &IndexedEndpoints) -> Vec<SocketAddr> {
+    endpoints.iter().map(|backend| backend.address).collect()
 }
 
 #[test]
 fn replaced_endpoint_keeps_other_indexes() {
-    let former = Slots::assign(Family::V4, &[], &backends(&[1, 3, 5]));
-    let now = Slots::assign(Family::V4, &addresses(&former), &backends(&[1, 4, 5]));
+    let former = IndexedEndpoints::assign(Family::V4, &[], &backends(&[1, 3, 5]));
+    let now = IndexedEndpoints::assign(Family::V4, &addresses(&former), &backends(&[1, 4, 5]));
     let last: Vec<u8> = now
         .iter()
         .map(|backend| match backend.address.ip() {
@@ -38,8 +38,8 @@ fn ipv6_endpoints_keep_their_address() {
         address: "[fd00::1]:8080".parse().unwrap(),
         can_be_local: true,
     };
-    let slots = Slots::assign(Family::V6, &[], &[backend]);
-    assert_eq!(slots.iter().collect::<Vec<_>>(), [backend]);
+    let endpoints = IndexedEndpoints::assign(Family::V6, &[], &[backend]);
+    assert_eq!(endpoints.iter().collect::<Vec<_>>(), [backend]);
 }
 
 proptest! {
@@ -49,8 +49,8 @@ proptest! {
         after in proptest::collection::vec(any::<u8>(), 0..20),
     ) {
         let (before, after) = (backends(&before), backends(&after));
-        let former = Slots::assign(Family::V4, &[], &before);
-        let now = Slots::assign(Family::V4, &addresses(&former), &after);
+        let former = IndexedEndpoints::assign(Family::V4, &[], &before);
+        let now = IndexedEndpoints::assign(Family::V4, &addresses(&former), &after);
 
         let mut sorted: Vec<Backend> = now.iter().collect();
         sorted.sort_unstable();

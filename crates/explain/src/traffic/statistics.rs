@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Numbers of one interval on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Figures {
+pub struct TrafficStatistics {
     /// Connections and UDP flows that are open at the end of the interval: both sides have sent packets.
     pub open: u64,
     /// Connections that began in the interval, with those that also ended in it.
@@ -22,7 +22,7 @@ pub struct Figures {
     pub bytes_to_clients: u64,
 }
 
-impl Figures {
+impl TrafficStatistics {
     /// Returns the failed connections: unanswered, expired without an answer, or refused.
     pub fn failed(&self) -> u64 {
         self.unanswered

@@ -46,7 +46,7 @@ pub(super) enum Protection {
     IdentityToken,
 }
 
-pub(super) struct ToyRegistry {
+pub(super) struct TestRegistry {
     pub authority: String,
     state: Arc<State>,
 }
@@ -71,7 +71,7 @@ struct Response {
     stalls: bool,
 }
 
-impl ToyRegistry {
+impl TestRegistry {
     /// Serves the image as `team/web:1`, and an index with it as `team/web:index`.
     pub(super) async fn start(image: &TestImage, protection: Protection, faults: Vec<Fault>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
@@ -161,8 +161,11 @@ impl State {
         }
         if !self.is_authorized(head) {
             let challenge = match self.protection {
-                Protection::Basic => "Basic realm=\"toy\"".to_owned(),
-                _ => format!("Bearer realm=\"http://{}/token\",service=\"toy\"", self.authority),
+                Protection::Basic => "Basic realm=\"test\"".to_owned(),
+                _ => format!(
+                    "Bearer realm=\"http://{}/token\",service=\"test\"",
+                    self.authority
+                ),
             };
             return Response::new("401 Unauthorized", b"{}").with("WWW-Authenticate", challenge);
         }
@@ -267,7 +270,7 @@ impl State {
         };
         let has_scope = target.contains("scope=repository%3Ateam%2Fweb%3Apull") || !body.is_empty();
         if is_authorized && has_scope {
-            return Response::new("200 OK", br#"{"access_token":"toy-token"}"#);
+            return Response::new("200 OK", br#"{"access_token":"test-token"}"#);
         }
         Response::new("401 Unauthorized", b"")
     }
@@ -277,7 +280,7 @@ impl State {
         match self.protection {
             Protection::None => true,
             Protection::Basic => authorization == Some("Basic dXNlcjpzZWNyZXQ="),
-            Protection::Token | Protection::IdentityToken => authorization == Some("Bearer toy-token"),
+            Protection::Token | Protection::IdentityToken => authorization == Some("Bearer test-token"),
         }
     }
 

@@ -7,7 +7,7 @@ use plan::{Backend, Family};
 
 /// Endpoints by index, packed as address, port and the flag [`Backend::can_be_local`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Slots {
+pub(super) struct IndexedEndpoints {
     packed: Box<[u8]>,
     family: Family,
 }
@@ -16,10 +16,10 @@ const fn address_bytes(family: Family) -> usize {
     super::layout::address_bytes(family)
 }
 
-impl Slots {
+impl IndexedEndpoints {
     /// Assigns indexes to the desired endpoints; each keeps the index that it has in `former`, if possible.
     pub(super) fn assign(family: Family, former: &[SocketAddr], desired: &[Backend]) -> Self {
-        let mut slots: Vec<Option<Backend>> = vec![None; desired.len()];
+        let mut by_index: Vec<Option<Backend>> = vec![None; desired.len()];
         let mut rest: Vec<Backend> = Vec::new();
         let mut indexes: Vec<(SocketAddr, usize)> = former.iter().copied().zip(0..).collect();
         indexes.sort_unstable();
@@ -28,14 +28,17 @@ impl Slots {
             at.ok().and_then(|at| indexes.get(at)).map(|(_, index)| *index)
         };
         for backend in desired {
-            match index_of(backend).and_then(|index| slots.get_mut(index)) {
-                Some(slot) if slot.is_none() => *slot = Some(*backend),
+            match index_of(backend).and_then(|index| by_index.get_mut(index)) {
+                Some(entry) if entry.is_none() => *entry = Some(*backend),
                 _ => rest.push(*backend),
             }
         }
         let mut rest = rest.into_iter();
         let mut packed = Vec::with_capacity(desired.len() * (address_bytes(family) + 3));
-        for backend in slots.into_iter().filter_map(|slot| slot.or_else(|| rest.next())) {
+        for backend in by_index
+            .into_iter()
+            .filter_map(|entry| entry.or_else(|| rest.next()))
+        {
             match backend.address.ip() {
                 IpAddr::V4(ip) => packed.extend_from_slice(&ip.octets()),
                 IpAddr::V6(ip) => packed.extend_from_slice(&ip.octets()),
