@@ -1,7 +1,7 @@
 //! Forwarded packets, as the kernel counts them for the links.
 //!
-//! The link of the first hop carries the packets to current nodes, the others those to previous nodes. So the rules need
-//! no counters, and packets cost the same.
+//! The link of the first hop carries the packets to current nodes. The other links carry the packets to previous nodes.
+//! The rules therefore need no counters, which would cost time for each packet.
 
 use std::{fs, io};
 
