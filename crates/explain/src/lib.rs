@@ -1,9 +1,9 @@
-//! Findings: causes of Services that do not answer, derived from API objects and observations of nodes. The crate
+//! Findings: causes of Services that do not respond, derived from API objects and observations of nodes. The crate
 //! performs no I/O.
 //!
 //! A [`World`] holds the objects of a cluster, or a part of them. [`examine`] applies the rules and returns the
-//! [`Finding`]s, the most likely cause first. Each rule has a stable [`Code`], a file in `rules`, and its documentation
-//! alongside it as Markdown. A rule reports nothing if it depends on a kind of object that is absent from the world.
+//! [`Finding`]s, the most likely cause first. Each rule has a stable [`Code`], a file in `rules`, and a Markdown file
+//! with its documentation. A rule reports nothing if it depends on a kind of object that is absent from the world.
 //!
 //! - `views`: objects as the rules read them; invalid fields read as absent
 //! - [`observation`]: the state of nodes, alongside the objects
