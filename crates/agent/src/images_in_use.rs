@@ -1,4 +1,4 @@
-//! Images that the containers of this node use. The store keeps them, even if the agent does not run.
+//! Images that the containers of this node use. The store keeps them, also while the agent does not run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! Agent for Pods without Kubernetes. It runs the Pods of one node as processes in their own namespaces, so that
-//! Services have backends without a kubelet.
+//! Agent for Pods on hosts without Kubernetes. It runs the Pods of one node as processes in their own namespaces, so
+//! that Services have backends without a kubelet.
 //!
-//! Modules have the names of the kubelet's where it has the same part.
+//! Modules have the names of the kubelet's parts, if the kubelet has the part.
 //!
 //! - [`run`] registers the Node and starts the sync loop, which dispatches Pods to their workers (`sync_loop`,
 //!   `pod_worker`).

@@ -1,5 +1,5 @@
-//! Sysctls of Pods (kubelet's `pkg/kubelet/sysctl`). Only those are permitted that apply to the namespaces of the Pod and
-//! cannot harm the node.
+//! Sysctls of Pods (kubelet's `pkg/kubelet/sysctl`). A Pod may set only sysctls that apply to its namespaces and cannot
+//! harm the node.
 
 use std::collections::BTreeMap;
 

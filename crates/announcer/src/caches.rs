@@ -1,8 +1,8 @@
 //! Watches of the API: Services, EndpointSlices, Nodes and AddressPools.
 //!
-//! No decision is made before all initial lists have arrived. The role of an older version
-//! may not permit to read AddressPools, or the cluster may not have the kind. Then no address is known to be in a pool,
-//! and none is announced.
+//! The announcer makes no decision before all initial lists have arrived. If its role does not permit it to read
+//! AddressPools, or the cluster does not have the kind, no address is known to be in a pool, and the announcer
+//! announces none.
 
 use std::collections::BTreeSet;
 use std::future::pending;

@@ -1,11 +1,12 @@
-//! L2 announcement of load balancer IPs: exactly one node answers ARP and NDP for each address.
+//! L2 announcement of load balancer IPs: at most one node, the owner of an address, answers ARP and NDP for it.
 //!
 //! Nodes elect the owner of each address with time-bounded votes. Each member has one vote per address and leases it to
 //! one candidate at a time. The lease ends when the member has not received a probe of the candidate for the fencing
 //! interval. A node announces an address only while it holds leases from a majority of the members, measured on its own
-//! monotonic clock. Two majorities share a member, so two nodes never announce the same address, even across a network
-//! partition; a frozen process finds its leases expired when it resumes. The API server is needed only for the list of
-//! members ([`api::announcers`]) and for the tie-breaker vote of clusters with an even number of members.
+//! clock (`CLOCK_BOOTTIME`). Two majorities share a member, so two nodes do not announce the same address, even across
+//! a network partition. A frozen process finds its leases expired when it resumes. One case is not covered: a
+//! hypervisor suspends a host and stops its clock. The election needs the API server only for the list of members
+//! ([`api::announcers`]) and for the tie-breaker vote of clusters with an even number of members.
 //!
 //! | Module | Contents |
 //! |---|---|
@@ -19,8 +20,7 @@
 //! | [`run()`] | event loop around the state machine, with sockets and the API |
 //! | [`status`] | report for operators and for `portolan balancer status` |
 //!
-//! The simulation in the tests runs whole clusters of state machines through packet loss, partitions, freezes
-//! and restarts.
+//! The tests simulate whole clusters of state machines with packet loss, partitions, freezes and restarts.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! TCP sockets of clients whose endpoints were chosen when they connected. Connection tracking does not know their Service.
+//! TCP sockets of clients whose endpoints eBPF chose in `connect()`. Connection tracking does not record their Service.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! Data planes: implementations of a [`Plan`]. Each one writes differences only.
+//! Data planes: implementations of a [`Plan`] by rules and programs of the kernel, or by listeners of this process.
+//! Each data plane writes differences only.
 //!
 //! - [`nftables`]: one table, by netlink
 //! - [`iptables`]: kube-proxy's chains, by `iptables-restore`

@@ -1,4 +1,5 @@
-//! Commands of remedies. People paste them into a shell, and others wrote the values of objects, so values are quoted.
+//! Commands of remedies. All values are quoted: users paste the commands into a shell, and the values come from objects
+//! that other users wrote.
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Endpoints that left without termination, with their nodes.
 //!
-//! An endpoint whose node dies becomes unready or disappears. An endpoint that is deleted in order terminates first, so a
-//! rolling update reports none.
+//! An endpoint becomes unready or disappears if its node fails. An endpoint that is deleted in order terminates first,
+//! so a rolling update reports no endpoint.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

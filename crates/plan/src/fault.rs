@@ -1,4 +1,4 @@
-//! Faults: parts of objects that are skipped, while everything else is served.
+//! Faults: parts of objects that the plan skips. It serves all other parts.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Plan of a node: it derives from Services, EndpointSlices and the Node what happens to any packet. The crate
+//! Plan of a node: the decisions about all packets, derived from Services, EndpointSlices and the Node. The crate
 //! performs no I/O. Data planes implement the plan; tests send real packets and compare the results with
 //! [`Plan::decide`].
 //!

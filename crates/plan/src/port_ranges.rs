@@ -1,7 +1,7 @@
 //! Port ranges of a Service: the annotation `service.portolan.dev/port-ranges`.
 //!
-//! The value is a list of ranges, separated by commas: `5060-5160/UDP,7000/TCP`. A range without a protocol is one of
-//! TCP, as in `spec.ports`. `all` stands for every port of TCP, UDP and SCTP, and `all/UDP` for those of one protocol.
+//! The value is a list of ranges, separated by commas: `5060-5160/UDP,7000/TCP`. The default protocol of a range is
+//! TCP, as in `spec.ports`. `all` means every port of TCP, UDP and SCTP, and `all/UDP` every port of one protocol.
 
 use std::fmt;
 

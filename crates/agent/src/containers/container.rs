@@ -1,4 +1,4 @@
-//! State of one container: whether it runs, its last termination, and its next start.
+//! State of one container: its run, its last termination, and its next start.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
 //! Manifests of static Pods: files that are scanned periodically.
 //!
 //! The rules are the kubelet's (`pkg/kubelet/config/file.go`). The node name is appended to the Pod name. The UID is a
-//! hash of the manifest, so a changed file is another Pod. Static Pods refer to no objects of the API. Unlike with the
-//! kubelet, an invalid file keeps the Pods of its last valid content.
+//! hash of the manifest, so a changed file is another Pod. Static Pods refer to no objects of the API. If a file
+//! becomes invalid, the Pods of its last valid content stay; this differs from the kubelet.
 
 mod parse;
 

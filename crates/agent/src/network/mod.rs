@@ -1,5 +1,5 @@
 //! Network of Pods: a veth pair between the node's namespace and the Pod's, and routes, without a bridge. Every packet
-//! of a Pod therefore passes the node's routing, where Services are, even between two Pods of one node.
+//! of a Pod therefore passes the node's routing and the rules of Services, even between two Pods of one node.
 //!
 //! Node: `<gateway>/32` on its end, route `<pod>/32` to it. Pod: `<pod>/32` on `eth0`, route to the gateway on the
 //! link, default route through the gateway. Likewise for IPv6.

@@ -1,5 +1,5 @@
-//! Log of a container's output in files of bounded size, in the format of the CRI: time, stream, `F` for a full line or
-//! `P` for a part of one, text.
+//! Log of a container's output in files of bounded size, in the format of the CRI. A line has the time, the stream, `F`
+//! (full line) or `P` (part of a line), and the text.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -1,6 +1,6 @@
-//! Sessions: commands in containers whose standard streams the agent holds, and clients of the streams of containers. Each
-//! has a connection of its own to a second socket of the sandbox. The sandbox passes the ends of pipes, or the controlling
-//! side of a terminal. A command is killed when the connection ends; a container runs on.
+//! Sessions: commands in containers whose standard streams the agent holds, and clients of the streams of containers.
+//! Each has a connection of its own to a second socket of the sandbox. The sandbox passes the ends of pipes, or the
+//! controlling side of a terminal. When the connection ends, the sandbox kills the command; a container continues.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,7 +1,7 @@
 //! HTTPS endpoint of the agent for the API server (kubelet's `pkg/kubelet/server`): logs of containers,
 //! streams to Pods, and reports about the node.
 //!
-//! Clients must present the API server's client certificate, signed by the cluster CA. Others get 403.
+//! Clients must present the API server's client certificate, signed by the cluster CA. Other clients get status 403.
 
 mod connection_permits;
 mod node_logs;

@@ -1,7 +1,7 @@
 //! Atomic update of the files in a volume (kubelet's `volume/util/atomic_writer.go`).
 //!
-//! The volume contains symbolic links into `..data`. That is itself a symbolic link to a directory with the present
-//! content, and a rename replaces it. Programs that watch such volumes rely on this layout.
+//! The volume contains symbolic links into `..data`. `..data` is a symbolic link to a directory with the current
+//! content, and a rename replaces this link. Programs that watch such volumes rely on this layout.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Withheld addresses: recorded for a Service and not announced, because they lie outside of all AddressPools
-//! or belong to a host. Announcing the address of a Node or gateway would hijack its traffic.
+//! Withheld addresses: recorded for a Service and not announced, because they lie outside of all AddressPools or belong
+//! to a host. The announcer of the address of a Node or gateway would receive its traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

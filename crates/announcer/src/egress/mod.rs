@@ -16,9 +16,9 @@
 //! | `kernel` | tables, policy rules and routes in the kernel |
 //! | `stale_flows` | conntrack entries with another source address |
 //!
-//! The tables do not depend on the mode of the proxy. The marking chain runs after DNAT, so it sees the endpoint and not
-//! the cluster IP as destination. The translating chain runs before those of other programs, which leave translated
-//! connections alone.
+//! The tables do not depend on the mode of the proxy. The marking chain runs after DNAT, so it sees the endpoint and
+//! not the cluster IP as destination. The translating chain runs before the chains of other programs, which do not
+//! translate a connection again.
 
 pub(crate) mod kernel;
 pub(crate) mod objects;

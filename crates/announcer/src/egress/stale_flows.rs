@@ -1,6 +1,6 @@
-//! Conntrack entries of Pods with another source address than the present one: of connections from before the
-//! annotation, or of another owner. Their deletion makes the next packet pass the table again. Both steps block for a
-//! while on large tables and run outside of the event loop.
+//! Conntrack entries of Pods with another source address than the current one. They belong to connections from before
+//! the annotation, or from before a change of the owner. After the deletion of an entry, the next packet passes the
+//! table again. The search and the deletion block for a while on large tables, and run outside of the event loop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

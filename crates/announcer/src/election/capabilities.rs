@@ -1,7 +1,8 @@
-//! Node capabilities: the edge and the links that some addresses require and not every node has.
+//! Node capabilities: the edge, and the links of a node. Some addresses require them.
 //!
-//! A candidate by labels and endpoints cannot announce an address without them. Nodes therefore advertise their
-//! capabilities to each other, and only nodes that satisfy the requirements of an address claim it.
+//! A node that labels and endpoints make a candidate cannot announce an address without the capabilities that the
+//! address requires. Nodes therefore advertise their capabilities to each other, and only nodes that satisfy the
+//! requirements of an address claim it.
 
 use std::collections::BTreeSet;
 

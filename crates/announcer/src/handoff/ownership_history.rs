@@ -8,10 +8,14 @@
 //! to this node broke. Then the other node has reset active connections without this node, which flushes them, too.
 //!
 //! The forwarding chain consists of all nodes that owned the address since, in order
-//! ([`crate::handoff::previous_owners`]). It breaks when one of them shuts down or fails, when one of them
-//! releases the address a second time (an owner forwards to one node only), and after [`FORWARDED_FOR_MAX`].
-//! Breaks at nodes without room for the address or without a common link, and breaks before the start of this
-//! process, are not detected.
+//! ([`crate::handoff::previous_owners`]). It breaks in these cases:
+//!
+//! - A node of the chain shuts down or fails.
+//! - A node of the chain releases the address a second time, because an owner forwards to one node only.
+//! - [`FORWARDED_FOR_MAX`] has passed.
+//!
+//! This node does not detect breaks before the start of its process. It also does not detect breaks at nodes without
+//! space for the address, or without a common link.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,10 +1,10 @@
 //! Standing report of a running process to the successor that waits for its port: no other node uses a vote of this
 //! process.
 //!
-//! The successor of a killed process with a standing report takes over at once. A process withdraws its report before it
-//! sends a vote to another node. The kernel closes the connection when the process ends; one that closes before a
-//! withdrawal leaves the report valid. Only the process that receives [`super::standby`]'s reports connects, so one
-//! process has it.
+//! The successor of a killed process with a standing report takes over at once. A process withdraws its report before
+//! it sends a vote to another node. The kernel closes the connection when the process ends. If it closes before a
+//! withdrawal, the report stays valid. Only the process that receives the reports of [`super::standby`] connects, so
+//! one process has the report.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,6 +1,9 @@
-//! Simulation of clusters in virtual time. The network loses and delays packets and cuts links, an attacker is on it
-//! ([`attacker`]), processes freeze and die, the API server is slow or absent, and clocks drift apart. A seed
-//! determines all of it.
+//! Simulation of clusters in virtual time. A seed determines all faults:
+//!
+//! - The network loses and delays packets, and links fail. An [`attacker`] is on the path between nodes.
+//! - Processes freeze and exit.
+//! - The API server is slow or absent.
+//! - Clocks run at different rates.
 //!
 //! After each event the simulation checks that no address has two owners. It also checks that no two nodes forward the
 //! connections of an address to each other.

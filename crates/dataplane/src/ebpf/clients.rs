@@ -1,5 +1,5 @@
-//! Sockets of the clients: connections end by destroying them (`SOCK_DESTROY`), because connection tracking does not
-//! know their endpoint.
+//! Sockets of the clients. The destruction of a socket (`SOCK_DESTROY`) ends its connection, because connection
+//! tracking does not record the Service.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;

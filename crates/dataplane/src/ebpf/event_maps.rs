@@ -1,4 +1,5 @@
-//! Maps for events. Each one is pinned by itself, so a process takes over the other maps of one that had no events.
+//! Maps for events. Each map has a pin of its own, so a process can adopt the other maps of an earlier process without
+//! events.
 
 use std::os::fd::AsRawFd;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Events of connections whose endpoint was chosen when they began, for one reader at a time.
+//! Events of connections whose endpoint eBPF chose in `connect()`, for one reader at a time.
 //!
 //! Programs report only while a reader requests it, so a proxy without a reader does no work for events. If the ring is
 //! full, the kernel counts the event as lost.

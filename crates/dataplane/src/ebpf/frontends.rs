@@ -1,5 +1,5 @@
-//! Choice of the frontends that eBPF serves: those at which all clients of this node get the same treatment, whatever
-//! their address. All others stay with the nftables rules.
+//! Choice of the frontends that eBPF serves. At such a frontend, all clients of this node have the same verdict,
+//! regardless of their address. The nftables rules serve all other frontends.
 
 use std::net::SocketAddr;
 

@@ -1,8 +1,8 @@
 //! eBPF mode: the rules of nftables mode, and TCP endpoints that are chosen when a client of this node connects.
 //!
 //! A program runs in connect(2) of each process in a control group. It replaces the address of a frontend by that of an
-//! endpoint, so the packets need no translation. Its maps contain only frontends at which all clients of this node get
-//! the same treatment (`frontends`). The nftables rules serve everything else: UDP and SCTP, node ports, session
+//! endpoint, so the packets need no translation. Its maps contain only frontends at which all clients of this node have
+//! the same verdict (`frontends`). The nftables rules serve everything else: UDP and SCTP, node ports, session
 //! affinity, source ranges, packets from other hosts, and connections for which a map has no space.
 //!
 //! If eBPF is not usable, [`EbpfDataplane`] is nftables mode, and [`Dataplane::fault`] returns the reason.

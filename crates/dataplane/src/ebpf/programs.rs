@@ -1,8 +1,8 @@
 //! The eBPF programs. They run in the process of the client, with `struct bpf_sock_addr` of `linux/bpf.h` as context.
 //!
-//! An element of a map that is deleted may be used again at once, while a program reads it. So a program reads the
-//! frontend again after it has read the endpoint: the same [`Word`](super::layout::Word) proves that both belong together.
-//! Endpoints of a generation are deleted only after the frontend has another one.
+//! The kernel may reuse a deleted element of a map at once, while a program reads it. A program therefore reads the
+//! frontend again after it has read the endpoint. An unchanged [`Word`](super::layout::Word) proves that frontend and
+//! endpoint belong together. Endpoints of a generation are deleted only after the frontend has another one.
 
 use netlink::bpf::{
     Assembler, AssemblyError, Condition, Helper, Hook, Instruction, Label, R0, R1, R2, R3, R4, R6, R7, R8,

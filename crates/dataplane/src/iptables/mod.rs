@@ -8,11 +8,12 @@
 //! - The tables are read back and compared rule by rule, not only probed for a canary.
 //!
 //! Port ranges follow all Service ports in the shared chains. `xt_cluster` selects their endpoints by a hash of the
-//! client's address. If this host refuses the rules of a Service with ranges, no range is served until everything is
-//! rewritten, and these Services are reported as skipped.
+//! client's address. If the kernel refuses the rules of a Service with ranges, no range is served until all chains are
+//! rewritten. The data plane reports these Services as skipped.
 //!
-//! A change is one transaction per table. `filter` comes first, so that nothing is rejected after it has endpoints. A
-//! Service whose rules are refused is skipped until it changes, or until everything is rewritten.
+//! A change is one transaction per table. `filter` comes first, so that no rule rejects connections to a Service that
+//! has endpoints. If the kernel refuses the rules of a Service, the data plane skips it until it changes, or until all
+//! chains are rewritten.
 
 mod context;
 mod edit;

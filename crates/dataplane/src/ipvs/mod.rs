@@ -1,9 +1,9 @@
 //! IPVS mode: virtual servers choose endpoints, and the rules of nftables decide about access and masquerading.
 //!
-//! A virtual server stands for each address and port of a Service that IPVS can serve (`planner`). The link
-//! `kube-ipvs0` holds its address, so that this node takes the packets (`link`). The nftables table is that of nftables
-//! mode; it accepts these connections instead of translating them. Reject, drop, source ranges, masquerading and echo
-//! requests are its work, and so are the connections that a virtual server cannot serve (`nftables::virtual_set`).
+//! Each address and port of a Service that IPVS can serve has a virtual server (`planner`). The link `kube-ipvs0` holds
+//! the address, so that this node accepts its packets (`link`). The table of nftables mode accepts these connections
+//! instead of translating them. It decides about reject, drop, source ranges, masquerading and echo requests. It also
+//! translates the connections that a virtual server cannot serve (`nftables::delegation`).
 //!
 //! A change adds virtual servers, then writes the rules, then removes virtual servers. If IPVS is not usable,
 //! [`IpvsDataplane`] is nftables mode, and [`Dataplane::fault`] returns the reason.

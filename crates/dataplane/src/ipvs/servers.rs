@@ -1,9 +1,9 @@
 //! Virtual servers in the kernel, and their changes in two steps: additions precede the change of the rules, and removals
 //! follow it.
 //!
-//! A TCP destination that leaves gets weight 0, and is deleted when it has no connections (IPV-04). The kernel holds this
-//! state, so a restarted process continues it. The number of such destinations is bounded, because connections end after
-//! their timeouts.
+//! A TCP destination that leaves gets weight 0, and is deleted when it has no connections (IPV-04). The kernel holds
+//! this state, so a restarted process continues it. Connections end after their timeouts, so the number of such
+//! destinations is bounded.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};

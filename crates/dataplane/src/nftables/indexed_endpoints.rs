@@ -1,5 +1,5 @@
-//! Indexes of endpoints. A change of one endpoint moves at most one other. An endpoint keeps its index unless the set
-//! shrinks below it, regardless of the order in the plan.
+//! Indexes of endpoints. A change of one endpoint changes the index of at most one other endpoint. An endpoint keeps
+//! its index unless the set shrinks below it, regardless of the order in the plan.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

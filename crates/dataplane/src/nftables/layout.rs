@@ -1,8 +1,8 @@
 //! Declarations of the maps and sets of the table.
 //!
-//! Everything that grows with the number of Services is stored in data maps, where a change takes microseconds
-//! regardless of the size. A change of a verdict map or a rule makes the kernel search for loops. These therefore
-//! contain one entry for each *kind* of verdict chain, not for each Service.
+//! Data maps hold all state that grows with the number of Services. A change of a data map takes microseconds,
+//! regardless of its size. After a change of a verdict map or a rule, the kernel searches for loops. Verdict maps and
+//! rules therefore have one entry for each *kind* of verdict chain, not for each Service.
 
 use netlink::nftables::{Field, Set, SetValue};
 use plan::Family;

@@ -1,5 +1,5 @@
-//! Ledger of transactions since the last verified state. As long as each transaction is our own, or was reported and
-//! repaired, nothing needs to be read back.
+//! Ledger of transactions since the last verified state. While each transaction is one of this process, or was reported
+//! and repaired, the process reads no rules back.
 
 use netlink::nftables::Generation;
 

@@ -1,5 +1,5 @@
-//! Repair of reported external changes, at a cost that depends on the changes only.
-//! The desired element of a key follows from the plan, so nothing is read from the kernel.
+//! Repair of reported external changes, at a cost that depends on the changes only. The desired element of a key
+//! follows from the plan, so the repair reads no rules from the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -3,9 +3,8 @@
 //! The register layout lets keys of several maps overlap: client, cluster IP, protocol, port, index or number of an
 //! endpoint, endpoint. The affinity key is fields one to four, the member key fields two to five.
 //!
-//! `nft` 1.0.6 aborts when it prints a lookup whose key is the result of another lookup. Such a result is therefore
-//! written to the packet mark, loaded from there, and the mark is restored, all within one rule. No other program
-//! sees the change.
+//! `nft` 1.0.6 aborts when it prints a lookup whose key is the result of another lookup. A rule therefore writes such a
+//! result to the packet mark, loads it from there, and restores the mark. No other program sees the change.
 
 use std::net::IpAddr;
 

@@ -1,7 +1,8 @@
 //! Forwarded packets, as the kernel counts them for the links.
 //!
-//! The link of the first hop carries packets of clients to current nodes. The others carry packets to previous nodes, and
-//! few to current ones while tables of nodes differ. So the rules need no counters, and packets cost the same.
+//! The link of the first hop carries packets of clients to current nodes. The other links carry packets to previous nodes,
+//! and a few to current nodes while the tables of nodes differ. The rules therefore need no counters, which would cost time
+//! for each packet.
 
 use std::{fs, io};
 

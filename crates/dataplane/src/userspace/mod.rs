@@ -1,12 +1,12 @@
 //! Userspace mode: this process accepts the connections of Services and relays them to endpoints.
 //!
-//! The kernel only translates addresses. The ruleset is that of nftables mode, with a local listener in the place of
-//! the endpoints of each Service port and traffic policy. Frontends, policies, source ranges and rejects are
-//! therefore the same; only the selection of endpoints takes place here.
+//! The kernel only translates addresses. The ruleset is that of nftables mode, with a local listener instead of the
+//! endpoints of each Service port and traffic policy. Frontends, policies, source ranges and rejection are therefore
+//! the same; this mode only selects the endpoints.
 //!
-//! Two properties follow from the relay: endpoints see this node's address as the source, and connections end with
-//! this process. In return, an endpoint that does not respond is replaced by another one, and the endpoint with the
-//! fewest connections can be selected.
+//! The relay has two drawbacks: endpoints see this node's address as the source, and connections end with this process.
+//! It has two advantages: if an endpoint does not respond, the relay connects to another one, and it can select the
+//! endpoint with the fewest connections.
 //!
 //! [`Dataplane::apply`] binds listeners and writes rules without waiting. Only the relaying is asynchronous, on
 //! threads that belong to the data plane.

@@ -1,4 +1,4 @@
-//! PTL-0040.
+//! PTL-0040: the rules of the node proxy are missing, dormant or changed.
 
 use std::net::IpAddr;
 

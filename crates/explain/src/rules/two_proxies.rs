@@ -1,4 +1,4 @@
-//! PTL-0041.
+//! PTL-0041: the rules of two node proxies are active.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::observed::{KUBE_PROXY_TABLE, Observed, PORTOLAN, observed_nodes};

@@ -1,4 +1,4 @@
-//! Comparison of a trace with packets that were really sent: the plan decides, the kernel acts.
+//! Comparison of a trace, which is computed from the plan, with packets that were sent through the kernel.
 
 use std::collections::BTreeSet;
 use std::fmt;

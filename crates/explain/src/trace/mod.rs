@@ -1,5 +1,5 @@
-//! Way of a connection: from the name that a client uses to the endpoints, as the objects and [`plan::Plan::decide`]
-//! tell it. The module performs no I/O.
+//! Path of a connection, from the name that a client uses to the endpoints, computed from the objects and by
+//! [`plan::Plan::decide`]. The module performs no I/O.
 //!
 //! - [`Destination`], [`ClientName`]: the connection, as the user names it
 //! - `resolver`, `cluster_dns`, `name`: search list, answers of cluster DNS, and the resolution of a name

@@ -1,4 +1,5 @@
-//! Objects that can decide about a destination: the Services that claim its address or port, with their slices.
+//! Objects that affect the decision about a destination: the Services that claim its address or port, with their
+//! slices.
 
 use std::net::IpAddr;
 

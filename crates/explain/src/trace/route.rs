@@ -1,4 +1,5 @@
-//! Ways to destinations that are no frontend of a Service: Pods, nodes, unassigned cluster IPs, hosts outside.
+//! Paths to destinations that are no frontend of a Service: Pods, nodes, unassigned cluster IPs, hosts outside of the
+//! cluster.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Frontend and endpoint of an entry, as the plan of the node has them.
+//! Frontend and endpoint of a conntrack entry, according to the plan of the node.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! An entry of connection tracking, as far as traffic of Services depends on it.
+//! The fields of a conntrack entry that the traffic of Services needs.
 
 use std::net::SocketAddr;
 use std::time::Duration;

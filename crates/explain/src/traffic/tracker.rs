@@ -1,10 +1,12 @@
 //! Differences between samples of connection tracking, with the events in between.
 //!
-//! One interval is: [`Tracker::begin_interval`], events as they arrive, [`Tracker::begin_sample`], [`Tracker::observe`] for
-//! each entry, the events that are queued by then, and [`Tracker::end_sample`]. The kernel queues the event of an end
-//! before it removes the entry. So an entry that the sample does not contain, and that has no event, ended without one.
+//! One interval is: [`Tracker::begin_interval`], events as they arrive, [`Tracker::begin_sample`], [`Tracker::observe`]
+//! for each entry, the events that are queued by then, and [`Tracker::end_sample`]. The kernel queues the event of the
+//! end of an entry before it removes the entry. An entry that is missing from the sample and has no queued event
+//! therefore ended without an event.
 //!
-//! Connections that begin and end between two samples are counted by their events only. Without events they are missing.
+//! The tracker counts connections that begin and end between two samples by their events. Without events, these
+//! connections are missing.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Objects that lead connections to Services: Ingresses, routes of the Gateway API, webhooks and aggregated APIs.
+//! Objects that refer to Services as destinations: Ingresses, routes of the Gateway API, webhooks and aggregated APIs.
 
 use std::ops::Deref;
 

@@ -1,4 +1,4 @@
-//! The objects of a cluster, with indexes: the check of one Service reads the objects that concern it, not all.
+//! The objects of a cluster. With their indexes, the check of one Service reads only the objects that concern it.
 
 mod builder;
 mod derived;

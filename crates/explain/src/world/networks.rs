@@ -1,4 +1,4 @@
-//! Networks of the addresses in the objects. They are collected once, so that no rule reads all objects for them.
+//! Networks of the addresses in the objects, collected once for all rules.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

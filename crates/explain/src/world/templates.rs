@@ -1,4 +1,4 @@
-//! Pods that stand for those of workloads, in an input that has the workloads only.
+//! Pods from the templates of workloads, for an input that has workloads but no Pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Host ports: ports of the node that lead to ports of its Pods (`hostPort` and `hostIP` of containers).
 //!
-//! The rules are in an nftables table of their own. They stay when the agent exits, and the records of the Pods name
-//! them for the next agent.
+//! The rules are in an nftables table of their own. They stay when the agent exits. The next agent reads them from the
+//! records of the Pods.
 
 pub mod admission;
 mod table;

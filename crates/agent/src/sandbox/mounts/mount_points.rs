@@ -1,7 +1,7 @@
 //! Mount points that the node does not have.
 //!
-//! The node stays unchanged. In this container, a directory in memory covers the directory in which a mount point is
-//! missing. It has the same entries, and the mount point.
+//! The files of the node do not change. If a directory lacks a mount point, a directory in memory covers it in this
+//! container. The directory in memory has the same entries, and the mount point.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};

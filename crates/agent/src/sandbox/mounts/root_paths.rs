@@ -1,5 +1,6 @@
 //! Paths in the root of an image. The image chooses the files and links there, and root of the node creates mount
-//! points. Each component is opened by itself, and the kernel follows no link, so that none leads out of the directory.
+//! points. Each component is opened separately, and the kernel follows no link, so that no path leads out of the
+//! directory.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,4 @@
-//! Memory in place of the node's directories for temporary files. The directories of the node contain sockets of
+//! `tmpfs` mounts over the node's directories for temporary files. The directories of the node contain sockets of
 //! container runtimes and service managers, to which root of a container could connect.
 
 use std::fs;

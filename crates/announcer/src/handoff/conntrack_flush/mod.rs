@@ -1,6 +1,6 @@
 //! Flush of stale conntrack entries of TCP connections to addresses that return
-//! ([`crate::handoff::ownership_history`]). Entries are collected first and deleted afterwards. Both steps
-//! block for a while on large tables and run outside of the event loop.
+//! ([`crate::handoff::ownership_history`]). The flush first collects the entries, then deletes them. Both steps block
+//! for a while on large tables, and run outside of the event loop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -7,9 +7,9 @@
 //! original. Conntrack never creates an entry for it. Packets from the Ethernet address of a previous owner are not
 //! forwarded again. For a pending address the packet is dropped; TCP retransmits it.
 //!
-//! A stale table would misdirect packets. Its elements therefore expire, and a live process refreshes them. A
-//! process starts with an empty table and deletes it at exit. The set of owned addresses does not expire: it
-//! lists for the next process which addresses a killed process did not release.
+//! A stale table would misdirect packets. Its elements therefore expire, and a running process refreshes them. A
+//! process starts with an empty table and deletes it at exit. The set of owned addresses does not expire. From this
+//! set, the next process reads the addresses that a killed process did not release.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,6 @@
 //! Congestion control of relayed connections.
 //!
-//! BBR paces packets by a timer. This pays on long-distance paths. Within a host or a rack, a bulk stream only waits
+//! BBR paces packets by a timer. This helps on long-distance paths. Within a host or a rack, a bulk stream only waits
 //! for the timer, and the timer costs CPU time. On hosts with BBR, connections therefore start without pacing, and
 //! switch to BBR if they carry bulk data over a long-distance path.
 

@@ -1,4 +1,5 @@
-//! Clients that keep an address of the Service after it has changed, such as a JVM that caches DNS for ever.
+//! Clients that use an address of the Service after it has changed, such as a JVM that caches DNS responses without a
+//! limit.
 
 use std::net::IpAddr;
 
