@@ -131,7 +131,7 @@ fn add_unknown_chains(
     is_loose: bool,
 ) {
     add_chain(batch, &previous(hop), None, previous_rules(family, links, hop));
-    add_chain(batch, &unknown(hop), None, unknown_rules(hops, is_loose));
+    add_chain(batch, &unknown(hop), None, unknown_rules(hop, is_loose));
     add_chain(batch, &errors(hop), None, error_rules(family, links, hop));
 }
 
