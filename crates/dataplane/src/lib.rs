@@ -92,11 +92,9 @@ pub trait Dataplane {
         }
     }
 
-    /// Resets the open TCP connections to these endpoints. Returns false if connections do not pass through this process:
-    /// then connection tracking knows them.
-    fn end_connections(&mut self, _endpoints: &ServiceEndpoints) -> bool {
-        false
-    }
+    /// Resets the open TCP connections to these endpoints that pass through this process. Connection tracking knows the
+    /// endpoints of all others.
+    fn end_connections(&mut self, _endpoints: &ServiceEndpoints) {}
 
     /// Passes to `each` the connected TCP sockets of clients on this node whose endpoints were chosen when they connected.
     /// Connection tracking does not know the Services of these connections. There are none if
@@ -148,11 +146,6 @@ pub trait Dataplane {
     /// Returns the connections of each Service that the implementation counts itself.
     fn connections_of_services(&self) -> HashMap<ObjectKey, ConnectionCount> {
         HashMap::new()
-    }
-
-    /// Returns true if the implementation serves port ranges ([`Plan::ranges_of`]).
-    fn serves_port_ranges(&self) -> bool {
-        false
     }
 
     /// Returns true if the implementation answers echo requests ([`Plan::pings_of`]).

@@ -323,10 +323,6 @@ impl Dataplane for EbpfDataplane {
             .unwrap_or_default()
     }
 
-    fn serves_port_ranges(&self) -> bool {
-        self.rules.serves_port_ranges()
-    }
-
     fn supports_two_tier(&self) -> bool {
         self.rules.supports_two_tier()
     }

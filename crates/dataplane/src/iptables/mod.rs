@@ -143,10 +143,6 @@ impl Dataplane for IptablesDataplane {
         Ok(drift)
     }
 
-    fn serves_port_ranges(&self) -> bool {
-        true
-    }
-
     fn answers_ping(&self) -> bool {
         true
     }

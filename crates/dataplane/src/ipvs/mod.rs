@@ -256,10 +256,6 @@ impl Dataplane for IpvsDataplane {
         self.fault.as_deref()
     }
 
-    fn serves_port_ranges(&self) -> bool {
-        self.rules.serves_port_ranges()
-    }
-
     fn answers_ping(&self) -> bool {
         self.rules.answers_ping()
     }

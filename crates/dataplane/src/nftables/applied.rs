@@ -126,8 +126,8 @@ impl AppliedServices {
 }
 
 /// Returns the ports that the plan has for a Service: Service ports, port ranges and answers to echo requests. `former`
-/// returns the applied endpoints of a set by index. Local redirects have a listener for each port, so they serve no
-/// ranges.
+/// returns the applied endpoints of a set by index. A listener knows one port only, so ranges keep their endpoints with
+/// local redirects, too.
 pub(super) fn planned_ports(
     plan: &Plan,
     service: &ObjectKey,
@@ -146,7 +146,7 @@ pub(super) fn planned_ports(
             })
         })
         .collect();
-    let ranges = plan.ranges_of(service).filter(|_| local_redirects.is_none());
+    let ranges = plan.ranges_of(service);
     ports.extend(
         ranges.map(|range| Port::new(range, None, &former, |verdict_chain| codes.code(verdict_chain))),
     );

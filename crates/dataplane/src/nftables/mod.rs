@@ -393,11 +393,6 @@ impl Dataplane for NftablesDataplane {
         }
     }
 
-    /// Local redirects have a listener for each port.
-    fn serves_port_ranges(&self) -> bool {
-        self.delegation.local_redirects().is_none()
-    }
-
     fn supports_two_tier(&self) -> bool {
         true
     }

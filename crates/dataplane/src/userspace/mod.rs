@@ -4,6 +4,9 @@
 //! endpoints of each Service port and traffic policy. Frontends, policies, source ranges and rejection are therefore
 //! the same; this mode only selects the endpoints.
 //!
+//! Port ranges keep their endpoints in the ruleset, as in nftables mode: an endpoint gets the port of the client, and a
+//! listener does not know it. Their connections do not pass through this process.
+//!
 //! The relay has two drawbacks: endpoints see this node's address as the source, and connections end with this process.
 //! It has two advantages: if an endpoint does not respond, the relay connects to another one, and it can select the
 //! endpoint with the fewest connections.
@@ -264,9 +267,8 @@ impl Dataplane for UserspaceDataplane {
         self.ruleset.repair_external(plan, changes)
     }
 
-    fn end_connections(&mut self, endpoints: &ServiceEndpoints) -> bool {
+    fn end_connections(&mut self, endpoints: &ServiceEndpoints) {
         self.workers.end_connections(endpoints);
-        true
     }
 
     fn end_drained(&mut self, endpoints: &ServiceSockets) -> bool {

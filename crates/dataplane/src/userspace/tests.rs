@@ -376,10 +376,10 @@ fn connections_to_lost_endpoint_are_reset_and_others_continue() {
             HashSet::from([(ObjectKey::new("ns", service), address.parse().unwrap())])
         };
         for (service, address) in [("a", "127.0.0.2"), ("other", "127.0.0.1")] {
-            assert!(machine.dataplane.end_connections(&of(service, address)));
+            machine.dataplane.end_connections(&of(service, address));
             exchange(&mut client).unwrap();
         }
-        assert!(machine.dataplane.end_connections(&of("a", "127.0.0.1")));
+        machine.dataplane.end_connections(&of("a", "127.0.0.1"));
         let error = client.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         testbed::wait_until("the count", REPLY_TIMEOUT, || {
@@ -586,5 +586,28 @@ fn udp_flow_keeps_endpoint_until_it_leaves() {
         let left = if first == one { other } else { one };
         machine.endpoints("UDP", &[left]);
         assert_eq!(ask(), left);
+    });
+}
+
+#[test]
+fn connection_to_port_range_keeps_client_address_and_survives_process() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({"service.portolan.dev/port-ranges": "1024-65535"}));
+        let mut connection = Connection::open().unwrap();
+        let loopback = connection.link_index(&"lo".parse().unwrap()).unwrap();
+        connection
+            .add_address(loopback, "192.0.2.2/32".parse().unwrap())
+            .unwrap();
+        let listener = TcpListener::bind("192.0.2.2:0").unwrap();
+        let endpoint = listener.local_addr().unwrap();
+        machine.endpoints("TCP", &[endpoint]);
+        assert_eq!(machine.dataplane.repair(&machine.plan).unwrap(), 0);
+        let mut client = TcpStream::connect(("10.96.0.1", endpoint.port())).unwrap();
+        client.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
+        let (mut accepted, peer) = listener.accept().unwrap();
+        assert_eq!(peer, client.local_addr().unwrap());
+        drop(machine);
+        accepted.write_all(b"x").unwrap();
+        client.read_exact(&mut [0]).unwrap();
     });
 }

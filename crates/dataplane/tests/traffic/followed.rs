@@ -22,7 +22,7 @@ const EVENTS_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// Follower of a share of the packets.
 pub(crate) struct Followed {
-    /// True if the kernel chooses the endpoint.
+    /// True if the kernel chooses the endpoint. It does so in all modes for port ranges.
     translates: bool,
     /// Tracer of rules; `None` if the rules are not those of nftables, or the kernel is older than 5.12.
     tracer: Option<Mutex<PacketTracer>>,
@@ -135,12 +135,12 @@ impl Turn<'_> {
             rules,
             disagreements: Vec::new(),
         };
+        let path = trace.paths.first().expect("a path");
         let evidence = Evidence {
             conntrack: true,
             rules: self.tracer.is_some(),
-            translation: self.followed.translates,
+            translation: self.followed.translates || path.leads_to_port_range(),
         };
-        let path = trace.paths.first().expect("a path");
         let found = disagreements(path, &trace.client, &sent, evidence);
         assert_eq!(found, None, "{sent:#?}\n{path:#?}");
     }

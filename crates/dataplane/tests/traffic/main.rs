@@ -48,7 +48,7 @@ type Opened = Result<Box<dyn Dataplane + Send>, DataplaneError>;
 #[derive(Clone, Copy)]
 struct Mode {
     open: fn() -> Opened,
-    /// True if endpoints see client addresses.
+    /// True if endpoints see client addresses. Those of port ranges see them in all modes.
     keeps_source: bool,
     /// True if the rules are those of nftables.
     has_rules: bool,
@@ -149,7 +149,7 @@ battery! {
         open: || Ok(Box::new(UserspaceDataplane::open(dataplane::userspace::Options::default())?)),
         keeps_source: false,
         has_rules: false,
-        serves_port_ranges: false,
+        serves_port_ranges: true,
         answers_ping: true,
         chooses_at_connect: false,
         has_virtual_servers: false,
@@ -435,8 +435,9 @@ impl Probes<'_> {
             let is_undetected =
                 self.client.name != "outside" && self.plan.decide(packet).origin == Origin::Outside;
             let may_keep_source = may_be_direct && (by.ip() == packet.source || is_undetected);
+            let keeps_source = self.mode.keeps_source || self.is_of_port_range(packet);
             assert!(
-                (source != packet.source) == (choice.masquerade || !self.mode.keeps_source)
+                (source != packet.source) == (choice.masquerade || !keeps_source)
                     || !is_visible
                     || may_keep_source,
                 "{subject}: {by} was asked from {source}"
@@ -456,6 +457,12 @@ impl Probes<'_> {
         } else {
             self.client.source_towards(address)
         }
+    }
+
+    fn is_of_port_range(&self, packet: &Packet) -> bool {
+        let destination = SocketAddr::new(packet.destination, packet.port);
+        let found = self.plan.frontend_at(packet.protocol, destination);
+        found.is_some_and(|(port, _)| port.is_range)
     }
 
     fn say(&self, packet: &Packet) -> String {

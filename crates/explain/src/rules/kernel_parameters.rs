@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use plan::{PORT_RANGES_ANNOTATION, PortRanges};
 
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::Link;
@@ -40,13 +41,23 @@ pub(super) fn check(world: &World) -> Vec<Finding> {
         .collect()
 }
 
-/// Userspace proxies open connections of their own.
+/// Userspace proxies open connections of their own, except those to port ranges.
 fn is_without_forwarding(node: Observed<'_>) -> bool {
+    node.has_ebpf_proxy() || (is_userspace(node) && !has_port_ranges(node.world))
+}
+
+fn is_userspace(node: Observed<'_>) -> bool {
     let proxies = node.proxies();
-    let is_userspace = proxies
-        .iter()
-        .all(|proxy| proxy.mode.as_deref() == Some("userspace"));
-    node.has_ebpf_proxy() || (!proxies.is_empty() && is_userspace)
+    let mut modes = proxies.iter().map(|proxy| proxy.mode.as_deref());
+    !proxies.is_empty() && modes.all(|mode| mode == Some("userspace"))
+}
+
+/// Returns true if a Service has port ranges. Proxies ignore an invalid value.
+fn has_port_ranges(world: &World) -> bool {
+    let mut values = world
+        .services()
+        .filter_map(|service| service.0.annotation(PORT_RANGES_ANNOTATION));
+    values.any(|value| PortRanges::parse(value).is_some())
 }
 
 fn forwarding(node: Observed<'_>) -> Option<Finding> {
@@ -65,8 +76,13 @@ fn forwarding(node: Observed<'_>) -> Option<Finding> {
     } else {
         return None;
     };
+    let connection = if is_userspace(node) {
+        "connection to a port range"
+    } else {
+        "connection"
+    };
     let message = format!(
-        "Node {} forwards no {family} packets ({name} is 0), so no connection reaches a Pod through it",
+        "Node {} forwards no {family} packets ({name} is 0), so no {connection} reaches a Pod through it",
         node.name()
     );
     let remedy = format!(

@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 
 use plan::{
-    Decision, EndpointSet, Fault, Frontend, FrontendKind, Origin, PORT_RANGES_ANNOTATION, Packet, Plan,
-    Scheduler, ServicePortPlan, Target, Verdict as PlanVerdict,
+    Decision, EndpointSet, Fault, Frontend, FrontendKind, Origin, Packet, Plan, Scheduler, ServicePortPlan,
+    Target, Verdict as PlanVerdict,
 };
 
 use super::endpoints::{Candidate, Restriction, candidates, chosen, counting, excluded};
 use super::node_settings::PlanNode;
 use super::objects::{Objects, read_address};
-use super::report::{ChosenEndpoint, Path, Step, StepKind, Verdict};
+use super::report::{ChosenEndpoint, Path, Step, StepKind, Verdict, port_ranges_field};
 use crate::views::Service;
 
 /// Annotation with the scheduler of connections.
@@ -315,8 +315,7 @@ fn verdict(decided: &PlanVerdict, service: Service<'_>, frontend: &Frontend) -> 
 fn scheduler(service: Service<'_>, port: &ServicePortPlan) -> Option<Step> {
     if port.is_range {
         let text = "port range: the address of the client determines the endpoint, which gets the port of the client";
-        let field = format!("metadata.annotations[{PORT_RANGES_ANNOTATION}]");
-        return Some(Step::new(StepKind::Scheduler, text).by(service.0, field));
+        return Some(Step::new(StepKind::Scheduler, text).by(service.0, port_ranges_field()));
     }
     let text = match port.scheduler {
         Scheduler::Random => return None,

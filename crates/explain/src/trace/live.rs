@@ -34,8 +34,8 @@ pub struct Evidence {
     pub conntrack: bool,
     /// True if the rules of nftables were traced.
     pub rules: bool,
-    /// True if the kernel of this node chooses the endpoint. In userspace mode a process does, and for a node port of
-    /// another node that node does.
+    /// True if the kernel of this node chooses the endpoint. In userspace mode a process does, except for port ranges. For
+    /// a node port of another node, that node does.
     pub translation: bool,
 }
 

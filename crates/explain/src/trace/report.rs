@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use plan::PORT_RANGES_ANNOTATION;
 use serde::Serialize;
 
 use super::client::Client;
@@ -89,6 +90,20 @@ pub struct Path {
     pub verdict: Verdict,
     /// Reason for the verdict.
     pub reason: String,
+}
+
+impl Path {
+    /// Returns true if a port range of a Service leads to the endpoints. The kernel chooses them then, in every mode.
+    pub fn leads_to_port_range(&self) -> bool {
+        let field = port_ranges_field();
+        let mut steps = self.steps.iter();
+        steps.any(|step| step.step == StepKind::Scheduler && step.field == field)
+    }
+}
+
+/// Returns the field of the annotation for port ranges.
+pub(super) fn port_ranges_field() -> String {
+    format!("metadata.annotations[{PORT_RANGES_ANNOTATION}]")
 }
 
 /// Part of a decision.

@@ -70,11 +70,9 @@ impl<D: Dataplane> Worker<D> {
         }
     }
 
-    /// Resets the connections to lost endpoints.
+    /// Resets the connections to lost endpoints. Of userspace mode, connection tracking knows those of port ranges.
     pub(super) fn reset_lost(&mut self, endpoints: &ServiceEndpoints) {
-        if self.dataplane.end_connections(endpoints) {
-            return;
-        }
+        self.dataplane.end_connections(endpoints);
         let plan = &self.plan;
         let status = self.shared_status.clone();
         let requested = self.dataplane.destroy_client_sockets(

@@ -17,9 +17,7 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use netlink::conntrack::Conntrack;
 use netlink::nftables::ExternalChange;
-use plan::{
-    Changes, Family, FrontendKind, Origin, PORT_RANGES_ANNOTATION, Plan, ServicePortPlan, Settings, Target,
-};
+use plan::{Changes, Family, FrontendKind, Origin, Plan, ServicePortPlan, Settings, Target};
 use serde_json::json;
 use tokio::sync::mpsc::{Receiver, WeakSender};
 
@@ -431,15 +429,7 @@ impl<D: Dataplane> Worker<D> {
                     self.replacement()
                 ),
             });
-        let has_ranges = self.plan.ranges_of(service).next().is_some();
-        let ranges = (has_ranges && !self.dataplane.serves_port_ranges()).then(|| ServiceFault {
-            reason: "PortRangesNotSupported",
-            message: format!(
-                "annotation {PORT_RANGES_ANNOTATION} has no effect in {} mode: the port ranges are not served",
-                self.config.proxy_mode
-            ),
-        });
-        let faults = skipped.chain(refused).chain(unsupported).chain(ranges);
+        let faults = skipped.chain(refused).chain(unsupported);
         let faults = faults.chain(self.unsupported_reset_annotations(service));
         faults.chain(self.forwarding_faults(service)).collect()
     }

@@ -139,7 +139,7 @@ fn node() -> Update {
 }
 
 /// Completes the initial lists of all sources.
-pub(super) fn sync(worker: &mut Worker<Recorder>) {
+pub(super) fn sync(worker: &mut Worker<impl Dataplane>) {
     worker.apply_update(Update::Service(Box::new(Event::Synced)));
     worker.apply_update(Update::Slice(Event::Synced));
     worker.apply_update(Update::Node(Box::new(Event::Synced)));

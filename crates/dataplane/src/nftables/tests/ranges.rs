@@ -4,6 +4,7 @@ use api::object::{EndpointSlice, Service};
 use serde_json::json;
 
 use super::*;
+use crate::nftables::port::RANGE_BIT;
 
 /// Cluster IP of the second Service, and external IP of the third one.
 const ADDRESS: [u8; 4] = [10, 96, 0, 2];
@@ -40,11 +41,10 @@ fn range_plan() -> Plan {
     plan
 }
 
-/// Returns the services of the range map with the key of their endpoints.
-fn keys_of_ranges() -> BTreeSet<(Vec<u8>, Vec<u8>)> {
+/// Returns the keys and values of a map of IPv4. [`Map::ServiceOfRange`] has the key of the endpoints for each range.
+fn pairs(map: Map) -> BTreeSet<(Vec<u8>, Vec<u8>)> {
     let mut nftables = Nftables::open().unwrap();
-    let name = Map::ServiceOfRange.name(Family::V4);
-    let found = nftables.elements(TABLE, name, |element| match element.data {
+    let found = nftables.elements(TABLE, map.name(Family::V4), |element| match element.data {
         Some(ElementData::Value(value)) => (element.key.to_vec(), value.to_vec()),
         _ => panic!("a value for {:?}", element.key),
     });
@@ -58,7 +58,7 @@ fn disjoint_ranges_at_one_address_have_endpoints_of_their_own() {
         let mut dataplane = NftablesDataplane::open(Options::default()).unwrap();
         assert_eq!(update(&mut plan, &mut dataplane).skipped, []);
         assert_eq!(dataplane.repair(&plan).unwrap(), 0);
-        let of_address: Vec<Vec<u8>> = keys_of_ranges()
+        let of_address: Vec<Vec<u8>> = pairs(Map::ServiceOfRange)
             .into_iter()
             .filter(|(key, _)| key.starts_with(&ADDRESS))
             .map(|(_, value)| value)
@@ -73,6 +73,31 @@ fn disjoint_ranges_at_one_address_have_endpoints_of_their_own() {
         };
         next.apply(&plan, &changes).unwrap();
         assert_eq!(dump(), before, "the next process keeps the elements");
+    });
+}
+
+/// The rules serve ranges also if listeners serve Service ports, so a change of the mode keeps the endpoints of clients.
+#[test]
+fn ranges_keep_their_endpoints_with_local_redirects() {
+    testbed::in_namespace(|| {
+        let mut plan = range_plan();
+        let mut dataplane = NftablesDataplane::open_for_local_redirects(Options::default()).unwrap();
+        assert_eq!(update(&mut plan, &mut dataplane).skipped, []);
+        assert_eq!(dataplane.repair(&plan).unwrap(), 0);
+        let of_ranges = || {
+            let mut endpoints = pairs(Map::ClusterEndpoints);
+            endpoints.retain(|(key, _)| key[ADDRESS.len()] & RANGE_BIT != 0);
+            (pairs(Map::ServiceOfRange), endpoints)
+        };
+        let before = of_ranges();
+        assert!(!before.0.is_empty() && !before.1.is_empty());
+        let mut next = NftablesDataplane::open(Options::default()).unwrap();
+        let changes = Changes {
+            everything: true,
+            ..Changes::default()
+        };
+        next.apply(&plan, &changes).unwrap();
+        assert_eq!(of_ranges(), before);
     });
 }
 

@@ -45,7 +45,8 @@ pub(crate) fn notes(traffic: &ClusterTraffic) -> Vec<String> {
     }
     if let Some(nodes) = named(|node| node.mode == "userspace") {
         notes.push(format!(
-            "endpoints are unknown on {nodes}: in userspace mode the proxy relays the connections"
+            "endpoints are unknown on {nodes}, except those of port ranges: in userspace mode the proxy relays the other \
+             connections"
         ));
     }
     if let Some(nodes) = named(|node| node.truncated.iter().any(|part| part == "flows")) {

@@ -102,7 +102,8 @@ impl LiveFlags {
         if !is_own_decision {
             notes.push("another node chooses the endpoint, so its choice is not compared".to_owned());
         }
-        if mode.as_deref() == Some("userspace") {
+        let is_relayed = is_relayed(mode.as_deref(), path);
+        if is_relayed {
             notes.push(
                 "a process chooses the endpoint in userspace mode, so its choice is not compared".to_owned(),
             );
@@ -111,7 +112,7 @@ impl LiveFlags {
         let mut follower = Follower::open(protocol, mode.as_deref(), &mut notes);
         let mut live = Live {
             evidence: Evidence {
-                translation: is_own_decision && mode.as_deref() != Some("userspace"),
+                translation: is_own_decision && !is_relayed,
                 ..follower.evidence()
             },
             mode,
@@ -128,6 +129,11 @@ impl LiveFlags {
         live.compare(path, &trace.client);
         Ok(live)
     }
+}
+
+/// Returns true if a process of the node chooses the endpoint: in userspace mode, except for port ranges.
+fn is_relayed(mode: Option<&str>, path: &Path) -> bool {
+    mode == Some("userspace") && !path.leads_to_port_range()
 }
 
 /// Returns the path to send along, with the addresses of the client and of the destination.

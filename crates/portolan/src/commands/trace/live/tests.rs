@@ -67,3 +67,27 @@ fn pod_of_another_node_is_rejected() {
         "{error}"
     );
 }
+
+#[test]
+fn kernel_chooses_endpoints_of_port_ranges_in_userspace_mode() {
+    let mut world = objects();
+    world.add(json!([
+        {"kind": "Service", "metadata": {"namespace": "shop", "name": "calls",
+            "annotations": {"service.portolan.dev/port-ranges": "5060-5160/UDP"}},
+         "spec": {"clusterIP": "10.96.0.6", "ports": [{"port": 80}]}},
+        {"kind": "EndpointSlice", "metadata": {"namespace": "shop", "name": "calls-1",
+            "labels": {"kubernetes.io/service-name": "calls"}}, "addressType": "IPv4",
+         "ports": [{"name": "", "port": 8080}], "endpoints": [{"addresses": ["10.244.1.2"]}]}]));
+    let world = world.build();
+    for (destination, expected) in [("tcp://calls:80", true), ("udp://calls:5100", false)] {
+        let request = Request::new(
+            destination.parse().expect("a destination"),
+            "pod/shop/cart".parse().expect("a client"),
+        );
+        let trace = trace(&world, &request).expect("a trace");
+        let (path, ..) = target(&trace).expect("a target");
+        assert_eq!(path.verdict, explain::trace::Verdict::Reaches, "{destination}");
+        assert_eq!(is_relayed(Some("userspace"), path), expected, "{destination}");
+        assert!(!is_relayed(Some("nftables"), path), "{destination}");
+    }
+}
