@@ -259,7 +259,7 @@ fn spawn_background_tasks(
     background.spawn(authorization::follow(resources.clone(), shutdown.clone()));
     background.spawn(event_expiry::run(resources.clone()));
     background.spawn(service::follow_peers(resources.clone()));
-    background.spawn(node_connections::revoke_removed_nodes(
+    background.spawn(node_connections::revoke_certificates_of_removed_nodes(
         resources.clone(),
         connections.nodes().clone(),
         shutdown.clone(),
