@@ -27,8 +27,8 @@ const STREAM_WINDOW_BYTES: u32 = 128 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// Buffered bytes of each response.
 const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
-/// Requests that the client has reset before the edge accepts them. A client with more of them loses its connection: each
-/// costs work, and resets do not count against [`STREAMS_MAX`] (CVE-2023-44487).
+/// Requests that the client has reset before the edge accepts them. A client with more of them loses its connection:
+/// each costs work, and resets do not count against [`STREAMS_MAX`] (CVE-2023-44487).
 const PENDING_RESETS_MAX: usize = 20;
 /// Requests of a connection that the edge resets because of errors of the client, before it ends the connection.
 const ERROR_RESETS_MAX: usize = 1_024;
