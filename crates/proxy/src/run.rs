@@ -165,7 +165,7 @@ async fn start<D: Dataplane + Send + 'static>(
     let (departed_sender, departed) = mpsc::channel(lost_nodes::QUEUE_BATCHES_MAX);
     servers.spawn(lost_nodes::check_departed(
         client.clone(),
-        lost_nodes::spread(&config.node_name),
+        lost_nodes::check_delay(&config.node_name),
         departed,
         sender.downgrade(),
     ));
