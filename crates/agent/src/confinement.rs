@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::capabilities::{CapabilityBits, UnknownCapability};
 use crate::environment::{Variables, expand};
-use crate::images::ImageUser;
+use crate::image_table::ImageUser;
 use crate::object::{
     Capabilities, Container, Pod, PodSecurityContext, SeccompProfile, SecurityContext, VolumeMount,
 };

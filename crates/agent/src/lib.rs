@@ -9,8 +9,8 @@
 //!   and containers in it in the order of [`containers`], and writes the status ([`status`]).
 //! - The endpoint for the API server (`server`) has logs, streams to containers, and reports: the observation of the node and
 //!   the usage of its containers (`stats`).
-//! - An image table maps images to programs of the node ([`images`]). Other images come from the store of the node, into
-//!   which the agent pulls them.
+//! - An image table maps images to programs of the node ([`image_table`]). Other images come from the store of the node,
+//!   into which the agent pulls them.
 //! - Pods outlive the agent. The next agent adopts them from their records and checkpoints ([`state_directory`]).
 //!
 //! The binary must call [`internal_command`] first: sandboxes and the echo server are hidden subcommands of it.
@@ -42,7 +42,7 @@ mod ephemeral_storage;
 pub mod events;
 mod hosts_file;
 mod image_puller;
-pub mod images;
+pub mod image_table;
 mod images_in_use;
 mod leftovers;
 pub mod logs;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ::images::{RegistryCredential, docker_credentials};
+use ::images::{RegistryCredential, parse_docker_credentials};
 
 use crate::context::Context;
 use crate::environment::SourceKind;
@@ -49,5 +49,5 @@ pub(crate) async fn of_pod(
 fn parse(data: &BTreeMap<String, Vec<u8>>) -> Result<Vec<RegistryCredential>, String> {
     let config = KEYS.iter().find_map(|key| data.get(*key));
     let config = config.ok_or_else(|| format!("expected a key {} or {}", KEYS[0], KEYS[1]))?;
-    docker_credentials(config).map_err(|error| error.to_string())
+    parse_docker_credentials(config).map_err(|error| error.to_string())
 }

@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use serde::Serialize;
 
 use crate::cgroups::PIDS_MAX_DEFAULT;
-use crate::images::ImageTable;
+use crate::image_table::ImageTable;
 use crate::reports::Reports;
 use crate::resolv_conf::ClusterDns;
 

@@ -77,19 +77,19 @@ pub(crate) fn parse(text: &str) -> Option<Signal> {
         return Some(*signal);
     }
     if let Ok(number) = name.parse::<i32>() {
-        return Signal::from_named_raw(number).or_else(|| realtime(number));
+        return Signal::from_named_raw(number).or_else(|| realtime_signal(number));
     }
     let distance = |rest: &str, sign: char| match rest {
         "" => Some(0),
         _ => rest.strip_prefix(sign)?.parse::<i32>().ok(),
     };
     if let Some(rest) = name.strip_prefix("RTMIN") {
-        return realtime(libc::SIGRTMIN().checked_add(distance(rest, '+')?)?);
+        return realtime_signal(libc::SIGRTMIN().checked_add(distance(rest, '+')?)?);
     }
-    realtime(libc::SIGRTMAX().checked_sub(distance(name.strip_prefix("RTMAX")?, '-')?)?)
+    realtime_signal(libc::SIGRTMAX().checked_sub(distance(name.strip_prefix("RTMAX")?, '-')?)?)
 }
 
-fn realtime(number: i32) -> Option<Signal> {
+fn realtime_signal(number: i32) -> Option<Signal> {
     if !(libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&number) {
         return None;
     }

@@ -42,7 +42,7 @@ struct Permission {
 /// A point in time on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    steady: Instant,
+    monotonic: Instant,
     wall: Timestamp,
 }
 
@@ -50,21 +50,21 @@ impl Moment {
     /// Returns the current moment.
     pub fn now(clock: &WallClock) -> Self {
         Self {
-            steady: Instant::now(),
+            monotonic: Instant::now(),
             wall: clock.now(),
         }
     }
 
     /// Returns the time of the monotonic clock.
-    pub fn steady(&self) -> std::time::Instant {
-        self.steady.into_std()
+    pub fn monotonic(&self) -> std::time::Instant {
+        self.monotonic.into_std()
     }
 
     /// Returns the duration since an earlier moment, by the clock that shows more.
     pub fn since(&self, earlier: &Self) -> Duration {
-        let steady = self.steady.saturating_duration_since(earlier.steady);
+        let monotonic = self.monotonic.saturating_duration_since(earlier.monotonic);
         let wall = self.wall.duration_since(earlier.wall);
-        steady.max(Duration::try_from(wall).unwrap_or(Duration::ZERO))
+        monotonic.max(Duration::try_from(wall).unwrap_or(Duration::ZERO))
     }
 }
 

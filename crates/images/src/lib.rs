@@ -44,7 +44,7 @@ pub use manifest::{CONFIG_BYTES_MAX, LAYERS_MAX, MANIFEST_BYTES_MAX, ManifestErr
 pub use platform::Platform;
 pub use reference::{DEFAULT_REGISTRY, Reference, ReferenceError};
 pub use registry::{
-    CredentialError, HostsError, Progress, PullError, RegistryCredential, docker_credentials,
+    CredentialError, HostsError, Progress, PullError, RegistryCredential, parse_docker_credentials,
 };
 pub use settings::{DevicePolicy, StoreSettings};
 pub use store::{DiskThresholds, ImageStore, PruneReport, StoreError};

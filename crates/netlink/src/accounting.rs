@@ -20,11 +20,11 @@ const ATTR_PACKETS: u16 = 2;
 
 /// Connection to the counters of the network namespace in which it was opened.
 #[derive(Debug)]
-pub struct Accounting {
+pub struct AccountingConnection {
     socket: Socket,
 }
 
-impl Accounting {
+impl AccountingConnection {
     /// Opens a connection. This needs no privilege; requests need CAP_NET_ADMIN.
     ///
     /// # Errors

@@ -96,7 +96,7 @@ pub async fn probe(
     for _ in 0..=REDIRECTS_MAX {
         let response = send(&url, &headers, tls).await?;
         let Some(next) = redirect(&url, &response) else {
-            return evaluate(response.status());
+            return evaluate_status(response.status());
         };
         if next.host() != Some(&first_host) {
             return Ok(HttpSuccess::RedirectedAway);
@@ -126,7 +126,7 @@ where
     Ok(exchange(&url, stream, request).await?.status())
 }
 
-fn evaluate(status: StatusCode) -> Result<HttpSuccess, HttpFailure> {
+fn evaluate_status(status: StatusCode) -> Result<HttpSuccess, HttpFailure> {
     match status.as_u16() {
         200..400 => Ok(HttpSuccess::Plain),
         code => Err(HttpFailure::Status { code }),

@@ -5,7 +5,7 @@ use std::io;
 
 use dataplane::iptables::{INVALID_DROPPED_COUNTER, IptablesDataplane, Leftovers};
 use dataplane::ipvs::{self, CleanupError};
-use netlink::accounting::Accounting;
+use netlink::accounting::AccountingConnection;
 use netlink::ipset::IpSets;
 use netlink::nftables::{CommitError, Nftables, TableFamily};
 use rustix::io::Errno;
@@ -157,7 +157,7 @@ fn is_unsupported(error: &CommitError) -> bool {
 fn remove_counters() {
     for name in COUNTERS {
         // A kernel without nfacct returns an error.
-        if let Err(error) = Accounting::open().and_then(|mut accounting| accounting.remove(name)) {
+        if let Err(error) = AccountingConnection::open().and_then(|mut accounting| accounting.remove(name)) {
             tracing::debug!(%error, name, "counter not deleted");
         }
     }

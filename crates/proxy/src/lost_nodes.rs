@@ -41,7 +41,7 @@ const CHECK_DELAYS: [Duration; 4] = [
 ];
 /// Maximum of the additional delay of all checks of this node, so that the proxies of a cluster do not read a Node at the
 /// same time.
-const SPREAD_MAX: Duration = Duration::from_secs(2);
+const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
 /// Maximum of nodes that wait for checks; endpoints of further ones are not checked.
 const NODES_MAX: usize = 1_024;
 /// Maximum of nodes that are checked at the same time: 32 requests to the API server, and 256 file descriptors.
@@ -61,21 +61,21 @@ pub(crate) type DepartedSender = Sender<Vec<DepartedEndpoint>>;
 type Endpoints = BTreeSet<(ObjectKey, SocketAddr)>;
 
 /// Returns the additional delay of the checks of this node.
-pub(crate) fn spread(node_name: &str) -> Duration {
+pub(crate) fn check_delay(node_name: &str) -> Duration {
     let mut hasher = DefaultHasher::new();
     node_name.hash(&mut hasher);
-    let span = u64::try_from(SPREAD_MAX.as_millis()).unwrap_or(u64::MAX);
+    let span = u64::try_from(CHECK_DELAY_MAX.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(hasher.finish() % (span + 1))
 }
 
 /// Checks the nodes of departed endpoints, and sends the lost endpoints to `updates`. Ends with the sender of `departed`.
 pub(crate) async fn check_departed(
     client: Client,
-    spread: Duration,
+    check_delay: Duration,
     mut departed: Receiver<Vec<DepartedEndpoint>>,
     updates: WeakSender<Update>,
 ) {
-    let mut checks = Checks::new(spread);
+    let mut checks = Checks::new(check_delay);
     let mut running: JoinSet<(Arc<str>, Checked)> = JoinSet::new();
     loop {
         let room = NODES_AT_ONCE_MAX.saturating_sub(running.len());
@@ -221,7 +221,7 @@ fn means_no_answer(kind: ErrorKind) -> bool {
 struct Checks {
     nodes: BTreeMap<Arc<str>, Check>,
     /// Additional delay of all checks.
-    spread: Duration,
+    check_delay: Duration,
 }
 
 /// Checks of one node.
@@ -242,16 +242,16 @@ impl Check {
 }
 
 impl Checks {
-    fn new(spread: Duration) -> Self {
+    fn new(check_delay: Duration) -> Self {
         Self {
             nodes: BTreeMap::new(),
-            spread,
+            check_delay,
         }
     }
 
     /// Adds endpoints that left now. The checks of their nodes begin again.
     fn add(&mut self, departed: Vec<DepartedEndpoint>, now: Instant) {
-        let begin = now + self.spread;
+        let begin = now + self.check_delay;
         for DepartedEndpoint {
             service,
             endpoint,

@@ -11,7 +11,7 @@ use dataplane::two_tier::ForwardedPackets;
 use dataplane::{Dataplane, DataplaneError};
 use http::StatusCode;
 use jiff::Timestamp;
-use netlink::accounting::Accounting;
+use netlink::accounting::AccountingConnection;
 use netlink::conntrack::{Conntrack, ConntrackError};
 use telemetry::{Handler, Response, listen, serve};
 use tokio::sync::mpsc::WeakSender;
@@ -156,12 +156,16 @@ async fn start<D: Dataplane + Send + 'static>(
 
     let mut sources = sources::start(&client, &config.node_name, own_addresses.clone(), &sender);
     let (node_watch, is_needed) = watch::channel(false);
-    sources.spawn(sources::cluster_nodes(client.clone(), is_needed, sender.clone()));
-    servers.spawn(sources::configs(configs, sender.clone()));
+    sources.spawn(sources::watch_cluster_nodes(
+        client.clone(),
+        is_needed,
+        sender.clone(),
+    ));
+    servers.spawn(sources::forward_configs(configs, sender.clone()));
     let (departed_sender, departed) = mpsc::channel(lost_nodes::QUEUE_BATCHES_MAX);
     servers.spawn(lost_nodes::check_departed(
         client.clone(),
-        lost_nodes::spread(&config.node_name),
+        lost_nodes::check_delay(&config.node_name),
         departed,
         sender.downgrade(),
     ));
@@ -360,7 +364,7 @@ fn metrics_answer(shared_status: &SharedStatus, config: &Config, client: &Client
 fn packets(shared_status: &SharedStatus, config: &Config) -> Packets {
     let invalid_dropped = (config.proxy_mode == "iptables").then(|| {
         // The counter is missing if the kernel lacks nfacct.
-        Accounting::open().and_then(|mut accounting| accounting.packets(INVALID_DROPPED_COUNTER))
+        AccountingConnection::open().and_then(|mut accounting| accounting.packets(INVALID_DROPPED_COUNTER))
     });
     Packets {
         invalid_dropped: invalid_dropped.and_then(|read| {

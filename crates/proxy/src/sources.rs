@@ -69,14 +69,14 @@ pub(crate) fn start(
         |event| Update::Node(Box::new(event)),
         updates.clone(),
     ));
-    tasks.spawn(service_cidrs(client.clone(), updates.clone()));
+    tasks.spawn(watch_service_cidrs(client.clone(), updates.clone()));
     tasks.spawn(end_wait_for_service_cidrs(updates.clone()));
-    tasks.spawn(addresses(own_addresses, updates.clone()));
+    tasks.spawn(watch_addresses(own_addresses, updates.clone()));
     tasks
 }
 
 /// Watches all Nodes once they are needed: for two-tier forwarding.
-pub(crate) async fn cluster_nodes(
+pub(crate) async fn watch_cluster_nodes(
     client: Client,
     mut is_needed: watch::Receiver<bool>,
     updates: Sender<Update>,
@@ -125,7 +125,7 @@ pub(crate) fn watch_external_changes(mut monitor: Monitor, updates: WeakSender<U
 }
 
 /// Sends changes of the configuration. Ends when the sender is dropped.
-pub(crate) async fn configs(mut configs: watch::Receiver<Config>, updates: Sender<Update>) {
+pub(crate) async fn forward_configs(mut configs: watch::Receiver<Config>, updates: Sender<Update>) {
     while configs.changed().await.is_ok() {
         let config = Box::new(configs.borrow_and_update().clone());
         if updates.send(Update::Config(config)).await.is_err() {
@@ -135,7 +135,7 @@ pub(crate) async fn configs(mut configs: watch::Receiver<Config>, updates: Sende
 }
 
 /// Watches ServiceCIDRs once the server has them and grants them. Until then the proxy works without them (KPR-05).
-async fn service_cidrs(client: Client, updates: Sender<Update>) {
+async fn watch_service_cidrs(client: Client, updates: Sender<Update>) {
     let probe = format!("{}?limit=1", ServiceCidr::collection(None));
     let mut absence_pause = None;
     let mut failure_pause = FAILURE_PAUSE_MIN;
@@ -179,7 +179,7 @@ fn is_absence(error: &ClientError) -> bool {
 }
 
 /// Reads this node's addresses periodically and sends changes.
-async fn addresses(mut known: Vec<IpAddr>, updates: Sender<Update>) {
+async fn watch_addresses(mut known: Vec<IpAddr>, updates: Sender<Update>) {
     loop {
         tokio::time::sleep(ADDRESS_PERIOD).await;
         match node::own_addresses() {

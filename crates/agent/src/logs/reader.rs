@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::entry::Entry;
 use super::{ContainerLog, Options};
-use crate::sandbox::{LOG_FILES_MAX, older};
+use crate::sandbox::{LOG_FILES_MAX, older_log};
 
 /// Interval at which a followed log is checked for new output.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
@@ -97,7 +97,7 @@ where
 fn files(path: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = (1..LOG_FILES_MAX)
         .rev()
-        .map(|number| older(path, number))
+        .map(|number| older_log(path, number))
         .collect();
     files.push(path.to_owned());
     files

@@ -94,7 +94,7 @@ fn reads_rotated_files_in_order() {
     let path = directory.log("a", 1);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(
-        crate::sandbox::older(&path, 1),
+        crate::sandbox::older_log(&path, 1),
         entry(1, 'F', "one") + &entry(2, 'P', "tw"),
     )
     .unwrap();
@@ -159,7 +159,7 @@ fn following_survives_rotation_and_ends_with_the_container() {
         // Each line triggers the next step.
         match line.as_slice() {
             b"one\n" => {
-                fs::rename(&path, crate::sandbox::older(&path, 1)).unwrap();
+                fs::rename(&path, crate::sandbox::older_log(&path, 1)).unwrap();
                 fs::write(&path, entry(2, 'F', "two")).unwrap();
             }
             b"two\n" => {

@@ -11,9 +11,9 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::PodWorker;
+use super::container_termination::{Termination, TerminationPlan};
 use super::handler_runner::HandlerRunner;
 use super::probe_worker::{self, ProbeWorker, RunEvent, RunMessage};
-use super::termination::{Termination, TerminationPlan};
 use crate::containers::{State, Terminated};
 use crate::sandbox::protocol::Exit;
 use crate::stop_signal;

@@ -15,7 +15,7 @@ use crate::containers::BACK_OFF_MAX;
 use crate::context::{Context, NodeImages};
 use crate::events::PodEventRecorder;
 use crate::image_puller::SharedPullError;
-use crate::images::Entrypoint;
+use crate::image_table::Entrypoint;
 use crate::images_in_use::HoldError;
 use crate::object::{Container, Pod};
 use crate::pull_credentials;

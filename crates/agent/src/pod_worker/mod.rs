@@ -1,17 +1,17 @@
 //! Pod workers (kubelet's `pod_workers.go`): one task for each Pod, from its start to its removal.
 
 mod container_runs;
+mod container_termination;
 mod handler_runner;
 mod image;
 mod image_program;
+mod pod_termination;
 mod probe_worker;
 mod sandbox;
 mod start;
 mod start_container;
 mod status;
 mod storage_monitor;
-mod terminate;
-mod termination;
 mod termination_message;
 mod user_namespace;
 mod volumes;

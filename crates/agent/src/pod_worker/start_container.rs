@@ -13,7 +13,7 @@ use crate::echo;
 use crate::environment::{
     EnvironmentError, PodFacts, SourceKind, Sources, Variables, container_variables, expand, referenced,
 };
-use crate::images::{Entrypoint, ImageUser};
+use crate::image_table::{Entrypoint, ImageUser};
 use crate::object::Container;
 use crate::runtime::RuntimeError;
 use crate::sandbox::SELF_EXE;

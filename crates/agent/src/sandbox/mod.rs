@@ -9,6 +9,7 @@
 //! processes enter a new PID namespace.
 
 mod attachments;
+mod container_log;
 mod context;
 mod credentials;
 pub(crate) mod descriptors;
@@ -17,7 +18,6 @@ mod exec_output;
 mod executable;
 mod image_user;
 mod launch;
-mod log;
 mod mounts;
 mod pid_namespace;
 mod pod_directory;
@@ -45,8 +45,8 @@ use serde::{Deserialize, Serialize};
 
 use pod_directory::OpenPodDirectory;
 
+pub use container_log::{LOG_FILES_MAX, older_log};
 pub use launch::{SUBCOMMAND as CONTAINER_SUBCOMMAND, run as run_container};
-pub use log::{LOG_FILES_MAX, older};
 
 #[cfg(test)]
 mod tests;

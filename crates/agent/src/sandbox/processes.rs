@@ -19,7 +19,7 @@ use super::launch::{Launched, SharedNamespaces, Streams, launch, launch_with_str
 use super::pod_directory::OpenPodDirectory;
 use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
 use super::session::{Input, SessionMessage, borrowed};
-use super::{exec_output, log};
+use super::{container_log, exec_output};
 
 /// Added to the number of the signal that killed a process, as in shells.
 const SIGNAL_BASE: i32 = 128;
@@ -139,7 +139,7 @@ impl Processes {
         let path = self.directory.reachable_path(log_file);
         thread::Builder::new()
             .name("log".to_owned())
-            .spawn(move || log::copy(output, &path, log::LOG_BYTES_MAX))
+            .spawn(move || container_log::write_log(output, &path, container_log::LOG_BYTES_MAX))
             .map(drop)
     }
 

@@ -168,7 +168,7 @@ impl Keyring {
             name,
             incarnation: process.incarnation,
         };
-        let key = |from, to| derive(shared.as_bytes(), &self.cluster, from, to);
+        let key = |from, to| derive_key(shared.as_bytes(), &self.cluster, from, to);
         Some(Keys {
             sending: key(here, there)?,
             receiving: key(there, here)?,
@@ -185,7 +185,7 @@ impl KeyType for KeyLength {
 }
 
 /// Derives the key of one direction.
-fn derive(shared: &[u8; KEY_BYTES], cluster: &str, from: Party<'_>, to: Party<'_>) -> Option<Key> {
+fn derive_key(shared: &[u8; KEY_BYTES], cluster: &str, from: Party<'_>, to: Party<'_>) -> Option<Key> {
     let (lengths, numbers) = (
         [cluster.len(), from.name.len(), to.name.len()].map(|length| (length as u64).to_be_bytes()),
         [from.incarnation, to.incarnation].map(u64::to_be_bytes),

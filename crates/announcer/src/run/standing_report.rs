@@ -150,7 +150,7 @@ async fn accept(listener: &UnixListener) -> io::Result<Option<UnixStream>> {
 /// Completes when the process with the port ends while its report is valid.
 pub(super) async fn predecessor_ended(address: SocketAddr) {
     loop {
-        match follow(address).await {
+        match follow_report(address).await {
             Ok(true) => return,
             Ok(false) => tracing::debug!("the predecessor withdrew its report"),
             // It does not listen yet, or is of a version without standing reports.
@@ -161,7 +161,7 @@ pub(super) async fn predecessor_ended(address: SocketAddr) {
 }
 
 /// Follows the report of the process with the port. Returns true if the connection ends while the report is valid.
-async fn follow(address: SocketAddr) -> io::Result<bool> {
+async fn follow_report(address: SocketAddr) -> io::Result<bool> {
     let mut stream = UnixStream::connect(socket_name(address)).await?;
     if !is_of_this_user(&stream)? {
         return Ok(false);

@@ -39,18 +39,18 @@ pub fn api_versions(server_address: &str) -> Value {
 pub fn group_list() -> Value {
     let groups: Vec<Value> = groups()
         .into_iter()
-        .map(|(name, versions)| group_of(name, &versions))
+        .map(|(name, versions)| group_fields(name, &versions))
         .collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// Returns `/apis/{group}`.
-pub fn group(name: &str) -> Option<Value> {
+pub fn api_group(name: &str) -> Option<Value> {
     let (name, versions) = groups().into_iter().find(|(group, _)| *group == name)?;
     let mut group = Map::new();
     group.insert("kind".into(), "APIGroup".into());
     group.insert("apiVersion".into(), "v1".into());
-    if let Value::Object(fields) = group_of(name, &versions) {
+    if let Value::Object(fields) = group_fields(name, &versions) {
         group.extend(fields);
     }
     Some(Value::Object(group))
@@ -97,7 +97,7 @@ fn kinds_of(group: &str, version: &str) -> Vec<&'static Kind> {
         .collect()
 }
 
-fn group_of(name: &str, versions: &[&str]) -> Value {
+fn group_fields(name: &str, versions: &[&str]) -> Value {
     let versions: Vec<Value> = versions
         .iter()
         .map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version}))

@@ -7,5 +7,5 @@ pub(crate) mod event;
 pub(crate) mod event_expiry;
 pub(crate) mod namespace;
 pub(crate) mod node;
-pub(crate) mod repair;
+pub(crate) mod repair_loop;
 pub mod service;

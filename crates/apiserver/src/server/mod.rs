@@ -26,7 +26,7 @@ use crate::registry::admission::Admission;
 use crate::registry::encryption;
 use crate::registry::event_expiry;
 use crate::registry::namespace;
-use crate::registry::repair::Repair;
+use crate::registry::repair_loop::RepairLoop;
 use crate::registry::service::{self, AllocatorError, AllocatorSettings, Allocators};
 use crate::shutdown::{Shutdown, ShutdownTrigger};
 use crate::transport::connection::open_connections::Connections;
@@ -81,7 +81,7 @@ impl Server {
         cluster_objects.ensure(&resources).await?;
         cluster_objects.ensure_roles(&resources).await?;
         // Before the first allocation: everything that Services use is recorded as allocated.
-        let mut repair = Repair::new(resources.clone());
+        let mut repair = RepairLoop::new(resources.clone());
         repair.pass(true).await;
         certificates.write_kubeconfig(&pki)?;
         let serving_names = certificates.names().to_vec();
@@ -259,7 +259,7 @@ fn spawn_background_tasks(
     background.spawn(authorization::follow(resources.clone(), shutdown.clone()));
     background.spawn(event_expiry::run(resources.clone()));
     background.spawn(service::follow_peers(resources.clone()));
-    background.spawn(node_connections::revoke_removed_nodes(
+    background.spawn(node_connections::revoke_certificates_of_removed_nodes(
         resources.clone(),
         connections.nodes().clone(),
         shutdown.clone(),

@@ -87,7 +87,7 @@ pub(crate) fn document(path: &str, host: &str, headers: &HeaderMap) -> Result<Ap
         ["apis"] if accepts_aggregated_discovery(headers) => Ok(aggregated(&discovery::aggregated_groups())),
         ["apis"] => found(Some(discovery::group_list())),
         ["api", version] => found(discovery::resource_list("", version)),
-        ["apis", group] => found(discovery::group(group)),
+        ["apis", group] => found(discovery::api_group(group)),
         ["apis", group, version] => found(discovery::resource_list(group, version)),
         ["openapi", "v2"] => openapi_v2(headers),
         ["openapi", "v3"] => found(Some(openapi::index().clone())),

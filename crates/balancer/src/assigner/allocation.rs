@@ -9,9 +9,9 @@ use api::selector::LabelSelector;
 use ipam::pools::{AssignError, Family, Need, Request};
 
 use super::address_request::port_use;
-use super::core::{Core, addresses_of, holder_of, service_ports};
 use super::node_pools::{self, PortConflict};
 use super::pools::eligible;
+use super::state::{AssignerState, addresses_of, holder_of, service_ports};
 use super::{AddressRequest, IngressMode, RequestError};
 use crate::ingress::class_service;
 
@@ -77,7 +77,7 @@ enum NodePool {
     None,
 }
 
-impl Core {
+impl AssignerState {
     /// Allocates the addresses that a Service requests.
     pub(super) fn allocate(
         &mut self,

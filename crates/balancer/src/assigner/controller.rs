@@ -13,7 +13,7 @@ use reconcile::queue::{BackOff, Queue};
 use tokio::sync::mpsc::Receiver;
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::core::{Core, WorkItem};
+use super::state::{AssignerState, WorkItem};
 use super::status_writer::StatusWriter;
 use super::{Metrics, Options};
 use crate::cookie_secret;
@@ -75,7 +75,7 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
         slices: None,
         client: client.clone(),
         is_metallb_synced: false,
-        core: Core::new(options),
+        state: AssignerState::new(options),
         queue: Queue::new(BACK_OFF),
         tasks: JoinSet::new(),
         in_flight: HashMap::new(),
@@ -139,7 +139,7 @@ struct Controller {
     is_metallb_synced: bool,
     /// Number of watches whose initial list is incomplete.
     unsynced: usize,
-    core: Core,
+    state: AssignerState,
     queue: Queue<WorkItem>,
     tasks: JoinSet<Written>,
     in_flight: HashMap<Id, InFlight>,
@@ -196,30 +196,30 @@ impl Controller {
     }
 
     fn apply(&mut self, event: WatchEvent) {
-        let core = &mut self.core;
+        let state = &mut self.state;
         let work = match event {
-            WatchEvent::Service(Event::Applied(service)) => core.service_applied(service),
-            WatchEvent::Service(Event::Deleted(key)) => core.service_deleted(&key),
-            WatchEvent::Pool(Event::Applied(pool)) => core.pool_applied(pool),
-            WatchEvent::Pool(Event::Deleted(key)) => core.pool_deleted(&key.name),
-            WatchEvent::Namespace(Event::Applied(namespace)) => core.namespace_applied(namespace),
+            WatchEvent::Service(Event::Applied(service)) => state.service_applied(service),
+            WatchEvent::Service(Event::Deleted(key)) => state.service_deleted(&key),
+            WatchEvent::Pool(Event::Applied(pool)) => state.pool_applied(pool),
+            WatchEvent::Pool(Event::Deleted(key)) => state.pool_deleted(&key.name),
+            WatchEvent::Namespace(Event::Applied(namespace)) => state.namespace_applied(namespace),
             WatchEvent::Namespace(Event::Deleted(key)) => {
-                core.namespace_deleted(&key.name);
+                state.namespace_deleted(&key.name);
                 Vec::new()
             }
             WatchEvent::Node(Event::Applied(node)) => {
-                let work = core.node_applied(&node);
+                let work = state.node_applied(&node);
                 self.add_node_sync(work)
             }
             WatchEvent::Node(Event::Deleted(key)) => {
-                let work = core.node_deleted(&key.name);
+                let work = state.node_deleted(&key.name);
                 self.add_node_sync(work)
             }
             WatchEvent::Lease(event) => self.lease_event(event),
             WatchEvent::MetalLb => self.metallb_event(),
-            WatchEvent::Slice(Event::Applied(slice)) => core.slice_applied(&slice),
-            WatchEvent::Slice(Event::Deleted(key)) => core.slice_deleted(&key),
-            WatchEvent::Slice(Event::Synced) => core.slices_synced(),
+            WatchEvent::Slice(Event::Applied(slice)) => state.slice_applied(&slice),
+            WatchEvent::Slice(Event::Deleted(key)) => state.slice_deleted(&key),
+            WatchEvent::Slice(Event::Synced) => state.slices_synced(),
             WatchEvent::Slice(Event::Malformed { key, error }) => malformed("EndpointSlice", &key, &error),
             WatchEvent::Service(Event::Synced) => self.synced(|this| &mut this.services.is_synced),
             WatchEvent::Pool(Event::Synced) => self.synced(|this| &mut this.pools.is_synced),
@@ -232,7 +232,7 @@ impl Controller {
             WatchEvent::Node(Event::Malformed { key, error }) => malformed("Node", &key, &error),
         };
         self.enqueue(work);
-        if self.slices.is_none() && self.core.has_node_pools() {
+        if self.slices.is_none() && self.state.has_node_pools() {
             self.slices = Some(watch(&self.client, Query::default()).into_channel(WATCH_EVENTS_MAX));
         }
     }
@@ -252,16 +252,16 @@ impl Controller {
                     self.expiries
                         .insert(node.to_owned(), (renewed, now() + LEASE_DURATION));
                 }
-                self.core.report_applied(node, report)
+                self.state.report_applied(node, report)
             }
             Event::Deleted(key) => match edge_report::node_of(&key.name) {
                 Some(node) => {
                     self.expiries.remove(node);
-                    self.core.report_applied(node, Report::new())
+                    self.state.report_applied(node, Report::new())
                 }
                 None => Vec::new(),
             },
-            Event::Synced => self.core.reports_synced(),
+            Event::Synced => self.state.reports_synced(),
             Event::Malformed { key, error } => malformed("Lease", &key, &error),
         }
     }
@@ -275,7 +275,7 @@ impl Controller {
         let Some(configuration) = present.flatten() else {
             return Vec::new();
         };
-        let mut work = self.core.metallb_applied(configuration);
+        let mut work = self.state.metallb_applied(configuration);
         if !std::mem::replace(&mut self.is_metallb_synced, true) {
             work.extend(self.end_initial_list());
         }
@@ -289,7 +289,7 @@ impl Controller {
         for node in expired {
             self.expiries.remove(&node);
             tracing::info!(node, "report of an edge expired");
-            let work = self.core.report_applied(&node, Report::new());
+            let work = self.state.report_applied(&node, Report::new());
             self.enqueue(work);
         }
     }
@@ -306,7 +306,7 @@ impl Controller {
         self.unsynced -= 1;
         if self.unsynced == 0 {
             tracing::info!("caches synced");
-            self.core.initialize()
+            self.state.initialize()
         } else {
             Vec::new()
         }
@@ -364,9 +364,9 @@ impl Controller {
     }
 
     fn start_service(&mut self, key: &ObjectKey) -> bool {
-        let (update, more) = self.core.reconcile(key);
+        let (update, more) = self.state.reconcile(key);
         self.enqueue(more);
-        let (Some(update), Some(service)) = (update, self.core.service(key).cloned()) else {
+        let (Some(update), Some(service)) = (update, self.state.service(key).cloned()) else {
             self.finish_node_sync(key);
             return false;
         };
@@ -389,8 +389,8 @@ impl Controller {
     }
 
     fn start_pool(&mut self, name: &str) -> bool {
-        self.metrics.set_pool(name, self.core.pool_usage(name));
-        let Some(update) = self.core.pool_update(name) else {
+        self.metrics.set_pool(name, self.state.pool_usage(name));
+        let Some(update) = self.state.pool_update(name) else {
             return false;
         };
         let writer = self.writer.clone();
@@ -425,8 +425,8 @@ impl Controller {
                     self.finish_node_sync(key);
                 }
                 let more = match (written, &item) {
-                    (Some(service), _) => self.core.service_applied(*service),
-                    (None, WorkItem::Service(key)) => self.core.service_deleted(key),
+                    (Some(service), _) => self.state.service_applied(*service),
+                    (None, WorkItem::Service(key)) => self.state.service_deleted(key),
                     (None, WorkItem::Pool(_)) => Vec::new(),
                 };
                 self.enqueue(more);

@@ -2,7 +2,7 @@
 //!
 //! | Module | Contents |
 //! |---|---|
-//! | `core` | state machine: caches, allocated addresses, changes to write; no clock, no I/O |
+//! | `state` | state machine: caches, allocated addresses, changes to write; no clock, no I/O |
 //! | `reconcile` | desired state of one Service and the update that leads to it |
 //! | `address_request` | addresses that a Service requests by fields and annotations |
 //! | `allocation` | addresses of one Service, from ranges or of nodes |
@@ -16,13 +16,13 @@
 mod address_request;
 mod allocation;
 mod controller;
-mod core;
 mod findings;
 mod metrics;
 mod node_pools;
 pub mod pools;
 mod reconcile;
 mod spec_changes;
+mod state;
 mod status_writer;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,10 +8,10 @@ use api::selector::LabelSelector;
 use client::events::EventText;
 
 use super::allocation::{Allocation, AssignmentError};
-use super::core::{Core, WorkItem, addresses_of, has_finalizer, holder_of};
 use super::findings::Findings;
 use super::node_pools::PortReservation;
 use super::pools::{ParsedPool, eligible};
+use super::state::{AssignerState, WorkItem, addresses_of, has_finalizer, holder_of};
 use super::{
     ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, ASSIGNED_CONDITION, AddressRequest, Assignment, CLASS,
     CLASS_PREFIX, CONDITIONS, IngressMode, ServiceUpdate, StatusChange,
@@ -30,7 +30,7 @@ enum DesiredState {
     Assigned(Box<Assignment>, Findings),
 }
 
-impl Core {
+impl AssignerState {
     /// Compares desired and observed state of a Service. Returns the update, if there is one, and other objects to
     /// reconcile because the Service released or got addresses.
     pub(super) fn reconcile(&mut self, key: &ObjectKey) -> (Option<ServiceUpdate>, Vec<WorkItem>) {

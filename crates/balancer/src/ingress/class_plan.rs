@@ -17,7 +17,7 @@ const ROUTES_MAX: usize = 1_000;
 const SECRETS_MAX: usize = 1_000;
 
 /// Namespaces of hosts.
-type Owners = BTreeMap<String, Arc<str>>;
+type HostOwners = BTreeMap<String, Arc<str>>;
 
 /// Hosts of a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl ClassPlan {
         routes.filter_map(|route| Some(&route.backend.as_ref()?.service))
     }
 
-    fn add(&mut self, ingress: &Ingress, owners: &Owners, used_secrets: &mut UsedSecrets) {
+    fn add(&mut self, ingress: &Ingress, owners: &HostOwners, used_secrets: &mut UsedSecrets) {
         let secrets = Secrets::new(ingress);
         for rule in &ingress.spec.rules {
             let host = rule.host.to_ascii_lowercase();
@@ -165,7 +165,7 @@ impl ClassPlan {
         }
     }
 
-    fn add_default(&mut self, ingress: &Ingress, owners: &Owners) {
+    fn add_default(&mut self, ingress: &Ingress, owners: &HostOwners) {
         let Some(backend) = &ingress.spec.default_backend else {
             return;
         };
@@ -183,7 +183,7 @@ impl ClassPlan {
     }
 
     /// Returns the plan of a host, or records that it belongs to another namespace.
-    fn host(&mut self, ingress: &Ingress, host: &str, owners: &Owners) -> Option<&mut HostPlan> {
+    fn host(&mut self, ingress: &Ingress, host: &str, owners: &HostOwners) -> Option<&mut HostPlan> {
         let owner = owners.get(host)?;
         if **owner != *ingress.metadata.namespace {
             self.add_problem(ingress, Problem::HostConflict(host.to_owned()));
@@ -226,8 +226,8 @@ fn hosts(ingress: &Ingress) -> BTreeSet<String> {
 }
 
 /// Returns the namespace of each host: that of the first Ingress.
-fn owners(ingresses: &[&Ingress]) -> Owners {
-    let mut owners = Owners::new();
+fn owners(ingresses: &[&Ingress]) -> HostOwners {
+    let mut owners = HostOwners::new();
     for ingress in ingresses {
         for host in hosts(ingress) {
             let owner = owners.entry(host);

@@ -140,7 +140,7 @@ pub fn rows(
         let own_zone = endpoint.zone.as_deref().filter(|zone| !zone.is_empty());
         EndpointRow {
             address: address.to_owned(),
-            ports: ports(&slices),
+            ports: ports_text(&slices),
             pod: pod(service, endpoint),
             node: node.to_owned(),
             zone: own_zone.unwrap_or_else(|| objects.zone(node)).to_owned(),
@@ -160,7 +160,7 @@ fn pod(service: &ObjectKey, endpoint: &Endpoint) -> String {
     }
 }
 
-fn ports(slices: &[&EndpointSlice]) -> String {
+fn ports_text(slices: &[&EndpointSlice]) -> String {
     let text = |port: &EndpointPort| {
         let number = port.port.map_or_else(|| "*".to_owned(), |port| port.to_string());
         let protocol = port.protocol.unwrap_or_default().as_str();

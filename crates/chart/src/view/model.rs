@@ -168,8 +168,8 @@ impl Model {
             removed_nodes: Vec::new(),
             totals: earlier,
         };
-        self.change_services(&mut change);
-        self.change_nodes(&mut change);
+        self.update_service_rows(&mut change);
+        self.update_node_rows(&mut change);
         (self.totals.errors, self.totals.warnings) = self.findings.totals();
         self.sum_traffic();
         change.totals = self.totals;
@@ -182,7 +182,7 @@ impl Model {
         Some(change)
     }
 
-    fn change_services(&mut self, change: &mut Change) {
+    fn update_service_rows(&mut self, change: &mut Change) {
         let mut bytes = 0;
         let mut computed = 0;
         while computed < CHANGE_SERVICES_MAX && bytes < CHANGE_BYTES_MAX {
@@ -217,18 +217,18 @@ impl Model {
 
     fn replace_row(&mut self, key: ObjectKey, next: Option<ServiceRow>) {
         if let Some(row) = &next {
-            self.add(&row.shape);
+            self.add_to_totals(&row.shape);
         }
         let earlier = match next {
             Some(row) => self.services.insert(key, row),
             None => self.services.remove(&key),
         };
         if let Some(row) = earlier {
-            self.subtract(&row.shape);
+            self.subtract_from_totals(&row.shape);
         }
     }
 
-    fn add(&mut self, shape: &ServiceShape) {
+    fn add_to_totals(&mut self, shape: &ServiceShape) {
         self.totals.services += 1;
         self.totals.endpoints += shape.total;
         self.totals.endpoints_ready += shape.ready;
@@ -238,7 +238,7 @@ impl Model {
         }
     }
 
-    fn subtract(&mut self, shape: &ServiceShape) {
+    fn subtract_from_totals(&mut self, shape: &ServiceShape) {
         self.totals.services -= 1;
         self.totals.endpoints -= shape.total;
         self.totals.endpoints_ready -= shape.ready;
@@ -253,7 +253,7 @@ impl Model {
         }
     }
 
-    fn change_nodes(&mut self, change: &mut Change) {
+    fn update_node_rows(&mut self, change: &mut Change) {
         for _ in 0..CHANGE_NODES_MAX {
             let Some(name) = self.marked_nodes.pop_first() else {
                 return;

@@ -134,7 +134,7 @@ impl Elector {
 
     fn is_leader(&self, now: &Moment) -> bool {
         let is_fresh = |sent: Moment| {
-            now.steady().saturating_duration_since(sent.steady()) < self.settings.renew_deadline
+            now.monotonic().saturating_duration_since(sent.monotonic()) < self.settings.renew_deadline
         };
         self.renewed.is_some_and(is_fresh) && self.holder() == self.settings.identity
     }
@@ -143,7 +143,7 @@ impl Elector {
         let same = |observed: &Observed| observed.lease["spec"] == lease["spec"];
         let since = match &self.observed {
             Some(observed) if same(observed) => observed.since,
-            _ => now.steady(),
+            _ => now.monotonic(),
         };
         if holder(&lease) != self.settings.identity {
             self.renewed = None;
@@ -159,7 +159,7 @@ impl Elector {
         let duration = seconds.map_or(self.settings.lease_duration, Duration::from_secs);
         let is_free = holder.is_empty()
             || holder == self.settings.identity
-            || now.steady().saturating_duration_since(observed.since) >= duration;
+            || now.monotonic().saturating_duration_since(observed.since) >= duration;
         is_free.then(|| LeaseRequest::Replace(self.claim(&observed.lease, wall)))
     }
 

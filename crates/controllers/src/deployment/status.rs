@@ -130,7 +130,7 @@ pub(super) fn status_after_creation(
     };
     if deadline(deployment).is_some() {
         let status_text = if is_true { "True" } else { "False" };
-        set(
+        set_condition(
             &mut status.conditions,
             new(PROGRESSING, status_text, reason, message, now),
         );
@@ -158,7 +158,7 @@ fn count_replicas(rollout: &Rollout<'_>, now: Timestamp) -> DeploymentStatus {
         )
     };
     let (status_text, reason, message) = condition;
-    set(
+    set_condition(
         &mut conditions,
         new(AVAILABLE, status_text, reason, message.to_owned(), now),
     );
@@ -183,10 +183,10 @@ fn note_pause(conditions: &mut Vec<ProgressCondition>, deployment: &Deployment, 
     }
     if deployment.spec.paused && reason != PAUSED {
         let message = "Deployment is paused".to_owned();
-        set(conditions, new(PROGRESSING, "Unknown", PAUSED, message, now));
+        set_condition(conditions, new(PROGRESSING, "Unknown", PAUSED, message, now));
     } else if !deployment.spec.paused && reason == PAUSED {
         let message = "Deployment is resumed".to_owned();
-        set(
+        set_condition(
             conditions,
             new(PROGRESSING, "Unknown", "DeploymentResumed", message, now),
         );
@@ -198,7 +198,7 @@ fn note_existing(conditions: &mut Vec<ProgressCondition>, rollout: &Rollout<'_>,
     let is_new = deadline(rollout.deployment).is_some() && condition(conditions, PROGRESSING).is_none();
     if let Some(newest) = rollout.newest.filter(|_| is_new) {
         let message = format!("Found new replica set \"{}\"", newest.metadata.name);
-        set(
+        set_condition(
             conditions,
             new(PROGRESSING, "True", "FoundNewReplicaSet", message, now),
         );
@@ -225,7 +225,7 @@ fn note_progress(status: &mut DeploymentStatus, rollout: &Rollout<'_>, now: Time
     };
     if is_complete(status, rollout) {
         let message = format!("{subject} has successfully progressed.");
-        set(
+        set_condition(
             &mut status.conditions,
             new(PROGRESSING, "True", DONE, message, now),
         );
@@ -245,7 +245,7 @@ fn note_progress(status: &mut DeploymentStatus, rollout: &Rollout<'_>, now: Time
         && (before.reason == TIMED_OUT || time_since(&before, now) > deadline)
     {
         let message = format!("{subject} has timed out progressing.");
-        set(
+        set_condition(
             &mut status.conditions,
             new(PROGRESSING, "False", TIMED_OUT, message, now),
         );
@@ -274,7 +274,7 @@ fn note_failures(conditions: &mut Vec<ProgressCondition>, rollout: &Rollout<'_>)
         .and_then(failure)
         .or_else(|| rollout.old.iter().find_map(|set| failure(set)));
     match found {
-        Some(failure) => set(
+        Some(failure) => set_condition(
             conditions,
             ProgressCondition {
                 last_update_time: failure.last_transition_time.clone(),
@@ -317,7 +317,7 @@ fn new(kind: &str, status: &str, reason: &str, message: String, now: Timestamp) 
 }
 
 /// Sets a condition, unless status and reason are the same. The transition time changes only with the status.
-fn set(conditions: &mut Vec<ProgressCondition>, mut desired: ProgressCondition) {
+fn set_condition(conditions: &mut Vec<ProgressCondition>, mut desired: ProgressCondition) {
     if let Some(known) = condition(conditions, &desired.kind) {
         if known.status == desired.status && known.reason == desired.reason {
             return;

@@ -49,7 +49,7 @@ fn reconcile_family(
     let mut sets = desired_sets(inputs, family, &mut changes.pods_without_node);
     if is_auto(inputs.service) {
         let endpoints = sets.values_mut().flat_map(|set| set.desired.values_mut());
-        let event = topology::assign(endpoints, inputs.slices, family, inputs.zone_cpus);
+        let event = topology::assign_zone_hints(endpoints, inputs.slices, family, inputs.zone_cpus);
         changes.events.push(event);
     }
     let mut existing: BTreeMap<String, Vec<&EndpointSlice>> = BTreeMap::new();

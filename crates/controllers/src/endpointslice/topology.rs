@@ -30,14 +30,14 @@ enum DistributionError {
 }
 
 /// Sets the hint of every ready endpoint of a family, or of none; returns the event (EPS-19).
-pub(super) fn assign<'a>(
+pub(super) fn assign_zone_hints<'a>(
     endpoints: impl Iterator<Item = &'a mut Endpoint>,
     slices: &[&EndpointSlice],
     family: AddressType,
     cpus: &ZoneCpus,
 ) -> EventText {
     let ready = endpoints.filter(|endpoint| endpoint.conditions.ready == Some(true));
-    match distribute(ready.collect(), slices, cpus) {
+    match distribute_over_zones(ready.collect(), slices, cpus) {
         Ok(()) => EventText {
             is_warning: false,
             reason: "TopologyAwareHintsEnabled",
@@ -50,7 +50,7 @@ pub(super) fn assign<'a>(
     }
 }
 
-fn distribute(
+fn distribute_over_zones(
     mut endpoints: Vec<&mut Endpoint>,
     slices: &[&EndpointSlice],
     cpus: &ZoneCpus,

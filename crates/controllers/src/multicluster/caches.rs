@@ -16,12 +16,12 @@ use crate::malformed_object::log_skipped;
 pub(super) const EXPORTS_MAX: usize = 1_000;
 
 /// Objects of one kind by key, and the state of their initial list.
-pub(super) struct Objects<T> {
+pub(super) struct CachedObjects<T> {
     by_key: BTreeMap<ObjectKey, T>,
     is_synced: bool,
 }
 
-impl<T> Default for Objects<T> {
+impl<T> Default for CachedObjects<T> {
     fn default() -> Self {
         Self {
             by_key: BTreeMap::new(),
@@ -30,7 +30,7 @@ impl<T> Default for Objects<T> {
     }
 }
 
-impl<T: Resource> Objects<T> {
+impl<T: Resource> CachedObjects<T> {
     /// Applies an event. Returns the key of the changed object, with the object before the change.
     pub(super) fn apply(&mut self, event: Event<T>) -> Option<(ObjectKey, Option<T>)> {
         match event {
@@ -70,7 +70,7 @@ impl<T: Resource> Objects<T> {
 /// EndpointSlices, by the value of a label with the name of their Service.
 pub(super) struct SlicesByService {
     label: &'static str,
-    slices: Objects<EndpointSlice>,
+    slices: CachedObjects<EndpointSlice>,
     by_service: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
 }
 
@@ -78,7 +78,7 @@ impl SlicesByService {
     pub(super) fn new(label: &'static str) -> Self {
         Self {
             label,
-            slices: Objects::default(),
+            slices: CachedObjects::default(),
             by_service: BTreeMap::new(),
         }
     }
@@ -130,8 +130,8 @@ pub(super) struct ClusterCache {
     exports_max: usize,
     /// Exports that count, at most `exports_max`.
     counted: BTreeSet<ObjectKey>,
-    pub(super) exports: Objects<ServiceExport>,
-    pub(super) services: Objects<Service>,
+    pub(super) exports: CachedObjects<ServiceExport>,
+    pub(super) services: CachedObjects<Service>,
     pub(super) slices: SlicesByService,
     pub(super) reachability: Reachability,
 }
@@ -143,8 +143,8 @@ impl ClusterCache {
             id,
             exports_max,
             counted: BTreeSet::new(),
-            exports: Objects::default(),
-            services: Objects::default(),
+            exports: CachedObjects::default(),
+            services: CachedObjects::default(),
             slices: SlicesByService::new(api::object::SERVICE_NAME_LABEL),
             reachability: Reachability::default(),
         }

@@ -9,7 +9,7 @@ use client::{Event, WallClock};
 use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
 
-use super::caches::{ClusterCache, EXPORTS_MAX, Objects, SlicesByService, import_of};
+use super::caches::{CachedObjects, ClusterCache, EXPORTS_MAX, SlicesByService, import_of};
 use super::cluster_id::ClusterId;
 use super::desired::{Desired, Inputs, Reachability, decide, importing};
 use super::observed::Observed;
@@ -39,9 +39,9 @@ pub(super) struct MultiClusterController {
     clock: WallClock,
     /// Caches of all clusters, the local one first.
     clusters: Vec<ClusterCache>,
-    imports: Objects<ServiceImport>,
+    imports: CachedObjects<ServiceImport>,
     mirrored: SlicesByService,
-    namespaces: Objects<Namespace>,
+    namespaces: CachedObjects<Namespace>,
 }
 
 impl MultiClusterController {
@@ -52,9 +52,9 @@ impl MultiClusterController {
             clusters: std::iter::once(ClusterCache::new(local, usize::MAX))
                 .chain(others.map(|id| ClusterCache::new(id, EXPORTS_MAX)))
                 .collect(),
-            imports: Objects::default(),
+            imports: CachedObjects::default(),
             mirrored: SlicesByService::new(SERVICE_NAME_LABEL),
-            namespaces: Objects::default(),
+            namespaces: CachedObjects::default(),
         }
     }
 

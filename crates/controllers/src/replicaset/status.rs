@@ -76,7 +76,7 @@ fn conditions(
 }
 
 /// Returns the merge patch of the status for the ReplicaSet as it was read.
-pub(super) fn patch_of(set: &ReplicaSet, status: &ReplicaSetStatus) -> Value {
+pub(super) fn status_patch(set: &ReplicaSet, status: &ReplicaSetStatus) -> Value {
     // Zero and empty values are omitted, as the reference writes them.
     let count = |number: i64| if number == 0 { Value::Null } else { number.into() };
     let conditions = if status.conditions.is_empty() {

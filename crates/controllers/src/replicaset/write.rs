@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::pod::ReplicaPod;
 use super::reconcile::{Inputs, Step, owned, reconcile};
-use super::status::{Failure, patch_of, status_of};
+use super::status::{Failure, status_of, status_patch};
 use crate::environment::Environment;
 use crate::owned_objects::reference_to;
 use crate::owner_cache::{self, read_current, write_owner_changes};
@@ -79,7 +79,7 @@ pub(super) async fn execute(environment: &Environment, job: Job) -> Result<JobOu
         Step::Create(count) => create(environment, &set, &pods, count, &mut output).await?,
         Step::Delete(excess_pods) => delete(environment, &set, &pods, excess_pods, &mut output).await?,
         Step::UpdateStatus(status) => {
-            let updated = patch_status(&environment.client, &set, &patch_of(&set, &status)).await?;
+            let updated = patch_status(&environment.client, &set, &status_patch(&set, &status)).await?;
             output.owner = Some(Box::new(updated));
         }
     }
@@ -221,7 +221,7 @@ async fn finish(
     };
     let status = status_of(set, &owned(set, pods), Some(&failure), environment.clock.now());
     if status != set.status
-        && let Err(error) = patch_status(&environment.client, set, &patch_of(set, &status)).await
+        && let Err(error) = patch_status(&environment.client, set, &status_patch(set, &status)).await
     {
         tracing::debug!(%error, "status update failed; retrying");
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use api::object::ObjectKey;
-use netlink::accounting::Accounting;
+use netlink::accounting::AccountingConnection;
 use plan::{Changes, Family, Plan};
 
 use crate::{Applied, DataplaneError, IptablesCounts, SkippedService, TableCounts};
@@ -117,14 +117,14 @@ impl FamilyTables {
         Ok(applied.elements)
     }
 
-    /// Returns true if the canaries and the main jumps exist.
-    pub(super) fn has_main_jumps(&self) -> Result<bool, ProgramError> {
+    /// Returns true if the canaries and the required jumps exist.
+    pub(super) fn has_required_jumps(&self) -> Result<bool, ProgramError> {
         for table in Table::ALL {
             if !self.programs.has_canary(table)? {
                 return Ok(false);
             }
         }
-        for jump in fixed::main_jumps() {
+        for jump in fixed::required_jumps() {
             if !self
                 .programs
                 .has_rule(jump.table, jump.from, jump.to, jump.comment)?
@@ -290,7 +290,8 @@ fn has_ranges(plan: &Plan, service: &ObjectKey) -> bool {
 
 /// Creates the counter of dropped packets if needed. Returns true if it exists.
 fn has_counter() -> bool {
-    let made = Accounting::open().and_then(|mut accounting| accounting.ensure(INVALID_DROPPED_COUNTER));
+    let made =
+        AccountingConnection::open().and_then(|mut accounting| accounting.ensure(INVALID_DROPPED_COUNTER));
     if let Err(error) = &made {
         tracing::info!(%error, "counter of dropped invalid packets not available");
     }

@@ -94,7 +94,7 @@ pub(super) fn jumps() -> impl Iterator<Item = &'static Jump> {
 }
 
 /// Returns the jumps without which Services fail, for a quick check.
-pub(super) fn main_jumps() -> impl Iterator<Item = &'static Jump> {
+pub(super) fn required_jumps() -> impl Iterator<Item = &'static Jump> {
     JUMPS
         .iter()
         .filter(|jump| !jump.is_for_new_only && jump.table == Table::Nat || jump.to == FORWARD)

@@ -51,8 +51,8 @@ pub struct Options {
     pub masquerade_bit: u8,
     /// Variant of iptables; `None` for the one that this host uses.
     pub variant: Option<Variant>,
-    /// Number of repairs that check only canaries and main jumps, between two that compare everything. The cost of a
-    /// comparison grows with the tables.
+    /// Number of repairs that check only canaries and required jumps, between two that compare everything. The cost of
+    /// a comparison grows with the tables.
     pub repairs_by_canary: usize,
 }
 
@@ -136,7 +136,7 @@ impl Dataplane for IptablesDataplane {
         self.repairs += 1;
         let mut drift = 0;
         for tables in &mut self.families {
-            if is_complete || !tables.has_main_jumps()? {
+            if is_complete || !tables.has_required_jumps()? {
                 drift += tables.repair(plan, &self.options)?;
             }
         }

@@ -1,7 +1,7 @@
 use std::process::Command;
 
 use api::object::{EndpointSlice, ObjectKey, Service};
-use netlink::accounting::Accounting;
+use netlink::accounting::AccountingConnection;
 use plan::{NodeFacts, NodePortAddresses, Settings};
 use serde_json::json;
 
@@ -95,7 +95,7 @@ fn repairs_external_changes() {
 }
 
 for_both!(packets_that_are_dropped_as_invalid_are_counted, |variant| {
-    let mut accounting = Accounting::open().unwrap();
+    let mut accounting = AccountingConnection::open().unwrap();
     if let Err(error) = accounting.ensure(INVALID_DROPPED_COUNTER) {
         testbed::skip_inside(&format!("no counters by name in this kernel: {error}"));
     }
@@ -269,7 +269,7 @@ for_both!(a_change_on_top_of_a_flush_brings_everything_back, |variant| {
         dataplane
             .families
             .iter()
-            .all(|tables| tables.has_main_jumps().unwrap())
+            .all(|tables| tables.has_required_jumps().unwrap())
     );
 });
 

@@ -27,6 +27,11 @@ const STREAM_WINDOW_BYTES: u32 = 128 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// Buffered bytes of each response.
 const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
+/// Requests that the client has reset before the edge accepts them. A client with more of them loses its connection:
+/// each costs work, and resets do not count against [`STREAMS_MAX`] (CVE-2023-44487).
+const PENDING_RESETS_MAX: usize = 20;
+/// Requests of a connection that the edge resets because of errors of the client, before it ends the connection.
+const ERROR_RESETS_MAX: usize = 1_024;
 
 /// Connection, from its settings on until it ends.
 pub(super) struct Http2Server<S> {
@@ -49,6 +54,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http2Server<S> {
             .initial_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_send_buffer_size(STREAM_SEND_BYTES_MAX)
+            .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
+            .max_local_error_reset_streams(Some(ERROR_RESETS_MAX))
             .handshake(stream);
         Self {
             state: State::Handshake(Box::new(handshake)),

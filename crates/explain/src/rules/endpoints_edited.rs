@@ -181,7 +181,8 @@ fn of_slices(subject: &Subject<'_>) -> Vec<Finding> {
     // Other slices can add backends to the Pods. Without a Pod, they are the only ones.
     let is_only = subject.has(Kind::Pod) && subject.selected().is_empty();
     let slices = subject.slices().iter();
-    let slices = slices.filter(|slice| subject.is_from_selector(**slice) || is_only && slice.is_handmade());
+    let slices =
+        slices.filter(|slice| subject.is_from_selector(**slice) || is_only && slice.is_from_other_writer());
     let foreign = slices.flat_map(|slice| {
         let names_pods = slice.endpoints().any(|endpoint| endpoint.pod().is_some());
         let endpoints = slice.endpoints().enumerate();

@@ -52,7 +52,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// The label of the endpoint controller is a copy in a slice of a Service without a selector.
 fn is_written_by_hand(service: Service<'_>, slice: EndpointSlice<'_>) -> bool {
-    slice.is_handmade() || !service.has_selector() && !slice.is_mirrored()
+    slice.is_from_other_writer() || !service.has_selector() && !slice.is_mirrored()
 }
 
 /// Reports that a slice of another namespace names the Service.
@@ -97,7 +97,7 @@ fn check_cluster(world: &World) -> Vec<Finding> {
 
 /// Returns true if a hand-made slice has no label with its Service, or one that names an absent Service.
 fn is_detached(world: &World, slice: EndpointSlice<'_>) -> bool {
-    slice.is_handmade() && !is_attached(world, slice) && !slice.is_terminating()
+    slice.is_from_other_writer() && !is_attached(world, slice) && !slice.is_terminating()
 }
 
 /// Returns true for such a slice with the label of the endpoint controller. The label is a copy, or the Service was
@@ -140,7 +140,7 @@ fn candidate<'w>(world: &'w World, slice: EndpointSlice<'_>) -> Option<Service<'
     let names: Vec<&str> = waiting.iter().map(|service| service.0.name.as_str()).collect();
     let prefix = names.iter().copied().filter(|name| wanted.starts_with(name));
     let only = match names.as_slice() {
-        [only] if slice.is_handmade() => Some(*only),
+        [only] if slice.is_from_other_writer() => Some(*only),
         _ => None,
     };
     let best = prefix

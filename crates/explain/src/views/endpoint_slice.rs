@@ -121,7 +121,7 @@ impl<'w> EndpointSlice<'w> {
     }
 
     /// Returns true if neither the endpoint controller nor the mirroring controller wrote the slice.
-    pub(crate) fn is_handmade(self) -> bool {
+    pub(crate) fn is_from_other_writer(self) -> bool {
         !self.is_from_selector() && !self.is_mirrored()
     }
 

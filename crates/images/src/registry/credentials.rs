@@ -70,7 +70,7 @@ struct DockerAuth {
 ///
 /// # Errors
 /// [`CredentialError`] for another form.
-pub fn docker_credentials(content: &[u8]) -> Result<Vec<RegistryCredential>, CredentialError> {
+pub fn parse_docker_credentials(content: &[u8]) -> Result<Vec<RegistryCredential>, CredentialError> {
     let form = |error: serde_json::Error| CredentialError::Form {
         line: error.line(),
         column: error.column(),

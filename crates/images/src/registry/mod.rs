@@ -21,7 +21,7 @@ mod tests;
 
 use crate::digest::Digest;
 
-pub use credentials::{CredentialError, RegistryCredential, docker_credentials};
+pub use credentials::{CredentialError, RegistryCredential, parse_docker_credentials};
 pub use error::PullError;
 pub use hosts::HostsError;
 

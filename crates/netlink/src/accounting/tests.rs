@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn creates_reads_and_deletes_counters() {
     testbed::in_namespace(|| {
-        let mut accounting = Accounting::open().unwrap();
+        let mut accounting = AccountingConnection::open().unwrap();
         if let Err(error) = accounting.ensure("first") {
             testbed::skip_inside(&format!("no counters by name in this kernel: {error}"));
         }

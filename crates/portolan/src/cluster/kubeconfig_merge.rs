@@ -232,7 +232,7 @@ fn change(path: &Path, change: impl FnOnce(Value) -> Result<Value, MergeError>) 
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory).map_err(FileError::at(directory))?;
     }
-    let _lock = Lock::take(&path)?;
+    let _lock = KubeconfigLock::take(&path)?;
     let owner = fs::metadata(&path)
         .ok()
         .map(|metadata| (metadata.uid(), metadata.gid()));
@@ -252,9 +252,9 @@ fn change(path: &Path, change: impl FnOnce(Value) -> Result<Value, MergeError>) 
 }
 
 /// Lock file of a kubeconfig, as kubectl has it.
-struct Lock(PathBuf);
+struct KubeconfigLock(PathBuf);
 
-impl Lock {
+impl KubeconfigLock {
     fn take(path: &Path) -> Result<Self, MergeError> {
         let mut name = path.as_os_str().to_owned();
         name.push(".lock");
@@ -273,7 +273,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for KubeconfigLock {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.0) {
             tracing::warn!(path = %self.0.display(), %error, "kubeconfig lock not removed");

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::doctor::scope::{self, ScopeFlags};
 use super::top::notes::notes;
-use super::top::units::bytes;
+use super::top::units::bytes_text;
 use super::top::{Format, exit_code};
 use crate::error::{CommandError, InvalidValue, UsageError};
 use crate::flags::traffic::TrafficFlags;
@@ -176,8 +176,8 @@ fn row(found: &NodeFlow, is_wide: bool) -> Vec<String> {
         optional(flow.endpoint),
         flow.state.clone(),
         age_text(flow),
-        bytes(flow.bytes_to_endpoint),
-        bytes(flow.bytes_to_client),
+        bytes_text(flow.bytes_to_endpoint),
+        bytes_text(flow.bytes_to_client),
     ];
     if is_wide {
         cells.extend([

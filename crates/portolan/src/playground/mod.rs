@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, CommandError> {
     step(started, "examples applied", || {
         manifests::apply(&cluster, components.kubeconfig(), components.has_router())
     })?;
-    let all_respond = check(started, &cluster, &components)?;
+    let all_respond = check_examples(started, &cluster, &components)?;
     if options.check_only || !all_respond {
         if !all_respond {
             eprintln!("Ends of the logs with errors:");
@@ -101,7 +101,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, CommandError> {
 }
 
 /// Checks each example until it responds, and prints a line per example.
-fn check(started: Instant, cluster: &Cluster, components: &Components) -> Result<bool, CommandError> {
+fn check_examples(
+    started: Instant,
+    cluster: &Cluster,
+    components: &Components,
+) -> Result<bool, CommandError> {
     let deadline = Instant::now() + CHECK_TIMEOUT;
     let mut all_respond = true;
     println!("\n  Examples:");

@@ -24,7 +24,7 @@ pub(crate) struct Moment {
     /// Wall clock time, which may jump.
     pub(crate) wall: Timestamp,
     /// Monotonic time for durations.
-    pub(crate) steady: Instant,
+    pub(crate) monotonic: Instant,
 }
 
 impl Moment {
@@ -32,7 +32,7 @@ impl Moment {
     pub(crate) fn now() -> Self {
         Self {
             wall: Timestamp::now(),
-            steady: Instant::now(),
+            monotonic: Instant::now(),
         }
     }
 }
@@ -74,7 +74,7 @@ impl Health {
 
     /// Records that a change arrived.
     pub(crate) fn queued(&self, now: Moment) {
-        self.state().pending_since.get_or_insert(now.steady);
+        self.state().pending_since.get_or_insert(now.monotonic);
     }
 
     /// Records that all changes are applied.
@@ -98,7 +98,7 @@ impl Health {
     pub(crate) fn behind(&self, now: Moment) -> Duration {
         let since = self.state().pending_since;
         since.map_or(Duration::ZERO, |since| {
-            now.steady.saturating_duration_since(since)
+            now.monotonic.saturating_duration_since(since)
         })
     }
 
@@ -123,7 +123,7 @@ impl Health {
 impl State {
     fn is_healthy(&self, now: Moment) -> bool {
         self.pending_since
-            .is_none_or(|since| now.steady.saturating_duration_since(since) < self.pending_max)
+            .is_none_or(|since| now.monotonic.saturating_duration_since(since) < self.pending_max)
     }
 
     /// One data plane serves both families, so their states are the same.

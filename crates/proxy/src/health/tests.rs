@@ -7,7 +7,7 @@ fn at(second: u32) -> Moment {
     static START: OnceLock<Instant> = OnceLock::new();
     Moment {
         wall: Timestamp::from_second(second.into()).expect("a time"),
-        steady: *START.get_or_init(Instant::now) + Duration::from_secs(second.into()),
+        monotonic: *START.get_or_init(Instant::now) + Duration::from_secs(second.into()),
     }
 }
 

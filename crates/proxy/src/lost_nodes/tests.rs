@@ -32,10 +32,10 @@ fn endpoints(addresses: &[&str]) -> Endpoints {
 
 #[tokio::test(start_paused = true)]
 async fn node_is_checked_at_each_delay_and_then_no_more() {
-    for spread in [Duration::ZERO, SPREAD_MAX] {
-        let (mut checks, now) = (Checks::new(spread), Instant::now());
+    for check_delay in [Duration::ZERO, CHECK_DELAY_MAX] {
+        let (mut checks, now) = (Checks::new(check_delay), Instant::now());
         checks.add(vec![departed("10.244.1.2:80", "node-b")], now);
-        let begin = now + spread;
+        let begin = now + check_delay;
         for delay in CHECK_DELAYS {
             assert_eq!(checks.next(), Some(begin + delay));
             let early = checks.due(begin + delay - Duration::from_millis(1), NODES_AT_ONCE_MAX);
@@ -109,9 +109,11 @@ async fn invalid_names_of_nodes_are_not_checked() {
 
 #[test]
 fn checks_of_nodes_are_spread() {
-    let spreads: BTreeSet<Duration> = (0..100).map(|number| spread(&format!("node-{number}"))).collect();
-    assert!(spreads.len() > 50, "{spreads:?}");
-    assert!(spreads.iter().all(|spread| *spread <= SPREAD_MAX));
+    let delays: BTreeSet<Duration> = (0..100)
+        .map(|number| check_delay(&format!("node-{number}")))
+        .collect();
+    assert!(delays.len() > 50, "{delays:?}");
+    assert!(delays.iter().all(|delay| *delay <= CHECK_DELAY_MAX));
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn server(code: u16) -> (Client, Arc<AtomicU16>) {
 fn sources(client: Client) -> (JoinSet<()>, Receiver<Update>) {
     let (sender, receiver) = channel(16);
     let mut tasks = JoinSet::new();
-    tasks.spawn(service_cidrs(client, sender.clone()));
+    tasks.spawn(watch_service_cidrs(client, sender.clone()));
     tasks.spawn(end_wait_for_service_cidrs(sender));
     (tasks, receiver)
 }
@@ -90,7 +90,7 @@ async fn later_refusal_deletes_no_service_cidr() {
     let (client, current) = server(200);
     let (sender, mut updates) = channel(16);
     let mut tasks = JoinSet::new();
-    tasks.spawn(service_cidrs(client, sender));
+    tasks.spawn(watch_service_cidrs(client, sender));
     assert_eq!(next(&mut updates).await, "applied");
     current.store(403, Ordering::Relaxed);
     assert_eq!(next(&mut updates).await, "synced");

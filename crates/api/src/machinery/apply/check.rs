@@ -16,7 +16,7 @@ const ERRORS_MAX: usize = 20;
 pub(super) fn errors(configuration: &Value, kind: &Kind) -> Vec<String> {
     let mut check = Check { errors: Vec::new() };
     if let Some(definition) = schema().of_kind(kind) {
-        check.object(configuration, definition, Layout::of_kind(kind), "");
+        check.check_object(configuration, definition, Layout::of_kind(kind), "");
     }
     check.errors
 }
@@ -42,18 +42,18 @@ impl Check {
         self.error(path, &format!("expected {expected}, got {found}"));
     }
 
-    fn value(&mut self, value: &Value, shape: &'static Shape, layout: Layout, path: &str) {
+    fn check_value(&mut self, value: &Value, shape: &'static Shape, layout: Layout, path: &str) {
         match (shape, value) {
             (_, Value::Null) | (Shape::Free, _) => {}
-            (Shape::Object(id), value) => self.object(value, schema().get(*id), layout, path),
+            (Shape::Object(id), value) => self.check_object(value, schema().get(*id), layout, path),
             (Shape::Map(inner), Value::Object(entries)) => {
                 for (key, value) in entries {
                     let element = PathElement::field(key);
-                    self.value(value, inner, layout.child(&element), &format!("{path}{element}"));
+                    self.check_value(value, inner, layout.child(&element), &format!("{path}{element}"));
                 }
             }
             (Shape::Map(_), value) => self.mismatch(path, "map", value),
-            (Shape::List(inner), Value::Array(items)) => self.items(items, inner, layout, path),
+            (Shape::List(inner), Value::Array(items)) => self.check_items(items, inner, layout, path),
             (Shape::List(_), value) => self.mismatch(path, "list", value),
             (Shape::Quantity | Shape::IntOrString, Value::Object(_) | Value::Array(_)) => {
                 self.mismatch(path, "scalar", value);
@@ -69,7 +69,7 @@ impl Check {
         }
     }
 
-    fn object(&mut self, value: &Value, definition: &'static Definition, layout: Layout, path: &str) {
+    fn check_object(&mut self, value: &Value, definition: &'static Definition, layout: Layout, path: &str) {
         let Some(fields) = value.as_object() else {
             return self.mismatch(path, "map", value);
         };
@@ -77,16 +77,16 @@ impl Check {
             let element = PathElement::field(name);
             let child = format!("{path}{element}");
             match definition.field(name) {
-                Some(field) => self.value(value, &field.shape, layout.child(&element), &child),
+                Some(field) => self.check_value(value, &field.shape, layout.child(&element), &child),
                 None => self.error(&child, "field not declared in schema"),
             }
         }
     }
 
-    fn items(&mut self, items: &[Value], inner: &'static Shape, layout: Layout, path: &str) {
+    fn check_items(&mut self, items: &[Value], inner: &'static Shape, layout: Layout, path: &str) {
         if !matches!(layout, Layout::Set | Layout::ListMap(..)) {
             for (index, item) in items.iter().enumerate() {
-                self.value(item, inner, Layout::Leaf, &format!("{path}[{index}]"));
+                self.check_value(item, inner, Layout::Leaf, &format!("{path}[{index}]"));
             }
             return;
         }
@@ -94,7 +94,7 @@ impl Check {
         for item in items {
             match layout.element_of(item) {
                 Ok(element) => {
-                    self.value(item, inner, layout.child(&element), &format!("{path}{element}"));
+                    self.check_value(item, inner, layout.child(&element), &format!("{path}{element}"));
                     if seen.contains(&element) {
                         self.error(path, &format!("duplicate entries for key {element}"));
                     }

@@ -46,8 +46,8 @@ fn lists_core_resources() {
 #[test]
 fn lists_groups_and_versions() {
     assert!(resource_list("discovery.k8s.io", "v1beta1").is_none());
-    assert!(group("nope").is_none());
-    let group = group("discovery.k8s.io").expect("served group");
+    assert!(api_group("nope").is_none());
+    let group = api_group("discovery.k8s.io").expect("served group");
     assert_eq!(group["kind"], "APIGroup");
     assert_eq!(
         group["preferredVersion"],

@@ -5,7 +5,7 @@ use api::certificates::{NodeIdentity, NodePart};
 use api::rbac::Action;
 
 use super::Attributes;
-use super::edge::OTHER_EDGES;
+use super::edge_secrets::OTHER_EDGES;
 
 /// Namespace of the Leases.
 const NAMESPACE: &str = "kube-system";

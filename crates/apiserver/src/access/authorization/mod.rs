@@ -7,8 +7,8 @@
 mod attributes;
 mod bgp_passwords;
 mod default_roles;
-mod edge;
 mod edge_report;
+mod edge_secrets;
 #[cfg(test)]
 mod identities;
 mod node;
@@ -107,7 +107,7 @@ pub(crate) struct Authorizer {
     source: Mutex<Source>,
     nodes: NodeAuthorizer,
     /// Secrets that edges may read.
-    edge_secrets: edge::Secrets,
+    edge_secrets: edge_secrets::Secrets,
     store: Arc<dyn Store>,
 }
 
@@ -119,7 +119,7 @@ impl Authorizer {
             policy: ArcSwap::from_pointee(Policy::default()),
             source: Mutex::new(Source::default()),
             nodes: NodeAuthorizer::default(),
-            edge_secrets: edge::Secrets::default(),
+            edge_secrets: edge_secrets::Secrets::default(),
             store,
         };
         authorizer.refresh();
@@ -158,7 +158,7 @@ impl Authorizer {
                         node::NodeDecision::Allowed => return AuthorizationDecision::Allowed(Arc::from("")),
                         node::NodeDecision::Denied(reason) => reasons.push(reason),
                         node::NodeDecision::NoOpinion
-                            if edge::is_allowed(attributes, index, &self.edge_secrets)
+                            if edge_secrets::is_allowed(attributes, index, &self.edge_secrets)
                                 || bgp_passwords::is_allowed(attributes, index) =>
                         {
                             return AuthorizationDecision::Allowed(Arc::from(""));

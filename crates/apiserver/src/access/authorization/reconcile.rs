@@ -21,7 +21,7 @@ const WITHDRAWN: [(&str, &str); 2] = [
         "system:portolan-edge",
         r#"{"apiGroups": [""], "resources": ["services/status"], "verbs": ["patch"]}"#,
     ),
-    // Edges read the Secrets that Services reference (`super::edge`).
+    // Edges read the Secrets that Services reference (`super::edge_secrets`).
     (
         "system:portolan-edge",
         r#"{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}"#,

@@ -8,9 +8,9 @@
 
 mod allocation;
 mod allocators;
-mod audit;
 mod bootstrap;
 mod cluster_ips;
+mod inconsistency;
 mod node_ports;
 mod peer_allocations;
 mod pools;
@@ -19,11 +19,11 @@ pub(crate) mod repair;
 
 pub use allocation::Allocation;
 pub use allocators::{AllocatorError, AllocatorSettings, Allocators};
-pub use audit::{Allocated, Inconsistency, audit};
 pub use bootstrap::{
     DEFAULT_SERVICE_CIDR, default_service_cidr, kubernetes_endpoint_slice, kubernetes_endpoints,
     kubernetes_service,
 };
+pub use inconsistency::{Allocated, Inconsistency, find_inconsistencies};
 pub(crate) use peer_allocations::follow_peers;
 pub use pools::{AllocationCounts, DURATION_BOUNDS_US, Durations, RangeUsage, RepairCounts, Usage};
 pub use records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX};

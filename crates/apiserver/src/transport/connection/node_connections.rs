@@ -122,7 +122,7 @@ impl NodeConnection {
 }
 
 /// Watches Nodes, and revokes certificates of removed ones, until the server shuts down.
-pub(crate) async fn revoke_removed_nodes(
+pub(crate) async fn revoke_certificates_of_removed_nodes(
     resources: Arc<Resources>,
     connections: Arc<NodeConnections>,
     mut shutdown: Shutdown,

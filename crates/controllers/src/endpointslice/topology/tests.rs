@@ -37,7 +37,7 @@ fn assigned(endpoints: &mut [Endpoint], before: &[Endpoint], cpus: &ZoneCpus) ->
         endpoints: before.to_vec(),
         ..EndpointSlice::default()
     };
-    assign(endpoints.iter_mut(), &[&slice], AddressType::IPv4, cpus)
+    assign_zone_hints(endpoints.iter_mut(), &[&slice], AddressType::IPv4, cpus)
 }
 
 fn counts(endpoints: &[Endpoint]) -> BTreeMap<String, usize> {

@@ -134,7 +134,7 @@ fn field(name: &str) -> String {
 }
 
 /// Returns the command that removes an annotation.
-fn removal(subject: &Subject<'_>, name: &str) -> String {
+fn removal_command(subject: &Subject<'_>, name: &str) -> String {
     format!("{} {name}-", kubectl::command("annotate", subject.service.0))
 }
 
@@ -157,9 +157,9 @@ fn unknown(subject: &Subject<'_>) -> Vec<Finding> {
             let remedy = match similar {
                 Some(similar) => format!(
                     "Use the name {similar}, and remove the other one: {}",
-                    removal(subject, name)
+                    removal_command(subject, name)
                 ),
-                None => format!("Remove it: {}", removal(subject, name)),
+                None => format!("Remove it: {}", removal_command(subject, name)),
             };
             subject.finding(CODE, Severity::Warning, field(name), message, remedy)
         })
@@ -178,7 +178,7 @@ fn of_others(subject: &Subject<'_>) -> Vec<Finding> {
             );
             let remedy = format!(
                 "Use the name {intended}, and remove the other one: {}",
-                removal(subject, name)
+                removal_command(subject, name)
             );
             return Some(subject.finding(CODE, Severity::Warning, field(name), message, remedy));
         }
@@ -207,7 +207,7 @@ fn contradicting_scheme(subject: &Subject<'_>) -> Option<Finding> {
         "Annotations {internal} and {scheme} of Service {} contradict each other",
         subject.service.name
     );
-    let remedy = format!("Remove the older one: {}", removal(subject, internal));
+    let remedy = format!("Remove the older one: {}", removal_command(subject, internal));
     (is_internal == is_public)
         .then(|| subject.finding(CODE, Severity::Warning, field(internal), message, remedy))
 }
@@ -264,7 +264,7 @@ fn invalid(subject: &Subject<'_>) -> Vec<Finding> {
                 Severity::Warning,
                 field(name),
                 message,
-                format!("Correct it, or remove it: {}", removal(subject, name)),
+                format!("Correct it, or remove it: {}", removal_command(subject, name)),
             )
         })
         .collect()
@@ -284,7 +284,7 @@ fn contradicting(subject: &Subject<'_>) -> Vec<Finding> {
         );
         let remedy = format!(
             "Remove the one that is wrong, for example: {}",
-            removal(subject, second)
+            removal_command(subject, second)
         );
         Some(subject.finding(CODE, Severity::Warning, field(second), message, remedy))
     };

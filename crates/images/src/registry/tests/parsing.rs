@@ -37,7 +37,7 @@ fn challenges_are_parsed() {
 fn docker_configurations_are_read() {
     let content = br#"{"auths": {"https://index.docker.io/v1/": {"auth": "dXNlcjpwYTpzcw=="},
         "quay.io": {"username": "a", "password": "b"}, "x.example": {"identitytoken": "t"}}, "credsStore": "none"}"#;
-    let credentials = docker_credentials(content).expect("credentials");
+    let credentials = parse_docker_credentials(content).expect("credentials");
     assert_eq!(
         credentials,
         [
@@ -49,12 +49,13 @@ fn docker_configurations_are_read() {
     assert_eq!(matching(&credentials, "docker.io", "library/nginx").len(), 1);
     let older = br#"{"quay.io": {"auth": "dXNlcjpwYXNz"}}"#;
     assert_eq!(
-        docker_credentials(older).expect("credentials"),
+        parse_docker_credentials(older).expect("credentials"),
         [credential("quay.io", "user", "pass")]
     );
-    let invalid = docker_credentials(br#"{"auths": {"a": {"auth": "c2VjcmV0"}}}"#).expect_err("no colon");
+    let invalid =
+        parse_docker_credentials(br#"{"auths": {"a": {"auth": "c2VjcmV0"}}}"#).expect_err("no colon");
     assert!(!invalid.to_string().contains("secret") && !format!("{credentials:?}").contains("pa:ss"));
-    assert!(docker_credentials(b"[]").is_err());
+    assert!(parse_docker_credentials(b"[]").is_err());
 }
 
 #[test]

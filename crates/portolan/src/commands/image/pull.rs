@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use images::{Reference, RegistryCredential, StoreSettings, docker_credentials};
+use images::{Reference, RegistryCredential, StoreSettings, parse_docker_credentials};
 
 use super::progress::PullProgress;
 use super::{HOSTS_DIRECTORY, REGISTRY_FLAGS, StoreFlags, print_stored};
@@ -89,7 +89,7 @@ impl RegistryFlags {
         let mut credentials = Vec::new();
         if let Some(path) = &self.credentials {
             let content = read_bounded(path)?;
-            let parsed = docker_credentials(&content);
+            let parsed = parse_docker_credentials(&content);
             credentials.extend(parsed.map_err(|error| format!("{}: {error}", path.display()))?);
         }
         if let (Some(username), Some(path)) = (&self.username, &self.password_file) {

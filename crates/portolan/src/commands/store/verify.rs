@@ -43,7 +43,7 @@ pub(super) async fn run(
         let records = opened.records.into_iter();
         let readable = records.filter(|record| !store::is_sealed(&record.value.bytes));
         let entries: Vec<store::Entry> = readable.filter_map(Record::into_entry).collect();
-        let audited = apiserver::service::audit(&entries);
+        let audited = apiserver::service::find_inconsistencies(&entries);
         findings.extend(audited.iter().map(ToString::to_string));
     }
     let summary = match (sealed, &encryption) {

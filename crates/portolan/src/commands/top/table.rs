@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use clap::ValueEnum;
 use explain::traffic::{ClientRow, ClusterTraffic, EndpointRow, FrontendRow, Rates, ServiceRow};
 
-use super::units::{byte_rate, rate};
+use super::units::{byte_rate_text, rate_text};
 use crate::output::printable;
 
 /// Order of the rows.
@@ -212,9 +212,9 @@ pub(crate) fn sorted_services(traffic: &ClusterTraffic, sort: SortKey) -> Vec<&S
 fn numbers(rates: &Rates) -> [String; 6] {
     [
         rates.connections.to_string(),
-        rate(rates.connections_per_second),
-        byte_rate(rates.bytes_to_endpoints_per_second),
-        byte_rate(rates.bytes_to_clients_per_second),
+        rate_text(rates.connections_per_second),
+        byte_rate_text(rates.bytes_to_endpoints_per_second),
+        byte_rate_text(rates.bytes_to_clients_per_second),
         rates.unanswered.to_string(),
         rates.refused.to_string(),
     ]

@@ -1,7 +1,7 @@
 //! Numbers with units.
 
 /// Returns a rate of events, such as `0.5/s` or `1.2k/s`.
-pub(crate) fn rate(per_second: f64) -> String {
+pub(crate) fn rate_text(per_second: f64) -> String {
     match per_second {
         0.0 => "0/s".to_owned(),
         _ if per_second < 9.95 => format!("{per_second:.1}/s"),
@@ -12,12 +12,12 @@ pub(crate) fn rate(per_second: f64) -> String {
 }
 
 /// Returns a rate of bytes, such as `1.2KiB/s`; `-` if it is unknown.
-pub(crate) fn byte_rate(per_second: Option<f64>) -> String {
+pub(crate) fn byte_rate_text(per_second: Option<f64>) -> String {
     per_second.map_or_else(unknown, |per_second| format!("{}/s", scaled(per_second)))
 }
 
 /// Returns a number of bytes, such as `1.2KiB`; `-` if it is unknown.
-pub(crate) fn bytes(bytes: Option<u64>) -> String {
+pub(crate) fn bytes_text(bytes: Option<u64>) -> String {
     bytes.map_or_else(unknown, |bytes| scaled(bytes as f64))
 }
 

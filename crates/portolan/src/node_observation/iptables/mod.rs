@@ -99,7 +99,7 @@ impl IptablesState {
             *rules += saved.rules;
         }
         if saved.has_services {
-            self.add_services("legacy");
+            self.add_services_variant("legacy");
         }
         if let Some(policy) = saved.policies.get("FORWARD") {
             self.add_forward(ForwardChain {
@@ -126,7 +126,7 @@ impl IptablesState {
             table.name == "nat" && table.chains.iter().any(|chain| chain.name == SERVICES_CHAIN)
         };
         if tables.iter().any(|table| has_services(&table)) {
-            self.add_services("nft");
+            self.add_services_variant("nft");
         }
         let Some(filter) = tables.iter().find(|table| table.name == "filter") else {
             return;
@@ -151,7 +151,7 @@ impl IptablesState {
         }
     }
 
-    fn add_services(&mut self, variant: &str) {
+    fn add_services_variant(&mut self, variant: &str) {
         let services = self.observed.services.get_or_insert_default();
         if services.iter().all(|known| known != variant) {
             services.push(variant.to_owned());

@@ -10,7 +10,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table as TableWidget, TableState};
 use super::{Screen, View};
 use crate::commands::top::notes::notes;
 use crate::commands::top::table::Table;
-use crate::commands::top::units::{byte_rate, rate};
+use crate::commands::top::units::{byte_rate_text, rate_text};
 use crate::output::printable;
 
 /// Spaces between two columns.
@@ -71,8 +71,8 @@ fn totals(traffic: &ClusterTraffic) -> String {
     format!(
         "{} connections  {} new  {}  {} failed  nodes {reporting}/{}",
         totals.connections,
-        rate(totals.connections_per_second),
-        byte_rate(totals.bytes_per_second()),
+        rate_text(totals.connections_per_second),
+        byte_rate_text(totals.bytes_per_second()),
         totals.failed,
         traffic.nodes.len()
     )

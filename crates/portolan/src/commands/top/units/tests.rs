@@ -11,7 +11,7 @@ fn rates_have_units() {
         (12_345.0, "12.3k/s"),
         (12_345_678.0, "12.3M/s"),
     ] {
-        assert_eq!(rate(number), text);
+        assert_eq!(rate_text(number), text);
     }
 }
 
@@ -26,10 +26,10 @@ fn bytes_have_binary_units() {
         (5 << 30, "5.0GiB"),
         (u64::MAX, "16777216.0TiB"),
     ] {
-        assert_eq!(bytes(Some(number)), text);
+        assert_eq!(bytes_text(Some(number)), text);
     }
-    assert_eq!(bytes(None), "-");
-    assert_eq!(byte_rate(None), "-");
-    assert_eq!(byte_rate(Some(2_048.0)), "2.0KiB/s");
-    assert_eq!(byte_rate(Some(-1.0)), "0B/s");
+    assert_eq!(bytes_text(None), "-");
+    assert_eq!(byte_rate_text(None), "-");
+    assert_eq!(byte_rate_text(Some(2_048.0)), "2.0KiB/s");
+    assert_eq!(byte_rate_text(Some(-1.0)), "0B/s");
 }

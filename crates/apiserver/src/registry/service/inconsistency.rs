@@ -1,5 +1,5 @@
-//! The audit of a store at rest: compares the allocation records with the Services. For operators who verify a
-//! store without a server, and for tests of crashes.
+//! Comparison of the allocation records with the Services of a store at rest. Operators verify a store without a server,
+//! and tests examine a store after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -67,7 +67,7 @@ pub enum Inconsistency {
 }
 
 /// Compares all Services and records of a store; returns the inconsistencies.
-pub fn audit(entries: &[Entry]) -> Vec<Inconsistency> {
+pub fn find_inconsistencies(entries: &[Entry]) -> Vec<Inconsistency> {
     let mut inconsistencies = Vec::new();
     let mut records = AllocationRecords::default();
     for entry in entries {

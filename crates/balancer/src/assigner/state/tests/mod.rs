@@ -15,9 +15,9 @@ mod node_addresses;
 mod pool_two_tier;
 mod port_ranges;
 
-/// A core whose updates are applied to its own cache.
+/// A state whose updates are applied to its own cache.
 struct Fixture {
-    core: Core,
+    state: AssignerState,
     version: u64,
     /// Reasons of the recorded Events, in order.
     reasons: Vec<&'static str>,
@@ -28,14 +28,14 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let mut this = Self {
-            core: Core::new(Options::default()),
+            state: AssignerState::new(Options::default()),
             version: 1,
             reasons: Vec::new(),
             drops_ip_mode: false,
         };
-        this.core
+        this.state
             .namespace_applied(read(json!({"metadata": {"name": "default"}})));
-        this.core
+        this.state
             .node_applied(&read(json!({"metadata": {"name": "node-1"}})));
         this
     }
@@ -48,7 +48,7 @@ impl Fixture {
     }
 
     fn initialize(&mut self) {
-        let work = self.core.initialize();
+        let work = self.state.initialize();
         self.run(work);
     }
 
@@ -56,7 +56,7 @@ impl Fixture {
         let mut spec = more;
         spec["addresses"] = json!(addresses);
         let work = self
-            .core
+            .state
             .pool_applied(read(json!({"metadata": {"name": name}, "spec": spec})));
         self.run(work);
     }
@@ -64,26 +64,26 @@ impl Fixture {
     fn apply(&mut self, mut service: Service) {
         self.version += 1;
         service.metadata.resource_version = self.version.to_string();
-        let work = self.core.service_applied(service);
+        let work = self.state.service_applied(service);
         self.run(work);
     }
 
-    /// Reconciles objects until none is left, once the core is initialized.
+    /// Reconciles objects until none is left, once the state is initialized.
     fn run(&mut self, mut work: Vec<WorkItem>) {
         for _ in 0..1_000 {
-            if !self.core.is_initialized {
+            if !self.state.is_initialized {
                 return;
             }
             let Some(next) = work.pop() else { return };
             let WorkItem::Service(key) = next else { continue };
-            let (update, more) = self.core.reconcile(&key);
+            let (update, more) = self.state.reconcile(&key);
             work.extend(more);
-            let (Some(update), Some(service)) = (update, self.core.service(&key).cloned()) else {
+            let (Some(update), Some(service)) = (update, self.state.service(&key).cloned()) else {
                 continue;
             };
             match self.written(service, &update) {
-                Some(service) => work.extend(self.core.service_applied(service)),
-                None => work.extend(self.core.service_deleted(&key)),
+                Some(service) => work.extend(self.state.service_applied(service)),
+                None => work.extend(self.state.service_deleted(&key)),
             }
         }
         panic!("no fixed point after 1,000 reconciliations");
@@ -150,7 +150,7 @@ impl Fixture {
     }
 
     fn service(&self, name: &str) -> Service {
-        self.core
+        self.state
             .service(&ObjectKey::new("default", name))
             .expect("cached Service")
             .clone()
@@ -209,7 +209,7 @@ fn assigns_an_address_once() {
     let same = fixture.service("a");
     fixture.apply(same);
     assert_eq!(fixture.reasons(), [""; 0]);
-    let update = fixture.core.pool_update("p").expect("change of the status");
+    let update = fixture.state.pool_update("p").expect("change of the status");
     let PoolUpdate::AddressPool { status, .. } = update else {
         panic!("expected the status of an AddressPool, got {update:?}");
     };
@@ -232,7 +232,7 @@ fn deletion_releases_the_address_for_waiting_services() {
     let mut going = fixture.service("a");
     going.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".to_owned());
     fixture.apply(going);
-    assert!(fixture.core.service(&ObjectKey::new("default", "a")).is_none());
+    assert!(fixture.state.service(&ObjectKey::new("default", "a")).is_none());
     assert_eq!(fixture.addresses("b"), ["192.0.2.1"]);
     assert_eq!(fixture.reasons(), [&DELETED[..], &ASSIGNED].concat());
 }
@@ -249,7 +249,7 @@ fn change_of_type_releases_the_address() {
     assert_eq!(fixture.service("a").status, api::object::ServiceStatus::default());
     assert!(!has_finalizer(&fixture.service("a")));
     assert_eq!(fixture.reasons(), [&["Type"][..], &DELETED].concat());
-    assert_eq!(fixture.core.allocations.of("default/a"), [] as [IpAddr; 0]);
+    assert_eq!(fixture.state.allocations.of("default/a"), [] as [IpAddr; 0]);
 }
 
 /// CCM-01: classes.
@@ -273,7 +273,7 @@ fn serves_only_its_classes() {
     );
 
     let mut fixture = Fixture::with_pool(&["192.0.2.0/24"]);
-    fixture.core.options.serves_default_class = false;
+    fixture.state.options.serves_default_class = false;
     // The Service belongs to another controller.
     let mut foreign = load_balancer("d", json!({}));
     foreign.metadata.finalizers.push(FINALIZER.to_owned());
@@ -306,7 +306,7 @@ fn failure_is_reported_once_per_reason() {
 #[test]
 fn pools_serve_only_matching_services() {
     let mut fixture = Fixture::new();
-    fixture.core.namespace_applied(read(
+    fixture.state.namespace_applied(read(
         json!({"metadata": {"name": "default", "labels": {"team": "a"}}}),
     ));
     let others = json!({"namespaceSelector": {"matchLabels": {"team": "b"}}});
@@ -323,7 +323,7 @@ fn pools_serve_only_matching_services() {
         .insert(annotation.to_owned(), "true".to_owned());
     fixture.apply(internal);
     assert_eq!(fixture.addresses("b"), ["198.51.100.0"]);
-    let work = fixture.core.namespace_applied(read(
+    let work = fixture.state.namespace_applied(read(
         json!({"metadata": {"name": "default", "labels": {"team": "b"}}}),
     ));
     fixture.run(work);
@@ -358,14 +358,14 @@ fn changes_of_nodes_are_reported() {
     fixture.apply(load_balancer("a", json!({})));
     fixture.reasons();
     let work = fixture
-        .core
+        .state
         .node_applied(&read(json!({"metadata": {"name": "node-2"}})));
     fixture.run(work);
     assert_eq!(fixture.reasons(), ["UpdatedLoadBalancer"]);
     let labels = json!({ EXCLUDE_LABEL: "" });
     for name in ["node-1", "node-2"] {
         let work = fixture
-            .core
+            .state
             .node_applied(&read(json!({"metadata": {"name": name, "labels": labels}})));
         fixture.run(work);
     }
@@ -401,7 +401,7 @@ fn condition_reports_that_no_node_may_announce() {
         |fixture: &Fixture| condition_message(&fixture.service("a"), ANNOUNCED_CONDITION).to_owned();
     let label = |fixture: &mut Fixture, name: &str, labels: Value| {
         let node = json!({"metadata": {"name": name, "labels": labels}});
-        let work = fixture.core.node_applied(&read(node));
+        let work = fixture.state.node_applied(&read(node));
         fixture.run(work);
     };
     fixture.apply(load_balancer("a", json!({})));
@@ -455,7 +455,7 @@ fn ignores_older_versions() {
     fixture.apply(load_balancer("a", json!({})));
     let mut old = load_balancer("a", json!({}));
     old.metadata.resource_version = "1".to_owned();
-    assert!(fixture.core.service_applied(old).is_empty());
+    assert!(fixture.state.service_applied(old).is_empty());
     assert_eq!(fixture.addresses("a"), ["192.0.2.0"]);
 }
 
@@ -470,7 +470,7 @@ fn annotated(mut service: Service, annotations: &[(&str, &str)]) -> Service {
 #[test]
 fn services_that_need_the_edge_get_mode_proxy() {
     let mut fixture = Fixture::with_pool(&["192.0.2.0/24"]);
-    fixture.core.options.has_edges = true;
+    fixture.state.options.has_edges = true;
     let mode = |fixture: &Fixture, name: &str| {
         let ingress = fixture.service(name).status.load_balancer.ingress;
         ingress.first().map(IngressMode::of)
@@ -550,7 +550,7 @@ fn withholds_the_address_when_a_restriction_needs_the_missing_edge() {
 #[test]
 fn withdraws_the_address_when_a_restriction_becomes_invalid() {
     let mut fixture = Fixture::with_pool(&["192.0.2.0/24"]);
-    fixture.core.options.has_edges = true;
+    fixture.state.options.has_edges = true;
     let ranges = "service.beta.kubernetes.io/azure-allowed-ip-ranges";
     fixture.apply(annotated(
         load_balancer("a", json!({})),
@@ -569,7 +569,7 @@ fn withdraws_the_address_when_a_restriction_becomes_invalid() {
 #[test]
 fn port_states_follow_the_reports_of_edges() {
     let mut fixture = Fixture::with_pool(&["192.0.2.0/24"]);
-    fixture.core.options.has_edges = true;
+    fixture.state.options.has_edges = true;
     let two =
         json!([{"name": "a", "port": 80, "protocol": "TCP"}, {"name": "b", "port": 443, "protocol": "TCP"}]);
     fixture.apply(load_balancer(
@@ -593,14 +593,14 @@ fn port_states_follow_the_reports_of_edges() {
             error: "portolan.dev/CannotListen".to_owned(),
         };
         let report = faulty.iter().map(fault).collect();
-        let work = fixture.core.report_applied(node, report);
+        let work = fixture.state.report_applied(node, report);
         fixture.run(work);
     };
     let faulty = vec![(80, None), (443, Some("portolan.dev/CannotListen".to_owned()))];
     // Until all reports are read, states stay.
     report(&mut fixture, "node-1", &["a", "b"]);
     assert_eq!(states(&fixture, "a"), []);
-    let work = fixture.core.reports_synced();
+    let work = fixture.state.reports_synced();
     fixture.run(work);
     assert_eq!(states(&fixture, "a"), faulty);
     assert_eq!(states(&fixture, "b"), [], "served by node proxies");
@@ -616,7 +616,7 @@ fn port_states_follow_the_reports_of_edges() {
     assert_eq!(states(&fixture, "a"), []);
     let labels = json!({"role": "edge"});
     let node = json!({"metadata": {"name": "node-1", "labels": labels}});
-    let work = fixture.core.node_applied(&read(node));
+    let work = fixture.state.node_applied(&read(node));
     fixture.run(work);
     assert_eq!(states(&fixture, "a"), faulty);
 }

@@ -24,7 +24,7 @@ fn configuration(pools: &[(&str, Value)], advertisements: &[(&str, Value)]) -> A
 fn fixture(pools: &[(&str, Value)]) -> Fixture {
     let mut fixture = Fixture::new();
     fixture
-        .core
+        .state
         .metallb_applied(configuration(pools, &[("all", json!({}))]));
     fixture.initialize();
     fixture
@@ -49,7 +49,7 @@ fn assigns_from_an_ip_address_pool_and_names_it() {
     );
     assert_eq!(service.metadata.annotations[POOL_ANNOTATION], "public");
     assert_eq!(fixture.reasons(), ASSIGNED);
-    let update = fixture.core.pool_update("public").expect("change of the status");
+    let update = fixture.state.pool_update("public").expect("change of the status");
     let PoolUpdate::MetalLb { status, .. } = update else {
         panic!("expected the status of an IPAddressPool, got {update:?}");
     };
@@ -75,7 +75,7 @@ fn keeps_the_addresses_that_metallb_assigned() {
     fixture.apply(service);
     let pools = [("public", json!({"addresses": ["192.0.2.0/24"]}))];
     fixture
-        .core
+        .state
         .metallb_applied(configuration(&pools, &[("all", json!({}))]));
     fixture.initialize();
     assert_eq!(fixture.addresses("b"), ["192.0.2.0"]);
@@ -99,7 +99,7 @@ fn addresses_of_another_controller_stay_until_a_pool_has_them() {
     assert!(fixture.failure("a").starts_with("there is no AddressPool"));
     let pools = [("public", json!({"addresses": ["192.0.2.0/24"]}))];
     let work = fixture
-        .core
+        .state
         .metallb_applied(configuration(&pools, &[("all", json!({}))]));
     fixture.run(work);
     assert_eq!(fixture.addresses("a"), ["192.0.2.9"]);
@@ -118,7 +118,7 @@ fn keeps_an_address_that_another_controller_writes_later() {
     }];
     let pools = [("public", json!({"addresses": ["192.0.2.0/24"]}))];
     fixture
-        .core
+        .state
         .metallb_applied(configuration(&pools, &[("all", json!({}))]));
     fixture.apply(service);
     assert_eq!(fixture.addresses("a"), ["192.0.2.9"]);
@@ -171,7 +171,7 @@ fn pools_of_some_services_come_first_by_priority() {
 #[test]
 fn namespace_matches_by_name_or_selector_and_service_by_any_selector() {
     let mut fixture = Fixture::new();
-    fixture.core.namespace_applied(read(
+    fixture.state.namespace_applied(read(
         json!({"metadata": {"name": "team", "labels": {"team": "a"}}}),
     ));
     let allocation = json!({
@@ -183,7 +183,7 @@ fn namespace_matches_by_name_or_selector_and_service_by_any_selector() {
         json!({"addresses": ["192.0.2.0/24"], "serviceAllocation": allocation}),
     )];
     fixture
-        .core
+        .state
         .metallb_applied(configuration(&pools, &[("all", json!({}))]));
     fixture.initialize();
     let place = |fixture: &mut Fixture, namespace: &str, tier: &str| {
@@ -193,7 +193,7 @@ fn namespace_matches_by_name_or_selector_and_service_by_any_selector() {
         service.metadata.labels.insert("tier".to_owned(), tier.to_owned());
         let key = service.metadata.key();
         fixture.apply(service);
-        !addresses_of(fixture.core.service(&key).expect("cached Service")).is_empty()
+        !addresses_of(fixture.state.service(&key).expect("cached Service")).is_empty()
     };
     assert!(place(&mut fixture, "elsewhere", "web"));
     assert!(place(&mut fixture, "team", "api"));
@@ -205,14 +205,14 @@ fn namespace_matches_by_name_or_selector_and_service_by_any_selector() {
 fn pool_without_advertisement_is_assigned_and_reported_as_unannounced() {
     let mut fixture = Fixture::new();
     let pools = [("p", json!({"addresses": ["192.0.2.0/24"]}))];
-    fixture.core.metallb_applied(configuration(&pools, &[]));
+    fixture.state.metallb_applied(configuration(&pools, &[]));
     fixture.initialize();
     fixture.apply(load_balancer("a", json!({})));
     assert_eq!(fixture.addresses("a"), ["192.0.2.0"]);
     let failure = "192.0.2.0 is announced by no node: no L2Advertisement selects IPAddressPool \"p\"";
     assert_eq!(message(&fixture.service("a"), ANNOUNCED_CONDITION), failure);
     let work = fixture
-        .core
+        .state
         .metallb_applied(configuration(&pools, &[("all", json!({}))]));
     fixture.run(work);
     assert_eq!(message(&fixture.service("a"), ANNOUNCED_CONDITION), "");
@@ -224,7 +224,7 @@ fn address_pool_takes_the_place_of_an_ip_address_pool() {
     fixture.pool("p", &["198.51.100.0/24"], json!({}));
     fixture.apply(load_balancer("a", json!({})));
     assert_eq!(fixture.addresses("a"), ["198.51.100.0"]);
-    let work = fixture.core.pool_deleted("p");
+    let work = fixture.state.pool_deleted("p");
     fixture.run(work);
     assert_eq!(fixture.addresses("a"), ["192.0.2.0"]);
 }
@@ -241,7 +241,7 @@ fn missing_family_is_assigned_when_an_address_is_released() {
     assert_eq!(fixture.addresses("b"), ["192.0.2.1"]);
     let reasons = fixture.reasons();
     assert!(reasons.contains(&"AdditionalAssignFailed"), "{reasons:?}");
-    let work = fixture.core.service_deleted(&ObjectKey::new("default", "a"));
+    let work = fixture.state.service_deleted(&ObjectKey::new("default", "a"));
     fixture.run(work);
     assert_eq!(fixture.addresses("b"), ["192.0.2.1", "2001:db8::1"]);
 }
@@ -250,8 +250,8 @@ fn missing_family_is_assigned_when_an_address_is_released() {
 #[test]
 fn serves_configured_classes_instead_of_the_default() {
     let mut fixture = Fixture::with_pool(&["192.0.2.0/24"]);
-    fixture.core.options.serves_default_class = false;
-    fixture.core.options.classes = BTreeSet::from(["metallb".to_owned()]);
+    fixture.state.options.serves_default_class = false;
+    fixture.state.options.classes = BTreeSet::from(["metallb".to_owned()]);
     fixture.apply(load_balancer("a", json!({"loadBalancerClass": "metallb"})));
     fixture.apply(load_balancer("b", json!({})));
     assert_eq!(fixture.addresses("a"), ["192.0.2.0"]);
@@ -261,7 +261,7 @@ fn serves_configured_classes_instead_of_the_default() {
 #[test]
 fn reports_an_invalid_pool_in_its_status() {
     let mut fixture = Fixture::with_pool(&["192.0.2.0/33"]);
-    let update = fixture.core.pool_update("p").expect("change of the status");
+    let update = fixture.state.pool_update("p").expect("change of the status");
     let PoolUpdate::AddressPool { status, .. } = update else {
         panic!("expected the status of an AddressPool, got {update:?}");
     };

@@ -46,13 +46,17 @@ fn consistent_store_has_no_findings() {
         port(30_001, "a"),
         headless,
     ];
-    assert_eq!(audit(&consistent), []);
+    assert_eq!(find_inconsistencies(&consistent), []);
 }
 
 #[test]
 fn reports_each_inconsistency() {
-    let messages =
-        |entries: &[Entry]| -> Vec<String> { audit(entries).iter().map(ToString::to_string).collect() };
+    let messages = |entries: &[Entry]| -> Vec<String> {
+        find_inconsistencies(entries)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    };
     assert_eq!(
         messages(&[
             service("a", "10.0.0.1", 0),

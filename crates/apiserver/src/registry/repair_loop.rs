@@ -33,7 +33,7 @@ const ADDRESS_COMPONENT: &str = "ipallocator-repair-controller";
 const PORT_COMPONENT: &str = "portallocator-repair-controller";
 
 /// The state of the loop.
-pub(crate) struct Repair {
+pub(crate) struct RepairLoop {
     resources: Arc<Resources>,
     suspects: SuspectPorts,
     /// Findings of the last pass, which were reported. Bounded by the current inconsistencies.
@@ -42,9 +42,9 @@ pub(crate) struct Repair {
     clean_at: Option<Revision>,
 }
 
-impl Repair {
-    pub(crate) fn new(resources: Arc<Resources>) -> Repair {
-        Repair {
+impl RepairLoop {
+    pub(crate) fn new(resources: Arc<Resources>) -> RepairLoop {
+        RepairLoop {
             resources,
             suspects: SuspectPorts::default(),
             reported: BTreeSet::new(),

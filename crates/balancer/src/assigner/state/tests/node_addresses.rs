@@ -16,16 +16,16 @@ fn node(name: &str, address: &str, is_ready: bool) -> Node {
 /// A fixture with two nodes and the pool "nodes" of their addresses.
 fn fixture() -> Fixture {
     let mut fixture = Fixture::new();
-    fixture.core.node_deleted("node-1");
+    fixture.state.node_deleted("node-1");
     for number in [1, 2] {
-        fixture.core.node_applied(&node(
+        fixture.state.node_applied(&node(
             &format!("node-{number}"),
             &format!("10.0.0.{number}"),
             true,
         ));
     }
     let pool = json!({"metadata": {"name": "nodes"}, "spec": {"nodeAddresses": {"type": "InternalIP"}}});
-    fixture.core.pool_applied(read(pool));
+    fixture.state.pool_applied(read(pool));
     fixture.initialize();
     fixture
 }
@@ -65,13 +65,13 @@ fn assigns_the_addresses_of_all_ready_nodes() {
         "UpdatedLoadBalancer",
     ];
     assert_eq!(fixture.reasons(), reasons);
-    let work = fixture.core.node_applied(&node("node-2", "10.0.0.2", false));
+    let work = fixture.state.node_applied(&node("node-2", "10.0.0.2", false));
     fixture.run(work);
     assert_eq!(fixture.addresses("a"), ["10.0.0.1"]);
-    let work = fixture.core.node_applied(&node("node-3", "10.0.0.3", true));
+    let work = fixture.state.node_applied(&node("node-3", "10.0.0.3", true));
     fixture.run(work);
     assert_eq!(fixture.addresses("a"), ["10.0.0.1", "10.0.0.3"]);
-    let usage = fixture.core.pool_usage("nodes").expect("valid pool");
+    let usage = fixture.state.pool_usage("nodes").expect("valid pool");
     assert_eq!((usage[0].total, usage[0].assigned), (2, 2));
 }
 
@@ -87,7 +87,7 @@ fn second_service_with_a_port_waits_for_it() {
         "port 80/TCP of the nodes is used by Service default/a: choose another port, or wait"
     );
     assert_eq!(fixture.addresses("c"), ["10.0.0.1", "10.0.0.2"]);
-    let work = fixture.core.service_deleted(&ObjectKey::new("default", "a"));
+    let work = fixture.state.service_deleted(&ObjectKey::new("default", "a"));
     fixture.run(work);
     assert_eq!(fixture.addresses("b"), ["10.0.0.1", "10.0.0.2"]);
 }
@@ -102,14 +102,14 @@ fn restart_keeps_ports_of_nodes() {
         after.apply(before.service(name));
     }
     for number in [1, 2] {
-        after.core.node_applied(&node(
+        after.state.node_applied(&node(
             &format!("node-{number}"),
             &format!("10.0.0.{number}"),
             true,
         ));
     }
     let pool = json!({"metadata": {"name": "nodes"}, "spec": {"nodeAddresses": {"type": "InternalIP"}}});
-    after.core.pool_applied(read(pool));
+    after.state.pool_applied(read(pool));
     after.initialize();
     assert_eq!(after.addresses("b"), ["10.0.0.1", "10.0.0.2"]);
     assert_eq!(after.addresses("a"), [""; 0]);
@@ -119,14 +119,14 @@ fn restart_keeps_ports_of_nodes() {
 #[test]
 fn policy_local_lists_only_nodes_with_endpoints() {
     let mut fixture = fixture();
-    fixture.core.slices_synced();
-    fixture.core.slice_applied(&slice("a", &["node-2"]));
+    fixture.state.slices_synced();
+    fixture.state.slice_applied(&slice("a", &["node-2"]));
     fixture.apply(on_port("a", 80, json!({"externalTrafficPolicy": "Local"})));
     assert_eq!(fixture.addresses("a"), ["10.0.0.2"]);
-    let work = fixture.core.slice_applied(&slice("a", &["node-1", "node-2"]));
+    let work = fixture.state.slice_applied(&slice("a", &["node-1", "node-2"]));
     fixture.run(work);
     assert_eq!(fixture.addresses("a"), ["10.0.0.1", "10.0.0.2"]);
-    let work = fixture.core.slice_applied(&slice("a", &[]));
+    let work = fixture.state.slice_applied(&slice("a", &[]));
     fixture.run(work);
     assert_eq!(fixture.addresses("a"), [""; 0]);
     assert!(
@@ -137,7 +137,7 @@ fn policy_local_lists_only_nodes_with_endpoints() {
     // The Service keeps the port.
     fixture.apply(on_port("b", 80, json!({})));
     assert_eq!(fixture.addresses("b"), [""; 0]);
-    let work = fixture.core.slice_applied(&slice("a", &["node-1"]));
+    let work = fixture.state.slice_applied(&slice("a", &["node-1"]));
     fixture.run(work);
     assert_eq!(fixture.addresses("a"), ["10.0.0.1"]);
 }
@@ -154,7 +154,7 @@ fn pool_with_ranges_comes_first_by_priority() {
         ["10.0.0.1", "10.0.0.2"],
         "the range is exhausted"
     );
-    let work = fixture.core.service_deleted(&ObjectKey::new("default", "a"));
+    let work = fixture.state.service_deleted(&ObjectKey::new("default", "a"));
     fixture.run(work);
     assert_eq!(
         fixture.addresses("b"),
@@ -166,7 +166,7 @@ fn pool_with_ranges_comes_first_by_priority() {
 #[test]
 fn services_of_the_edge_get_no_addresses_of_nodes() {
     let mut fixture = fixture();
-    fixture.core.options.has_edges = true;
+    fixture.state.options.has_edges = true;
     fixture.apply(on_port("a", 80, json!({"loadBalancerClass": EDGE_CLASS})));
     assert_eq!(fixture.addresses("a"), [""; 0]);
     assert!(
@@ -181,7 +181,7 @@ fn rejects_a_pool_with_ranges_and_addresses_of_nodes() {
     let mut fixture = fixture();
     let spec = json!({"nodeAddresses": {"type": "InternalIP"}});
     fixture.pool("both", &["192.0.2.0/24"], spec);
-    let update = fixture.core.pool_update("both").expect("change of the status");
+    let update = fixture.state.pool_update("both").expect("change of the status");
     let PoolUpdate::AddressPool { status, .. } = update else {
         panic!("expected the status of an AddressPool, got {update:?}");
     };

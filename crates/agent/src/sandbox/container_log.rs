@@ -17,7 +17,7 @@ pub const LOG_FILES_MAX: usize = 5;
 const LINE_BYTES_MAX: usize = 16 << 10;
 
 /// Returns the path of an older file of the log at `path`. Higher numbers are older.
-pub fn older(path: &Path, number: usize) -> PathBuf {
+pub fn older_log(path: &Path, number: usize) -> PathBuf {
     let mut older = path.to_owned().into_os_string();
     older.push(format!(".{number}"));
     older.into()
@@ -25,7 +25,7 @@ pub fn older(path: &Path, number: usize) -> PathBuf {
 
 /// Copies `from` into the file at `path` until it ends. Write errors are logged and the output is dropped, because a
 /// full disk must not stop a container.
-pub(super) fn copy(from: impl Read, path: &Path, bytes_max: u64) {
+pub(super) fn write_log(from: impl Read, path: &Path, bytes_max: u64) {
     let mut log = BoundedLog::open(path.to_owned(), bytes_max);
     let mut from = BufReader::with_capacity(LINE_BYTES_MAX, from);
     let mut line = Vec::new();
@@ -93,9 +93,9 @@ impl BoundedLog {
         for number in (1..LOG_FILES_MAX).rev() {
             let from = match number {
                 1 => self.path.clone(),
-                _ => older(&self.path, number - 1),
+                _ => older_log(&self.path, number - 1),
             };
-            match fs::rename(&from, older(&self.path, number)) {
+            match fs::rename(&from, older_log(&self.path, number)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     log_error(format_args!("{}: {error}", from.display()));
                 }

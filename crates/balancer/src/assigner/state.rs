@@ -3,7 +3,7 @@
 //! The caches hold the objects of the API. [`ipam::pools`] holds the allocations. An address is allocated
 //! before anything is written about it, and released only after the Service is observed without it. So two
 //! Services never get the same address, whichever write fails. After a start the allocations are restored
-//! from the statuses of Services before the first update ([`Core::initialize`]).
+//! from the statuses of Services before the first update ([`AssignerState::initialize`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -38,7 +38,7 @@ pub(super) enum WorkItem {
 
 /// Caches and allocations.
 #[derive(Debug, Default)]
-pub(super) struct Core {
+pub(super) struct AssignerState {
     pub(super) options: Options,
     pub(super) services: HashMap<ObjectKey, Service>,
     /// Valid pools of both kinds.
@@ -73,8 +73,8 @@ pub(super) struct Core {
     pub(super) lacks_ip_mode: bool,
 }
 
-impl Core {
-    /// Creates a core with empty caches.
+impl AssignerState {
+    /// Creates a state with empty caches.
     pub(super) fn new(options: Options) -> Self {
         Self {
             options,

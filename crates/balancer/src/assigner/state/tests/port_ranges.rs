@@ -13,7 +13,7 @@ fn sharing(name: &str, port: u16, more: Value, annotations: &[(&str, &str)]) -> 
 #[test]
 fn ranges_get_no_address_of_the_edge() {
     let mut fixture = Fixture::with_pool(&["192.0.2.0/31"]);
-    fixture.core.options.has_edges = true;
+    fixture.state.options.has_edges = true;
     fixture.apply(sharing("a", 443, json!({"loadBalancerClass": EDGE_CLASS}), &[]));
     fixture.apply(sharing("b", 80, json!({}), &[RANGES]));
     assert_eq!(fixture.addresses("a"), ["192.0.2.0"]);
