@@ -84,6 +84,7 @@ impl Announcer {
     pub(super) async fn start(
         client: Client,
         settings: Settings,
+        mut caches: Caches,
         node_ip: IpAddr,
         metrics: Arc<Metrics>,
     ) -> Result<Self, AnnouncerError> {
@@ -93,7 +94,6 @@ impl Announcer {
             .map_err(|_| AnnouncerError::Random)?;
         let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|n| random[at + n]));
         let address = SocketAddr::new(node_ip, settings.port);
-        let mut caches = Caches::start(&client, &settings);
         let (bound, changes) = bind(address, settings.waits_for_port, &mut caches).await?;
         // The member list is read after the exit of the predecessor: it must not be older than one that the predecessor has
         // seen. The request is on its way while this process prepares the kernel.
