@@ -379,11 +379,14 @@ impl Announcer {
         self.egress.check_now();
         self.apply_egress();
         self.forwarding.delete();
-        standby::report(self.address, self.election.votes_until()).await;
+        let successor = standby::report(self.address, self.election.votes_until()).await;
         tracing::info!(
             announcements = self.metrics.announcements.load(Ordering::Relaxed),
             "announcer stopped"
         );
+        // The successor binds the port when its connection ends. The other sockets take the kernel milliseconds to close.
+        drop(self.probes);
+        drop(successor);
     }
 }
 
