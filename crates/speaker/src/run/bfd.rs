@@ -349,7 +349,7 @@ impl Worker {
     }
 
     /// Opens the path of the echo packets of a session. Returns its timers, too: without the right to open raw sockets, or
-    /// without a network with the peer, the session has no echo function.
+    /// without a network with the peer that is not link-local, the session has no echo function.
     fn open_echo(
         &self,
         settings: &BfdSettings,
