@@ -29,6 +29,9 @@ const AFTERMATH: Duration = Duration::from_secs(3);
 /// Time in which a process reports to a connected successor.
 const REPORT_PAUSE: Duration = Duration::from_millis(500);
 
+/// Time from the first ARP request to the end of a process that is restarted.
+const OBSERVATION_PAUSE: Duration = Duration::from_millis(500);
+
 /// Flags of `bench upgrades`.
 #[derive(Debug, Args)]
 pub(crate) struct Flags {
@@ -44,6 +47,9 @@ pub(crate) struct Flags {
     /// Kill each process while its successor waits for its exit; for a single node
     #[arg(long)]
     killed: bool,
+    /// Start each successor after the end of its predecessor, by SIGTERM or, with --killed, by SIGKILL
+    #[arg(long)]
+    restarted: bool,
 }
 
 /// Runs the benchmark.
@@ -68,7 +74,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         let mut total = Observations::default();
         for number in 0..flags.upgrades {
             std::thread::sleep(RECOVERY_PAUSE);
-            let observations = upgrade(&environment, &mut nodes, service, flags.killed)?;
+            let observations = upgrade(&environment, &mut nodes, service, flags)?;
             observations.print(number);
             total.add(observations);
         }
@@ -152,13 +158,12 @@ fn wait_for_report(member: &Member) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Replaces the process of the owner, and kills it if `is_killed`. Returns the observations from shortly before to
-/// [`AFTERMATH`] after.
+/// Replaces the process of the owner. Returns the observations from shortly before to [`AFTERMATH`] after.
 fn upgrade(
     environment: &Environment,
     nodes: &mut [Node],
     service: SocketAddr,
-    is_killed: bool,
+    flags: &Flags,
 ) -> Result<Observations, Failure> {
     let outside = environment.cluster.outside()?;
     let arp_client = ArpClient::new(outside)?;
@@ -169,18 +174,11 @@ fn upgrade(
         let client = scope.spawn(|| outside.enter(|| connect_until(service, &is_over)));
         let mut replace = || -> Result<(), Failure> {
             let node = &mut nodes[owner];
-            let successor = start(environment, environment.cluster.member(&node.name)?)?;
-            let mut predecessor = std::mem::replace(&mut node.process, successor);
-            if is_killed {
-                wait_for_report(environment.cluster.member(&node.name)?)?;
-                predecessor.kill();
-            }
-            let deadline = Instant::now() + TIMEOUT;
-            while predecessor.must_run().is_ok() {
-                if Instant::now() > deadline {
-                    return Err("the process has not been replaced".into());
-                }
-                std::thread::sleep(Duration::from_millis(10));
+            let member = environment.cluster.member(&node.name)?;
+            if flags.restarted {
+                restart(environment, member, node, flags.killed)?;
+            } else {
+                hand_over(environment, member, node, flags.killed)?;
             }
             std::thread::sleep(AFTERMATH);
             node.process.must_run()
@@ -192,6 +190,47 @@ fn upgrade(
             client.join().map_err(|_| "the client panicked")??;
         outcome.map(|()| observations)
     })
+}
+
+/// Starts a second process on a node, which takes over from the present one.
+fn hand_over(
+    environment: &Environment,
+    member: &Member,
+    node: &mut Node,
+    is_killed: bool,
+) -> Result<(), Failure> {
+    let successor = start(environment, member)?;
+    let mut predecessor = std::mem::replace(&mut node.process, successor);
+    if is_killed {
+        wait_for_report(member)?;
+        predecessor.kill();
+    }
+    let deadline = Instant::now() + TIMEOUT;
+    while predecessor.must_run().is_ok() {
+        if Instant::now() > deadline {
+            return Err("the process has not been replaced".into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Ends the process of a node, then starts another one.
+fn restart(
+    environment: &Environment,
+    member: &Member,
+    node: &mut Node,
+    is_killed: bool,
+) -> Result<(), Failure> {
+    // The ARP client has replies of this process.
+    std::thread::sleep(OBSERVATION_PAUSE);
+    if is_killed {
+        node.process.kill();
+    } else {
+        node.process.terminate()?;
+    }
+    node.process = start(environment, member)?;
+    Ok(())
 }
 
 /// Index of the node that replies for the address.

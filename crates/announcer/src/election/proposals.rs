@@ -132,7 +132,9 @@ impl Election {
                 let new_cluster = self.node.identity.new_cluster.clone();
                 Record::founded_by(NodeName::clone(own), self.node.member(), new_cluster)
             };
-            return may_join.then(|| MembershipWrite {
+            // The successors of the founder rely on it: see `Election::shorten_fencing`.
+            let may_found = may_join && self.votes_until() <= now;
+            return may_found.then(|| MembershipWrite {
                 version: None,
                 record: founded(),
             });

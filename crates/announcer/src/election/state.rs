@@ -186,14 +186,25 @@ impl Election {
         record.is_some_and(|record| record.members_and_joining().all(|(name, _)| name == own))
     }
 
-    /// Ends the fencing interval of a node that is alone as soon as the votes of its predecessor are free. With other
+    /// Ends the fencing interval of a node that is alone as soon as the votes of its predecessors are free. With other
     /// members, the interval is also the time in which their probes arrive.
     pub(super) fn shorten_fencing(&mut self) {
-        let is_alone = self.is_alone();
         let reported = self.node.predecessor_votes_until.take();
-        if let Some(votes_until) = reported.filter(|_| is_alone) {
+        let votes_until = if self.has_always_been_alone() {
+            Some(Time::ZERO)
+        } else {
+            reported.filter(|_| self.is_alone())
+        };
+        if let Some(votes_until) = votes_until {
             self.node.grants_votes_from = self.node.grants_votes_from.min(votes_until);
         }
+    }
+
+    /// Returns true if no predecessor of this process has granted a vote that another node may use. Nodes grant votes to
+    /// nodes of their list only, and found a list when their earlier votes are free.
+    fn has_always_been_alone(&self) -> bool {
+        let record = self.membership.record();
+        record.is_some_and(|record| record.has_only_had(self.node.name()))
     }
 
     /// Returns the addresses that the next process restores if this one is killed.

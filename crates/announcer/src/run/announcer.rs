@@ -84,6 +84,7 @@ impl Announcer {
     pub(super) async fn start(
         client: Client,
         settings: Settings,
+        mut caches: Caches,
         node_ip: IpAddr,
         metrics: Arc<Metrics>,
     ) -> Result<Self, AnnouncerError> {
@@ -93,10 +94,10 @@ impl Announcer {
             .map_err(|_| AnnouncerError::Random)?;
         let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|n| random[at + n]));
         let address = SocketAddr::new(node_ip, settings.port);
-        // The member list is read after the exit of the predecessor: it must not be older than one that the predecessor has
-        // seen.
-        let mut caches = Caches::start(&client, &settings);
         let (bound, changes) = bind(address, settings.waits_for_port, &mut caches).await?;
+        // The member list is read after the exit of the predecessor: it must not be older than one that the predecessor has
+        // seen. The request is on its way while this process prepares the kernel.
+        let membership = MembershipClient::start(client.clone());
         let secret = SecretKey::new(std::array::from_fn(|n| random[32 + n]));
         let identity = Identity {
             name: settings.node_name.as_str().into(),
@@ -122,7 +123,7 @@ impl Announcer {
             election,
             caches,
             probes: ProbeSocket::new(bound.socket, keyring, Arc::clone(&metrics)),
-            membership: MembershipClient::start(client.clone()),
+            membership,
             sockets: LinkSockets::new(settings.links, served.has_edge()),
             links_due: Instant::now(),
             forwarding,
@@ -378,11 +379,14 @@ impl Announcer {
         self.egress.check_now();
         self.apply_egress();
         self.forwarding.delete();
-        standby::report(self.address, self.election.votes_until()).await;
+        let successor = standby::report(self.address, self.election.votes_until()).await;
         tracing::info!(
             announcements = self.metrics.announcements.load(Ordering::Relaxed),
             "announcer stopped"
         );
+        // The successor binds the port when its connection ends. The other sockets take the kernel milliseconds to close.
+        drop(self.probes);
+        drop(successor);
     }
 }
 

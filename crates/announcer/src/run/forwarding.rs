@@ -96,8 +96,8 @@ impl ForwardingControl {
         unreachable
     }
 
-    /// Deletes the tables.
-    pub(crate) fn delete(self) {
+    /// Deletes the tables: see [`ConnectionForwarding::delete`].
+    pub(crate) fn delete(&mut self) {
         self.tables.delete();
     }
 }

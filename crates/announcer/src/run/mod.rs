@@ -24,6 +24,7 @@ use api::object::{Node, Resource};
 use client::Client;
 use tokio::sync::watch;
 
+use crate::caches::Caches;
 use crate::l2::links::LinkSelection;
 use crate::metrics::Metrics;
 use announcer::Announcer;
@@ -83,6 +84,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), AnnouncerError> {
     tokio::pin!(shutdown);
+    // The lists arrive while the address of the node is read.
+    let caches = Caches::start(&client, &settings);
     let node_ip = match settings.node_ip {
         Some(address) => address,
         None => tokio::select! {
@@ -92,7 +95,7 @@ pub async fn run(
     };
     let mut announcer = tokio::select! {
         () = &mut shutdown => return Ok(()),
-        started = Announcer::start(client, settings, node_ip, metrics) => started?,
+        started = Announcer::start(client, settings, caches, node_ip, metrics) => started?,
     };
     let steps = async {
         loop {

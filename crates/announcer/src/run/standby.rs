@@ -2,9 +2,10 @@
 //!
 //! A starting process grants no votes for a fencing interval, because it does not know the votes of its predecessor. A
 //! predecessor that exits by shutdown reports the time until which other nodes may use its votes. It sends the report
-//! over an abstract Unix socket to the process that waits for its port. A predecessor that is killed may have left a
-//! report ([`super::standing_report`]). A report is valid for a fencing interval from a time at which the predecessor
-//! ran. A third process that had the port in this interval has granted no vote.
+//! over an abstract Unix socket to the process that waits for its port, and closes the connection when the port is free. A
+//! predecessor that is killed may have left a report ([`super::standing_report`]). A report is valid for a fencing interval
+//! from a time at which the predecessor ran. A third process that had the port in this interval has granted no vote. A node
+//! that was always alone needs no report ([`crate::election`]).
 
 use std::io;
 use std::net::SocketAddr;
@@ -66,15 +67,19 @@ pub(super) async fn bind(address: SocketAddr, waits: bool) -> Result<Bound, Anno
     let ending = killed(address, listener.is_some());
     tokio::pin!(ending);
     let mut report: Option<Report> = None;
+    let mut predecessor = None;
     loop {
         let now = since_boot();
         match report {
-            Some(_) => sleep(TAKEOVER_PERIOD).await,
+            Some(_) => port_released(&mut predecessor).await,
             // The time of the report is that of the round before: this process may have been frozen since the predecessor
             // ended.
             None => tokio::select! {
                 biased;
-                votes_until = &mut receiving => report = Some(Report { as_of: seen_at, votes_until }),
+                (votes_until, connection) = &mut receiving => {
+                    report = Some(Report { as_of: seen_at, votes_until });
+                    predecessor = Some(connection);
+                }
                 () = &mut ending => report = Some(Report { as_of: seen_at, votes_until: seen_at }),
                 () = sleep(WAIT_PERIOD) => seen_at = now,
             },
@@ -108,19 +113,38 @@ async fn try_bind(address: SocketAddr, waits: bool) -> Result<Option<UdpSocket>,
     }
 }
 
-/// Reports the end of the votes of this process to a waiting successor, if there is one.
-pub(super) async fn report(address: SocketAddr, votes_until: Time) {
+/// Waits until the predecessor closes the connection, which it does when it has released the port. Without a connection,
+/// waits for [`TAKEOVER_PERIOD`].
+async fn port_released(predecessor: &mut Option<UnixStream>) {
+    match predecessor.take() {
+        Some(mut connection) => {
+            let mut ignored = [0; 8];
+            // The attempt to bind the port shows the outcome. Earlier versions close the connection before the port.
+            timeout(REPORT_TIMEOUT, connection.read(&mut ignored)).await.ok();
+        }
+        None => sleep(TAKEOVER_PERIOD).await,
+    }
+}
+
+/// Reports the end of the votes of this process to a waiting successor. Returns the connection to it, if there is one. It has
+/// to stay open until the port is released.
+pub(super) async fn report(address: SocketAddr, votes_until: Time) -> Option<UnixStream> {
     let remaining = votes_until.saturating_sub(since_boot());
     let nanoseconds = u64::try_from(remaining.as_nanos()).unwrap_or(u64::MAX);
     let sending = async {
         let mut stream = UnixStream::connect(socket_name(address)).await?;
-        stream.write_all(&nanoseconds.to_be_bytes()).await
+        stream.write_all(&nanoseconds.to_be_bytes()).await?;
+        Ok::<_, io::Error>(stream)
     };
     match timeout(REPORT_TIMEOUT, sending).await {
-        Ok(Ok(())) => tracing::info!("successor informed"),
+        Ok(Ok(stream)) => {
+            tracing::info!("successor informed");
+            return Some(stream);
+        }
         Ok(Err(error)) => tracing::debug!(%error, "no successor waits"),
         Err(_) => tracing::debug!("the successor does not read the report"),
     }
+    None
 }
 
 /// Waits until the predecessor is killed with a valid report. Only the process that receives reports does so; for others it
@@ -133,14 +157,15 @@ async fn killed(address: SocketAddr, receives_reports: bool) {
     tracing::info!("predecessor exited; no other node uses its votes");
 }
 
-/// Waits for a report, and returns the time until which votes may be in use; never resolves without a socket.
-async fn receive(listener: Option<&UnixListener>) -> Time {
+/// Waits for a report, and returns the time until which votes may be in use, and the connection; never resolves without a
+/// socket.
+async fn receive(listener: Option<&UnixListener>) -> (Time, UnixStream) {
     let Some(listener) = listener else {
         return std::future::pending().await;
     };
     loop {
         match accept(listener).await {
-            Ok(Some(votes_until)) => return votes_until,
+            Ok(Some(received)) => return received,
             Ok(None) => tracing::debug!("report of another user's process ignored"),
             Err(error) => {
                 tracing::debug!(%error, "report of the predecessor not read");
@@ -151,7 +176,7 @@ async fn receive(listener: Option<&UnixListener>) -> Time {
 }
 
 /// Accepts a connection and reads its report; `None` if its process belongs to another user.
-async fn accept(listener: &UnixListener) -> io::Result<Option<Time>> {
+async fn accept(listener: &UnixListener) -> io::Result<Option<(Time, UnixStream)>> {
     let (mut stream, _) = listener.accept().await?;
     if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
         return Ok(None);
@@ -161,7 +186,7 @@ async fn accept(listener: &UnixListener) -> io::Result<Option<Time>> {
         .await
         .map_err(|_| io::ErrorKind::TimedOut)??;
     let remaining = Duration::from_nanos(u64::from_be_bytes(bytes));
-    Ok(Some(since_boot() + remaining))
+    Ok(Some((since_boot() + remaining, stream)))
 }
 
 /// Returns the name of the abstract socket, which belongs to the network namespace as the port does.

@@ -99,6 +99,8 @@ struct Host {
     owned_at_kill: Vec<IpAddr>,
     /// Report of its last process: its time, and the time until which votes may be in use.
     report: Option<(Time, Time)>,
+    /// Validity of the standing report to a process that waits for the end of this one; `None` without such a process.
+    standing_report: Option<bool>,
 }
 
 /// A cluster.
@@ -185,6 +187,7 @@ impl Cluster {
             is_shutting_down: false,
             owned_at_kill: Vec::new(),
             report: None,
+            standing_report: None,
         });
         self.set_nodes();
         self.boot(number);
@@ -238,27 +241,6 @@ impl Cluster {
         self.hosts[node].election = Some(election);
         self.schedule(milliseconds(1), Event::RecordDelivered { node });
         self.follow_up(node);
-    }
-
-    /// Kills a process.
-    pub(crate) fn kill(&mut self, node: usize) {
-        let host = &mut self.hosts[node];
-        if let Some(election) = host.election.take().filter(|_| !host.is_shutting_down) {
-            host.owned_at_kill = election.persisted_addresses().collect();
-        }
-        host.is_frozen = false;
-        host.backlog.clear();
-    }
-
-    /// Starts the shutdown of a process.
-    pub(crate) fn shut_down(&mut self, node: usize) {
-        let now = self.clock(node);
-        let host = &mut self.hosts[node];
-        if let Some(election) = &mut host.election {
-            host.is_shutting_down = true;
-            election.leave(now);
-            self.follow_up(node);
-        }
     }
 
     /// Freezes a process for a time.
@@ -622,6 +604,10 @@ impl Cluster {
             return;
         };
         let process = host.process;
+        if let Some(is_valid) = &mut host.standing_report {
+            // As in the driver, a withdrawal precedes the messages.
+            *is_valid = election.is_free_of_votes(now);
+        }
         let write = election.write(now);
         let effects = election.take_effects();
         host.wake += 1;

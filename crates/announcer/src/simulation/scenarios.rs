@@ -57,7 +57,7 @@ pub(super) fn settled(seed: u64, nodes: usize, addresses: u8) -> Cluster {
 }
 
 /// Checks that each address has its expected owner, and that each forwarding chain ends.
-fn assert_owned(cluster: &Cluster) {
+pub(super) fn assert_owned(cluster: &Cluster) {
     for address in cluster.addresses() {
         let expected: Vec<usize> = cluster.winner(address).into_iter().collect();
         assert_eq!(cluster.owners(address), expected, "owners of {address}");

@@ -91,6 +91,36 @@ fn successor_on_a_node_that_is_alone_waits_and_takes_over() {
     });
 }
 
+/// The successor ends while it waits. Then others start after the end of their predecessors.
+#[test]
+fn process_announces_on_after_its_successor_dies() {
+    testbed::in_namespace(|| {
+        let Fixture { cluster, api, .. } = &Fixture::start(1);
+        let mut present = start_announcer(cluster, &api.announcer, "node-1");
+        let mut observer = ArpObserver::start(cluster);
+        let owner = present.hardware;
+        observer.wait_for_owner(|last| *last == owner);
+        let successor = start_successor(cluster, &api.announcer, "node-1");
+        // The successor is likely to wait by now.
+        std::thread::sleep(Duration::from_millis(500));
+        successor.kill();
+        observer.observe(Duration::from_millis(100));
+        observer.wait_for_owner(|last| *last == owner);
+        for is_killed in [false, true] {
+            if is_killed {
+                present.kill();
+            } else {
+                present.shut_down();
+            }
+            present = start_announcer(cluster, &api.announcer, "node-1");
+            // Replies of the former process.
+            observer.observe(Duration::from_millis(100));
+            observer.wait_for_owner(|last| *last == owner);
+        }
+        present.shut_down();
+    });
+}
+
 /// Waits for the Event with the announcing node.
 fn await_event(cluster: &Cluster, config: &Config) {
     wait_for_object(cluster, config, "/api/v1/namespaces/default/events", |list| {

@@ -36,6 +36,8 @@ pub const ANNOTATION: &str = "portolan.dev/announcers";
 pub const MEMBERS_MAX: usize = 128;
 /// Version of the list and of the messages.
 const VERSION: u64 = 3;
+/// Epoch of a list without any change of the membership.
+const FOUNDING_EPOCH: u64 = 1;
 /// Bound of the counters. No sequence of valid writes comes near it; a greater number is a fault or an attack.
 const NUMBER_MAX: u64 = 1 << 53;
 
@@ -204,7 +206,7 @@ impl Record {
             version: VERSION,
             cluster,
             sequence: 1,
-            epoch: 1,
+            epoch: FOUNDING_EPOCH,
             members: BTreeMap::from([(name, member)]),
             joining: BTreeMap::new(),
             tie_breaker: None,
@@ -260,6 +262,12 @@ impl Record {
     /// Returns the entry of a node, member or joining.
     pub fn member(&self, name: &str) -> Option<&Member> {
         self.members.get(name).or_else(|| self.joining.get(name))
+    }
+
+    /// Returns true if the list has never contained a node other than `name`.
+    pub fn has_only_had(&self, name: &str) -> bool {
+        // A node joins, becomes a member or is removed only with a new epoch.
+        self.epoch == FOUNDING_EPOCH && self.members_and_joining().all(|(member, _)| **member == *name)
     }
 
     /// Returns true if the nodes for which `has_vote` holds are a quorum, in each list that counts.

@@ -59,7 +59,7 @@ impl BfdSettings {
     pub(super) fn of(peer: &Peer, profile: &BfdProfile, mut remote: SocketAddr) -> Self {
         remote.set_port(if peer.is_multi_hop { ROUTED_PORT } else { LINK_PORT });
         // RFC 5883, section 3, excludes the echo function.
-        let has_echo = remote.is_ipv4() && !peer.is_multi_hop;
+        let has_echo = !peer.is_multi_hop;
         Self {
             remote,
             source: peer.source,
@@ -349,15 +349,16 @@ impl Worker {
     }
 
     /// Opens the path of the echo packets of a session. Returns its timers, too: without the right to open raw sockets, or
-    /// without a network with the peer, the session has no echo function.
+    /// without a network with the peer that is not link-local, the session has no echo function.
     fn open_echo(
         &self,
         settings: &BfdSettings,
         source_port: u16,
     ) -> io::Result<(Settings, Option<EchoPath>)> {
-        let (Some(echo), SocketAddr::V4(peer)) = (settings.timers.echo, settings.remote) else {
+        let Some(echo) = settings.timers.echo else {
             return Ok((settings.timers, None));
         };
+        let peer = settings.remote;
         let path = match EchoPath::open(peer, settings.source, settings.vrf.as_deref(), source_port) {
             Err(error)
                 if matches!(
@@ -365,7 +366,7 @@ impl Worker {
                     io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported
                 ) =>
             {
-                tracing::warn!(%peer, %error, "no echo function of BFD; it needs CAP_NET_RAW and a network with the peer");
+                tracing::warn!(%peer, %error, "no echo function of BFD; it needs CAP_NET_RAW, and addresses in one network that are not link-local");
                 let timers = Settings {
                     echo: None,
                     ..settings.timers

@@ -1,10 +1,10 @@
 //! Path of BFD echo packets (RFC 5881, section 4): to an address of this host, through the forwarding of the peer.
 //!
-//! Only peers with an IPv4 address on the same link have one. The kernel of this host returns the packets of the peer,
-//! if it forwards packets of the link.
+//! Only peers with an address on the same link have one. Routers do not forward packets of link-local IPv6 addresses
+//! (RFC 4291, section 2.5.6). The kernel of this host returns the packets of the peer, if it forwards packets of the link.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 
 use bgp::bfd::EchoPacket;
@@ -18,7 +18,7 @@ const ECHO_PORT: u16 = 3785;
 /// Path through one peer.
 pub(super) struct EchoPath {
     socket: SelfAddressedSocket,
-    peer: Ipv4Addr,
+    peer: IpAddr,
     source_port: u16,
     is_forwarding: bool,
 }
@@ -28,20 +28,21 @@ impl EchoPath {
     ///
     /// # Errors
     /// No route leads to the peer, the source is not a local address, or the process may not open raw sockets;
-    /// [`io::ErrorKind::Unsupported`] if the local address is in no network with the peer, as one of the loopback link.
+    /// [`io::ErrorKind::Unsupported`] if the local address is link-local by IPv6, or in no network with the peer, as one of
+    /// the loopback link.
     pub(super) fn open(
-        peer: SocketAddrV4,
+        peer: SocketAddr,
         source: Option<IpAddr>,
         vrf: Option<&str>,
         source_port: u16,
     ) -> io::Result<Self> {
         let address = local_address(peer, source, vrf)?;
-        let (link, name) = link_of(address, *peer.ip())?;
+        let (link, name) = link_of(address, peer.ip())?;
         Ok(Self {
             socket: SelfAddressedSocket::open(link, address, ECHO_PORT)?,
-            peer: *peer.ip(),
+            peer: peer.ip(),
             source_port,
-            is_forwarding: is_forwarding(&name),
+            is_forwarding: is_forwarding(address, &name),
         })
     }
 
@@ -78,8 +79,8 @@ impl AsRawFd for EchoPath {
 }
 
 /// Returns the address from which the kernel sends packets to a peer.
-fn local_address(peer: SocketAddrV4, source: Option<IpAddr>, vrf: Option<&str>) -> io::Result<Ipv4Addr> {
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+fn local_address(peer: SocketAddr, source: Option<IpAddr>, vrf: Option<&str>) -> io::Result<IpAddr> {
+    let socket = Socket::new(Domain::for_address(peer), Type::DGRAM, Some(Protocol::UDP))?;
     if let Some(vrf) = vrf {
         socket.bind_device(Some(vrf.as_bytes()))?;
     }
@@ -87,21 +88,25 @@ fn local_address(peer: SocketAddrV4, source: Option<IpAddr>, vrf: Option<&str>) 
         socket.bind(&SocketAddr::new(source, 0).into())?;
     }
     // This sends nothing.
-    socket.connect(&SocketAddr::V4(peer).into())?;
-    let local = socket.local_addr()?.as_socket_ipv4();
+    socket.connect(&peer.into())?;
+    let local = socket.local_addr()?.as_socket();
     local
-        .map(|local| *local.ip())
+        .map(|local| local.ip())
         .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
 /// Returns the link with an address of this host, and its name. The peer is a neighbour on the link.
-fn link_of(address: Ipv4Addr, peer: Ipv4Addr) -> io::Result<(LinkIndex, String)> {
+fn link_of(address: IpAddr, peer: IpAddr) -> io::Result<(LinkIndex, String)> {
+    if matches!(address, IpAddr::V6(address) if address.is_unicast_link_local()) {
+        let reason = format!("expected a local address that routers forward, found {address}");
+        return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+    }
     let failed = |error: netlink::route::RouteError| io::Error::other(error.to_string());
     let mut connection = Connection::open().map_err(failed)?;
     let addresses = connection.addresses().map_err(failed)?;
     let found = addresses.iter().find(|found| found.network.addr() == address);
     let found = found.ok_or(io::ErrorKind::AddrNotAvailable)?;
-    if !found.network.contains(&IpAddr::V4(peer)) {
+    if !found.network.contains(&peer) {
         let reason = format!(
             "expected a local address in a network with {peer}, found {}",
             found.network
@@ -114,10 +119,20 @@ fn link_of(address: Ipv4Addr, peer: Ipv4Addr) -> io::Result<(LinkIndex, String)>
     Ok((index, link.ok_or(io::ErrorKind::NotFound)?.name))
 }
 
-/// Returns true if the kernel forwards packets that arrive by a link.
-fn is_forwarding(link: &str) -> bool {
-    std::fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{link}/forwarding"))
-        .is_ok_and(|value| value.trim() == "1")
+/// Returns true if the kernel forwards packets of the family of an address that arrive by a link. By IPv6, `forwarding` of a
+/// link has another meaning (`ip-sysctl` of the kernel).
+fn is_forwarding(address: IpAddr, link: &str) -> bool {
+    let is_set = |setting: String| {
+        let value = std::fs::read_to_string(format!("/proc/sys/net/{setting}"));
+        value.is_ok_and(|value| value.trim() == "1")
+    };
+    match address {
+        IpAddr::V4(_) => is_set(format!("ipv4/conf/{link}/forwarding")),
+        IpAddr::V6(_) => {
+            is_set("ipv6/conf/all/forwarding".to_owned())
+                || is_set(format!("ipv6/conf/{link}/force_forwarding"))
+        }
+    }
 }
 
 #[cfg(test)]

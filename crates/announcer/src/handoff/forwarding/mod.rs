@@ -151,8 +151,9 @@ impl ConnectionForwarding {
         }
     }
 
-    /// Deletes the tables.
-    pub(crate) fn delete(mut self) {
+    /// Deletes the tables. The kernel takes milliseconds to close the connection to it afterwards, so that is left to the
+    /// caller.
+    pub(crate) fn delete(&mut self) {
         let Some(nftables) = &mut self.nftables else {
             return;
         };

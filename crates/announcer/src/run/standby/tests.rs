@@ -40,8 +40,9 @@ fn waiting_process_gets_port_and_report() {
                 break;
             }
         }
-        report(address, since_boot()).await;
+        let connection = report(address, since_boot()).await;
         drop(socket);
+        drop(connection);
         let Bound { votes_until, socket } = waiting.await.expect("no panic").expect("the port");
         assert_eq!(socket.local_addr().expect("an address"), address);
         assert!(votes_until.expect("a report") <= since_boot());

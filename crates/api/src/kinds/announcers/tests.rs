@@ -111,6 +111,20 @@ fn last_member_can_leave_if_a_node_is_joining() {
 }
 
 #[test]
+fn list_knows_if_it_has_only_had_its_founder() {
+    let founded = Record::founded_by("a".into(), member(1), "00".repeat(16));
+    assert!(founded.has_only_had("a"));
+    assert!(!founded.has_only_had("b"));
+    let restarted = founded.with(&"a".into(), member(2)).expect("an entry");
+    assert!(restarted.has_only_had("a"));
+    let joint = restarted.with(&"b".into(), member(3)).expect("space");
+    assert!(!joint.has_only_had("a"));
+    let alone = joint.without(|name| &**name == "b").expect("a member");
+    assert_eq!(alone.members.len(), 1);
+    assert!(!alone.has_only_had("a"), "another node was in the list");
+}
+
+#[test]
 fn new_entry_of_a_member_keeps_the_epoch() {
     let joint = record(&["a", "b"], &["c"]);
     for name in ["a", "c"] {

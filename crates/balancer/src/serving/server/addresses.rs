@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::serving::Addresses;
 use crate::serving::draining_addresses::DrainingAddresses;
 use crate::serving::local_addresses::LocalAddresses;
+use crate::serving::server::other_processes::ProcessMark;
 use crate::serving::state::OwnedAddresses;
 
 /// Time after the start of the announcer for which addresses of a predecessor process count as owned. The announcer
@@ -20,6 +21,8 @@ pub(super) struct NodeAddresses {
     local: LocalAddresses,
     inherited: Option<InheritedAddresses>,
     draining: DrainingAddresses,
+    /// Mark of this process; `None` if the kernel provides none.
+    mark: Option<ProcessMark>,
 }
 
 /// Addresses that a predecessor process made local.
@@ -32,6 +35,12 @@ struct InheritedAddresses {
 impl NodeAddresses {
     /// Opens the local addresses. Returns the addresses that the node owns at the start.
     pub(super) fn open(has_announcer: bool) -> Result<(Self, OwnedAddresses), RouteError> {
+        // The mark precedes the list of addresses: see `NodeAddresses::remove_all`.
+        let mark = ProcessMark::set()
+            .inspect_err(|error| {
+                tracing::warn!(%error, "addresses of this process not marked; a process that ends may remove them");
+            })
+            .ok();
         let local = LocalAddresses::open()?;
         let inherited = has_announcer.then(|| InheritedAddresses {
             addresses: local.present().clone(),
@@ -45,6 +54,7 @@ impl NodeAddresses {
             local,
             inherited,
             draining: DrainingAddresses::default(),
+            mark,
         };
         Ok((this, owned))
     }
@@ -98,10 +108,20 @@ impl NodeAddresses {
         }
     }
 
-    /// Removes all local addresses.
-    pub(super) fn remove_all(&mut self) {
+    /// Removes all local addresses, unless another process of this host may use them. That one removes those that it found
+    /// and does not use.
+    pub(super) async fn remove_all(&mut self) {
+        if has_others(self.mark.as_ref()).await {
+            tracing::info!("local addresses left to another process");
+            return;
+        }
         self.inherited = None;
+        let addresses = self.local.present().clone();
         self.remove_others(&Addresses::new());
+        // A process that has started since may have found the addresses. One that starts from now on finds none.
+        if has_others(self.mark.as_ref()).await {
+            self.add(&addresses);
+        }
     }
 
     /// Returns the addresses of other nodes with connections here.
@@ -115,3 +135,17 @@ impl NodeAddresses {
         inherited.into_iter().chain(self.draining.next_check()).min()
     }
 }
+
+/// Returns true if another process has a mark.
+async fn has_others(mark: Option<&ProcessMark>) -> bool {
+    let Some(mark) = mark else {
+        return false;
+    };
+    mark.has_others().await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "other processes not looked up; local addresses are removed");
+        false
+    })
+}
+
+#[cfg(test)]
+mod tests;

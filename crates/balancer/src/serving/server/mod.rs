@@ -4,6 +4,7 @@
 mod addresses;
 mod edge_instance;
 mod fault_events;
+mod other_processes;
 mod report;
 mod secrets;
 mod watches;
@@ -324,7 +325,7 @@ impl EdgeServer {
         }
         self.edge.drain(self.settings.drain_timeout).await;
         if !self.is_handed_over {
-            self.addresses.remove_all();
+            self.addresses.remove_all().await;
         }
     }
 }
