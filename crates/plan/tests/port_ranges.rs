@@ -190,9 +190,11 @@ fn ranges_do_not_take_addresses_of_other_nodes() {
     });
     apply(&mut plan, &service);
     apply_slice(&mut plan, "web", &["10.244.1.1"]);
+    plan.take_changes();
     assert_eq!(shown(&plan, "192.0.2.20", Protocol::Tcp, 6443), "not a Service");
     service["status"]["conditions"] = json!([]);
     apply(&mut plan, &service);
+    plan.take_changes();
     assert!(shown(&plan, "192.0.2.20", Protocol::Tcp, 6443).contains("10.244.1.1:6443"));
 }
 
