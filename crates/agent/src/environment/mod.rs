@@ -189,7 +189,7 @@ pub fn container_variables(
 /// [`EnvironmentError::TooLarge`].
 pub fn expand_words(words: &[String], variables: &Variables) -> Result<Vec<String>, EnvironmentError> {
     let mut left = BYTES_MAX;
-    let expand_one = |word: &String| {
+    let expand_one = |word: &String| -> Result<String, EnvironmentError> {
         let expanded = expand(word, left, |name| variables.get(name).map(String::as_str));
         let expanded = expanded.ok_or(EnvironmentError::TooLarge)?;
         left -= expanded.len();
