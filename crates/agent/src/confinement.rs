@@ -19,6 +19,9 @@ use crate::volumes::payload::projections;
 #[cfg(test)]
 mod tests;
 
+/// Maximum length of a path in the kernel (`PATH_MAX`).
+const PATH_BYTES_MAX: usize = 4_096;
+
 /// Reason why a container is not started: it waits with reason `CreateContainerConfigError`. Only another Pod
 /// helps.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -326,9 +329,13 @@ fn mount_of(
     let sub_path = if mount.sub_path_expr.is_empty() {
         mount.sub_path.clone()
     } else {
-        expand(&mount.sub_path_expr, |name| {
+        let expanded = expand(&mount.sub_path_expr, PATH_BYTES_MAX, |name| {
             environment.get(name).map(String::as_str)
-        })
+        });
+        expanded.ok_or_else(|| ConfinementError::Path {
+            path: mount.sub_path_expr.clone(),
+            expected: "at most 4,096 bytes after the expansion of $(VAR)",
+        })?
     };
     if !is_plain(&sub_path, false) {
         return Err(ConfinementError::Path {

@@ -1,4 +1,4 @@
-//! Pods that an earlier agent left on the node: found at start, then adopted by a worker or removed.
+//! Pods that an earlier agent or a worker that panicked left on the node: found, then adopted by a worker or removed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -98,7 +98,26 @@ async fn reserve_ids(context: &Context, record: &Record, leftover: &mut Leftover
     }
 }
 
-/// Removes everything that an earlier agent left of a Pod.
+/// Removes the processes and resources of a Pod whose worker panicked. Its addresses and host IDs are still reserved.
+pub(crate) async fn remove_after_panic(context: &Context, uid: &str) {
+    let Ok(directory) = context.state.pod(uid) else {
+        return;
+    };
+    // A worker writes the record before it creates anything else.
+    let Some(record) = directory.record() else {
+        return;
+    };
+    let leftover = Leftover {
+        sandbox: Sandbox::connect(&directory).await.ok(),
+        addresses: record.addresses.clone(),
+        users: record.users,
+        runs_images: record.runs_images,
+        control_groups: record.control_groups.clone(),
+    };
+    remove(context, &record, leftover).await;
+}
+
+/// Removes everything that an earlier agent or worker left of a Pod.
 pub(crate) async fn remove(context: &Context, record: &Record, leftover: Leftover) {
     let is_running = leftover.sandbox.is_some();
     tracing::info!(pod = %record.name, uid = %record.uid, is_running, "leftover Pod removed");

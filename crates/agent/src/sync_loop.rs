@@ -9,9 +9,9 @@ use client::{Event, Query, STRATEGIC_PATCH};
 use http::Method;
 use jiff::Timestamp;
 use serde_json::json;
-use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinError, JoinSet};
-use tokio::time::Instant;
+use tokio::sync::watch;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, timeout};
 
 use crate::context::Context;
 use crate::leftovers::{self, Leftovers};
@@ -25,18 +25,30 @@ use crate::state_directory::Record;
 use crate::static_pods::StaticPods;
 use crate::{network, pod_api, status, sysctls};
 
+#[cfg(test)]
+mod tests;
+
 /// Events of the Pod watch that wait for dispatch.
 const EVENTS_WAITING_MAX: usize = 256;
 /// Time that all workers together have for the shutdown, on top of the grace period of their Pods.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
+/// Delay between the panic of a worker and the restart of its Pod. A panic that repeats costs little this way.
+const RESTART_DELAY: Duration = Duration::from_secs(60);
+
+/// Task of one Pod.
+struct Worker {
+    key: ObjectKey,
+    desired: watch::Sender<DesiredState>,
+    task: Id,
+}
 
 /// Workers of the Pods of this node.
 pub(crate) struct SyncLoop {
     context: Arc<Context>,
     /// Pods of earlier agents that no worker has adopted yet.
     leftovers: Leftovers,
-    /// Key and desired state of each Pod with a worker, by UID.
-    workers: HashMap<String, (ObjectKey, watch::Sender<DesiredState>)>,
+    /// Workers by UID of the Pod.
+    workers: HashMap<String, Worker>,
     /// Tasks of the workers; each returns the UID of its Pod.
     tasks: JoinSet<String>,
     static_pods: StaticPods,
@@ -71,7 +83,7 @@ impl SyncLoop {
                     Some(event) => self.handle(event).await,
                     None => return,
                 },
-                Some(ended) = self.tasks.join_next() => self.worker_ended(ended, &mut events),
+                Some(ended) = self.tasks.join_next() => self.worker_ended(ended),
                 () = sleep_until(self.static_pods.next_scan()) => {
                     self.static_pods.scan();
                     self.sync_static_pods();
@@ -99,10 +111,10 @@ impl SyncLoop {
     /// Starts and ends static Pods as their manifests require, and deletes orphaned mirror Pods.
     fn sync_static_pods(&mut self) {
         for ending in self.static_pods.take_removed() {
-            if let Some((_, worker)) = self.workers.get(&ending.pod.metadata.uid) {
+            if let Some(worker) = self.workers.get(&ending.pod.metadata.uid) {
                 let mut pod = (*ending.pod).clone();
                 pod.metadata.deletion_timestamp = Some(whole_seconds(Timestamp::now()));
-                worker.send_replace(DesiredState::Present(Arc::new(pod)));
+                worker.desired.send_replace(DesiredState::Present(Arc::new(pod)));
             }
         }
         for pod in self.static_pods.startable() {
@@ -131,13 +143,15 @@ impl SyncLoop {
     fn start_worker(&mut self, pod: Arc<Pod>, mirror: Option<MirrorPod>) {
         let (key, uid) = (pod.metadata().key(), pod.metadata.uid.clone());
         let leftover = self.leftovers.remove(&uid).map(|(_, leftover)| leftover);
-        let (sender, receiver) = watch::channel(DesiredState::Present(pod));
+        let (desired, receiver) = watch::channel(DesiredState::Present(pod));
         let context = Arc::clone(&self.context);
-        self.workers.insert(uid.clone(), (key, sender));
-        self.tasks.spawn(async move {
+        let worker_uid = uid.clone();
+        let task = self.tasks.spawn(async move {
             pod_worker::run(context, receiver, leftover, mirror).await;
-            uid
+            worker_uid
         });
+        let task = task.id();
+        self.workers.insert(uid, Worker { key, desired, task });
     }
 
     async fn handle(&mut self, event: Event<Pod>) {
@@ -170,8 +184,8 @@ impl SyncLoop {
         // The watch may have missed the deletion of an earlier Pod of that name.
         self.remove_pods(&key, Some(&uid));
         let pod = Arc::new(pod);
-        if let Some((_, worker)) = self.workers.get(&uid) {
-            worker.send_replace(DesiredState::Present(pod));
+        if let Some(worker) = self.workers.get(&uid) {
+            worker.desired.send_replace(DesiredState::Present(pod));
             return;
         }
         if pod.is_finished() && !pod.is_terminating() && !self.leftovers.contains_key(&uid) {
@@ -212,19 +226,19 @@ impl SyncLoop {
             DesiredState::Removed | DesiredState::AgentShutdown => false,
         };
         let mut workers = self.workers.values();
-        workers.any(|(_, worker)| is_taken_by(&worker.borrow()))
+        workers.any(|worker| is_taken_by(&worker.desired.borrow()))
     }
 
     /// Removes the Pods of the API with that name, except the one with the UID `except`.
     fn remove_pods(&self, key: &ObjectKey, except: Option<&str>) {
-        for (uid, (worker_key, worker)) in &self.workers {
-            if worker_key == key && Some(uid.as_str()) != except && !self.static_pods.contains(uid) {
-                worker.send_replace(DesiredState::Removed);
+        for (uid, worker) in &self.workers {
+            if worker.key == *key && Some(uid.as_str()) != except && !self.static_pods.contains(uid) {
+                worker.desired.send_replace(DesiredState::Removed);
             }
         }
     }
 
-    fn worker_ended(&mut self, ended: Result<String, JoinError>, events: &mut mpsc::Receiver<Event<Pod>>) {
+    fn worker_ended(&mut self, ended: Result<String, JoinError>) {
         match ended {
             Ok(uid) => {
                 self.workers.remove(&uid);
@@ -232,15 +246,24 @@ impl SyncLoop {
                     self.sync_static_pods();
                 }
             }
-            // A panic of one worker does not affect the others. The next change of its Pod starts another worker.
-            Err(error) => {
-                tracing::error!(%error, waiting = events.len(), "worker of a Pod panicked");
-                let panicked = self.workers.extract_if(|_, (_, worker)| worker.is_closed());
-                for (uid, _) in panicked.collect::<Vec<_>>() {
-                    self.static_pods.mark_ended(&uid);
-                }
-            }
+            Err(error) => self.restart_panicked(&error),
         }
+    }
+
+    /// Starts the Pod of a worker that panicked again. A panic of one worker does not affect the others.
+    fn restart_panicked(&mut self, error: &JoinError) {
+        let id = error.id();
+        let Some((uid, worker)) = self.workers.iter_mut().find(|(_, worker)| worker.task == id) else {
+            return;
+        };
+        tracing::error!(pod = %worker.key, uid, %error, "worker of a Pod panicked");
+        let (context, desired) = (Arc::clone(&self.context), worker.desired.subscribe());
+        let (uid, is_static) = (uid.clone(), self.static_pods.contains(uid));
+        let task = self.tasks.spawn(async move {
+            restart(context, desired, &uid, is_static).await;
+            uid
+        });
+        worker.task = task.id();
     }
 
     /// Fails a Pod that this node does not admit (kubelet's `rejectPod`).
@@ -273,17 +296,37 @@ impl SyncLoop {
 
     /// Shuts all workers down.
     pub(crate) async fn shut_down(mut self) {
-        for (_, worker) in self.workers.values() {
-            worker.send_replace(DesiredState::AgentShutdown);
+        for worker in self.workers.values() {
+            worker.desired.send_replace(DesiredState::AgentShutdown);
         }
         let grace = match self.context.settings.shutdown {
             ShutdownPolicy::TerminatePods { grace } => grace,
             ShutdownPolicy::KeepPods => Duration::ZERO,
         };
         let all = async { while self.tasks.join_next().await.is_some() {} };
-        if tokio::time::timeout(grace + SHUTDOWN_TIMEOUT, all).await.is_err() {
+        if timeout(grace + SHUTDOWN_TIMEOUT, all).await.is_err() {
             tracing::warn!("Pods not terminated within the shutdown timeout");
         }
+    }
+}
+
+/// Removes what a worker left that panicked, then runs the Pod again after a delay, unless it has to end by then. A
+/// static Pod starts again with the end of this task.
+async fn restart(
+    context: Arc<Context>,
+    mut desired: watch::Receiver<DesiredState>,
+    uid: &str,
+    is_static: bool,
+) {
+    leftovers::remove_after_panic(&context, uid).await;
+    let has_to_end = |state: &DesiredState| !matches!(state, DesiredState::Present(_));
+    if timeout(RESTART_DELAY, desired.wait_for(has_to_end)).await.is_ok() {
+        return;
+    }
+    let is_over = |pod: &Pod| pod.is_finished() && !pod.is_terminating();
+    let is_over = matches!(&*desired.borrow(), DesiredState::Present(pod) if is_over(pod));
+    if !is_static && !is_over {
+        pod_worker::run(context, desired, None, None).await;
     }
 }
 

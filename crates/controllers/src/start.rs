@@ -1,5 +1,7 @@
 //! Start and shutdown of the selected controllers.
 
+mod supervision;
+
 use std::future::Future;
 
 use api::object::{DaemonSet, Job, ReplicationController, StatefulSet};
@@ -7,6 +9,7 @@ use client::election::Ending;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use self::supervision::{Shutdown, supervise};
 use crate::environment::Environment;
 use crate::metrics::Phase;
 use crate::options::Options;
@@ -28,6 +31,7 @@ pub async fn run(environment: Environment, options: Options, shutdown: impl Futu
 
 /// The controllers with private caches, each in a task with a [`reconcile::run`] loop.
 struct IndependentControllers {
+    environment: Environment,
     /// Dropped to request the shutdown of all tasks.
     running: watch::Sender<()>,
     tasks: JoinSet<()>,
@@ -37,85 +41,92 @@ impl IndependentControllers {
     fn start(environment: &Environment, options: &Options) -> Self {
         let (running, _) = watch::channel(());
         let mut this = Self {
+            environment: environment.clone(),
             running,
             tasks: JoinSet::new(),
         };
-        this.start_workload_controllers(environment, options);
-        this.start_node_controllers(environment, options);
-        this.start_multicluster_controller(environment, options);
+        this.start_workload_controllers(options);
+        this.start_node_controllers(options);
+        this.start_certificate_controllers(options);
+        this.start_multicluster_controller(options);
         this
     }
 
-    fn start_workload_controllers(&mut self, environment: &Environment, options: &Options) {
+    /// Starts a controller. `start` returns one run of it.
+    fn start_controller<F>(
+        &mut self,
+        name: &'static str,
+        start: impl Fn(Environment, Shutdown) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let environment = self.environment.clone();
+        let start = move |shutdown| start(environment.clone(), shutdown);
+        self.tasks.spawn(supervise(name, self.running.subscribe(), start));
+    }
+
+    /// Starts a controller if it is selected. `start` returns one run of it.
+    fn start_selected<F>(
+        &mut self,
+        options: &Options,
+        controller: Controller,
+        start: impl Fn(Environment, Shutdown) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        if options.controllers.contains(controller) {
+            self.start_controller(controller.name(), start);
+        }
+    }
+
+    fn start_workload_controllers(&mut self, options: &Options) {
+        self.start_selected(options, Controller::GarbageCollector, garbage_collector::run);
+        self.start_selected(options, Controller::ServiceCidr, service_cidr::run);
+        self.start_selected(options, Controller::BackendHealth, backends::run);
+        self.start_selected(options, Controller::Scheduler, scheduler::run);
+        self.start_selected(options, Controller::Deployment, deployment::run);
+        self.start_selected(options, Controller::ReplicaSet, replicaset::run);
+        self.start_workload::<StatefulSet>(options);
+        self.start_workload::<DaemonSet>(options);
+        self.start_workload::<Job>(options);
+        self.start_workload::<ReplicationController>(options);
+        self.start_selected(options, Controller::TaintEviction, taint_eviction::run);
+    }
+
+    fn start_workload<W: Workload>(&mut self, options: &Options) {
+        self.start_selected(options, W::CONTROLLER, |environment, shutdown| {
+            workload::run::<W>(environment, shutdown)
+        });
+    }
+
+    fn start_multicluster_controller(&mut self, options: &Options) {
+        if let Some(settings) = options.multicluster.clone() {
+            self.start_selected(
+                options,
+                Controller::MultiClusterService,
+                move |environment, shutdown| multicluster::run(environment, settings.clone(), shutdown),
+            );
+        }
+    }
+
+    fn start_node_controllers(&mut self, options: &Options) {
+        let settings = options.node_lifecycle.clone();
+        self.start_selected(
+            options,
+            Controller::NodeLifecycle,
+            move |environment, shutdown| node_lifecycle::run(environment, settings.clone(), shutdown),
+        );
+        if let Some(settings) = options.node_ipam.clone() {
+            self.start_selected(options, Controller::NodeIpam, move |environment, shutdown| {
+                node_ipam::run(environment, settings.clone(), shutdown)
+            });
+        }
+        self.start_selected(options, Controller::TokenCleaner, token_cleaner::run);
+    }
+
+    /// Starts the three controllers of certificates, which share a task.
+    fn start_certificate_controllers(&mut self, options: &Options) {
         let is_selected = |controller| options.controllers.contains(controller);
-        if is_selected(Controller::GarbageCollector) {
-            let shutdown = self.shutdown();
-            self.tasks
-                .spawn(garbage_collector::run(environment.clone(), shutdown));
-        }
-        if is_selected(Controller::ServiceCidr) {
-            let shutdown = self.shutdown();
-            self.tasks.spawn(service_cidr::run(environment.clone(), shutdown));
-        }
-        if is_selected(Controller::BackendHealth) {
-            let shutdown = self.shutdown();
-            self.tasks.spawn(backends::run(environment.clone(), shutdown));
-        }
-        if is_selected(Controller::Scheduler) {
-            let shutdown = self.shutdown();
-            self.tasks.spawn(scheduler::run(environment.clone(), shutdown));
-        }
-        if is_selected(Controller::Deployment) {
-            let shutdown = self.shutdown();
-            self.tasks.spawn(deployment::run(environment.clone(), shutdown));
-        }
-        if is_selected(Controller::ReplicaSet) {
-            let shutdown = self.shutdown();
-            self.tasks.spawn(replicaset::run(environment.clone(), shutdown));
-        }
-        self.start_workload::<StatefulSet>(environment, options);
-        self.start_workload::<DaemonSet>(environment, options);
-        self.start_workload::<Job>(environment, options);
-        self.start_workload::<ReplicationController>(environment, options);
-        if is_selected(Controller::TaintEviction) {
-            let shutdown = self.shutdown();
-            self.tasks
-                .spawn(taint_eviction::run(environment.clone(), shutdown));
-        }
-    }
-
-    fn start_workload<W: Workload>(&mut self, environment: &Environment, options: &Options) {
-        if options.controllers.contains(W::CONTROLLER) {
-            let shutdown = self.shutdown();
-            self.tasks
-                .spawn(workload::run::<W>(environment.clone(), shutdown));
-        }
-    }
-
-    fn start_multicluster_controller(&mut self, environment: &Environment, options: &Options) {
-        if options.controllers.contains(Controller::MultiClusterService)
-            && let Some(settings) = options.multicluster.clone()
-        {
-            let shutdown = self.shutdown();
-            self.tasks
-                .spawn(multicluster::run(environment.clone(), settings, shutdown));
-        }
-    }
-
-    fn start_node_controllers(&mut self, environment: &Environment, options: &Options) {
-        let is_selected = |controller| options.controllers.contains(controller);
-        if is_selected(Controller::NodeLifecycle) {
-            let (settings, shutdown) = (options.node_lifecycle.clone(), self.shutdown());
-            self.tasks
-                .spawn(node_lifecycle::run(environment.clone(), settings, shutdown));
-        }
-        if is_selected(Controller::NodeIpam)
-            && let Some(settings) = options.node_ipam.clone()
-        {
-            let shutdown = self.shutdown();
-            self.tasks
-                .spawn(node_ipam::run(environment.clone(), settings, shutdown));
-        }
         let settings = certificates::Settings {
             approves: is_selected(Controller::CertificateApproving),
             cleans: is_selected(Controller::CertificateCleaner),
@@ -126,31 +137,22 @@ impl IndependentControllers {
             reserved: options.reserved.clone(),
         };
         if settings.approves || settings.cleans || settings.authority.is_some() {
-            let shutdown = self.shutdown();
-            self.tasks
-                .spawn(certificates::run(environment.clone(), settings, shutdown));
-        }
-        if is_selected(Controller::TokenCleaner) {
-            let shutdown = self.shutdown();
-            self.tasks
-                .spawn(token_cleaner::run(environment.clone(), shutdown));
+            self.start_controller("certificate controllers", move |environment, shutdown| {
+                certificates::run(environment, settings.clone(), shutdown)
+            });
         }
     }
 
     /// Stops all controllers and waits until their writes in progress are finished.
     async fn shut_down(self) {
-        let Self { running, mut tasks } = self;
+        let Self {
+            running, mut tasks, ..
+        } = self;
         drop(running);
         while let Some(result) = tasks.join_next().await {
             if let Err(error) = result {
-                tracing::error!(%error, "controller task panicked");
+                tracing::error!(%error, "supervision of a controller panicked");
             }
         }
-    }
-
-    /// Returns a future that resolves when `running` is dropped.
-    fn shutdown(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut running = self.running.subscribe();
-        async move { while running.changed().await.is_ok() {} }
     }
 }

@@ -1,5 +1,7 @@
 //! Table of served Services: finds the differences between settings, and opens and closes listening sockets.
 
+mod namespace_listeners;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -10,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use self::namespace_listeners::NamespaceListeners;
 use crate::admission::ServiceLoad;
 use crate::backends::Backend;
 use crate::edge_state::EdgeState;
@@ -287,12 +290,20 @@ impl ServiceTable {
             return;
         }
         let mut faults = Faults::new();
+        let owners = self.sockets.values().map(|listener| &listener.owner);
+        let mut listeners = NamespaceListeners::of(owners.map(|owner| &owner.service.namespace));
         for (key, address) in std::mem::take(&mut self.missing) {
             let Some(port) = self.port(&key) else { continue };
-            if let Err(reason) = self.open_listener(port, address, context) {
+            let namespace = &key.service.namespace;
+            let opened = listeners
+                .check(namespace)
+                .and_then(|()| self.open_listener(port, address, context));
+            if let Err(reason) = opened {
                 let fault = Fault::CannotListen { address, reason };
                 faults.entry(key.clone()).or_default().push(fault);
                 self.missing.insert((key, address));
+            } else {
+                listeners.add(namespace);
             }
         }
         for service in self.services.values() {

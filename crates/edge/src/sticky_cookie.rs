@@ -16,6 +16,8 @@ mod tests;
 
 /// Hexadecimal digits of a cookie's value.
 const DIGITS: usize = 16;
+/// Ids of a request that count. Each of them is compared with each backend, and a head has room for more than 1,500.
+const IDS_MAX: usize = 16;
 
 /// Secrets from which cookie values are derived, of any length. All edges that serve the same clients need the same
 /// ones. With an empty secret, a backend's address cannot be read from a cookie, but it can be found by trying all
@@ -114,8 +116,8 @@ impl StickyKey {
     }
 }
 
-/// Returns all ids in a request's cookies with this name. There may be several: another path or domain may have set
-/// one.
+/// Returns the first ids in a request's cookies with this name. There may be several: another path or domain may have
+/// set one.
 pub fn ids<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = u64> + 'a {
     let cookies = headers
         .get_all(COOKIE)
@@ -127,6 +129,7 @@ pub fn ids<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = u6
         .filter(move |(found, _)| *found == name)
         .filter(|(_, value)| value.len() == DIGITS && value.bytes().all(|byte| byte.is_ascii_hexdigit()))
         .filter_map(|(_, value)| u64::from_str_radix(value, 16).ok())
+        .take(IDS_MAX)
 }
 
 /// Returns `Set-Cookie` for the id of a backend (RFC 6265, section 4.1). Returns `None` if a header cannot hold the

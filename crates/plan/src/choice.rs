@@ -57,11 +57,7 @@ pub(crate) fn candidates<'a>(
 ) -> Vec<Candidate<'a>> {
     let mut found = Vec::new();
     for slice in slices.filter(|slice| slice.family == family) {
-        for of_slice in slice
-            .ports
-            .iter()
-            .filter(|of| of.protocol == protocol && *of.name == *port)
-        {
+        for of_slice in slice.ports_named(port, protocol) {
             found.extend(slice.endpoints.iter().map(|endpoint| Candidate {
                 address: SocketAddr::new(endpoint.address, of_slice.number),
                 endpoint,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use api::object::{ObjectKey, Protocol};
 
 use crate::port_ranges::RANGE_ELEMENTS_MAX;
+use crate::service::EXTERNAL_ELEMENTS_MAX;
 
 /// Reasons why a part of a Service is skipped. A retry does not help; a change of the object does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +81,15 @@ pub enum Fault {
         most = RANGE_ELEMENTS_MAX
     )]
     RangeElements {
+        /// Number of elements.
+        elements: usize,
+    },
+    /// The load balancer IPs and external IPs of the Service need too many elements; none of them is served.
+    #[error(
+        "load balancer IPs and external IPs are not served: they need {elements} elements (ports, times addresses, times source ranges), more than the maximum of {most}; use fewer of them, or several Services",
+        most = EXTERNAL_ELEMENTS_MAX
+    )]
+    ExternalElements {
         /// Number of elements.
         elements: usize,
     },

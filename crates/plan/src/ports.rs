@@ -1,6 +1,6 @@
 //! Conversion of records to decisions for each Service port.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 
 use api::object::{ObjectKey, Protocol};
@@ -130,6 +130,7 @@ impl Inputs<'_> {
             is_external_local || is_two_tier(self.record, family),
         );
         let mut frontends: Vec<Frontend> = Vec::new();
+        let mut seen = HashSet::new();
         for (kind, key) in family.frontends(port) {
             let FrontendKey {
                 address,
@@ -147,12 +148,7 @@ impl Inputs<'_> {
                     });
                     continue;
                 }
-                _ if frontends
-                    .iter()
-                    .any(|own| own.address == address && own.port == number) =>
-                {
-                    continue;
-                }
+                _ if !seen.insert((address, number)) => continue,
                 _ => {}
             }
             frontends.push(Frontend {

@@ -38,6 +38,10 @@ pub(crate) const POOL_TWO_TIER_ANNOTATION: &str = "service.portolan.dev/two-tier
 /// Shortest maximum age of connections in seconds: a shorter one would reset connections faster than they are checked.
 const CONNECTION_AGE_SECONDS_MIN: u32 = 10;
 
+/// Maximum of elements of a Service at load balancer IPs and external IPs: ports times addresses, and at load balancer
+/// IPs times source ranges. The lists of an object of a megabyte can make a billion.
+pub(crate) const EXTERNAL_ELEMENTS_MAX: usize = 65_536;
+
 /// Returns true if labels assign an object to another proxy.
 pub(crate) fn has_other_proxy(labels: &api::object::Labels) -> bool {
     labels.contains_key(PROXY_NAME_LABEL)
@@ -146,7 +150,8 @@ impl ServiceRecord {
             return None;
         }
         let mut faults = Vec::new();
-        let families = read_families(service, settings.ignores_external_ips, &mut faults);
+        let mut families = read_families(service, settings.ignores_external_ips, &mut faults);
+        bound_external_elements(&mut families, spec.ports.len(), &mut faults);
         let port_ranges = read_port_ranges(service, &families, &mut faults);
         let requests_two_tier = spec.kind == "LoadBalancer"
             && read_annotation(
@@ -228,6 +233,22 @@ fn read_annotation<T>(
         faults.push(Fault::Annotation { name, value });
     }
     value
+}
+
+/// Removes the load balancer IPs and external IPs if they have too many elements.
+fn bound_external_elements(families: &mut [FamilyRecord], ports: usize, faults: &mut Vec<Fault>) {
+    let by_family = families.iter().map(|family| {
+        let at_ingress = family.ingress_ips.len() * family.source_ranges.len().max(1);
+        at_ingress + family.external_ips.len()
+    });
+    let elements = by_family.sum::<usize>().saturating_mul(ports);
+    if elements > EXTERNAL_ELEMENTS_MAX {
+        faults.push(Fault::ExternalElements { elements });
+        for family in families {
+            family.ingress_ips = Box::default();
+            family.external_ips = Box::default();
+        }
+    }
 }
 
 /// Reads the port ranges. Ranges with too many elements are a fault, and none of them is served: they claim no port

@@ -18,6 +18,7 @@ const ZONE_SETS_MAX: usize = u16::MAX as usize - 1;
 #[derive(Debug, PartialEq)]
 pub(crate) struct SliceRecord {
     pub(crate) family: Family,
+    /// Ports, sorted by name and protocol.
     pub(crate) ports: Box<[SlicePort]>,
     pub(crate) endpoints: Box<[EndpointRecord]>,
     /// Distinct sets of zone hints of the endpoints.
@@ -103,7 +104,8 @@ impl SliceRecord {
                 number,
             })
         });
-        let ports = ports.collect();
+        let mut ports: Box<[SlicePort]> = ports.collect();
+        ports.sort_by(|a, b| (&*a.name, a.protocol).cmp(&(&*b.name, b.protocol)));
         let mut zone_sets = Vec::new();
         let mut nodes = NodeNames::default();
         let mut endpoints = Vec::with_capacity(slice.endpoints.len());
@@ -140,6 +142,14 @@ impl SliceRecord {
             nodes: nodes.names.into(),
             fault,
         })
+    }
+
+    /// Returns the ports with a name and a protocol: one, unless the slice repeats it.
+    pub(crate) fn ports_named(&self, name: &str, protocol: Protocol) -> impl Iterator<Item = &SlicePort> {
+        let key = |port: &SlicePort| (&*port.name, port.protocol).cmp(&(name, protocol));
+        let first = self.ports.partition_point(|port| key(port).is_lt());
+        let last = self.ports.partition_point(|port| key(port).is_le());
+        self.ports.get(first..last).into_iter().flatten()
     }
 
     /// Returns the zones of an endpoint's hints.
@@ -219,3 +229,6 @@ fn zone_set(endpoint: &Endpoint, sets: &mut Vec<Box<[Arc<str>]>>, names: &mut In
     });
     u16::try_from(index + 1).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,8 @@ use crate::definition::{HttpGet, HttpHeader};
 const REDIRECTS_MAX: usize = 10;
 /// Maximum size of a body in bytes; it appears in messages for operators only.
 const BODY_BYTES_MAX: usize = 10 << 10;
+/// Maximum number of headers of a definition. A [`HeaderMap`] panics beyond 24,576 names.
+const HEADERS_MAX: usize = 10_000;
 /// User agent of probes.
 pub(super) const AGENT: &str = "kube-probe/portolan";
 
@@ -164,6 +166,12 @@ fn quoted(character: char) -> String {
 /// Returns the headers of requests. Headers of the definition take precedence; an empty `Accept` removes the
 /// default.
 pub(super) fn headers(given: &[HttpHeader]) -> Result<HeaderMap, HttpFailure> {
+    if given.len() > HEADERS_MAX {
+        return Err(invalid(format_args!(
+            "expected at most {HEADERS_MAX} headers, found {}",
+            given.len()
+        )));
+    }
     let mut headers = HeaderMap::new();
     for header in given {
         let name: HeaderName = header.name.parse().map_err(invalid)?;

@@ -265,6 +265,19 @@ fn headers_of_the_definition_take_precedence() {
 }
 
 #[test]
+fn too_many_headers_are_a_failure_of_the_probe() {
+    let given: Vec<_> = (0..40_000)
+        .map(|number| HttpHeader {
+            name: format!("x-{number}"),
+            value: "1".to_owned(),
+        })
+        .collect();
+    let result = http::headers(&given);
+    assert!(matches!(result, Err(http::HttpFailure::Request { .. })));
+    assert_eq!(http::headers(&given[..10_000]).unwrap().len(), 10_003);
+}
+
+#[test]
 fn locations_are_absolute_or_relative() {
     let from: Uri = "http://10.0.0.1:8080/a/b?c".parse().unwrap();
     let to = |status: u16, location: &str| {

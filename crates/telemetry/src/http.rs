@@ -23,6 +23,7 @@
 //! # }
 //! ```
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -38,9 +39,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
-/// Limit of open connections; the server closes further ones at once. Load balancers probe with a few each.
+#[cfg(test)]
+mod tests;
+
+/// Limit of open connections. At the limit, a new one displaces the oldest one of the client with the most. Load
+/// balancers probe with a few each.
 const CONNECTIONS_MAX: usize = 128;
 /// Time for the header of a request to arrive; also the limit for an idle connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -133,16 +138,66 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Serves requests. Dropping the future closes all connections.
 pub async fn serve(listener: TcpListener, handler: Handler) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let serve_one = |stream| {
+    let mut connections = JoinSet::new();
+    let mut open = OpenConnections::default();
+    loop {
+        let (stream, client) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::debug!(%error, "accept failed");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        while connections.try_join_next().is_some() {}
+        open.make_room();
         let served = tokio::time::timeout(CONNECTION_TIMEOUT, serve_connection(stream, handler.clone()));
-        async move {
+        let task = connections.spawn(async move {
             if served.await.is_err() {
                 tracing::debug!(timeout = ?CONNECTION_TIMEOUT, "connection timed out");
             }
+        });
+        open.0.push_back((source(client.ip()), task));
+    }
+}
+
+/// Open connections with their sources, oldest first.
+#[derive(Default)]
+struct OpenConnections(VecDeque<(IpAddr, AbortHandle)>);
+
+impl OpenConnections {
+    /// Ends one connection if there is no room for another one. So idle connections of one client keep no other client
+    /// out.
+    fn make_room(&mut self) {
+        self.0.retain(|(_, task)| !task.is_finished());
+        if self.0.len() < CONNECTIONS_MAX {
+            return;
         }
+        let sources: Vec<IpAddr> = self.0.iter().map(|(source, _)| *source).collect();
+        if let Some((_, task)) = displaced(&sources).and_then(|index| self.0.remove(index)) {
+            task.abort();
+        }
+    }
+}
+
+/// Returns the index of the connection that a new one displaces: the oldest one of the source with the most.
+fn displaced(sources: &[IpAddr]) -> Option<usize> {
+    let count = |index: &usize| {
+        sources
+            .iter()
+            .filter(|source| **source == sources[*index])
+            .count()
     };
-    accept_connections(listener, permits, serve_one, drop).await;
+    // Of several maxima, `max_by_key` returns the last one.
+    (0..sources.len()).rev().max_by_key(count)
+}
+
+/// Returns the source of a connection: an IPv4 address, or the /64 prefix of an IPv6 address.
+fn source(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (!0 << 64)).into(),
+        address => address,
+    }
 }
 
 /// Accepts connections and runs `serve` for each in a task of its own. Dropping the future ends all tasks.

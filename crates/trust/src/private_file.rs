@@ -44,10 +44,14 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
 }
 
 fn write_synced(path: &Path, contents: &[u8]) -> io::Result<()> {
+    // A file or link of another user at this path would get the contents, or keep its mode.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let mut file = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(path)?;
     file.write_all(contents)?;

@@ -2,31 +2,44 @@
 
 /// Replaces `$(NAME)` by the value of the variable. `$$` stands for `$`. Unknown and unclosed references stay.
 ///
+/// Returns `None` if the result has more than `bytes_max` bytes. Values may contain expanded values, so that a few
+/// variables grow to any size.
+///
 /// ```
 /// use agent::environment::expand;
 ///
 /// let variable = |name: &str| (name == "PORT").then_some("80");
-/// assert_eq!(expand("$(PORT) $(HOST) $$(PORT)", variable), "80 $(HOST) $(PORT)");
+/// let expanded = expand("$(PORT) $(HOST) $$(PORT)", 100, variable);
+/// assert_eq!(expanded.as_deref(), Some("80 $(HOST) $(PORT)"));
+/// assert_eq!(expand("$(PORT) $(PORT)", 4, variable), None);
 /// ```
-pub fn expand<'a>(text: &str, value_of: impl Fn(&str) -> Option<&'a str>) -> String {
-    let mut expanded = String::with_capacity(text.len());
+pub fn expand<'a>(
+    text: &str,
+    bytes_max: usize,
+    value_of: impl Fn(&str) -> Option<&'a str>,
+) -> Option<String> {
+    let mut expanded = String::new();
+    let mut push = |part: &str| {
+        let fits = expanded.len() + part.len() <= bytes_max;
+        fits.then(|| expanded.push_str(part))
+    };
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
-        expanded.push_str(before);
+        push(before)?;
         rest = after;
         if let Some(after) = rest.strip_prefix('$') {
-            expanded.push('$');
+            push("$")?;
             rest = after;
         } else if let Some((name, after)) = rest.strip_prefix('(').and_then(|r| r.split_once(')')) {
             match value_of(name) {
-                Some(value) => expanded.push_str(value),
-                None => expanded.push_str(&format!("$({name})")),
+                Some(value) => push(value)?,
+                None => push(&format!("$({name})"))?,
             }
             rest = after;
         } else {
-            expanded.push('$');
+            push("$")?;
         }
     }
-    expanded.push_str(rest);
-    expanded
+    push(rest)?;
+    Some(expanded)
 }

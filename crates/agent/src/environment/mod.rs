@@ -20,6 +20,10 @@ mod tests;
 /// Default of the variable `PATH`.
 pub(crate) const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Maximum size of the variables of a container with their names, and of the words of its command. The kernel passes no
+/// more to a program (three quarters of `_STK_LIM`, 8 MiB).
+const BYTES_MAX: usize = 6 << 20;
+
 /// Variables by name.
 pub type Variables = BTreeMap<String, String>;
 
@@ -104,6 +108,11 @@ pub enum EnvironmentError {
         /// Name of the resource, such as `limits.cpu`.
         resource: String,
     },
+    /// The variables or the command are too large. Only another Pod helps.
+    #[error(
+        "expected at most {BYTES_MAX} bytes of variables, and of the command, after the expansion of $(VAR); found more"
+    )]
+    TooLarge,
     /// `valueFrom` has no supported source. Only another Pod helps.
     #[error(
         "variable {variable}: valueFrom names no source that is supported: fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef"
@@ -146,19 +155,23 @@ pub fn container_variables(
     services: &Variables,
     sources: &Sources,
 ) -> Result<Variables, EnvironmentError> {
-    let mut own = Variables::new();
+    let mut own = OwnVariables::default();
     for from in &container.env_from {
-        own.extend(variables_from(from, sources)?);
+        own.add_source(from, sources)?;
     }
     for variable in &container.env {
         let value = match &variable.value_from {
-            None => Some(expand(&variable.value, |name| {
-                own.get(name).or_else(|| services.get(name)).map(String::as_str)
-            })),
+            None => {
+                let expanded = expand(&variable.value, BYTES_MAX, |name| {
+                    let value = own.all.get(name).or_else(|| services.get(name));
+                    value.map(String::as_str)
+                });
+                Some(expanded.ok_or(EnvironmentError::TooLarge)?)
+            }
             Some(source) => value_from(variable, source, pod, container, facts, sources)?,
         };
         if let Some(value) = value {
-            own.insert(variable.name.clone(), value);
+            own.add("", &variable.name, value)?;
         }
     }
     let mut all = services.clone();
@@ -166,36 +179,71 @@ pub fn container_variables(
         .or_insert_with(|| PATH_DEFAULT.to_owned());
     all.entry("HOSTNAME".to_owned())
         .or_insert_with(|| pod.hostname().to_owned());
-    all.extend(own);
+    all.extend(own.all);
     Ok(all)
 }
 
-/// Returns the variables of an entry of `envFrom`.
-fn variables_from(from: &EnvFrom, sources: &Sources) -> Result<Variables, EnvironmentError> {
-    let references = [
-        (SourceKind::ConfigMap, &from.config_map_ref),
-        (SourceKind::Secret, &from.secret_ref),
-    ];
-    let mut variables = Variables::new();
-    for (kind, reference) in references {
-        let Some(reference) = reference else { continue };
-        match sources.get(&(kind, reference.name.clone())) {
-            Some(values) => {
-                let prefixed = values
-                    .iter()
-                    .map(|(key, value)| (format!("{}{key}", from.prefix), value.clone()));
-                variables.extend(prefixed);
-            }
-            None if reference.optional == Some(true) => {}
-            None => {
-                return Err(EnvironmentError::Source {
-                    kind,
-                    name: reference.name.clone(),
-                });
+/// Expands `$(VAR)` in the words of a command.
+///
+/// # Errors
+/// [`EnvironmentError::TooLarge`].
+pub fn expand_words(words: &[String], variables: &Variables) -> Result<Vec<String>, EnvironmentError> {
+    let mut left = BYTES_MAX;
+    let expand_one = |word: &String| -> Result<String, EnvironmentError> {
+        let expanded = expand(word, left, |name| variables.get(name).map(String::as_str));
+        let expanded = expanded.ok_or(EnvironmentError::TooLarge)?;
+        left -= expanded.len();
+        Ok(expanded)
+    };
+    words.iter().map(expand_one).collect()
+}
+
+/// Variables of a container, without those of Services, and with a bound of their size.
+#[derive(Default)]
+struct OwnVariables {
+    all: Variables,
+    bytes: usize,
+}
+
+impl OwnVariables {
+    /// Adds a variable, in place of an earlier one with the same name.
+    ///
+    /// # Errors
+    /// [`EnvironmentError::TooLarge`].
+    fn add(&mut self, prefix: &str, name: &str, value: String) -> Result<(), EnvironmentError> {
+        self.bytes += prefix.len() + name.len() + value.len();
+        if self.bytes > BYTES_MAX {
+            return Err(EnvironmentError::TooLarge);
+        }
+        self.all.insert(format!("{prefix}{name}"), value);
+        Ok(())
+    }
+
+    /// Adds the variables of an entry of `envFrom`.
+    fn add_source(&mut self, from: &EnvFrom, sources: &Sources) -> Result<(), EnvironmentError> {
+        let references = [
+            (SourceKind::ConfigMap, &from.config_map_ref),
+            (SourceKind::Secret, &from.secret_ref),
+        ];
+        for (kind, reference) in references {
+            let Some(reference) = reference else { continue };
+            match sources.get(&(kind, reference.name.clone())) {
+                Some(values) => {
+                    for (key, value) in values {
+                        self.add(&from.prefix, key, value.clone())?;
+                    }
+                }
+                None if reference.optional == Some(true) => {}
+                None => {
+                    return Err(EnvironmentError::Source {
+                        kind,
+                        name: reference.name.clone(),
+                    });
+                }
             }
         }
+        Ok(())
     }
-    Ok(variables)
 }
 
 /// Returns the ConfigMaps and Secrets to which the environment of a container refers.

@@ -85,7 +85,7 @@ fn expands_references_and_escapes() {
         ("$A $", "$A $"),
         ("", ""),
     ] {
-        assert_eq!(expand(text, value_of), expected, "{text}");
+        assert_eq!(expand(text, 100, value_of).as_deref(), Some(expected), "{text}");
     }
 }
 
@@ -170,4 +170,57 @@ fn divides_resources_by_their_divisor() {
     assert_eq!(value("b", "requests.cpu", "0"), some("0"));
     assert_eq!(value("c", "limits.cpu", ""), None);
     assert_eq!(value("a", "cpu", ""), None);
+}
+
+/// Returns the variables of a container with the ConfigMap `c`, which has a value of 100 KiB.
+fn variables_of(spec: serde_json::Value) -> Result<Variables, EnvironmentError> {
+    let pod = pod(json!({"containers": [spec]}));
+    let values = Variables::from([("k".to_owned(), "x".repeat(100 << 10))]);
+    let sources = Sources::from([((SourceKind::ConfigMap, "c".to_owned()), values)]);
+    let facts = PodFacts::default();
+    container_variables(&pod, &pod.spec.containers[0], &facts, &Variables::new(), &sources)
+}
+
+#[test]
+fn variables_that_multiply_each_other_are_rejected() {
+    let ten = |name: &str| format!("$({name})").repeat(10);
+    let mut variables = vec![json!({"name": "V0", "value": "0123456789"})];
+    let of = |variables: &[serde_json::Value]| variables_of(json!({"name": "a", "env": variables}));
+    variables.extend((1..5).map(|n| json!({"name": format!("V{n}"), "value": ten(&format!("V{}", n - 1))})));
+    assert_eq!(of(&variables).unwrap()["V4"].len(), 100_000);
+    // Ten more would have 10^16 bytes.
+    variables.extend((5..15).map(|n| json!({"name": format!("V{n}"), "value": ten(&format!("V{}", n - 1))})));
+    assert_eq!(of(&variables), Err(EnvironmentError::TooLarge));
+}
+
+#[test]
+fn values_of_objects_that_a_container_repeats_are_bounded() {
+    let key = json!({"configMapKeyRef": {"name": "c", "key": "k"}});
+    let of_keys = |count: usize| {
+        let variables: Vec<_> = (0..count)
+            .map(|n| json!({"name": format!("V{n}"), "valueFrom": key}))
+            .collect();
+        variables_of(json!({"name": "a", "env": variables}))
+    };
+    assert_eq!(of_keys(50).unwrap().len(), 52);
+    assert_eq!(of_keys(100), Err(EnvironmentError::TooLarge));
+    let sources: Vec<_> = (0..100)
+        .map(|n| json!({"prefix": format!("P{n}"), "configMapRef": {"name": "c"}}))
+        .collect();
+    let all = variables_of(json!({"name": "a", "envFrom": sources}));
+    assert_eq!(all, Err(EnvironmentError::TooLarge));
+}
+
+#[test]
+fn words_of_a_command_are_bounded_together() {
+    let variables = Variables::from([("V".to_owned(), "x".repeat(100 << 10))]);
+    let words = |count: usize| vec!["-$(V)".to_owned(); count];
+    assert_eq!(
+        expand_words(&words(2), &variables).unwrap()[1].len(),
+        (100 << 10) + 1
+    );
+    assert_eq!(
+        expand_words(&words(100), &variables),
+        Err(EnvironmentError::TooLarge)
+    );
 }

@@ -7,7 +7,7 @@ use ::images::{Image, OverlayAttributes};
 
 use super::start_container::{ContainerStart, ContainerStartError};
 use crate::containers::ContainerImage;
-use crate::environment::{PATH_DEFAULT, Variables};
+use crate::environment::{PATH_DEFAULT, Variables, expand_words};
 use crate::sandbox::protocol::{Confinement, ImageRoot, Mount, Program};
 use crate::user_namespaces::owners::VolumeOwners;
 
@@ -46,8 +46,8 @@ impl ContainerStart<'_> {
         });
         Ok(Program {
             command: command(
-                &self.expand_all(&self.container.command, &environment),
-                &self.expand_all(&self.container.args, &environment),
+                &expand_words(&self.container.command, &environment)?,
+                &expand_words(&self.container.args, &environment)?,
                 &image.config.entrypoint,
                 &image.config.command,
             ),

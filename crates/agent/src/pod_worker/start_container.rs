@@ -11,7 +11,7 @@ use crate::cgroups::{CgroupError, Limits};
 use crate::confinement::{ConfinementError, check_image_user, confinement};
 use crate::echo;
 use crate::environment::{
-    EnvironmentError, PodFacts, SourceKind, Sources, Variables, container_variables, expand, referenced,
+    EnvironmentError, PodFacts, SourceKind, Sources, Variables, container_variables, expand_words, referenced,
 };
 use crate::image_table::{Entrypoint, ImageUser};
 use crate::object::Container;
@@ -107,7 +107,7 @@ impl ContainerStart<'_> {
         };
         Ok(Program {
             closes_stdin_when_serving: *entrypoint == Entrypoint::Echo && self.container.command.is_empty(),
-            command: self.command(entrypoint, &environment),
+            command: self.command(entrypoint, &environment)?,
             environment,
             directory: self.container.working_dir.clone(),
             confinement,
@@ -144,21 +144,19 @@ impl ContainerStart<'_> {
     }
 
     /// `command` replaces the image's command, `args` are appended. Both have `$(VAR)` expanded.
-    fn command(&self, entrypoint: &Entrypoint, environment: &Variables) -> Vec<String> {
+    fn command(
+        &self,
+        entrypoint: &Entrypoint,
+        environment: &Variables,
+    ) -> Result<Vec<String>, EnvironmentError> {
         let mut command = match entrypoint {
-            _ if !self.container.command.is_empty() => self.expand_all(&self.container.command, environment),
+            _ if !self.container.command.is_empty() => expand_words(&self.container.command, environment)?,
             Entrypoint::Command(command) => command.clone(),
             // The echo server takes no arguments of the Pod.
-            Entrypoint::Echo => return self.echo_command(),
+            Entrypoint::Echo => return Ok(self.echo_command()),
         };
-        command.extend(self.expand_all(&self.container.args, environment));
-        command
-    }
-
-    /// Expands `$(VAR)` in words of the Pod.
-    pub(super) fn expand_all(&self, words: &[String], environment: &Variables) -> Vec<String> {
-        let variable = |name: &str| environment.get(name).map(String::as_str);
-        words.iter().map(|word| expand(word, variable)).collect()
+        command.extend(expand_words(&self.container.args, environment)?);
+        Ok(command)
     }
 
     fn echo_command(&self) -> Vec<String> {

@@ -336,7 +336,8 @@ impl PodDirectory {
         removal::remove_tree(&self.path).map_err(|source| file_error(&self.path, source))
     }
 
-    fn record(&self) -> Option<Record> {
+    /// Returns the record of the Pod; `None` if there is no readable one.
+    pub(crate) fn record(&self) -> Option<Record> {
         serde_json::from_slice(&fs::read(self.path.join(RECORD)).ok()?).ok()
     }
 }

@@ -53,6 +53,12 @@ pub enum VolumeError {
         /// Path of the file.
         path: String,
     },
+    /// The files of the volume are too large. Only another Pod helps.
+    #[error("expected at most {bytes_max} bytes of files in the volume, found more")]
+    TooLarge {
+        /// Maximum size in bytes.
+        bytes_max: usize,
+    },
     /// There is no token of the Pod's ServiceAccount.
     #[error("failed to fetch token: {cause}")]
     Token {

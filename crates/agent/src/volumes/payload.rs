@@ -10,6 +10,9 @@ use super::error::VolumeError;
 
 /// Default mode of files.
 const MODE_DEFAULT: u32 = 0o644;
+/// Maximum size of the files of one volume, with their paths. Items can repeat a key of a ConfigMap, which has up to a
+/// megabyte, ten thousands of times.
+const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
 /// ConfigMaps and Secrets by kind and name, with the bytes of their keys.
 pub type Objects = BTreeMap<(SourceKind, String), BTreeMap<String, Vec<u8>>>;
@@ -61,9 +64,9 @@ pub fn referenced(projection: &Projection) -> impl Iterator<Item = (SourceKind, 
 /// Returns the files of a volume. Of two files with the same path, the later one counts.
 ///
 /// # Errors
-/// [`VolumeError`] for a missing object, key, field or token, and for an invalid path.
+/// [`VolumeError`] for a missing object, key, field or token, for an invalid path, and for too much content.
 pub fn files(projections: &[Projection], mode: u32, sources: &Sources<'_>) -> Result<Files, VolumeError> {
-    let mut files = Files::new();
+    let mut files = Payload::default();
     for projection in projections {
         if let Some(source) = &projection.config_map {
             add_object(&mut files, SourceKind::ConfigMap, source, mode, sources)?;
@@ -78,14 +81,40 @@ pub fn files(projections: &[Projection], mode: u32, sources: &Sources<'_>) -> Re
             add_token(&mut files, source, mode, sources)?;
         }
     }
+    let Payload { files, .. } = files;
     match files.keys().find(|path| !is_valid_path(path)) {
         Some(path) => Err(VolumeError::Path { path: path.clone() }),
         None => Ok(files),
     }
 }
 
+/// Files of a volume, with a bound of their size.
+#[derive(Default)]
+struct Payload {
+    files: Files,
+    bytes: usize,
+}
+
+impl Payload {
+    /// Adds a file, in place of an earlier one with the same path.
+    ///
+    /// # Errors
+    /// [`VolumeError::TooLarge`].
+    fn add(&mut self, path: &str, content: &[u8], mode: u32) -> Result<(), VolumeError> {
+        self.bytes += path.len() + content.len();
+        if self.bytes > PAYLOAD_BYTES_MAX {
+            return Err(VolumeError::TooLarge {
+                bytes_max: PAYLOAD_BYTES_MAX,
+            });
+        }
+        let content = content.to_vec();
+        self.files.insert(path.to_owned(), File { content, mode });
+        Ok(())
+    }
+}
+
 fn add_object(
-    files: &mut Files,
+    files: &mut Payload,
     kind: SourceKind,
     source: &FileSource,
     mode: u32,
@@ -103,17 +132,12 @@ fn add_object(
         };
     };
     if source.items.is_empty() {
-        let all = keys
-            .iter()
-            .map(|(key, content)| (key.clone(), file(content, mode)));
-        files.extend(all);
-        return Ok(());
+        let mut all = keys.iter();
+        return all.try_for_each(|(key, content)| files.add(key, content, mode));
     }
     for KeyToPath { key, path, mode: own } in &source.items {
         match keys.get(key) {
-            Some(content) => {
-                files.insert(path.clone(), file(content, own.unwrap_or(mode)));
-            }
+            Some(content) => files.add(path, content, own.unwrap_or(mode))?,
             None if is_optional => {}
             None => {
                 return Err(VolumeError::Key {
@@ -128,7 +152,7 @@ fn add_object(
 }
 
 fn add_fields(
-    files: &mut Files,
+    files: &mut Payload,
     source: &DownwardSource,
     mode: u32,
     sources: &Sources<'_>,
@@ -143,10 +167,7 @@ fn add_fields(
         let value = value.ok_or_else(|| VolumeError::Field {
             path: item.path.clone(),
         })?;
-        files.insert(
-            item.path.clone(),
-            file(value.as_bytes(), item.mode.unwrap_or(mode)),
-        );
+        files.add(&item.path, value.as_bytes(), item.mode.unwrap_or(mode))?;
     }
     Ok(())
 }
@@ -171,7 +192,7 @@ fn whole_map(path: &str, pod: &Pod) -> Option<String> {
 }
 
 fn add_token(
-    files: &mut Files,
+    files: &mut Payload,
     source: &TokenSource,
     mode: u32,
     sources: &Sources<'_>,
@@ -180,13 +201,5 @@ fn add_token(
     let token = token.ok_or_else(|| VolumeError::Token {
         cause: "none was issued".to_owned(),
     })?;
-    files.insert(source.path.clone(), file(token.as_bytes(), mode));
-    Ok(())
-}
-
-fn file(content: &[u8], mode: u32) -> File {
-    File {
-        content: content.to_vec(),
-        mode,
-    }
+    files.add(&source.path, token.as_bytes(), mode)
 }

@@ -210,3 +210,28 @@ fn directory_follows_no_symbolic_link() {
     directory.remove(link).unwrap();
     assert!(outside.join("x").is_dir() && !outside.join("y").exists());
 }
+
+#[test]
+fn items_that_repeat_a_large_key_are_rejected() {
+    let items = |count: usize| -> Vec<_> {
+        (0..count)
+            .map(|n| json!({"key": "k", "path": n.to_string()}))
+            .collect()
+    };
+    let pod = |count| pod(json!({"configMap": {"name": "c", "items": items(count)}}));
+    let config = BTreeMap::from([("k".to_owned(), vec![0; 1 << 20])]);
+    let objects = BTreeMap::from([((SourceKind::ConfigMap, "c".to_owned()), config)]);
+    let files = |count| {
+        let pod = pod(count);
+        let sources = payload::Sources {
+            pod: &pod,
+            facts: &PodFacts::default(),
+            objects: &objects,
+            tokens: &BTreeMap::new(),
+        };
+        let (projections, mode) = payload::projections(&pod.spec.volumes[0]).unwrap();
+        payload::files(&projections, mode, &sources)
+    };
+    assert_eq!(files(10).unwrap().len(), 10);
+    assert!(matches!(files(100), Err(VolumeError::TooLarge { .. })));
+}

@@ -1,6 +1,7 @@
 //! IP addresses and CIDRs of the API. Old fields accept the lenient form, new values need the strict one
 //! (`StrictIPCIDRValidation`, VAL-27), and accepted values that are not canonical cause warnings (WRN-02).
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -93,10 +94,15 @@ pub fn family_of(value: &str) -> Option<Family> {
 }
 
 /// Validates an address in the strict form. Values of `existing` were accepted before and stay valid.
-pub fn validate(path: &Path, value: &str, existing: &[&str]) -> FieldErrors {
-    if existing.contains(&value) {
+pub fn validate(path: &Path, value: &str, existing: &HashSet<&str>) -> FieldErrors {
+    if existing.contains(value) {
         return Vec::new();
     }
+    validate_new(path, value)
+}
+
+/// Validates an address of a field without old values in the strict form.
+pub fn validate_new(path: &Path, value: &str) -> FieldErrors {
     let fault = strict_fault(value).map(|fault| FieldError::invalid(path, value, fault));
     fault.into_iter().collect()
 }
@@ -211,10 +217,15 @@ pub fn parse_legacy_cidr(value: &str) -> Option<LegacyCidr> {
 }
 
 /// Validates a CIDR in the strict form. Values of `existing` were accepted before and stay valid (VAL-39).
-pub fn validate_cidr(path: &Path, value: &str, existing: &[&str]) -> FieldErrors {
-    if existing.contains(&value) {
+pub fn validate_cidr(path: &Path, value: &str, existing: &HashSet<&str>) -> FieldErrors {
+    if existing.contains(value) {
         return Vec::new();
     }
+    validate_new_cidr(path, value)
+}
+
+/// Validates a CIDR of a field without old values in the strict form.
+pub fn validate_new_cidr(path: &Path, value: &str) -> FieldErrors {
     let fault = match parse_legacy_cidr(value) {
         None => "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
         Some(cidr) if !cidr.without_leading_zeros => "must not have leading 0s in IP or prefix length",
@@ -229,7 +240,7 @@ pub fn validate_cidr(path: &Path, value: &str, existing: &[&str]) -> FieldErrors
 
 /// Validates a CIDR of a field without old values: strict and canonical (CIDR-02).
 pub fn validate_canonical_cidr(path: &Path, value: &str) -> FieldErrors {
-    let faults = validate_cidr(path, value, &[]);
+    let faults = validate_new_cidr(path, value);
     if !faults.is_empty() {
         return faults;
     }

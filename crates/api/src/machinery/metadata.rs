@@ -174,7 +174,7 @@ fn validate_form(errors: &mut FieldErrors, metadata: &Value, form: NameForm, nam
 fn validate_transition(errors: &mut FieldErrors, new: &Value, old: &Value) {
     let path = Path::new("metadata");
     if is_set(old, "deletionTimestamp") {
-        let before = texts(old, "finalizers");
+        let before: HashSet<&str> = texts(old, "finalizers").into_iter().collect();
         let added: Vec<&str> = texts(new, "finalizers")
             .into_iter()
             .filter(|f| !before.contains(f))

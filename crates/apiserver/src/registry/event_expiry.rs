@@ -70,7 +70,7 @@ async fn remove(resources: &Resources, kind: &'static Kind, entry: &Entry) -> Re
 }
 
 /// Returns true if the last occurrence of an Event is longer ago than [`EVENT_TTL`]. An Event without times counts from
-/// its creation.
+/// its creation. Clients choose the other times: those that are further ahead than clocks can be do not count.
 fn is_expired(bytes: &[u8], now: Timestamp) -> bool {
     let Ok(event) = serde_json::from_slice::<Value>(bytes) else {
         return true;
@@ -84,6 +84,7 @@ fn is_expired(bytes: &[u8], now: Timestamp) -> bool {
     let newest = times
         .iter()
         .filter_map(|time| time.parse::<Timestamp>().ok())
+        .filter(|time| time.duration_since(now) <= EVENT_TTL)
         .max();
     newest.is_none_or(|time| now.duration_since(time) > EVENT_TTL)
 }

@@ -197,7 +197,7 @@ fn validate_ranges(errors: &mut FieldErrors, node: &Value) {
     let path = Path::new("spec").child("podCIDRs");
     let ranges = texts(child(node, "spec"), "podCIDRs");
     for (index, range) in ranges.iter().enumerate() {
-        errors.extend(ip::validate_cidr(&path.index(index), range, &[]));
+        errors.extend(ip::validate_new_cidr(&path.index(index), range));
     }
     let families: Vec<bool> = ranges
         .iter()

@@ -11,7 +11,7 @@ use super::rolling;
 use crate::replicaset::ReplicaPod;
 use crate::workload::pods::{is_available, next_available, owned, pod_owner_changes};
 use crate::workload::revisions::{REVISION_LABEL, excess_revisions, update_revision};
-use crate::workload::{Decision, Inputs, PodChanges, Step, count, status_patch};
+use crate::workload::{Decision, Inputs, PodChanges, Step, count, pods_at_once, status_patch};
 
 /// Upper bound of Pods that one job creates or deletes, as upstream.
 const BURST: usize = 250;
@@ -86,7 +86,6 @@ impl<'a> Daemons<'a> {
         {
             changes = rolling::changes(self);
         }
-        changes.create.truncate(BURST);
         changes.delete.truncate(BURST);
         if let Some(step) = changes.into_step() {
             return Decision::step(step);
@@ -101,16 +100,24 @@ impl<'a> Daemons<'a> {
         )
     }
 
+    /// Returns the number of Pods that one job creates at most.
+    pub(super) fn created_max(&self) -> usize {
+        pods_at_once(BURST, &self.inputs.workload.spec.template)
+    }
+
     /// Returns the Pods to create on Nodes without one, and to delete on others.
     fn placement_changes(&self) -> PodChanges {
         let mut changes = PodChanges::default();
+        let created_max = self.created_max();
         for (node, fitness) in &self.nodes {
             let pods = self.on(node);
             match fitness {
                 Fitness::Runs if pods.is_empty() => {
-                    changes
-                        .create
-                        .push(pod_for(self.inputs.workload, node, self.update));
+                    if changes.create.len() < created_max {
+                        changes
+                            .create
+                            .push(pod_for(self.inputs.workload, node, self.update));
+                    }
                 }
                 Fitness::Runs | Fitness::Keeps => changes.delete.extend(self.superfluous(pods)),
                 Fitness::Refuses => changes.delete.extend(live(pods)),

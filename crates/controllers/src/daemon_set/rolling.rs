@@ -85,6 +85,7 @@ fn add_then_remove(daemons: &Daemons<'_>, surge: usize) -> PodChanges {
     }
     let chosen = urgent.into_iter().chain(candidates.into_iter().take(budget));
     let (set, update) = (daemons.inputs.workload, daemons.update);
+    let chosen = chosen.take(daemons.created_max());
     changes.create = chosen.map(|node| pod_for(set, node, update)).collect();
     changes
 }

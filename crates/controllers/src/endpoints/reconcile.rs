@@ -1,5 +1,6 @@
 //! The Endpoints of a Service: a pure function of the caches.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use api::object::{
@@ -106,7 +107,8 @@ fn labels_of(service: &Service) -> Labels {
 
 fn subsets_of(inputs: &Inputs<'_>) -> Vec<EndpointSubset> {
     let publishes = inputs.service.spec.publish_not_ready_addresses;
-    let mut subsets = Vec::new();
+    // By their ports, so that many Pods with the same ports do not have a copy each.
+    let mut subsets: BTreeMap<Vec<SubsetPort>, EndpointSubset> = BTreeMap::new();
     for pod in inputs.pods {
         // Terminating Pods count only if the Service publishes addresses that are not ready (EPC-03).
         if !is_candidate(pod) || (pod.is_terminating && !publishes) {
@@ -124,18 +126,19 @@ fn subsets_of(inputs: &Inputs<'_>) -> Vec<EndpointSubset> {
         if ports.is_empty() && !is_portless {
             continue;
         }
-        let mut subset = EndpointSubset {
-            ports,
-            ..EndpointSubset::default()
-        };
+        let subset = subsets.entry(ports).or_default();
         if publishes || pod.is_ready {
             subset.addresses.push(address)
         } else {
             subset.not_ready_addresses.push(address)
         }
-        subsets.push(subset);
     }
-    repack(subsets)
+    let subsets = subsets.into_iter();
+    repack(
+        subsets
+            .map(|(ports, subset)| EndpointSubset { ports, ..subset })
+            .collect(),
+    )
 }
 
 /// Returns the Pod as an address of the Service's first family (EPC-02, EPC-05).

@@ -1,9 +1,11 @@
 //! A Pod as an endpoint: addresses, conditions and ports.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use api::object::{
-    AddressType, Endpoint, EndpointConditions, EndpointPort, IntOrString, Service, ServicePort, TargetRef,
+    AddressType, Endpoint, EndpointConditions, EndpointPort, IntOrString, Protocol, Service, ServicePort,
+    TargetRef,
 };
 
 use crate::caches::PodFacts;
@@ -51,8 +53,16 @@ pub fn endpoint_of(
 /// Returns the ports at which the Pod serves the Service. A named port that the Pod lacks is omitted
 /// (EPS-09).
 pub fn ports_of(pod: &PodFacts, service: &Service) -> Vec<EndpointPort> {
+    let targets_name = |port: &ServicePort| matches!(port.target_port, IntOrString::String(_));
+    let mut named = NamedPorts::new();
+    // A map, because both lists can have thousands of ports.
+    if service.spec.ports.iter().any(targets_name) {
+        for port in pod.ports.iter() {
+            named.entry((&*port.name, port.protocol)).or_insert(port.number);
+        }
+    }
     let ports = service.spec.ports.iter().filter_map(|port| {
-        let number = port_number(pod, port)?;
+        let number = port_number(&named, port)?;
         Some(EndpointPort {
             name: Some(port.name.clone()),
             protocol: Some(port.protocol),
@@ -68,16 +78,17 @@ fn addresses_of(pod: &PodFacts, family: AddressType) -> Vec<Arc<str>> {
     pod.addresses.iter().filter(of_family).cloned().collect()
 }
 
-/// Resolves `targetPort`: a number, or the name of a container port with the same protocol. Containers
-/// precede restartable init containers (EPC-06).
-fn port_number(pod: &PodFacts, port: &ServicePort) -> Option<u16> {
-    let name = match &port.target_port {
-        IntOrString::Int(0) => return Some(port.port),
-        IntOrString::Int(number) => return u16::try_from(*number).ok(),
-        IntOrString::String(name) => name,
-    };
-    let is_meant = |p: &&crate::caches::pods::NamedPort| *p.name == **name && p.protocol == port.protocol;
-    pod.ports.iter().find(is_meant).map(|p| p.number)
+/// Numbers of the container ports of a Pod by name and protocol. Containers precede restartable init containers
+/// (EPC-06).
+type NamedPorts<'a> = HashMap<(&'a str, Protocol), u16>;
+
+/// Resolves `targetPort`: a number, or the name of a container port with the same protocol.
+fn port_number(named: &NamedPorts<'_>, port: &ServicePort) -> Option<u16> {
+    match &port.target_port {
+        IntOrString::Int(0) => Some(port.port),
+        IntOrString::Int(number) => u16::try_from(*number).ok(),
+        IntOrString::String(name) => named.get(&(&**name, port.protocol)).copied(),
+    }
 }
 
 #[cfg(test)]

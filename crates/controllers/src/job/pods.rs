@@ -1,6 +1,7 @@
 //! Pods of a Job: labels, index, and sets of indexes.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use api::object::Job;
 use serde_json::{Value, json};
@@ -63,14 +64,20 @@ pub(super) fn pod_of(job: &Job, index: Option<i64>) -> Value {
     pod
 }
 
-/// Parses indexes such as `1,3-5`, as far as they are below `completions`.
-pub(super) fn parse_indexes(text: &str, completions: i64) -> BTreeSet<i64> {
-    let ranges = text.split(',').filter_map(|part| {
+/// Parses indexes such as `1,3-5`, as far as they are below `completions`. Returns ranges that are not empty: a text of
+/// some bytes can name billions of indexes.
+pub(super) fn parse_ranges(text: &str, completions: i64) -> impl Iterator<Item = Range<i64>> {
+    let ranges = text.split(',').filter_map(move |part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (i64, i64) = (first.parse().ok()?, last.parse().ok()?);
         Some(first.max(0)..last.saturating_add(1).min(completions))
     });
-    ranges.flatten().collect()
+    ranges.filter(|range| !range.is_empty())
+}
+
+/// Parses the indexes of a status, which are those of Pods.
+pub(super) fn parse_indexes(text: &str, completions: i64) -> BTreeSet<i64> {
+    parse_ranges(text, completions).flatten().collect()
 }
 
 /// Formats indexes as upstream: two consecutive ones as `1,2`, more as `1-3`.

@@ -17,7 +17,9 @@ use super::success_policy::met_rule;
 use super::tally::Tally;
 use crate::replicaset::ReplicaPod;
 use crate::workload::pods::{owned, pod_owner_changes};
-use crate::workload::{Decision, Inputs, PodChanges, Step, count, is_tracked, status_patch, timestamp};
+use crate::workload::{
+    Decision, Inputs, PodChanges, Step, count, is_tracked, pods_at_once, status_patch, timestamp,
+};
 
 /// Upper bound of Pods that one job creates, as upstream.
 const BURST: usize = 500;
@@ -208,13 +210,14 @@ impl<'a> Progress<'a> {
         } else {
             0
         };
-        let missing = desired.saturating_sub(self.active.len() + held).min(BURST);
+        let missing = desired.saturating_sub(self.active.len() + held);
         if missing == 0 {
             return (changes, None);
         }
         if let Some(pause) = self.back_off() {
             return (changes, Some(pause));
         }
+        let missing = missing.min(pods_at_once(BURST, &job.spec.template));
         changes.create = if is_indexed(job) {
             let indexes = self.free_indexes(missing);
             indexes

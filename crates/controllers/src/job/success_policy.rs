@@ -6,7 +6,7 @@ use api::object::Job;
 use api::tree::{is_set, items, number, text};
 use serde_json::Value;
 
-use super::pods::{is_indexed, parse_indexes};
+use super::pods::{is_indexed, parse_ranges};
 
 /// Returns the position of the first rule that the succeeded indexes meet.
 pub(super) fn met_rule(job: &Job, succeeded: &BTreeSet<i64>) -> Option<usize> {
@@ -26,7 +26,11 @@ fn is_met(rule: &Value, completions: i64, succeeded: &BTreeSet<i64>) -> bool {
     if !is_set(rule, "succeededIndexes") {
         return suffice(succeeded.len());
     }
-    let needed = parse_indexes(text(rule, "succeededIndexes"), completions);
-    let found = needed.intersection(succeeded).count();
-    !needed.is_empty() && (found == needed.len() || suffice(found))
+    let (mut needed, mut found) = (0, 0);
+    for range in parse_ranges(text(rule, "succeededIndexes"), completions) {
+        needed += range.end - range.start;
+        found += succeeded.range(range).count();
+    }
+    let has_all = i64::try_from(found).is_ok_and(|found| found == needed);
+    needed > 0 && (has_all || suffice(found))
 }

@@ -1,8 +1,11 @@
+use std::collections::BTreeSet;
+
 use fastrand::Rng;
 use jiff::SignedDuration;
 use serde_json::json;
 
 use super::pods::{format_indexes, parse_indexes};
+use super::success_policy::met_rule;
 use super::*;
 use crate::workload::model::Model;
 
@@ -425,4 +428,30 @@ fn random_histories_count_each_pod_once() {
         assert!(succeeded >= completions, "seed {seed}");
         assert_eq!(conditions(&model).len(), 2, "seed {seed}");
     }
+}
+
+#[test]
+fn rules_with_billions_of_indexes_take_no_memory() {
+    let job = |rule: Value| -> api::object::Job {
+        serde_json::from_value(
+            json!({"metadata": {"name": "a"}, "spec": {"completionMode": "Indexed",
+            "completions": i32::MAX, "successPolicy": {"rules": [rule]}}}),
+        )
+        .unwrap()
+    };
+    let succeeded = BTreeSet::from([0, 7, 1_000_000_000]);
+    let met = |rule: Value| met_rule(&job(rule), &succeeded);
+    // A set of these indexes has some 30 GB.
+    assert_eq!(met(json!({"succeededIndexes": "0-2147483646"})), None);
+    assert_eq!(
+        met(json!({"succeededIndexes": "1-2147483646", "succeededCount": 2})),
+        Some(0)
+    );
+    assert_eq!(
+        met(json!({"succeededIndexes": "1-2147483646", "succeededCount": 3})),
+        None
+    );
+    assert_eq!(met(json!({"succeededIndexes": "0,7"})), Some(0));
+    assert_eq!(met(json!({"succeededIndexes": "6-7"})), None);
+    assert_eq!(met(json!({"succeededIndexes": "9-8"})), None);
 }

@@ -140,6 +140,7 @@ fn desired_slices(endpoints: &Endpoints, max: usize, changes: &mut SliceChanges)
             .not_ready_addresses
             .into_iter()
             .map(|address| (address, false));
+        let key = ports_key(&ports);
         let mut mirrored = 0;
         for (address, ready) in ready.chain(not_ready) {
             let Ok(ip) = address.ip.parse::<IpAddr>() else {
@@ -153,7 +154,7 @@ fn desired_slices(endpoints: &Endpoints, max: usize, changes: &mut SliceChanges)
             mirrored += 1;
             let family = family_of(ip);
             let slice = desired
-                .entry((ports_key(&ports), family))
+                .entry((key.clone(), family))
                 .or_insert_with(|| new_slice(endpoints, family, ports.clone()));
             slice.endpoints.push(endpoint_of(address, ready));
         }

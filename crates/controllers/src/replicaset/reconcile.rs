@@ -11,6 +11,7 @@ use super::pod::ReplicaPod;
 use super::ranking::pods_to_delete;
 use super::status::status_of;
 use crate::owned_objects::{OwnerChange, owner_changes, read_selector};
+use crate::workload::pods_at_once;
 
 /// Inputs of [`reconcile()`].
 pub(crate) struct Inputs<'a> {
@@ -98,7 +99,8 @@ fn scale_step(inputs: &Inputs<'_>, own: &[&ReplicaPod]) -> Option<Step> {
     let active: Vec<&ReplicaPod> = own.iter().filter(|pod| pod.is_active()).copied().collect();
     let desired = usize::try_from(inputs.set.spec.replicas).unwrap_or(0);
     if active.len() < desired {
-        return Some(Step::Create((desired - active.len()).min(BURST)));
+        let at_once = pods_at_once(BURST, &inputs.set.spec.template);
+        return Some(Step::Create((desired - active.len()).min(at_once)));
     }
     let excess = (active.len() - desired).min(BURST);
     if excess == 0 {

@@ -10,7 +10,7 @@ use crate::replicaset::ReplicaPod;
 use crate::replicaset::ranking::pods_to_delete;
 use crate::selection::Controller;
 use crate::workload::pods::{is_available, next_available, owned, pod_from, pod_owner_changes};
-use crate::workload::{Decision, Inputs, PodChanges, Step, Workload, count, status_patch};
+use crate::workload::{Decision, Inputs, PodChanges, Step, Workload, count, pods_at_once, status_patch};
 
 /// Upper bound of Pods that one job creates or deletes, as upstream.
 const BURST: usize = 500;
@@ -51,11 +51,12 @@ fn scale(inputs: &Inputs<'_, ReplicationController>, pods: &[&ReplicaPod]) -> Po
     let active: Vec<&ReplicaPod> = pods.iter().copied().filter(|pod| pod.is_active()).collect();
     let desired = usize::try_from(controller.spec.replicas).unwrap_or(0);
     let mut changes = PodChanges::default();
-    let missing = desired.saturating_sub(active.len()).min(BURST);
+    let missing = desired.saturating_sub(active.len());
     if missing > 0 {
         let prefix = format!("{}-", controller.metadata.name);
-        let pod = pod_from(controller, &controller.spec.template, &prefix);
-        changes.create = vec![pod; missing];
+        let template = &controller.spec.template;
+        let pod = pod_from(controller, template, &prefix);
+        changes.create = vec![pod; missing.min(pods_at_once(BURST, template))];
     }
     let excess = active.len().saturating_sub(desired).min(BURST);
     if excess > 0 {

@@ -45,29 +45,33 @@ impl<'a> Constraints<'a> {
         let terms = &affinity.pod_affinity.required;
         // As upstream, a Pod counts for an affinity only if all terms select it.
         let is_selected = |other: &SchedulePod| terms.iter().all(|term| term.selects(pod, other, namespaces));
+        // Once for all terms: a Pod can have ten thousands of them.
+        let near = nodes_with(nodes, is_selected);
         let affinities: Vec<_> = terms
             .iter()
-            .map(|term| {
-                (
-                    &*term.topology_key,
-                    domains_with(&term.topology_key, nodes, is_selected),
-                )
-            })
+            .map(|term| (&*term.topology_key, domains_of(&term.topology_key, &near)))
             .collect();
         let own = affinity.pod_anti_affinity.required.iter();
         let own = own.flat_map(|term: &'a PodTerm| {
             let selects = |other: &SchedulePod| term.selects(pod, other, namespaces);
-            let domains = domains_with(&term.topology_key, nodes, selects);
-            domains.into_iter().map(|value| (&*term.topology_key, value))
+            let domains = domains_of(&term.topology_key, &nodes_with(nodes, selects));
+            domains.into_iter().map(move |value| (&*term.topology_key, value))
         });
         let constraints = pod.spec.topology_spread_constraints.iter();
         let required: Vec<&SpreadConstraint> = constraints
             .filter(|constraint| constraint.is_required())
             .collect();
+        let has_labels = |(node, _): &&Occupied<'a>| {
+            let labels = &node.metadata.labels;
+            let mut keys = required.iter().map(|constraint| &constraint.topology_key);
+            keys.all(|key| labels.contains_key(key))
+        };
+        // Once for all constraints, as above.
+        let labelled: Vec<&Occupied<'a>> = nodes.iter().filter(has_labels).collect();
         Self {
             spreads: required
                 .iter()
-                .map(|constraint| Spread::of(constraint, &required, pod, nodes))
+                .map(|constraint| Spread::of(constraint, pod, &labelled))
                 .collect(),
             is_first: affinities.iter().all(|(_, domains)| domains.is_empty())
                 && terms.iter().all(|term| term.selects(pod, pod, namespaces)),
@@ -104,19 +108,12 @@ impl<'a> Constraints<'a> {
 }
 
 impl<'a> Spread<'a> {
-    fn of(
-        constraint: &'a SpreadConstraint,
-        all: &[&SpreadConstraint],
-        pod: &SchedulePod,
-        nodes: &[Occupied<'a>],
-    ) -> Self {
+    /// Counts the Pods on `nodes`, which have the labels of all constraints.
+    fn of(constraint: &'a SpreadConstraint, pod: &SchedulePod, nodes: &[&Occupied<'a>]) -> Self {
         let mut pods = BTreeMap::new();
-        for (node, on_node) in nodes {
+        for (node, on_node) in nodes.iter().copied() {
             let labels = &node.metadata.labels;
-            let has_labels = all
-                .iter()
-                .all(|constraint| labels.contains_key(&constraint.topology_key));
-            if !has_labels || !is_counted(constraint, pod, node) {
+            if !is_counted(constraint, pod, node) {
                 continue;
             }
             let Some(value) = labels.get(&constraint.topology_key) else {
@@ -160,15 +157,18 @@ fn is_counted(constraint: &SpreadConstraint, pod: &SchedulePod, node: &Node) -> 
     fits && is_open
 }
 
-/// Returns the domains of a label with a selected Pod.
-fn domains_with<'a>(
-    topology_key: &str,
-    nodes: &[Occupied<'a>],
-    is_selected: impl Fn(&SchedulePod) -> bool,
-) -> BTreeSet<&'a str> {
+/// Returns the Nodes with a selected Pod.
+fn nodes_with<'a>(nodes: &[Occupied<'a>], is_selected: impl Fn(&SchedulePod) -> bool) -> Vec<&'a Node> {
     let has_selected = |(_, pods): &&Occupied<'a>| pods.iter().any(|pod| is_selected(pod));
     let nodes = nodes.iter().filter(has_selected);
-    let values = nodes.filter_map(|(node, _)| node.metadata.labels.get(topology_key));
+    nodes.map(|(node, _)| *node).collect()
+}
+
+/// Returns the domains of a label with one of the Nodes.
+fn domains_of<'a>(topology_key: &str, nodes: &[&'a Node]) -> BTreeSet<&'a str> {
+    let values = nodes
+        .iter()
+        .filter_map(|node| node.metadata.labels.get(topology_key));
     values.map(String::as_str).collect()
 }
 

@@ -10,7 +10,7 @@ use super::status::{current_revision, status_of};
 use crate::replicaset::ReplicaPod;
 use crate::workload::pods::{next_available, owned, pod_owner_changes};
 use crate::workload::revisions::{excess_revisions, update_revision};
-use crate::workload::{Decision, Inputs, PodChanges, Step, status_patch};
+use crate::workload::{Decision, Inputs, PodChanges, Step, pods_at_once, status_patch};
 
 /// Label of revisions with the hash of the template.
 const HASH_LABEL: &str = "controller.kubernetes.io/hash";
@@ -84,7 +84,6 @@ impl Rollout<'_> {
     fn next(&self) -> Decision {
         let mut changes = PodChanges::default();
         let is_blocked = self.replace(&mut changes) || self.shrink(&mut changes);
-        changes.create.truncate(BURST);
         changes.delete.truncate(BURST);
         if let Some(step) = changes.into_step() {
             return Decision::step(step);
@@ -100,8 +99,11 @@ impl Rollout<'_> {
     fn replace(&self, changes: &mut PodChanges) -> bool {
         let set = self.inputs.workload;
         let first = first_ordinal(set);
+        let templates = [&self.update.data, &self.current.data];
+        let created_max = templates.map(|template| pods_at_once(BURST, template));
+        let created_max = created_max.into_iter().min().unwrap_or(1);
         for ordinal in first..first.saturating_add(set.spec.replicas) {
-            let is_enough = changes.create.len() >= BURST || changes.delete.len() >= BURST;
+            let is_enough = changes.create.len() >= created_max || changes.delete.len() >= BURST;
             if is_enough || (self.is_ordered() && !(changes.create.is_empty() && changes.delete.is_empty())) {
                 return true;
             }

@@ -5,6 +5,7 @@
 //! step and applies it to the caches before the next one is computed. After a failure, whose effect is unknown, the
 //! Pods are read first.
 
+mod burst;
 mod controller;
 #[cfg(test)]
 pub(crate) mod model;
@@ -28,6 +29,7 @@ use crate::owned_objects::OwnerChange;
 use crate::replicaset::ReplicaPod;
 use crate::selection::Controller;
 
+pub(crate) use burst::pods_at_once;
 pub(crate) use run::run;
 pub(crate) use status::{count, status_patch, timestamp};
 

@@ -3,7 +3,7 @@
 use super::filter::{Endpoints, Selection};
 use super::grammar::Part;
 use super::resolve::{LookupResult, Resolver};
-use super::service::Port;
+use super::service::{Port, Slice};
 use crate::wire::{Name, NameRef};
 
 impl Resolver<'_, '_, '_> {
@@ -46,6 +46,7 @@ impl Resolver<'_, '_, '_> {
                     .is_err()
                 {
                     self.reply.set_truncated();
+                    break;
                 }
             }
         }
@@ -54,20 +55,31 @@ impl Resolver<'_, '_, '_> {
 
     fn endpoint_services(&mut self, at: usize, part: Part<'_>, endpoints: Endpoints<'_>) -> LookupResult {
         let matching = |ports: &'_ [Port]| ports.iter().filter(|port| part.includes(port)).count();
-        let weight = weight(endpoints.iter().map(|(slice, _)| matching(&slice.ports)).sum());
-        let count = endpoints.iter().count();
+        let (mut count, mut records) = (0, 0);
+        // The endpoints of a slice follow each other: its ports, which can be thousands, are counted once.
+        let mut counted: Option<(&Slice, usize)> = None;
+        for (slice, _) in endpoints.iter() {
+            let ports = match counted {
+                Some((former, ports)) if std::ptr::eq(former, slice) => ports,
+                _ => matching(&slice.ports),
+            };
+            counted = Some((slice, ports));
+            records += ports;
+            count += 1;
+        }
+        let weight = weight(records);
         self.scratch.seen.clear();
         let mut result = LookupResult::NoData;
         'records: for (slice, endpoint) in endpoints.iter_rotated(self.scratch.rotation, count) {
             let label = slice.labels_of(endpoint);
+            let Some(target) = self.name_below(label.as_wire(), at) else {
+                continue;
+            };
             let ports = slice.ports.iter().filter(|port| part.includes(port));
             for number in ports.filter_map(|port| port.number) {
                 if !self.scratch.is_new((label.as_wire(), number)) {
                     continue;
                 }
-                let Some(target) = self.name_below(label.as_wire(), at) else {
-                    continue;
-                };
                 result = LookupResult::Records;
                 if self
                     .reply

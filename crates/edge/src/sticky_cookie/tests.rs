@@ -89,3 +89,12 @@ fn set_cookie_has_age_and_secure() {
     assert_eq!(value, "lb=0000000000000001; Path=/; HttpOnly; Secure; Max-Age=60");
     assert_eq!(set_cookie("l\nb", 1, None, false), None);
 }
+
+#[test]
+fn number_of_ids_is_bounded() {
+    let pairs: Vec<String> = (0..2_000).map(|id| format!("lb={id:016x}")).collect();
+    let mut headers = HeaderMap::new();
+    headers.insert(COOKIE, HeaderValue::try_from(pairs.join("; ")).unwrap());
+    let found: Vec<u64> = ids(&headers, "lb").collect();
+    assert_eq!(found, (0..16).collect::<Vec<u64>>());
+}

@@ -4,7 +4,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, lchown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -246,9 +246,15 @@ fn change(path: &Path, change: impl FnOnce(Value) -> Result<Value, MergeError>) 
     if let Some((user, group)) = owner
         && rustix::process::geteuid().is_root()
     {
-        chown(&path, Some(user), Some(group)).map_err(FileError::at(&path))?;
+        give_to(&path, user, group).map_err(FileError::at(&path))?;
     }
     Ok(())
+}
+
+/// Changes the owner of a file. The user, who may own the directory, could replace the file by a link to one of root, so a
+/// link is not followed.
+fn give_to(path: &Path, user: u32, group: u32) -> io::Result<()> {
+    lchown(path, Some(user), Some(group))
 }
 
 /// Lock file of a kubeconfig, as kubectl has it.

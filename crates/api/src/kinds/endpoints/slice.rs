@@ -277,7 +277,7 @@ fn validate_address(
     // Addresses that the slice had before are not checked again, also after a change of the type.
     let is_new = !existing.contains(address);
     if is_new {
-        let faults = ip::validate(path, address, &[]);
+        let faults = ip::validate_new(path, address);
         if !faults.is_empty() {
             errors.extend(faults);
             return;

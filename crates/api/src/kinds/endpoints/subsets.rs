@@ -1,5 +1,7 @@
 //! Rules of Endpoints, the older kind (DEF-10, EPV-01 to EPV-07, WRN-08).
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::kinds::ports::{validate_app_protocol, validate_number_and_protocol};
@@ -66,7 +68,7 @@ pub fn endpoints_warnings(endpoints: &Value) -> Vec<String> {
 fn validate(endpoints: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = metadata::validate(endpoints, NameForm::DnsSubdomain, true);
     if old.is_none_or(|old| child(old, "subsets") != child(endpoints, "subsets")) {
-        let existing: Vec<&str> = old.map(addresses_of).unwrap_or_default();
+        let existing = old.map(addresses_of).unwrap_or_default();
         for (index, subset) in items(endpoints, "subsets").iter().enumerate() {
             validate_subset(&mut errors, subset, &existing, &Path::new("subsets").index(index));
         }
@@ -74,7 +76,7 @@ fn validate(endpoints: &Value, old: Option<&Value>) -> FieldErrors {
     errors
 }
 
-fn addresses_of(endpoints: &Value) -> Vec<&str> {
+fn addresses_of(endpoints: &Value) -> HashSet<&str> {
     items(endpoints, "subsets")
         .iter()
         .flat_map(|subset| {
@@ -86,7 +88,7 @@ fn addresses_of(endpoints: &Value) -> Vec<&str> {
         .collect()
 }
 
-fn validate_subset(errors: &mut FieldErrors, subset: &Value, existing: &[&str], path: &Path) {
+fn validate_subset(errors: &mut FieldErrors, subset: &Value, existing: &HashSet<&str>, path: &Path) {
     if items(subset, "addresses").is_empty() && items(subset, "notReadyAddresses").is_empty() {
         errors.push(FieldError::required(
             path,
@@ -104,7 +106,7 @@ fn validate_subset(errors: &mut FieldErrors, subset: &Value, existing: &[&str], 
     }
 }
 
-fn validate_address(errors: &mut FieldErrors, address: &Value, existing: &[&str], path: &Path) {
+fn validate_address(errors: &mut FieldErrors, address: &Value, existing: &HashSet<&str>, path: &Path) {
     let value = text(address, "ip");
     errors.extend(ip::validate(&path.child("ip"), value, existing));
     let hostname = text(address, "hostname");

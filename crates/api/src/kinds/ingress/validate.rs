@@ -1,5 +1,7 @@
 //! Validation of Ingresses.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::CLASS_ANNOTATION;
@@ -47,7 +49,7 @@ pub fn validate_ingress_status_update(new: &Value, old: &Value) -> FieldErrors {
     let balancer = |ingress| child(child(ingress, "status"), "loadBalancer");
     let path = Path::new("status").child("loadBalancer").child("ingress");
     let former = items(balancer(old), "ingress").iter();
-    let former: Vec<&str> = former.map(|entry| text(entry, "ip")).collect();
+    let former: HashSet<&str> = former.map(|entry| text(entry, "ip")).collect();
     for (index, entry) in items(balancer(new), "ingress").iter().enumerate() {
         let path = path.index(index);
         let (address, hostname) = (text(entry, "ip"), text(entry, "hostname"));

@@ -1,5 +1,7 @@
 //! Updates of the subresource `ephemeralcontainers` of Pods (upstream's `podEphemeralContainersStrategy`).
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::update::{set_next_generation, validate_mirror_annotation};
@@ -41,12 +43,15 @@ pub fn validate_ephemeral_containers_update(new: &Value, old: &Value) -> FieldEr
     validate_spec(&mut errors, spec, &path);
     errors.extend(validate_mirror_annotation(new, old));
     let path = path.child(EPHEMERAL_CONTAINERS);
+    let now = items(spec, EPHEMERAL_CONTAINERS).iter();
+    let now: HashMap<&str, &Value> = now
+        .map(|container| (text(container, "name"), container))
+        .collect();
     for then in items(child(old, "spec"), EPHEMERAL_CONTAINERS) {
         let name = text(then, "name");
-        let mut all = items(spec, EPHEMERAL_CONTAINERS).iter();
-        let verb = match all.find(|container| text(container, "name") == name) {
+        let verb = match now.get(name) {
             None => "removed",
-            Some(now) if now != then => "changed",
+            Some(now) if *now != then => "changed",
             Some(_) => continue,
         };
         let detail = format!("existing ephemeral containers {name:?} may not be {verb}\n");

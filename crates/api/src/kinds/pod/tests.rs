@@ -566,3 +566,23 @@ fn overriding_host_name_excludes_other_names() {
         assert_eq!(causes, [format!("FieldValueForbidden {field}")]);
     }
 }
+
+#[test]
+fn updates_of_pods_with_many_tolerations_and_addresses_take_linear_time() {
+    let tolerations: Vec<Value> = (0..20_000)
+        .map(|number| json!({"key": format!("k{number}"), "operator": "Exists"}))
+        .collect();
+    let old = pod(json!({"containers": [{"name": "c", "image": "i"}], "tolerations": tolerations}));
+    // The pairwise comparison of all tolerations would take a minute.
+    assert_eq!(causes(&validate_pod_update(&old, &old)), Vec::<String>::new());
+    let mut changed = old.clone();
+    changed["spec"]["tolerations"][10_000] = json!({"key": "other"});
+    let faults = causes(&validate_pod_update(&changed, &old));
+    assert_eq!(faults, ["FieldValueForbidden spec.tolerations"]);
+    let addresses: Vec<Value> = (0..40_000)
+        .map(|number| json!({"ip": format!("f{number}")}))
+        .collect();
+    let mut new = old.clone();
+    new["status"]["podIPs"] = json!(addresses);
+    assert_eq!(validate_pod_status_update(&new, &old).len(), 40_000);
+}

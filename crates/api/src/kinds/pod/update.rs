@@ -1,5 +1,7 @@
 //! Preparation and validation of Pod updates.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::{CONTAINER_LISTS, MIRROR_ANNOTATION};
@@ -106,11 +108,13 @@ pub fn validate_pod_status_update(new: &Value, old: &Value) -> FieldErrors {
             .map(|entry| text(entry, "ip"))
             .collect::<Vec<_>>()
     };
-    let (after, before) = (addresses(new), addresses(old));
+    let after = addresses(new);
+    let before: HashSet<&str> = addresses(old).into_iter().collect();
     let path = Path::new("status").child("podIPs");
+    let mut seen = HashSet::with_capacity(after.len());
     for (index, address) in after.iter().enumerate() {
         errors.extend(ip::validate(&path.index(index), address, &before));
-        if after[..index].contains(address) {
+        if !seen.insert(*address) {
             errors.push(FieldError::duplicate(&path.index(index), *address));
         }
     }
@@ -165,7 +169,7 @@ fn validate_deadline(errors: &mut FieldErrors, after: &Value, before: &Value, pa
 }
 
 fn validate_tolerations(errors: &mut FieldErrors, after: &Value, before: &Value, path: &Path) {
-    let now = items(after, "tolerations");
+    let now: HashSet<&Value> = items(after, "tolerations").iter().collect();
     if items(before, "tolerations")
         .iter()
         .any(|toleration| !now.contains(toleration))

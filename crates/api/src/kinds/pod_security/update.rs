@@ -1,5 +1,7 @@
 //! Selection of the Pod updates that are checked.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::pod::PodView;
@@ -28,11 +30,12 @@ pub fn is_significant_update(new: &Value, old: &Value) -> bool {
             return true;
         }
     }
-    let then = items(old.spec, "ephemeralContainers");
+    let then = items(old.spec, "ephemeralContainers").iter();
+    let then: HashMap<&str, &Value> = then
+        .map(|container| (text(container, "name"), container))
+        .collect();
     items(new.spec, "ephemeralContainers").iter().any(|now| {
-        let same = then
-            .iter()
-            .find(|container| text(container, "name") == text(now, "name"));
+        let same = then.get(text(now, "name")).copied();
         same.is_none_or(|then| changes(now, then))
     })
 }

@@ -1,7 +1,7 @@
 //! Preparation of writes: fields that an update keeps, and fields that a change of type drops (API-07, API-08, DEF-17
 //! to DEF-27).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -54,12 +54,10 @@ pub fn prepare_update(new: &mut Value, old: &Value) {
     {
         dropped.push("externalTrafficPolicy");
     }
+    let held: HashSet<i64> = before.node_ports().into_iter().collect();
     let drops_node_ports = before.needs_node_ports()
         && !after.needs_node_ports()
-        && after
-            .node_ports()
-            .iter()
-            .all(|port| before.node_ports().contains(port));
+        && after.node_ports().iter().all(|port| held.contains(port));
     let drops_balancer_status = !after.is_load_balancer();
     if drops_balancer_status && let Some(status) = new.get_mut("status") {
         set(status, "loadBalancer", json!({}));
@@ -113,11 +111,7 @@ pub fn patch_allocated_values(new: &mut Value, old: &Value) {
     let keeps_cluster_ip = before.needs_cluster_ip() && after.needs_cluster_ip();
     let keeps_node_ports = before.allocates_node_ports() && after.allocates_node_ports();
     let keeps_health_port = before.needs_health_check_node_port() && after.needs_health_check_node_port();
-    let in_use: Vec<i64> = before
-        .node_ports()
-        .into_iter()
-        .filter(|port| after.node_ports().contains(port))
-        .collect();
+    let in_use: HashSet<i64> = after.node_ports().into_iter().collect();
     let Some(spec) = new.get_mut("spec") else { return };
     if keeps_cluster_ip {
         if text(spec, "clusterIP").is_empty() && !before.cluster_ip().is_empty() {

@@ -1,5 +1,8 @@
 //! Field managers: the entries of `metadata.managedFields`.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use serde_json::{Map, Value};
 
 use super::field_set::FieldSet;
@@ -12,7 +15,7 @@ const UPDATERS_MAX: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 /// Operation of a manager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Operation {
     Apply,
     Update,
@@ -38,6 +41,20 @@ impl Manager {
             && self.operation == other.operation
             && self.subresource == other.subresource
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    /// Returns a key that is equal for the same manager.
+    fn identity(&self) -> (String, Operation, String, String) {
+        let api_version = match self.operation {
+            Operation::Apply => String::new(),
+            Operation::Update => self.api_version.clone(),
+        };
+        (
+            self.name.clone(),
+            self.operation,
+            self.subresource.clone(),
+            api_version,
+        )
     }
 
     /// Returns the display name of the manager.
@@ -107,11 +124,15 @@ impl Manager {
 pub(super) fn parse(managed_fields: &Value) -> Option<Vec<Manager>> {
     let entries = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
     let mut managers: Vec<Manager> = Vec::with_capacity(entries.len());
+    let mut positions = HashMap::with_capacity(entries.len());
     for entry in entries {
         let manager = Manager::parse(entry)?;
-        match managers.iter_mut().find(|other| other.is_same(&manager)) {
-            Some(same) => *same = manager,
-            None => managers.push(manager),
+        match positions.entry(manager.identity()) {
+            Entry::Occupied(position) => managers[*position.get()] = manager,
+            Entry::Vacant(position) => {
+                position.insert(managers.len());
+                managers.push(manager);
+            }
         }
     }
     managers.retain(|manager| !manager.fields.is_empty());

@@ -555,3 +555,18 @@ proptest! {
         prop_assert_eq!(set.intersection(&set), set);
     }
 }
+
+#[test]
+fn many_managers_are_parsed_in_linear_time_and_the_last_entry_of_each_counts() {
+    let entry = |manager: usize, time: &str| {
+        json!({"apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {}}, "operation": "Apply",
+            "manager": manager.to_string(), "time": time})
+    };
+    let entries: Vec<Value> = (0..20_000)
+        .map(|number| entry(number, NOON))
+        .chain([entry(7, LATER)])
+        .collect();
+    let parsed = managers::parse(&json!(entries)).expect("managers");
+    assert_eq!(parsed.len(), 20_000);
+    assert_eq!((&*parsed[7].name, &*parsed[7].time), ("7", LATER));
+}

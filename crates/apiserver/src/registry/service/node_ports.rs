@@ -1,6 +1,6 @@
 //! Node ports of Services (NP-04 to NP-09, VAL-67, VAL-68).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use api::field::{FieldError, Path};
 use api::service::View;
@@ -100,8 +100,9 @@ fn allocate_ports(allocation: &mut Allocation, service: &mut Value) -> Result<()
 /// (NP-05).
 fn update_ports(allocation: &mut Allocation, new: &mut Value, held: &[i64]) -> Result<(), Failure> {
     let allocates = View::of(new).allocates_node_ports();
-    let mut taken: Vec<i64> = Vec::new();
-    let mut seen: Vec<(String, i64)> = Vec::new();
+    let given_before: HashSet<i64> = held.iter().copied().collect();
+    let mut taken: HashSet<i64> = HashSet::new();
+    let mut seen: HashSet<(String, i64)> = HashSet::new();
     for (index, port) in ports_mut(new).iter_mut().enumerate() {
         let given = number(port, "nodePort");
         if given == 0 && !allocates {
@@ -112,11 +113,11 @@ fn update_ports(allocation: &mut Allocation, new: &mut Value, held: &[i64]) -> R
             set(port, "nodePort", next);
             next
         } else {
-            if !held.contains(&given) && !taken.contains(&given) {
+            if !given_before.contains(&given) && !taken.contains(&given) {
                 allocation
                     .take_port(given)
                     .map_err(|error| refusal(index, given, &error))?;
-                taken.push(given);
+                taken.insert(given);
             }
             given
         };
@@ -127,12 +128,10 @@ fn update_ports(allocation: &mut Allocation, new: &mut Value, held: &[i64]) -> R
                 pair.0, pair.1
             )));
         }
-        seen.push(pair);
+        seen.insert(pair);
     }
-    for port in held
-        .iter()
-        .filter(|port| !View::of(new).node_ports().contains(port))
-    {
+    let kept: HashSet<i64> = View::of(new).node_ports().into_iter().collect();
+    for port in held.iter().filter(|port| !kept.contains(port)) {
         allocation.release_port(*port);
     }
     Ok(())

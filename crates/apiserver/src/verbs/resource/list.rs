@@ -10,6 +10,13 @@ use crate::request::query::{ListOptions, VersionMatch};
 use crate::request::route::Target;
 use crate::verbs::page::Page;
 
+#[cfg(test)]
+mod tests;
+
+/// Fewest keys that one read of the index returns if a selector selects some of them. Each read visits all keys behind
+/// them to count those that remain, so that reads of few keys would cost the square of the size of the collection.
+const SELECTED_READ_KEYS_MIN: usize = 10_000;
+
 impl Resources {
     /// Lists the selected objects of a collection.
     pub(crate) async fn list(&self, target: &Target, options: &ListOptions) -> Result<Page, Failure> {
@@ -58,9 +65,10 @@ impl Resources {
         limit: Option<usize>,
     ) -> Result<Page, Failure> {
         let index = self.store.index();
+        let keys = keys_per_read(limit, selection.is_everything());
         let read = |at, after: Option<&str>| {
             let listing = index
-                .list(&selection.prefix, at, after, limit)
+                .list(&selection.prefix, at, after, keys)
                 .map_err(|error| Failure::of_read(&error))?;
             // As upstream: a list with an undecryptable object fails, because omitting the object would look like
             // a deletion.
@@ -106,6 +114,14 @@ impl Resources {
                 }
             }
         }
+    }
+}
+
+/// Returns the number of keys that one read of the index returns for a page of `limit` objects.
+fn keys_per_read(limit: Option<usize>, is_everything: bool) -> Option<usize> {
+    match limit {
+        Some(limit) if !is_everything => Some(limit.max(SELECTED_READ_KEYS_MIN)),
+        limit => limit,
     }
 }
 

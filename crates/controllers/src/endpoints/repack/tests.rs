@@ -45,6 +45,32 @@ fn address_of_two_pods_counts_twice() {
     assert_eq!(packed[0].addresses.len(), 2);
 }
 
+#[test]
+fn large_subset_stays() {
+    let addresses: Vec<Value> = (0..20_000)
+        .map(|index| json!({"ip": format!("10.0.{}.{}", index / 250, index % 250)}))
+        .collect();
+    let ports: Vec<Value> = (1..=20_000)
+        .map(|port| json!({"name": format!("p{port}"), "port": port}))
+        .collect();
+    // The product is 400 million pairs.
+    let packed = repack(subsets(json!([{"addresses": addresses, "ports": ports}])));
+    assert_eq!(packed.len(), 1);
+    assert_eq!(
+        (packed[0].addresses.len(), packed[0].ports.len()),
+        (20_000, 20_000)
+    );
+}
+
+#[test]
+fn subsets_without_addresses_disappear() {
+    let packed = repack(subsets(json!([
+        {"ports": [{"port": 1}]},
+        {"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}, {"port": 1}]}])));
+    let desired = subsets(json!([{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}]}]));
+    assert_eq!(packed, desired);
+}
+
 /// Returns the contents of subsets: address, port and readiness.
 fn pairs(subsets: &[EndpointSubset]) -> BTreeSet<(String, Option<u16>, bool)> {
     let mut pairs = BTreeSet::new();

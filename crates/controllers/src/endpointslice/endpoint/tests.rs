@@ -82,6 +82,30 @@ fn named_ports_need_the_name_and_the_protocol() {
 }
 
 #[test]
+fn each_of_many_named_ports_is_found() {
+    let name = |index: usize| format!("p{index}");
+    let ports =
+        (1..=20_000).map(|index| json!({"name": name(index), "port": 1, "targetPort": name(20_001 - index)}));
+    let service = service(json!({"ports": ports.collect::<Vec<_>>()}));
+    let ports = (1..=20_000).map(|index| json!({"name": name(index), "containerPort": index}));
+    let spec = json!({"containers": [{"name": "c", "ports": ports.collect::<Vec<_>>()}]});
+    let found = ports_of(&pod(spec, running("True")), &service);
+    let numbers: Vec<u16> = found.iter().filter_map(|port| port.port).collect();
+    assert_eq!(numbers, (1..=20_000).rev().collect::<Vec<u16>>());
+}
+
+#[test]
+fn first_of_two_ports_with_a_name_counts() {
+    let service = service(json!({"ports": [{"name": "a", "port": 80, "targetPort": "web"}]}));
+    let container = |number: u16| json!({"name": "c", "ports": [{"name": "web", "containerPort": number}]});
+    let spec = json!({"containers": [container(8080), container(9090)]});
+    assert_eq!(
+        ports_of(&pod(spec, running("True")), &service)[0].port,
+        Some(8080)
+    );
+}
+
+#[test]
 fn hostname_requires_the_subdomain_of_the_service() {
     let hostname = |subdomain: &str| {
         let pod = pod(

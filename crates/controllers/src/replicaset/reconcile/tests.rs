@@ -57,6 +57,11 @@ fn missing_pods_are_created() {
         outcome(&set(json!({"replicas": 9_000})), &pods).step,
         Some(Step::Create(BURST))
     );
+    let large = json!({"spec": {"containers": [{"args": ["x".repeat(16 << 20)]}]}});
+    assert_eq!(
+        outcome(&set(json!({"replicas": 9_000, "template": large})), &pods).step,
+        Some(Step::Create(3))
+    );
 }
 
 #[test]

@@ -117,3 +117,21 @@ fn spread_keeps_the_skew_of_domains() {
     let missing = format!("{SPREAD} (missing required label)");
     assert_eq!(refusals(&racks, [vec![], vec![], vec![]]), [&*missing; 3]);
 }
+
+#[test]
+fn many_terms_and_constraints_take_linear_time() {
+    const TERMS: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    let mut many = term("leader", "zone");
+    many[TERMS] = json!(vec![many[TERMS][0].clone(); 10_000]);
+    let spread = json!({"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"});
+    let follower = pod(
+        "follower",
+        json!({"affinity": {"podAffinity": many}, "topologySpreadConstraints": vec![spread; 10_000]}),
+    );
+    let leader = pod("leader", json!({}));
+    // The comparison of all terms, or all constraints, with each other would take minutes.
+    assert_eq!(
+        refusals(&follower, [vec![&leader], vec![], vec![]]),
+        ["", "", NEAR]
+    );
+}

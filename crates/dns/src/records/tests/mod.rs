@@ -555,3 +555,39 @@ fn readers_never_see_partial_changes() {
         }
     });
 }
+
+#[test]
+fn locations_of_several_slices_share_the_weight() {
+    let index = index();
+    index.apply_service(&service("peers", "None")).expect("applied");
+    let mut first = slice("peers-1", "peers", &[(1, true), (2, true)]);
+    first.ports.push(EndpointPort {
+        name: Some("admin".to_owned()),
+        port: Some(9090),
+        ..first.ports[0].clone()
+    });
+    index.apply_slice(&first).expect("applied");
+    index
+        .apply_slice(&slice("peers-2", "peers", &[(3, true)]))
+        .expect("applied");
+    let query = Query {
+        id: 1,
+        flags: 0,
+        name: Name::from_text("peers.ns.svc.cluster.local").expect("a name"),
+        kind: kind::SRV,
+        class: CLASS_IN,
+        edns: None,
+    };
+    let mut buffer = vec![0; 4_096];
+    let mut reply = Reply::new(&query, &mut buffer, 4_096);
+    index.resolve(&mut reply, &mut Scratch::default());
+    let length = reply.finish(ResponseCode::NoError);
+    // Type, class and TTL of an SRV record; length, priority and weight follow.
+    let head = [0, 33, 0, 1, 0, 0, 0, 5];
+    let weights: Vec<u16> = buffer[..length]
+        .windows(14)
+        .filter(|window| window.starts_with(&head))
+        .map(|window| u16::from_be_bytes([window[12], window[13]]))
+        .collect();
+    assert_eq!(weights, [20; 5]);
+}

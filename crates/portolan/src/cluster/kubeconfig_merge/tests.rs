@@ -106,3 +106,13 @@ fn entry_that_is_not_a_mapping_is_merged_as_empty() {
     assert!(is_merged(&merged["clusters"][0], "cluster"), "{merged:#}");
     assert!(merged["clusters"][0]["cluster"]["server"].is_null(), "{merged:#}");
 }
+
+#[test]
+fn the_owner_of_a_file_behind_a_link_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let link = directory.path().join("config");
+    std::os::unix::fs::symlink("missing", &link).unwrap();
+    let own = fs::symlink_metadata(&link).unwrap();
+    // A call that follows the link finds no file.
+    give_to(&link, own.uid(), own.gid()).unwrap();
+}

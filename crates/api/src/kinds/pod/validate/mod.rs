@@ -195,10 +195,9 @@ fn validate_dns_config(errors: &mut FieldErrors, spec: &Value, path: &Path) {
         ));
     }
     for (index, nameserver) in nameservers.into_iter().enumerate() {
-        errors.extend(ip::validate(
+        errors.extend(ip::validate_new(
             &path.child("nameservers").index(index),
             nameserver,
-            &[],
         ));
     }
     let searches = texts(config, "searches");
@@ -234,7 +233,7 @@ fn validate_dns_config(errors: &mut FieldErrors, spec: &Value, path: &Path) {
 fn validate_host_aliases(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     for (index, alias) in items(spec, "hostAliases").iter().enumerate() {
         let path = path.index(index);
-        errors.extend(ip::validate(&path.child("ip"), text(alias, "ip"), &[]));
+        errors.extend(ip::validate_new(&path.child("ip"), text(alias, "ip")));
         for (at, hostname) in texts(alias, "hostnames").into_iter().enumerate() {
             push_faults(
                 errors,

@@ -133,3 +133,28 @@ fn read_defaults_complete_old_objects() {
     let spec = read(json!({"type": "ExternalName", "internalTrafficPolicy": "Cluster"}));
     assert_eq!(spec, json!({"type": "ExternalName"}));
 }
+
+#[test]
+fn updates_of_services_with_many_source_ranges_take_linear_time() {
+    let ranges: Vec<String> = (0..60_000)
+        .map(|number| format!("10.{}.{}.{}/32", number >> 16, number >> 8 & 255, number & 255))
+        .collect();
+    let old =
+        stored(json!({"type": "LoadBalancer", "ports": [{"port": 80}], "loadBalancerSourceRanges": ranges}));
+    // The pairwise comparison of all ranges would take a minute.
+    assert_eq!(causes(&validate_update(&old, &old)), Vec::<String>::new());
+}
+
+#[test]
+fn a_node_port_that_another_port_takes_over_is_not_restored() {
+    let port = |name: &str, node_port: u16| json!({"name": name, "port": node_port, "nodePort": node_port});
+    let old = stored(json!({"type": "NodePort", "ports": [port("a", 30_001), port("b", 30_002)]}));
+    let mut new = old.clone();
+    new["spec"]["ports"][0]["nodePort"] = 30_002.into();
+    new["spec"]["ports"][1]["nodePort"] = 0.into();
+    patch_allocated_values(&mut new, &old);
+    assert_eq!(new["spec"]["ports"][1]["nodePort"], 0);
+    new["spec"]["ports"][0]["nodePort"] = 30_001.into();
+    patch_allocated_values(&mut new, &old);
+    assert_eq!(new["spec"]["ports"][1]["nodePort"], 30_002);
+}

@@ -39,6 +39,7 @@ pub(crate) fn validate_cluster_ips(service: View<'_>, old: Option<View<'_>>) -> 
     validate_families(&mut errors, service, &spec);
     let mut has_invalid_ip = false;
     let existing = old.map(View::cluster_ips).unwrap_or_default();
+    let existing: HashSet<&str> = existing.into_iter().collect();
     for (index, address) in ips.iter().enumerate() {
         if index == 0 && *address == HEADLESS {
             if ips.len() > 1 {
@@ -127,6 +128,7 @@ pub(super) fn validate_external_ips(
     spec: &Path,
 ) {
     let existing = old.map(|old| texts(old.spec, "externalIPs")).unwrap_or_default();
+    let existing: HashSet<&str> = existing.into_iter().collect();
     let path = spec.child("externalIPs");
     for (index, address) in texts(service.spec, "externalIPs").into_iter().enumerate() {
         let path = path.index(index);
@@ -156,7 +158,7 @@ pub(super) fn validate_source_ranges(
         let existing = old
             .map(|old| texts(old.spec, "loadBalancerSourceRanges"))
             .unwrap_or_default();
-        let existing: Vec<&str> = existing.into_iter().map(str::trim).collect();
+        let existing: HashSet<&str> = existing.into_iter().map(str::trim).collect();
         for (index, range) in ranges.into_iter().enumerate() {
             errors.extend(ip::validate_cidr(&path.index(index), range.trim(), &existing));
         }
@@ -170,7 +172,7 @@ pub(super) fn validate_source_ranges(
         let is_unchanged = old.is_some_and(|old| old.annotation(SOURCE_RANGES_ANNOTATION) == Some(value));
         if !is_unchanged && !value.trim().is_empty() {
             for range in value.split(',') {
-                errors.extend(ip::validate_cidr(&path, range.trim(), &[]));
+                errors.extend(ip::validate_new_cidr(&path, range.trim()));
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Validation of the load balancer status (VAL-57 to VAL-60).
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::kinds::service::View;
@@ -20,7 +22,7 @@ pub fn validate_status_update(new: &Value, old: &Value) -> FieldErrors {
         }
         return errors;
     }
-    let existing: Vec<&str> = ingress_of(old).iter().map(|entry| text(entry, "ip")).collect();
+    let existing: HashSet<&str> = ingress_of(old).iter().map(|entry| text(entry, "ip")).collect();
     for (index, entry) in ingress.iter().enumerate() {
         validate_ingress(&mut errors, entry, &existing, &path.index(index));
     }
@@ -31,7 +33,7 @@ fn ingress_of(service: &Value) -> &[Value] {
     items(child(child(service, "status"), "loadBalancer"), "ingress")
 }
 
-fn validate_ingress(errors: &mut FieldErrors, entry: &Value, existing: &[&str], path: &Path) {
+fn validate_ingress(errors: &mut FieldErrors, entry: &Value, existing: &HashSet<&str>, path: &Path) {
     const MODES: [&str; 2] = ["Proxy", "VIP"];
     let address = text(entry, "ip");
     if !address.is_empty() {

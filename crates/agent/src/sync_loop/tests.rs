@@ -1,0 +1,105 @@
+use std::path::Path;
+use std::sync::Mutex;
+
+use client::Client;
+use client::events::EventQueue;
+use ipnet::IpNet;
+
+use super::*;
+use crate::cgroups::CgroupError;
+use crate::environment::Capacity;
+use crate::network::addresses::AddressPool;
+use crate::resolv_conf::ResolvConf;
+use crate::services::Services;
+use crate::settings::Settings;
+use crate::state_directory::StateDirectory;
+use crate::user_namespaces::IdMaps;
+use crate::user_namespaces::ranges::RangePool;
+
+const UID: &str = "5c6ef2b8-2f2d-4d35-9d5b-6f7f3f6e9a01";
+
+/// Returns the context of an agent without an API server, whose node has one Pod range.
+fn context(directory: &Path) -> Arc<Context> {
+    let client = Client::new(client::Config {
+        server: "https://192.0.2.1:6443".to_owned(),
+        ..client::Config::default()
+    })
+    .unwrap();
+    let range: IpNet = "10.244.0.0/24".parse().unwrap();
+    let settings = Settings::new("node-1".to_owned(), directory.to_owned());
+    let (services, watch) = Services::watch(&client);
+    watch.abort();
+    Arc::new(Context {
+        services,
+        client,
+        host_ips: Vec::new(),
+        host_resolv_conf: ResolvConf::parse(""),
+        addresses: Mutex::new(AddressPool::new(vec![range]).unwrap()),
+        host_ports: Arc::default(),
+        id_ranges: Mutex::new(RangePool::new(settings.pods_max, &IdMaps::own())),
+        settings,
+        state: StateDirectory::open(directory).unwrap(),
+        events: EventQueue::discarding(),
+        cgroups: Err(CgroupError::None),
+        capacity: Capacity {
+            cpus: 1,
+            memory_bytes: 1 << 30,
+        },
+        probe_tls: Arc::new(trust::client_config_without_verification().unwrap()),
+        images: None,
+    })
+}
+
+/// Returns a sync loop with one worker, whose task panics, and the Pod's record on disk.
+fn panicking_worker(context: &Arc<Context>) -> (SyncLoop, Record) {
+    let record = Record {
+        namespace: "default".to_owned(),
+        name: "web".to_owned(),
+        uid: UID.to_owned(),
+        addresses: context.addresses().allocate().unwrap(),
+        ..Record::default()
+    };
+    context.state.pod(UID).unwrap().create(&record).unwrap();
+    let object = json!({"metadata": {"namespace": "default", "name": "web", "uid": UID}});
+    let pod: Pod = serde_json::from_value(object).unwrap();
+    let key = pod.metadata().key();
+    let mut sync_loop = SyncLoop::new(Arc::clone(context), Leftovers::new());
+    let (desired, _) = watch::channel(DesiredState::Present(Arc::new(pod)));
+    let task = sync_loop
+        .tasks
+        .spawn(async { panic!("planted panic of a worker") });
+    let task = task.id();
+    sync_loop
+        .workers
+        .insert(UID.to_owned(), Worker { key, desired, task });
+    (sync_loop, record)
+}
+
+#[tokio::test]
+async fn a_worker_that_panics_leaves_neither_record_nor_addresses() {
+    let directory = tempfile::tempdir().unwrap();
+    let context = context(directory.path());
+    let (mut sync_loop, record) = panicking_worker(&context);
+    let ended = sync_loop.tasks.join_next().await.unwrap();
+    sync_loop.worker_ended(ended);
+    // The Pod is deleted from the API, so that it does not start again.
+    let key = sync_loop.workers[UID].key.clone();
+    sync_loop.remove_pods(&key, None);
+    let restarted = sync_loop.tasks.join_next().await.unwrap();
+    assert_eq!(restarted.as_deref().unwrap(), UID);
+    sync_loop.worker_ended(restarted);
+    assert!(sync_loop.workers.is_empty());
+    assert!(!context.state.pod(UID).unwrap().path().exists());
+    assert!(context.addresses().reserve(&record.addresses));
+}
+
+#[tokio::test]
+async fn a_pod_whose_worker_panicked_has_a_worker_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let context = context(directory.path());
+    let (mut sync_loop, _) = panicking_worker(&context);
+    let ended = sync_loop.tasks.join_next().await.unwrap();
+    sync_loop.worker_ended(ended);
+    assert_eq!(sync_loop.tasks.len(), 1);
+    assert!(!sync_loop.workers[UID].desired.is_closed());
+}
