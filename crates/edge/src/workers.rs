@@ -31,7 +31,7 @@ use crate::worker_load::WorkerLoad;
 const ACCEPTS_PER_POLL_MAX: usize = 64;
 /// Pause after a failed accept. The usual cause is a lack of descriptors, which retrying at once does not change.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// Period of each thread's own timer, which is set while connections arrive.
+/// Period of a timer of each thread, which is set while connections arrive.
 ///
 /// The runtime writes to its `eventfd` for each timer that is due before all others, even where it need not be woken. A
 /// connection has a short timer while it connects to a backend, and a long one afterwards. Without an earlier timer,
@@ -186,8 +186,8 @@ pub(crate) fn spawn_runtime(
     Ok((handle, thread))
 }
 
-/// Accepts connections until the loop is stopped, and then those that wait in the backlog: for their clients they are
-/// open already.
+/// Accepts connections until the loop is stopped. Then accepts the connections in the backlog, because their clients
+/// have completed the TCP handshake.
 async fn accept_connections(worker: Arc<Worker>, workers: Arc<[Arc<Worker>]>, listener: ListenerHandle) {
     let ListenerHandle {
         socket,

@@ -47,7 +47,7 @@ impl Activity {
         self.is_timed_out.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the connection was closed because its client takes no data.
+    /// Returns true if the connection was closed because its client receives no data.
     pub(crate) fn is_timed_out(&self) -> bool {
         self.is_timed_out.load(Ordering::Relaxed)
     }

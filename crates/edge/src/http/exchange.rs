@@ -44,7 +44,7 @@ impl Exchange {
         self.in_progress.set_truncated();
     }
 
-    /// Returns true if the edge closes the connection because its client takes no data.
+    /// Returns true if the edge closes the connection because its client receives no data.
     pub(crate) fn is_timed_out(&self) -> bool {
         self.in_progress.is_timed_out()
     }

@@ -254,7 +254,7 @@ enum Handled {
     Backend(Box<BackendResponse>),
 }
 
-/// Request that may switch protocols. Unless it does, dropping this admits the next request.
+/// Request that may switch protocols. If it does not switch, dropping this value admits the next request.
 struct PendingUpgrade(Option<GuardHandle>);
 
 impl PendingUpgrade {

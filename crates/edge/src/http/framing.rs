@@ -9,7 +9,7 @@ use super::refusal::RequestRefusal;
 #[cfg(test)]
 mod tests;
 
-/// A chunk's size line with its extensions, which are not used in practice (RFC 9112, section 7.1.1).
+/// A chunk's size line with its extensions (RFC 9112, section 7.1.1). Clients rarely send extensions.
 const CHUNK_LINE_BYTES_MAX: usize = 256;
 /// Hexadecimal digits of a chunk's size: one more could exceed 64 bits.
 const CHUNK_DIGITS_MAX: usize = 15;
@@ -52,7 +52,7 @@ pub enum Position {
     Head,
     /// In a body.
     Body,
-    /// Behind a request that may switch protocols. Bytes are held back until that is decided.
+    /// After a request that may switch protocols. The guard holds bytes back until the decision.
     Held,
     /// Bytes of another protocol.
     Tunnel,
@@ -96,7 +96,7 @@ impl Framing {
         }
     }
 
-    /// Notes that the protocol stays HTTP/1: the next bytes are a request.
+    /// Records that the protocol stays HTTP/1: the next bytes are a request.
     pub fn resume(&mut self) {
         self.next_is_held = false;
         if self.state == State::Held {

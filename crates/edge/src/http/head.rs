@@ -1,6 +1,6 @@
 //! Head of an HTTP/1 request, as bytes: its validity and the framing of its body.
 //!
-//! The check is stricter than parsers. It refuses everything that two of them could read differently (RFC 9112, section
+//! The check is stricter than parsers. It refuses each head that two parsers could read differently (RFC 9112, section
 //! 11.2), so that no request can hide in another one.
 
 use super::refusal::RequestRefusal;
@@ -11,7 +11,7 @@ pub const FIELDS_MAX: usize = 100;
 pub const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Header section of a response, with its status line.
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
-/// Request target. RFC 9110, section 4.1 asks for 8000 bytes at least.
+/// Bytes of a request target. RFC 9110, section 4.1 recommends at least 8000.
 pub const TARGET_BYTES_MAX: usize = 16 << 10;
 /// Method: the longest registered one has 17 bytes.
 const METHOD_BYTES_MAX: usize = 32;

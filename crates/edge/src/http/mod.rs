@@ -19,8 +19,8 @@
 //!   protocols
 //! - `gateway_error`: responses of the edge itself; `access_record`: the access log; `request_metrics`: metrics
 //!
-//! Where backends get a PROXY header, their connections belong to one client's connection and close with it. No body
-//! is buffered as a whole. `Forwarded` (RFC 7239) passes unchanged.
+//! A connection to a backend that begins with a PROXY header belongs to one connection of a client, and closes with it.
+//! No body is buffered as a whole. `Forwarded` (RFC 7239) passes unchanged.
 
 mod access_record;
 mod activity;

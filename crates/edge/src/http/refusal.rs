@@ -6,8 +6,8 @@ use http::StatusCode;
 /// [`RequestRefusal::Slow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestRefusal {
-    /// Violates HTTP, or is ambiguous, as requests are that the edge and the backend should read differently (RFC
-    /// 9112, section 11.2).
+    /// The request violates HTTP, or is ambiguous: edge and backend could parse it differently (RFC 9112, section
+    /// 11.2).
     #[error("malformed request: {0}")]
     Malformed(&'static str),
     /// The target is too long.

@@ -1,5 +1,5 @@
 //! Checks for decoded requests of all versions of HTTP. For HTTP/1, [`super::head`] has checked the bytes before, so
-//! most of this is for HTTP/2.
+//! most of these checks concern HTTP/2.
 
 use http::header::{CONTENT_LENGTH, HOST};
 use http::request::Parts;

@@ -54,7 +54,7 @@ impl fmt::Debug for Cancellation {
     }
 }
 
-/// Reason why a response is truncated. Its client sees that from the end of the connection.
+/// Reason why a response is truncated. The client detects the truncation by the end of the connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResponseError {
     /// The backend did not send all of it.

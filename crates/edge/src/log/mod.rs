@@ -1,6 +1,6 @@
 //! Access log: a line for each request, and for each connection of listeners without requests.
 //!
-//! Lines are gathered for each Service, and written as one file at an interval. Traffic never waits for the log:
+//! Lines are collected for each Service, and written as one file at an interval. Traffic does not wait for the log:
 //! lines that cannot be queued or written are counted and dropped.
 //!
 //! - `line`: formats of a line
@@ -101,7 +101,7 @@ impl Counts {
         self.unwritten_lines.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Sets or clears the reason why nothing is written. Returns true if it changes.
+    /// Sets or clears the reason why no lines are written. Returns true if the reason changes.
     fn set_pause_reason(&self, reason: Option<String>) -> bool {
         let mut former = self.pause_reason.lock().unwrap_or_else(PoisonError::into_inner);
         let has_changed = *former != reason;

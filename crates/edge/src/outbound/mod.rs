@@ -27,8 +27,8 @@ use crate::settings::{BackendProtocol, Frontend, ProxyVersion};
 use crate::stream::{AbortiveClose, RelayStream};
 use crate::tls::{self, TlsConnection};
 
-/// Time for which sent data may stay unacknowledged (TCP_USER_TIMEOUT). It detects a backend that is gone
-/// without closing its connections, also where many requests share one.
+/// Time for which sent data may stay unacknowledged (TCP_USER_TIMEOUT). It detects a backend that has ended without
+/// closing its connections, also if many requests share a connection.
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(20);
 /// Idle time before the first keep-alive probe.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(20);
@@ -58,7 +58,7 @@ impl BackendStream {
     }
 }
 
-/// Reason why there is no connection to a backend. Another backend, or a later attempt, may take it.
+/// Reason why the edge has no connection to a backend. Another backend, or a later attempt, can succeed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     /// The TCP connection failed.
@@ -267,7 +267,7 @@ async fn connect_tcp(to: SocketAddr, initial: Option<&mut InitialData>) -> io::R
     Ok(stream)
 }
 
-/// Makes a connection fail when its backend is gone without closing it.
+/// Makes a connection fail if its backend ends without closing it.
 fn detect_dead_peer(stream: &TcpStream) -> io::Result<()> {
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_IDLE)

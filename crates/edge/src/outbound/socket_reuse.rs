@@ -90,7 +90,7 @@ pub(crate) fn clear() {
     REUSABLE.with_borrow_mut(VecDeque::clear);
 }
 
-/// Disconnects a socket. Returns `None` if the kernel still has work to do for its connection.
+/// Disconnects a socket. Returns `None` if the connection of the socket must not end yet.
 fn disconnect(stream: TcpStream, backend: SocketAddr) -> io::Result<Option<Socket>> {
     // Readiness that the runtime has noted goes with the registration: the next connection starts with a new one.
     let socket = Socket::from(stream.into_std()?);

@@ -39,8 +39,8 @@ impl InitialData {
         })
     }
 
-    /// Sends them to a backend whose connection may not be open yet. Returns true if the backend took some:
-    /// then it is open.
+    /// Sends the bytes to a backend whose connection may not be open yet. Returns true if the backend took some of
+    /// them; the connection is then open.
     ///
     /// # Errors
     /// The error of the connection. The backend has taken nothing then, and another one may get the data.
@@ -64,7 +64,7 @@ impl InitialData {
         self.sent as u64
     }
 
-    /// Returns true if a backend took some while it was called: then it is near.
+    /// Returns true if a backend took bytes during `connect()`, as a backend on a near host does.
     pub(crate) fn is_sent(&self) -> bool {
         self.sent > 0
     }
