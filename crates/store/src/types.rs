@@ -186,7 +186,8 @@ pub enum StoreError {
         /// Newest revision.
         current: Revision,
     },
-    /// The watcher was too slow and was cut off; watch again from the last received revision.
+    /// The history does not contain the next event of a slow watch any more; list again, and watch from the revision of
+    /// the list.
     #[error("the watcher fell {lag} events behind and was cut off")]
     Lagged {
         /// Number of missed events.

@@ -188,8 +188,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Brings the index to the current state if the history between is compacted. Watches that have not read so far
-    /// are cut off.
+    /// Brings the index to the current state if the history in between is compacted. Watches that have not read all
+    /// earlier events end with an error.
     async fn reload(&mut self, connection: &Connection) -> Result<(), StoreError> {
         let shared = &self.shared;
         let index_revision = shared.index.revision();

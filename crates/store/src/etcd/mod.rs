@@ -9,7 +9,7 @@
 //! etcd's progress notifications do not guarantee that: before 3.4.25 and 3.5.8 they may arrive before the events that
 //! they cover.
 //!
-//! [`layout`] describes keys and values. Leases are not used: nothing in the store expires.
+//! [`layout`] describes keys and values. The engine uses no leases of etcd, because keys do not expire.
 
 mod barrier;
 mod compaction;
@@ -43,8 +43,8 @@ use crate::{
     CommitError, HistoryLimits, Index, Key, Revision, Store, StoreError, Transaction, Transformation,
 };
 
-/// Limit of attempts to prepare a transaction again because the index was behind; each time another transaction was
-/// committed.
+/// Limit of attempts to prepare a transaction again because the index was outdated. Before each further attempt,
+/// another transaction was committed.
 const ATTEMPTS_MAX: usize = 16;
 /// Timeout and period of attempts to connect at start: etcd may be starting too.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);

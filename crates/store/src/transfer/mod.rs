@@ -107,8 +107,9 @@ impl StoreLocation {
         }
     }
 
-    /// Erases removed and replaced data from the files, which keep traces of it. No server may run on them. etcd
-    /// does this itself when its history is compacted and its file defragmented. Blocks.
+    /// Erases removed and replaced data from the files of a data directory. No server may run on the directory. For a
+    /// snapshot and for etcd, this function has no effect; compaction and defragmentation of etcd erase the data.
+    /// Blocks.
     ///
     /// # Errors
     ///
