@@ -52,7 +52,7 @@ pub struct Config {
     pub allows_external_ips: bool,
     /// Scheduler of Services without an annotation: round robin in userspace mode, as kube-proxy's.
     pub default_scheduler: Scheduler,
-    /// `--answer-ping`: answer echo requests to addresses of Services with endpoints, if the data plane can.
+    /// `--answer-ping`: answer echo requests to addresses of Services with endpoints, if the data plane supports it.
     pub answers_ping: bool,
     /// `--feature-gates`: debug pages of the metrics server (HLT-04).
     pub pages: Pages,

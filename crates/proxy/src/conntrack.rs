@@ -31,7 +31,7 @@ pub(crate) struct Deleted {
 }
 
 /// Deletes all stale entries, except those that `requests` keeps. Call it with [`Requests::Spare`] first. A later call
-/// with [`Requests::Delete`] removes the remaining entries, which are of UDP only.
+/// with [`Requests::Delete`] removes the remaining entries, which are entries of UDP.
 pub(crate) fn delete_stale(
     conntrack: &mut Conntrack,
     plan: &Plan,
@@ -86,7 +86,7 @@ pub(crate) fn tcp_flows(
     Ok(flows)
 }
 
-/// Returns those of the endpoints to which an open TCP connection leads through their Service.
+/// Returns the endpoints to which an open TCP connection leads through their Service.
 pub(crate) fn connected(
     conntrack: &mut Conntrack,
     plan: &Plan,

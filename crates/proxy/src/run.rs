@@ -262,8 +262,8 @@ struct Server {
 }
 
 impl Server {
-    /// Starts the server. If its address cannot be bound, this fails if `is_strict`, and is retried otherwise; the
-    /// worker learns when the address is free.
+    /// Starts the server. If its address cannot be bound, this function fails with `is_strict`, and tries again
+    /// otherwise. It informs the worker when the address becomes free.
     fn start(
         self,
         is_strict: bool,

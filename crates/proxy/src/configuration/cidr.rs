@@ -24,7 +24,7 @@ pub enum CidrError {
     Families,
 }
 
-/// Parses one CIDR. Host bits are rejected, because they are a mistake in most cases.
+/// Parses one CIDR. A CIDR with host bits is rejected, because it is a mistake in most cases.
 ///
 /// # Errors
 ///

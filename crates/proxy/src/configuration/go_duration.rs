@@ -24,7 +24,7 @@ impl GoDuration {
         Self(Duration::from_secs(seconds))
     }
 
-    /// Returns the duration, or `None` for zero, which upstream reads as "not set".
+    /// Returns the duration, or `None` for zero, which upstream handles as an absent value.
     pub fn non_zero(self) -> Option<Duration> {
         Some(self.0).filter(|duration| !duration.is_zero())
     }

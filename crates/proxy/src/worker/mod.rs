@@ -47,7 +47,7 @@ pub(crate) use updates::{TrafficQuery, Update};
 const STATUS_FAULTS_MAX: usize = 1_000;
 /// Capacity of the queue. Sources wait while it is full.
 pub(crate) const QUEUE_UPDATES_MAX: usize = 2_048;
-/// Maximum of updates per sync: enough for bursts, and few enough that a constant stream cannot delay a sync.
+/// Maximum of updates per sync: enough for bursts, and so few that continuous updates cannot delay a sync.
 const BATCH_UPDATES_MAX: usize = 16_384;
 /// Pauses after a failure of the data plane: the first, doubled up to the maximum.
 const RETRY_MIN: Duration = Duration::from_millis(50);
@@ -77,7 +77,7 @@ impl SharedStatus {
     }
 }
 
-/// Sources whose initial list is complete. Nothing is written before all are (KPR-05).
+/// Sources whose initial list is complete. The worker writes no rules before all lists are complete (KPR-05).
 #[derive(Debug, Default)]
 struct Synced {
     services: bool,
@@ -452,8 +452,8 @@ impl<D: Dataplane> Worker<D> {
         }
     }
 
-    /// Removes kube-proxy's rules again after its exit: it restores them while it runs alongside this process. Before the
-    /// first sync they carry the traffic.
+    /// Removes kube-proxy's rules again after its exit: kube-proxy restores them while it runs alongside this process.
+    /// Before the first sync, these rules forward the connections.
     fn remove_leftovers_of_exited(&self) {
         if self.has_taken_over {
             self.remove_leftovers(LeftoverScope::KubeProxyToo);
