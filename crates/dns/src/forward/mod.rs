@@ -32,7 +32,7 @@ pub const OPEN_QUERIES_MAX: usize = 1_000;
 /// Limit of clients that wait for upstream responses; most of them share an upstream query. Each holds a query and
 /// a task.
 const WAITING_CLIENTS_MAX: usize = 10_000;
-/// Time that upstream has if there is a stale answer (RFC 8767 section 5).
+/// Timeout of an upstream query if there is a stale answer (RFC 8767 section 5).
 const CLIENT_RESPONSE_TIMEOUT: Duration = Duration::from_millis(1_800);
 
 /// Settings of a forwarder.
@@ -212,8 +212,8 @@ impl Forwarder {
             .get(question.key(&mut key_buffer), self.inner.now())
     }
 
-    /// Resolves a question that [`Forwarder::lookup`] missed. Falls back to a stale answer if upstream fails or
-    /// exceeds the client response timeout (RFC 8767).
+    /// Resolves a question that [`Forwarder::lookup`] missed. Returns a stale answer if upstream fails or exceeds the
+    /// client response timeout (RFC 8767).
     ///
     /// # Errors
     ///

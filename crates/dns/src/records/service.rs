@@ -120,7 +120,7 @@ impl ServiceData {
         }
     }
 
-    /// Converts an import. Its clusterset IPs are in the zone of the set what cluster IPs are in that of the cluster.
+    /// Converts an import. The zone of the set serves clusterset IPs as the zone of the cluster serves cluster IPs.
     pub(super) fn from_import(import: &ServiceImport) -> Self {
         let spec = &import.spec;
         let kind = if spec.is_headless() {
