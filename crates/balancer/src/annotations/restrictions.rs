@@ -1,5 +1,5 @@
-//! Annotations that restrict clients. They fail closed: a restriction that is invalid or cannot be applied
-//! withholds the address of its Service.
+//! Annotations that restrict clients. A restriction that is invalid or cannot be applied withholds the address of its
+//! Service.
 //!
 //! Except for those with [`Remedy::Removal`], these annotations list clients that may connect, and the lists
 //! are united. An invalid list therefore only narrows the set. It is an ordinary error as long as ranges of

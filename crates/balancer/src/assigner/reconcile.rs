@@ -178,8 +178,8 @@ impl Core {
     }
 
     /// Returns the reason to withhold addresses of the edge on an API server without `ipMode`, which is on by default
-    /// since 1.30. Without it, node proxies would forward past the edge. The first status that the server stores shows
-    /// this.
+    /// since 1.30. Without `ipMode`, node proxies would forward connections to the endpoints instead of the edge. The
+    /// first status that the server stores shows if it supports the field.
     fn reason_without_ip_mode(&mut self, mode: IngressMode, service: &Service) -> Option<String> {
         if mode != IngressMode::Proxy {
             return None;

@@ -150,7 +150,7 @@ impl EdgeState {
         self.class_changed(&key.name);
     }
 
-    /// Marks the Service of a class: it may be another one now, with the same Ingresses.
+    /// Marks the Service of a class as changed: the name can belong to another Service now, with the same Ingresses.
     fn class_changed(&mut self, name: &str) {
         self.ingress.mark_outdated(Some(name));
         self.changed.extend(class_service::key(name));
@@ -294,8 +294,8 @@ impl EdgeState {
         Some(build)
     }
 
-    /// Returns the plan of a class without the hosts whose Secret is unread. Such a host keeps its former plan if it has one
-    /// of the same namespace, and is not served otherwise: clients must not meet a missing certificate.
+    /// Returns the plan of a class without the hosts whose Secret is unread. Such a host keeps its former plan if the
+    /// plan is of the same namespace. Otherwise the host is not served, because its certificate is missing.
     fn plan_to_serve(&self, class: &ObjectKey) -> Option<ClassPlan> {
         let plan = self.ingress.plans.get(class)?;
         let served = self.ingress.served.get(class);
