@@ -116,7 +116,8 @@ pub struct ForeignAddresses {
     pub service_cidrs: Vec<IpNet>,
 }
 
-/// Checks the addresses of a kubelet serving certificate: each must belong to the node, and to nothing else.
+/// Checks the addresses of a kubelet serving certificate: each must belong to the node, and to no other node, Service
+/// or API server.
 pub fn serving_denial(
     name: &str,
     addresses: &[IpAddr],

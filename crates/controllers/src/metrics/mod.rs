@@ -1,6 +1,6 @@
 //! Metrics of the controllers, with the names and help texts of upstream (EPS-27, EPM-13).
 //!
-//! The metrics outlive the caches and the queues, which each leadership creates again.
+//! The metrics exist for the whole process. Caches and queues are created again each time the process becomes leader.
 
 mod mirroring;
 mod slices;

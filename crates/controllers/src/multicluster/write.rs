@@ -154,7 +154,8 @@ async fn execute_write(
     Ok(())
 }
 
-/// Replaces a slice that exists without the labels by which mirrored slices are listed: somebody removed them.
+/// Replaces a slice that exists without the labels by which mirrored slices are listed: another client has removed
+/// them.
 async fn replace_unlabelled(
     client: &Client,
     slice: &EndpointSlice,

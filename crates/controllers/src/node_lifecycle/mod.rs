@@ -46,8 +46,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns settings for a few Nodes whose agents renew their Leases every two seconds. A failed Node is
-    /// withdrawn within ten seconds, and simultaneous failures follow in quick succession.
+    /// Returns settings for a few Nodes whose agents renew their Leases every two seconds. A failed Node is withdrawn
+    /// within ten seconds, and further failed Nodes of the zone one a second.
     pub fn for_small_clusters() -> Self {
         Self {
             monitor_period: Duration::from_secs(1),

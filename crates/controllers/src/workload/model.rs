@@ -82,7 +82,7 @@ impl Model {
         })
     }
 
-    /// Reconciles until there is nothing to do without the agents. Returns the steps.
+    /// Reconciles until no step is left without the agents. Returns the steps.
     pub(crate) fn settle<W: Workload>(&mut self) -> Vec<Step> {
         let mut steps = Vec::new();
         while let Some(step) = self.decision::<W>().step {
