@@ -110,7 +110,7 @@ pub(crate) struct Accept {
     forms: Vec<Form>,
     /// Set if the header has a media type.
     has_media_type: bool,
-    /// Set if a media type of the header is served, with whatever parameters.
+    /// True if a media type of the header is served, with any parameters.
     names_served_type: bool,
 }
 

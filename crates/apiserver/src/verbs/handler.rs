@@ -416,8 +416,8 @@ impl Handler {
         Ok(response::with_lifetime(response, lifetime))
     }
 
-    /// Writes in a task of its own. The task continues, and keeps its seat, if the client disconnects: an
-    /// interrupted write would leave allocations without owner.
+    /// Writes in a task of its own. If the client disconnects, the task continues and keeps its seat: an interrupted
+    /// write would leave allocations without owner.
     async fn write(&self, call: Call, seat: Seat) -> Result<ApiResponse, Failure> {
         let resources = self.resources.clone();
         let changes_roles = call.target.kind.group == api::rbac::GROUP;

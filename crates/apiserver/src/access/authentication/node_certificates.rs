@@ -13,7 +13,7 @@
 //!   agent can register the Node. `portolan kubeconfig` and `portolan up` issue such certificates;
 //!   CertificateSigningRequests cannot.
 //!
-//! No certificate is valid after its expiration, not even on a connection that was opened before.
+//! No certificate is valid after its expiration, also on a connection that was opened before.
 
 use std::collections::HashMap;
 

@@ -311,7 +311,8 @@ impl Files<'_> {
         Ok(fits.then_some(Pair { certificate, key }))
     }
 
-    /// Writes the key first: a crash between the two leaves a pair that does not match, which is issued again.
+    /// Writes the key first. A crash before the certificate is written leaves a pair that does not match, and the next
+    /// start issues it again.
     fn write(&self, name: &str, pair: Pair) -> Result<Pair, PkiError> {
         for (extension, contents) in [("key", &pair.key), ("crt", &pair.certificate)] {
             let path = self.path(name, extension);

@@ -118,8 +118,8 @@ fn postpone(waiting: &mut HashMap<String, Due>, name: &str) {
     }
 }
 
-/// Deletes the content of a Namespace, then removes its finalizer. If content remains, the conditions of the
-/// Namespace report it. Returns true once nothing is left to do.
+/// Deletes the content of a Namespace, then removes its finalizer. If content remains, the conditions of the Namespace
+/// report it. Returns true when no step is left.
 async fn terminate(resources: &Resources, name: &str) -> Result<bool, Failure> {
     let mut content = Content::default();
     for kind in kind::all()

@@ -2,7 +2,7 @@
 //! ([`logs`]), `exec` and `portforward` ([`streams`]), the `proxy` subresource of Nodes ([`nodes`]), and `observation` and
 //! `flows` of Nodes ([`reports`]). They also measure the objects of `metrics.k8s.io` ([`resource_metrics`]).
 //!
-//! Requests are forwarded to Pods only, never to an arbitrary address in Endpoints: the server can reach addresses
+//! Requests are forwarded to Pods only, and not to other addresses in Endpoints, because the server can reach addresses
 //! that its clients must not reach.
 
 mod agent;
