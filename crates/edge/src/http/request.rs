@@ -38,7 +38,7 @@ pub fn check(parts: &Parts) -> Result<Option<HeaderValue>, RequestRefusal> {
         }
     }
     if parts.headers.get_all(CONTENT_LENGTH).iter().count() > 1 {
-        return Err(RequestRefusal::Malformed("Content-Length is there twice"));
+        return Err(RequestRefusal::Malformed("Content-Length occurs twice"));
     }
     host(parts)
 }

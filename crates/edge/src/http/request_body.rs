@@ -129,7 +129,7 @@ impl Body for RequestBody {
                 }
             }
             Poll::Ready(Some(Err(error))) => {
-                let broke_off = RequestRefusal::Malformed("the body broke off");
+                let broke_off = RequestRefusal::Malformed("the body ended early");
                 this.exchange.refuse(refusal(error).unwrap_or(broke_off));
             }
             Poll::Ready(None) => this.exchange.set_received(),

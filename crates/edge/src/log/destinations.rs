@@ -59,7 +59,7 @@ impl fmt::Debug for S3 {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DestinationError {
     /// The process was given no directory.
-    #[error("no directory for access logs (set --edge-access-log-directory)")]
+    #[error("expected a directory for access logs, found none; set --edge-access-log-directory")]
     NoDirectory,
     /// The directory cannot be used.
     #[error("directory {directory} for access logs: {source}")]
