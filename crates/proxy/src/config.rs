@@ -147,7 +147,7 @@ pub enum NodePortSelection {
 
 /// Invalid value of `--nodeport-addresses`. A retry does not help.
 #[derive(Debug, thiserror::Error)]
-#[error("{value:?} is neither \"primary\" nor a CIDR; an example is 192.0.2.0/24,2001:db8::/64")]
+#[error("expected \"primary\" or CIDRs such as 192.0.2.0/24,2001:db8::/64, found {value:?}")]
 pub struct NodePortSelectionError {
     /// Invalid part of the value.
     pub value: String,

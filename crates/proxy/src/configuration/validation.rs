@@ -45,9 +45,9 @@ pub enum ListenAddressError {
 /// Value of a single field that is invalid.
 #[derive(Debug, thiserror::Error)]
 enum FieldError {
-    #[error("{0:?} is not an IP address")]
+    #[error("expected an IP address, found {0:?}")]
     Ip(String),
-    #[error("{0:?} is none of {names}", names = Mode::NAMES)]
+    #[error("expected one of {names}, found {0:?}", names = Mode::NAMES)]
     Mode(String),
     #[error("expected one of the schedulers rr, wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq, mh, found {0:?}")]
     Scheduler(String),
@@ -181,8 +181,8 @@ pub fn warnings(configuration: &KubeProxyConfiguration, mode: Mode) -> Vec<Strin
     }
     if is_on_loopback_only(node_ports) && !configuration.iptables.localhost_node_ports {
         warnings.push(format!(
-            "nodePortAddresses has loopback addresses only, {}, and iptables.localhostNodePorts is false: node ports \
-             answer nowhere",
+            "nodePortAddresses has loopback addresses only, {}, and iptables.localhostNodePorts is false: no address \
+             answers on node ports",
             node_ports.join(",")
         ));
     }
@@ -190,8 +190,8 @@ pub fn warnings(configuration: &KubeProxyConfiguration, mode: Mode) -> Vec<Strin
         && families(&cluster_cidrs) == (true, true)
     {
         warnings.push(format!(
-            "nodePortAddresses has one IP family only, {}, but clusterCIDR has both: node ports of the other family \
-             answer nowhere",
+            "nodePortAddresses has one IP family only, {}, but clusterCIDR has both: no address of the other family \
+             answers on node ports",
             node_ports.join(",")
         ));
     }
@@ -222,13 +222,13 @@ fn bind_address_warning(
     };
     ((has_ipv4 || has_ipv6) && !has_own).then(|| {
         format!(
-            "clusterCIDR has no range of the IP family of bindAddress, {bind_address}: the proxy cannot tell Pods from \
-             other clients there, and masquerades no traffic to cluster IPs"
+            "clusterCIDR has no range of the IP family of bindAddress, {bind_address}: the proxy cannot distinguish Pods \
+             from other clients of this family, and masquerades no traffic to cluster IPs"
         )
     })
 }
 
-/// Returns whether a list of CIDRs has IPv4 and IPv6 ones.
+/// Returns true for each IP family, IPv4 and IPv6, of which a list has CIDRs.
 fn families(cidrs: &[String]) -> (bool, bool) {
     let networks: Vec<IpNet> = cidrs.iter().filter_map(|text| text.trim().parse().ok()).collect();
     let has = |is_ipv4| networks.iter().any(|network| network.addr().is_ipv4() == is_ipv4);
