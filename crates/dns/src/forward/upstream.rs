@@ -75,10 +75,10 @@ pub enum ForwardError {
         source: io::Error,
     },
     /// No resolver is configured for the name. A retry fails as well.
-    #[error("no resolver is configured for the name; set --forward or --stub")]
+    #[error("expected a resolver for the name, found none; set --forward or --stub")]
     NoUpstream,
     /// The limit of open queries is reached (`max_concurrent`).
-    #[error("too many open upstream queries")]
+    #[error("the limit of open upstream queries is reached; raise --forward-max-concurrent")]
     Overloaded,
 }
 
@@ -259,7 +259,7 @@ impl Upstream {
         tracing::warn!(
             upstream = %self.address,
             seconds = CASE_LOST_PERIOD.as_secs(),
-            "upstream resolver loses the case of letters, random case suspended; forged responses become easier"
+            "upstream resolver changes the case of letters; random case suspended, which makes forged responses easier"
         );
     }
 
