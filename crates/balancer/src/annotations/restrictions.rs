@@ -83,13 +83,13 @@ impl Restrictions {
             }
             let errors = errors.join("; ");
             return Some(format!(
-                "{errors}; the address is withheld, since everybody could connect"
+                "{errors}; the address is withheld, because all clients could connect"
             ));
         }
         let annotation = self.needs_edge_by.filter(|_| !has_edges)?;
         Some(format!(
-            "annotation {annotation} restricts clients, which only the edge does, and no node runs it: start \
-             `portolan balancer` with --edge, or {RANGES}; the address is withheld, since everybody could connect"
+            "annotation {annotation} restricts clients, which only the edge does, and no node runs an edge: start \
+             `portolan balancer` with --edge, or {RANGES}; the address is withheld, because all clients could connect"
         ))
     }
 }

@@ -102,7 +102,7 @@ pub enum ApplyError {
     #[error(transparent)]
     InvalidValue(#[from] InvalidValue),
     /// Another annotation selects another value.
-    #[error("annotation {0} selects another value")]
+    #[error("annotation {0} selects another value; remove one of the two annotations")]
     Conflict(&'static str),
 }
 

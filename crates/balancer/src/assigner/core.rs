@@ -134,10 +134,7 @@ impl Core {
         let mut work: Vec<WorkItem> = self.all_pools().collect();
         for name in changed {
             if self.address_pools.contains_key(&name) {
-                tracing::warn!(
-                    name,
-                    "IPAddressPool without effect: an AddressPool has the same name"
-                );
+                tracing::warn!(name, "IPAddressPool ignored; an AddressPool has the same name");
             } else {
                 work.extend(self.refresh_pool(&name));
             }
@@ -165,7 +162,7 @@ impl Core {
                     tracing::warn!(
                         name,
                         value,
-                        "{TWO_TIER_ANNOTATION} of pool ignored: neither true nor false"
+                        "{TWO_TIER_ANNOTATION} of pool ignored; expected true or false"
                     );
                 }
                 self.allocations.set(name, addresses);

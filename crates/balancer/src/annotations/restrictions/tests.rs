@@ -43,7 +43,7 @@ fn withholds_the_address_when_a_restriction_is_invalid() {
             reason.starts_with(&format!("annotation {annotation} has the value ")),
             "{reason}"
         );
-        assert!(reason.ends_with("the address is withheld, since everybody could connect"));
+        assert!(reason.ends_with("the address is withheld, because all clients could connect"));
     }
 }
 

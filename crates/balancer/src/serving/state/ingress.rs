@@ -415,11 +415,11 @@ impl EdgeState {
     fn target(&self, class: &ObjectKey, backend: &BackendPlan) -> Result<PortKey, String> {
         let BackendPlan { service, port } = backend;
         let Some(object) = self.ingress.services.get(service) else {
-            return Err(format!("there is no Service {service}"));
+            return Err(format!("expected Service {service}, found none; create it"));
         };
         if object.spec.kind == "ExternalName" {
             return Err(format!(
-                "Service {service} is of type ExternalName, which is not served"
+                "Service {service}: expected another type than ExternalName, which the edge does not serve"
             ));
         }
         let found = find_port(object, port).ok_or_else(|| {
@@ -428,7 +428,7 @@ impl EdgeState {
             } else {
                 port.name.clone()
             };
-            format!("Service {service} has no TCP port {shown}")
+            format!("Service {service}: expected the TCP port {shown}, found none; correct the backend")
         })?;
         Ok(PortKey {
             service: target_name(class, service),
@@ -650,7 +650,8 @@ fn describe(problem: &Problem) -> (&'static str, String) {
             ("HostConflict", message)
         }
         Problem::TooManyRoutes(host) => {
-            let message = format!("host {host:?} has more than 1,000 paths; the surplus is not served");
+            let message =
+                format!("host {host:?}: expected at most 1,000 paths, found more; the others are not served");
             ("TooManyPaths", message)
         }
         Problem::TooManySecrets => {
