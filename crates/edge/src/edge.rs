@@ -336,7 +336,7 @@ impl Inner {
         self.edge.is_cut_off.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + CUT_OFF_TIMEOUT;
         while self.edge.is_busy() && Instant::now() < deadline {
-            // Repeated, because a connection may be on its way from one thread to another.
+            // Repeated, because a connection can move from one thread to another.
             self.workers.abort_all_connections();
             sleep(DRAIN_POLL_INTERVAL).await;
         }

@@ -71,7 +71,7 @@ pub(crate) struct ListenerHandle {
     pub stop: watch::Receiver<()>,
 }
 
-/// Connection that was accepted and has a permit, on its way to the thread that serves it.
+/// Accepted connection with a permit, until the thread that serves it has received it.
 struct PermittedConnection {
     stream: std::net::TcpStream,
     peer: SocketAddr,

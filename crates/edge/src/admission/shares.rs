@@ -55,7 +55,7 @@ impl Shares {
 }
 
 /// Connections of each client of each Service, counted without a lock: slots change by compare-and-swap. Two threads
-/// that add a client at the same moment may give it two slots, so a limit may be exceeded by a factor of two.
+/// that add a client at the same moment can give it two slots. The client can then exceed its limit by a factor of two.
 #[derive(Debug)]
 pub(crate) struct ClientConnections {
     slots: Box<[AtomicU64]>,

@@ -1,7 +1,7 @@
 //! Boundaries of HTTP/1 requests in a stream of bytes.
 //!
-//! This runs before the parser that serves the requests, and admits well-formed requests only. A head is admitted as
-//! a whole.
+//! The framing check runs before the parser that serves the requests, and admits valid requests only. A head is
+//! admitted as a whole.
 
 use super::head::{Body, HEAD_BYTES_MAX, Head, HeadLines, TARGET_BYTES_MAX, field, is_token};
 use super::refusal::RequestRefusal;

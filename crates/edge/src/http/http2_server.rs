@@ -95,7 +95,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Future for Http2Server<S> {
     }
 }
 
-/// Responds to a request, unless its client cancels it. The connection's state lives until then, even if the
+/// Responds to a request, unless its client cancels it. The connection's state exists until then, even if the
 /// connection has ended.
 async fn serve(connection: Arc<Connection>, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     let (parts, stream) = request.into_parts();

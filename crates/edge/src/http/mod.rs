@@ -56,7 +56,7 @@ use crate::peer::Peer;
 use crate::port::Port;
 use crate::stream::AbortiveClose;
 
-/// Serves the connection of an admitted client until it ends. The permit lives until the last request has ended, also
+/// Serves the connection of an admitted client until it ends. The permit counts until the last request has ended, also
 /// if the connection ends earlier.
 ///
 /// Each request uses the settings of `port` at its start. After [`Port::drain`] no connection stays open for further

@@ -94,7 +94,7 @@ impl Pool {
                 mut sender, thread, ..
             } = idle;
             if is_careful {
-                // The connection's task runs first, and sees data that the kernel has received.
+                // The connection's task runs first, and reads data that the kernel has received.
                 tokio::task::yield_now().await;
             }
             let is_ready = sender.is_ready()

@@ -30,7 +30,7 @@ pub fn check(parts: &Parts) -> Result<Option<HeaderValue>, RequestRefusal> {
             ));
         }
         let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-        // Backends would not see spaces at the ends (RFC 9113, section 8.2.1).
+        // Backends would not receive spaces at the ends (RFC 9113, section 8.2.1).
         if is_blank(value.as_bytes().first()) || is_blank(value.as_bytes().last()) {
             return Err(RequestRefusal::Malformed(
                 "a field's value begins or ends with a space",

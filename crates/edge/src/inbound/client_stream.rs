@@ -29,7 +29,7 @@ pub(super) struct ClientStream {
 }
 
 impl ClientStream {
-    /// Creates a stream of which nothing was read.
+    /// Creates a stream of which no byte was read.
     pub(super) fn new(stream: TcpStream) -> Self {
         Self {
             stream,

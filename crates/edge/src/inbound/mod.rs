@@ -59,7 +59,7 @@ pub(crate) async fn serve(connection: AcceptedConnection, slot: ConnectionSlot) 
         port,
         permit,
     } = connection;
-    // The HTTP server takes the permit, because requests can outlive their connection.
+    // The HTTP server takes the permit, because requests can end after their connection.
     let mut permit = Some(permit);
     let stream = ClientStream::new(stream);
     let result = admit_and_serve(stream, Peer::direct(peer, local), &port, &slot, &mut permit).await;

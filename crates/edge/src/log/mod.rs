@@ -46,7 +46,7 @@ pub struct Logs {
     destinations: Destinations,
     runtime: Handle,
     services: Mutex<HashMap<ServiceName, LogEntry>>,
-    /// Stores in use, which Services share, because a client of a bucket is expensive.
+    /// Stores in use, which Services share, because each client of a bucket has connections of its own.
     stores: Mutex<Vec<(LogDestination, Weak<dyn ObjectStore>)>>,
     /// Limits of the directory, once it is in use.
     quota: Mutex<Option<Arc<Quota>>>,

@@ -34,7 +34,7 @@ const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(20);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(20);
 /// Time between keep-alive probes.
 const KEEPALIVE_PERIOD: Duration = Duration::from_secs(5);
-/// Lost keep-alive probes after which a connection is dead.
+/// Unanswered keep-alive probes after which a connection has failed.
 const KEEPALIVE_PROBES: u32 = 3;
 /// Backends that are tried for one connection.
 const TRIES_MAX: usize = 4;
@@ -150,8 +150,8 @@ async fn connect_with(
     let proxy_header = proxy_header(&settings, header, Some(peer));
     let opened = timeout(limit, open(to, proxy_header, tls, initial)).await;
     let result = opened.unwrap_or(Err(ConnectError::Timeout { to, limit }));
-    // A relayed connection ends with its client or by its idle timeout. Only a connection that is pooled for
-    // other requests can outlive its backend unnoticed.
+    // A relayed connection ends with its client or by its idle timeout. Only a connection that is pooled for other
+    // requests can stay open after its backend has failed.
     if let (true, Ok(stream)) = (is_http, &result)
         && let Err(error) = detect_dead_peer(stream.tcp())
     {
@@ -244,7 +244,7 @@ async fn open(
 
 async fn connect_tcp(to: SocketAddr, initial: Option<&mut InitialData>) -> io::Result<TcpStream> {
     let socket = socket_reuse::open(to)?;
-    // Without a quick acknowledgement, the third segment of the TCP handshake carries the initial data.
+    // Without a quick acknowledgement, the third segment of the TCP handshake contains the initial data.
     if let Err(error) = socket.set_tcp_quickack(false) {
         tracing::debug!(%error, "TCP_QUICKACK not disabled; the handshake takes one segment more");
     }

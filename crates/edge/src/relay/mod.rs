@@ -28,7 +28,7 @@ const SMALL_BYTES_MAX: u64 = 64 << 10;
 pub(crate) enum RelayOutcome {
     /// Both sides sent all of their data.
     Finished,
-    /// Neither side sent anything for the idle timeout.
+    /// Neither side sent a byte for the idle timeout.
     Idle,
     /// One side failed or reset its connection.
     Reset,
