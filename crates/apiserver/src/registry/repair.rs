@@ -19,7 +19,7 @@ use crate::registry::service::repair::{
 use crate::registry::service::{IP_ADDRESSES_PREFIX, SERVICE_CIDRS_PREFIX};
 use crate::verbs::resource::{Resources, WriteError};
 
-/// Interval of passes that run even if nothing was suspicious.
+/// Interval of passes that run without a suspicious change.
 const PERIOD: Duration = Duration::from_secs(180);
 /// Delay between a suspicious change and the pass, so that one pass covers a burst.
 const PASS_DELAY: Duration = Duration::from_millis(500);

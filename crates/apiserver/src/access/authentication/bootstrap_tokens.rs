@@ -13,7 +13,8 @@ use store::Store;
 
 use super::identity::{AUTHENTICATED, Identity};
 
-/// Reason for the rejection of a bootstrap token. It is logged; the client receives 401 without a reason.
+/// Reason for the rejection of a bootstrap token. The log contains the reason; the client receives 401 without a
+/// reason.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Rejection {
     /// No Secret exists for the token ID.

@@ -134,8 +134,8 @@ pub fn client(directory: &Path, name: &str, user: &str, group: &str) -> Result<C
 
 /// Returns the serving certificate of a node agent, for the name and addresses of its node. The kubelet serving CA
 /// signs it, so that no client of the API accepts the agent as API server. The files `serving-NODE.crt` and
-/// `serving-NODE.key` in `directory` are used again until they expire soon, lack a name, or were signed by the cluster
-/// CA, as earlier versions did.
+/// `serving-NODE.key` in `directory` are used again, unless they expire soon or lack a name. Files that an earlier
+/// version signed with the cluster CA are not used.
 ///
 /// # Errors
 /// See [`PkiError`]. The cluster CA is absent if no server was started with the directory.

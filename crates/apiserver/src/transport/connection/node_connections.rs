@@ -1,6 +1,6 @@
-//! Connections with the certificate of a node's component. Authentication checks the certificate for each
-//! request, but watches, logs and proxied requests last for hours. They end when their Node is removed or the
-//! certificate loses its validity.
+//! Connections with the certificate of a node's component. Authentication checks the certificate for each request, but
+//! watches, logs and proxied requests last for hours. These requests end when their Node is removed or the certificate
+//! becomes invalid.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

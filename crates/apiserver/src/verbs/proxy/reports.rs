@@ -2,7 +2,7 @@
 //!
 //! A node can send false reports. Its response is bounded in size and time, has to be JSON, and is read completely
 //! before the client receives a part of it. Because clients can be slow, the memory of reports is limited for each
-//! user, and the time until a client has received a report is limited, too.
+//! user. So is the time until a client has received a report.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -38,7 +38,7 @@ const REPORTS: Bounds = Bounds {
     per_holder: 16,
     per_reserved_holder: 24,
 };
-/// Parameters that agents know.
+/// Parameters that agents accept.
 const OBSERVATION_PARAMETERS: [&str; 3] = ["from", "probe", "service"];
 const FLOWS_PARAMETERS: [&str; 6] = [
     "client",
@@ -187,7 +187,7 @@ async fn failure(response: Response<Incoming>, node_name: &str) -> Failure {
     let message = error_text(response).await;
     match status {
         StatusCode::BAD_REQUEST => Failure::bad_request(message),
-        // Agents of earlier versions do not know the path.
+        // Agents of earlier versions do not serve the path.
         StatusCode::NOT_IMPLEMENTED | StatusCode::NOT_FOUND => {
             let message = format!("the agent of node {node_name:?} has no such report: {message}");
             Failure::new(StatusCode::NOT_IMPLEMENTED, "", message)

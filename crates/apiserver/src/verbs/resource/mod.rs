@@ -60,7 +60,7 @@ const ATTEMPTS_MAX: usize = 16;
 /// Size limit of stored objects, as etcd's default: every watcher receives every version of an object.
 const OBJECT_BYTES_MAX: usize = 3 << 19;
 
-/// The store and everything that verbs need to read and write objects.
+/// The store, and the other parts that verbs need to read and write objects.
 pub(crate) struct Resources {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) services: service::Allocators,
@@ -165,7 +165,7 @@ impl From<Failure> for WriteError {
     }
 }
 
-/// Adds warnings to a result. Failures carry them too.
+/// Adds warnings to a result. Failures contain them, too.
 fn add_warnings(
     written: Result<Outcome, WriteError>,
     mut warnings: Vec<String>,

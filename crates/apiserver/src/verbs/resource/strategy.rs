@@ -51,7 +51,7 @@ pub(crate) struct Strategy {
     pub(crate) validate_approval_update: fn(&Value, &Value) -> FieldErrors,
     /// Validates an update of the ephemeral containers.
     pub(crate) validate_ephemeral_containers_update: fn(&Value, &Value) -> FieldErrors,
-    /// Sets the defaults that readers see; takes the primary IP family of the cluster.
+    /// Sets the defaults of read objects; takes the primary IP family of the cluster.
     pub(crate) default_on_read: fn(&mut Value, Family),
     /// Returns the warnings about a new object, besides those about a valid object.
     pub(crate) creation_warnings: fn(&Value) -> Vec<String>,

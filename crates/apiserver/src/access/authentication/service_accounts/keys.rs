@@ -23,8 +23,8 @@ use trust::private_file;
 
 /// Period in which a key signs, and the longest life of a token: one year.
 pub(crate) const KEY_LIFE: Duration = Duration::from_secs(365 * 86_400);
-/// Public keys that are kept: the current one, the previous one, whose tokens may be valid, and one more in case an
-/// administrator replaced a key in between.
+/// Number of public keys that are kept: the current key, the previous key, whose tokens can be valid, and one more. The
+/// last one covers a replacement by an administrator in between.
 const PUBLIC_KEYS_MAX: usize = 3;
 /// Algorithm name in token headers.
 const ALGORITHM: &str = "ES256";
