@@ -112,7 +112,7 @@ impl Connection {
         done.map(|_| ())
     }
 
-    /// Opens a watch, which ends when the member loses its leader.
+    /// Opens a watch, which ends when the member has no leader any more.
     pub(super) async fn watch(&self, create: WatchCreateRequest) -> Result<Streaming<WatchResponse>, Status> {
         let first = WatchRequest { create: Some(create) };
         // The request stream stays open, because its end would end the watch.

@@ -1,7 +1,7 @@
 //! The engine for several API servers: etcd stores the data, and each server has an index.
 //!
-//! Each server follows one watch on all keys, so its index passes through the same revisions as etcd. A commit is
-//! one etcd transaction with the expectations as comparisons of revisions. It is acknowledged when the watch has
+//! Each server follows one watch on all keys, so its index passes through the same revisions as etcd. A commit is one
+//! etcd transaction with the expectations as comparisons of revisions. The commit is acknowledged when the watch has
 //! delivered it.
 //!
 //! Each transaction writes the key `.commit`, whose revision is that of the newest commit. A consistent read queries it
@@ -77,7 +77,7 @@ impl EtcdStore {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Unavailable`] if no member is reachable or an option is invalid, and
+    /// Returns [`StoreError::Unavailable`] if no member is reachable or an option is invalid. Returns
     /// [`StoreError::Corrupt`] if the prefix belongs to another program, a newer version or an incomplete copy.
     pub async fn open(settings: EtcdSettings) -> Result<EtcdStore, StoreError> {
         let prefix = Prefix::new(&settings.address.prefix);

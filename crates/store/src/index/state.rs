@@ -13,8 +13,8 @@ use super::log::Log;
 use super::{Change, Commit, HistoryLimits, Listing};
 use crate::{Entry, Event, EventKind, Key, Revision};
 
-/// Memory of an event in bytes, apart from values that it alone keeps: itself, its slots in two logs, and the slot
-/// of the superseded version.
+/// Memory of an event in bytes: the event, its slots in two logs, and the slot of the superseded version. Values that
+/// only the event keeps are not included.
 const EVENT_OVERHEAD_BYTES: usize = 200;
 
 pub(super) struct State {
