@@ -104,7 +104,7 @@ impl ServedEntry {
         if self.is_stale {
             return STALE_TTL_SECONDS;
         }
-        // No record outlives the response that contains it.
+        // No record is sent after the expiry of the response that contains it.
         seconds.min(self.entry.seconds).saturating_sub(self.age_seconds)
     }
 

@@ -301,7 +301,7 @@ impl Slice {
 }
 
 impl Endpoint {
-    /// Returns the sort key. It is made of the name, so that endpoints with the same name are adjacent.
+    /// Returns the sort key, which begins with the name, so that endpoints with the same name are adjacent.
     fn order(&self) -> (Option<&str>, Option<IpAddr>) {
         match &self.hostname {
             Some(hostname) => (Some(hostname), None),
@@ -318,8 +318,8 @@ impl Endpoint {
     }
 }
 
-/// The labels of an endpoint below its Service in wire form, on the stack: its own, and that of its cluster in the zone
-/// of a set.
+/// The labels of an endpoint below its Service, in wire form and on the stack. In the zone of a set, the label of its
+/// cluster follows its own.
 #[derive(Clone, Copy)]
 pub(super) struct EndpointLabels {
     octets: [u8; 128],

@@ -50,7 +50,7 @@ impl Responder {
                 self.search(peer, reply, scratch, upstream)
             }
             Resolution::Complete(code) => Outcome::Complete(reply.finish(code), Source::Cluster),
-            // Without an upstream resolver, the alias alone is still an answer: the client may know more resolvers.
+            // Without an upstream resolver, the alias alone is still an answer: the client can have other resolvers.
             Resolution::External(target) if !self.forwarder().has_upstream_for(&target) => {
                 Outcome::Complete(reply.finish(ResponseCode::NoError), Source::Cluster)
             }
