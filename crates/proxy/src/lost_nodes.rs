@@ -1,9 +1,9 @@
 //! Endpoints whose node has failed. Their connections would wait for TCP timeouts, because no host closes them.
 //!
-//! The endpoints of a node are lost if they left without termination, their Node is unreachable or deleted, and neither
-//! the kubelet nor an endpoint of the node answers an attempt to connect. A refusal is an answer, too, so the
-//! connections of a node stay if only its kubelet failed. The proxy reads Nodes one by one when endpoints leave. With a
-//! watch of all Nodes, each proxy would receive all heartbeats.
+//! The endpoints of a node are lost under three conditions. They left without termination, their Node is unreachable or
+//! deleted, and neither the kubelet nor an endpoint of the node answers an attempt to connect. A refusal is an answer,
+//! too, so the connections of a node stay if only its kubelet failed. The proxy reads Nodes one by one when endpoints
+//! leave. With a watch of all Nodes, each proxy would receive all heartbeats.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -39,8 +39,8 @@ const CHECK_DELAYS: [Duration; 4] = [
     Duration::from_secs(45),
     Duration::from_secs(120),
 ];
-/// Maximum of the additional delay of all checks of this node, so that the proxies of a cluster do not read a Node at the
-/// same time.
+/// Maximum of the additional delay of the checks by this proxy. The delays differ, so the proxies of a cluster do not
+/// read a Node at the same time.
 const SPREAD_MAX: Duration = Duration::from_secs(2);
 /// Maximum of nodes that wait for checks; endpoints of further ones are not checked.
 const NODES_MAX: usize = 1_024;

@@ -236,7 +236,7 @@ fn families(cidrs: &[String]) -> (bool, bool) {
 }
 
 /// Returns default settings with the periods of the mode. Only iptables mode needs the periods of the file: changes by
-/// nftables are cheap, and the kernel reports external ones.
+/// nftables take little time, and the kernel reports external changes.
 fn config_with_periods(mode: Mode, configuration: &KubeProxyConfiguration) -> Config {
     let defaults = Config::default();
     match mode {

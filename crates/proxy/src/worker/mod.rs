@@ -151,7 +151,7 @@ pub(crate) struct Worker<D> {
     forwarding: Forwarding,
     /// Next attempt of forwarding after a failure.
     forwarding_retry: Option<Retry>,
-    /// Channel for endpoints whose node may have died.
+    /// Channel for endpoints whose node may have failed.
     departed_sender: Option<DepartedSender>,
     events: Events,
     /// Queue for external changes, until they are watched.

@@ -43,7 +43,7 @@ pub(crate) enum Update {
     ExternalChanges(Vec<ExternalChange>),
     /// The address of a server became free: the process that listened there, such as kube-proxy, has exited.
     AddressReleased,
-    /// Endpoints that left and do not answer, because their node died.
+    /// Endpoints that left and do not answer, because their node has failed.
     EndpointsLost(ServiceEndpoints),
     /// Query for the busiest Services.
     Traffic(TrafficQuery),
