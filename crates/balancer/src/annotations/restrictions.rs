@@ -1,8 +1,8 @@
 //! Annotations that restrict clients. A restriction that is invalid or cannot be applied withholds the address of its
 //! Service.
 //!
-//! Except for those with [`Remedy::Removal`], these annotations list clients that may connect, and the lists
-//! are united. An invalid list therefore only narrows the set. It is an ordinary error as long as ranges of
+//! Except for those with [`Remedy::Removal`], these annotations list clients that may connect, and the lists are
+//! united. An invalid list therefore only narrows the set. The address is then assigned, with an error, if ranges of
 //! another annotation or of `spec.loadBalancerSourceRanges` apply.
 
 use api::object::Service;
