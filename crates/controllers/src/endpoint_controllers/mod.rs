@@ -7,8 +7,8 @@
 //!
 //! [`reconciler`] is a state machine without clock or I/O. The driver in this module waits, and runs jobs as tasks.
 //! `tests/simulation` can therefore run it with random orders of events. [`reconcile::run`] drives one queue of one
-//! controller; this driver has a queue and a worker limit for each of the three, and restarts with empty caches after a
-//! watch has failed.
+//! controller; this driver has a queue and a worker limit for each of the three controllers. It restarts with empty
+//! caches after a watch has failed.
 
 mod changes;
 mod job;
