@@ -301,7 +301,8 @@ impl Slice {
 }
 
 impl Endpoint {
-    /// Returns the sort key, which begins with the name, so that endpoints with the same name are adjacent.
+    /// Returns the sort key: the part of the endpoint that determines its name. Endpoints with the same name are
+    /// therefore adjacent.
     fn order(&self) -> (Option<&str>, Option<IpAddr>) {
         match &self.hostname {
             Some(hostname) => (Some(hostname), None),

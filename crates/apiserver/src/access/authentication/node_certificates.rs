@@ -3,12 +3,13 @@
 //! A certificate is valid only while its Node exists, so a removed node loses its rights before the certificate
 //! expires:
 //!
-//! - The Node exists, and the certificate carries an [`Incarnation`]: it is valid if the Node has the same
+//! - The Node exists, and the certificate has an [`Incarnation`]: the certificate is valid if the Node has the same
 //!   incarnation. Certificates of an earlier node with this name stay invalid after another node has joined under the
 //!   name.
-//! - The Node exists, and the certificate carries no incarnation (an earlier version or an administrator issued it):
-//!   it is valid if it was signed at [`CERTIFICATES_SINCE`] or later, or if the Node has no such annotation. If the
-//!   node joined with incarnations ([`INCARNATION`]), only certificates that an administrator issued may lack one.
+//! - The Node exists, and the certificate has no incarnation, because an earlier version or an administrator issued it.
+//!   The certificate is valid if it was signed at [`CERTIFICATES_SINCE`] or later, or if the Node has no such
+//!   annotation. If the node joined with incarnations ([`INCARNATION`]), only certificates that an administrator issued
+//!   may lack one.
 //! - The Node does not exist: only a certificate that an administrator issued is valid, for one hour, so that the
 //!   agent can register the Node. `portolan kubeconfig` and `portolan up` issue such certificates;
 //!   CertificateSigningRequests cannot.
