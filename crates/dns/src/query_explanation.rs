@@ -93,7 +93,7 @@ pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAdd
             line(format_args!("{sentence}"));
         }
     }
-    // Without an address, the client is allowed and no Pod.
+    // Without an address, the client is allowed, and is not a Pod.
     let address = from.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     for sentence in answer(responder, name, kind, address) {
         line(format_args!("{sentence}"));

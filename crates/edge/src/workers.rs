@@ -177,7 +177,7 @@ pub(crate) fn spawn_runtime(
             tracing::debug!("thread stopped before its start was complete");
             return;
         }
-        // An error means that the sender is gone, which stops the thread as well.
+        // An error means that the sender was dropped, which stops the thread as well.
         if runtime.block_on(stop.changed()).is_err() {
             tracing::trace!("thread stopped");
         }
@@ -233,7 +233,8 @@ async fn accept_connections(worker: Arc<Worker>, workers: Arc<[Arc<Worker>]>, li
 
 /// Accepts a connection, after `accepted` others of the same poll.
 fn accept_next(socket: &OwnedFd, accepted: usize) -> io::Result<(OwnedFd, SocketAddr)> {
-    // poll(2) costs a tenth of a failing accept(2), and that a twentieth of all that a short connection costs.
+    // poll(2) needs a tenth of the CPU time of a failing accept(2), which needs a twentieth of that of a short
+    // connection.
     let mut readable = [PollFd::new(socket, PollFlags::IN)];
     if accepted > 0 && poll(&mut readable, Some(&Timespec::default()))? == 0 {
         return Err(io::ErrorKind::WouldBlock.into());

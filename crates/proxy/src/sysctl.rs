@@ -97,7 +97,7 @@ fn write_all(
     let mut desired: Vec<(PathBuf, u64)> = Vec::new();
     if let Some(limit) = settings.limit(cores) {
         let buckets = sys.join("module/nf_conntrack/parameters/hashsize");
-        // A larger hash table is harmless, so the kernel's choice stays.
+        // A larger hash table needs only more memory, so the kernel's choice stays.
         if read_number(&buckets).is_ok_and(|now| now < (limit / CONNECTIONS_PER_BUCKET) as i64) {
             desired.push((buckets, limit / CONNECTIONS_PER_BUCKET));
         }

@@ -53,8 +53,8 @@ impl Restrictions {
     /// Decides which restrictions withhold the address, after all annotations are read. Returns the other errors.
     pub(super) fn resolve(&mut self, values: &AnnotationValues, service: &Service) -> Vec<AnnotationError> {
         let ranges = &service.spec.load_balancer_source_ranges;
-        // The API validates them. An edge that skipped an invalid range could be left with none, which admits
-        // every client.
+        // The API validates the ranges. If an edge skipped the only range because it is invalid, it would admit all
+        // clients.
         let invalid = ranges.iter().find(|text| value::range(text.trim()).is_none());
         self.unenforced.extend(invalid.map(|range| {
             AnnotationError::Incomplete(format!(

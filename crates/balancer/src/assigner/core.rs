@@ -1,9 +1,9 @@
 //! State machine of the assigner: watch events in, updates out. No clock, no I/O.
 //!
-//! The caches hold the objects of the API. [`ipam::pools`] holds the allocations. An address is allocated before
-//! anything is written about it, and released only after the Service is observed without it. Two Services therefore do
-//! not get the same address after a failed write. After a start the allocations are restored from the statuses of
-//! Services before the first update ([`Core::initialize`]).
+//! The caches hold the objects of the API. [`ipam::pools`] holds the allocations. An address is allocated before an
+//! object names it, and released only after the Service is observed without it. Two Services therefore do not get the
+//! same address after a failed write. After a start the allocations are restored from the statuses of Services before
+//! the first update ([`Core::initialize`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;

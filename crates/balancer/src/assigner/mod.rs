@@ -3,7 +3,7 @@
 //! | Module | Contents |
 //! |---|---|
 //! | `core` | state machine: caches, allocated addresses, changes to write; no clock, no I/O |
-//! | `reconcile` | desired state of one Service and the update that leads to it |
+//! | `reconcile` | desired state of one Service, and the update that establishes it |
 //! | `address_request` | addresses that a Service requests by fields and annotations |
 //! | `allocation` | addresses of one Service, from ranges or of nodes |
 //! | [`pools`] | AddressPools after parsing; nodes and links that announce their addresses |

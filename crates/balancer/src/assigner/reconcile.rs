@@ -522,7 +522,7 @@ fn clean_up(service: &Service) -> Option<ServiceUpdate> {
         adds_finalizer: false,
         pools: (has_pools && !is_deleted).then(String::new),
         pool_two_tier: (is_recorded_two_tier(service) && !is_deleted).then_some(false),
-        // The status of a Service that is being deleted does not matter.
+        // The status of a Service that is being deleted stays as it is.
         status: (has_status && !is_deleted).then_some(StatusChange::Clear),
         removes_finalizer: has_finalizer,
         events_after: vec![EventText::normal("DeletedLoadBalancer", "Deleted load balancer")],

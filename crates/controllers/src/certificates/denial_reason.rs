@@ -52,7 +52,7 @@ pub enum DenialReason {
 }
 
 impl DenialReason {
-    /// Returns true if the reason may disappear without a change of the request.
+    /// Returns true if the reason can end without a change of the request.
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::NotItsAddress { .. } | Self::NoNode(_))
     }
@@ -79,7 +79,7 @@ impl Reserved {
         }
     }
 
-    /// Returns true if clients know an API server by this address.
+    /// Returns true if clients use this address for an API server.
     pub fn has_address(&self, address: IpAddr) -> bool {
         self.addresses.contains(&address)
     }

@@ -22,7 +22,7 @@ pub use lifecycle::Lifecycle;
 pub use run::run;
 pub use zones::{NodeHealth, Withdrawals, Zone, ZoneState};
 
-/// Namespace of the Leases that carry heartbeats.
+/// Namespace of the Leases with heartbeats.
 pub const LEASE_NAMESPACE: &str = "kube-node-lease";
 
 /// Settings of the node lifecycle controller, with upstream's names and defaults.

@@ -106,7 +106,7 @@ impl Model {
         panic!("no convergence: {} {:?}", self.workload, self.pods);
     }
 
-    /// Plays a step; with `random` a part of its writes may be lost.
+    /// Applies a step; with `random`, some of its writes can be lost.
     pub(crate) fn apply(&mut self, step: Step, mut random: Option<&mut Rng>) {
         let mut is_lost = || random.as_mut().is_some_and(|random| random.u8(0..4) == 0);
         match step {

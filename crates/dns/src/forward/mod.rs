@@ -233,7 +233,7 @@ impl Forwarder {
         let failure = match (joined, &stale) {
             (Ok(open), None) => return outcome(open).await.map(UpstreamAnswer::Fresh),
             (Ok(open), Some(_)) => match tokio::time::timeout(CLIENT_RESPONSE_TIMEOUT, outcome(open)).await {
-                // A SERVFAIL from upstream is no better than a timeout.
+                // A SERVFAIL from upstream has the same effect as a timeout.
                 Ok(Ok(answer))
                     if !matches!(answer.cache_policy, crate::wire::CachePolicy::Failure { .. }) =>
                 {

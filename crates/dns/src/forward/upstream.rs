@@ -281,7 +281,7 @@ impl Upstream {
             let length = socket.recv(&mut buffer).await?;
             match RelayedMessage::read(buffer.get(..length).unwrap_or_default(), id, question) {
                 Ok(answer) => return Ok(answer),
-                // Any other message is late or forged; the right response may still come.
+                // Any other message is late or forged; the response can still arrive.
                 Err(RelayError::Mismatch) => self.counters.record_foreign_message(),
                 Err(RelayError::Malformed) => return Err(Failure::Malformed),
             }

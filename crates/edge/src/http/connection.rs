@@ -184,7 +184,7 @@ fn http1_builder() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        // The guard times heads. This would be a second timeout.
+        // The guard has the timeout of heads, so the parser needs none.
         .header_read_timeout(None)
         .max_headers(FIELDS_MAX)
         .max_buf_size(HTTP1_BUFFER_BYTES_MAX);

@@ -153,7 +153,7 @@ async fn run<S>(
 {
     let result = tokio::select! {
         result = &mut connection => result,
-        // The connection notices that no owner is left at its next poll.
+        // At its next poll, the connection detects that no owner is left.
         _ = users.recv() => connection.await,
     };
     is_closed.store(true, Ordering::Relaxed);

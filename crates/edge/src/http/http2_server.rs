@@ -112,7 +112,7 @@ async fn serve(connection: Arc<Connection>, request: Request<RecvStream>, mut re
             _ = poll_fn(|cx| respond.poll_reset(cx)) => return,
         }
     };
-    // The last one may have come in the same moment.
+    // The last informational response can arrive at the same moment.
     while let Ok(response) = informational.try_recv() {
         send_informational(response, &mut respond);
     }

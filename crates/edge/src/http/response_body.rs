@@ -140,7 +140,7 @@ impl ForwardedBody {
     fn finish(&mut self) {
         self.record.set_outcome("ok");
         match self.sender.take() {
-            // The unsent rest of a request would be taken for the next request.
+            // The parser would read the unsent rest of a request as the next request.
             Some(RequestSender::Http1(sender))
                 if self.exchange.is_received() && !self.chosen.backend.is_removed() =>
             {

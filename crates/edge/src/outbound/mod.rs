@@ -138,7 +138,7 @@ async fn connect_with(
     let protocols = match settings.listener.backend_protocol {
         BackendProtocol::Tcp | BackendProtocol::Http | BackendProtocol::Http2 => None,
         BackendProtocol::Ssl | BackendProtocol::Https if !is_http => {
-            // The bytes pass unchanged, so they are of the protocol that the client has agreed on.
+            // The bytes pass unchanged, so they belong to the protocol that the client has negotiated.
             let agreed = peer.tls.as_ref().and_then(|tls| tls.alpn.clone());
             Some(agreed.into_iter().collect())
         }

@@ -365,7 +365,7 @@ impl<D: Dataplane> Worker<D> {
             self.report_dataplane_fault();
             self.ready_at = Instant::now() + self.config.min_sync_period;
         } else {
-            // Changes of labels and annotations, for example, concern no rule.
+            // Some changes, for example of labels, change no rule.
             self.shared_status.metrics.nothing_pending();
         }
         self.clean_up_conntrack();

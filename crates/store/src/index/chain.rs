@@ -62,7 +62,7 @@ impl Chain {
         let valid = newer_from
             .checked_sub(1)
             .and_then(|position| self.older.get(position));
-        // A removal as the first version reads the same as no version.
+        // A read returns the same for a removal as the first version as for no version.
         let is_removal = valid.is_some_and(|version| version.value.is_none());
         let superseded = if is_removal {
             newer_from

@@ -55,7 +55,7 @@ impl WriteOptions {
     fn revision_above(self, contents: &Contents, present: Option<Revision>) -> Revision {
         let copied = contents.revision.0.saturating_add(self.revision_leap);
         match present {
-            // Watchers at the newest revision before must notice the replacement.
+            // Watchers at the newest revision of the earlier data must detect the replacement.
             Some(present) => Revision(copied.max(present.0 + 1)),
             None => Revision(copied),
         }

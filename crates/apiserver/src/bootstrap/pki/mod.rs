@@ -301,7 +301,7 @@ impl Files<'_> {
         };
         let fits = KeyPair::from_pem(&key).is_ok_and(|key| issue::is_for_key(&certificate, &key));
         if matches!(name, AUTHORITY | KUBELET_SERVING_AUTHORITY) && !fits {
-            // No client trusts a new CA, so a person has to decide.
+            // No client trusts a new CA, so an administrator must decide.
             let reason = "certificate and key do not match".to_owned();
             return Err(PkiError::Unusable {
                 path: self.path(name, "crt"),

@@ -126,7 +126,7 @@ async fn terminate(resources: &Resources, name: &str) -> Result<bool, Failure> {
         .iter()
         .filter(|kind| kind.namespaced && kind.is_stored() && kind.is_stored_form())
     {
-        // A kind that cannot be deleted does not hold up others.
+        // A kind that cannot be deleted does not delay others.
         match delete_all(resources, kind, name).await {
             Ok(entries) => content.add(kind, &entries),
             Err(failure) => content

@@ -130,7 +130,7 @@ impl Lines {
             include: self.include,
         };
         let line = self.encoded_events.get_or_write(key, || {
-            // Stored values are JSON. If one is not, an empty object is sent rather than no event.
+            // Stored values are JSON. If a stored value is not JSON, the event has an empty object.
             let object = serde_json::from_slice(&event.value).unwrap_or_default();
             self.framed(change.name(), object, self.include, false)
         });

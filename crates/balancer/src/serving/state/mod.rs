@@ -141,7 +141,7 @@ impl EdgeState {
         let key = service.metadata.key();
         let addresses = edge_addresses(&service);
         let reading = annotations::read(&service);
-        // The assigner withdraws the address of such a Service. Until then no client is served, rather than all.
+        // The assigner withdraws the address of such a Service. Until then the edge serves no client.
         let is_enforced = reading.restrictions.reason_to_withhold(true).is_none();
         match reading.edge.filter(|_| is_enforced && !addresses.is_empty()) {
             None => self.service_deleted(&key),
