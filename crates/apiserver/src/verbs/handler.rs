@@ -121,7 +121,7 @@ impl Handler {
         // Before the check of the certificate, so that a revocation between check and response is not missed.
         let revocation = connection.revocation();
         let admitted = self.admit(&info, &request, &connection)?;
-        // Only authorization needs the attributes, and the request can wait for minutes.
+        // Only authorization needs the selector, and the request can be open for minutes.
         info.field_selector = None;
         let _seat = match info.route {
             // Long-running requests take no seat; other requests on objects take theirs after their body.

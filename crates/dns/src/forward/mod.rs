@@ -361,7 +361,7 @@ pub fn without_self(upstreams: Vec<SocketAddr>, listen: &[SocketAddr], own: &[Ip
     };
     let (selves, others): (Vec<_>, Vec<_>) = upstreams.into_iter().partition(is_self);
     for upstream in selves {
-        tracing::warn!(%upstream, "upstream resolver ignored: its address is this server");
+        tracing::warn!(%upstream, "upstream resolver ignored; its address is that of this server");
     }
     others
 }

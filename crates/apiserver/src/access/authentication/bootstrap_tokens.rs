@@ -18,13 +18,15 @@ use super::identity::{AUTHENTICATED, Identity};
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Rejection {
     /// No Secret exists for the token ID.
-    #[error("bootstrap token {0} is unknown: it was revoked, or deleted after its expiration")]
+    #[error(
+        "bootstrap token {0} does not exist: it was revoked, or deleted after its expiration; create a token"
+    )]
     Unknown(String),
     /// The token ID exists, and the secret part differs.
     #[error("wrong secret for bootstrap token {0}")]
     Wrong(String),
     /// The expiration of the token has passed.
-    #[error("bootstrap token {0} has expired")]
+    #[error("bootstrap token {0} has expired; create a token")]
     Expired(String),
     /// The token has no usage `authentication`, or requests groups that no bootstrap token may have.
     #[error("bootstrap token {0} is not valid for authentication")]

@@ -209,7 +209,7 @@ fn respond(report: Bytes, permit: ReportPermit) -> ApiResponse {
     let (length, (sender, receiver)) = (report.len(), mpsc::channel(1));
     tokio::spawn(async move {
         if timeout(DELIVERY_TIMEOUT, deliver(report, sender)).await.is_err() {
-            tracing::info!(timeout = ?DELIVERY_TIMEOUT, "report of a node not taken by the client");
+            tracing::info!(timeout = ?DELIVERY_TIMEOUT, "report of a node dropped; its client was too slow");
         }
         drop(permit);
     });
