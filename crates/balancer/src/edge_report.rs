@@ -134,7 +134,7 @@ fn object(node: &str, report: &Report, now: Timestamp) -> Value {
 #[derive(Debug, Default)]
 pub struct Reports {
     by_node: BTreeMap<String, Report>,
-    /// Set once all existing reports are read.
+    /// True once all existing reports are read.
     are_synced: bool,
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// Notes the backend to which the connection goes.
+    /// Records the backend to which the connection goes.
     pub(crate) fn set_backend(&self, backend: &Arc<Backend>) {
         if let Some(connection) = self.table.lock().get_mut(self.key) {
             connection.backend = Some(backend.clone());

@@ -31,7 +31,7 @@ pub type Settings = BTreeMap<ServiceName, Arc<ServiceSettings>>;
 /// Service at the edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceSettings {
-    /// Its addresses. Each listener listens at all of them.
+    /// Addresses of the Service. Each listener listens at all of them.
     pub addresses: Vec<IpAddr>,
     /// Ports of the Service.
     pub listeners: Vec<Listener>,
@@ -199,7 +199,7 @@ impl Tls {
 /// Certificate with its key, as a Secret of type `kubernetes.io/tls` holds them.
 #[derive(PartialEq, Eq)]
 pub struct Certificate {
-    /// Its source, for messages.
+    /// Source of the certificate, for messages.
     pub source: Arc<str>,
     /// Certificate chain in PEM, the server certificate first.
     pub chain_pem: Vec<u8>,

@@ -66,7 +66,7 @@ impl ConnectionAges {
         }
     }
 
-    /// Lets the kernel record start times. A failure ends no connection.
+    /// Enables start times of connections in the kernel. A failure ends no connection.
     pub(crate) fn record_start_times(&mut self) {
         if matches!(self.start_times, StartTimes::Unused) {
             self.start_times = match enable_timestamps() {

@@ -15,9 +15,10 @@ use crate::stale_flows::{CleanupScope, TrackedFlow};
 /// Handling of the entries of UDP requests without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Requests {
-    /// Their entries remain: the endpoint may still respond, and without the entry the client would not get the response.
+    /// The entries of requests remain: the endpoint can still respond, and without the entry the client would not get
+    /// the response.
     Spare,
-    /// Their entries are deleted as all others.
+    /// The entries of requests are deleted, as all others.
     Delete,
 }
 

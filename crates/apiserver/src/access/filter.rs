@@ -21,7 +21,7 @@ pub(crate) struct AccessFilter {
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) authorizer: Arc<Authorizer>,
     pub(crate) flow_control: Arc<FlowControl>,
-    /// Set if requests without credentials are authorized as `system:anonymous`.
+    /// True if requests without credentials are authorized as `system:anonymous`.
     pub(crate) allows_anonymous: bool,
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct AccessRequest<'r> {
 pub(crate) struct Admitted {
     /// User in whose name the request is made.
     pub(crate) requester: Arc<Identity>,
-    /// Set if the client is authenticated.
+    /// True if the client is authenticated.
     pub(crate) is_authenticated: bool,
-    /// Set if the client certificate authenticated the client.
+    /// True if the client certificate authenticated the client.
     pub(crate) is_by_certificate: bool,
     /// Flow of the authenticated user. Impersonation does not change it.
     pub(crate) flow: Flow,

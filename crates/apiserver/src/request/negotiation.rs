@@ -108,7 +108,7 @@ const MEDIA_TYPES: [&str; 4] = [
 pub(crate) struct Accept {
     /// Known forms, most preferred first.
     forms: Vec<Form>,
-    /// Set if the header has a media type.
+    /// True if the header has a media type.
     has_media_type: bool,
     /// True if a media type of the header is served, with any parameters.
     names_served_type: bool,

@@ -65,7 +65,7 @@ pub enum AnnotationError {
     InvalidValue {
         /// Name of the annotation.
         annotation: String,
-        /// Its value, at most 256 bytes.
+        /// Value of the annotation, at most 256 bytes.
         value: String,
         /// Description of the allowed values.
         allowed: String,

@@ -34,7 +34,7 @@ pub enum RequestError {
     InvalidValue {
         /// Name of the annotation.
         annotation: &'static str,
-        /// Its value.
+        /// Value of the annotation.
         value: String,
         /// Description of the allowed values.
         allowed: String,

@@ -154,7 +154,7 @@ struct Controller {
 struct InFlight {
     item: WorkItem,
     since: Instant,
-    /// Set if the update reports a change of nodes.
+    /// True if the update reports a change of nodes.
     updates_hosts: bool,
 }
 

@@ -29,7 +29,7 @@ pub enum SecretError {
     WrongType {
         /// Namespace and name of the Secret.
         secret: ObjectKey,
-        /// Its type.
+        /// Type of the Secret.
         found: String,
         /// The expected type.
         expected: &'static str,

@@ -42,9 +42,9 @@ pub(crate) enum Phase {
     /// Waits to become leader.
     #[default]
     StandingBy,
-    /// Is leader and reads the initial lists.
+    /// The process is the leader and reads the initial lists.
     Reading,
-    /// Is leader, with complete caches.
+    /// The process is the leader, with complete caches.
     Working,
 }
 

@@ -101,7 +101,7 @@ pub(super) enum Import {
         clusters: BTreeSet<ClusterId>,
         reachability: State,
     },
-    /// These.
+    /// The import exists, with these objects.
     Present(Box<Present>),
 }
 

@@ -93,7 +93,7 @@ impl Model {
         steps
     }
 
-    /// Lets controller and agents act until nothing changes any more.
+    /// Runs controller and agents until no object changes any more.
     pub(crate) fn converge<W: Workload>(&mut self) {
         for _ in 0..STEPS_MAX {
             let steps = self.settle::<W>();

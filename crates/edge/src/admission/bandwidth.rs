@@ -127,7 +127,7 @@ impl BandwidthReservation {
         (self.reserved.min(bytes), self.due)
     }
 
-    /// Takes bytes that have passed off the reservation.
+    /// Subtracts bytes that have passed from the reservation.
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.reserved = self.reserved.saturating_sub(bytes);
     }

@@ -7,7 +7,7 @@ use crate::settings::Balance;
 /// Properties of a candidate that matter for the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rating {
-    /// Its rank.
+    /// Rank of the candidate.
     pub rank: Rank,
     /// Connections and requests under way.
     pub under_way: usize,

@@ -57,7 +57,7 @@ impl Activity {
         &self.idle
     }
 
-    /// Notes that a head starts or has arrived.
+    /// Records that a head starts or has arrived.
     pub(crate) fn reading_head(&self, is_reading: bool) {
         self.idle.touch();
         self.is_reading_head.store(is_reading, Ordering::Relaxed);

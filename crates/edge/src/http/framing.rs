@@ -20,7 +20,7 @@ const TRAILER_BYTES_MAX: usize = 8 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Framing {
     state: State,
-    /// Set if the bytes after the current body are held back.
+    /// True if the bytes after the current body are held back.
     next_is_held: bool,
 }
 
@@ -104,7 +104,7 @@ impl Framing {
         }
     }
 
-    /// Notes that the protocol has changed: all further bytes are admitted.
+    /// Records that the protocol has changed: all further bytes are admitted.
     pub fn tunnel(&mut self) {
         self.state = State::Tunnel;
     }

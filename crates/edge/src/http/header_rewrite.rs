@@ -43,7 +43,7 @@ const HOP_BY_HOP: [HeaderName; 10] = [
 /// Properties of the client that backends get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClientInfo {
-    /// Its address, from the PROXY header if one is accepted.
+    /// Address of the client, from the PROXY header if one is accepted.
     pub address: IpAddr,
     /// Port that it uses.
     pub port: u16,

@@ -154,7 +154,7 @@ impl Pool {
 }
 
 impl RequestSender {
-    /// Its version of HTTP.
+    /// Version of HTTP of the connection.
     pub(crate) fn version(&self) -> Version {
         match self {
             Self::Http1(_) => Version::HTTP_11,

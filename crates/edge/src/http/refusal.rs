@@ -17,7 +17,7 @@ pub enum RequestRefusal {
         "expected a request target of at most {TARGET_BYTES_MAX} bytes, found a longer one; shorten the URL"
     )]
     TargetTooLong,
-    /// Its header section is too large, or has too many fields.
+    /// The header section is too large, or has too many fields.
     #[error(
         "expected at most {FIELDS_MAX} header fields and {HEAD_BYTES_MAX} bytes of headers, found more; send fewer or \
          shorter headers"
@@ -32,7 +32,7 @@ pub enum RequestRefusal {
     /// The body has an unknown transfer coding.
     #[error("expected the transfer coding chunked, found another one")]
     TransferCoding,
-    /// Its version of HTTP is unknown.
+    /// The version of HTTP is unknown.
     #[error("expected HTTP/1.0, HTTP/1.1 or HTTP/2, found another version")]
     Version,
 }

@@ -75,7 +75,7 @@ impl RequestBody {
 pub(crate) struct BodyHold(oneshot::Sender<()>);
 
 impl BodyHold {
-    /// Lets the body go.
+    /// Releases the held body, so that it is sent.
     pub(crate) fn release(self) {
         if self.0.send(()).is_err() {
             tracing::trace!("body already released, or its request has ended");

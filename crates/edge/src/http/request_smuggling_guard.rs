@@ -57,7 +57,7 @@ pub(super) struct RequestSmugglingGuard<S: AbortiveClose> {
     timer: Pin<Box<Sleep>>,
     is_timer_set: bool,
     drained: Option<usize>,
-    /// Set while an informational response is written in part.
+    /// True while an informational response is written in part.
     is_amid_informational: bool,
 }
 

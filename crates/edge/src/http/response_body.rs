@@ -37,9 +37,9 @@ pub(super) struct ForwardedBody {
     pub(super) exchange: Arc<Exchange>,
     pub(super) record: AccessRecord,
     pub(super) idle_timeout: Duration,
-    /// Set if the end of the connection delimits the body (RFC 9112, section 6.3).
+    /// True if the end of the connection delimits the body (RFC 9112, section 6.3).
     pub(super) is_close_delimited: bool,
-    /// Set until the client asks for the next frame.
+    /// True until the client asks for the next frame.
     pub(super) awaits_client: bool,
     /// Condition that cancels the body; present once the body has to wait.
     pub(super) cancellation: Option<Cancellation>,

@@ -36,7 +36,7 @@ pub(super) struct Direction {
     /// Bulk reads in a row; with a pipe, small splices in a row.
     steps: u32,
     relayed_bytes: u64,
-    /// Set while the writer may buffer bytes.
+    /// True while the writer may buffer bytes.
     is_unflushed: bool,
     stage: Stage,
 }

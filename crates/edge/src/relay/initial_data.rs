@@ -1,6 +1,6 @@
 //! Initial data of a client: bytes that it sends before its backend connection is open.
 //!
-//! They are written as soon as `connect()` returns. A backend on the same node is connected by then, so that neither
+//! The bytes are written as soon as `connect()` returns. A backend on the same node is connected by then, so neither
 //! side waits.
 
 use std::io;

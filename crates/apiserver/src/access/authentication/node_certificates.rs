@@ -43,7 +43,7 @@ pub(crate) struct ClientCertificate {
     signed_at_seconds: i64,
     /// Last second of validity, since the epoch.
     expires_at_seconds: i64,
-    /// Set if an administrator issued the certificate.
+    /// True if an administrator issued the certificate.
     is_issued_by_administrator: bool,
     /// Incarnation of the Node that the certificate was issued for, if it carries one.
     incarnation: Option<Incarnation>,

@@ -90,14 +90,14 @@ impl NodeConnections {
         }
     }
 
-    /// Does the same for all Nodes.
+    /// Ends the long-running requests of all Nodes whose certificates are no longer valid.
     fn revoke_all(&self, index: &Index, now: Timestamp) {
         for connection in self.lock().values().flatten() {
             connection.revoke_if_rejected(index, now);
         }
     }
 
-    /// Does the same for certificates whose grace period without a Node may have ended.
+    /// Ends the long-running requests with certificates whose grace period without a Node has ended.
     fn revoke_expired(&self, index: &Index, now: Timestamp) {
         for connection in self.lock().values().flatten() {
             let certificate = connection.identity.certificate.as_ref();

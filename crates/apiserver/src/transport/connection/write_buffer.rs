@@ -42,7 +42,7 @@ struct BufferState<S> {
     seen_bytes: usize,
     /// Error of the last send, returned by the next write.
     error: Option<io::Error>,
-    /// Set if writes are sent at once: after an upgrade, the connection is not HTTP any more.
+    /// True if writes are sent at once: after an upgrade, the connection is not HTTP any more.
     is_passthrough: bool,
 }
 

@@ -81,9 +81,9 @@ pub(crate) struct Resources {
 /// The parameters of a write besides the object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteContext<'a> {
-    /// Set for a dry run: nothing is stored.
+    /// True for a dry run: nothing is stored.
     pub(crate) dry_run: bool,
-    /// Set if the request cannot create an object, because it gives a `resourceVersion`. Only a POST is refused.
+    /// True if the request cannot create an object, because it gives a `resourceVersion`. Only a POST is refused.
     pub(crate) refuses_version: bool,
     /// Owner of the fields that the write changes.
     pub(crate) ownership: Ownership<'a>,
@@ -124,7 +124,7 @@ pub(crate) struct Outcome {
     pub(crate) code: StatusCode,
     /// The object as clients see it.
     pub(crate) object: Bytes,
-    /// Set if `object` is a `Status`.
+    /// True if `object` is a `Status`.
     pub(crate) is_status: bool,
     /// Texts of the `Warning` headers.
     pub(crate) warnings: Vec<String>,

@@ -29,7 +29,7 @@ use crate::registry::service::Allocators;
 pub(crate) struct Strategy {
     /// Sets defaults and removes empty fields.
     pub(crate) default_on_write: fn(&mut Value),
-    /// Set if the Service registry allocates for this kind.
+    /// True if the Service registry allocates for this kind.
     pub(crate) allocates: bool,
     /// Sets fields that a client may not choose in a new object.
     pub(crate) prepare_create: fn(&mut Value),

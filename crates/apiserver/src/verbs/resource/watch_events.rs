@@ -43,7 +43,7 @@ pub(super) struct Lines {
     pub(super) selection: Selection,
     pub(super) form: Form,
     pub(super) include: IncludeObject,
-    /// Set once the columns of a table were sent; they are sent with the first row only.
+    /// True once the columns of a table were sent; they are sent with the first row only.
     pub(super) has_sent_columns: bool,
     /// Events that were written since the last [`Lines::take_event_count`].
     pub(super) event_count: u64,

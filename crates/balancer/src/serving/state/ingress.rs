@@ -47,7 +47,7 @@ pub(super) struct IngressState {
     pub(super) changed_targets: BTreeSet<ObjectKey>,
     /// Events of Ingresses, by the Service of the class.
     events: HashMap<ObjectKey, BTreeMap<ObjectKey, Vec<EventText>>>,
-    /// Set once the caches are complete.
+    /// True once the caches are complete.
     is_synced: bool,
 }
 
@@ -88,7 +88,7 @@ impl IngressState {
         plans.flat_map(ClassPlan::secrets)
     }
 
-    /// Lets the Service of a class wait for the Secrets that are unread.
+    /// Begins the wait of the Service of a class for the Secrets that are unread.
     pub(super) fn await_secrets(&mut self, key: &ObjectKey, certificates: &Certificates) {
         let unread = self.secrets(key).filter(|secret| !certificates.is_read(secret));
         let unread = unread.cloned().collect();
@@ -207,7 +207,7 @@ impl EdgeState {
         self.changed.extend(affected.map(|(class, _)| class.clone()));
     }
 
-    /// Notes that the caches of Ingresses are complete.
+    /// Records that the caches of Ingresses are complete.
     pub(in crate::serving) fn ingresses_synced(&mut self) {
         self.ingress.is_synced = true;
         let classes = self.ingress.classes.keys();

@@ -28,7 +28,7 @@ mod tests;
 pub(super) struct NodeProperties {
     /// Name of the Node.
     pub(super) name: Arc<str>,
-    /// Set if access logs can be written to a directory.
+    /// True if access logs can be written to a directory.
     pub(super) has_log_directory: bool,
     /// Buckets of access logs.
     pub(super) buckets: Buckets,
