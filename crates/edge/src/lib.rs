@@ -5,7 +5,8 @@
 //! A connection passes these modules:
 //!
 //! 1. A thread of `workers` accepts it. Most connections stay with the thread that accepted them.
-//! 2. `inbound` identifies the client and applies limits: `admission`, PROXY header ([`proxy_protocol`]), source ranges, TLS.
+//! 2. `inbound` identifies the client and applies limits: `admission`, PROXY header ([`proxy_protocol`]), source
+//!    ranges, TLS.
 //! 3. `backends` choose a backend, and `outbound` connects to it, or to another one if that fails.
 //! 4. `relay` relays bytes, [`http`] requests, or `udp` datagrams. [`log`] writes the access log.
 //!
@@ -17,11 +18,14 @@
 //!
 //! Invariants:
 //!
-//! - A listener that stays in the settings stays open. Its next connection uses the new certificates, backends and limits.
-//! - Connections continue after changes of settings. The edge closes them only for draining, the idle timeout, the maximum age, and its shutdown.
+//! - A listener that stays in the settings stays open. Its next connection uses the new certificates, backends and
+//!   limits.
+//! - Connections continue after changes of settings. The edge closes them only for draining, the idle timeout, the
+//!   maximum age, and its shutdown.
 //! - An idle connection holds no buffer and no pipe.
 //! - Every table of clients is bounded. Further clients are served without an entry.
-//! - Many connections to one Service leave connections for others: each Service has a share of the process's connections.
+//! - Many connections to one Service leave connections for others: each Service has a share of the process's
+//!   connections.
 //!
 //! ```no_run
 //! use std::sync::Arc;

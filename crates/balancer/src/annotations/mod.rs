@@ -2,8 +2,10 @@
 //!
 //! An annotation is in one of these states:
 //!
-//! - **Applied.** The assigner ([`crate::assigner::AddressRequest`]), the announcer or the edge ([`EdgeSpec`]) applies it.
-//! - **Without effect.** It has no meaning outside of its cloud, or no meaning without the edge. Its name is reported once.
+//! - **Applied.** The assigner ([`crate::assigner::AddressRequest`]), the announcer or the edge ([`EdgeSpec`]) applies
+//!   it.
+//! - **Without effect.** It has no meaning outside of its cloud, or no meaning without the edge. Its name is reported
+//!   once.
 //! - **Unknown.** Its name has the prefix of a load balancer's annotations. It is reported, too.
 //!
 //! An invalid value is an [`AnnotationError`], which states the allowed values. All other annotations still apply. If

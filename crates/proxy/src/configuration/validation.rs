@@ -222,8 +222,8 @@ fn bind_address_warning(
     };
     ((has_ipv4 || has_ipv6) && !has_own).then(|| {
         format!(
-            "clusterCIDR has no range of the IP family of bindAddress, {bind_address}: the proxy cannot distinguish Pods \
-             from other clients of this family, and masquerades no traffic to cluster IPs"
+            "clusterCIDR has no range of the IP family of bindAddress, {bind_address}: the proxy cannot distinguish \
+             Pods from other clients of this family, and masquerades no traffic to cluster IPs"
         )
     })
 }

@@ -128,8 +128,8 @@ impl Follower {
                     self.raise_offset(connection, layout_at, now).await;
                 }
                 Err(SessionEnd::ForeignHistory(format!(
-                    "its history was replaced, as by a restore from an older snapshot: expected revision {} or more, found \
-                     {now}",
+                    "its history was replaced, as by a restore from an older snapshot: expected revision {} or \
+                     more, found {now}",
                     self.reached
                 )))
             }

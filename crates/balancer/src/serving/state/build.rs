@@ -154,7 +154,8 @@ impl EdgeState {
             Some(bucket) if self.node.buckets != Buckets::Unknown => {
                 if !self.node.buckets.allow(bucket) {
                     faults.push(format!(
-                        "no access log is written: expected a bucket of --edge-access-log-buckets on node {}, found {bucket}",
+                        "no access log is written: expected a bucket of --edge-access-log-buckets on node {}, \
+                         found {bucket}",
                         self.node.name
                     ));
                     return None;
