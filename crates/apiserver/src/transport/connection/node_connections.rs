@@ -155,7 +155,9 @@ pub(crate) async fn revoke_removed_nodes(
                         connections.revoke_node(name, index, Timestamp::now());
                     }
                     Err(StoreError::Lagged { .. }) => break,
-                    Err(error) => return tracing::error!(%error, "watch on Nodes ended; watches of removed Nodes continue"),
+                    Err(error) => {
+                        return tracing::error!(%error, "watch on Nodes ended; watches of removed Nodes continue");
+                    }
                 },
             }
         }
