@@ -129,8 +129,8 @@ impl Body for RequestBody {
                 }
             }
             Poll::Ready(Some(Err(error))) => {
-                let broke_off = RequestRefusal::Malformed("the body ended early");
-                this.exchange.refuse(refusal(error).unwrap_or(broke_off));
+                let ended_early = RequestRefusal::Malformed("expected a complete body, found its early end");
+                this.exchange.refuse(refusal(error).unwrap_or(ended_early));
             }
             Poll::Ready(None) => this.exchange.set_received(),
         }
