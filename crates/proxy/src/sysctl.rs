@@ -122,9 +122,12 @@ fn write_all(
 
 fn read_number(path: &Path) -> io::Result<i64> {
     let text = std::fs::read_to_string(path)?;
-    text.trim()
-        .parse()
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{text:?} is not a number")))
+    text.trim().parse().map_err(|_| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("expected a number, found {text:?}"),
+        )
+    })
 }
 
 /// Writes to an existing file.

@@ -274,17 +274,17 @@ fn check_numbers(configuration: &KubeProxyConfiguration, problems: &mut Problems
         ("ipvs", ipvs.sync_period, ipvs.min_sync_period),
     ] {
         if period.0.is_zero() {
-            problems.add(&format!("{section}.syncPeriod"), "must be greater than 0");
+            problems.add(&format!("{section}.syncPeriod"), "expected more than 0, found 0");
         }
         if min_period > period {
             problems.add(
                 &format!("{section}.minSyncPeriod"),
-                format_args!("{min_period} is longer than syncPeriod, {period}"),
+                format_args!("expected at most syncPeriod, {period}, found {min_period}"),
             );
         }
     }
     if configuration.config_sync_period.0.is_zero() {
-        problems.add("configSyncPeriod", "must be greater than 0");
+        problems.add("configSyncPeriod", "expected more than 0, found 0");
     }
     for (section, bit) in [
         ("iptables", iptables.masquerade_bit),
@@ -293,20 +293,23 @@ fn check_numbers(configuration: &KubeProxyConfiguration, problems: &mut Problems
         if !MARK_BITS.contains(&bit) {
             problems.add(
                 &format!("{section}.masqueradeBit"),
-                format_args!("{bit} is not within 0 to 31"),
+                format_args!("expected a bit from 0 to 31, found {bit}"),
             );
         }
     }
     let score = configuration.oom_score_adj;
     if !OOM_SCORES.contains(&score) {
-        problems.add("oomScoreAdj", format_args!("{score} is not within -1000 to 1000"));
+        problems.add(
+            "oomScoreAdj",
+            format_args!("expected a score from -1000 to 1000, found {score}"),
+        );
     }
     for (field, number) in [
         ("conntrack.maxPerCore", configuration.conntrack.max_per_core),
         ("conntrack.min", configuration.conntrack.min),
     ] {
         if number < 0 {
-            problems.add(field, format_args!("{number} is less than 0"));
+            problems.add(field, format_args!("expected 0 or more, found {number}"));
         }
     }
     for cidr in &ipvs.exclude_cidrs {
@@ -371,7 +374,7 @@ fn pod_selection(configuration: &KubeProxyConfiguration, problems: &mut Problems
             problems.add(
                 "detectLocalMode",
                 format_args!(
-                    "{other:?} is none of ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix"
+                    "expected ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix, found {other:?}"
                 ),
             );
             return None;
