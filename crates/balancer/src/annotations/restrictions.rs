@@ -58,7 +58,7 @@ impl Restrictions {
         let invalid = ranges.iter().find(|text| value::range(text.trim()).is_none());
         self.unenforced.extend(invalid.map(|range| {
             AnnotationError::Incomplete(format!(
-                "spec.loadBalancerSourceRanges has {range:?}, expected ranges such as 192.0.2.0/24"
+                "spec.loadBalancerSourceRanges: expected ranges such as 192.0.2.0/24, found {range:?}"
             ))
         }));
         let clients = &values.clients;
