@@ -36,7 +36,7 @@ pub(crate) enum Exceeded {
     Holder,
 }
 
-/// Amounts that are held, by holder. Holders of nothing have no entry, so the total bounds the size.
+/// Held amounts by holder. A holder without an amount has no entry, so the total bounds the size.
 #[derive(Debug)]
 pub(crate) struct LimitedPool<K> {
     bounds: Bounds,

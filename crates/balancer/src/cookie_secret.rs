@@ -57,7 +57,7 @@ pub(crate) async fn ensure(client: Client) {
             Err(error) if error.code() == Some(403) => {
                 tracing::warn!(
                     %error,
-                    "Secret {NAMESPACE}/{NAME} not created: clients can find out the backend of a sticky-session cookie"
+                    "Secret {NAMESPACE}/{NAME} not created; clients can derive the backend from a sticky-session cookie"
                 );
                 return;
             }

@@ -1,8 +1,7 @@
 //! Report of a node's edge about ports that it cannot serve.
 //!
-//! The report is an annotation of the Lease `kube-system/portolan-edge-NODE`, which only that edge writes.
-//! The assigner copies it to the port states in the status of Services. So edges need no right to write
-//! Services.
+//! The report is an annotation of the Lease `kube-system/portolan-edge-NODE`, which only that edge writes. The assigner
+//! copies it to the port states in the status of Services. Edges therefore need no right to write Services.
 //!
 //! A report expires [`LEASE_DURATION`] after its last renewal. An edge without faults writes no Lease.
 
@@ -135,7 +134,7 @@ fn object(node: &str, report: &Report, now: Timestamp) -> Value {
 #[derive(Debug, Default)]
 pub struct Reports {
     by_node: BTreeMap<String, Report>,
-    /// Set once all existing reports are read.
+    /// True once all existing reports are read.
     are_synced: bool,
 }
 

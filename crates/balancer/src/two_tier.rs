@@ -1,8 +1,8 @@
 //! Request of two-tier forwarding, by a Service or by the pool of its addresses.
 //!
-//! The assigner records the request of the pools at the Service. Node proxies and announcers watch Services anyway; so
-//! they need neither watches nor rights for pools, and MetalLB's kinds may be absent. The assigner has the right to
-//! patch Services, because it records the names of the pools in the same way.
+//! The assigner records the request of the pools at the Service. Node proxies and announcers watch Services for other
+//! reasons. They therefore need neither watches nor rights for pools, and MetalLB's kinds may be absent. The assigner
+//! has the right to patch Services, because it records the names of the pools in the same way.
 
 use api::object::{ObjectMeta, Service};
 

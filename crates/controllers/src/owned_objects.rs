@@ -83,7 +83,7 @@ impl<T: Resource> OwnedObjects<T> {
         })
     }
 
-    /// Notes that the watch has delivered a complete list of this revision; returns the owners of the removed
+    /// Records that the watch has delivered a complete list of this revision; returns the owners of the removed
     /// objects.
     pub(crate) fn list_completed(&mut self, revision: u64) -> Vec<AffectedOwners> {
         let before: BTreeMap<ObjectKey, Option<String>> = self

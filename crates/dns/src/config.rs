@@ -59,7 +59,7 @@ pub struct Config {
     pub forward_open_queries_max: usize,
     /// Settings of the cache.
     pub cache: CacheSettings,
-    /// Walks the search list of Pods on the server (DNS-25). Watches Pods.
+    /// Tries the names of the search list of a Pod on the server (DNS-25). The server then watches Pods.
     pub server_side_search: bool,
     /// Node whose Pods are watched for the search; all if `None`.
     pub node_name: Option<String>,
@@ -163,7 +163,7 @@ pub struct SnapshotSettings {
 pub enum Upstreams {
     /// Resolvers of a file in the format of `/etc/resolv.conf`.
     ResolvConf(PathBuf),
-    /// These resolvers. Without any, queries for names outside of the cluster are refused.
+    /// These resolvers. Without resolvers, queries for names outside of the cluster are refused.
     Addresses(Vec<SocketAddr>),
 }
 

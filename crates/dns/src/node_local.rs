@@ -1,9 +1,9 @@
 //! Node-local DNS (DNS-30): a link with the addresses that Pods query, and rules that exempt them from connection
 //! tracking.
 //!
-//! Queries of Pods stay on their node. Without connection tracking, two queries of one socket cannot race for one
-//! conntrack entry, which would lose a packet and cost the client five seconds. The rules of Services, which need
-//! connection tracking, do not apply.
+//! Queries of Pods stay on their node. Without connection tracking, two queries of one socket cannot conflict over a
+//! conntrack entry. Such a conflict loses a packet, and the client waits five seconds. The rules of Services, which
+//! need connection tracking, do not apply.
 
 use std::net::IpAddr;
 

@@ -71,8 +71,8 @@ pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAdd
     }
     if let Some(pod) = from.and_then(|address| zone.live().pod_at(address)) {
         let search = match responder.policy().search {
-            Some(_) => "the server walks its search list",
-            None => "it walks its search list itself",
+            Some(_) => "the server tries the names of its search list",
+            None => "it tries the names of its search list itself",
         };
         line(format_args!(
             "the client is Pod {}/{}; {search}",
@@ -93,7 +93,7 @@ pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAdd
             line(format_args!("{sentence}"));
         }
     }
-    // Without an address, the client is allowed and no Pod.
+    // Without an address, the client is allowed, and is not a Pod.
     let address = from.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     for sentence in answer(responder, name, kind, address) {
         line(format_args!("{sentence}"));
@@ -144,7 +144,7 @@ fn describe_upstream(forwarder: &Forwarder, question: &Question) -> Vec<String> 
         CacheLookup::Fresh { answer, .. } => cached("fresh", &answer),
         CacheLookup::Stale(answer) => cached("stale: served if upstream fails", &answer),
         CacheLookup::StaleAfterFailure(answer) => {
-            cached("stale: served, because upstream has just failed", &answer)
+            cached("stale: served, because upstream failed a moment ago", &answer)
         }
         CacheLookup::Miss => "cache: no entry".to_owned(),
     };

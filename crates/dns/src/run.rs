@@ -27,8 +27,8 @@ use crate::zone::{Zone, ZoneState};
 
 /// Port of node-local DNS.
 const DNS_PORT: u16 = 53;
-/// Time that the first sync has before the server answers from the snapshot. It is longer than a reachable API server
-/// needs, and shorter than the timeout of clients.
+/// Time after the start until the server answers from the snapshot without the first sync. A reachable API server
+/// usually needs less; the timeout of clients is longer.
 const FIRST_SYNC_TIMEOUT: Duration = Duration::from_secs(1);
 /// Period of reading the host's addresses: the delay until a new one is allowed.
 const OWN_ADDRESSES_PERIOD: Duration = Duration::from_secs(10);

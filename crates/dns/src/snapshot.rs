@@ -1,4 +1,4 @@
-//! Snapshot of the index on disk, which a server answers from if it starts while the API is away.
+//! Snapshot of the index on disk. A server answers from it if the API does not respond at the start.
 //!
 //! The file is replaced atomically. It contains the time of writing and a checksum; a torn, modified or old file is
 //! rejected.

@@ -20,8 +20,8 @@ struct Connection {
 impl ConnectionTable {
     /// Adds a connection, whose task `spawn` starts with the connection's slot.
     ///
-    /// The table stays locked meanwhile. The task has to run on the calling thread: so it does not run, and
-    /// drop its slot, before the entry exists.
+    /// The table stays locked meanwhile. The task must run on the calling thread. It therefore cannot run, and drop its
+    /// slot, before the entry exists.
     pub(crate) fn insert(self: &Arc<Self>, spawn: impl FnOnce(ConnectionSlot) -> AbortHandle) {
         let mut connections = self.lock();
         let entry = connections.vacant_entry();
@@ -70,7 +70,7 @@ pub(crate) struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// Notes the backend to which the connection goes.
+    /// Records the backend to which the connection goes.
     pub(crate) fn set_backend(&self, backend: &Arc<Backend>) {
         if let Some(connection) = self.table.lock().get_mut(self.key) {
             connection.backend = Some(backend.clone());

@@ -15,7 +15,7 @@ pub(crate) struct PortCounters {
     handshakes: AtomicU64,
     resumed_handshakes: AtomicU64,
     refused: [AtomicU64; ConnectionRefusal::ALL.len()],
-    /// Its HTTP requests.
+    /// Counters of HTTP requests.
     pub requests: RequestMetrics,
 }
 

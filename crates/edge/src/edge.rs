@@ -30,7 +30,7 @@ use crate::workers::{Workers, spawn_runtime};
 /// Interval at which draining checks for open connections.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Time that aborted connections have to end. Their threads have to run first.
+/// Time within which aborted connections must end, on the threads that serve them.
 const CUT_OFF_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time to write the last lines of access logs.
@@ -39,7 +39,7 @@ const LOG_FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Options of an edge at its start.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Zone of this node, if it is in one; [`Edge::set_zone`] changes it.
+    /// Zone of this node, or `None`; [`Edge::set_zone`] changes the zone.
     pub zone: Option<Arc<str>>,
     /// Threads that serve connections; 0 is one for each core.
     pub threads: usize,
@@ -79,7 +79,7 @@ pub enum StartError {
     /// TLS cannot be configured. Another attempt does not help.
     #[error("TLS towards backends not configured: {0}")]
     Tls(#[source] rustls::Error),
-    /// A predecessor runs and does not hand over its sockets. A later attempt may succeed.
+    /// Another edge runs and does not hand over its sockets. A later attempt can succeed.
     #[error(transparent)]
     Handover(HandoverError),
 }
@@ -114,9 +114,9 @@ impl Edge {
     /// Interval between attempts to open missing listeners.
     pub const LISTEN_RETRY: Duration = Duration::from_secs(1);
 
-    /// Starts an edge that serves nothing yet. It receives the listening sockets of a predecessor and serves them
-    /// from the first [`Edge::apply`] on. The sockets belong to the network namespace of the calling thread. No
-    /// runtime is needed.
+    /// Starts an edge without listeners. The edge receives the listening sockets of a predecessor, and serves them from
+    /// the first [`Edge::apply`] on. The sockets belong to the network namespace of the calling thread. The calling
+    /// thread needs no runtime.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -168,8 +168,8 @@ impl Edge {
     /// Serves exactly `settings` from now on. Unchanged listeners stay open, and use the new certificates, backends
     /// and limits for new connections.
     ///
-    /// When it returns, the listening sockets are open as far as possible, and [`Edge::faults`] is up to date.
-    /// Unchanged settings cost little, and identical `Arc`s are not even compared.
+    /// When it returns, the listening sockets are open as far as possible, and [`Edge::faults`] is up to date. Services
+    /// in identical `Arc`s are not compared.
     pub fn apply(&self, settings: &Settings) {
         let inner = &self.inner;
         let mut table = inner.table();
@@ -190,7 +190,8 @@ impl Edge {
         self.offer_sockets();
     }
 
-    /// Sets the zone of this node. New connections prefer its backends where zones matter. Open connections stay.
+    /// Sets the zone of this node. New connections prefer the backends of the zone, unless a port uses all zones alike.
+    /// Open connections stay.
     pub fn set_zone(&self, zone: Option<Arc<str>>) {
         // The lock keeps other threads from applying settings meanwhile.
         let table = self.inner.table();
@@ -238,14 +239,14 @@ impl Edge {
         }
     }
 
-    /// Returns true if the predecessor whose sockets this edge received may still serve. If this edge ends now, that one
-    /// continues.
+    /// Returns true if the predecessor whose sockets this edge received may still serve. If this edge ends now, the
+    /// predecessor continues.
     pub fn has_predecessor(&self) -> bool {
         self.inner.has_predecessor.load(Ordering::Relaxed)
     }
 
-    /// Accepts no more connections and lets open ones finish. Closes those that are left after `timeout`. Completes
-    /// when no connection is open and the access logs are written.
+    /// Stops accepting connections, and waits until open connections end. Closes the remaining connections after
+    /// `timeout`. Completes when no connection is open and the access logs are written.
     pub async fn drain(&self, timeout: Duration) {
         let inner = self.inner.clone();
         let drained = self.inner.control.spawn(async move {
@@ -269,7 +270,8 @@ impl Edge {
         }
     }
 
-    /// Lets a predecessor know that its sockets are served, and waits for a successor. Only the first call does so.
+    /// Confirms to a predecessor that this edge serves its sockets, and waits for a successor. Further calls have no
+    /// effect.
     fn offer_sockets(&self) {
         let inner = &self.inner;
         let Some(path) = inner.handover_socket.clone() else {
@@ -329,12 +331,12 @@ impl Inner {
         table.ports().for_each(|port| port.start_draining());
     }
 
-    /// Aborts all connections and waits until they are gone, so that their lines are in the access logs.
+    /// Aborts all connections and waits until they have ended, so that their lines are in the access logs.
     async fn cut_off(&self) {
         self.edge.is_cut_off.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + CUT_OFF_TIMEOUT;
         while self.edge.is_busy() && Instant::now() < deadline {
-            // Repeated, because a connection may be on its way from one thread to another.
+            // Repeated, because a connection can move from one thread to another.
             self.workers.abort_all_connections();
             sleep(DRAIN_POLL_INTERVAL).await;
         }
@@ -393,7 +395,7 @@ fn inherit_sockets(
     Ok((sockets.unwrap_or_default(), predecessor))
 }
 
-/// Lets the predecessor know that its sockets are served, then hands them over to a successor.
+/// Confirms to the predecessor that this edge serves its sockets. Then hands them over to a successor.
 async fn hand_over(inner: Weak<Inner>, predecessor: Option<Predecessor>, path: PathBuf) {
     if let Some(predecessor) = predecessor {
         predecessor.take_over().await;

@@ -23,11 +23,12 @@ pub(crate) struct EdgeState {
     pub connections: Arc<ProcessConnections>,
     /// Keys of sticky cookies.
     pub sticky_keys: ArcSwap<StickyKeys>,
-    /// Ports of Services without addresses, to which routes lead. They own this state, so it does not own them.
+    /// Ports of Services without addresses, which are targets of routes. The references are weak, because the ports own
+    /// this state.
     route_targets: ArcSwap<HashMap<PortKey, Weak<Port>>>,
     /// Tasks that accept connections or receive datagrams.
     accept_loops: AtomicUsize,
-    /// Set when the edge shuts down and closes what is still open.
+    /// True when the edge shuts down and closes the remaining connections.
     pub is_cut_off: AtomicBool,
 }
 

@@ -1,9 +1,9 @@
 //! Hand-over of listening sockets to a successor process, so that an upgrade refuses no connection.
 //!
-//! Both processes have the same sockets, and either accepts what waits there. The successor connects to a
-//! socket in the file system. Each packet that it receives names an address and carries its listening sockets
-//! (`SCM_RIGHTS`, unix(7)); a last packet ends the list. When the successor serves them it confirms. Both processes accept
-//! for [`CONFIRMATION_TIME`]. If the successor lives that long, the predecessor accepts no more connections. Otherwise it
+//! The successor connects to a socket in the file system. Each packet that it receives names an address and contains
+//! the listening sockets of the address (`SCM_RIGHTS`, unix(7)); a last packet ends the list. Then both processes have
+//! the same sockets, and both accept connections. The successor confirms when it serves the sockets. If the successor
+//! still runs [`CONFIRMATION_TIME`] later, the predecessor accepts no more connections. Otherwise the predecessor
 //! continues to serve, and waits for another successor.
 
 use std::fs::{self, Permissions};
@@ -39,9 +39,9 @@ const PACKET_BYTES_MAX: usize = 128;
 const ADDRESSES_MAX: usize = 65_536;
 /// Time for each step of the exchange.
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time until a successor has to serve the sockets. It learns from its API server what to serve first.
+/// Time until a successor must serve the sockets. Before that, the successor reads the Services from its API server.
 const TAKE_OVER_TIMEOUT: Duration = Duration::from_secs(600);
-/// Time for which a successor has to live after its confirmation. It is shorter than [`STEP_TIMEOUT`], for which the
+/// Time for which a successor must run after its confirmation. It is shorter than [`STEP_TIMEOUT`], for which the
 /// successor waits for the predecessor.
 const CONFIRMATION_TIME: Duration = Duration::from_secs(2);
 /// Successors that wait; there is one.
@@ -72,7 +72,7 @@ pub enum HandoverError {
 #[derive(Debug)]
 pub(crate) struct Predecessor(AsyncFd<Arc<OwnedFd>>);
 
-/// Requests the listening sockets of the edge behind `path`. Returns `None` if none runs there.
+/// Requests the listening sockets of the edge that listens at `path`. Returns `None` if no edge listens there.
 ///
 /// # Errors
 /// See [`HandoverError`].
@@ -108,7 +108,8 @@ pub(crate) async fn request_sockets(
 }
 
 impl Predecessor {
-    /// Reports to the predecessor that its sockets are served, and waits until it accepts no more connections.
+    /// Confirms to the predecessor that this process serves its sockets, and waits until the predecessor accepts no
+    /// more connections.
     pub(crate) async fn take_over(self) {
         let sent = send(self.0.get_ref(), TAKEN.as_bytes(), SendFlags::NOSIGNAL);
         if let Err(error) = sent {
@@ -158,7 +159,7 @@ pub(crate) async fn hand_over(
     }
 }
 
-/// Exchanges packets with one successor. Returns `None` if it takes nothing over.
+/// Exchanges packets with one successor. Returns `None` if the successor takes over no sockets.
 async fn hand_over_to(
     successor: OwnedFd,
     sockets: ListeningSockets,
@@ -178,8 +179,8 @@ async fn hand_over_to(
     Ok((reply == TAKEN).then_some(successor))
 }
 
-/// Returns true if a successor lives for [`CONFIRMATION_TIME`]. It sends nothing more, so its next packet is the end of the
-/// connection.
+/// Returns true if a successor runs for [`CONFIRMATION_TIME`]. It sends no further packet, so the next packet is the
+/// end of the connection.
 async fn lives(successor: &AsyncFd<Arc<OwnedFd>>) -> bool {
     timeout(CONFIRMATION_TIME, receive(successor)).await.is_err()
 }
@@ -194,7 +195,7 @@ fn packet_socket() -> io::Result<OwnedFd> {
     )?)
 }
 
-/// Returns a listening socket in the file system, for this user alone. It replaces any file at `path`.
+/// Returns a listening socket in the file system, which only this user can use. The socket replaces any file at `path`.
 fn open(path: &Path) -> io::Result<OwnedFd> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}", std::process::id()));

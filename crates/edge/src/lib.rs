@@ -1,11 +1,12 @@
-//! Edge: a reverse proxy for Services that need more than packet forwarding, with TLS, HTTP, PROXY
-//! protocol, health checks and draining. It does not depend on Kubernetes: [`settings`] describe everything
-//! that it serves, and the edge applies the differences.
+//! Edge: a reverse proxy for Services that need more than packet forwarding, with TLS, HTTP, PROXY protocol, health
+//! checks and draining. It does not depend on Kubernetes: [`settings`] describe all Services that the edge serves, and
+//! the edge applies the differences.
 //!
 //! A connection passes these modules:
 //!
 //! 1. A thread of `workers` accepts it. Most connections stay with the thread that accepted them.
-//! 2. `inbound` identifies the client and applies limits: `admission`, PROXY header ([`proxy_protocol`]), source ranges, TLS.
+//! 2. `inbound` identifies the client and applies limits: `admission`, PROXY header ([`proxy_protocol`]), source
+//!    ranges, TLS.
 //! 3. `backends` choose a backend, and `outbound` connects to it, or to another one if that fails.
 //! 4. `relay` relays bytes, [`http`] requests, or `udp` datagrams. [`log`] writes the access log.
 //!
@@ -17,11 +18,14 @@
 //!
 //! Invariants:
 //!
-//! - A listener that stays in the settings is never closed. Its next connection uses the new certificates, backends and limits.
-//! - Connections survive changes of settings. Only draining, the idle timeout, the maximum age and the shutdown of the edge close them.
+//! - A listener that stays in the settings stays open. Its next connection uses the new certificates, backends and
+//!   limits.
+//! - Connections continue after changes of settings. The edge closes them only for draining, the idle timeout, the
+//!   maximum age, and its shutdown.
 //! - An idle connection holds no buffer and no pipe.
-//! - Every table of clients is bounded. Clients beyond the bound are served, but not remembered.
-//! - A flood at one Service leaves connections for the others: each has a share of the process's connections.
+//! - Every table of clients is bounded. Further clients are served without an entry.
+//! - Many connections to one Service leave connections for others: each Service has a share of the process's
+//!   connections.
 //!
 //! ```no_run
 //! use std::sync::Arc;

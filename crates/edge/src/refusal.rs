@@ -15,7 +15,7 @@ pub enum ConnectionRefusal {
     Rate,
     /// The client's address is in none of the source ranges.
     SourceRange,
-    /// A PROXY header was expected, and none or a malformed one came.
+    /// The connection must begin with a PROXY header. The header is absent or malformed.
     ProxyHeader,
     /// The TLS handshake failed or timed out.
     Handshake,

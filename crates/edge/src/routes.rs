@@ -79,7 +79,7 @@ impl RouteTable {
     pub fn insert(&mut self, host: &str, mut routes: HostRoutes) {
         routes.routes.sort_by_key(|route| {
             let is_prefix = route.matching == PathMatching::Prefix;
-            // A slash at the end of a prefix matches nothing more.
+            // A slash at the end of a prefix has no effect.
             let compared = if is_prefix {
                 route.path.trim_end_matches('/')
             } else {

@@ -1,4 +1,4 @@
-//! Settings of the edge, as plain data. Their author has already read objects and annotations.
+//! Settings of the edge, as plain data. The crate `balancer` derives them from objects and annotations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,7 +31,7 @@ pub type Settings = BTreeMap<ServiceName, Arc<ServiceSettings>>;
 /// Service at the edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceSettings {
-    /// Its addresses. Each listener listens at all of them.
+    /// Addresses of the Service. Each listener listens at all of them.
     pub addresses: Vec<IpAddr>,
     /// Ports of the Service.
     pub listeners: Vec<Listener>,
@@ -84,7 +84,8 @@ pub struct Policy {
     pub connection_age_max: Option<Duration>,
     /// Limits of clients.
     pub limits: Limits,
-    /// Uses backends of all zones alike. Otherwise those of the edge's own zone come first, as long as one is usable.
+    /// If true, the choice ignores zones. Otherwise backends in the edge's own zone have precedence while one of them
+    /// is usable.
     pub is_cross_zone: bool,
 }
 
@@ -198,7 +199,7 @@ impl Tls {
 /// Certificate with its key, as a Secret of type `kubernetes.io/tls` holds them.
 #[derive(PartialEq, Eq)]
 pub struct Certificate {
-    /// Its source, for messages.
+    /// Source of the certificate, for messages.
     pub source: Arc<str>,
     /// Certificate chain in PEM, the server certificate first.
     pub chain_pem: Vec<u8>,
@@ -324,7 +325,7 @@ pub enum HealthProbe {
     },
 }
 
-/// Limits of clients. 0 leaves only the limit of the process, unless stated otherwise.
+/// Limits of clients. With 0, only the limit of the process applies, unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at the same time, of all clients together.

@@ -82,7 +82,7 @@ pub struct LastFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendState {
-    /// Its endpoint terminates and still serves: it is used only if no other one is.
+    /// The endpoint of the backend terminates and still serves. It gets connections only if no other backend is usable.
     Terminating,
     /// The endpoint is not ready.
     NotReady,

@@ -18,7 +18,7 @@ pub(crate) trait RelayStream: AsyncRead + AsyncWrite + AbortiveClose + Unpin {
         false
     }
 
-    /// Returns true while the stream waits for bandwidth: then an idle stream is not the fault of the peer.
+    /// Returns true while the stream waits for bandwidth. The peer has not caused the idle time of such a stream.
     fn is_throttled(&self) -> bool {
         false
     }
@@ -26,7 +26,7 @@ pub(crate) trait RelayStream: AsyncRead + AsyncWrite + AbortiveClose + Unpin {
 
 /// Stream that can close before it has sent all of its data.
 pub(crate) trait AbortiveClose {
-    /// Makes the stream end with a reset when it is dropped, so that the peer does not take the data for complete.
+    /// Makes the stream end with a reset when it is dropped, so that the peer detects that the data is incomplete.
     fn abort_on_drop(&mut self);
 }
 
@@ -70,8 +70,8 @@ macro_rules! delegate_write_control {
 }
 pub(crate) use delegate_write_control;
 
-/// Lets the peer see, when the stream is dropped, that the edge ends it. TLS has an alert for that; plain TCP
-/// ends with a reset.
+/// Informs the peer, when the stream is dropped, that the edge ends the stream: by an alert of TLS, or by a reset of
+/// plain TCP.
 pub(crate) fn close_early(stream: &mut impl RelayStream) {
     if !stream.is_tls() {
         stream.abort_on_drop();

@@ -146,7 +146,7 @@ impl Flows {
             {
                 return self.port.counters.refused(ConnectionRefusal::Bandwidth);
             }
-            // A new socket is writable, which the runtime does not know yet.
+            // A new socket is writable, and the runtime has not observed this yet.
             match socket2::SockRef::from(&*flow.socket).send(datagram) {
                 Ok(_) => return self.port.counters.received(datagram.len() as u64),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,

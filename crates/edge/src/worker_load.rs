@@ -1,5 +1,5 @@
-//! Load of a worker thread: its long-lived connections. Short connections are over before it pays to wake another
-//! thread for them, and the kernel distributes them evenly enough.
+//! Load of a worker thread: its long-lived connections. Short connections end before a move to another thread saves
+//! time, and the kernel distributes them over the threads.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -31,7 +31,7 @@ use crate::worker_load::WorkerLoad;
 const ACCEPTS_PER_POLL_MAX: usize = 64;
 /// Pause after a failed accept. The usual cause is a lack of descriptors, which retrying at once does not change.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// Period of each thread's own timer, which is set while connections arrive.
+/// Period of a timer of each thread, which is set while connections arrive.
 ///
 /// The runtime writes to its `eventfd` for each timer that is due before all others, even where it need not be woken. A
 /// connection has a short timer while it connects to a backend, and a long one afterwards. Without an earlier timer,
@@ -71,7 +71,7 @@ pub(crate) struct ListenerHandle {
     pub stop: watch::Receiver<()>,
 }
 
-/// Connection that was accepted and has a permit, on its way to the thread that serves it.
+/// Accepted connection with a permit, until the thread that serves it has received it.
 struct PermittedConnection {
     stream: std::net::TcpStream,
     peer: SocketAddr,
@@ -177,7 +177,7 @@ pub(crate) fn spawn_runtime(
             tracing::debug!("thread stopped before its start was complete");
             return;
         }
-        // An error means that the sender is gone, which stops the thread as well.
+        // An error means that the sender was dropped, which stops the thread as well.
         if runtime.block_on(stop.changed()).is_err() {
             tracing::trace!("thread stopped");
         }
@@ -186,8 +186,8 @@ pub(crate) fn spawn_runtime(
     Ok((handle, thread))
 }
 
-/// Accepts connections until the loop is stopped, and then those that wait in the backlog: for their clients they are
-/// open already.
+/// Accepts connections until the loop is stopped. Then accepts the connections in the backlog, because their clients
+/// have completed the TCP handshake.
 async fn accept_connections(worker: Arc<Worker>, workers: Arc<[Arc<Worker>]>, listener: ListenerHandle) {
     let ListenerHandle {
         socket,
@@ -233,7 +233,8 @@ async fn accept_connections(worker: Arc<Worker>, workers: Arc<[Arc<Worker>]>, li
 
 /// Accepts a connection, after `accepted` others of the same poll.
 fn accept_next(socket: &OwnedFd, accepted: usize) -> io::Result<(OwnedFd, SocketAddr)> {
-    // poll(2) costs a tenth of a failing accept(2), and that a twentieth of all that a short connection costs.
+    // poll(2) needs a tenth of the CPU time of a failing accept(2), which needs a twentieth of that of a short
+    // connection.
     let mut readable = [PollFd::new(socket, PollFlags::IN)];
     if accepted > 0 && poll(&mut readable, Some(&Timespec::default()))? == 0 {
         return Err(io::ErrorKind::WouldBlock.into());

@@ -52,7 +52,7 @@ pub struct Config {
     pub allows_external_ips: bool,
     /// Scheduler of Services without an annotation: round robin in userspace mode, as kube-proxy's.
     pub default_scheduler: Scheduler,
-    /// `--answer-ping`: answer echo requests to addresses of Services with endpoints, if the data plane can.
+    /// `--answer-ping`: answer echo requests to addresses of Services with endpoints, if the data plane supports it.
     pub answers_ping: bool,
     /// `--feature-gates`: debug pages of the metrics server (HLT-04).
     pub pages: Pages,
@@ -147,7 +147,7 @@ pub enum NodePortSelection {
 
 /// Invalid value of `--nodeport-addresses`. A retry does not help.
 #[derive(Debug, thiserror::Error)]
-#[error("{value:?} is neither \"primary\" nor a CIDR; an example is 192.0.2.0/24,2001:db8::/64")]
+#[error("expected \"primary\" or CIDRs such as 192.0.2.0/24,2001:db8::/64, found {value:?}")]
 pub struct NodePortSelectionError {
     /// Invalid part of the value.
     pub value: String,

@@ -1,7 +1,7 @@
 //! Maximum age of TCP connections (annotation `service.portolan.dev/max-connection-age-seconds`).
 //!
 //! Connection tracking records when a connection started if `net.netfilter.nf_conntrack_timestamp` is 1. The setting is
-//! written when the first Service has the annotation. Connections from before have no start time; the time of that write
+//! written when the first Service has the annotation. Earlier connections have no start time; the time of that write
 //! counts instead.
 
 use std::collections::BTreeSet;
@@ -16,8 +16,8 @@ use plan::{Changes, Plan, ServicePortPlan};
 
 /// Period of checks: the maximum delay of a reset. A check lists all TCP connections of this node.
 const CHECK_PERIOD: Duration = Duration::from_secs(5);
-/// Share of the age by which connections end earlier, so that connections of the same time do not end together: at most
-/// one tenth.
+/// Largest share of the maximum age by which a connection ends earlier: one tenth. Connections that began at the same
+/// time therefore do not end together.
 const JITTER_DIVISOR: u64 = 10;
 /// File of the kernel setting.
 const TIMESTAMP_SETTING: &str = "/proc/sys/net/netfilter/nf_conntrack_timestamp";
@@ -66,7 +66,7 @@ impl ConnectionAges {
         }
     }
 
-    /// Lets the kernel record start times. A failure ends no connection.
+    /// Enables start times of connections in the kernel. A failure ends no connection.
     pub(crate) fn record_start_times(&mut self) {
         if matches!(self.start_times, StartTimes::Unused) {
             self.start_times = match enable_timestamps() {

@@ -15,9 +15,10 @@ use crate::stale_flows::{CleanupScope, TrackedFlow};
 /// Handling of the entries of UDP requests without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Requests {
-    /// Their entries remain: the endpoint may still respond, and without the entry the client would not get the response.
+    /// The entries of requests remain: the endpoint can still respond, and without the entry the client would not get
+    /// the response.
     Spare,
-    /// Their entries are deleted as all others.
+    /// The entries of requests are deleted, as all others.
     Delete,
 }
 
@@ -31,7 +32,7 @@ pub(crate) struct Deleted {
 }
 
 /// Deletes all stale entries, except those that `requests` keeps. Call it with [`Requests::Spare`] first. A later call
-/// with [`Requests::Delete`] removes the remaining entries, which are of UDP only.
+/// with [`Requests::Delete`] removes the remaining entries, which are entries of UDP.
 pub(crate) fn delete_stale(
     conntrack: &mut Conntrack,
     plan: &Plan,
@@ -86,7 +87,7 @@ pub(crate) fn tcp_flows(
     Ok(flows)
 }
 
-/// Returns those of the endpoints to which an open TCP connection leads through their Service.
+/// Returns the endpoints to which an open TCP connection leads through their Service.
 pub(crate) fn connected(
     conntrack: &mut Conntrack,
     plan: &Plan,

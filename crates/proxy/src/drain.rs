@@ -168,8 +168,8 @@ impl Due {
         self.0.is_empty()
     }
 
-    /// Returns the endpoints, each with its Service. Endpoints that another port of the Service still serves are left out:
-    /// their connections do not differ.
+    /// Returns the endpoints, each with its Service. Endpoints that another port of the Service still serves are
+    /// omitted: their connections cannot be distinguished.
     pub(crate) fn endpoints(&self, plan: &Plan) -> ServiceSockets {
         let departures = self.0.iter().flat_map(|(endpoint, ports)| {
             let services = ports.iter().map(|port| &port.key.service);

@@ -1,4 +1,4 @@
-//! At most one proxy in a network namespace: two would write the same rules in turn, without end.
+//! At most one proxy in a network namespace. Two proxies would overwrite each other's rules without end.
 //!
 //! An abstract Unix socket is the lock. Its name belongs to the network namespace, as the rules do, and the kernel
 //! releases it with the process.
@@ -87,8 +87,8 @@ async fn holder() -> Option<AnotherProxy> {
     may_write_rules.then_some(AnotherProxy { process })
 }
 
-/// Returns true if this process has `CAP_NET_ADMIN` and the other one has not, or has exited and left its socket to another
-/// process.
+/// Returns true if this process has `CAP_NET_ADMIN`, and the other process lacks it, or has exited and left its socket
+/// to a third process.
 fn cannot_write_rules(process: i32) -> bool {
     has_net_admin("self") == Some(true) && has_net_admin(&process.to_string()) != Some(true)
 }

@@ -1,5 +1,5 @@
-//! Removal of the rules and links that kube-proxy leaves when it exits. It takes place after the first sync, because
-//! those rules carry the traffic until then (KPR-09, KPF-03).
+//! Removal of the rules and links that kube-proxy leaves when it exits. The removal follows the first sync, because the
+//! rules of kube-proxy forward the connections until then (KPR-09, KPF-03).
 
 use std::io;
 

@@ -24,7 +24,7 @@
 //! - `pages`: debug pages `/statusz` and `/flagz`
 //! - `traffic`: connections and bytes of each Service, read from connection tracking on request
 //!
-//! The rules stay in the kernel when the process exits; the next process takes them over.
+//! Except in userspace mode, the rules stay in the kernel when the process exits; the next process adopts them.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

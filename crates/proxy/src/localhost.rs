@@ -168,7 +168,7 @@ async fn relay(mut client: TcpStream, to: SocketAddr) {
     }
 }
 
-/// Makes the kernel reset the connection on close, so that the client sees a failure.
+/// Makes the kernel reset the connection on close, so that the client detects a failure.
 fn reset_on_drop(client: &TcpStream) {
     if let Err(error) = client.set_zero_linger() {
         tracing::trace!(%error, "reset on close not enabled");

@@ -1,9 +1,9 @@
 //! Endpoints whose node has failed. Their connections would wait for TCP timeouts, because no host closes them.
 //!
-//! The endpoints of a node are lost if they left without termination, their Node is unreachable or deleted, and neither
-//! the kubelet nor an endpoint of the node answers an attempt to connect. An answer, also a refusal, keeps the
-//! connections of a node on which only the kubelet failed. Nodes are read one by one when endpoints leave; a watch of
-//! all Nodes would cost each proxy their heartbeats.
+//! The endpoints of a node are lost under three conditions. They left without termination, their Node is unreachable or
+//! deleted, and neither the kubelet nor an endpoint of the node answers an attempt to connect. A refusal is an answer,
+//! too, so the connections of a node stay if only its kubelet failed. The proxy reads Nodes one by one when endpoints
+//! leave. With a watch of all Nodes, each proxy would receive all heartbeats.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -31,16 +31,16 @@ const UNREACHABLE_TAINT: &str = "node.kubernetes.io/unreachable";
 const KUBELET_PORT: u16 = 10_250;
 /// Capacity of the queue, in batches. A batch holds the endpoints that left in one sync.
 pub(crate) const QUEUE_BATCHES_MAX: usize = 256;
-/// Times of the checks after an endpoint has left. Its Node may change later than the endpoint: it may be deleted only
-/// when its host is gone. The first check waits for the other endpoints of the node.
+/// Times of the checks after an endpoint has left. The Node of the endpoint can change later than the endpoint: for
+/// example, it is deleted only after its host was removed. The first check waits for the other endpoints of the node.
 const CHECK_DELAYS: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(10),
     Duration::from_secs(45),
     Duration::from_secs(120),
 ];
-/// Maximum of the additional delay of all checks of this node, so that the proxies of a cluster do not read a Node at the
-/// same time.
+/// Maximum of the additional delay of the checks by this proxy. The delays differ, so the proxies of a cluster do not
+/// read a Node at the same time.
 const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
 /// Maximum of nodes that wait for checks; endpoints of further ones are not checked.
 const NODES_MAX: usize = 1_024;
@@ -48,8 +48,8 @@ const NODES_MAX: usize = 1_024;
 const NODES_AT_ONCE_MAX: usize = 32;
 /// Maximum of endpoints of a node: twice the Pods that a large one runs.
 const ENDPOINTS_PER_NODE_MAX: usize = 1_024;
-/// Maximum of addresses of a node to which a check connects: enough that one endpoint behind a firewall does not stand for
-/// all of them.
+/// Maximum of addresses of a node to which a check connects: several, because a firewall can drop the packets to one
+/// endpoint.
 const PROBES_PER_NODE_MAX: usize = 8;
 /// Time for an address to answer. It covers one retransmission of the SYN.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(2_500);
@@ -145,8 +145,8 @@ async fn check(client: Client, node: Arc<str>, endpoints: Endpoints) -> (Arc<str
     (node, checked)
 }
 
-/// Returns true if the kubelet sends no heartbeats, so that the host may be dead. A Node that reports itself not ready is
-/// alive.
+/// Returns true if the kubelet sends no heartbeats, so the host may have failed. A host whose Node reports that it is
+/// not ready has not failed.
 fn is_unreachable(node: &Node) -> bool {
     let is_tainted = node
         .spec
@@ -208,7 +208,8 @@ async fn any_answers(addresses: Vec<SocketAddr>) -> bool {
     false
 }
 
-/// Returns true for errors that mean silence: a timeout, or an unreachable host or network. A refusal is an answer.
+/// Returns true for errors without an answer of the address: a timeout, or an unreachable host or network. A refusal is
+/// an answer.
 fn means_no_answer(kind: ErrorKind) -> bool {
     matches!(
         kind,

@@ -92,8 +92,8 @@ impl ResetReason {
 pub(crate) struct Packets {
     /// Packets that iptables dropped in conntrack state INVALID (MET-18); `None` if they are not counted.
     pub(crate) invalid_dropped: Option<u64>,
-    /// Connections to node ports on 127.0.0.1 (MET-19). Upstream's rule counts packets, but sees only the first one
-    /// of each connection.
+    /// Connections to node ports on 127.0.0.1 (MET-19). Upstream's rule counts packets, but matches only the first
+    /// packet of each connection.
     pub(crate) localhost_accepted: u64,
     /// Packets of two-tier forwarding; `None` without it.
     pub(crate) two_tier: Option<ForwardedPackets>,

@@ -18,10 +18,10 @@ pub struct PlanReader(Arc<Mutex<Option<WeakSender<Update>>>>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanReadError {
     /// The proxy does not run, or its queue is full.
-    #[error("the proxy of this node does not run, or is busy")]
+    #[error("the proxy of this node does not run, or its queue is full; retry")]
     NotRunning,
     /// The proxy did not respond in time.
-    #[error("the proxy of this node did not respond in time")]
+    #[error("the proxy of this node did not respond in time; retry")]
     Timeout,
 }
 

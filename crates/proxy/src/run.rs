@@ -41,7 +41,7 @@ const BIND_RETRY_PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     /// No node name is set, so local endpoints cannot be recognized. A retry does not help.
-    #[error("the name of the Node is not set; use --hostname-override")]
+    #[error("expected a name of the Node, found none; set --hostname-override")]
     NoNodeName,
     /// The addresses of this node could not be read, which needs no privilege. A retry does not help.
     #[error("cannot read the addresses of this node: {0}")]
@@ -266,8 +266,8 @@ struct Server {
 }
 
 impl Server {
-    /// Starts the server. If its address cannot be bound, this fails if `is_strict`, and is retried otherwise; the
-    /// worker learns when the address is free.
+    /// Starts the server. If its address cannot be bound, this function fails with `is_strict`, and tries again
+    /// otherwise. It informs the worker when the address becomes free.
     fn start(
         self,
         is_strict: bool,

@@ -33,8 +33,8 @@ const SERVICE_CIDRS_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Pauses between attempts to read ServiceCIDRs while the server fails: the first, doubled up to the maximum.
 const FAILURE_PAUSE_MIN: Duration = Duration::from_secs(1);
 const FAILURE_PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Pauses between attempts on a server without ServiceCIDRs. The first one suits a server that is still creating its
-/// roles. It doubles up to the maximum, within which the proxy notices an upgrade of the server.
+/// Pauses between attempts on a server without ServiceCIDRs. The first pause is for a server that still creates its
+/// roles. The pause doubles up to the maximum, within which the proxy detects an upgrade of the server.
 const ABSENCE_PAUSE_MIN: Duration = Duration::from_secs(10);
 const ABSENCE_PAUSE_MAX: Duration = Duration::from_secs(300);
 
@@ -164,8 +164,8 @@ async fn watch_service_cidrs(client: Client, updates: Sender<Update>) {
     forward::<ServiceCidr>(watch, Update::ServiceCidr, updates).await;
 }
 
-/// Lets the worker write rules although ServiceCIDRs are not read: the server fails, or some servers of the cluster lack
-/// them during an upgrade.
+/// Permits the worker to write rules without ServiceCIDRs: the server fails, or some servers of the cluster lack them
+/// during an upgrade.
 async fn end_wait_for_service_cidrs(updates: Sender<Update>) {
     tokio::time::sleep(SERVICE_CIDRS_WAIT_MAX).await;
     // The receiver is gone if the proxy ends.

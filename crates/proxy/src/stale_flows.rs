@@ -78,8 +78,8 @@ impl CleanupScope {
         self.everything
     }
 
-    /// Returns true if flows of a protocol and family can be stale. The kernel reads its whole table for each list, about
-    /// 10 ms, so a list that cannot matter is not requested.
+    /// Returns true if flows of a protocol and family can be stale. The kernel reads its whole table for each list,
+    /// about 10 ms, so a list without possible stale flows is not requested.
     pub(crate) fn includes_flows_of(&self, protocol: Protocol, family: Family) -> bool {
         let is_same = |other: Protocol, address: IpAddr| other == protocol && Family::of(address) == family;
         self.everything
@@ -127,8 +127,9 @@ impl CleanupScope {
         }
     }
 
-    /// Returns true for a TCP connection that a client opened to a cluster IP before the first rules. Its entry has no
-    /// translation, so the kernel never sends it to an endpoint, and the client would wait until it gives up.
+    /// Returns true for a TCP connection that a client opened to a cluster IP before the first rules. The entry has no
+    /// translation, so the kernel does not send the packets to an endpoint, and the client would wait until its
+    /// timeout.
     fn is_untranslated_tcp(&self, plan: &Plan, flow: &TrackedFlow) -> bool {
         self.everything
             && flow.endpoint == flow.destination

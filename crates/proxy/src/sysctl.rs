@@ -97,7 +97,7 @@ fn write_all(
     let mut desired: Vec<(PathBuf, u64)> = Vec::new();
     if let Some(limit) = settings.limit(cores) {
         let buckets = sys.join("module/nf_conntrack/parameters/hashsize");
-        // A larger hash table is harmless, so the kernel's choice stays.
+        // A larger hash table needs only more memory, so the kernel's choice stays.
         if read_number(&buckets).is_ok_and(|now| now < (limit / CONNECTIONS_PER_BUCKET) as i64) {
             desired.push((buckets, limit / CONNECTIONS_PER_BUCKET));
         }
@@ -122,9 +122,12 @@ fn write_all(
 
 fn read_number(path: &Path) -> io::Result<i64> {
     let text = std::fs::read_to_string(path)?;
-    text.trim()
-        .parse()
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{text:?} is not a number")))
+    text.trim().parse().map_err(|_| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("expected a number, found {text:?}"),
+        )
+    })
 }
 
 /// Writes to an existing file.

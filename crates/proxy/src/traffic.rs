@@ -17,8 +17,8 @@ pub(crate) struct Traffic {
     pub(crate) connections: u64,
     /// Bytes in both directions; 0 if the kernel does not count them.
     pub(crate) bytes: u64,
-    /// Connections whose endpoint was chosen when the client connected, since the Service has endpoints. Connection
-    /// tracking knows them only by their endpoint.
+    /// Connections whose endpoint was chosen when the client connected, since the Service has endpoints. Their
+    /// conntrack entries contain only the address of the endpoint.
     pub(crate) chosen_at_connect: u64,
     /// Connections that were refused when the client connected.
     pub(crate) refused_at_connect: u64,

@@ -1,5 +1,5 @@
-//! Measurements: memory of an object; durable writes per second by the number of clients that wait for their own;
-//! the time until the last of many watches has seen a write.
+//! Measurements: memory of an object, durable writes per second by the number of concurrent clients, and the time until
+//! the last of many watches has received a write.
 //!
 //! `cargo run --release -p store --example store_bench -- [DIRECTORY] [SECONDS]`: the directory decides
 //! which disk is measured; a new one inside it is used and removed.
@@ -77,7 +77,8 @@ async fn measure(store: Arc<dyn Store>, clients: usize, span: Duration) -> Resul
 const WATCHES: usize = 1_000;
 const WATCHED_PER_SECOND: u64 = 500;
 
-/// Writes at a steady rate under the eyes of many watches; for each write, when the last had seen it.
+/// Writes at a constant rate while many watches are open. Measures for each write the time until the last watch has
+/// received it.
 async fn watched(store: Arc<dyn Store>, events: u64) -> Result<Vec<Duration>, Failure> {
     let begin = Instant::now();
     let last_seen: Arc<Vec<AtomicU64>> = Arc::new((0..events).map(|_| AtomicU64::new(0)).collect());

@@ -14,8 +14,8 @@ pub trait Store: Send + Sync + 'static {
     /// Returns true if other processes write to the same data. Data derived from it must then follow the index.
     fn is_shared(&self) -> bool;
 
-    /// Resolves when the engine can no longer serve correct data, for instance because its database was restored
-    /// from an older snapshot. The process is to exit and start again. Most engines never resolve it.
+    /// Resolves when the engine can no longer serve correct data, for instance because its database was restored from
+    /// an older snapshot. The process must exit and start again. For most engines, the future does not resolve.
     fn lost(&self) -> BoxFuture<'_, StoreError>;
 
     /// Resolves with the revision of the index when that includes all writes that any process acknowledged before

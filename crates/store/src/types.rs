@@ -171,7 +171,9 @@ pub struct Event {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The history before `oldest` is compacted; read the current state and watch from there.
-    #[error("revision {requested} has been compacted; the oldest is {oldest}")]
+    #[error(
+        "expected revision {oldest} or later, found {requested}, which is compacted; read the current state"
+    )]
     Compacted {
         /// Requested revision.
         requested: Revision,
@@ -179,15 +181,18 @@ pub enum StoreError {
         oldest: Revision,
     },
     /// The revision does not exist yet; retry later.
-    #[error("revision {requested} is larger than the current revision {current}")]
+    #[error("expected a revision up to the current one, {current}, found {requested}; retry later")]
     Future {
         /// Requested revision.
         requested: Revision,
         /// Newest revision.
         current: Revision,
     },
-    /// The watcher was too slow and was cut off; watch again from the last received revision.
-    #[error("the watcher fell {lag} events behind and was cut off")]
+    /// The history does not contain the next event of a slow watch any more; list again, and watch from the revision of
+    /// the list.
+    #[error(
+        "the log removed {lag} events that the watch had not read; read the current state and watch again"
+    )]
     Lagged {
         /// Number of missed events.
         lag: usize,
@@ -199,7 +204,10 @@ pub enum StoreError {
         reason: String,
     },
     /// Another process uses the data directory; retry after it has exited.
-    #[error("the data directory {} is in use by another process", directory.display())]
+    #[error(
+        "the data directory {} is in use by another process; stop that process, or choose another directory",
+        directory.display()
+    )]
     InUse {
         /// Data directory.
         directory: PathBuf,

@@ -21,7 +21,7 @@ pub(crate) struct AccessFilter {
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) authorizer: Arc<Authorizer>,
     pub(crate) flow_control: Arc<FlowControl>,
-    /// Set if requests without credentials are authorized as `system:anonymous`.
+    /// True if requests without credentials are authorized as `system:anonymous`.
     pub(crate) allows_anonymous: bool,
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct AccessRequest<'r> {
 pub(crate) struct Admitted {
     /// User in whose name the request is made.
     pub(crate) requester: Arc<Identity>,
-    /// Set if the client is authenticated.
+    /// True if the client is authenticated.
     pub(crate) is_authenticated: bool,
-    /// Set if the client certificate authenticated the client.
+    /// True if the client certificate authenticated the client.
     pub(crate) is_by_certificate: bool,
     /// Flow of the authenticated user. Impersonation does not change it.
     pub(crate) flow: Flow,
@@ -103,8 +103,9 @@ impl AccessFilter {
         self.allows_anonymous && !self.authorizer.allows_everything()
     }
 
-    /// Authorizes the verb of a request. Streams to Pods need `create` besides, even if the method is GET: a WebSocket
-    /// connection can do as much as a POST (upstream's `AuthorizePodWebsocketUpgradeCreatePermission`).
+    /// Authorizes the verb of a request. Streams to Pods need `create` besides, also with the method GET, because a
+    /// WebSocket connection permits the same actions as a POST (upstream's
+    /// `AuthorizePodWebsocketUpgradeCreatePermission`).
     fn authorize(&self, request: &AccessRequest<'_>, requester: &Identity) -> Result<(), Failure> {
         let is_get = request.info.verb == Some(Verb::Get);
         if let Some(target) = request.info.target()

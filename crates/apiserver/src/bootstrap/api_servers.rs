@@ -19,8 +19,8 @@ struct ServerRecord {
     addresses: Vec<IpAddr>,
 }
 
-/// Observed records. A record expires by the local clock, after the time since its last observed change, so
-/// the clocks of hosts need not agree.
+/// Observed records. A record expires by the local clock, from its last observed change, so the clocks of hosts can
+/// differ.
 #[derive(Debug, Default)]
 pub(crate) struct ApiServers {
     /// Revision of each record and the time of its first observation, by key. The number of records bounds the size.

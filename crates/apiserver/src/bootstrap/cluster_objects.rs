@@ -68,7 +68,7 @@ pub(crate) struct ClusterObjects {
     /// Node port of the Service `kubernetes` (KSVC-02); `None` for type ClusterIP.
     node_port: Option<u16>,
     reconciler: EndpointReconciler,
-    /// Set after the warning that stored and configured ranges differ.
+    /// True after the warning that stored and configured ranges differ.
     has_warned: AtomicBool,
     /// Servers that share the store.
     servers: Mutex<ApiServers>,

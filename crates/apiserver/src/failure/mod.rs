@@ -1,6 +1,6 @@
 //! Errors of requests, as clients receive them: a `Status` with code, reason and details.
 //!
-//! Reasons and messages are those of Kubernetes, because client libraries decide by them.
+//! Reasons and messages are those of Kubernetes, because client libraries compare them.
 
 mod conversion;
 
@@ -12,7 +12,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use store::Revision;
 
-/// Error response of a request. The HTTP status code tells if a retry helps.
+/// Error response of a request. The HTTP status code states if a retry can succeed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     code: StatusCode,

@@ -19,13 +19,13 @@ use crate::registry::service::repair::{
 use crate::registry::service::{IP_ADDRESSES_PREFIX, SERVICE_CIDRS_PREFIX};
 use crate::verbs::resource::{Resources, WriteError};
 
-/// Interval of passes that run even if nothing was suspicious.
+/// Interval of passes that run without a suspicious change.
 const PERIOD: Duration = Duration::from_secs(180);
 /// Delay between a suspicious change and the pass, so that one pass covers a burst.
 const PASS_DELAY: Duration = Duration::from_millis(500);
-/// Delay before changes of IPAddresses are read. Waking for each change would slow down the creation of Services.
+/// Delay before changes of IPAddresses are read. Without the delay, the task would run at each creation of a Service.
 const READ_DELAY: Duration = Duration::from_millis(100);
-/// Delay between the creation of an IPAddress without a Service and the pass that treats it as leaked.
+/// Delay between the creation of an IPAddress without a Service and the pass that releases it as leaked.
 const LEAK_DELAY: Duration = Duration::from_secs(61);
 
 /// Event sources, under upstream's names.
@@ -122,7 +122,7 @@ impl RepairLoop {
         }
     }
 
-    /// Audits the store on a blocking thread: with many Services it takes long.
+    /// Audits the store on a blocking thread, because the duration grows with the number of Services.
     async fn audit(&mut self, is_periodic: bool) -> Result<(Audit, Audit), StoreError> {
         let resources = Arc::clone(&self.resources);
         let range = resources.services.node_port_range();

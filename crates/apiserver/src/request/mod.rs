@@ -1,6 +1,6 @@
 //! A request as data: path, query and accepted media types, parsed once into a [`request_info::RequestInfo`].
 //!
-//! Access control and the verbs work on this data; none of them parses the URL again.
+//! Access control and the verbs use this data, and do not parse the URL again.
 
 pub(crate) mod negotiation;
 pub(crate) mod query;

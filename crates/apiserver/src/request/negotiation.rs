@@ -108,9 +108,9 @@ const MEDIA_TYPES: [&str; 4] = [
 pub(crate) struct Accept {
     /// Known forms, most preferred first.
     forms: Vec<Form>,
-    /// Set if the header has a media type.
+    /// True if the header has a media type.
     has_media_type: bool,
-    /// Set if a media type of the header is served, with whatever parameters.
+    /// True if a media type of the header is served, with any parameters.
     names_served_type: bool,
 }
 

@@ -93,8 +93,8 @@ fn target_verb(target: &Target, method: &Method, query: &Query) -> Option<Verb> 
     Verb::of_method(method, is_named, is_watch)
 }
 
-/// Returns the field selector of a query, parsed as the list parses it: authorization decides about what the list
-/// selects.
+/// Returns the field selector of a query, parsed as the list parses it. Authorization and the list then use the same
+/// selection.
 fn field_selector(target: &Target, query: &Query) -> Option<FieldSelector> {
     let text = query.text("fieldSelector");
     if text.is_empty() {

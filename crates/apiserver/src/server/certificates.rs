@@ -15,7 +15,7 @@ use crate::transport::tls::ServingCertificate;
 
 /// User of the API server towards kubelets (kubeadm's name).
 const KUBELET_CLIENT_USER: &str = "kube-apiserver-kubelet-client";
-/// Group of that user. No role is bound to it: agents check the user, and the API grants it nothing.
+/// Group of that user. No role is bound to the group, so it has no rights in the API; agents check the user.
 const KUBELET_CLIENT_GROUP: &str = "system:portolan:apiservers";
 /// Interval of checks for certificates that expire.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(24 * 3600);

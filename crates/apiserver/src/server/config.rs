@@ -53,7 +53,7 @@ pub struct Config {
 pub struct EncryptionAtRest {
     /// Transformer of stored values.
     pub encryption: Arc<Encryption>,
-    /// Set if changes of the configuration file are applied at run time.
+    /// True if changes of the configuration file are applied at run time.
     pub reloads: bool,
 }
 
@@ -90,7 +90,7 @@ pub enum EndpointReconciler {
 pub struct Access {
     /// Authorizers in their order. The first that allows a request decides.
     pub authorization_modes: Vec<AuthorizationMode>,
-    /// Set if requests without credentials are authorized as `system:anonymous`.
+    /// True if requests without credentials are authorized as `system:anonymous`.
     pub allows_anonymous: bool,
     /// Enabled admission plugins.
     pub admission_plugins: BTreeSet<AdmissionPlugin>,

@@ -11,9 +11,10 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
 use crate::transport::response::ApiResponse;
 use crate::transport::response::body::{Body, next_frame};
 
-/// Size from which a response is compressed (upstream's bound). Below, compression takes more time than it saves.
+/// Size in bytes from which a response is compressed (upstream's bound). Compression of smaller responses takes more
+/// time than it saves.
 const COMPRESSED_BYTES_MIN: u64 = 128 << 10;
-/// Compression level (upstream's): most of the gain for a fraction of the time.
+/// Compression level (upstream's). Higher levels take more time, and compress little better.
 const LEVEL: u32 = 1;
 
 /// Pieces of a response, compressed frame by frame.

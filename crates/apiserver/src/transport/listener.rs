@@ -37,7 +37,7 @@ pub(crate) async fn accept(listener: TcpListener, shared: ListenerState) {
                     Some(handshaking) => {
                         connections.spawn(serve(stream, peer, handshaking, shared.clone()));
                     }
-                    None => tracing::debug!(%peer, "connection refused: too many are open"),
+                    None => tracing::debug!(%peer, "connection refused; the limit of connections is reached"),
                 },
                 Err(error) => {
                     tracing::warn!(%error, "connection not accepted");

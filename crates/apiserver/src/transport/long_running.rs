@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use crate::access::flow_control::LongRunningPermit;
 use crate::failure::Failure;
 
-/// Signal that the client certificate of a connection is no longer valid. It is subscribed before the
-/// certificate is checked, so that no revocation between the two is missed.
+/// Signal that the client certificate of a connection is no longer valid. The request subscribes to the signal before
+/// the certificate is checked, so that it receives each later revocation.
 #[derive(Clone, Debug)]
 pub(crate) struct Revocation(watch::Receiver<()>);
 

@@ -20,7 +20,7 @@ use crate::verbs::printing::{self, IncludeObject};
 use crate::verbs::proxy::resource_metrics::{self, UsageReports};
 use crate::verbs::resource::{Outcome, Resources, scale_response};
 
-/// Verb with its target, options and body. The values are owned, because a write outlives its connection.
+/// Verb with its target, options and body. The values are owned, because a write can end after its connection.
 pub(crate) struct Call {
     /// Object or collection.
     pub(crate) target: Target,

@@ -49,8 +49,8 @@ pub(crate) fn token_issuer(accounts: &ServiceAccounts, host: &str) -> ApiRespons
     response::tree(StatusCode::OK, &accounts.discovery(host))
 }
 
-/// Returns the list of CustomResourceDefinitions at a revision. It is empty: kinds are built in. Clients read it before
-/// they report that a kind is unknown.
+/// Returns the list of CustomResourceDefinitions at a revision. The list is empty, because all kinds are built in.
+/// Clients read it before they report that a kind is unknown.
 pub(crate) fn custom_resource_definitions(revision: Revision) -> ApiResponse {
     let list = json!({
         "kind": "CustomResourceDefinitionList",

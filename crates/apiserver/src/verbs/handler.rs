@@ -121,7 +121,7 @@ impl Handler {
         // Before the check of the certificate, so that a revocation between check and response is not missed.
         let revocation = connection.revocation();
         let admitted = self.admit(&info, &request, &connection)?;
-        // Only authorization needs it; the request may wait long.
+        // Only authorization needs the selector, and the request can be open for minutes.
         info.field_selector = None;
         let _seat = match info.route {
             // Long-running requests take no seat; other requests on objects take theirs after their body.
@@ -416,8 +416,8 @@ impl Handler {
         Ok(response::with_lifetime(response, lifetime))
     }
 
-    /// Writes in a task of its own. The task continues, and keeps its seat, if the client disconnects: an
-    /// interrupted write would leave allocations without owner.
+    /// Writes in a task of its own. If the client disconnects, the task continues and keeps its seat: an interrupted
+    /// write would leave allocations without owner.
     async fn write(&self, call: Call, seat: Seat) -> Result<ApiResponse, Failure> {
         let resources = self.resources.clone();
         let changes_roles = call.target.kind.group == api::rbac::GROUP;

@@ -20,7 +20,7 @@ enum Check {
     Log,
     /// The store is readable, with any engine.
     Store,
-    /// The last write of the store succeeded. Reads need no write, so a server that only fails to write is alive.
+    /// The last write of the store succeeded. Reads need no write, so the check is not part of liveness.
     StoreWrites,
     /// The objects that every cluster has exist. The server accepts requests after their creation, so the
     /// check always passes.

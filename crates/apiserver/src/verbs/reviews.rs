@@ -1,4 +1,4 @@
-//! Reviews and token requests: kinds that are answered at once and never stored.
+//! Reviews and token requests: kinds that are answered at once and not stored.
 
 use api::kind::{Kind, TOKEN_REQUEST};
 use http::{HeaderMap, StatusCode};

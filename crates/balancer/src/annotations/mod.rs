@@ -2,12 +2,14 @@
 //!
 //! An annotation is in one of these states:
 //!
-//! - **Applied.** The assigner ([`crate::assigner::AddressRequest`]), the announcer or the edge ([`EdgeSpec`]) applies it.
-//! - **Without effect.** It has no meaning outside of its cloud, or none without the edge. Its name is reported once.
+//! - **Applied.** The assigner ([`crate::assigner::AddressRequest`]), the announcer or the edge ([`EdgeSpec`]) applies
+//!   it.
+//! - **Without effect.** It has no meaning outside of its cloud, or no meaning without the edge. Its name is reported
+//!   once.
 //! - **Unknown.** Its name has the prefix of a load balancer's annotations. It is reported, too.
 //!
-//! An invalid value is an [`AnnotationError`], which states the allowed values. All other annotations still apply.
-//! Annotations that restrict clients fail closed ([`restrictions`]).
+//! An invalid value is an [`AnnotationError`], which states the allowed values. All other annotations still apply. If
+//! an annotation that restricts clients cannot be applied, the Service has no address ([`restrictions`]).
 
 mod edge_spec;
 mod providers;
@@ -65,7 +67,7 @@ pub enum AnnotationError {
     InvalidValue {
         /// Name of the annotation.
         annotation: String,
-        /// Its value, at most 256 bytes.
+        /// Value of the annotation, at most 256 bytes.
         value: String,
         /// Description of the allowed values.
         allowed: String,

@@ -1,8 +1,8 @@
-//! Annotations that restrict clients. They fail closed: a restriction that is invalid or cannot be applied
-//! withholds the address of its Service.
+//! Annotations that restrict clients. A restriction that is invalid or cannot be applied withholds the address of its
+//! Service.
 //!
-//! Except for those with [`Remedy::Removal`], these annotations list clients that may connect, and the lists
-//! are united. An invalid list therefore only narrows the set. It is an ordinary error as long as ranges of
+//! Except for those with [`Remedy::Removal`], these annotations list clients that may connect, and the lists are
+//! united. An invalid list therefore only narrows the set. The address is then assigned, with an error, if ranges of
 //! another annotation or of `spec.loadBalancerSourceRanges` apply.
 
 use api::object::Service;
@@ -53,12 +53,12 @@ impl Restrictions {
     /// Decides which restrictions withhold the address, after all annotations are read. Returns the other errors.
     pub(super) fn resolve(&mut self, values: &AnnotationValues, service: &Service) -> Vec<AnnotationError> {
         let ranges = &service.spec.load_balancer_source_ranges;
-        // The API validates them. An edge that skipped an invalid range could be left with none, which admits
-        // every client.
+        // The API validates the ranges. If an edge skipped the only range because it is invalid, it would admit all
+        // clients.
         let invalid = ranges.iter().find(|text| value::range(text.trim()).is_none());
         self.unenforced.extend(invalid.map(|range| {
             AnnotationError::Incomplete(format!(
-                "spec.loadBalancerSourceRanges has {range:?}, expected ranges such as 192.0.2.0/24"
+                "spec.loadBalancerSourceRanges: expected ranges such as 192.0.2.0/24, found {range:?}"
             ))
         }));
         let clients = &values.clients;
@@ -83,13 +83,13 @@ impl Restrictions {
             }
             let errors = errors.join("; ");
             return Some(format!(
-                "{errors}; the address is withheld, since everybody could connect"
+                "{errors}; the address is withheld, because all clients could connect"
             ));
         }
         let annotation = self.needs_edge_by.filter(|_| !has_edges)?;
         Some(format!(
-            "annotation {annotation} restricts clients, which only the edge does, and no node runs it: start \
-             `portolan balancer` with --edge, or {RANGES}; the address is withheld, since everybody could connect"
+            "annotation {annotation} restricts clients, which only the edge does, and no node runs an edge: start \
+             `portolan balancer` with --edge, or {RANGES}; the address is withheld, because all clients could connect"
         ))
     }
 }

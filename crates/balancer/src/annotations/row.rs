@@ -47,7 +47,7 @@ pub enum Meaning {
     EdgeOnly(Apply),
     /// Written by the assigner; a value of another controller is replaced.
     Written,
-    /// Has no effect outside of its cloud. The value may still be validated.
+    /// The annotation has no effect outside of its cloud. The value may still be validated.
     CloudOnly(Option<Check>),
 }
 
@@ -68,7 +68,7 @@ pub enum Remedy {
 /// Degree to which an annotation needs the edge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EdgeNeed {
-    /// Does not select the edge: applied only where the edge serves the Service for another reason.
+    /// The annotation does not select the edge. It applies only if the edge serves the Service for another reason.
     #[default]
     None,
     /// Needs the edge, unless the Service requests a load balancer that forwards packets.
@@ -102,7 +102,7 @@ pub enum ApplyError {
     #[error(transparent)]
     InvalidValue(#[from] InvalidValue),
     /// Another annotation selects another value.
-    #[error("annotation {0} selects another value")]
+    #[error("annotation {0} selects another value; remove one of the two annotations")]
     Conflict(&'static str),
 }
 

@@ -254,7 +254,7 @@ pub fn ports(text: &str) -> Result<PortSet, InvalidValue> {
 /// Parses CIDR ranges and single addresses, separated by commas.
 ///
 /// # Errors
-/// There is no range, one is invalid, or there are more than 1,000.
+/// The value has no range, an invalid one, or more than 1,000 ranges.
 pub fn ranges(text: &str) -> Result<Vec<IpNet>, InvalidValue> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     let ranges: Option<Vec<IpNet>> = parts.take(RANGES_MAX + 1).map(range).collect();

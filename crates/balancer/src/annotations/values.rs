@@ -109,7 +109,7 @@ pub struct ProxyProtocolValues {
 /// Clients that may connect.
 #[derive(Debug, Default)]
 pub struct ClientValues {
-    /// Set if `spec.loadBalancerSourceRanges` is not empty; it takes precedence over annotations.
+    /// True if `spec.loadBalancerSourceRanges` is not empty; it takes precedence over annotations.
     pub has_ranges_in_spec: bool,
     pub source_ranges: Vec<IpNet>,
     /// The first annotation that contributed to [`Self::source_ranges`].

@@ -34,7 +34,7 @@ pub enum RequestError {
     InvalidValue {
         /// Name of the annotation.
         annotation: &'static str,
-        /// Its value.
+        /// Value of the annotation.
         value: String,
         /// Description of the allowed values.
         allowed: String,
@@ -110,7 +110,7 @@ pub(super) fn sharing(service: &Service) -> Result<Sharing, RequestError> {
     Ok(Sharing::new(key.map(|(_, key)| key.to_owned()), ports, backends))
 }
 
-/// Returns the use of the ports of a Service. Of a Service of the edge, the nodes forward no ranges.
+/// Returns the use of the ports of a Service. Nodes forward no port ranges of a Service of the edge.
 pub(super) fn port_use(service: &Service, mode: IngressMode) -> PortUse {
     match mode {
         IngressMode::Proxy => PortUse::Process,

@@ -3,7 +3,7 @@
 //! | Module | Contents |
 //! |---|---|
 //! | `state` | state machine: caches, allocated addresses, changes to write; no clock, no I/O |
-//! | `reconcile` | desired state of one Service and the update that leads to it |
+//! | `reconcile` | desired state of one Service, and the update that establishes it |
 //! | `address_request` | addresses that a Service requests by fields and annotations |
 //! | `allocation` | addresses of one Service, from ranges or of nodes |
 //! | [`pools`] | AddressPools after parsing; nodes and links that announce their addresses |
@@ -74,7 +74,7 @@ pub struct Options {
     pub metallb_namespace: Option<String>,
     /// Count nodes with the label [`EXCLUDE_LABEL`] as nodes that take traffic (LBM-18).
     pub ignores_exclude_label: bool,
-    /// Set if nodes run the edge. Otherwise Services that need it get an error.
+    /// True if nodes run the edge. Otherwise Services that need it get an error.
     pub has_edges: bool,
     /// Creates a pool with the addresses of nodes for Ingresses if there is no pool at the first one.
     pub creates_node_pool: bool,

@@ -127,7 +127,7 @@ pub(super) struct PortReservation {
 }
 
 impl NodePorts {
-    /// Claims ports at those of the addresses where no other Service has one of them. Returns these addresses.
+    /// Claims ports at the addresses at which no other Service has one of the ports. Returns these addresses.
     ///
     /// # Errors
     /// [`PortConflict`] if there is none. Then the Service has no ports.

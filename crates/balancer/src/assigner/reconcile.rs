@@ -178,8 +178,8 @@ impl AssignerState {
     }
 
     /// Returns the reason to withhold addresses of the edge on an API server without `ipMode`, which is on by default
-    /// since 1.30. Without it, node proxies would forward past the edge. The first status that the server stores shows
-    /// this.
+    /// since 1.30. Without `ipMode`, node proxies would forward connections to the endpoints instead of the edge. The
+    /// first status that the server stores shows if it supports the field.
     fn reason_without_ip_mode(&mut self, mode: IngressMode, service: &Service) -> Option<String> {
         if mode != IngressMode::Proxy {
             return None;
@@ -522,7 +522,7 @@ fn clean_up(service: &Service) -> Option<ServiceUpdate> {
         adds_finalizer: false,
         pools: (has_pools && !is_deleted).then(String::new),
         pool_two_tier: (is_recorded_two_tier(service) && !is_deleted).then_some(false),
-        // The status of a Service that is being deleted does not matter.
+        // The status of a Service that is being deleted stays as it is.
         status: (has_status && !is_deleted).then_some(StatusChange::Clear),
         removes_finalizer: has_finalizer,
         events_after: vec![EventText::normal("DeletedLoadBalancer", "Deleted load balancer")],

@@ -1,9 +1,9 @@
 //! State machine of the assigner: watch events in, updates out. No clock, no I/O.
 //!
-//! The caches hold the objects of the API. [`ipam::pools`] holds the allocations. An address is allocated
-//! before anything is written about it, and released only after the Service is observed without it. So two
-//! Services never get the same address, whichever write fails. After a start the allocations are restored
-//! from the statuses of Services before the first update ([`AssignerState::initialize`]).
+//! The caches hold the objects of the API. [`ipam::pools`] holds the allocations. An address is allocated before an
+//! object names it, and released only after the Service is observed without it. Two Services therefore do not get the
+//! same address after a failed write. After a start the allocations are restored from the statuses of Services before
+//! the first update ([`AssignerState::initialize`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -134,10 +134,7 @@ impl AssignerState {
         let mut work: Vec<WorkItem> = self.all_pools().collect();
         for name in changed {
             if self.address_pools.contains_key(&name) {
-                tracing::warn!(
-                    name,
-                    "IPAddressPool without effect: an AddressPool has the same name"
-                );
+                tracing::warn!(name, "IPAddressPool ignored; an AddressPool has the same name");
             } else {
                 work.extend(self.refresh_pool(&name));
             }
@@ -165,7 +162,7 @@ impl AssignerState {
                     tracing::warn!(
                         name,
                         value,
-                        "{TWO_TIER_ANNOTATION} of pool ignored: neither true nor false"
+                        "{TWO_TIER_ANNOTATION} of pool ignored; expected true or false"
                     );
                 }
                 self.allocations.set(name, addresses);
@@ -404,7 +401,8 @@ impl AssignerState {
         has_condition || (has_finalizer(service) && self.serves(class))
     }
 
-    /// Returns true if the assigner serves the Service, although it has no mark of it yet.
+    /// Returns true if the assigner serves the Service, although the Service has no condition or finalizer of the
+    /// assigner yet.
     pub(super) fn is_taken_over(&self, service: &Service) -> bool {
         service.spec.kind == "LoadBalancer" && self.serves(service.spec.load_balancer_class.as_deref())
     }

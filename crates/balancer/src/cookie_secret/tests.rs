@@ -23,7 +23,7 @@ fn rejects_secrets_without_a_key() {
         let error = secrets(&secret(data)).expect_err("missing key");
         assert_eq!(
             error.to_string(),
-            "Secret kube-system/portolan-edge-cookies lacks \"key\""
+            "Secret kube-system/portolan-edge-cookies: expected the entry \"key\" in base64, found none; add it"
         );
     }
 }

@@ -1,7 +1,8 @@
 //! Hosts of a class: the namespace that owns each, its routes and its Secret. Pure.
 //!
-//! A host belongs to the namespace of the oldest Ingress that names it. All Ingresses of the namespace that name the host
-//! share its paths. The owner follows from the objects alone, so that all edges agree, also after a restart.
+//! A host belongs to the namespace of the oldest Ingress that names it. All Ingresses of the namespace that name the
+//! host share its paths. The owner depends on the objects only, so all edges with the same objects select the same
+//! owner, also after a restart.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub struct HostPlan {
 }
 
 impl HostPlan {
-    /// Returns true if a route takes all paths: later ones of this kind get no request.
+    /// Returns true if a route matches all paths. Later routes of this kind then get no request.
     fn has_route_of_all_paths(&self) -> bool {
         let mut routes = self.routes.iter();
         routes.any(|route| route.matching == PathMatching::Prefix && &*route.path == "/")
@@ -255,7 +256,7 @@ fn route(ingress: &Ingress, path: &str, matching: PathMatching, backend: &Ingres
 struct UsedSecrets(HashMap<Arc<str>, HashSet<ObjectKey>>);
 
 impl UsedSecrets {
-    /// Returns true if a host may use the Secret: its namespace uses not too many others.
+    /// Returns true if a host may use the Secret: its namespace is within the bound of Secrets.
     fn admit(&mut self, secret: &ObjectKey) -> bool {
         let used = self.0.entry(Arc::clone(&secret.namespace)).or_default();
         used.contains(secret) || (used.len() < SECRETS_MAX && used.insert(secret.clone()))

@@ -45,7 +45,7 @@ pub fn is_owned(service: &Service, class: &IngressClass) -> bool {
     })
 }
 
-/// Returns true if the Service belongs to an IngressClass, whichever it is.
+/// Returns true if the Service belongs to an IngressClass.
 pub fn is_of_class(service: &Service) -> bool {
     let mut owners = service.metadata.owner_references.iter();
     service.metadata.namespace == NAMESPACE && owners.any(|owner| owner.kind == IngressClass::KIND)

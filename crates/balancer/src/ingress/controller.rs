@@ -54,7 +54,7 @@ pub(super) struct IngressController {
     classes: BTreeMap<Arc<str>, IngressClass>,
     ingresses: BTreeMap<ObjectKey, Ingress>,
     services: BTreeMap<ObjectKey, Service>,
-    /// Addresses in the status of Ingresses that come from here. They are cleared when the class goes.
+    /// Addresses that this controller wrote to the status of Ingresses. It removes them when the class is deleted.
     assigned: HashMap<ObjectKey, Vec<LoadBalancerIngress>>,
     events: CurrentEvents<Arc<str>>,
     /// Names of all pools.

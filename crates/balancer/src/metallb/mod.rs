@@ -5,9 +5,9 @@
 //! | [`objects`] | views of MetalLB's objects |
 //! | `watch` | watch of the objects, if the API server has the kinds |
 //!
-//! An IPAddressPool is used like an AddressPool. It is announced as L2Advertisements select: without any of
-//! them its addresses are assigned and not announced. An AddressPool takes the place of the IPAddressPool with
-//! the same name. The crate `speaker` reads the objects of BGP.
+//! An IPAddressPool is used like an AddressPool. L2Advertisements select its announcement: without an L2Advertisement,
+//! its addresses are assigned and not announced. An AddressPool takes the place of the IPAddressPool with the same
+//! name. The crate `speaker` reads the objects of BGP.
 
 pub mod objects;
 mod watch;

@@ -75,10 +75,7 @@ async fn run(client: &Client, namespace: &str, sender: &Sender) {
             }
         }
     }
-    tracing::info!(
-        namespace,
-        "MetalLB's IPAddressPools and L2Advertisements are read"
-    );
+    tracing::info!(namespace, "IPAddressPools and L2Advertisements of MetalLB found");
     Reader::start(client, namespace).run(sender).await;
 }
 

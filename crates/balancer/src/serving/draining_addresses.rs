@@ -14,7 +14,7 @@ use super::{Addresses, FORWARDED_FOR_MAX};
 #[cfg(test)]
 mod tests;
 
-/// Minimum drain time: neighbours may still send packets here, and connections may be in their handshake.
+/// Minimum drain time: neighbours can still send packets to this node, and connections can be in their handshake.
 const DRAIN_MIN: Duration = Duration::from_secs(10);
 /// Interval between checks for open connections.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);

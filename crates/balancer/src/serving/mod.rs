@@ -1,8 +1,8 @@
 //! Edge server of a node: it serves the Services whose addresses the node owns.
 //!
-//! The assigner selects the Services of the edge (`ipMode: Proxy` in their status), and the announcer selects
-//! the node of each address. For each address of this node, the edge server first makes the address local,
-//! then configures the edge, and only then lets the announcer answer for it.
+//! The assigner selects the Services of the edge (`ipMode: Proxy` in their status), and the announcer selects the node
+//! of each address. For each address of this node, the edge server first makes the address local, then configures the
+//! edge. Only then does the announcer answer for the address.
 //!
 //! | Module | Contents |
 //! |---|---|

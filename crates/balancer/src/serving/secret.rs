@@ -12,7 +12,7 @@ use super::certificates::ALLOWED_NAMESPACES;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// The Secret does not exist.
-    #[error("there is no Secret {0}")]
+    #[error("expected Secret {0}, found none; create it")]
     NotFound(ObjectKey),
     /// The Secret cannot be read; a retry may succeed.
     #[error("Secret {secret} cannot be read: {reason}")]
@@ -23,17 +23,19 @@ pub enum SecretError {
         reason: String,
     },
     /// The Secret has another type.
-    #[error("Secret {secret} is of type {found:?}, expected {expected}")]
+    #[error(
+        "Secret {secret}: expected type {expected}, found {found:?}; create the Secret again with this type"
+    )]
     WrongType {
         /// Namespace and name of the Secret.
         secret: ObjectKey,
-        /// Its type.
+        /// Type of the Secret.
         found: String,
         /// The expected type.
         expected: &'static str,
     },
     /// The Secret has no such entry, or the entry is empty or not base64.
-    #[error("Secret {secret} lacks {entry:?}")]
+    #[error("Secret {secret}: expected the entry {entry:?} in base64, found none; add it")]
     MissingEntry {
         /// Namespace and name of the Secret.
         secret: ObjectKey,

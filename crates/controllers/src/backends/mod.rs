@@ -3,9 +3,9 @@
 //! An EndpointSlice of the Service declares the backends, and an annotation holds the probe. The controller
 //! probes each endpoint and writes the result to the endpoint's conditions.
 //!
-//! The slice holds the complete state, so backends survive restarts and can be declared by a manifest instead
-//! of `portolan backend add`. Its managed-by label keeps the other controllers away. The Service owns the
-//! slice and is deleted with it.
+//! The slice contains the complete state, so backends stay after restarts, and a manifest can declare them instead of
+//! `portolan backend add`. Other controllers ignore the slice because of its managed-by label. The Service owns the
+//! slice, which is deleted with the Service.
 
 mod controller;
 mod run;

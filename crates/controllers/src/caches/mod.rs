@@ -103,8 +103,8 @@ impl Caches {
         self.selectors.matching(&before.namespace, &before.labels)
     }
 
-    /// Applies a Node; returns the Services with Pods on it if its zone is new, and those in topology mode
-    /// Auto if the CPUs of the zones changed.
+    /// Applies a Node. Returns the Services with Pods on it if its zone is new, and Services in topology mode Auto if
+    /// the CPUs of the zones changed.
     pub(crate) fn apply_node(&mut self, node: &Node) -> Vec<ObjectKey> {
         let name = &node.metadata.name;
         let facts = NodeFacts::of(node);

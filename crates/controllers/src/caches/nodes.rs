@@ -16,7 +16,7 @@ const CONTROL_PLANE_LABELS: [&str; 2] = [
 /// The fields of a Node that the endpoint controllers read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NodeFacts {
-    /// Its zone, if it has one.
+    /// Zone of the Node, if it has one.
     pub zone: Option<String>,
     /// True if the Node counts for the distribution of endpoints: it is ready and not part of the control
     /// plane.

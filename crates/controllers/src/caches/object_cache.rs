@@ -34,7 +34,7 @@ impl<T: Resource> ObjectCache<T> {
         !self.pending.is_pending(key) && self.discard(key)
     }
 
-    /// Notes that the watch has delivered a complete list of this revision; returns the keys that it removes.
+    /// Records that the watch has delivered a complete list of this revision; returns the removed keys.
     pub(crate) fn list_completed(&mut self, revision: u64) -> Vec<ObjectKey> {
         let mut missing = self.pending.list_completed(revision);
         missing.retain(|key| self.discard(key));

@@ -1,11 +1,12 @@
 //! Pending writes: objects that responses have delivered and the watch has not.
 //!
-//! A watch delivers the past in order, while responses are newer. Three rules keep a cache from falling
-//! behind its own writes, and from keeping objects that no event will remove:
+//! A watch delivers changes in order, and later than responses. By three rules, a cache is not older than its own
+//! writes, and keeps no objects that no event removes:
 //!
 //! - A deleted UID stays deleted. Later events and responses about it are outdated.
 //! - A deletion event for an object with a pending write concerns an earlier object of that name.
-//! - A complete list settles the rest: an object that its revision covers and that it lacks is deleted.
+//! - A complete list removes the other objects: an object that is not in the list, and whose version is not newer than
+//!   the list, is deleted.
 
 use std::collections::HashMap;
 
@@ -55,7 +56,7 @@ impl PendingWrites {
         self.tombstones.contains(&meta.uid)
     }
 
-    /// Removes and returns the keys that a complete list of this revision should have confirmed and did not.
+    /// Removes and returns the keys of pending writes up to this revision that a complete list does not contain.
     pub(super) fn list_completed(&mut self, revision: u64) -> Vec<ObjectKey> {
         let missing = self.versions.iter().filter(|(_, version)| **version <= revision);
         let mut missing: Vec<ObjectKey> = missing.map(|(key, _)| key.clone()).collect();

@@ -6,8 +6,8 @@ use api::object::{EndpointSlice, ObjectKey, ObjectMeta};
 
 use super::pending_writes::{PendingWrites, version};
 
-/// A cache of slices. Responses to writes update it at once, and older watch events are dropped. A sync therefore never
-/// acts on a state from before its own last write. See [`super::pending_writes`].
+/// A cache of slices. Responses to writes update it at once, and older watch events are dropped. A sync therefore does
+/// not use a state from before its own last write. See [`super::pending_writes`].
 #[derive(Default)]
 pub(crate) struct SliceCache {
     by_service: BTreeMap<ObjectKey, BTreeMap<String, EndpointSlice>>,
@@ -30,8 +30,7 @@ impl SliceCache {
         self.discard(key)
     }
 
-    /// Notes that the watch has delivered a complete list of this revision; returns the Services that lose
-    /// slices.
+    /// Records that the watch has delivered a complete list of this revision; returns the Services of removed slices.
     pub(crate) fn list_completed(&mut self, revision: u64) -> Vec<ObjectKey> {
         let missing = self.pending.list_completed(revision);
         missing.iter().filter_map(|key| self.discard(key)).collect()

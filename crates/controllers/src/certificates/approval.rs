@@ -174,7 +174,8 @@ async fn is_permitted(
     Ok(review.status.allowed)
 }
 
-/// Returns the request as it was read; its resourceVersion turns a foreign write into a conflict.
+/// Returns the request as it was read. Because of its resourceVersion, a write after a change by another client is a
+/// conflict.
 fn body(object: &CertificateSigningRequest) -> Value {
     // Serialization cannot fail: the object was deserialized from JSON.
     let mut body = serde_json::to_value(object).unwrap_or_default();

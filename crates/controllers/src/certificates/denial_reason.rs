@@ -52,7 +52,7 @@ pub enum DenialReason {
 }
 
 impl DenialReason {
-    /// Returns true if the reason may disappear without a change of the request.
+    /// Returns true if the reason can end without a change of the request.
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::NotItsAddress { .. } | Self::NoNode(_))
     }
@@ -79,7 +79,7 @@ impl Reserved {
         }
     }
 
-    /// Returns true if clients know an API server by this address.
+    /// Returns true if clients use this address for an API server.
     pub fn has_address(&self, address: IpAddr) -> bool {
         self.addresses.contains(&address)
     }
@@ -116,7 +116,8 @@ pub struct ForeignAddresses {
     pub service_cidrs: Vec<IpNet>,
 }
 
-/// Checks the addresses of a kubelet serving certificate: each must belong to the node, and to nothing else.
+/// Checks the addresses of a kubelet serving certificate: each must belong to the node, and to no other node, Service
+/// or API server.
 pub fn serving_denial(
     name: &str,
     addresses: &[IpAddr],

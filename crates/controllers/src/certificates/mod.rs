@@ -30,7 +30,7 @@ pub use recognize::{Purpose, RecognizedRequest, recognize};
 pub use retention::{Retention, retention};
 pub use run::run;
 
-/// Validity of certificates unless the request asks for less (`--cluster-signing-duration`).
+/// Validity of certificates unless the request has a shorter one (`--cluster-signing-duration`).
 pub const SIGNING_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Settings of the certificate controllers, each of which can be disabled.

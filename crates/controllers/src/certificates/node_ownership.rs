@@ -1,6 +1,5 @@
-//! The Node object of a joining node. It is created, or annotated, before the certificate is signed. This
-//! reserves the name for one host and revokes the certificates of earlier hosts with that name
-//! ([`Incarnation`]).
+//! The Node object of a joining node. The Node is created, or annotated, before the certificate is signed. The name is
+//! then reserved for one host, and the certificates of earlier hosts with this name are revoked ([`Incarnation`]).
 
 use api::certificates::condition::APPROVED;
 use api::certificates::{

@@ -15,7 +15,7 @@ use crate::workload::{Decision, Inputs, PodChanges, Step, count, pods_at_once, s
 
 /// Upper bound of Pods that one job creates or deletes, as upstream.
 const BURST: usize = 250;
-/// Minimum age of a failed Pod that is replaced, so that a Pod that a Node refuses is not replaced all the time.
+/// Minimum age of a failed Pod that is replaced. It bounds the rate of replacements of a Pod that its Node refuses.
 const REPLACEMENT_PAUSE: Duration = Duration::from_secs(10);
 
 /// A DaemonSet with its Pods by Node.

@@ -40,7 +40,7 @@ fn pair<'a>(daemons: &Daemons<'a>, node: &str) -> (Option<&'a ReplicaPod>, Optio
     (find(true), find(false))
 }
 
-/// Deletes old Pods: those that are unavailable anyway, and others within `maxUnavailable`.
+/// Deletes old Pods: all unavailable ones, and available ones within `maxUnavailable`.
 fn replace(daemons: &Daemons<'_>) -> PodChanges {
     let limit = &daemons
         .inputs

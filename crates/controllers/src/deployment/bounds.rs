@@ -66,8 +66,8 @@ pub(super) fn pods_max(set: &ReplicaSet) -> Option<i64> {
     is_observed(set).then(|| set.spec.replicas.max(set.status.replicas))
 }
 
-/// Returns the available Pods that a ReplicaSet is certain to keep. It is zero while its controller has not
-/// observed its size: the reported Pods may be gone, and others may be about to start.
+/// Returns the available Pods that a ReplicaSet is certain to keep. The number is zero while its controller has not
+/// observed its size: the reported Pods can have ended, and others can start.
 pub(super) fn available_min(set: &ReplicaSet) -> i64 {
     if is_observed(set) {
         set.status.available_replicas.min(set.spec.replicas)

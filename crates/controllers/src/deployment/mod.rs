@@ -4,9 +4,10 @@
 //! applied to the caches before the next one is computed.
 //!
 //! The bounds of a rolling update are computed conservatively. A ReplicaSet counts with the larger of its desired and
-//! its reported Pods. Its available Pods count up to its desired Pods, and not at all while its controller has not
-//! observed its spec. So the total never exceeds the desired Pods and `maxSurge`, and a rollout never reduces
-//! availability below its bound. Neither depends on the ReplicaSet controller in the meantime.
+//! its reported Pods. Its available Pods count up to its desired Pods, and do not count while its controller has not
+//! observed its spec. The total of Pods that do not terminate therefore does not exceed the desired Pods and
+//! `maxSurge`. A rollout does not reduce availability below its bound. Both hold independently of the progress of the
+//! ReplicaSet controller.
 
 mod bounds;
 mod controller;

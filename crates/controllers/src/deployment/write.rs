@@ -231,7 +231,7 @@ async fn patch_replica_set(
     decode(path, response)
 }
 
-/// Returns whether Pods of old templates have ended. Pods of the newest template have the label `hash`.
+/// Returns true if all Pods of old templates have ended. Pods of the newest template have the label `hash`.
 async fn list_old_pods(
     client: &Client,
     deployment: &Deployment,

@@ -12,8 +12,8 @@ use crate::endpoints::LEADER_ANNOTATION;
 use crate::malformed_object::log_skipped;
 use crate::selection::Controller;
 
-/// The shortest delay before a foreign change of a slice is reverted, so that two controllers that disagree
-/// do not write in a tight loop (EPS-21).
+/// The shortest delay before the controller reverts a change of a slice by another program. Two controllers with
+/// different desired states therefore do not write without pause (EPS-21).
 const FOREIGN_CHANGE_DELAY: Duration = Duration::from_secs(1);
 
 impl EndpointReconciler {
@@ -161,8 +161,8 @@ impl EndpointReconciler {
         }
     }
 
-    /// Requests a refresh of the work in progress. A complete list may be newer than the response to such a write. An
-    /// object that the list removes and the response restores would stay in the cache without end.
+    /// Requests a refresh of the work in progress. A complete list may be newer than the response to such a write.
+    /// Otherwise an object that the list removes and the response restores would stay in the cache.
     fn refresh_in_progress(&mut self, controller: Controller) {
         self.needs_refresh.extend(self.queues.in_progress(controller));
     }

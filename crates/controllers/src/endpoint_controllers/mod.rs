@@ -5,9 +5,9 @@
 //! - [`sync`] calls the controller's pure function and turns its result into a [`job::JobKind`]; [`job`] runs it.
 //! - [`results`] applies the result of a job to the caches.
 //!
-//! [`reconciler`] is a state machine without clock or I/O. The driver in this module waits, and runs jobs as
-//! tasks. So `tests/simulation` exercises every order of events. [`reconcile::run`] drives one queue of one
-//! controller; this driver has a queue and a worker limit for each of the three, and restarts with empty
+//! [`reconciler`] is a state machine without clock or I/O. The driver in this module waits, and runs jobs as tasks.
+//! `tests/simulation` can therefore run it with random orders of events. [`reconcile::run`] drives one queue of one
+//! controller; this driver has a queue and a worker limit for each of the three controllers. It restarts with empty
 //! caches after a watch has failed.
 
 mod changes;
@@ -42,7 +42,7 @@ use work::Work;
 const BATCH_MAX: usize = 4_096;
 /// Time for writes in progress at shutdown. The next leader repeats unfinished ones.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Delay before a restart after a failed watch, so that a defect does not flood the API server with requests.
+/// Delay before a restart after a failed watch. It bounds the rate of requests to the API server after a defect.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
 /// Concurrent Event writes; further Events are dropped, because Events are best effort.
 const CONCURRENT_EVENTS_MAX: usize = 100;

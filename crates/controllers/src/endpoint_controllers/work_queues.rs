@@ -1,4 +1,4 @@
-//! One queue for each controller, so that a flood for one does not delay the others.
+//! One queue for each controller, so that much work for one controller does not delay the others.
 
 use reconcile::queue::Queue;
 

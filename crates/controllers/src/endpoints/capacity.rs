@@ -29,7 +29,7 @@ pub(super) fn truncate(subsets: &mut Vec<EndpointSubset>) -> bool {
     true
 }
 
-/// Truncates one list of each subset to its share of `room`, rounded up as long as room is left.
+/// Truncates one list of each subset to its share of `room`, rounded up while `room` suffices.
 fn shorten(
     subsets: &mut [EndpointSubset],
     total: usize,

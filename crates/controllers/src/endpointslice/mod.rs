@@ -19,8 +19,8 @@ pub use reconcile::reconcile;
 pub use slice_changes::{Counts, SliceChanges, SliceWrite};
 pub(crate) use write::{Report, execute};
 
-/// Value of the managed-by label on slices of this controller (EPS-03). It is upstream's, so that each can
-/// take over the slices of the other.
+/// Value of the managed-by label on slices of this controller (EPS-03). The value is upstream's, so either controller
+/// can take over the slices of the other.
 pub const MANAGED_BY: &str = "endpointslice-controller.k8s.io";
 /// Label with the manager of a slice.
 pub const MANAGED_BY_LABEL: &str = "endpointslice.kubernetes.io/managed-by";

@@ -1,5 +1,5 @@
-//! Topology mode Auto (EPS-18) distributes endpoints over zones in proportion to the CPUs of their Nodes. Traffic stays
-//! in its zone, and no zone is overloaded.
+//! Topology mode Auto (EPS-18) distributes endpoints over zones in proportion to the CPUs of their Nodes. Traffic then
+//! stays in its zone, and the overload of each zone is bounded.
 
 use std::collections::{BTreeMap, HashMap};
 

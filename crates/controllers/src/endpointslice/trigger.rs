@@ -54,7 +54,7 @@ impl TriggerTimes {
         unwritten
     }
 
-    /// Notes that all changes of a Service are written.
+    /// Records that all changes of a Service are written.
     pub fn written(&mut self, service: &ObjectKey) {
         if let Some(state) = self.services.get_mut(service) {
             state.unwritten = None;

@@ -85,8 +85,8 @@ pub(crate) struct Graph {
     nodes: HashMap<ObjectLocation, Node>,
     /// Dependents by the location of the owner, for any UID.
     dependents: HashMap<ObjectLocation, BTreeSet<ObjectLocation>>,
-    /// Fingerprints of the UID by that of the location. They are keyed with a secret, so that no client can
-    /// construct a collision.
+    /// Fingerprints of the UID by that of the location. Their hash has a random key, so that clients cannot construct a
+    /// collision.
     present: HashMap<u64, u64>,
     fingerprints: RandomState,
 }
@@ -153,7 +153,7 @@ impl Graph {
         })
     }
 
-    /// Returns all candidates for which an action may be due, for use after events may have been missed.
+    /// Returns all candidates that may need an action. The caller uses them after possibly lost events.
     pub(crate) fn open_candidates(&self) -> Vec<ObjectLocation> {
         let needs_work = |location: &&ObjectLocation| {
             self.candidate(location)

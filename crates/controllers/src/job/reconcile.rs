@@ -191,7 +191,7 @@ impl<'a> Progress<'a> {
         let misplaced = self.misplaced();
         let excess = self.active.len().saturating_sub(desired).max(misplaced.len());
         if excess > 0 {
-            // Pods without the finalizer are withdrawn already. The youngest Pods have done the least.
+            // Pods without the finalizer are withdrawn already. The youngest Pods have run for the shortest time.
             let mut ranked = self.active.clone();
             ranked.sort_by_key(|pod| {
                 (
@@ -255,7 +255,7 @@ impl<'a> Progress<'a> {
         }
         let completions = job.spec.completions.unwrap_or(0);
         let mut pods = self.active.clone();
-        // The first Pod of an index stays: the one that has done the most.
+        // The first Pod of an index stays, because it has run for the longest time.
         pods.sort_by_key(|pod| (!is_tracked(pod), !pod.is_ready(), pod.created()));
         let mut indexes = BTreeSet::new();
         pods.retain(|pod| {
@@ -277,7 +277,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Returns the pause before the next Pod is created; it grows with the failures since the last success. As
-    /// upstream, Pods that `podFailurePolicy` ignores count too: nothing else bounds the rate of their replacements.
+    /// upstream, Pods that `podFailurePolicy` ignores count, too: only the pause bounds the rate of their replacements.
     fn back_off(&self) -> Option<Duration> {
         let ended = |phase: &'static str| self.pods.iter().filter(move |pod| pod.status.phase == phase);
         let last_success = ended("Succeeded").filter_map(|pod| end_time(pod)).max();

@@ -1,6 +1,6 @@
 //! Metrics of the controllers, with the names and help texts of upstream (EPS-27, EPM-13).
 //!
-//! The metrics outlive the caches and the queues, which each leadership creates again.
+//! The metrics exist for the whole process. Caches and queues are created again each time the process becomes leader.
 
 mod mirroring;
 mod slices;
@@ -42,9 +42,9 @@ pub(crate) enum Phase {
     /// Waits to become leader.
     #[default]
     StandingBy,
-    /// Is leader and reads the initial lists.
+    /// The process is the leader and reads the initial lists.
     Reading,
-    /// Is leader, with complete caches.
+    /// The process is the leader, with complete caches.
     Working,
 }
 

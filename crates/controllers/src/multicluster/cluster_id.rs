@@ -13,7 +13,7 @@ pub struct ClusterId(Arc<str>);
 /// A name that is no DNS label.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "cluster name {0:?} is not a DNS label; use at most 63 lower-case letters, digits and hyphens, such as eu-west"
+    "expected a cluster name of at most 63 lower-case letters, digits and hyphens, such as eu-west, found {0:?}"
 )]
 pub struct InvalidClusterId(String);
 

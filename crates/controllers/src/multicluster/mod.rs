@@ -1,7 +1,8 @@
 //! Multi-cluster Services (KEP-1645): the Services that the clusters of a set export, imported into this cluster.
 //!
 //! Each cluster runs this controller and reads the others (`portolan:clusterset-reader`). It writes to its own cluster
-//! only. All clusters decide alike, because conflicts depend on the ages of the ServiceExports.
+//! only. All clusters with the same ServiceExports make the same decision, because conflicts depend on the ages of the
+//! ServiceExports.
 //!
 //! An import consists of a ServiceImport, of EndpointSlices with the endpoints of each cluster, and, unless it is headless,
 //! of a derived Service without selector. The API server allocates the clusterset IP as the cluster IP of the derived

@@ -23,7 +23,7 @@ use crate::selection::Controller;
 const REACHABILITY_PERIOD: Duration = Duration::from_secs(2);
 /// Path that the role of the controller permits. A server that refuses it does not serve the watches either.
 const PROBE_PATH: &str = "/apis/multicluster.x-k8s.io/v1beta1/serviceexports?limit=1";
-/// Time for a response to a probe, many times that of a busy API server far away.
+/// Timeout of a probe: many times the response time of a busy and distant API server.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Imports the Services of the set until `shutdown` resolves, then waits for writes in progress.
@@ -112,8 +112,8 @@ async fn report_reachability(
     }
 }
 
-/// Reads from an API server; returns the fault if no successful response comes in time. Watches do not show that a server
-/// hangs.
+/// Reads from an API server; returns the fault without a successful response within the timeout. Watches do not show
+/// that a server does not respond.
 async fn probe(client: &Client) -> Result<(), String> {
     let response = client.get::<Value>(PROBE_PATH);
     match tokio::time::timeout(PROBE_TIMEOUT, response).await {

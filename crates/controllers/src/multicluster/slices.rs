@@ -78,7 +78,8 @@ impl Mirror<'_> {
         ])
     }
 
-    /// Returns an endpoint. Nodes and Pods of another cluster are unknown here, and one of the same name is not meant.
+    /// Returns an endpoint without Node and Pod: in this cluster, the names of Nodes and Pods of another cluster denote
+    /// other objects.
     fn endpoint(&self, source: &Endpoint) -> Endpoint {
         if self.is_local {
             return source.clone();

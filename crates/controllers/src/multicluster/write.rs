@@ -32,7 +32,8 @@ pub(super) async fn execute(client: &Client, clock: &WallClock, desired: Desired
     let mut rejected = None;
     let mut last: Option<Write> = None;
     let mut writes = 0;
-    // Rejections do not count: each object is tried once, so they end, and they must not delay the other objects.
+    // Rejections do not count against the bound: each object is tried only once, and a rejected object must not delay
+    // the others.
     while writes < WRITES_MAX {
         let Some(write) = step::next(&desired, &observed, clock.now()) else {
             break;
@@ -154,7 +155,8 @@ async fn execute_write(
     Ok(())
 }
 
-/// Replaces a slice that exists without the labels by which mirrored slices are listed: somebody removed them.
+/// Replaces a slice that exists without the labels by which mirrored slices are listed: another client has removed
+/// them.
 async fn replace_unlabelled(
     client: &Client,
     slice: &EndpointSlice,

@@ -49,7 +49,7 @@ impl NodeIpamController {
             return;
         }
         if known.is_some_and(|known| known.metadata.uid != node.metadata.uid) {
-            // Another Node has the name; the Pod CIDRs of its predecessor are free.
+            // Another Node has the name; the Pod CIDRs of the earlier Node are free.
             self.ranges.release(&name);
         }
         let pod_cidrs = ranges(&node);

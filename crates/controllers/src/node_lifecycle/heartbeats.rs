@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use api::object::Node;
 
-/// The last heartbeat of each Node. Timestamps in Leases and conditions are only compared with each other,
-/// never with a local clock. So a wrong or jumping clock makes no Node unreachable.
+/// The last heartbeat of each Node. Timestamps in Leases and conditions are compared with each other only, and not with
+/// a local clock. A wrong clock therefore makes no Node unreachable.
 #[derive(Debug, Default)]
 pub struct Heartbeats {
     nodes: HashMap<String, Heartbeat>,

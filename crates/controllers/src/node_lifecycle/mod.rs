@@ -22,7 +22,7 @@ pub use lifecycle::Lifecycle;
 pub use run::run;
 pub use zones::{NodeHealth, Withdrawals, Zone, ZoneState};
 
-/// Namespace of the Leases that carry heartbeats.
+/// Namespace of the Leases with heartbeats.
 pub const LEASE_NAMESPACE: &str = "kube-node-lease";
 
 /// Settings of the node lifecycle controller, with upstream's names and defaults.
@@ -46,8 +46,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns settings for a few Nodes whose agents renew their Leases every two seconds. A failed Node is
-    /// withdrawn within ten seconds, and simultaneous failures follow in quick succession.
+    /// Returns settings for a few Nodes whose agents renew their Leases every two seconds. A failed Node is withdrawn
+    /// within ten seconds, and further failed Nodes of the zone one a second.
     pub fn for_small_clusters() -> Self {
         Self {
             monitor_period: Duration::from_secs(1),

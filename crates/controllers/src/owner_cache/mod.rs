@@ -122,7 +122,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
         self.needs_refresh.contains(key)
     }
 
-    /// Notes that a job of an owner failed.
+    /// Records that a job of an owner failed.
     pub(crate) fn mark_for_refresh(&mut self, key: &ObjectKey) {
         self.needs_refresh.insert(key.clone());
     }

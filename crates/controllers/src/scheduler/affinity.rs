@@ -131,7 +131,8 @@ impl SpreadConstraint {
     }
 }
 
-/// Returns true if a selector matches labels. An absent or invalid selector matches nothing, an empty one everything.
+/// Returns true if a selector matches labels. An absent or invalid selector matches no labels; an empty one matches all
+/// labels.
 fn matches(selector: &Value, labels: &Labels) -> bool {
     if selector.is_null() {
         return false;

@@ -174,7 +174,7 @@ impl Scheduler {
         }
     }
 
-    /// Adds the Pods without a Node whose place depends on other Pods.
+    /// Adds the Pods without a Node whose feasible Nodes depend on other Pods.
     fn retry_dependent(&self, queue: &mut Queue<ObjectKey>, now: Instant) {
         let depends = |key: &&ObjectKey| self.pods.get(key).is_some_and(SchedulePod::depends_on_pods);
         for key in self.unschedulable.iter().filter(depends) {
@@ -224,7 +224,7 @@ fn is_ours(pod: &SchedulePod) -> bool {
     pod.is_pending() && matches!(&*pod.spec.scheduler_name, "" | SCHEDULER_NAME)
 }
 
-/// Returns the fields of a Node that decide about the fit of a Pod.
+/// Returns the fields of a Node that determine if a Pod fits.
 fn capacity_of(node: &Node) -> (Labels, Labels, Vec<Taint>, bool, bool) {
     (
         node.metadata.labels.clone(),

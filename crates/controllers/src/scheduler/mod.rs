@@ -1,9 +1,9 @@
 //! A small scheduler for clusters without kube-scheduler.
 //!
-//! [`filter`] selects the Nodes that can run a Pod, and [`score`] the best of them: the one with the fewest
-//! Pods of the same owner, then the least loaded. The condition PodScheduled of a Pod that fits on no Node
-//! has the reasons. `constraints` evaluates affinity, anti-affinity and topology spread over all Nodes. A Pod is
-//! scheduled again when Nodes or Pods change. The scheduler does not preempt Pods.
+//! [`filter`] selects the Nodes that can run a Pod. [`score`] selects the best one: with the fewest Pods of the same
+//! owner, then with the least load. The condition PodScheduled of a Pod that fits on no Node has the reasons.
+//! `constraints` evaluates affinity, anti-affinity and topology spread over all Nodes. A Pod is scheduled again when
+//! Nodes or Pods change. The scheduler does not preempt Pods.
 
 mod affinity;
 mod constraints;

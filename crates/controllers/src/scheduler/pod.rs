@@ -167,7 +167,7 @@ impl SchedulePod {
             .any(|toleration| toleration.tolerates(taint))
     }
 
-    /// Returns true if the place of the Pod depends on other Pods.
+    /// Returns true if the feasible Nodes of the Pod depend on other Pods.
     pub(crate) fn depends_on_pods(&self) -> bool {
         let Affinity {
             pod_affinity,

@@ -10,9 +10,9 @@ use super::resources::Resources;
 /// Resolution of load comparisons; smaller differences do not count.
 const PARTS: i64 = 1_000;
 
-/// Returns the best Node for a Pod among those that can run it. The criteria are, in order: the fewest
-/// PreferNoSchedule taints that it does not tolerate, the fewest Pods to be spread with it, the least load,
-/// the fewest Pods.
+/// Returns the best Node for a Pod among those that can run it. The first criterion is the number of PreferNoSchedule
+/// taints that the Pod does not tolerate. Further criteria are the number of Pods to be spread with the Pod, the load,
+/// and the number of Pods. Lower values are better.
 ///
 /// # Errors
 /// Returns the reasons of all Nodes if none can run the Pod.

@@ -10,8 +10,8 @@ use ipnet::IpNet;
 use super::FINALIZER;
 
 /// Delay between the deletion of an unused ServiceCIDR and the removal of its finalizer, so that every allocator has
-/// observed the deletion (CIDR-11). The monotonic clock of this process measures it from the moment when the process
-/// observed the deletion, so a wrong or jumping clock does not change it.
+/// observed the deletion (CIDR-11). This process measures the delay by its monotonic clock, from its observation of the
+/// deletion. A change of the time of day does not affect the delay.
 const DELETION_GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 /// Inputs of [`reconcile()`].

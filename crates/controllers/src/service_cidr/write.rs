@@ -52,7 +52,8 @@ pub(super) async fn execute(
     match client.request(Method::PATCH, &path, kind, Some(&patch)).await {
         Ok(response) => {
             let cidr: ServiceCidr = decode(path, response)?;
-            // Without a finalizer an object that is being deleted is gone; the response has its last state.
+            // Without a finalizer, an object that is being deleted does not exist any more; the response has its last
+            // state.
             let is_held = cidr.metadata.deletion_timestamp.is_none() || !cidr.metadata.finalizers.is_empty();
             Ok(Some(if is_held {
                 WriteResult::Current(Box::new(cidr))
@@ -69,7 +70,7 @@ pub(super) async fn execute(
 /// caches may lack a new address.
 async fn is_needed(client: &Client, cidr: &ServiceCidr) -> Result<bool, ClientError> {
     let managed = format!("{MANAGED_BY_LABEL}={MANAGED_BY}");
-    // Concurrent requests halve the time in which an address can be added before the write.
+    // Concurrent requests shorten the time in which an address can be added before the write.
     let (addresses, all) = tokio::try_join!(
         list_all::<IpAddress>(client, &managed),
         list_all::<ServiceCidr>(client, ""),

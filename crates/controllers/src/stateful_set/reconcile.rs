@@ -16,7 +16,7 @@ use crate::workload::{Decision, Inputs, PodChanges, Step, pods_at_once, status_p
 const HASH_LABEL: &str = "controller.kubernetes.io/hash";
 /// Upper bound of Pods that one job creates or deletes under the policy Parallel.
 const BURST: usize = 500;
-/// Minimum age of an ended Pod that is replaced, so that a Pod that cannot run is not replaced all the time.
+/// Minimum age of an ended Pod that is replaced. It bounds the rate of replacements of a Pod that cannot run.
 const REPLACEMENT_PAUSE: Duration = Duration::from_secs(5);
 
 /// Computes the next step of a StatefulSet.

@@ -72,7 +72,7 @@ pub(crate) struct Inputs<'a, W> {
     pub(crate) workload: &'a W,
     /// The Pods that it owns, and the matching Pods of its namespace without an owner.
     pub(crate) pods: &'a [&'a ReplicaPod],
-    /// Its ControllerRevisions.
+    /// ControllerRevisions of the workload.
     pub(crate) revisions: &'a [&'a ControllerRevision],
     /// Names of all ControllerRevisions of its namespace.
     pub(crate) revision_names: &'a BTreeSet<&'a str>,

@@ -82,7 +82,7 @@ impl Model {
         })
     }
 
-    /// Reconciles until there is nothing to do without the agents. Returns the steps.
+    /// Reconciles until no step is left without the agents. Returns the steps.
     pub(crate) fn settle<W: Workload>(&mut self) -> Vec<Step> {
         let mut steps = Vec::new();
         while let Some(step) = self.decision::<W>().step {
@@ -93,7 +93,7 @@ impl Model {
         steps
     }
 
-    /// Lets controller and agents act until nothing changes any more.
+    /// Runs controller and agents until no object changes any more.
     pub(crate) fn converge<W: Workload>(&mut self) {
         for _ in 0..STEPS_MAX {
             let steps = self.settle::<W>();
@@ -106,7 +106,7 @@ impl Model {
         panic!("no convergence: {} {:?}", self.workload, self.pods);
     }
 
-    /// Plays a step; with `random` a part of its writes may be lost.
+    /// Applies a step; with `random`, some of its writes can be lost.
     pub(crate) fn apply(&mut self, step: Step, mut random: Option<&mut Rng>) {
         let mut is_lost = || random.as_mut().is_some_and(|random| random.u8(0..4) == 0);
         match step {

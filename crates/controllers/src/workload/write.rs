@@ -241,7 +241,7 @@ async fn release_pods<W>(
         let patch = json!({"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version,
             "finalizers": kept}});
         match patch_object::<ReplicaPod>(client, &meta, &patch).await {
-            // The last finalizer of a Pod that is being deleted was its end.
+            // Without its last finalizer, a Pod that is being deleted does not exist any more.
             Ok(pod) if pod.metadata.deletion_timestamp.is_some() && pod.metadata.finalizers.is_empty() => {
                 state.deleted.push(meta);
             }

@@ -1,8 +1,8 @@
 //! Cache of upstream responses, including negative ones (RFC 2308), with serve-stale (RFC 8767).
 //!
-//! The cache has no clock: each call passes the current second. It consists of shards with a lock each; readers of
-//! one shard do not exclude each other. Its size is bounded in bytes. Among a few random entries, the one unused
-//! for longest is evicted.
+//! The cache has no clock: each call passes the current second. It consists of shards with a lock each; readers of one
+//! shard do not exclude each other. Its size is bounded in bytes. A full cache evicts the least recently used one of a
+//! few random entries.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::wire::{CachePolicy, RelayedMessage};
 const SHARDS: usize = 64;
 /// Memory of an entry in bytes in addition to its key and its message: map slots, counters, allocations.
 const ENTRY_OVERHEAD_BYTES: usize = 192;
-/// Number of random entries of which the one unused for longest is evicted.
+/// Number of random entries, of which the least recently used one is evicted.
 const EVICTION_CANDIDATES: usize = 8;
 /// TTL of stale answers in seconds (RFC 8767 section 4).
 const STALE_TTL_SECONDS: u32 = 30;
@@ -104,7 +104,7 @@ impl ServedEntry {
         if self.is_stale {
             return STALE_TTL_SECONDS;
         }
-        // No record outlives the response that contains it.
+        // No record is sent after the expiry of the response that contains it.
         seconds.min(self.entry.seconds).saturating_sub(self.age_seconds)
     }
 
@@ -205,8 +205,8 @@ impl Cache {
         }
     }
 
-    /// Stores a response. A failure does not replace an entry that may be served while upstream fails; it is
-    /// recorded there.
+    /// Stores a response. A failure does not replace an entry that may be served while upstream fails; the entry then
+    /// records the failure.
     pub fn put(&self, key: &[u8], answer: Arc<RelayedMessage>, now: CacheSecond) {
         let (kind, seconds) = match answer.cache_policy {
             CachePolicy::Success { seconds } => {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::wire::Name;
 
-/// A random number generator: keyed hashes of a counter. The key comes from the operating system's randomness and
-/// never leaves the process.
+/// A random number generator: keyed hashes of a counter. The key comes from the random numbers of the operating system,
+/// and is not sent or stored.
 #[derive(Debug, Default)]
 pub(super) struct Identifiers {
     key: RandomState,

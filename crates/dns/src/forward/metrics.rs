@@ -35,7 +35,7 @@ impl ForwardCounters {
     }
 }
 
-/// Counters of one upstream resolver. Upstream queries are rare compared with cache hits, so a lock is cheap enough.
+/// Counters of one upstream resolver. Upstream queries are rare compared with cache hits, so a lock suffices.
 #[derive(Debug, Default)]
 pub(super) struct UpstreamCounters {
     by_code: Mutex<BTreeMap<u16, Histogram>>,

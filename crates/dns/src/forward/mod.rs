@@ -32,7 +32,7 @@ pub const OPEN_QUERIES_MAX: usize = 1_000;
 /// Limit of clients that wait for upstream responses; most of them share an upstream query. Each holds a query and
 /// a task.
 const WAITING_CLIENTS_MAX: usize = 10_000;
-/// Time that upstream has if there is a stale answer (RFC 8767 section 5).
+/// Timeout of an upstream query if there is a stale answer (RFC 8767 section 5).
 const CLIENT_RESPONSE_TIMEOUT: Duration = Duration::from_millis(1_800);
 
 /// Settings of a forwarder.
@@ -212,8 +212,8 @@ impl Forwarder {
             .get(question.key(&mut key_buffer), self.inner.now())
     }
 
-    /// Resolves a question that [`Forwarder::lookup`] missed. Falls back to a stale answer if upstream fails or
-    /// exceeds the client response timeout (RFC 8767).
+    /// Resolves a question that [`Forwarder::lookup`] missed. Returns a stale answer if upstream fails or exceeds the
+    /// client response timeout (RFC 8767).
     ///
     /// # Errors
     ///
@@ -233,7 +233,7 @@ impl Forwarder {
         let failure = match (joined, &stale) {
             (Ok(open), None) => return outcome(open).await.map(UpstreamAnswer::Fresh),
             (Ok(open), Some(_)) => match tokio::time::timeout(CLIENT_RESPONSE_TIMEOUT, outcome(open)).await {
-                // A SERVFAIL from upstream is no better than a timeout.
+                // A SERVFAIL from upstream has the same effect as a timeout.
                 Ok(Ok(answer))
                     if !matches!(answer.cache_policy, crate::wire::CachePolicy::Failure { .. }) =>
                 {
@@ -361,7 +361,7 @@ pub fn without_self(upstreams: Vec<SocketAddr>, listen: &[SocketAddr], own: &[Ip
     };
     let (selves, others): (Vec<_>, Vec<_>) = upstreams.into_iter().partition(is_self);
     for upstream in selves {
-        tracing::warn!(%upstream, "upstream resolver ignored: its address is this server");
+        tracing::warn!(%upstream, "upstream resolver ignored; its address is that of this server");
     }
     others
 }

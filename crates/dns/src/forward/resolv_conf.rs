@@ -11,7 +11,7 @@ const PORT: u16 = 53;
 /// Limit of resolvers. glibc uses 3, CoreDNS' `forward` 15.
 const UPSTREAMS_MAX: usize = 15;
 
-/// The file cannot be read. A retry may succeed once it is repaired.
+/// The file cannot be read. A retry can succeed after the file is corrected.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the resolvers in {}: {source}", path.display())]
 pub struct ResolvConfError {

@@ -137,8 +137,8 @@ impl Group {
         !self.upstreams.iter().any(|upstream| upstream.is_healthy())
     }
 
-    /// Queries one resolver, and the next one in parallel if the first fails or is slow. The first successful
-    /// response wins. Without one, the result is an error response, if any resolver sent one.
+    /// Queries one resolver, and the next one in parallel if the first fails or is slow. The result is the first
+    /// successful response. Without one, the result is an error response, if a resolver sent one.
     pub(super) async fn query(&self, question: &Question) -> Result<RelayedMessage, ForwardError> {
         let mut waiting = self.order().into_iter();
         let mut queries = JoinSet::new();

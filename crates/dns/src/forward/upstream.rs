@@ -5,9 +5,9 @@
 //! - Each query has a socket of its own. The kernel chooses a random source port and accepts datagrams of this
 //!   resolver only.
 //! - The identifier is random, and the question must be repeated.
-//! - Over UDP, the letters of the name have random case, which the response must repeat
-//!   (draft-vixie-dnsext-dns0x20). If it does not, the query is repeated over TCP. A resolver that loses the case
-//!   over TCP as well gets the case of the client's query for an hour.
+//! - Over UDP, the letters of the name have random case, which the response must repeat (draft-vixie-dnsext-dns0x20).
+//!   If it does not, the query is repeated over TCP. If a resolver changes the case over TCP as well, queries to it
+//!   have the case of the client's query for an hour.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -25,7 +25,7 @@ use crate::wire::{Name, Question, RelayError, RelayedMessage, ResponseCode, kind
 
 /// Time for one resolver to respond, retries over TCP included.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
-/// EDNS payload size that queries announce. Such responses fit into one packet on every path; fragments can be
+/// EDNS payload size that queries announce. Responses of this size are not fragmented on common paths; fragments can be
 /// forged (DNS flag day 2020).
 const UDP_OCTETS: u16 = 1_232;
 /// Receive buffer for UDP, for resolvers that exceed the announced size.
@@ -34,10 +34,10 @@ const UDP_OCTETS_MAX: usize = 4_096;
 const FAILURES_MAX: u32 = 2;
 /// Period of health checks of a resolver that is down (`health_check` of CoreDNS' forward).
 const HEALTH_CHECK_PERIOD: Duration = Duration::from_millis(500);
-/// Period in which a resolver that lost the case of letters over TCP gets the case of the client's query. A
-/// better resolver may replace it at the same address.
+/// Period in which queries have the case of the client's query, after a resolver changed the case of letters over TCP.
+/// Another resolver can replace it at the same address.
 const CASE_LOST_PERIOD: Duration = Duration::from_secs(3_600);
-/// Limit of messages on one socket that match no query; more are a guessing attack.
+/// Limit of messages on one socket that match no query; more are attempts to guess the identifier.
 const FOREIGN_MESSAGES_MAX: usize = 64;
 
 /// Failure of an upstream query. A retry may succeed.
@@ -75,10 +75,10 @@ pub enum ForwardError {
         source: io::Error,
     },
     /// No resolver is configured for the name. A retry fails as well.
-    #[error("no resolver is configured for the name; set --forward or --stub")]
+    #[error("expected a resolver for the name, found none; set --forward or --stub")]
     NoUpstream,
     /// The limit of open queries is reached (`max_concurrent`).
-    #[error("too many open upstream queries")]
+    #[error("the limit of open upstream queries is reached; raise --forward-max-concurrent")]
     Overloaded,
 }
 
@@ -108,7 +108,8 @@ pub struct Upstream {
     address: SocketAddr,
     protocol: Protocol,
     query_case: QueryCase,
-    /// Time at which it last lost the case of letters over TCP, where responses cannot be forged off-path.
+    /// Time at which the resolver last changed the case of letters over TCP, where an off-path attacker cannot forge
+    /// responses.
     case_lost: Mutex<Option<Instant>>,
     identifiers: Arc<Identifiers>,
     failures: AtomicU32,
@@ -258,7 +259,7 @@ impl Upstream {
         tracing::warn!(
             upstream = %self.address,
             seconds = CASE_LOST_PERIOD.as_secs(),
-            "upstream resolver loses the case of letters, random case suspended; forged responses become easier"
+            "upstream resolver changes the case of letters; random case suspended, which makes forged responses easier"
         );
     }
 
@@ -280,7 +281,7 @@ impl Upstream {
             let length = socket.recv(&mut buffer).await?;
             match RelayedMessage::read(buffer.get(..length).unwrap_or_default(), id, question) {
                 Ok(answer) => return Ok(answer),
-                // Any other message is late or forged; the right response may still come.
+                // Any other message is late or forged; the response can still arrive.
                 Err(RelayError::Mismatch) => self.counters.record_foreign_message(),
                 Err(RelayError::Malformed) => return Err(Failure::Malformed),
             }

@@ -70,7 +70,7 @@ impl Metrics {
         self.shared.clone()
     }
 
-    /// Records the time from the change behind a slice of a headless Service until the server answers with it.
+    /// Records the time from the change of an endpoint of a headless Service until the server answers with its slice.
     pub(crate) fn record_programming(&self, seconds: f64) {
         // The clocks of two hosts may differ: a negative duration counts as none.
         self.programming_seconds.observe(seconds.max(0.0));

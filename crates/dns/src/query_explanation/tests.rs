@@ -87,7 +87,7 @@ fn explains_search_list_of_a_pod() {
     let name = "web.ns.ns.svc.cluster.local";
     let found = explanation_of(name, Some("10.244.0.9"));
     for part in [
-        "the client is Pod ns/client; the server walks its search list",
+        "the client is Pod ns/client; the server tries the names of its search list",
         "CNAME web.ns.svc.cluster.local.",
         "web.ns.svc.cluster.local. 5 A 10.96.0.1",
     ] {

@@ -59,7 +59,9 @@ impl Index {
             }
             (Some(address), PodNames::Insecure) => {
                 if self.has_namespace(namespace) {
-                    format!("the name spells {address}; no Pod is looked up (--pods=insecure)")
+                    format!(
+                        "the name contains {address}; the server does not check for a Pod (--pods=insecure)"
+                    )
                 } else {
                     format!("namespace {namespace_text} does not exist")
                 }

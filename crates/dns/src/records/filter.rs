@@ -88,8 +88,8 @@ fn filter<'e>(entry: &'e Entry, part: Part<'e>) -> Selection<'e> {
     }
 }
 
-/// Distance between the first endpoints of consecutive answers. It is prime, so that in N answers for N endpoints
-/// each endpoint is first once.
+/// Distance between the first endpoints of consecutive answers. The distance is a prime number, so that in N answers
+/// for N endpoints each endpoint is first once.
 const ROTATION_STRIDE: usize = 1_610_612_741;
 
 /// Endpoints of a Service that a name denotes.

@@ -22,7 +22,7 @@ pub struct Metadata {
 }
 
 impl Index {
-    /// Returns the metadata of a name, whether or not the name exists; `None` if it belongs to neither a Service
+    /// Returns the metadata of a name, also if the name does not exist; `None` if the name belongs to neither a Service
     /// nor a Pod.
     pub fn metadata(&self, name: &Name) -> Option<Metadata> {
         let name = name.to_lower();

@@ -1,7 +1,7 @@
 //! Records of the cluster zone: an index from names and addresses to the parts of answers.
 //!
-//! One writer applies objects; any number of readers answer queries at the same time. A change locks one shard for
-//! as long as it takes to replace one value.
+//! One writer applies objects; any number of readers answer queries at the same time. A change locks one shard only
+//! while it replaces one value.
 
 mod addresses;
 mod describe;
@@ -127,8 +127,8 @@ impl Index {
         }
     }
 
-    /// Records that the initial list of objects is complete. Before, no name is known not to exist, so queries for
-    /// the zone fail (DNS-16).
+    /// Records that the initial list of objects is complete. Before that, an absent name can exist, so queries for the
+    /// zone fail (DNS-16).
     pub fn set_synced(&self) {
         self.synced.store(true, Ordering::Release);
     }

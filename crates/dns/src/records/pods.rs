@@ -15,7 +15,7 @@ use crate::wire::NameError;
 pub enum PodNames {
     /// No Pod names.
     Disabled,
-    /// Every address in an existing namespace, whether or not a Pod has it.
+    /// Every address in an existing namespace, also without a Pod at the address.
     #[default]
     Insecure,
     /// Addresses of existing Pods.

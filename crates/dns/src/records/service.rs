@@ -120,7 +120,7 @@ impl ServiceData {
         }
     }
 
-    /// Converts an import. Its clusterset IPs are in the zone of the set what cluster IPs are in that of the cluster.
+    /// Converts an import. The zone of the set serves clusterset IPs as the zone of the cluster serves cluster IPs.
     pub(super) fn from_import(import: &ServiceImport) -> Self {
         let spec = &import.spec;
         let kind = if spec.is_headless() {
@@ -301,7 +301,8 @@ impl Slice {
 }
 
 impl Endpoint {
-    /// Returns the sort key. It is made of the name, so that endpoints with the same name are adjacent.
+    /// Returns the sort key: the part of the endpoint that determines its name. Endpoints with the same name are
+    /// therefore adjacent.
     fn order(&self) -> (Option<&str>, Option<IpAddr>) {
         match &self.hostname {
             Some(hostname) => (Some(hostname), None),
@@ -318,8 +319,8 @@ impl Endpoint {
     }
 }
 
-/// The labels of an endpoint below its Service in wire form, on the stack: its own, and that of its cluster in the zone
-/// of a set.
+/// The labels of an endpoint below its Service, in wire form and on the stack. In the zone of a set, the label of its
+/// cluster follows its own.
 #[derive(Clone, Copy)]
 pub(super) struct EndpointLabels {
     octets: [u8; 128],

@@ -1,7 +1,7 @@
 //! Binary format of the index, for the snapshot on disk.
 //!
-//! The format contains only the data that answers need. Texts and lists are prefixed with their lengths; numbers
-//! are big-endian. Reading checks every part and rejects the whole if anything is wrong.
+//! The format contains only the data that answers need. Texts and lists are prefixed with their lengths; numbers are
+//! big-endian. Reading checks every part, and rejects the file if one part is invalid.
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};

@@ -50,7 +50,7 @@ impl Responder {
                 self.search(peer, reply, scratch, upstream)
             }
             Resolution::Complete(code) => Outcome::Complete(reply.finish(code), Source::Cluster),
-            // Without an upstream resolver, the alias alone is still an answer: the client may know more resolvers.
+            // Without an upstream resolver, the alias alone is still an answer: the client can have other resolvers.
             Resolution::External(target) if !self.forwarder().has_upstream_for(&target) => {
                 Outcome::Complete(reply.finish(ResponseCode::NoError), Source::Cluster)
             }
@@ -87,8 +87,8 @@ impl Responder {
         }
     }
 
-    /// Walks the rest of a Pod's search list if its first name does not exist (DNS-25). `reply` holds the negative
-    /// answer.
+    /// Tries the other names of a Pod's search list if its first name does not exist (DNS-25). `reply` contains the
+    /// negative answer.
     fn search(
         &self,
         peer: Peer,
@@ -206,8 +206,8 @@ fn source_of(answer: &UpstreamAnswer) -> Source {
     }
 }
 
-/// Adds the upstream records of the target of an alias and returns the response code. A failed lookup becomes
-/// SERVFAIL: an alias without addresses would read as "no addresses exist".
+/// Adds the upstream records of the target of an alias and returns the response code. A failed lookup becomes SERVFAIL,
+/// because an alias without addresses means that no addresses exist.
 fn add_addresses(reply: &mut Reply<'_>, answer: &UpstreamAnswer) -> ResponseCode {
     if !has_code(answer, ResponseCode::NoError) && !has_code(answer, ResponseCode::NameError) {
         return ResponseCode::ServerFailure;

@@ -10,9 +10,9 @@ use tokio::sync::{Notify, Semaphore};
 /// Limit of open connections. Each uses a file descriptor and some kilobytes. At the limit, idle connections are
 /// closed.
 const CONNECTIONS_MAX: usize = 12_000;
-/// Limit of open connections per client. Queries can share a connection, so more are a mistake or an attack.
+/// Limit of open connections per client. Queries can share a connection, so clients need few connections.
 const CONNECTIONS_PER_CLIENT_MAX: u32 = 128;
-/// Limit of open connections of all clients that are not allowed. They get a refusal, and must not exhaust the
+/// Limit of open connections of all clients that are not allowed. They get a refusal, and cannot exhaust the
 /// connections of allowed clients.
 const REFUSED_CLIENT_CONNECTIONS_MAX: usize = 256;
 /// Limit of concurrent zone transfers; each holds the whole zone in memory.

@@ -16,7 +16,7 @@ use super::respond::UDP_OCTETS_MAX;
 const BATCH_MAX: usize = 32;
 /// Datagrams per batch under low load.
 const BATCH_MIN: usize = 4;
-/// Limit of a query in octets; a longer one is cut off and becomes malformed.
+/// Limit of a query in octets; a longer query is truncated, and is then malformed.
 const QUERY_OCTETS_MAX: usize = 4_096;
 /// Buffer for the control message with the destination address, in octets.
 const CONTROL_OCTETS: usize = 64;
@@ -52,7 +52,7 @@ pub(super) struct Batch {
     /// Arguments of the system calls. Their pointers are set before each call.
     parts: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
-    /// Size of the next batch. It grows with the load, so that a single query does not pay for 32.
+    /// Size of the next batch. It grows with the load, so that a single query does not need the work for 32.
     next_size: usize,
 }
 
@@ -273,8 +273,8 @@ pub(super) fn wake(socket: &UdpSocket) {
 }
 
 impl Route {
-    /// Keeps the destination address of a datagram in the form that makes the kernel respond from it. The interface
-    /// is kept for link-local addresses only, which mean nothing without it.
+    /// Keeps the destination address of a datagram in the form that makes the kernel respond from it. The interface is
+    /// kept for link-local addresses only, which are ambiguous without it.
     fn keep_destination(&mut self, header: &libc::msghdr) {
         self.control_octets = 0;
         // SAFETY: the header was filled in by the kernel, and its control buffer is this route's.

@@ -1,5 +1,5 @@
-//! Response rate limiting: a limit of UDP responses per network of clients, so that forged sources do not make this
-//! server flood a victim.
+//! Response rate limiting: a limit of UDP responses per network of clients. It bounds the responses to a victim whose
+//! address an attacker forges.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const BUCKETS: usize = 1 << 16;
 /// Capacity of a bucket in seconds of its rate.
 const BURST_SECONDS: u64 = 2;
-/// Every second response beyond the limit is truncated, which makes an honest client retry over TCP. The others are
-/// dropped.
+/// Every second response above the limit is truncated, so that clients with their own address retry over TCP. The
+/// others are dropped.
 const TRUNCATE_EVERY: u32 = 2;
 
 /// Decision about a response.
@@ -54,7 +54,7 @@ impl RateLimit {
             return Decision::Send;
         };
         let mut has_token = false;
-        // Two workers may race here and count one response less; neither waits for the other.
+        // Two workers can update the bucket at the same time and count one response less; neither waits for the other.
         let old = bucket.load(Ordering::Relaxed);
         let (then, tokens) = ((old >> 32) as u32, old & u64::from(u32::MAX));
         let earned = u64::from(now_ms.wrapping_sub(then)) * self.per_second;
@@ -79,8 +79,7 @@ impl RateLimit {
     }
 }
 
-/// Returns the network of a client: the part of the address that a forger cannot vary without leaving the victim's
-/// network.
+/// Returns the network of a client: the part of the address that is the same for all addresses of a victim's network.
 fn network(client: IpAddr) -> IpAddr {
     match client {
         IpAddr::V4(v4) => {

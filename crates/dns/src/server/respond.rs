@@ -80,7 +80,7 @@ pub struct WorkerState {
 }
 
 impl WorkerState {
-    /// Switches to the counters of `responder`. Runtime threads outlive the servers that they work for.
+    /// Switches to the counters of `responder`. Threads of the runtime can serve several servers, one after the other.
     pub(super) fn use_counters_of(&mut self, responder: &Responder) {
         let counters = responder.metrics.shared();
         if !Arc::ptr_eq(&self.counters, &counters) {
@@ -96,7 +96,8 @@ pub struct Policy {
     pub clients: Option<Arc<Clients>>,
     /// Limit of UDP responses in octets; 0 for [`UDP_OCTETS_MAX`].
     pub udp_octets_max: usize,
-    /// Domains that follow the cluster's in the search list of Pods, if the server walks search lists (DNS-25).
+    /// Domains that follow the cluster's in the search list of Pods, if the server tries the names of search lists
+    /// (DNS-25).
     pub search: Option<SearchList>,
     /// Networks that may transfer the zone (DNS-23).
     pub transfer_to: Vec<ipnet::IpNet>,

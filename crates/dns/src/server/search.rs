@@ -1,4 +1,4 @@
-//! Search list of a Pod, walked by the server (DNS-25, KDN-01).
+//! Search list of a Pod, whose names the server tries (DNS-25, KDN-01).
 //!
 //! With `ndots:5`, a resolver in a Pod queries `a.b.<namespace>.svc.<zone>` first, then `a.b.svc.<zone>`, `a.b.<zone>`,
 //! the domains of the host, and finally `a.b`. The server finds the namespace of the Pod by its address. If the first

@@ -105,7 +105,8 @@ async fn connection(
 async fn serve<S: AsyncRead + AsyncWrite>(stream: S, peer: Peer, acceptor: &Acceptor) -> io::Result<()> {
     let (reader, writer) = tokio::io::split(stream);
     let (responses, queue) = mpsc::channel(PENDING_MAX);
-    // The end of one side ends the other: a client that does not read responses cannot send queries either.
+    // The end of one direction ends the other one: the server reads no queries of a client that does not read
+    // responses.
     let writing = write_responses(writer, queue);
     let reading = read_queries(reader, peer, acceptor, responses);
     let (read, written) = tokio::join!(reading, writing);
@@ -199,7 +200,7 @@ async fn read_query(
         reader.read_exact(query).await?;
         Ok(true)
     };
-    // A client that sends single octets slowly is cut off.
+    // The timeout ends the connection of a client that sends single octets slowly.
     timeout(QUERY_TIMEOUT, reading)
         .await
         .unwrap_or(Err(io::ErrorKind::TimedOut.into()))

@@ -6,8 +6,8 @@ use std::fmt;
 const NAME_OCTETS_MAX: usize = 255;
 /// Length of the longest label in octets (RFC 1035 section 2.3.4).
 pub(crate) const LABEL_OCTETS_MAX: usize = 63;
-/// Limit of compression pointers in one name. Pointers must point backwards, so loops are impossible; the limit
-/// bounds the cost of a hostile message.
+/// Limit of compression pointers in one name. Pointers must point backwards, so loops are impossible; the limit bounds
+/// the cost of a message of an attacker.
 const POINTERS_MAX: usize = 16;
 
 /// Failure to parse a name. A retry with the same input fails as well.

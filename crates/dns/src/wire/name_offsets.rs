@@ -1,7 +1,7 @@
 //! Offsets of the names of a message, which compression pointers may target.
 //!
-//! A stored message is sent again with another header and other TTLs. A name that ran through them would change
-//! after it was checked.
+//! A stored message is sent again with another header and other TTLs. A name that contained these octets would change
+//! after its check.
 
 use super::{Name, kind};
 

@@ -2,7 +2,7 @@
 //!
 //! A response is parsed once. It must match the question, each record must be complete, names may point to earlier
 //! names only, and the offsets of the TTLs are stored. Parts that concern one exchange only (OPT, transaction
-//! signatures) are cut off. Sending it on is then a copy with another identifier, flags and TTLs.
+//! signatures) are removed. Sending it on is then a copy with another identifier, flags and TTLs.
 
 use super::name_offsets::NameOffsets;
 use super::record::skip_record;
@@ -105,7 +105,7 @@ impl Question {
 /// Failure to accept a message as the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RelayError {
-    /// The message is not a response to this question: late or forged. The right response may still come.
+    /// The message is not a response to this question: it is late or forged. The response can still arrive.
     #[error("expected a response to the question of the query, found another question")]
     Mismatch,
     /// The response is malformed.
@@ -339,8 +339,8 @@ impl<'m> ResponseParser<'m> {
         })
     }
 
-    /// Parses all three sections. In the last one, everything after OPT or a signature is cut off as well: its
-    /// names might point to offsets that move.
+    /// Parses all three sections. In the last section, all records after OPT or a signature are removed as well,
+    /// because their names can point to offsets that move.
     fn sections(&mut self) -> Option<()> {
         for section in 0..3 {
             let count = read_u16(self.message, 6 + 2 * section)?;

@@ -1,9 +1,9 @@
 //! Bandwidth of a Service, which its connections and flows share in equal parts. Pure: times are durations since an
 //! epoch that stays the same.
 //!
-//! A connection reserves a chunk of a few milliseconds at most, and may send it when all earlier reservations
-//! are paid for. It reserves the next chunk only after the last one has passed. So all connections that want
-//! bandwidth take turns.
+//! A connection reserves a chunk of at most a few milliseconds. It may send the chunk when the bandwidth of all earlier
+//! reservations has accrued. It reserves the next chunk only after the last one has passed. All connections that need
+//! bandwidth therefore take turns.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -13,15 +13,16 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// Traffic that an idle Service may pass at once, as the time that it takes at its rate.
+/// Burst of a Service without traffic, as the time that the burst takes at the rate of the Service.
 const BURST: Duration = Duration::from_millis(50);
-/// Traffic of one chunk, within [`CHUNK_BYTES_MIN`] and [`CHUNK_BYTES_MAX`], as the time that it takes at its rate.
+/// Size of a chunk, between [`CHUNK_BYTES_MIN`] and [`CHUNK_BYTES_MAX`], as the time that the chunk takes at the rate
+/// of the Service.
 const CHUNK: Duration = Duration::from_millis(10);
 /// Smallest chunk: enough for a packet.
 const CHUNK_BYTES_MIN: u64 = 2 << 10;
 /// Largest chunk: the size of one read.
 const CHUNK_BYTES_MAX: u64 = 64 << 10;
-/// Limit of reservations in advance for datagrams. Datagrams beyond are dropped, since no queue holds them.
+/// Limit of reservations in advance for datagrams. Datagrams above the limit are dropped, since no queue holds them.
 const DATAGRAM_DELAY_MAX: Duration = Duration::from_millis(100);
 
 const NANOSECONDS: u128 = 1_000_000_000;
@@ -49,16 +50,16 @@ impl Rate {
     }
 }
 
-/// Token bucket of a Service: of one direction, or of both. Its state is the time at which all
-/// reservations are paid for.
+/// Token bucket of a Service: of one direction, or of both. Its state is the time at which the bandwidth of all
+/// reservations has accrued.
 #[derive(Debug, Default)]
 pub(crate) struct TokenBucket {
     paid_at_nanoseconds: AtomicU64,
 }
 
 impl TokenBucket {
-    /// Reserves bytes. Returns the time at which they may pass, and the time at which they are paid for.
-    /// Returns `None` if they may not pass before `deadline`.
+    /// Reserves bytes. Returns the time at which the bytes may pass, and the time at which their bandwidth has accrued.
+    /// Returns `None` if the bytes may not pass before `deadline`.
     fn reserve(
         &self,
         bytes: usize,
@@ -126,12 +127,13 @@ impl BandwidthReservation {
         (self.reserved.min(bytes), self.due)
     }
 
-    /// Takes bytes that have passed off the reservation.
+    /// Subtracts bytes that have passed from the reservation.
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.reserved = self.reserved.saturating_sub(bytes);
     }
 
-    /// Returns true if a datagram may pass now. If not, it is dropped: other flows come first, or too many wait.
+    /// Returns true if a datagram may pass now. Otherwise the datagram is dropped: other flows have precedence, or too
+    /// many wait.
     pub(crate) fn admits_datagram(&mut self, bytes: usize, now: Duration) -> bool {
         if now < self.due {
             return false;

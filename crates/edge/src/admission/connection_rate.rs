@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Clients of a Service in the table. A client stays for [`WINDOW`] after its last connection. Further clients are
-/// not counted: no limit of one client's rate helps against so many.
+/// Clients of a Service in the table. A client stays for [`WINDOW`] after its last connection. Further clients are not
+/// counted: a limit for one client has no effect against so many clients.
 const CLIENTS_MAX: usize = 65_536;
 /// Period over which rates are counted.
 const WINDOW: Duration = Duration::from_secs(1);

@@ -60,7 +60,7 @@ pub(crate) struct ServiceLoad {
     rates: Mutex<ConnectionRates>,
     received: Arc<TokenBucket>,
     sent: Arc<TokenBucket>,
-    /// Both directions, as far as they have no limit of their own.
+    /// Limit of the directions that have no limit of their own.
     both: Arc<TokenBucket>,
     started_at: Instant,
 }
@@ -134,8 +134,8 @@ impl Admission {
         process.shares.has_room(open_of_service, open, process.open_max)
     }
 
-    /// Checks the client of a connection: its address, its connections and its rate. From now on `permit`
-    /// also counts for the client.
+    /// Checks the client of a connection: its address, its connections and its rate. After the check, `permit` also
+    /// counts against the limits of the client.
     ///
     /// # Errors
     /// The rule or limit that refuses the client.

@@ -1,5 +1,5 @@
-//! Shares of the process's connections: of each Service, and of each client of a Service. A flood at one Service
-//! leaves connections for others, and one client leaves connections for the other clients of a Service.
+//! Shares of the process's connections: of each Service, and of each client of a Service. Many connections to one
+//! Service leave connections for other Services, and one client leaves connections for the other clients of a Service.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Sets of the table of clients; the hash of a client selects one.
 const SETS: usize = 16_384;
-/// Clients of a set. Further clients are not counted: no limit of one client helps against so many.
+/// Clients of a set. Further clients are not counted: a limit for one client has no effect against so many clients.
 const WAYS: usize = 4;
 /// Bits of a slot that count connections. The others identify the client.
 const COUNT_BITS: u32 = 24;
@@ -20,8 +20,9 @@ const IPV6_PREFIX_BITS: u32 = 64;
 /// Shares of the process's connections, in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Largest share of one Service, from 1 to 100. Services that need more together get equal parts and leave
-    /// another part free (a dynamic threshold, as switches share buffers: Choudhury and Hahne, 1998).
+    /// Largest share of one Service, from 1 to 100. If several Services together need more, they get equal parts, and
+    /// an additional part stays free. This is the dynamic threshold by which switches share buffers (Choudhury and
+    /// Hahne, 1998).
     pub service_percent: u8,
     /// Largest share of one client of a Service, from 1 to 100, unless the Service has a limit of its own.
     pub client_percent: u8,
@@ -54,11 +55,11 @@ impl Shares {
 }
 
 /// Connections of each client of each Service, counted without a lock: slots change by compare-and-swap. Two threads
-/// that add a client at the same moment may give it two slots, so a limit may be exceeded by a factor of two.
+/// that add a client at the same moment can give it two slots. The client can then exceed its limit by a factor of two.
 #[derive(Debug)]
 pub(crate) struct ClientConnections {
     slots: Box<[AtomicU64]>,
-    /// Seeded at random, so that clients cannot choose addresses of one set.
+    /// Hash with a random seed, so that clients cannot choose addresses of one set.
     hasher: RandomState,
 }
 

@@ -7,7 +7,7 @@ use crate::settings::Balance;
 /// Properties of a candidate that matter for the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rating {
-    /// Its rank.
+    /// Rank of the candidate.
     pub rank: Rank,
     /// Connections and requests under way.
     pub under_way: usize,
@@ -28,7 +28,7 @@ pub(super) struct Condition {
     pub is_healthy: bool,
     /// True if it is ejected after repeated failures.
     pub is_ejected: bool,
-    /// True if it is in the preferred zone, or zones do not matter.
+    /// True if the candidate is in the preferred zone, or the choice ignores zones.
     pub is_in_preferred_zone: bool,
 }
 
@@ -38,11 +38,11 @@ impl Rank {
     /// First rank that is chosen only if there is no usable candidate.
     const FALLBACK: Self = Self(2);
 
-    /// Returns the rank of a candidate; `None` if it takes no connections at all.
+    /// Returns the rank of a candidate; `None` if the candidate accepts no connections.
     ///
     /// Candidates that are ready, healthy and not ejected come first, near ones before others. Next come those that
     /// terminate and still serve (KEP-1669), then ejected ones, and at last unhealthy ones. If a health check fails for
-    /// all backends, a wrong check is more likely than a failure of all.
+    /// all backends, an unsuitable check is more likely than a failure of all backends.
     pub(super) fn of(condition: Condition) -> Option<Self> {
         let Condition {
             is_ready,

@@ -30,7 +30,7 @@ pub(crate) struct Backend {
     connections: AtomicU64,
     failures: AtomicU64,
     is_healthy: AtomicBool,
-    /// Set while [`Backend::ejection`] holds anything. Most backends never fail, and need no lock.
+    /// True while [`Backend::ejection`] has failures. Backends without failures then need no lock.
     has_failed: AtomicBool,
     ejection: Mutex<Ejection>,
     /// Milliseconds since the port started.
@@ -104,7 +104,7 @@ impl Backend {
         self.is_healthy.load(Ordering::Relaxed)
     }
 
-    /// Returns the last failure of a connection to it or of a health check.
+    /// Returns the last failure of a connection to the backend, or of a health check.
     pub(crate) fn last_failure(&self) -> Option<BackendFailure> {
         self.last_failure
             .lock()
@@ -112,7 +112,7 @@ impl Backend {
             .clone()
     }
 
-    /// Records the failure of a connection to it or of a health check, in the place of the last one.
+    /// Records the failure of a connection to the backend or of a health check, in place of the last failure.
     pub(crate) fn record_failure(&self, reason: String) {
         let failure = BackendFailure {
             at: Instant::now(),
@@ -121,7 +121,8 @@ impl Backend {
         *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
     }
 
-    /// Returns true if it is no longer among the port's backends. Connections to it are not reused then.
+    /// Returns true if the backend is no longer among the port's backends. Connections to a removed backend are not
+    /// reused.
     pub(crate) fn is_removed(&self) -> bool {
         self.is_removed.load(Ordering::Relaxed)
     }
@@ -229,7 +230,7 @@ impl Candidate {
         }
     }
 
-    /// Returns the rating for the choice; `None` if the backend takes no connections at all.
+    /// Returns the rating for the choice; `None` if the backend accepts no connections.
     fn rating(&self, now: Duration) -> Option<Rating> {
         let rank = Rank::of(Condition {
             is_ready: self.is_ready,
@@ -253,7 +254,7 @@ impl Default for Backends {
 }
 
 impl Backends {
-    /// Sets the backends and the way to choose among them; `zone` is the zone of this node. Backends whose
+    /// Sets the backends and the algorithm of the choice among them; `zone` is the zone of this node. Backends whose
     /// address stays keep their state. Returns the removed ones.
     pub(crate) fn set(
         &self,

@@ -17,7 +17,8 @@ use crate::port::{Port, PortSettings};
 use crate::settings::{HealthCheck, HealthProbe};
 use state::HealthState;
 
-/// Checks of one port at the same time: more would be a burst that looks like an attack.
+/// Checks of one port at the same time. The bound limits the new connections that backends and firewalls receive at
+/// once.
 const CHECKS_MAX: usize = 64;
 
 /// Reason why a health check failed.

@@ -55,10 +55,10 @@ impl HealthState {
         (!self.is_running).then_some(self.due)
     }
 
-    /// Notes that a check starts. Its result goes to [`HealthState::count`].
+    /// Records that a check starts. Its result goes to [`HealthState::count`].
     pub(super) fn start(&mut self, now: Duration) {
         self.is_running = true;
-        // The interval runs from start to start. Missed checks are not made up for.
+        // The interval counts from the start of one check to the start of the next. Missed checks are not repeated.
         self.due = (self.due + self.interval).max(now);
     }
 

@@ -14,9 +14,10 @@ use crate::log::{Record, RequestRecord};
 use crate::peer::Peer;
 use crate::port::{Port, PortSettings};
 
-/// Logged status of a request whose client left before the response, as servers commonly do.
+/// Logged status of a request whose client closed the connection before the response. Other servers log the same
+/// status.
 const CLIENT_LEFT: u16 = 499;
-/// Logged status of a request that the shutdown of the edge cut off before the response.
+/// Logged status of a request that the shutdown of the edge ended before the response.
 const CUT_OFF: u16 = 503;
 
 /// Record of a request. It is counted and logged when it is dropped.

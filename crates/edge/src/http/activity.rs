@@ -47,7 +47,7 @@ impl Activity {
         self.is_timed_out.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the connection was closed because its client takes no data.
+    /// Returns true if the connection was closed because its client receives no data.
     pub(crate) fn is_timed_out(&self) -> bool {
         self.is_timed_out.load(Ordering::Relaxed)
     }
@@ -57,7 +57,7 @@ impl Activity {
         &self.idle
     }
 
-    /// Notes that a head starts or has arrived.
+    /// Records that a head starts or has arrived.
     pub(crate) fn reading_head(&self, is_reading: bool) {
         self.idle.touch();
         self.is_reading_head.store(is_reading, Ordering::Relaxed);

@@ -56,8 +56,8 @@ pub(super) struct Connection {
     /// Guard of an HTTP/1 connection.
     pub(super) guard: Option<GuardHandle>,
     requests: AtomicU64,
-    /// Connections to backends that belong to this client, because they start with its PROXY header. There are at
-    /// most as many as the Service, or those to which its routes lead, have backends.
+    /// Connections to backends that belong to this client, because they start with its PROXY header. Their number is at
+    /// most that of the backends of the Service and of the targets of its routes.
     own_pools: Mutex<HashMap<(PortKey, SocketAddr), Arc<Pool>>>,
     tunnel: Mutex<Option<Tunnel>>,
     /// Dropped when no request of the connection is under way any more.
@@ -163,7 +163,7 @@ where
     }
 }
 
-/// Returns true for HTTP/2, with the bytes that were read to find out. ALPN decides, or without TLS the first bytes.
+/// Returns true for HTTP/2, and the bytes that this function has read. ALPN decides, or without TLS the first bytes.
 async fn detect_protocol(
     stream: &mut (impl AsyncRead + Unpin),
     peer: &Peer,
@@ -184,7 +184,7 @@ fn http1_builder() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        // The guard times heads. This would be a second timeout.
+        // The guard has the timeout of heads, so the parser needs none.
         .header_read_timeout(None)
         .max_headers(FIELDS_MAX)
         .max_buf_size(HTTP1_BUFFER_BYTES_MAX);
@@ -259,7 +259,7 @@ async fn drive<E: Display>(
     }
 }
 
-/// Returns the end of a connection without activity. Its requests time out before.
+/// Returns the time at which a connection without activity ends. The requests of the connection time out before.
 fn deadline(activity: &Activity, end_requested_at: Option<Instant>, idle_timeout: Duration) -> Instant {
     let idle_until = activity.idle().deadline(idle_timeout);
     match end_requested_at {

@@ -44,7 +44,7 @@ impl Exchange {
         self.in_progress.set_truncated();
     }
 
-    /// Returns true if the edge closes the connection because its client takes no data.
+    /// Returns true if the edge closes the connection because its client receives no data.
     pub(crate) fn is_timed_out(&self) -> bool {
         self.in_progress.is_timed_out()
     }
@@ -54,7 +54,7 @@ impl Exchange {
         &self.idle
     }
 
-    /// Notes that data was forwarded.
+    /// Records that data was forwarded.
     pub(crate) fn progress(&self) {
         self.idle.touch();
         self.in_progress.idle().touch();
@@ -72,7 +72,7 @@ impl Exchange {
         self.is_received.load(Ordering::Relaxed)
     }
 
-    /// Notes that the whole request has arrived.
+    /// Records that the whole request has arrived.
     pub(crate) fn set_received(&self) {
         self.waits_for_client.store(false, Ordering::Relaxed);
         self.is_received.store(true, Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl Exchange {
         self.received_bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes that the backend waits for more of the body.
+    /// Records that the backend waits for more of the body.
     pub(crate) fn wait_for_client(&self) {
         self.waits_for_client.store(true, Ordering::Relaxed);
     }

@@ -97,12 +97,12 @@ impl Connection {
         } = settings.listener.frontend
         {
             let location = host.and_then(|host| redirect::to_https(&host, &parts.uri, port));
-            let location = location.ok_or(RequestRefusal::Malformed("Host is missing"))?;
+            let location = location.ok_or(RequestRefusal::Malformed("expected Host, found none"))?;
             return Ok(Handled::Redirect(StatusCode::MOVED_PERMANENTLY, location));
         }
         if let Some(port) = self.https_port_of_host(&settings, host.as_ref()) {
             let location = host.and_then(|host| redirect::to_https(&host, &parts.uri, port));
-            let location = location.ok_or(RequestRefusal::Malformed("Host is missing"))?;
+            let location = location.ok_or(RequestRefusal::Malformed("expected Host, found none"))?;
             return Ok(Handled::Redirect(StatusCode::PERMANENT_REDIRECT, location));
         }
         let target = self.target(&settings, host.as_ref(), parts.uri.path())?;
@@ -254,7 +254,7 @@ enum Handled {
     Backend(Box<BackendResponse>),
 }
 
-/// Request that may switch protocols. Unless it does, dropping this admits the next request.
+/// Request that may switch protocols. If it does not switch, dropping this value admits the next request.
 struct PendingUpgrade(Option<GuardHandle>);
 
 impl PendingUpgrade {

@@ -1,7 +1,7 @@
 //! Boundaries of HTTP/1 requests in a stream of bytes.
 //!
-//! This runs before the parser that serves the requests, and admits well-formed requests only. A head is admitted as
-//! a whole.
+//! The framing check runs before the parser that serves the requests, and admits valid requests only. A head is
+//! admitted as a whole.
 
 use super::head::{Body, HEAD_BYTES_MAX, Head, HeadLines, TARGET_BYTES_MAX, field, is_token};
 use super::refusal::RequestRefusal;
@@ -9,7 +9,7 @@ use super::refusal::RequestRefusal;
 #[cfg(test)]
 mod tests;
 
-/// A chunk's size line with its extensions, which are not used in practice (RFC 9112, section 7.1.1).
+/// A chunk's size line with its extensions (RFC 9112, section 7.1.1). Clients rarely send extensions.
 const CHUNK_LINE_BYTES_MAX: usize = 256;
 /// Hexadecimal digits of a chunk's size: one more could exceed 64 bits.
 const CHUNK_DIGITS_MAX: usize = 15;
@@ -20,7 +20,7 @@ const TRAILER_BYTES_MAX: usize = 8 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Framing {
     state: State,
-    /// Set if the bytes after the current body are held back.
+    /// True if the bytes after the current body are held back.
     next_is_held: bool,
 }
 
@@ -52,7 +52,7 @@ pub enum Position {
     Head,
     /// In a body.
     Body,
-    /// Behind a request that may switch protocols. Bytes are held back until that is decided.
+    /// After a request that may switch protocols. The guard holds bytes back until the decision.
     Held,
     /// Bytes of another protocol.
     Tunnel,
@@ -96,7 +96,7 @@ impl Framing {
         }
     }
 
-    /// Notes that the protocol stays HTTP/1: the next bytes are a request.
+    /// Records that the protocol stays HTTP/1: the next bytes are a request.
     pub fn resume(&mut self) {
         self.next_is_held = false;
         if self.state == State::Held {
@@ -104,7 +104,7 @@ impl Framing {
         }
     }
 
-    /// Notes that the protocol has changed: all further bytes are admitted.
+    /// Records that the protocol has changed: all further bytes are admitted.
     pub fn tunnel(&mut self) {
         self.state = State::Tunnel;
     }
@@ -128,7 +128,11 @@ impl Framing {
                     2
                 }
                 [] | [b'\r'] => 0,
-                _ => return Err(RequestRefusal::Malformed("a chunk is not as long as it says")),
+                _ => {
+                    return Err(RequestRefusal::Malformed(
+                        "expected a chunk of the announced size, found another size",
+                    ));
+                }
             },
             State::Trailers { .. } => return self.trailer(bytes),
         };
@@ -150,7 +154,7 @@ impl Framing {
             return Ok(Admitted::part(0));
         };
         if !bytes.first().is_none_or(|byte| is_token(*byte) || *byte == b'\r') {
-            return Err(RequestRefusal::Malformed("a request begins with no method"));
+            return Err(RequestRefusal::Malformed("expected a method, found other bytes"));
         }
         while let Some(found) = bytes
             .get(*scanned..)
@@ -206,15 +210,14 @@ impl Framing {
         let Some(line) = whole_line(
             bytes,
             CHUNK_LINE_BYTES_MAX,
-            RequestRefusal::Malformed("a chunk's size is too long"),
+            RequestRefusal::Malformed("expected a chunk size within the limit, found a longer one"),
         )?
         else {
             return Ok(Admitted::part(0));
         };
-        let size = size(
-            line.strip_suffix(b"\r\n")
-                .ok_or(RequestRefusal::Malformed("a line does not end with CR LF"))?,
-        )?;
+        let size = size(line.strip_suffix(b"\r\n").ok_or(RequestRefusal::Malformed(
+            "expected a line that ends with CR LF, found another end",
+        ))?)?;
         self.state = if size == 0 {
             State::Trailers {
                 bytes_left: TRAILER_BYTES_MAX,
@@ -234,7 +237,11 @@ impl Framing {
         };
         *bytes_left -= line.len();
         match line.strip_suffix(b"\r\n") {
-            None => return Err(RequestRefusal::Malformed("a line does not end with CR LF")),
+            None => {
+                return Err(RequestRefusal::Malformed(
+                    "expected a line that ends with CR LF, found another end",
+                ));
+            }
             Some([]) => self.next_request(),
             Some(line) => {
                 let (name, _) = field(line)?;
@@ -242,7 +249,9 @@ impl Framing {
                     .iter()
                     .any(|framing| name.eq_ignore_ascii_case(framing))
                 {
-                    return Err(RequestRefusal::Malformed("a trailer says what only a header may"));
+                    return Err(RequestRefusal::Malformed(
+                        "expected no framing field or Host in the trailer, found one",
+                    ));
                 }
             }
         }
@@ -304,14 +313,18 @@ fn size(line: &[u8]) -> Result<u64, RequestRefusal> {
         .unwrap_or(line.len());
     let (digits, extension) = line.split_at(end);
     if digits.is_empty() || digits.len() > CHUNK_DIGITS_MAX {
-        return Err(RequestRefusal::Malformed("a chunk's size is no number"));
+        return Err(RequestRefusal::Malformed(
+            "expected a hexadecimal chunk size, found other bytes",
+        ));
     }
     let is_extension = extension.first().is_none_or(|byte| *byte == b';')
         && extension
             .iter()
             .all(|byte| byte.is_ascii_graphic() || *byte == b' ');
     if !is_extension {
-        return Err(RequestRefusal::Malformed("a chunk's size is no number"));
+        return Err(RequestRefusal::Malformed(
+            "expected a hexadecimal chunk size, found other bytes",
+        ));
     }
     Ok(digits.iter().fold(0, |size, digit| {
         size * 16 + u64::from((*digit as char).to_digit(16).unwrap_or(0))

@@ -1,4 +1,5 @@
-//! Requests without a response of a backend, and the responses that their clients get instead. The log has details.
+//! Reasons why a request has no response of a backend, and the responses of the edge to their clients. The log of the
+//! process has the details.
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};

@@ -1,6 +1,6 @@
 //! Head of an HTTP/1 request, as bytes: its validity and the framing of its body.
 //!
-//! The check is stricter than parsers. It refuses everything that two of them could read differently (RFC 9112, section
+//! The check is stricter than parsers. It refuses each head that two parsers could read differently (RFC 9112, section
 //! 11.2), so that no request can hide in another one.
 
 use super::refusal::RequestRefusal;
@@ -11,7 +11,7 @@ pub const FIELDS_MAX: usize = 100;
 pub const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Header section of a response, with its status line.
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
-/// Request target. RFC 9110, section 4.1 asks for 8000 bytes at least.
+/// Bytes of a request target. RFC 9110, section 4.1 recommends at least 8000.
 pub const TARGET_BYTES_MAX: usize = 16 << 10;
 /// Method: the longest registered one has 17 bytes.
 const METHOD_BYTES_MAX: usize = 32;
@@ -63,7 +63,9 @@ impl HeadLines {
     /// The refusal of the request.
     pub fn line(&mut self, line: &[u8]) -> Result<Option<Head>, RequestRefusal> {
         let Some(line) = line.strip_suffix(b"\r\n") else {
-            return Err(RequestRefusal::Malformed("a line does not end with CR LF"));
+            return Err(RequestRefusal::Malformed(
+                "expected a line that ends with CR LF, found another end",
+            ));
         };
         let Some(version) = self.version else {
             self.version = Some(self.request_line(line)?);
@@ -90,11 +92,15 @@ impl HeadLines {
         let (Some(method), Some(target), Some(version), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Err(RequestRefusal::Malformed("the request line has not three parts"));
+            return Err(RequestRefusal::Malformed(
+                "expected a request line of three parts, found another number",
+            ));
         };
         if method.is_empty() || method.len() > METHOD_BYTES_MAX || !method.iter().all(|byte| is_token(*byte))
         {
-            return Err(RequestRefusal::Malformed("the method is no token"));
+            return Err(RequestRefusal::Malformed(
+                "expected a token as the method, found other bytes",
+            ));
         }
         let version = match version {
             b"HTTP/1.1" => Version::Http11,
@@ -102,7 +108,11 @@ impl HeadLines {
             [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
                 return Err(RequestRefusal::Version);
             }
-            _ => return Err(RequestRefusal::Malformed("the request line ends with no version")),
+            _ => {
+                return Err(RequestRefusal::Malformed(
+                    "expected a version of HTTP in the request line, found none",
+                ));
+            }
         };
         self.target(method, target)?;
         Ok(version)
@@ -117,7 +127,9 @@ impl HeadLines {
             return Err(RequestRefusal::Method("CONNECT"));
         }
         if !target.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#') {
-            return Err(RequestRefusal::Malformed("the target has bytes that no URI has"));
+            return Err(RequestRefusal::Malformed(
+                "expected a URI as the target, found bytes that a URI must not contain",
+            ));
         }
         if target.starts_with(b"/") || (target == b"*" && method == b"OPTIONS") {
             return Ok(());
@@ -127,13 +139,15 @@ impl HeadLines {
             .find_map(|scheme| strip_ignoring_case(target, scheme.as_bytes()))
         else {
             return Err(RequestRefusal::Malformed(
-                "the target is neither a path nor a URI",
+                "expected a path or a URI as the target, found another form",
             ));
         };
         let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
         let authority = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
         if !is_authority(authority) {
-            return Err(RequestRefusal::Malformed("the target names no host"));
+            return Err(RequestRefusal::Malformed(
+                "expected a host in the target, found none",
+            ));
         }
         self.target_authority = Some(authority.into());
         Ok(())
@@ -142,24 +156,32 @@ impl HeadLines {
     fn take(&mut self, version: Version, name: &[u8], value: &[u8]) -> Result<(), RequestRefusal> {
         if name.eq_ignore_ascii_case(b"content-length") {
             if self.length.replace(length(value)?).is_some() {
-                return Err(RequestRefusal::Malformed("Content-Length is there twice"));
+                return Err(RequestRefusal::Malformed(
+                    "expected one Content-Length, found several",
+                ));
             }
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             if version == Version::Http10 {
-                return Err(RequestRefusal::Malformed("HTTP/1.0 has no Transfer-Encoding"));
+                return Err(RequestRefusal::Malformed(
+                    "expected no Transfer-Encoding in HTTP/1.0, found one",
+                ));
             }
             if std::mem::replace(&mut self.is_chunked, true) {
-                return Err(RequestRefusal::Malformed("Transfer-Encoding is there twice"));
+                return Err(RequestRefusal::Malformed(
+                    "expected one Transfer-Encoding, found several",
+                ));
             }
             if !value.eq_ignore_ascii_case(b"chunked") {
                 return Err(RequestRefusal::TransferCoding);
             }
         } else if name.eq_ignore_ascii_case(b"host") {
             if !is_authority(value) {
-                return Err(RequestRefusal::Malformed("Host is no name of a host"));
+                return Err(RequestRefusal::Malformed(
+                    "expected a host in Host, found another value",
+                ));
             }
             if self.host.replace(value.into()).is_some() {
-                return Err(RequestRefusal::Malformed("Host is there twice"));
+                return Err(RequestRefusal::Malformed("expected one Host, found several"));
             }
         } else if name.eq_ignore_ascii_case(b"upgrade") {
             self.has_upgrade = version == Version::Http11;
@@ -171,7 +193,7 @@ impl HeadLines {
         let body = match (self.is_chunked, self.length) {
             (true, Some(_)) => {
                 return Err(RequestRefusal::Malformed(
-                    "Content-Length and Transfer-Encoding are both there",
+                    "expected Content-Length or Transfer-Encoding, found both",
                 ));
             }
             (true, None) => Body::Chunked,
@@ -180,10 +202,12 @@ impl HeadLines {
         match (&self.host, &self.target_authority) {
             (None, None) if version == Version::Http10 => {}
             (None, _) if version == Version::Http11 => {
-                return Err(RequestRefusal::Malformed("Host is missing"));
+                return Err(RequestRefusal::Malformed("expected Host, found none"));
             }
             (Some(host), Some(authority)) if !host.eq_ignore_ascii_case(authority) => {
-                return Err(RequestRefusal::Malformed("Host differs from the target's host"));
+                return Err(RequestRefusal::Malformed(
+                    "expected the host of the target in Host, found another one",
+                ));
             }
             _ => {}
         }
@@ -200,23 +224,29 @@ impl HeadLines {
 /// The refusal of the request.
 pub fn field(line: &[u8]) -> Result<(&[u8], &[u8]), RequestRefusal> {
     if matches!(line.first(), Some(b' ' | b'\t')) {
-        return Err(RequestRefusal::Malformed("a field goes on in a second line"));
+        return Err(RequestRefusal::Malformed(
+            "expected a field of one line, found a continuation line",
+        ));
     }
     let mut parts = line.splitn(2, |byte| *byte == b':');
     let (Some(name), Some(value)) = (parts.next(), parts.next()) else {
-        return Err(RequestRefusal::Malformed("a field has no colon"));
+        return Err(RequestRefusal::Malformed(
+            "expected a field with a colon, found none",
+        ));
     };
     if name.is_empty() || !name.iter().all(|byte| is_token(*byte)) {
-        return Err(RequestRefusal::Malformed("a field's name is no token"));
+        return Err(RequestRefusal::Malformed(
+            "expected a token as the name of a field, found other bytes",
+        ));
     }
     if is_framing_alias(name) {
         return Err(RequestRefusal::Malformed(
-            "a field's name is one that backends take for another",
+            "expected an unambiguous field name, found one that backends can read as another",
         ));
     }
     if !value.iter().all(|byte| is_value(*byte)) {
         return Err(RequestRefusal::Malformed(
-            "a field's value has control characters",
+            "expected a field value without control characters, found one with them",
         ));
     }
     Ok((name, trimmed(value)))
@@ -284,7 +314,9 @@ pub fn is_authority(bytes: &[u8]) -> bool {
 fn length(value: &[u8]) -> Result<u64, RequestRefusal> {
     let digits = value.len();
     if digits == 0 || digits > LENGTH_DIGITS_MAX || !value.iter().all(u8::is_ascii_digit) {
-        return Err(RequestRefusal::Malformed("Content-Length is no number"));
+        return Err(RequestRefusal::Malformed(
+            "expected a number as Content-Length, found other bytes",
+        ));
     }
     Ok(value
         .iter()

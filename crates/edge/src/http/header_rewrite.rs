@@ -43,7 +43,7 @@ const HOP_BY_HOP: [HeaderName; 10] = [
 /// Properties of the client that backends get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClientInfo {
-    /// Its address, from the PROXY header if one is accepted.
+    /// Address of the client, from the PROXY header if one is accepted.
     pub address: IpAddr,
     /// Port that it uses.
     pub port: u16,
@@ -137,8 +137,8 @@ pub(super) fn prepare_for_client(headers: &mut HeaderMap, is_switching: bool) {
 
 /// Returns the requested protocol, if it may be forwarded.
 ///
-/// Another version of HTTP or TLS is not forwarded: it would carry unchecked requests to the backend. Nor is one
-/// requested with a body, whose end would be unclear.
+/// A switch to another version of HTTP or TLS is not forwarded, because the backend would receive unchecked requests. A
+/// switch in a request with a body is not forwarded either, because the end of the body would be ambiguous.
 fn upgrade(parts: &Parts) -> Option<HeaderValue> {
     let has_body = parts.headers.contains_key(TRANSFER_ENCODING)
         || parts

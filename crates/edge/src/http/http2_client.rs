@@ -33,7 +33,7 @@ const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
 pub(crate) struct Http2Client {
     sender: SendRequest<Bytes>,
     is_closed: Arc<AtomicBool>,
-    /// Dropped after `sender`: its other end makes the connection see that no owner is left.
+    /// Dropped after `sender`. The task of the connection detects at the other end that no owner is left.
     _user: mpsc::Sender<Infallible>,
 }
 
@@ -153,7 +153,7 @@ async fn run<S>(
 {
     let result = tokio::select! {
         result = &mut connection => result,
-        // The connection notices that no owner is left at its next poll.
+        // At its next poll, the connection detects that no owner is left.
         _ = users.recv() => connection.await,
     };
     is_closed.store(true, Ordering::Relaxed);

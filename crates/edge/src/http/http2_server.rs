@@ -102,7 +102,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Future for Http2Server<S> {
     }
 }
 
-/// Responds to a request, unless its client cancels it. The connection's state lives until then, even if the
+/// Responds to a request, unless its client cancels it. The connection's state exists until then, even if the
 /// connection has ended.
 async fn serve(connection: Arc<Connection>, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     let (parts, stream) = request.into_parts();
@@ -119,7 +119,7 @@ async fn serve(connection: Arc<Connection>, request: Request<RecvStream>, mut re
             _ = poll_fn(|cx| respond.poll_reset(cx)) => return,
         }
     };
-    // The last one may have come in the same moment.
+    // The last informational response can arrive at the same moment.
     while let Ok(response) = informational.try_recv() {
         send_informational(response, &mut respond);
     }

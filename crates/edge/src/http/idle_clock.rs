@@ -21,7 +21,7 @@ impl IdleClock {
         }
     }
 
-    /// Notes activity.
+    /// Records activity.
     pub(crate) fn touch(&self) {
         let elapsed = self.began.elapsed().as_millis();
         self.last_ms

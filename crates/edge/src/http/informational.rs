@@ -59,7 +59,7 @@ impl InformationalResponse {
 /// Receiver of a request's informational responses.
 #[derive(Clone, Debug)]
 pub(super) enum InformationalSink {
-    /// None: clients of HTTP/1.0 do not know them (RFC 9110, section 15.2).
+    /// None: HTTP/1.0 does not define informational responses (RFC 9110, section 15.2).
     Discard,
     /// Connection, between other bytes.
     Http1(GuardHandle),

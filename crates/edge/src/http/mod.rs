@@ -19,8 +19,8 @@
 //!   protocols
 //! - `gateway_error`: responses of the edge itself; `access_record`: the access log; `request_metrics`: metrics
 //!
-//! Where backends get a PROXY header, their connections belong to one client's connection and close with it. No body
-//! is buffered as a whole. `Forwarded` (RFC 7239) passes unchanged.
+//! A connection to a backend that begins with a PROXY header belongs to one connection of a client, and closes with it.
+//! No body is buffered as a whole. `Forwarded` (RFC 7239) passes unchanged.
 
 mod access_record;
 mod activity;
@@ -56,7 +56,7 @@ use crate::peer::Peer;
 use crate::port::Port;
 use crate::stream::AbortiveClose;
 
-/// Serves the connection of an admitted client until it ends. The permit lives until the last request has ended, also
+/// Serves the connection of an admitted client until it ends. The permit counts until the last request has ended, also
 /// if the connection ends earlier.
 ///
 /// Each request uses the settings of `port` at its start. After [`Port::drain`] no connection stays open for further

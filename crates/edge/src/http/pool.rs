@@ -21,7 +21,8 @@ const SHARED_MAX: usize = 8;
 /// Requests that share a connection before another one is opened. Servers commonly allow 100 and more; further
 /// requests wait.
 const STREAMS_MAX: usize = 100;
-/// Time until a connection has to take the next request after a response: its task is about to run.
+/// Time until a connection must accept the next request after a response. The task of the connection runs within this
+/// time.
 const READY_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Pooled connections. Dropping this closes them.
@@ -81,8 +82,8 @@ pub(crate) struct Http2 {
 }
 
 impl Pool {
-    /// Takes a pooled connection; with `is_http1`, none of HTTP/2. With `is_careful`, checks once more that the
-    /// backend has not closed it, for requests that cannot be sent again.
+    /// Takes a pooled connection; with `is_http1`, none of HTTP/2. With `is_careful`, checks once more that the backend
+    /// has not closed the connection. Requests that cannot be sent again need this check.
     pub(crate) async fn take(&self, is_http1: bool, is_careful: bool) -> Option<RequestSender> {
         if !is_http1 && let Some(shared) = self.state().share() {
             return Some(RequestSender::Http2(shared));
@@ -93,7 +94,7 @@ impl Pool {
                 mut sender, thread, ..
             } = idle;
             if is_careful {
-                // The connection's task runs first, and sees data that the kernel has received.
+                // The connection's task runs first, and reads data that the kernel has received.
                 tokio::task::yield_now().await;
             }
             let is_ready = sender.is_ready()
@@ -153,7 +154,7 @@ impl Pool {
 }
 
 impl RequestSender {
-    /// Its version of HTTP.
+    /// Version of HTTP of the connection.
     pub(crate) fn version(&self) -> Version {
         match self {
             Self::Http1(_) => Version::HTTP_11,
@@ -202,8 +203,8 @@ impl SharedHttp2 {
 }
 
 impl PoolState {
-    /// Returns the connection that was used last, preferably of this thread. So connections that are not
-    /// needed grow old.
+    /// Returns the connection that was used last, preferably of this thread. Other connections therefore become idle
+    /// and are closed.
     fn pop(&mut self) -> Option<(IdleHttp1, u64)> {
         let thread = thread::current().id();
         self.idle.retain(|idle| !idle.sender.is_closed());

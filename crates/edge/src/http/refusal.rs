@@ -2,31 +2,38 @@
 
 use http::StatusCode;
 
+use super::head::{FIELDS_MAX, HEAD_BYTES_MAX, TARGET_BYTES_MAX};
+
 /// Reason why a request is not forwarded. The same request fails again, except for
 /// [`RequestRefusal::Slow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestRefusal {
-    /// Violates HTTP, or is ambiguous, as requests are that the edge and the backend should read differently (RFC
-    /// 9112, section 11.2).
+    /// The request violates HTTP, or is ambiguous: edge and backend could parse it differently (RFC 9112, section
+    /// 11.2).
     #[error("malformed request: {0}")]
     Malformed(&'static str),
     /// The target is too long.
-    #[error("the request's target is too long")]
+    #[error(
+        "expected a request target of at most {TARGET_BYTES_MAX} bytes, found a longer one; shorten the URL"
+    )]
     TargetTooLong,
-    /// Its header section is too large, or has too many fields.
-    #[error("the request's header section is too large")]
+    /// The header section is too large, or has too many fields.
+    #[error(
+        "expected at most {FIELDS_MAX} header fields and {HEAD_BYTES_MAX} bytes of headers, found more; send fewer or \
+         shorter headers"
+    )]
     HeadTooLarge,
-    /// Did not arrive in time.
-    #[error("the request took too long to arrive")]
+    /// The request did not arrive in time.
+    #[error("the request did not arrive within its timeout; send it faster")]
     Slow,
     /// The method is not for a reverse proxy.
     #[error("the method {0} is not served here")]
     Method(&'static str),
     /// The body has an unknown transfer coding.
-    #[error("the request has a transfer coding other than chunked")]
+    #[error("expected the transfer coding chunked, found another one")]
     TransferCoding,
-    /// Its version of HTTP is unknown.
-    #[error("the version of HTTP is not served here")]
+    /// The version of HTTP is unknown.
+    #[error("expected HTTP/1.0, HTTP/1.1 or HTTP/2, found another version")]
     Version,
 }
 

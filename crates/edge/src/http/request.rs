@@ -1,5 +1,5 @@
 //! Checks for decoded requests of all versions of HTTP. For HTTP/1, [`super::head`] has checked the bytes before, so
-//! most of this is for HTTP/2.
+//! most of these checks concern HTTP/2.
 
 use http::header::{CONTENT_LENGTH, HOST};
 use http::request::Parts;
@@ -26,19 +26,21 @@ pub fn check(parts: &Parts) -> Result<Option<HeaderValue>, RequestRefusal> {
     for (name, value) in &parts.headers {
         if is_framing_alias(name.as_str().as_bytes()) {
             return Err(RequestRefusal::Malformed(
-                "a field's name is one that backends take for another",
+                "expected an unambiguous field name, found one that backends can read as another",
             ));
         }
         let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-        // Backends would not see spaces at the ends (RFC 9113, section 8.2.1).
+        // Backends would not receive spaces at the ends (RFC 9113, section 8.2.1).
         if is_blank(value.as_bytes().first()) || is_blank(value.as_bytes().last()) {
             return Err(RequestRefusal::Malformed(
-                "a field's value begins or ends with a space",
+                "expected a field value without spaces at its ends, found one with them",
             ));
         }
     }
     if parts.headers.get_all(CONTENT_LENGTH).iter().count() > 1 {
-        return Err(RequestRefusal::Malformed("Content-Length is there twice"));
+        return Err(RequestRefusal::Malformed(
+            "expected one Content-Length, found several",
+        ));
     }
     host(parts)
 }
@@ -52,7 +54,9 @@ fn path(parts: &Parts) -> Result<(), RequestRefusal> {
         return Err(RequestRefusal::TargetTooLong);
     }
     if !bytes.iter().all(u8::is_ascii_graphic) {
-        return Err(RequestRefusal::Malformed("the target has bytes that no URI has"));
+        return Err(RequestRefusal::Malformed(
+            "expected a URI as the target, found bytes that a URI must not contain",
+        ));
     }
     // An absolute URI without a path means the root.
     let is_path = bytes.starts_with(b"/") || (parts.uri.authority().is_some() && bytes.starts_with(b"?"));
@@ -60,7 +64,7 @@ fn path(parts: &Parts) -> Result<(), RequestRefusal> {
         return Ok(());
     }
     Err(RequestRefusal::Malformed(
-        "the target is neither a path nor a URI",
+        "expected a path or a URI as the target, found another form",
     ))
 }
 
@@ -70,27 +74,33 @@ fn host(parts: &Parts) -> Result<Option<HeaderValue>, RequestRefusal> {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let (host, second) = (hosts.next(), hosts.next());
     if second.is_some() {
-        return Err(RequestRefusal::Malformed("Host is there twice"));
+        return Err(RequestRefusal::Malformed("expected one Host, found several"));
     }
     if host.is_some_and(|host| !is_authority(host.as_bytes())) {
-        return Err(RequestRefusal::Malformed("Host is no name of a host"));
+        return Err(RequestRefusal::Malformed(
+            "expected a host in Host, found another value",
+        ));
     }
     match (parts.uri.authority(), host) {
         (Some(authority), host) => {
             let authority = authority.as_str();
             if !is_authority(authority.as_bytes()) {
-                return Err(RequestRefusal::Malformed("the target names no host"));
+                return Err(RequestRefusal::Malformed(
+                    "expected a host in the target, found none",
+                ));
             }
             if host.is_some_and(|host| !host.as_bytes().eq_ignore_ascii_case(authority.as_bytes())) {
-                return Err(RequestRefusal::Malformed("Host differs from the target's host"));
+                return Err(RequestRefusal::Malformed(
+                    "expected the host of the target in Host, found another one",
+                ));
             }
             let value = HeaderValue::from_str(authority);
             value
                 .map(Some)
-                .map_err(|_| RequestRefusal::Malformed("the target names no host"))
+                .map_err(|_| RequestRefusal::Malformed("expected a host in the target, found none"))
         }
         (None, Some(host)) => Ok(Some(host.clone())),
         (None, None) if parts.version == Version::HTTP_10 => Ok(None),
-        (None, None) => Err(RequestRefusal::Malformed("Host is missing")),
+        (None, None) => Err(RequestRefusal::Malformed("expected Host, found none")),
     }
 }

@@ -16,8 +16,8 @@ use super::exchange::Exchange;
 use super::refusal::RequestRefusal;
 use super::wire_body::{NextFrame, WireBody, WireError};
 
-/// Time in which a backend may ask for a body that the client holds back. Clients commonly wait a second themselves
-/// (RFC 9110, section 10.1.1).
+/// Time within which a backend can request a body that the client holds back. Clients commonly wait a second (RFC 9110,
+/// section 10.1.1).
 const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A request's body on its way to a backend.
@@ -75,7 +75,7 @@ impl RequestBody {
 pub(crate) struct BodyHold(oneshot::Sender<()>);
 
 impl BodyHold {
-    /// Lets the body go.
+    /// Releases the held body, so that it is sent.
     pub(crate) fn release(self) {
         if self.0.send(()).is_err() {
             tracing::trace!("body already released, or its request has ended");
@@ -86,9 +86,9 @@ impl BodyHold {
 impl ContinueWait {
     /// Waits for the release or the timeout.
     ///
-    /// A dropped hold means that the final response has come without `100 Continue`. The body then fails at the timeout,
-    /// which closes both connections: the client has not sent the body and need not send it. Until then the response
-    /// passes.
+    /// A dropped hold means that the final response has arrived without `100 Continue`. The client then has not sent
+    /// the body and need not send it. The body fails at the timeout, which closes both connections. Until then the
+    /// response passes.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WireError>> {
         if let Some(released) = &mut self.released {
             match Pin::new(released).poll(cx) {
@@ -129,8 +129,8 @@ impl Body for RequestBody {
                 }
             }
             Poll::Ready(Some(Err(error))) => {
-                let broke_off = RequestRefusal::Malformed("the body broke off");
-                this.exchange.refuse(refusal(error).unwrap_or(broke_off));
+                let ended_early = RequestRefusal::Malformed("expected a complete body, found its early end");
+                this.exchange.refuse(refusal(error).unwrap_or(ended_early));
             }
             Poll::Ready(None) => this.exchange.set_received(),
         }

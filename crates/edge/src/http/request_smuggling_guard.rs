@@ -28,16 +28,17 @@ mod tests;
 const READ_BYTES: usize = 16 << 10;
 
 thread_local! {
-    /// Read buffer of a thread: waiting connections need none of their own.
+    /// Read buffer of a thread: waiting connections need no buffer of their own.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
 }
 
-/// Bytes that are read ahead while a switch of protocols is undecided: enough to notice that the client is gone.
+/// Bytes that are read ahead while a switch of protocols is undecided: enough to detect that the client closed the
+/// connection.
 const HELD_BYTES_MAX: usize = 16 << 10;
 /// Request that replaces a refused one.
 const REPLACEMENT: &[u8] = b"GET / HTTP/1.1\r\nhost: refused\r\nconnection: close\r\n\r\n";
-/// Time, and bytes, for which the rest of a request is discarded after an early response. A reset by the kernel would
-/// destroy the response otherwise.
+/// Bounds, in time and bytes, of discarding the rest of a request after an early response. Without discarding, a reset
+/// by the kernel would remove the response from the client's receive buffer.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const DRAIN_BYTES_MAX: usize = 1 << 20;
 
@@ -56,7 +57,7 @@ pub(super) struct RequestSmugglingGuard<S: AbortiveClose> {
     timer: Pin<Box<Sleep>>,
     is_timer_set: bool,
     drained: Option<usize>,
-    /// Set while an informational response is written in part.
+    /// True while an informational response is written in part.
     is_amid_informational: bool,
 }
 
@@ -256,14 +257,14 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
         Poll::Ready(Ok(()))
     }
 
-    /// Notes activity: a client that takes a response slowly is not idle.
+    /// Records activity: a client that receives a response slowly is not idle.
     fn note_written(&self, written: &Poll<io::Result<usize>>) {
         if matches!(written, Poll::Ready(Ok(bytes)) if *bytes > 0) {
             self.activity.idle().touch();
         }
     }
 
-    /// Discards the rest of a request until the client has seen the response.
+    /// Discards the rest of a request until the client has received the response.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.drained.is_none() {
             self.timer.as_mut().reset(Instant::now() + DRAIN_TIMEOUT);

@@ -37,9 +37,9 @@ pub(super) struct ForwardedBody {
     pub(super) exchange: Arc<Exchange>,
     pub(super) record: AccessRecord,
     pub(super) idle_timeout: Duration,
-    /// Set if the end of the connection delimits the body (RFC 9112, section 6.3).
+    /// True if the end of the connection delimits the body (RFC 9112, section 6.3).
     pub(super) is_close_delimited: bool,
-    /// Set until the client asks for the next frame.
+    /// True until the client asks for the next frame.
     pub(super) awaits_client: bool,
     /// Condition that cancels the body; present once the body has to wait.
     pub(super) cancellation: Option<Cancellation>,
@@ -54,7 +54,7 @@ impl fmt::Debug for Cancellation {
     }
 }
 
-/// Reason why a response is truncated. Its client sees that from the end of the connection.
+/// Reason why a response is truncated. The client detects the truncation by the end of the connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResponseError {
     /// The backend did not send all of it.
@@ -140,7 +140,7 @@ impl ForwardedBody {
     fn finish(&mut self) {
         self.record.set_outcome("ok");
         match self.sender.take() {
-            // The unsent rest of a request would be taken for the next request.
+            // The parser would read the unsent rest of a request as the next request.
             Some(RequestSender::Http1(sender))
                 if self.exchange.is_received() && !self.chosen.backend.is_removed() =>
             {

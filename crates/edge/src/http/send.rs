@@ -84,8 +84,8 @@ impl Connection {
     ) -> Result<BackendResponse, GatewayError> {
         let mut tried: Vec<SocketAddr> = Vec::new();
         let mut failure = GatewayError::NoBackend;
-        // The backend may have closed a pooled connection. After such a failure, a new one shows the state of the
-        // backend.
+        // The backend may have closed a pooled connection. After such a failure, a new connection shows the state of
+        // the backend.
         let mut may_use_pool = true;
         while tried.len() < BACKENDS_MAX {
             let Some(chosen) = self.choose(&outgoing.target, &outgoing.cookie_ids, &tried) else {

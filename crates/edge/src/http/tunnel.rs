@@ -29,8 +29,8 @@ pub(super) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Copies bytes until both sides have ended, one of them fails, both are idle for too long, or the tunnel reaches the
-    /// maximum age of connections. The age of a tunnel begins with it.
+    /// Copies bytes until both sides have ended, one of them fails, or both are idle for too long. Ends earlier if the
+    /// tunnel reaches the maximum age of connections, which counts from the start of the tunnel.
     pub(super) async fn run(mut self) {
         let ends = tokio::try_join!(&mut self.client, &mut self.backend);
         let (client, backend) = match ends {

@@ -190,7 +190,8 @@ async fn send_frame(
         }
     };
     if !data.is_empty() {
-        // One byte shows that there is room. More would be withheld from other streams of the connection.
+        // One byte of capacity shows that the window is open. A larger reservation would reduce the window of other
+        // streams.
         stream.reserve_capacity(1);
         while stream.capacity() == 0 {
             match poll_fn(|cx| stream.poll_capacity(cx)).await {

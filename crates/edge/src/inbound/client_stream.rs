@@ -1,4 +1,4 @@
-//! A client's TCP stream that can take back bytes and that waits for bandwidth.
+//! A client's TCP stream that waits for bandwidth, and whose bytes can be read again.
 
 use std::cell::RefCell;
 use std::io;
@@ -29,7 +29,7 @@ pub(super) struct ClientStream {
 }
 
 impl ClientStream {
-    /// Creates a stream of which nothing was read.
+    /// Creates a stream of which no byte was read.
     pub(super) fn new(stream: TcpStream) -> Self {
         Self {
             stream,
@@ -39,7 +39,7 @@ impl ClientStream {
         }
     }
 
-    /// Makes these bytes the next ones to be read. Bytes of an earlier call have to be read by then.
+    /// Makes these bytes the next bytes to read. The bytes of an earlier call must have been read.
     pub(super) fn unread(&mut self, bytes: &[u8]) {
         (self.unread, self.position) = (bytes.into(), 0);
     }

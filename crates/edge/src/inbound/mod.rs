@@ -29,7 +29,7 @@ use access_record::{AccessRecord, ConnectionEnd};
 use client_stream::ClientStream;
 use throttle::{ConnectionBandwidth, Throttle};
 
-/// Time within which a client has to send its PROXY header, which comes with the first segment.
+/// Time within which a client must send its PROXY header, which is part of the first segment.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time within which a client has to complete its TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ pub(crate) async fn serve(connection: AcceptedConnection, slot: ConnectionSlot) 
         port,
         permit,
     } = connection;
-    // The HTTP server takes the permit, because requests can outlive their connection.
+    // The HTTP server takes the permit, because requests can end after their connection.
     let mut permit = Some(permit);
     let stream = ClientStream::new(stream);
     let result = admit_and_serve(stream, Peer::direct(peer, local), &port, &slot, &mut permit).await;
@@ -184,8 +184,8 @@ async fn accept_tls(
     }
 }
 
-/// Returns the connection's part of the Service's bandwidth, if that is limited. PROXY header and TLS handshake are
-/// not throttled, so that connections that wait for bandwidth do not keep out new ones.
+/// Returns the connection's part of the Service's bandwidth, if that is limited. PROXY header and TLS handshake do not
+/// wait for bandwidth. Connections that wait for bandwidth therefore do not delay new connections.
 fn bandwidth(port: &Port, settings: &PortSettings) -> Option<Box<ConnectionBandwidth>> {
     let [received, sent] = port.admission.bandwidth(&settings.service.policy.limits);
     if received.is_none() && sent.is_none() {

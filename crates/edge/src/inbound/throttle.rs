@@ -67,7 +67,7 @@ impl Throttle {
         Poll::Ready(count)
     }
 
-    /// Takes bytes that have passed off the reservation.
+    /// Subtracts bytes that have passed from the reservation.
     pub(super) fn consume(&mut self, bytes: usize) {
         self.reservation.consume(bytes);
     }

@@ -11,7 +11,7 @@ use crate::settings::ServiceName;
 #[cfg(test)]
 mod tests;
 
-/// Size at which a file is written early: gathered lines are in memory.
+/// Size at which a file is written early, because collected lines are in memory.
 pub(super) const BATCH_BYTES_MAX: usize = 8 << 20;
 
 /// Lines that are gathered for a file.
@@ -48,7 +48,7 @@ impl Batch {
         self.text.len() >= BATCH_BYTES_MAX
     }
 
-    /// Returns the time until it has to be written. A clock that was set back delays it by one interval at most.
+    /// Returns the time until the file must be written. A clock that was set back delays it by one interval at most.
     pub(super) fn due_in(&self, now: Timestamp, interval: Duration) -> Duration {
         if self.is_full() {
             return Duration::ZERO;
@@ -58,8 +58,8 @@ impl Batch {
     }
 }
 
-/// Returns the name of a file: `prefix/YYYY/MM/DD/namespace_service_host_time_random.log`. It stays below the
-/// directory or bucket, whatever the prefix contains.
+/// Returns the name of a file: `prefix/YYYY/MM/DD/namespace_service_host_time_random.log`. The name stays below the
+/// directory or bucket for each prefix.
 pub(super) fn name(prefix: &str, service: &ServiceName, host: &str, now: Timestamp, random: u64) -> Path {
     let now = now.to_zoned(TimeZone::UTC);
     let (namespace, name) = (&service.namespace, &service.name);

@@ -33,9 +33,11 @@ pub struct Destinations {
 /// programs.
 #[derive(Clone, Default)]
 pub struct S3 {
-    /// Its URL, if it is not AWS's; `http` for one without TLS (`--edge-access-log-s3-endpoint`, `AWS_ENDPOINT_URL`).
+    /// URL of the service, if it is not AWS; `http` for a service without TLS (`--edge-access-log-s3-endpoint`,
+    /// `AWS_ENDPOINT_URL`).
     pub endpoint: Option<String>,
-    /// Its region (`--edge-access-log-s3-region`, `AWS_REGION`, `AWS_DEFAULT_REGION`); `us-east-1` by default.
+    /// Region of the service (`--edge-access-log-s3-region`, `AWS_REGION`, `AWS_DEFAULT_REGION`); `us-east-1` by
+    /// default.
     pub region: Option<String>,
     /// `AWS_ACCESS_KEY_ID`.
     pub access_key_id: Option<String>,
@@ -59,7 +61,7 @@ impl fmt::Debug for S3 {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DestinationError {
     /// The process was given no directory.
-    #[error("no directory for access logs (set --edge-access-log-directory)")]
+    #[error("expected a directory for access logs, found none; set --edge-access-log-directory")]
     NoDirectory,
     /// The directory cannot be used.
     #[error("directory {directory} for access logs: {source}")]

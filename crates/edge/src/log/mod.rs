@@ -1,6 +1,6 @@
 //! Access log: a line for each request, and for each connection of listeners without requests.
 //!
-//! Lines are gathered for each Service, and written as one file at an interval. Traffic never waits for the log:
+//! Lines are collected for each Service, and written as one file at an interval. Traffic does not wait for the log:
 //! lines that cannot be queued or written are counted and dropped.
 //!
 //! - `line`: formats of a line
@@ -46,7 +46,7 @@ pub struct Logs {
     destinations: Destinations,
     runtime: Handle,
     services: Mutex<HashMap<ServiceName, LogEntry>>,
-    /// Stores in use, which Services share, because a client of a bucket is expensive.
+    /// Stores in use, which Services share, because each client of a bucket has connections of its own.
     stores: Mutex<Vec<(LogDestination, Weak<dyn ObjectStore>)>>,
     /// Limits of the directory, once it is in use.
     quota: Mutex<Option<Arc<Quota>>>,
@@ -101,7 +101,7 @@ impl Counts {
         self.unwritten_lines.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Sets or clears the reason why nothing is written. Returns true if it changes.
+    /// Sets or clears the reason why no lines are written. Returns true if the reason changes.
     fn set_pause_reason(&self, reason: Option<String>) -> bool {
         let mut former = self.pause_reason.lock().unwrap_or_else(PoisonError::into_inner);
         let has_changed = *former != reason;

@@ -1,5 +1,5 @@
-//! Limits of the directory of access logs: bytes of each Service, bytes in all, and free space of the file system.
-//! The oldest files are removed first. Files with names of another form are never touched.
+//! Limits of the directory of access logs: bytes of each Service, bytes in all, and free space of the file system. The
+//! oldest files are removed first. Files with names of another form stay unchanged.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,7 +15,8 @@ use crate::settings::ServiceName;
 #[cfg(test)]
 mod tests;
 
-/// Size that a file counts at least: a block of the file system. So a limit of bytes limits the number of files too.
+/// Minimum size that counts for a file: a block of the file system. The limit of bytes therefore limits the number of
+/// files, too.
 const FILE_BYTES_MIN: u64 = 4_096;
 /// Maximum of files that are removed for a new one. A lowered quota takes several steps.
 const REMOVED_AT_ONCE_MAX: usize = 1_024;
@@ -171,7 +172,7 @@ impl Quota {
         Ok(())
     }
 
-    /// Takes back the count of a file that could not be written.
+    /// Removes the count of a file that could not be written.
     pub(super) fn release(&self, service: &ServiceName, file: &Path) {
         let age = parse(file, &self.host).map(|(_, time)| time).unwrap_or_default();
         self.index().remove(service, &(age, file.clone()));
@@ -237,8 +238,8 @@ impl Index {
         }
     }
 
-    /// Takes the file out of the index that has to be removed before `more` bytes of a Service are within the limits.
-    /// Returns `None` if they are.
+    /// Removes from the index the next file that must be deleted, so that `more` bytes of a Service are within the
+    /// limits. Returns `None` if they are within the limits.
     ///
     /// For the limit of all Services, it is the oldest file of the Service with most bytes. One Service therefore does
     /// not remove the logs of others.

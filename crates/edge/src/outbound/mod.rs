@@ -27,14 +27,14 @@ use crate::settings::{BackendProtocol, Frontend, ProxyVersion};
 use crate::stream::{AbortiveClose, RelayStream};
 use crate::tls::{self, TlsConnection};
 
-/// Time for which sent data may stay unacknowledged (TCP_USER_TIMEOUT). It detects a backend that is gone
-/// without closing its connections, also where many requests share one.
+/// Time for which sent data may stay unacknowledged (TCP_USER_TIMEOUT). It detects a backend that has ended without
+/// closing its connections, also if many requests share a connection.
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(20);
 /// Idle time before the first keep-alive probe.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(20);
 /// Time between keep-alive probes.
 const KEEPALIVE_PERIOD: Duration = Duration::from_secs(5);
-/// Lost keep-alive probes after which a connection is dead.
+/// Unanswered keep-alive probes after which a connection has failed.
 const KEEPALIVE_PROBES: u32 = 3;
 /// Backends that are tried for one connection.
 const TRIES_MAX: usize = 4;
@@ -58,7 +58,7 @@ impl BackendStream {
     }
 }
 
-/// Reason why there is no connection to a backend. Another backend, or a later attempt, may take it.
+/// Reason why the edge has no connection to a backend. Another backend, or a later attempt, can succeed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     /// The TCP connection failed.
@@ -138,7 +138,7 @@ async fn connect_with(
     let protocols = match settings.listener.backend_protocol {
         BackendProtocol::Tcp | BackendProtocol::Http | BackendProtocol::Http2 => None,
         BackendProtocol::Ssl | BackendProtocol::Https if !is_http => {
-            // The bytes pass unchanged, so they are of the protocol that the client has agreed on.
+            // The bytes pass unchanged, so they belong to the protocol that the client has negotiated.
             let agreed = peer.tls.as_ref().and_then(|tls| tls.alpn.clone());
             Some(agreed.into_iter().collect())
         }
@@ -150,8 +150,8 @@ async fn connect_with(
     let proxy_header = proxy_header(&settings, header, Some(peer));
     let opened = timeout(limit, open(to, proxy_header, tls, initial)).await;
     let result = opened.unwrap_or(Err(ConnectError::Timeout { to, limit }));
-    // A relayed connection ends with its client or by its idle timeout. Only a connection that is pooled for
-    // other requests can outlive its backend unnoticed.
+    // A relayed connection ends with its client or by its idle timeout. Only a connection that is pooled for other
+    // requests can stay open after its backend has failed.
     if let (true, Ok(stream)) = (is_http, &result)
         && let Err(error) = detect_dead_peer(stream.tcp())
     {
@@ -244,7 +244,7 @@ async fn open(
 
 async fn connect_tcp(to: SocketAddr, initial: Option<&mut InitialData>) -> io::Result<TcpStream> {
     let socket = socket_reuse::open(to)?;
-    // Without a quick acknowledgement, the third segment of the TCP handshake carries the initial data.
+    // Without a quick acknowledgement, the third segment of the TCP handshake contains the initial data.
     if let Err(error) = socket.set_tcp_quickack(false) {
         tracing::debug!(%error, "TCP_QUICKACK not disabled; the handshake takes one segment more");
     }
@@ -267,7 +267,7 @@ async fn connect_tcp(to: SocketAddr, initial: Option<&mut InitialData>) -> io::R
     Ok(stream)
 }
 
-/// Makes a connection fail when its backend is gone without closing it.
+/// Makes a connection fail if its backend ends without closing it.
 fn detect_dead_peer(stream: &TcpStream) -> io::Result<()> {
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_IDLE)

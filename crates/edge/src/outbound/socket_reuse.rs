@@ -90,9 +90,10 @@ pub(crate) fn clear() {
     REUSABLE.with_borrow_mut(VecDeque::clear);
 }
 
-/// Disconnects a socket. Returns `None` if the kernel still has work to do for its connection.
+/// Disconnects a socket. Returns `None` if the connection of the socket must not end yet.
 fn disconnect(stream: TcpStream, backend: SocketAddr) -> io::Result<Option<Socket>> {
-    // Readiness that the runtime has noted goes with the registration: the next connection starts with a new one.
+    // The registration with the runtime contains the observed readiness. The next connection therefore starts with a
+    // new registration.
     let socket = Socket::from(stream.into_std()?);
     match socket.shutdown(Shutdown::Write) {
         // It was shut down before, and the connection is closed.

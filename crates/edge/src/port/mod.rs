@@ -76,12 +76,12 @@ impl Port {
         self.drain.subscribe()
     }
 
-    /// Asks its connections to end; see [`Port::drain`].
+    /// Request to the connections to end; see [`Port::drain`].
     pub(crate) fn start_draining(&self) {
         self.drain.send_replace(true);
     }
 
-    /// Returns true if the edge shuts down and closes what is still open.
+    /// Returns true if the edge shuts down and closes the remaining connections.
     pub(crate) fn is_cut_off(&self) -> bool {
         self.edge.is_cut_off.load(Ordering::Relaxed)
     }

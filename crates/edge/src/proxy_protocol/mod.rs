@@ -40,7 +40,7 @@ pub enum Parsed {
     Complete {
         /// Content of the header.
         header: Header,
-        /// Its length; the bytes behind are the client's.
+        /// Length of the header; the bytes after it are the client's.
         bytes: usize,
     },
 }

@@ -80,23 +80,32 @@ fn local_block_has_no_client() {
 fn rejects_faulty_blocks() {
     let block = |rest: &[u8]| [version2::SIGNATURE, rest].concat();
     let wrong: [(&[u8], &str); 7] = [
-        (&[0x11, 0x11, 0, 12], "the version is not 2"),
-        (&[0x22, 0x11, 0, 12], "the command is neither LOCAL nor PROXY"),
-        (&[0x21, 0x11, 0xff, 0xff], "the header is longer than 4096 bytes"),
-        (&[0x21, 0x11, 0, 2, 1, 2], "the addresses are cut off"),
+        (&[0x11, 0x11, 0, 12], "expected version 2, found another one"),
+        (
+            &[0x22, 0x11, 0, 12],
+            "expected the command LOCAL or PROXY, found another one",
+        ),
+        (
+            &[0x21, 0x11, 0xff, 0xff],
+            "expected a header of at most 4096 bytes, found a longer one",
+        ),
+        (
+            &[0x21, 0x11, 0, 2, 1, 2],
+            "expected complete addresses, found fewer bytes",
+        ),
         (
             &[0x21, 0x12, 0, 0],
-            "the family is none that a connection can have",
+            "expected a family of connections, found another one",
         ),
         (
             &[0x21, 0x11, 0, 14, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 0, 2, 4, 0],
-            "an extension is cut off",
+            "expected a complete extension, found fewer bytes",
         ),
         (
             &[
                 0x21, 0x11, 0, 19, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 0, 2, 3, 0, 4, 9, 9, 9, 9,
             ],
-            "the checksum is wrong",
+            "expected the checksum of the header, found another one",
         ),
     ];
     for (rest, why) in wrong {

@@ -18,14 +18,17 @@ pub(super) fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {
         return if bytes.len() < LINE_BYTES_MAX {
             Ok(Parsed::Incomplete)
         } else {
-            Err(malformed("the line has no end within 107 bytes"))
+            Err(malformed(
+                "expected the end of the line within 107 bytes, found none",
+            ))
         };
     };
     let line = window.get(..=feed).and_then(|line| line.strip_suffix(END));
     let line = line.ok_or(malformed(
-        "the line does not end with a carriage return and a line feed",
+        "expected a line that ends with CR LF, found another end",
     ))?;
-    let line = str::from_utf8(line).map_err(|_| malformed("the line is no text"))?;
+    let line =
+        str::from_utf8(line).map_err(|_| malformed("expected a line of UTF-8 text, found other bytes"))?;
     Ok(Parsed::Complete {
         header: parse(line)?,
         bytes: feed + 1,
@@ -39,12 +42,18 @@ fn parse(line: &str) -> Result<Header, MalformedHeader> {
         // The rest of the line is to be ignored.
         Some("UNKNOWN") => return Ok(Header::Own),
         Some("TCP4" | "TCP6") => {}
-        _ => return Err(malformed("the protocol is none of TCP4, TCP6 and UNKNOWN")),
+        _ => {
+            return Err(malformed(
+                "expected TCP4, TCP6 or UNKNOWN, found another protocol",
+            ));
+        }
     }
     let (source, destination) = (fields.next(), fields.next());
     let (source_port, destination_port) = (port(fields.next())?, port(fields.next())?);
     if fields.next().is_some() {
-        return Err(malformed("something follows the ports"));
+        return Err(malformed(
+            "expected the end of the line after the ports, found further bytes",
+        ));
     }
     let (source, destination) = match protocol {
         Some("TCP4") => (
@@ -64,7 +73,9 @@ fn parse(line: &str) -> Result<Header, MalformedHeader> {
 
 fn address<A: FromStr>(field: Option<&str>) -> Result<A, MalformedHeader> {
     let address = field.and_then(|field| field.parse().ok());
-    address.ok_or(malformed("an address is none of the protocol"))
+    address.ok_or(malformed(
+        "expected an address of the protocol, found another value",
+    ))
 }
 
 /// Parses a port: digits without a leading zero.
@@ -73,7 +84,7 @@ fn port(field: Option<&str>) -> Result<u16, MalformedHeader> {
         field.bytes().all(|byte| byte.is_ascii_digit()) && (*field == "0" || !field.starts_with('0'))
     };
     let number = field.filter(is_plain).and_then(|field| field.parse().ok());
-    number.ok_or(malformed("a port is no number from 0 to 65535"))
+    number.ok_or(malformed("expected a port from 0 to 65535, found another value"))
 }
 
 /// Appends a header.

@@ -44,13 +44,19 @@ pub(super) fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {
     let [.., command, family, high, low] = *fixed;
     let end = FIXED_BYTES + usize::from(u16::from_be_bytes([high, low]));
     if end > HEADER_BYTES_MAX {
-        return Err(malformed("the header is longer than 4096 bytes"));
+        return Err(malformed(
+            "expected a header of at most 4096 bytes, found a longer one",
+        ));
     }
     let is_local = match (command & 0xf0, command & 0x0f) {
         (VERSION, LOCAL) => true,
         (VERSION, PROXY) => false,
-        (VERSION, _) => return Err(malformed("the command is neither LOCAL nor PROXY")),
-        _ => return Err(malformed("the version is not 2")),
+        (VERSION, _) => {
+            return Err(malformed(
+                "expected the command LOCAL or PROXY, found another one",
+            ));
+        }
+        _ => return Err(malformed("expected version 2, found another one")),
     };
     let Some(block) = bytes.get(..end) else {
         return Ok(Parsed::Incomplete);
@@ -69,7 +75,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {
 
 /// Reads the addresses. Returns the bytes behind them.
 fn addresses(family: u8, rest: &[u8]) -> Result<(Header, &[u8]), MalformedHeader> {
-    const SHORT: MalformedHeader = MalformedHeader::Version2("the addresses are cut off");
+    const SHORT: MalformedHeader =
+        MalformedHeader::Version2("expected complete addresses, found fewer bytes");
     match family {
         UNSPECIFIED => Ok((Header::Own, &[])),
         TCP4 => {
@@ -88,7 +95,7 @@ fn addresses(family: u8, rest: &[u8]) -> Result<(Header, &[u8]), MalformedHeader
             let extensions = rest.get(UNIX_BYTES..).ok_or(SHORT)?;
             Ok((Header::Own, extensions))
         }
-        _ => Err(malformed("the family is none that a connection can have")),
+        _ => Err(malformed("expected a family of connections, found another one")),
     }
 }
 
@@ -103,7 +110,7 @@ fn header<A: Into<IpAddr>>(source: A, destination: A, ports: [u8; 4]) -> Header 
 /// Checks that the extensions are complete, and the checksum if there is one.
 fn check_extensions(block: &[u8], mut extensions: &[u8]) -> Result<(), MalformedHeader> {
     while let [kind, after @ ..] = extensions {
-        let cut = malformed("an extension is cut off");
+        let cut = malformed("expected a complete extension, found fewer bytes");
         let (length, after) = after.split_first_chunk::<2>().ok_or(cut)?;
         let length = usize::from(u16::from_be_bytes(*length));
         let value = after.get(..length).ok_or(cut)?;
@@ -111,7 +118,9 @@ fn check_extensions(block: &[u8], mut extensions: &[u8]) -> Result<(), Malformed
         if *kind == TYPE_CRC32C {
             let at = block.len() - extensions.len() - length;
             if value != checksum_without(block, at..at + length).to_be_bytes() {
-                return Err(malformed("the checksum is wrong"));
+                return Err(malformed(
+                    "expected the checksum of the header, found another one",
+                ));
             }
         }
     }

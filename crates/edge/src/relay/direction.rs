@@ -36,7 +36,7 @@ pub(super) struct Direction {
     /// Bulk reads in a row; with a pipe, small splices in a row.
     steps: u32,
     relayed_bytes: u64,
-    /// Set while the writer may buffer bytes.
+    /// True while the writer may buffer bytes.
     is_unflushed: bool,
     stage: Stage,
 }
@@ -46,8 +46,8 @@ enum Stage {
     /// More data may come.
     #[default]
     Open,
-    /// All data was read and written. The shutdown waits until other tasks have run once: the peer may close its side
-    /// by then, which saves a segment.
+    /// All data was read and written. The shutdown waits until other tasks have run once. If the peer closes its side
+    /// meanwhile, the wait saves a segment.
     Drained,
     /// The writer has to be shut down.
     ShuttingDown,
@@ -93,7 +93,7 @@ impl Direction {
         self.relayed_bytes
     }
 
-    /// Moves data on. Completes when all data is written and the writer is shut down.
+    /// Copies data. Completes when all data is written and the writer is shut down.
     ///
     /// With `may_defer`, the shutdown usually waits. `is_last` states that the other direction has no more data either,
     /// so that both connections are closed anyway.
@@ -291,7 +291,7 @@ fn poll_write_corked(cx: &mut Context<'_>, to: &TcpStream, data: &[u8]) -> io::R
     }
 }
 
-/// Returns true for a TLS stream that ended without `close_notify`. It has ended all the same.
+/// Returns true for a TLS stream that ended without `close_notify`. The relay handles this as the end of the stream.
 fn is_truncated(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof
 }

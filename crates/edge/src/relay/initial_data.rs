@@ -1,6 +1,6 @@
 //! Initial data of a client: bytes that it sends before its backend connection is open.
 //!
-//! They are written as soon as `connect()` returns. A backend on the same node is connected by then, so that neither
+//! The bytes are written as soon as `connect()` returns. A backend on the same node is connected by then, so neither
 //! side waits.
 
 use std::io;
@@ -39,11 +39,11 @@ impl InitialData {
         })
     }
 
-    /// Sends them to a backend whose connection may not be open yet. Returns true if the backend took some:
-    /// then it is open.
+    /// Sends the bytes to a backend whose connection may not be open yet. Returns true if the backend took some of
+    /// them; the connection is then open.
     ///
     /// # Errors
-    /// The error of the connection. The backend has taken nothing then, and another one may get the data.
+    /// The error of the connection. The backend has then taken no byte, and another backend can get the data.
     pub(crate) fn try_send(&mut self, backend: &impl AsFd) -> io::Result<bool> {
         if self.bytes.is_empty() {
             return Ok(false);
@@ -64,7 +64,7 @@ impl InitialData {
         self.sent as u64
     }
 
-    /// Returns true if a backend took some while it was called: then it is near.
+    /// Returns true if a backend took bytes during `connect()`, as a backend on a near host does.
     pub(crate) fn is_sent(&self) -> bool {
         self.sent > 0
     }

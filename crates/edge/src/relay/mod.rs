@@ -28,7 +28,7 @@ const SMALL_BYTES_MAX: u64 = 64 << 10;
 pub(crate) enum RelayOutcome {
     /// Both sides sent all of their data.
     Finished,
-    /// Neither side sent anything for the idle timeout.
+    /// Neither side sent a byte for the idle timeout.
     Idle,
     /// One side failed or reset its connection.
     Reset,
@@ -55,7 +55,7 @@ pub(crate) struct RelayedBytes {
 }
 
 impl RelayedBytes {
-    /// Returns true if they are so few that the kernel has not grown the buffers of the sockets.
+    /// Returns true if the bytes are so few that the kernel has not enlarged the buffers of the sockets.
     pub(crate) fn is_small(self) -> bool {
         self.received.max(self.sent) <= SMALL_BYTES_MAX
     }
@@ -132,7 +132,7 @@ struct Relay<'a> {
 }
 
 impl Relay<'_> {
-    /// Moves both directions on. Returns the outcome once the relay has ended.
+    /// Copies data in both directions. Returns the outcome when the relay has ended.
     fn poll_directions<C: RelayStream, B: RelayStream>(
         &mut self,
         cx: &mut Context<'_>,
@@ -199,7 +199,8 @@ impl Relay<'_> {
     }
 }
 
-/// Acknowledges the handshake of a backend at once, if no data does so: the backend may be the one that sends first.
+/// Acknowledges the handshake of a backend at once, unless data acknowledges it. In some protocols, the backend sends
+/// first.
 fn acknowledge(backend: &TcpStream) {
     if let Err(error) = SockRef::from(backend).set_tcp_quickack(true) {
         tracing::debug!(%error, "TCP_QUICKACK not enabled; the handshake is acknowledged late");

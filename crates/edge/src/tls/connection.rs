@@ -14,9 +14,9 @@ use crate::stream::{AbortiveClose, RelayStream, delegate_write_control};
 
 /// TLS stream after its handshake.
 ///
-/// When it is shut down or dropped, it sends `close_notify` (RFC 8446, section 6.1), except after an abort. Dropping
-/// it does not wait until the peer takes the alert. If data is still in front of it, the peer sees a truncated
-/// stream, which is right.
+/// When it is shut down or dropped, it sends `close_notify` (RFC 8446, section 6.1), except after an abort. Dropping it
+/// does not wait until the peer receives the alert. If the alert cannot be sent because of unsent data, the peer
+/// detects a truncated stream, as it must.
 #[derive(Debug)]
 pub(crate) struct TlsConnection<S: RelayStream> {
     stream: TlsStream<S>,

@@ -134,7 +134,7 @@ fn log_without_destination_is_a_fault() {
     let observed: Vec<String> = faults.values().flatten().map(ToString::to_string).collect();
     assert_eq!(
         observed,
-        ["no access log: no directory for access logs (set --edge-access-log-directory)"]
+        ["no access log: expected a directory for access logs, found none; set --edge-access-log-directory"]
     );
     assert_status(&get(served.address, "/"), 200);
 }

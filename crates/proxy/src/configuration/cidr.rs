@@ -6,13 +6,13 @@ use ipnet::IpNet;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CidrError {
     /// The text is not of the form ADDRESS/PREFIX.
-    #[error("{text:?} is not a CIDR; an example is 10.96.0.0/16")]
+    #[error("expected a CIDR such as 10.96.0.0/16, found {text:?}")]
     Syntax {
         /// The text as given.
         text: String,
     },
     /// The address has bits beyond the prefix.
-    #[error("{text:?} has bits set beyond the prefix length; did you mean {network}?")]
+    #[error("expected a CIDR without host bits, found {text:?}; set {network}")]
     HostBits {
         /// The text as given.
         text: String,
@@ -20,11 +20,13 @@ pub enum CidrError {
         network: IpNet,
     },
     /// The list is empty, or has two CIDRs of one IP family.
-    #[error("expected one CIDR, or one IPv4 and one IPv6 CIDR separated by a comma")]
+    #[error(
+        "expected one CIDR, or one IPv4 and one IPv6 CIDR separated by a comma, found another number or family"
+    )]
     Families,
 }
 
-/// Parses one CIDR. Host bits are rejected, because they are a mistake in most cases.
+/// Parses one CIDR. A CIDR with host bits is rejected, because it is a mistake in most cases.
 ///
 /// # Errors
 ///

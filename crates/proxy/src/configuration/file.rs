@@ -20,7 +20,7 @@ pub enum FileError {
         source: std::io::Error,
     },
     /// The file is neither YAML nor JSON.
-    #[error("{path} is not YAML: {reason}", path = .path.display())]
+    #[error("{path}: expected YAML or JSON: {reason}", path = .path.display())]
     Syntax {
         /// Path of the file.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum FileError {
         reason: String,
     },
     /// The file has another kind or version.
-    #[error("{path} has {found}; expected kind {KIND} of {API_VERSION}", path = .path.display())]
+    #[error("{path}: expected kind {KIND} of {API_VERSION}, found {found}", path = .path.display())]
     Kind {
         /// Path of the file.
         path: PathBuf,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Text that is not a duration in Go's notation. No retry helps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a duration; examples are 500ms, 15s and 1m30s")]
+#[error("expected a duration such as 500ms, 15s or 1m30s, found {text:?}")]
 pub struct ParseDurationError {
     /// The text as given.
     pub text: String,
@@ -24,7 +24,7 @@ impl GoDuration {
         Self(Duration::from_secs(seconds))
     }
 
-    /// Returns the duration, or `None` for zero, which upstream reads as "not set".
+    /// Returns the duration, or `None` for zero, which upstream handles as an absent value.
     pub fn non_zero(self) -> Option<Duration> {
         Some(self.0).filter(|duration| !duration.is_zero())
     }

@@ -12,7 +12,8 @@ pub enum Mode {
     Ipvs,
     /// The rules of nftables, and an eBPF program that chooses endpoints of TCP when a client of the node connects.
     Ebpf,
-    /// A relay in this process: it replaces endpoints that do not respond, but hides client addresses from them.
+    /// A relay in this process: it replaces endpoints that do not respond, and endpoints receive its address instead of
+    /// the client's.
     Userspace,
 }
 

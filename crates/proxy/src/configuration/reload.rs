@@ -82,7 +82,8 @@ fn reload(
 
 fn send_if_changed(configs: &watch::Sender<Config>, config: Config) {
     configs.send_if_modified(|before| {
-        // The takeover from kube-proxy, answers to echo requests and the debug pages are decided at the start only.
+        // The takeover from kube-proxy, the answers to echo requests and the debug pages follow the settings at the
+        // start only.
         let config = Config {
             leftovers: before.leftovers,
             answers_ping: before.answers_ping,

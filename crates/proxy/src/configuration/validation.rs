@@ -45,9 +45,9 @@ pub enum ListenAddressError {
 /// Value of a single field that is invalid.
 #[derive(Debug, thiserror::Error)]
 enum FieldError {
-    #[error("{0:?} is not an IP address")]
+    #[error("expected an IP address, found {0:?}")]
     Ip(String),
-    #[error("{0:?} is none of {names}", names = Mode::NAMES)]
+    #[error("expected one of {names}, found {0:?}", names = Mode::NAMES)]
     Mode(String),
     #[error("expected one of the schedulers rr, wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq, mh, found {0:?}")]
     Scheduler(String),
@@ -181,8 +181,8 @@ pub fn warnings(configuration: &KubeProxyConfiguration, mode: Mode) -> Vec<Strin
     }
     if is_on_loopback_only(node_ports) && !configuration.iptables.localhost_node_ports {
         warnings.push(format!(
-            "nodePortAddresses has loopback addresses only, {}, and iptables.localhostNodePorts is false: node ports \
-             answer nowhere",
+            "nodePortAddresses has loopback addresses only, {}, and iptables.localhostNodePorts is false: no address \
+             answers on node ports",
             node_ports.join(",")
         ));
     }
@@ -190,8 +190,8 @@ pub fn warnings(configuration: &KubeProxyConfiguration, mode: Mode) -> Vec<Strin
         && families(&cluster_cidrs) == (true, true)
     {
         warnings.push(format!(
-            "nodePortAddresses has one IP family only, {}, but clusterCIDR has both: node ports of the other family \
-             answer nowhere",
+            "nodePortAddresses has one IP family only, {}, but clusterCIDR has both: no address of the other family \
+             answers on node ports",
             node_ports.join(",")
         ));
     }
@@ -222,13 +222,13 @@ fn bind_address_warning(
     };
     ((has_ipv4 || has_ipv6) && !has_own).then(|| {
         format!(
-            "clusterCIDR has no range of the IP family of bindAddress, {bind_address}: the proxy cannot tell Pods from \
-             other clients there, and masquerades no traffic to cluster IPs"
+            "clusterCIDR has no range of the IP family of bindAddress, {bind_address}: the proxy cannot distinguish \
+             Pods from other clients of this family, and masquerades no traffic to cluster IPs"
         )
     })
 }
 
-/// Returns whether a list of CIDRs has IPv4 and IPv6 ones.
+/// Returns true for each IP family, IPv4 and IPv6, of which a list has CIDRs.
 fn families(cidrs: &[String]) -> (bool, bool) {
     let networks: Vec<IpNet> = cidrs.iter().filter_map(|text| text.trim().parse().ok()).collect();
     let has = |is_ipv4| networks.iter().any(|network| network.addr().is_ipv4() == is_ipv4);
@@ -236,7 +236,7 @@ fn families(cidrs: &[String]) -> (bool, bool) {
 }
 
 /// Returns default settings with the periods of the mode. Only iptables mode needs the periods of the file: changes by
-/// nftables are cheap, and the kernel reports external ones.
+/// nftables take little time, and the kernel reports external changes.
 fn config_with_periods(mode: Mode, configuration: &KubeProxyConfiguration) -> Config {
     let defaults = Config::default();
     match mode {
@@ -274,17 +274,17 @@ fn check_numbers(configuration: &KubeProxyConfiguration, problems: &mut Problems
         ("ipvs", ipvs.sync_period, ipvs.min_sync_period),
     ] {
         if period.0.is_zero() {
-            problems.add(&format!("{section}.syncPeriod"), "must be greater than 0");
+            problems.add(&format!("{section}.syncPeriod"), "expected more than 0, found 0");
         }
         if min_period > period {
             problems.add(
                 &format!("{section}.minSyncPeriod"),
-                format_args!("{min_period} is longer than syncPeriod, {period}"),
+                format_args!("expected at most syncPeriod, {period}, found {min_period}"),
             );
         }
     }
     if configuration.config_sync_period.0.is_zero() {
-        problems.add("configSyncPeriod", "must be greater than 0");
+        problems.add("configSyncPeriod", "expected more than 0, found 0");
     }
     for (section, bit) in [
         ("iptables", iptables.masquerade_bit),
@@ -293,20 +293,23 @@ fn check_numbers(configuration: &KubeProxyConfiguration, problems: &mut Problems
         if !MARK_BITS.contains(&bit) {
             problems.add(
                 &format!("{section}.masqueradeBit"),
-                format_args!("{bit} is not within 0 to 31"),
+                format_args!("expected a bit from 0 to 31, found {bit}"),
             );
         }
     }
     let score = configuration.oom_score_adj;
     if !OOM_SCORES.contains(&score) {
-        problems.add("oomScoreAdj", format_args!("{score} is not within -1000 to 1000"));
+        problems.add(
+            "oomScoreAdj",
+            format_args!("expected a score from -1000 to 1000, found {score}"),
+        );
     }
     for (field, number) in [
         ("conntrack.maxPerCore", configuration.conntrack.max_per_core),
         ("conntrack.min", configuration.conntrack.min),
     ] {
         if number < 0 {
-            problems.add(field, format_args!("{number} is less than 0"));
+            problems.add(field, format_args!("expected 0 or more, found {number}"));
         }
     }
     for cidr in &ipvs.exclude_cidrs {
@@ -371,7 +374,7 @@ fn pod_selection(configuration: &KubeProxyConfiguration, problems: &mut Problems
             problems.add(
                 "detectLocalMode",
                 format_args!(
-                    "{other:?} is none of ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix"
+                    "expected ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix, found {other:?}"
                 ),
             );
             return None;

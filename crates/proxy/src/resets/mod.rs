@@ -7,8 +7,8 @@
 //! 3. Each peer gets a SYN with the addresses of the other one. It responds with an acknowledgement (RFC 5961, section
 //!    4.2), which the table rejects. A peer that waits without sending therefore gets its reset, too.
 //!
-//! The kernel deletes the table with its socket. If it refuses the table, only the entry is deleted: another endpoint, or
-//! the rules of the Service, answer the next packet of the client.
+//! The kernel deletes the table with its socket. If the kernel refuses the table, only the conntrack entry is deleted.
+//! Another endpoint, or the rules of the Service, then answer the next packet of the client.
 
 mod rules;
 
@@ -27,11 +27,11 @@ const LISTED_TIME: Duration = Duration::from_secs(125);
 /// Maximum of addresses in the table, in both families together: about 10 MiB of the kernel's memory. Of further
 /// connections, only the conntrack entries are deleted.
 const LISTED_MAX: usize = 65_536;
-/// Places of the table that only connections to lost nodes and removed endpoints use: those of 8,192 connections. The other
-/// ones can end later.
+/// Part of the table that is reserved for connections to lost nodes and removed endpoints: the addresses of 8,192
+/// connections. Other connections can end later.
 const LISTED_RESERVED: usize = 16_384;
-/// Maximum of segments of one pass that find no space in the buffer of the socket, each after its timeout of 10 ms.
-/// This thread writes no rules in that time, one second in total.
+/// Maximum of segments of one pass for which the buffer of the socket has no space, each after a timeout of 10 ms. The
+/// thread writes no rules during these timeouts, one second in total.
 const WAITS_MAX: usize = 100;
 
 /// Peers of a connection that get a reset.
@@ -175,7 +175,7 @@ impl Resets {
         Ok(())
     }
 
-    /// Makes the peers send a packet. Without CAP_NET_RAW, they get the reset with their next own packet.
+    /// Makes the peers send a packet. Without CAP_NET_RAW, a peer gets the reset only when it sends a packet itself.
     fn provoke(&mut self, sides: &[Side]) {
         if sides.is_empty() {
             return;
@@ -218,7 +218,7 @@ struct Unsent {
 }
 
 impl Unsent {
-    /// Records a failure. Returns false if the pass ends, because too many segments found no room.
+    /// Records a failure. Returns false if the pass ends, because the buffer had no space for too many segments.
     fn record(&mut self, error: io::Error) -> bool {
         self.failed += 1;
         self.waits += usize::from(error.kind() == io::ErrorKind::WouldBlock);

@@ -18,7 +18,7 @@ pub(super) const TABLE: &str = "portolan-resets";
 const PRIORITY: i32 = -300;
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 const START: Register = Register::at(0);
-/// Value of each element. Rules change elements of maps only, so there has to be one.
+/// Value of each element. Rules can change elements of maps only, so each element needs a value.
 const VALUE: [u8; 4] = [0; 4];
 
 /// Builds the transaction that creates the table.
@@ -108,8 +108,8 @@ fn append(key: &mut Vec<u8>, end: SocketAddr) {
     key.extend([0; 2]);
 }
 
-/// Excludes packets to the peers from connection tracking: resets, and the segments that provoke a response. They would
-/// begin a connection of their own.
+/// Excludes packets to the peers from connection tracking: resets, and the segments that provoke a response. Otherwise
+/// each of these packets would begin a tracked connection.
 fn untracked_rule(family: Family) -> Rule {
     let mut expressions = match_tcp(family);
     expressions.extend(match_listed(family, Order::Reversed));

@@ -1,5 +1,4 @@
-//! Resets of TCP connections: to endpoints of dead nodes, over their maximum age, and of connections that move after a
-//! scale-out.
+//! Resets of TCP connections: to endpoints of failed nodes, over their maximum age, and after a scale-out.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -246,7 +245,7 @@ struct Pass {
 }
 
 impl Pass {
-    /// Takes room for connections. Returns the number of those that may end.
+    /// Reserves a part of the pass for connections. Returns the number of connections that may end.
     fn take(&mut self, count: usize) -> usize {
         let taken = count.min(self.room);
         self.room -= taken;
@@ -255,7 +254,7 @@ impl Pass {
     }
 }
 
-/// Returns those of the endpoints to which a socket of a client is connected through their Service.
+/// Returns the endpoints to which a socket of a client is connected through their Service.
 fn connected_sockets(
     dataplane: &impl Dataplane,
     plan: &Plan,

@@ -8,8 +8,8 @@ use netlink::nftables::ExternalChange;
 use super::Worker;
 use crate::sources::watch_external_changes;
 
-/// Minimum time between two repairs of external changes: short for users, long enough that a conflict with another
-/// program does not occupy a CPU core.
+/// Minimum time between two repairs of external changes. It bounds the delay for users, and the CPU time of a conflict
+/// with another program.
 const EXTERNAL_REPAIR_PAUSE: Duration = Duration::from_millis(200);
 
 impl<D: Dataplane> Worker<D> {

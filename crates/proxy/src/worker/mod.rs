@@ -45,7 +45,7 @@ pub(crate) use updates::{TrafficQuery, Update};
 const STATUS_FAULTS_MAX: usize = 1_000;
 /// Capacity of the queue. Sources wait while it is full.
 pub(crate) const QUEUE_UPDATES_MAX: usize = 2_048;
-/// Maximum of updates per sync: enough for bursts, and few enough that a constant stream cannot delay a sync.
+/// Maximum of updates per sync: enough for bursts, and so few that continuous updates cannot delay a sync.
 const BATCH_UPDATES_MAX: usize = 16_384;
 /// Pauses after a failure of the data plane: the first, doubled up to the maximum.
 const RETRY_MIN: Duration = Duration::from_millis(50);
@@ -75,7 +75,7 @@ impl SharedStatus {
     }
 }
 
-/// Sources whose initial list is complete. Nothing is written before all are (KPR-05).
+/// Sources whose initial list is complete. The worker writes no rules before all lists are complete (KPR-05).
 #[derive(Debug, Default)]
 struct Synced {
     services: bool,
@@ -149,7 +149,7 @@ pub(crate) struct Worker<D> {
     forwarding: Forwarding,
     /// Next attempt of forwarding after a failure.
     forwarding_retry: Option<Retry>,
-    /// Channel for endpoints whose node may have died.
+    /// Channel for endpoints whose node may have failed.
     departed_sender: Option<DepartedSender>,
     events: Events,
     /// Queue for external changes, until they are watched.
@@ -363,7 +363,7 @@ impl<D: Dataplane> Worker<D> {
             self.report_dataplane_fault();
             self.ready_at = Instant::now() + self.config.min_sync_period;
         } else {
-            // Changes of labels and annotations, for example, concern no rule.
+            // Some changes, for example of labels, change no rule.
             self.shared_status.metrics.nothing_pending();
         }
         self.clean_up_conntrack();
@@ -442,8 +442,8 @@ impl<D: Dataplane> Worker<D> {
         }
     }
 
-    /// Removes kube-proxy's rules again after its exit: it restores them while it runs alongside this process. Before the
-    /// first sync they carry the traffic.
+    /// Removes kube-proxy's rules again after its exit: kube-proxy restores them while it runs alongside this process.
+    /// Before the first sync, these rules forward the connections.
     fn remove_leftovers_of_exited(&self) {
         if self.has_taken_over {
             self.remove_leftovers(LeftoverScope::KubeProxyToo);

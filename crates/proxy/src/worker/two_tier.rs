@@ -51,7 +51,8 @@ impl<D: Dataplane> Worker<D> {
         }
         forwarding.start_node_watch();
         if !forwarding.is_due || !forwarding.has_nodes {
-            // The Nodes start the next attempt. A deadline that has passed would keep the worker busy until then.
+            // The update with the Nodes starts the next attempt. With a deadline in the past, the worker would not wait
+            // until then.
             self.forwarding_retry = None;
             return;
         }

@@ -17,9 +17,9 @@ use crate::node;
 use crate::plan_reader::PlanQuery;
 use crate::traffic::{Traffic, busiest};
 
-/// Maximum of endpoint changes per sync whose latency is measured; a sample suffices.
+/// Maximum of endpoint changes per sync whose latency is measured. The others are not measured.
 const TRIGGERS_MAX: usize = 1_024;
-/// Maximum of external changes that are repaired individually; beyond that, everything is compared.
+/// Maximum of external changes that are repaired individually; above it, all elements are compared.
 const EXTERNAL_CHANGES_MAX: usize = 1_024;
 /// Annotation with the time of the last endpoint change, which endpoint controllers set (MET-06).
 const TRIGGER_TIME_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
@@ -41,9 +41,9 @@ pub(crate) enum Update {
     Config(Box<Config>),
     /// External changes of the rules.
     ExternalChanges(Vec<ExternalChange>),
-    /// A server's address became free: the process that had it, such as kube-proxy, has exited.
+    /// The address of a server became free: the process that listened there, such as kube-proxy, has exited.
     AddressReleased,
-    /// Endpoints that left and do not answer, because their node died.
+    /// Endpoints that left and do not answer, because their node has failed.
     EndpointsLost(ServiceEndpoints),
     /// Query for the busiest Services.
     Traffic(TrafficQuery),

@@ -21,7 +21,7 @@ use crate::StoreError;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Timeout of a request: the time that etcd itself tries to reach a quorum.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(7);
-/// Period and timeout of keep-alives, so that a vanished member is detected.
+/// Period and timeout of keep-alives, which detect a member that does not respond any more.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Limit of a response in bytes: a page of objects of the largest size that etcd accepts by default (1.5 MiB).
@@ -112,7 +112,7 @@ impl Connection {
         done.map(|_| ())
     }
 
-    /// Opens a watch, which ends when the member loses its leader.
+    /// Opens a watch, which ends when the member has no leader any more.
     pub(super) async fn watch(&self, create: WatchCreateRequest) -> Result<Streaming<WatchResponse>, Status> {
         let first = WatchRequest { create: Some(create) };
         // The request stream stays open, because its end would end the watch.

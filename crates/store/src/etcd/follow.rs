@@ -128,7 +128,7 @@ impl Follower {
                     self.raise_offset(connection, layout_at, now).await;
                 }
                 Err(SessionEnd::ForeignHistory(format!(
-                    "it has another history than before, as after a restore from an older snapshot: expected revision {} or \
+                    "its history was replaced, as by a restore from an older snapshot: expected revision {} or \
                      more, found {now}",
                     self.reached
                 )))
@@ -188,8 +188,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Brings the index to the current state if the history between is compacted. Watches that have not read so far
-    /// are cut off.
+    /// Brings the index to the current state if the history in between is compacted. Watches that have not read all
+    /// earlier events end with an error.
     async fn reload(&mut self, connection: &Connection) -> Result<(), StoreError> {
         let shared = &self.shared;
         let index_revision = shared.index.revision();

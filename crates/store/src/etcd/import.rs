@@ -38,9 +38,9 @@ impl Import {
     /// Records per batch: below etcd's limit of 128 operations per transaction.
     pub(crate) const BATCH_RECORDS_MAX: usize = 120;
 
-    /// Begins a copy: removes existing data if that is allowed, and marks the layout as incomplete. `above` gets the
-    /// revision of the replaced store and returns the revision that all written objects must exceed. Objects get new
-    /// revisions, and none of these may have been assigned before.
+    /// Begins a copy: removes existing data if that is allowed, and marks the layout as incomplete. `above` receives
+    /// the revision of the replaced store, and returns the revision that all written objects must exceed. Objects get
+    /// new revisions, which were never assigned before.
     pub(crate) async fn begin(
         address: &EtcdAddress,
         overwrite: bool,
@@ -88,7 +88,7 @@ impl Import {
     }
 
     /// Returns operations that remove everything except the layout, which is written in the same transaction: etcd
-    /// accepts a key only once per transaction. The offset is therefore never lost, wherever a copy is interrupted.
+    /// accepts a key only once per transaction. The offset is therefore not lost if a copy is interrupted.
     fn clear(&self) -> Vec<RequestOp> {
         let (first, end) = self.prefix.range();
         let after_layout = self.prefix.key(&format!("{LAYOUT}\0"));

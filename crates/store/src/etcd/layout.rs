@@ -10,9 +10,9 @@
 //! | `PREFIX/.compaction` | the revision up to which history was last compacted, so that one of several servers
 //! compacts |
 //!
-//! The revision of an object is etcd's `mod_revision` of its key plus the offset in `.layout`. It is known only after
-//! the transaction, so it cannot be in the value. The offset is 0 unless the data was copied from a store with larger
-//! revisions, or etcd was restored from an older snapshot. Revisions only grow.
+//! The revision of an object is etcd's `mod_revision` of its key plus the offset in `.layout`. The engine learns it
+//! only after the transaction, so it cannot be in the value. The offset is 0 unless the data was copied from a store
+//! with larger revisions, or etcd was restored from an older snapshot. Revisions only grow.
 
 use std::collections::HashMap;
 
@@ -129,8 +129,8 @@ impl Offset {
         Revision(u64::try_from(etcd).unwrap_or(0).saturating_add(self.0))
     }
 
-    /// Returns etcd's revision for one of the store's. A revision before the offset never was etcd's: it gets one that
-    /// no key has, not even an absent one.
+    /// Returns etcd's revision for one of the store's. etcd never had a revision below the offset. For such a revision,
+    /// returns one that no key has, and that an absent key does not have either.
     pub(super) fn etcd(self, revision: Revision) -> i64 {
         match revision.0.checked_sub(self.0) {
             Some(etcd @ 1..) => i64::try_from(etcd).unwrap_or(-1),

@@ -1,7 +1,7 @@
 //! The engine for several API servers: etcd stores the data, and each server has an index.
 //!
-//! Each server follows one watch on all keys, so its index passes through the same revisions as etcd. A commit is
-//! one etcd transaction with the expectations as comparisons of revisions. It is acknowledged when the watch has
+//! Each server follows one watch on all keys, so its index passes through the same revisions as etcd. A commit is one
+//! etcd transaction with the expectations as comparisons of revisions. The commit is acknowledged when the watch has
 //! delivered it.
 //!
 //! Each transaction writes the key `.commit`, whose revision is that of the newest commit. A consistent read queries it
@@ -9,7 +9,7 @@
 //! etcd's progress notifications do not guarantee that: before 3.4.25 and 3.5.8 they may arrive before the events that
 //! they cover.
 //!
-//! [`layout`] describes keys and values. Leases are not used: nothing in the store expires.
+//! [`layout`] describes keys and values. The engine uses no leases of etcd, because keys do not expire.
 
 mod barrier;
 mod compaction;
@@ -43,8 +43,8 @@ use crate::{
     CommitError, HistoryLimits, Index, Key, Revision, Store, StoreError, Transaction, Transformation,
 };
 
-/// Limit of attempts to prepare a transaction again because the index was behind; each time another transaction was
-/// committed.
+/// Limit of attempts to prepare a transaction again because the index was outdated. Before each further attempt,
+/// another transaction was committed.
 const ATTEMPTS_MAX: usize = 16;
 /// Timeout and period of attempts to connect at start: etcd may be starting too.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -77,7 +77,7 @@ impl EtcdStore {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Unavailable`] if no member is reachable or an option is invalid, and
+    /// Returns [`StoreError::Unavailable`] if no member is reachable or an option is invalid. Returns
     /// [`StoreError::Corrupt`] if the prefix belongs to another program, a newer version or an incomplete copy.
     pub async fn open(settings: EtcdSettings) -> Result<EtcdStore, StoreError> {
         let prefix = Prefix::new(&settings.address.prefix);

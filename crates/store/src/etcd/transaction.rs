@@ -32,7 +32,7 @@ pub(super) struct Prepared<'t> {
 /// Result of a transaction.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The transaction was committed, or checked if it has no effect. The index is to reach this revision.
+    /// The transaction was committed, or only checked because it has no effect. The index must reach this revision.
     Committed(Revision),
     /// An expectation does not hold. The index contains the reason once it has reached `newest`.
     Conflict {
@@ -40,8 +40,8 @@ pub(super) enum Outcome {
         key: Key,
         current: Option<Entry>,
     },
-    /// The prediction whether the transaction has an effect was wrong, because the index was behind. It is to be
-    /// prepared again once the index has reached `newest`.
+    /// The prediction of the transaction's effect was wrong, because the index was outdated. The transaction must be
+    /// prepared again when the index has reached `newest`.
     StaleIndex { newest: Revision },
 }
 

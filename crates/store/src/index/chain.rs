@@ -17,7 +17,8 @@ pub(super) struct Version {
     pub(super) value: Option<Bytes>,
 }
 
-/// All readable versions of a key. Most keys have one, so older versions must not cost memory otherwise.
+/// All readable versions of a key. Most keys have one version, so a key without older versions needs no memory for
+/// them.
 #[derive(Debug)]
 pub(super) struct Chain {
     newest: Version,
@@ -51,7 +52,7 @@ impl Chain {
         self.older.push_back(superseded);
     }
 
-    /// Removes versions that only reads before `oldest` can see. Returns true if the key can be removed.
+    /// Removes versions that only reads before `oldest` can return. Returns true if the key can be removed.
     pub(super) fn compact_before(&mut self, oldest: Revision) -> bool {
         if self.newest.modified <= oldest {
             self.older = VecDeque::new();
@@ -61,7 +62,7 @@ impl Chain {
         let valid = newer_from
             .checked_sub(1)
             .and_then(|position| self.older.get(position));
-        // A removal as the first version reads the same as no version.
+        // A read returns the same for a removal as the first version as for no version.
         let is_removal = valid.is_some_and(|version| version.value.is_none());
         let superseded = if is_removal {
             newer_from

@@ -1,6 +1,6 @@
-//! Event logs that watches read from. There is one per first segment of keys and one for everything: a watch pays
-//! for the changes of its segment only. A slow watch has no buffer of its own: it is cut off when the log removes
-//! events that it has not read.
+//! Event logs that watches read from. Each first segment of keys has a log, and a further log contains all events. A
+//! watch therefore reads only the changes of its segment. A slow watch has no buffer of its own: it ends with an error
+//! when the log removes events that it has not read.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, RwLock};
@@ -80,8 +80,8 @@ impl Log {
 }
 
 impl Tail {
-    /// Returns the event with a number; `Ok(None)` if it does not exist yet, `Err` with the number of removed
-    /// events if it is gone.
+    /// Returns the event with a number; `Ok(None)` if it does not exist yet, `Err` with the number of removed events if
+    /// it was removed.
     pub(super) fn get(&self, number: u64) -> Result<Option<&Arc<Event>>, usize> {
         match number.checked_sub(self.first) {
             None => Err(usize::try_from(self.first - number).unwrap_or(usize::MAX)),

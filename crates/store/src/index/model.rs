@@ -75,7 +75,7 @@ impl Model {
             .collect()
     }
 
-    /// Returns the number of events that a watch has lost that has read everything up to a revision.
+    /// Returns the number of removed events that a watch has not read, if it has read all events up to a revision.
     pub(super) fn lag(&self, prefix: &str, read: Revision) -> usize {
         let log = segment(prefix).unwrap_or("");
         self.events(log, read)

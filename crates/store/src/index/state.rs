@@ -13,8 +13,8 @@ use super::log::Log;
 use super::{Change, Commit, HistoryLimits, Listing};
 use crate::{Entry, Event, EventKind, Key, Revision};
 
-/// Memory of an event in bytes, apart from values that it alone keeps: itself, its slots in two logs, and the slot
-/// of the superseded version.
+/// Memory of an event in bytes: the event, its slots in two logs, and the slot of the superseded version. Values that
+/// only the event keeps are not included.
 const EVENT_OVERHEAD_BYTES: usize = 200;
 
 pub(super) struct State {
@@ -117,7 +117,8 @@ impl State {
         self.by_segment.entry(segment.into()).or_insert_with(Log::new);
     }
 
-    /// Returns the log of a segment, or else the log of everything, which is always correct.
+    /// Returns the log of a segment. Without such a log, returns the log of all events, which contains those of each
+    /// segment.
     pub(super) fn log(&self, segment: Option<&str>) -> &Log {
         segment
             .and_then(|segment| self.by_segment.get(segment))
@@ -156,8 +157,8 @@ impl State {
         removed
     }
 
-    /// Removes revisions before `revision`, about `events_max` events at a time. Returns the removed events, and
-    /// true if all is done.
+    /// Removes revisions before `revision`, about `events_max` events at a time. Returns the removed events, and true
+    /// if no such revision is left.
     pub(super) fn compact_step(&mut self, revision: Revision, events_max: usize) -> (Vec<Arc<Event>>, bool) {
         let mut removed = Vec::new();
         while let Some(oldest) = self

@@ -35,8 +35,8 @@ impl Watch {
         }
     }
 
-    /// Waits for an event that this watch has not scanned, whether or not it matches. Dropping the future loses
-    /// nothing.
+    /// Waits for an event that this watch has not scanned, also for one that does not match. Dropping the future loses
+    /// no event.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Returns true if there are events that this watch has not scanned, or if the watch was cut off and reading
+    /// Returns true if there are events that this watch has not scanned, or if the log removed such events and reading
     /// returns an error.
     pub fn has_more(&self) -> bool {
         !matches!(read(&self.reader.tail).get(self.reader.next), Ok(None))
@@ -69,8 +69,8 @@ impl Watch {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Lagged`] if the log removed events that this watch has not read, from then on always.
-    /// Returns [`StoreError::Unavailable`] if the store was closed.
+    /// Returns [`StoreError::Lagged`] if the log removed events that this watch has not read; all later calls return
+    /// it, too. Returns [`StoreError::Unavailable`] if the store was closed.
     pub async fn next(&mut self) -> Result<Arc<Event>, StoreError> {
         loop {
             match self.scan()? {
@@ -96,8 +96,9 @@ impl Watch {
         }
     }
 
-    /// Returns the revision up to which everything was delivered, for bookmarks. While other events of the same
-    /// transaction may follow, it is smaller than the revision of the last event. It is 0 after the watch was cut off.
+    /// Returns the revision up to which all events were delivered, for bookmarks. While other events of the same
+    /// transaction can follow, it is smaller than the revision of the last event. After [`StoreError::Lagged`], it is
+    /// 0.
     pub fn progress(&self) -> Revision {
         // The revision is read before the log, because events are in the log before their revision is published.
         let published = Revision(self.published.load(Ordering::Acquire));

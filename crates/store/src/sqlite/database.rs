@@ -1,7 +1,7 @@
 //! The database file: the current state with one row per key, and the newest revision.
 //!
 //! Values are stored without their revision, alongside the offset at which it is inserted; the column `modified` is
-//! that revision. History is not stored: a restart begins a new one.
+//! that revision. The history is not stored: after a restart, it begins with the current revision.
 
 use std::path::Path;
 use std::time::Duration;
@@ -51,7 +51,7 @@ const LOGGED_PAGE_BYTES: u64 = 4_096 + 24;
 /// Size in bytes to which an oversized write-ahead log is truncated.
 const WAL_BYTES_MAX: i64 = 64 << 20;
 
-/// Page cache in KiB; SQLite expects the negative number. Small, because reads never come here.
+/// Page cache in KiB; SQLite expects the negative number. The cache is small, because clients read from the index.
 const PAGE_CACHE_KIB: i64 = -4_096;
 
 /// Time that a commit waits for another program that has the file open.

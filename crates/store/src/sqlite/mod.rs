@@ -59,9 +59,9 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::InUse`] if another process uses it, [`StoreError::Corrupt`] if the database is
-    /// damaged, of a newer version or of another program, and [`StoreError::Unavailable`] for errors of the system
-    /// (permissions, disk). Each names the file or directory.
+    /// Returns [`StoreError::InUse`] if another process uses the directory. Returns [`StoreError::Corrupt`] if the
+    /// database is damaged, of a newer version or of another program. Returns [`StoreError::Unavailable`] for errors of
+    /// the system (permissions, disk). Each error names the file or directory.
     pub fn open(directory: impl AsRef<Path>, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let directory = DataDirectory::acquire(directory.as_ref())?;
         let path = directory.file(DATABASE_FILE);

@@ -70,8 +70,8 @@ fn gather(first: Request, requests: &mut mpsc::Receiver<Request>) -> Vec<Request
     waiting
 }
 
-/// Checks, writes and publishes a group. On an error, nothing of it happened. A refused expectation may depend on a
-/// lost write, so it is not reported then.
+/// Checks, writes and publishes a group. On an error, no transaction of the group has an effect. An expectation that
+/// does not hold may depend on a lost write of the group, so it is not reported in this case.
 fn commit(
     database: &mut Database,
     index: &Index,

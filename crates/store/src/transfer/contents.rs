@@ -25,7 +25,10 @@ impl Contents {
             if let [one, other] = pair
                 && one.key >= other.key
             {
-                faults.push(format!("{} does not come before {}", one.key, other.key));
+                faults.push(format!(
+                    "the key {} does not precede the key {}",
+                    one.key, other.key
+                ));
             }
         }
         for record in &self.records {
@@ -37,7 +40,7 @@ impl Contents {
             } = record;
             if created > modified || *modified > self.revision {
                 faults.push(format!(
-                    "{key} was created at revision {created} and changed at {modified}, of {} in all",
+                    "{key}: expected revisions up to {}, found creation at {created} and change at {modified}",
                     self.revision
                 ));
             }

@@ -55,7 +55,7 @@ impl WriteOptions {
     fn revision_above(self, contents: &Contents, present: Option<Revision>) -> Revision {
         let copied = contents.revision.0.saturating_add(self.revision_leap);
         match present {
-            // Watchers at the newest revision before must notice the replacement.
+            // Watchers at the newest revision of the earlier data must detect the replacement.
             Some(present) => Revision(copied.max(present.0 + 1)),
             None => Revision(copied),
         }
@@ -107,8 +107,9 @@ impl StoreLocation {
         }
     }
 
-    /// Erases removed and replaced data from the files, which keep traces of it. No server may run on them. etcd
-    /// does this itself when its history is compacted and its file defragmented. Blocks.
+    /// Erases removed and replaced data from the files of a data directory. No server may run on the directory. For a
+    /// snapshot and for etcd, this function has no effect; compaction and defragmentation of etcd erase the data.
+    /// Blocks.
     ///
     /// # Errors
     ///

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use super::counts::Counts;
 use super::log::{AuditLogError, AuditLogSettings, Log};
 
-/// Maximum size of all queued lines. Bodies may have megabytes each, so the number of events does not bound memory.
+/// Maximum size of all queued lines in bytes. A body can have megabytes, so a number of events would not bound the
+/// memory.
 const QUEUED_BYTES_MAX: usize = 64 << 20;
 
 /// Mode of the audit backend, with upstream's names.

@@ -53,7 +53,7 @@ struct Record {
     response: Option<Value>,
     status: Option<Value>,
     annotations: BTreeMap<String, String>,
-    /// Set after failed authentication. Upstream then records the stage `ResponseStarted` only.
+    /// True after failed authentication. Upstream then records the stage `ResponseStarted` only.
     is_unauthenticated: bool,
     is_complete: bool,
 }

@@ -21,7 +21,7 @@ pub(super) fn user_agent(headers: &HeaderMap) -> String {
     }
 }
 
-/// Returns the addresses of a request, the connection's last. All others are claims of the client.
+/// Returns the addresses of a request; the last one is that of the connection. The client can choose all others.
 pub(super) fn source_ips(headers: &HeaderMap, peer: Option<IpAddr>) -> Vec<String> {
     let addresses = |name: &str| -> Vec<IpAddr> {
         let text = headers.get(name).and_then(|value| value.to_str().ok());

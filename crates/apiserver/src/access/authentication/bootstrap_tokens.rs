@@ -13,17 +13,20 @@ use store::Store;
 
 use super::identity::{AUTHENTICATED, Identity};
 
-/// Reason for the rejection of a bootstrap token. It is logged; the client receives 401 without a reason.
+/// Reason for the rejection of a bootstrap token. The log contains the reason; the client receives 401 without a
+/// reason.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Rejection {
     /// No Secret exists for the token ID.
-    #[error("bootstrap token {0} is unknown: it was revoked, or deleted after its expiration")]
+    #[error(
+        "bootstrap token {0} does not exist: it was revoked, or deleted after its expiration; create a token"
+    )]
     Unknown(String),
     /// The token ID exists, and the secret part differs.
     #[error("wrong secret for bootstrap token {0}")]
     Wrong(String),
     /// The expiration of the token has passed.
-    #[error("bootstrap token {0} has expired")]
+    #[error("bootstrap token {0} has expired; create a token")]
     Expired(String),
     /// The token has no usage `authentication`, or requests groups that no bootstrap token may have.
     #[error("bootstrap token {0} is not valid for authentication")]

@@ -98,7 +98,8 @@ impl Authenticator {
             })
     }
 
-    /// Returns true if one more rejection may be logged for the address. The limit keeps clients from filling the disk.
+    /// Returns true if one more rejection may be logged for the address. The limit bounds the disk space that clients
+    /// can use.
     fn may_log_rejection(&self, source: Option<Source>) -> bool {
         let mut rates = self
             .rejection_log_rates

@@ -3,17 +3,18 @@
 //! A certificate is valid only while its Node exists, so a removed node loses its rights before the certificate
 //! expires:
 //!
-//! - The Node exists, and the certificate carries an [`Incarnation`]: it is valid if the Node has the same
+//! - The Node exists, and the certificate has an [`Incarnation`]: the certificate is valid if the Node has the same
 //!   incarnation. Certificates of an earlier node with this name stay invalid after another node has joined under the
 //!   name.
-//! - The Node exists, and the certificate carries no incarnation (an earlier version or an administrator issued it):
-//!   it is valid if it was signed at [`CERTIFICATES_SINCE`] or later, or if the Node has no such annotation. If the
-//!   node joined with incarnations ([`INCARNATION`]), only certificates that an administrator issued may lack one.
+//! - The Node exists, and the certificate has no incarnation, because an earlier version or an administrator issued it.
+//!   The certificate is valid if it was signed at [`CERTIFICATES_SINCE`] or later, or if the Node has no such
+//!   annotation. If the node joined with incarnations ([`INCARNATION`]), only certificates that an administrator issued
+//!   may lack one.
 //! - The Node does not exist: only a certificate that an administrator issued is valid, for one hour, so that the
 //!   agent can register the Node. `portolan kubeconfig` and `portolan up` issue such certificates;
 //!   CertificateSigningRequests cannot.
 //!
-//! No certificate is valid after its expiration, not even on a connection that was opened before.
+//! No certificate is valid after its expiration, also on a connection that was opened before.
 
 use std::collections::HashMap;
 
@@ -42,7 +43,7 @@ pub(crate) struct ClientCertificate {
     signed_at_seconds: i64,
     /// Last second of validity, since the epoch.
     expires_at_seconds: i64,
-    /// Set if an administrator issued the certificate.
+    /// True if an administrator issued the certificate.
     is_issued_by_administrator: bool,
     /// Incarnation of the Node that the certificate was issued for, if it carries one.
     incarnation: Option<Incarnation>,

@@ -5,8 +5,8 @@
 //! `ipMode` to `Proxy`. A Secret of another namespace qualifies if it allows the namespace of the Service. An Ingress
 //! qualifies if Portolan serves its class, and only for Secrets of its own namespace.
 //!
-//! The announcers elect the node that serves a Service among themselves, and the API server does not know the result.
-//! Therefore the edges of all nodes may read the Secrets of all these Services.
+//! The announcers elect the node that serves a Service, and do not report the result to the API server. Therefore the
+//! edges of all nodes may read the Secrets of all these Services.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};

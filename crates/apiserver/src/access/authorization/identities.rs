@@ -42,23 +42,25 @@ of the Node.
 
 In addition to the roles below, the authorization mode `Node` grants:
 
-- to the agent of a node: the rules of the role `system:node`, restricted to its own Node and Pods, its own Lease in
-  `kube-node-lease`, and the Secrets, ConfigMaps and ServiceAccount tokens that its Pods need.
+- to the agent of a node: the rules of the role `system:node`. They are restricted to its own Node, its own Pods, its
+  own Lease in `kube-node-lease`, and the Secrets, ConfigMaps and ServiceAccount tokens that its Pods need.
 - to the edge of a node: `get` of each Secret that a Service references for TLS. The Service must be of type
   LoadBalancer, with addresses that Portolan assigned and the edge serves (`ipMode: Proxy`). The Secret must be in the
   namespace of the Service, or allow that namespace (`portolan.dev/allowed-namespaces`).
+- to the edge of a node: `get` of each Secret that an Ingress of a class of Portolan references in its own namespace.
 - to the edge of a node: `get` of the Secret `kube-system/portolan-edge-cookies`.
 - to the announcer of a node: `get` of each Secret in the namespace `kube-system` that a BGPPeer references and that has the
   type `kubernetes.io/basic-auth`. The announcers of all nodes may read these Secrets. The user
   `system:portolan-load-balancer` and the ServiceAccounts `kube-system/portolan-announcer` and
   `kube-system/portolan-load-balancer` have this right, too.
 
-The API server does not know which node serves a Service, so the edges of all nodes may read these Secrets. The user
-`system:portolan-load-balancer` and the ServiceAccounts `kube-system/portolan-edge` and
+The API server has no record of the node that serves a Service, so the edges of all nodes may read the Secrets of edges.
+The user `system:portolan-load-balancer` and the ServiceAccounts `kube-system/portolan-edge` and
 `kube-system/portolan-load-balancer` have the rights of an edge.
 
 The group `system:masters` has all rights. The API server authenticates to the agents of nodes as
-`kube-apiserver-kubelet-client` in the group `system:portolan:apiservers`. These have no rights in the API.
+`kube-apiserver-kubelet-client` in the group `system:portolan:apiservers`. This user and this group have no rights in
+the API.
 
 ## Roles of users, groups and ServiceAccounts
 ";

@@ -21,9 +21,8 @@ pub struct RequestLimits {
 }
 
 impl Default for RequestLimits {
-    /// Upstream's concurrency limits. The rate is above the need of controllers in a large cluster, and below the
-    /// capability of one client. Connections: all Pods of a node may share the node's address; 250 Pods with four
-    /// clients each.
+    /// Upstream's concurrency limits. The rate is more than controllers in a large cluster need, and less than one
+    /// client can send. Connections: all Pods of a node may share the node's address; 250 Pods with four clients each.
     fn default() -> RequestLimits {
         RequestLimits {
             concurrent_reads_max: 400,

@@ -1,4 +1,4 @@
-//! API priority and fairness: limits of concurrent requests, shared fairly between users. A request beyond the limit
+//! API priority and fairness: limits of concurrent requests, shared fairly between users. A request above the limit
 //! waits in a queue, or receives 429 with a retry delay.
 //!
 //! Each request has a flow: its user and its flow schema ([`schema`]). Short requests take a seat of their priority

@@ -134,8 +134,8 @@ pub fn client(directory: &Path, name: &str, user: &str, group: &str) -> Result<C
 
 /// Returns the serving certificate of a node agent, for the name and addresses of its node. The kubelet serving CA
 /// signs it, so that no client of the API accepts the agent as API server. The files `serving-NODE.crt` and
-/// `serving-NODE.key` in `directory` are used again until they expire soon, lack a name, or were signed by the cluster
-/// CA, as earlier versions did.
+/// `serving-NODE.key` in `directory` are used again, unless they expire soon or lack a name. Files that an earlier
+/// version signed with the cluster CA are not used.
 ///
 /// # Errors
 /// See [`PkiError`]. The cluster CA is absent if no server was started with the directory.
@@ -301,7 +301,7 @@ impl Files<'_> {
         };
         let fits = KeyPair::from_pem(&key).is_ok_and(|key| issue::is_for_key(&certificate, &key));
         if matches!(name, AUTHORITY | KUBELET_SERVING_AUTHORITY) && !fits {
-            // No client trusts a new CA, so a person has to decide.
+            // No client trusts a new CA, so an administrator must decide.
             let reason = "certificate and key do not match".to_owned();
             return Err(PkiError::Unusable {
                 path: self.path(name, "crt"),
@@ -311,7 +311,8 @@ impl Files<'_> {
         Ok(fits.then_some(Pair { certificate, key }))
     }
 
-    /// Writes the key first: a crash between the two leaves a pair that does not match, which is issued again.
+    /// Writes the key first. A crash before the certificate is written leaves a pair that does not match, and the next
+    /// start issues it again.
     fn write(&self, name: &str, pair: Pair) -> Result<Pair, PkiError> {
         for (extension, contents) in [("key", &pair.key), ("crt", &pair.certificate)] {
             let path = self.path(name, extension);

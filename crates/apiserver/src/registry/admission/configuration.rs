@@ -45,7 +45,8 @@ pub enum AdmissionConfigurationError {
         /// Defect of the plugin's configuration.
         source: ConfigurationError,
     },
-    /// The plugin has no settings. Upstream would accept them; ignoring them would leave something unprotected.
+    /// The plugin has no settings. Upstream would accept the settings; an ignored restriction would not protect the
+    /// cluster.
     #[error("{} configures the admission plugin {name:?}; only {POD_SECURITY} has settings", path.display())]
     UnknownPlugin {
         /// Path of the file.

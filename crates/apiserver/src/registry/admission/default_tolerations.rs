@@ -1,5 +1,5 @@
-//! DefaultTolerationSeconds: a new Pod stays on a Node that is not ready or unreachable for five minutes, unless it
-//! tolerates these taints in another way.
+//! DefaultTolerationSeconds: a new Pod stays on a Node that is not ready or unreachable for five minutes, unless it has
+//! other tolerations for these taints.
 
 use api::tree::{items, object_mut, set, text};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
-//! Admission of changes of AddressPools: a pool does not lose addresses that Services have, by deletion or by an update.
-//! The assigner would withdraw them at once, and DNS records and firewalls would lead to whichever Service gets them
-//! next. An annotation of the pool permits the withdrawal.
+//! Admission of changes of AddressPools: a pool does not lose addresses that Services have, by deletion or by an
+//! update. The assigner would withdraw the addresses at once, and DNS records and firewalls would then apply to the
+//! next Services that get them. An annotation of the pool permits the withdrawal.
 //!
 //! A Service keeps an address while a pool that it may use contains it, as in the assigner. It may use a pool of its scope
 //! if the selectors of the pool match the Service and its namespace.
@@ -73,7 +73,7 @@ pub(super) fn admit_delete(index: &Index, target: &Target) -> Result<(), Failure
     }
 }
 
-/// Fails if Services have addresses of the stored pool that neither the updated one nor another pool has for them.
+/// Fails if Services have addresses of the stored pool that neither the updated pool nor another one provides for them.
 fn check(index: &Index, target: &Target, stored: &Pool, updated: Option<&Pool>) -> Result<(), Failure> {
     let pools: Vec<Pool> = objects(index, Some(target.kind))?.iter().map(Pool::of).collect();
     let others: Vec<&Pool> = pools.iter().filter(|pool| pool.name != stored.name).collect();

@@ -137,7 +137,8 @@ impl Providers {
                 }
             }
         }
-        // The provider `identity` reports only that nothing decrypted the value; prefer the failure of a key.
+        // The provider `identity` reports only that no provider decrypted the value, so the failure of a key has
+        // precedence.
         let is_specific = |failure: &&String| *failure != IDENTITY_READS_ENCRYPTED;
         let failure = failures.iter().find(is_specific).or(failures.first());
         Err(failure.cloned().unwrap_or_else(|| NO_PREFIX.to_owned()))

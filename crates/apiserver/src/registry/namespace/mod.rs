@@ -28,8 +28,8 @@ const FINALIZER: &str = "kubernetes";
 /// Label with the Namespace's name, for selectors.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Checks that the namespace of `target` exists and is not being deleted. Returns the expectation that this is
-/// still so at the commit, or `None` for a cluster-scoped kind.
+/// Checks that the namespace of `target` exists and is not being deleted. Returns the expectation that the state of the
+/// namespace is the same at the commit, or `None` for a cluster-scoped kind.
 pub(crate) fn guard_create(
     index: &Index,
     target: &Target,
@@ -121,7 +121,7 @@ pub(crate) fn validate(namespace: &Value) -> FieldErrors {
     errors
 }
 
-/// Validates an update of the status: the phase tells if the Namespace is being deleted.
+/// Validates an update of the status: the phase states if the Namespace is being deleted.
 pub(crate) fn validate_status_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     let phase = text(child(new, "status"), "phase");

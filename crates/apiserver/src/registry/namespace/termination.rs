@@ -118,15 +118,15 @@ fn postpone(waiting: &mut HashMap<String, Due>, name: &str) {
     }
 }
 
-/// Deletes the content of a Namespace, then removes its finalizer. If content remains, the conditions of the
-/// Namespace report it. Returns true once nothing is left to do.
+/// Deletes the content of a Namespace, then removes its finalizer. If content remains, the conditions of the Namespace
+/// report it. Returns true when no step is left.
 async fn terminate(resources: &Resources, name: &str) -> Result<bool, Failure> {
     let mut content = Content::default();
     for kind in kind::all()
         .iter()
         .filter(|kind| kind.namespaced && kind.is_stored() && kind.is_stored_form())
     {
-        // A kind that cannot be deleted does not hold up others.
+        // A kind that cannot be deleted does not delay others.
         match delete_all(resources, kind, name).await {
             Ok(entries) => content.add(kind, &entries),
             Err(failure) => content

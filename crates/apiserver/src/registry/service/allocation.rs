@@ -186,8 +186,8 @@ impl Drop for Allocation {
     }
 }
 
-/// Locks a mutex and ignores poisoning. Every operation under these locks leaves consistent data, so a panic
-/// elsewhere does no harm.
+/// Locks a mutex and ignores poisoning. Every operation under these locks leaves consistent data, so the data is valid
+/// after a panic of another thread.
 pub(super) fn lock<T>(guarded: &Mutex<T>) -> MutexGuard<'_, T> {
     guarded.lock().unwrap_or_else(PoisonError::into_inner)
 }

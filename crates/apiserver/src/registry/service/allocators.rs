@@ -268,7 +268,8 @@ fn families_of(ranges: &[IpNet]) -> Result<ConfiguredFamilies, AllocatorError> {
     }
 }
 
-/// Returns true if a ServiceCIDR is ready. Without a condition it is: there may be no controller that sets one.
+/// Returns true if a ServiceCIDR is ready. A ServiceCIDR without a condition is ready, because a cluster can lack the
+/// controller that sets it.
 fn is_ready(cidr: &Value) -> bool {
     items(child(cidr, "status"), "conditions")
         .iter()

@@ -48,7 +48,7 @@ pub enum Inconsistency {
         /// The Service of the record; `None` without a record.
         recorded: Option<String>,
     },
-    /// An item is recorded for a Service that does not use it. It is never allocated again.
+    /// An item is recorded for a Service that does not use it. The item cannot be allocated again.
     #[error("{item} is recorded for Service {service}, which does not use it")]
     Leaked {
         /// The recorded item.

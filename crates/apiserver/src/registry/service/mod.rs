@@ -1,10 +1,10 @@
 //! Allocation of cluster IPs and node ports to Services.
 //!
-//! [`Allocators`] holds the taken addresses and ports in memory. In the store, each address has an IPAddress
-//! object (FAM-14), and each port a key under [`NODE_PORTS_PREFIX`]. A write of a Service first reserves in memory
-//! and gets an [`Allocation`]: writes and expectations for the transaction that writes the Service. After the
-//! commit, the reservations are permanent, and what the Service released is free. Without a commit, dropping the
-//! allocation releases the reservations.
+//! [`Allocators`] holds the taken addresses and ports in memory. In the store, each address has an IPAddress object
+//! (FAM-14), and each port a key under [`NODE_PORTS_PREFIX`]. A write of a Service first reserves in memory and gets an
+//! [`Allocation`]: writes and expectations for the transaction that writes the Service. After the commit, the
+//! reservations are permanent, and the addresses and ports that the Service released are free. Without a commit,
+//! dropping the allocation releases the reservations.
 
 mod allocation;
 mod allocators;
@@ -36,8 +36,8 @@ pub enum Failure {
     /// The request is invalid: status 422 with these causes.
     #[error("the Service is invalid")]
     Invalid(FieldErrors),
-    /// The range is exhausted: status 500, reason `InternalError` (VAL-66, VAL-68, NP-08). Retrying helps once
-    /// something is released.
+    /// The range is exhausted: status 500, reason `InternalError` (VAL-66, VAL-68, NP-08). A retry can succeed after a
+    /// release.
     #[error("{0}")]
     Internal(String),
     /// The request contradicts itself. As upstream: status 500 without a reason (NP-06).

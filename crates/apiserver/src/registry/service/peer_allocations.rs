@@ -1,8 +1,8 @@
 //! Allocations of other API servers on the same store, which are observed by watches on the records.
 //!
-//! Two servers may still choose the same address at the same time. Then one transaction fails, and its server
-//! decides again. So this state may lag, and may even free an address that a write in progress has reserved: it
-//! only makes collisions rare.
+//! Two servers can still choose the same address at the same time. Then one transaction fails, and its server decides
+//! again. Correctness therefore does not depend on this state, which only makes collisions rare. The state can be
+//! outdated, and can free an address that a write in progress has reserved.
 
 use std::collections::HashSet;
 use std::net::IpAddr;

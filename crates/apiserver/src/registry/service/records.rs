@@ -65,7 +65,7 @@ pub(super) fn delete_port(port: u16) -> Write {
     }
 }
 
-/// Returns the deletion of an object. Watchers see its last state at the revision of the deletion. `None` if the
+/// Returns the deletion of an object. Watchers receive its last state at the revision of the deletion. `None` if the
 /// object does not exist.
 pub(super) fn delete_object(index: &Index, key: Key) -> Option<Write> {
     let entry = index.get(&key)?;

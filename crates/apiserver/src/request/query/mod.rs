@@ -50,7 +50,7 @@ const REPEATED_PARAMETERS: [&str; 2] = ["dryRun", "exclude"];
 /// Values of a repeated parameter that are kept.
 const REPEATED_VALUES_MAX: usize = 64;
 
-/// Decoded parameters of a URL's query, without unknown ones. They share one buffer, so that a query costs two
+/// Decoded parameters of a URL's query, without unknown ones. They share one buffer, so that a query needs two
 /// allocations.
 ///
 /// A query lives as long as its request waits, so its size has a bound. Many short parameters would take several times

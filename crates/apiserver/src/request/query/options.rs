@@ -30,7 +30,7 @@ const MANAGER_BYTES_MAX: usize = 128;
 /// Options of create, update and patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WriteOptions<'q> {
-    /// Set if nothing is stored.
+    /// True if nothing is stored.
     pub(crate) dry_run: bool,
     /// Handling of unknown and duplicate fields.
     pub(crate) field_validation: FieldValidation,
@@ -160,7 +160,7 @@ pub(crate) enum Propagation {
 /// Options of delete and deletecollection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
-    /// Set if nothing is stored.
+    /// True if nothing is stored.
     pub(crate) dry_run: bool,
     /// Grace period; `None` for the default of the kind.
     pub(crate) grace_period_seconds: Option<i64>,
@@ -283,9 +283,9 @@ pub(crate) struct ListOptions {
     pub(crate) version: Option<Revision>,
     /// Meaning of the requested version.
     pub(crate) version_match: Option<VersionMatch>,
-    /// Set for a watch.
+    /// True for a watch.
     pub(crate) watch: bool,
-    /// Set if the client accepts bookmarks.
+    /// True if the client accepts bookmarks.
     pub(crate) bookmarks: bool,
     /// Set if a watch begins with all objects.
     pub(crate) send_initial_events: Option<bool>,

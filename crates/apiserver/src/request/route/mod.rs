@@ -45,7 +45,7 @@ pub(crate) struct Target {
     pub(crate) name: Option<String>,
     /// Subresource of the object.
     pub(crate) subresource: Option<&'static str>,
-    /// Set if the path has the old form `/api/v1/watch/…`.
+    /// True if the path has the old form `/api/v1/watch/…`.
     pub(crate) is_watch_path: bool,
     /// Path behind `/proxy`, percent-encoded, or ""; `None` for requests that are not proxied.
     pub(crate) proxy_path: Option<String>,

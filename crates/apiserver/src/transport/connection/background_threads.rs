@@ -1,8 +1,8 @@
 //! Threads of lower priority, for connections without a client certificate.
 //!
 //! Administrators, nodes and components authenticate by certificate. Clients with tokens, and clients without
-//! credentials, may be Pods. Their requests run on threads of their own with a higher nice value, so the kernel
-//! runs the others first. Requests that need much CPU time delay only their own kind.
+//! credentials, may be Pods. Their requests run on separate threads with a higher nice value, so the kernel prefers the
+//! other threads. Requests of such clients that need much CPU time therefore delay other requests less.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};

@@ -1,8 +1,7 @@
 //! Displacement of unauthenticated connections.
 //!
-//! If an address has reached its limit in a stage, a new connection closes its oldest one. A client that does
-//! not finish its handshakes, or sends nothing after them, therefore does not block other clients of its
-//! address.
+//! If an address has reached its limit in a stage, a new connection of the address closes the oldest one. A client that
+//! does not finish its handshakes, or sends nothing after them, therefore does not block other clients of its address.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

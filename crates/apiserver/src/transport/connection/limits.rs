@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Concurrent requests of one HTTP/2 connection (upstream's default). They are enough for all watches and writes of a
-/// component, and so few that one client cannot use all memory.
+/// Concurrent requests of one HTTP/2 connection (upstream's default). The number suffices for all watches and writes of
+/// a component, and bounds the memory of one client.
 pub(super) const STREAMS_MAX: u32 = 250;
 
 /// Size of the headers of a request: a token of some kilobytes, and cookies, which clients should not send.
@@ -12,15 +12,15 @@ pub(super) const HEADER_BYTES_MAX: u32 = 64 << 10;
 /// Read buffer of an HTTP/1 connection: a whole header block and part of a body.
 pub(super) const HTTP1_BUFFER_BYTES_MAX: usize = 128 << 10;
 
-/// Flow control windows of an HTTP/2 stream and of a connection: some requests of usual size. With larger
-/// windows, a client could fill memory faster than its requests are handled.
+/// Flow control windows of an HTTP/2 stream and of a connection: some requests of usual size. With larger windows, a
+/// client could use memory faster than the server handles its requests.
 pub(super) const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 pub(super) const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
 /// Send buffer of an HTTP/2 stream: two frames of a list.
 pub(super) const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
 
-/// Maximum duration of a TLS handshake. A slower client has failed or is malicious.
+/// Maximum duration of a TLS handshake. The handshake of a working client is shorter.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time from the handshake to the first request. Clients connect when they have a request.
@@ -47,7 +47,7 @@ pub(super) const KEEPALIVE_PROBES: u32 = 3;
 /// Time for which a peer may leave data unacknowledged or its window closed.
 pub(super) const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Delay after a failed `accept`, for example without free file descriptors, so that the loop does not spin.
+/// Delay after a failed `accept`, for example without free file descriptors. It bounds the CPU time of the loop.
 pub(crate) const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Length of the kernel's accept queue: connections of a whole cluster after a restart.

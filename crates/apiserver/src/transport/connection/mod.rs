@@ -85,7 +85,7 @@ pub(crate) async fn serve(
     let identity = client_identity(&stream);
     let is_reserved = identity.as_deref().is_some_and(is_reserved_for);
     let Some(connection) = handshaking.complete(identity) else {
-        tracing::debug!(%peer, "connection refused: too many are open in its stage");
+        tracing::debug!(%peer, "connection refused; the limit of its stage is reached");
         return;
     };
     let activity = Arc::new(Activity::new(Instant::now()));

@@ -1,6 +1,6 @@
-//! Connections with the certificate of a node's component. Authentication checks the certificate for each
-//! request, but watches, logs and proxied requests last for hours. They end when their Node is removed or the
-//! certificate loses its validity.
+//! Connections with the certificate of a node's component. Authentication checks the certificate for each request, but
+//! watches, logs and proxied requests last for hours. These requests end when their Node is removed or the certificate
+//! becomes invalid.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -90,14 +90,14 @@ impl NodeConnections {
         }
     }
 
-    /// Does the same for all Nodes.
+    /// Ends the long-running requests of all Nodes whose certificates are no longer valid.
     fn revoke_all(&self, index: &Index, now: Timestamp) {
         for connection in self.lock().values().flatten() {
             connection.revoke_if_rejected(index, now);
         }
     }
 
-    /// Does the same for certificates whose grace period without a Node may have ended.
+    /// Ends the long-running requests with certificates whose grace period without a Node has ended.
     fn revoke_expired(&self, index: &Index, now: Timestamp) {
         for connection in self.lock().values().flatten() {
             let certificate = connection.identity.certificate.as_ref();
@@ -155,7 +155,9 @@ pub(crate) async fn revoke_certificates_of_removed_nodes(
                         connections.revoke_node(name, index, Timestamp::now());
                     }
                     Err(StoreError::Lagged { .. }) => break,
-                    Err(error) => return tracing::error!(%error, "watch on Nodes ended: certificates of removed Nodes keep their watches"),
+                    Err(error) => {
+                        return tracing::error!(%error, "watch on Nodes ended; watches of removed Nodes continue");
+                    }
                 },
             }
         }

@@ -1,8 +1,8 @@
 //! Counts of connections by stage, with limits for each stage and each source address. Pure.
 //!
-//! A client authenticates by a certificate in its TLS handshake, or by a token in a request. Until then its
-//! connection counts in small pools. Clients without credentials can fill those without harm: a client with a
-//! certificate passes only the pool of handshakes, and its next pool has a limit of its own.
+//! A client authenticates by a certificate in its TLS handshake, or by a token in a request. Until then its connection
+//! counts in small pools. Clients without credentials can fill only these pools. A client with a certificate needs a
+//! place in the pool of handshakes, and then one in a pool for certificates.
 
 use super::source::Source;
 use crate::limited_pool::{Bounds, Exceeded, LimitedPool, ReserveAccess};

@@ -5,8 +5,8 @@
 //! [`WriteBuffer::drive`] first runs all streams that are ready, also those with tasks of their own, and then
 //! sends the buffer. A full buffer is sent at once.
 //!
-//! The copy into the buffer yields full TLS records. Encrypting each write in place saves the copy, but makes
-//! more and smaller records, which measured slower.
+//! The copy into the buffer yields full TLS records. Encrypting each write in place would save the copy, but makes more
+//! and smaller records, and was slower in measurements.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -22,7 +22,7 @@ use super::streams::Streams;
 
 /// Size of the buffer: four TLS records.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
-/// Size from which a write bypasses an empty buffer: the copy would gain nothing.
+/// Size from which a write bypasses an empty buffer, because the copy would not save a record.
 const LARGE_WRITE_BYTES: usize = 32 << 10;
 
 /// Stream that hyper reads and writes.
@@ -42,7 +42,7 @@ struct BufferState<S> {
     seen_bytes: usize,
     /// Error of the last send, returned by the next write.
     error: Option<io::Error>,
-    /// Set if writes are sent at once: after an upgrade, the connection is not HTTP any more.
+    /// True if writes are sent at once: after an upgrade, the connection is not HTTP any more.
     is_passthrough: bool,
 }
 

@@ -88,7 +88,7 @@ impl HtmlBody {
                 Ok(bytes) if bytes.is_empty() => {}
                 Ok(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 Err(error) => {
-                    // The client sees the missing end of the compressed stream.
+                    // The client detects the missing end of the compressed stream.
                     tracing::debug!(%error, "page of a Pod not decompressed");
                     self.has_ended = true;
                 }

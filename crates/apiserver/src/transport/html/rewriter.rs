@@ -19,7 +19,7 @@ enum State {
     Text,
     /// In a tag; the quote of the attribute value, if the position is in one.
     Tag { quote: Option<u8>, is_after_sign: bool },
-    /// In a comment; the number of bytes of its end that are seen.
+    /// In a comment; the number of bytes of its end that were read.
     Comment { seen: usize },
     /// In the content of an element that contains text only; the element's end tag without `>`.
     Content { end: Vec<u8> },

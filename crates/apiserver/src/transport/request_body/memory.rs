@@ -20,7 +20,7 @@ const KIB: Bounds = Bounds {
     per_holder: 4 << 10,
     per_reserved_holder: 8 << 10,
 };
-/// Incomplete bodies. Each holds few bytes, and ends soon if its client is slow.
+/// Limit of incomplete bodies. The minimum rate bounds the duration of a body of a slow client.
 const OPEN: Bounds = Bounds {
     total: 4096,
     without_reserve: 3072,

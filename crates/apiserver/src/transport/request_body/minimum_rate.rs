@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Duration of a body at any rate.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Average rate after [`STALL_TIMEOUT`]. At this rate, the largest body takes less than [`BODY_TIMEOUT`].
-/// Single bytes do not keep a request open.
+/// Average rate after [`STALL_TIMEOUT`]. At this rate, the largest body takes less than [`BODY_TIMEOUT`]. A client
+/// therefore cannot hold a request open with single bytes.
 const BYTES_PER_SECOND_MIN: u32 = 64 << 10;
 
 /// Start of a body, from which its average rate is measured.

@@ -51,8 +51,8 @@ impl RequestBody {
     }
 }
 
-/// Reads a body. Memory is reserved for bytes that have arrived, not for the Content-Length, so that a client
-/// that sends nothing occupies none.
+/// Reads a body. Memory is reserved for bytes that have arrived, and not for the Content-Length. A client that sends no
+/// bytes therefore occupies no memory.
 ///
 /// # Errors
 /// 413 for a body that is too large, 408 for one that arrives too slowly, 429 if no memory is free.

@@ -30,7 +30,8 @@ const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8")
 /// Response of the server.
 pub(crate) type ApiResponse = Response<Body>;
 
-/// `Status` of a failure, an extension of its response. The audit log records it in JSON, whatever encoding is sent.
+/// `Status` of a failure, an extension of its response. The audit log records it in JSON, independent of the encoding
+/// of the response.
 #[derive(Clone)]
 pub(crate) struct StatusTree(pub(crate) Value);
 

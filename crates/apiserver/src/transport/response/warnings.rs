@@ -51,7 +51,7 @@ fn values(warnings: &[String]) -> Vec<HeaderValue> {
         .collect()
 }
 
-/// Returns the text as a quoted string; `None` if it has control characters, which no header may carry.
+/// Returns the text as a quoted string; `None` if it has control characters, which a header must not contain.
 fn value(text: &str, chars_max: usize) -> Option<HeaderValue> {
     let mut value = String::with_capacity(text.len() + 8);
     value.push_str("299 - \"");

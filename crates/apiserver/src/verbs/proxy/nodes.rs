@@ -42,7 +42,7 @@ pub(crate) async fn read(
     if response.status() != StatusCode::OK {
         return Err(failure(response, name.name).await);
     }
-    // The agent is not trusted with other headers, such as cookies.
+    // The server drops other headers of the agent, such as cookies.
     let mut headers = HeaderMap::new();
     if let Some(content_type) = response.headers().get(CONTENT_TYPE) {
         headers.insert(CONTENT_TYPE, content_type.clone());

@@ -1,8 +1,8 @@
 //! The subresources `observation` and `flows` of Nodes: reports that the agent of the node creates.
 //!
 //! A node can send false reports. Its response is bounded in size and time, has to be JSON, and is read completely
-//! before the client receives a part of it. A client can be slow. The memory of a report is limited for each user, and
-//! in time.
+//! before the client receives a part of it. Because clients can be slow, the memory of reports is limited for each
+//! user. So is the time until a client has received a report.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -38,7 +38,7 @@ const REPORTS: Bounds = Bounds {
     per_holder: 16,
     per_reserved_holder: 24,
 };
-/// Parameters that agents know.
+/// Parameters that agents accept.
 const OBSERVATION_PARAMETERS: [&str; 3] = ["from", "probe", "service"];
 const FLOWS_PARAMETERS: [&str; 6] = [
     "client",
@@ -50,9 +50,10 @@ const FLOWS_PARAMETERS: [&str; 6] = [
 ];
 /// Characters of a parameter: a namespace and a name of 253 characters each, with a slash.
 const PARAMETER_CHARACTERS_MAX: usize = 507;
-/// Timeout of a whole report. An agent makes others wait at most 10 s, and probes take some seconds.
+/// Timeout of a whole report. A report waits at most 10 s for other reports of the agent, and probes take some seconds.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time in which a client takes a report: 8 MiB at 140 kB/s. Then the memory is released, and the response is incomplete.
+/// Time within which a client must receive a report: 8 MiB at 140 kB/s. After that, the memory is released, and the
+/// response is incomplete.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reader of the reports of nodes, shared by all connections.
@@ -186,7 +187,7 @@ async fn failure(response: Response<Incoming>, node_name: &str) -> Failure {
     let message = error_text(response).await;
     match status {
         StatusCode::BAD_REQUEST => Failure::bad_request(message),
-        // Agents of earlier versions do not know the path.
+        // Agents of earlier versions do not serve the path.
         StatusCode::NOT_IMPLEMENTED | StatusCode::NOT_FOUND => {
             let message = format!("the agent of node {node_name:?} has no such report: {message}");
             Failure::new(StatusCode::NOT_IMPLEMENTED, "", message)
@@ -208,7 +209,7 @@ fn respond(report: Bytes, permit: ReportPermit) -> ApiResponse {
     let (length, (sender, receiver)) = (report.len(), mpsc::channel(1));
     tokio::spawn(async move {
         if timeout(DELIVERY_TIMEOUT, deliver(report, sender)).await.is_err() {
-            tracing::info!(timeout = ?DELIVERY_TIMEOUT, "report of a node not taken by the client");
+            tracing::info!(timeout = ?DELIVERY_TIMEOUT, "report of a node dropped; its client was too slow");
         }
         drop(permit);
     });
@@ -224,7 +225,7 @@ fn respond(report: Bytes, permit: ReportPermit) -> ApiResponse {
     response
 }
 
-/// Sends a report in pieces, each when the client takes the previous one. Ends early if the client disconnects.
+/// Sends a report in pieces, each after the client has received the previous one. Ends early if the client disconnects.
 async fn deliver(mut report: Bytes, pieces: mpsc::Sender<Bytes>) {
     while !report.is_empty() {
         let slice = report.split_to(report.len().min(FRAME_BYTES));

@@ -1,5 +1,5 @@
-//! A timeout for the response head of a Pod. Without it, a Pod that never responds would hold one of its client's
-//! long-running requests forever.
+//! A timeout for the response head of a Pod. Without the timeout, a Pod that does not respond would hold one of its
+//! client's long-running requests without end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

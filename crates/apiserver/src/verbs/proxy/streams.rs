@@ -31,7 +31,7 @@ const FORWARDED: [HeaderName; 5] = [
     SEC_WEBSOCKET_VERSION,
     STREAM_PROTOCOL,
 ];
-/// Headers of an upgrade that the client receives. The agent is not trusted with others, such as cookies.
+/// Headers of an upgrade that the client receives. The server drops other headers of the agent, such as cookies.
 const RETURNED: [HeaderName; 5] = [
     CONNECTION,
     UPGRADE,

@@ -30,8 +30,8 @@ impl Continuation {
         }
     }
 
-    /// Returns the same position at the newest revision. It is for clients whose revision is compacted and that accept
-    /// an inconsistent list.
+    /// Returns the same position at the newest revision. Clients whose revision is compacted can use the token if they
+    /// accept an inconsistent list.
     pub(super) fn at_newest(self) -> Continuation {
         Continuation {
             revision: NEWEST,

@@ -19,7 +19,7 @@ use crate::request::route::Target;
 pub(crate) struct Deleted {
     /// The object: its last state, or its state with the deletion mark.
     pub(crate) object: Bytes,
-    /// Set if the object was removed from the store.
+    /// True if the object was removed from the store.
     pub(crate) is_gone: bool,
     uid: String,
 }

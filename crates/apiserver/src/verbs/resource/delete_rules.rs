@@ -1,4 +1,4 @@
-//! Decides whether a delete removes an object, marks it, or changes nothing. Pure except for the time of the mark.
+//! Decides if a delete removes an object, marks it, or has no effect. Pure except for the time of the mark.
 
 use api::kind::Kind;
 use api::object::is_final_phase;

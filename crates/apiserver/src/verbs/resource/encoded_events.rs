@@ -1,7 +1,7 @@
 //! A cache of encoded watch events.
 //!
-//! Watches of one kind send the same events at about the same time, so it encodes each event once per form and
-//! keeps the latest.
+//! Watches of one kind send the same events at about the same time. The cache therefore encodes each event once per
+//! form, and keeps the latest events.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

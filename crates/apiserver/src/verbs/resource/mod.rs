@@ -53,14 +53,14 @@ use crate::request::query::{FieldValidation, WriteOptions};
 use crate::request::route::Target;
 use crate::shutdown::Shutdown;
 
-/// Attempts of a write before it fails with a conflict. Each conflict means that another writer succeeded, so this
-/// many in a row mean that the object is contended and its writers should slow down.
+/// Attempts of a write before it fails with a conflict. Each conflict means that another writer succeeded. After this
+/// many conflicts in a row, the clients must resolve the conflict.
 const ATTEMPTS_MAX: usize = 16;
 
 /// Size limit of stored objects, as etcd's default: every watcher receives every version of an object.
 const OBJECT_BYTES_MAX: usize = 3 << 19;
 
-/// The store and everything that verbs need to read and write objects.
+/// The store, and the other parts that verbs need to read and write objects.
 pub(crate) struct Resources {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) services: service::Allocators,
@@ -81,9 +81,9 @@ pub(crate) struct Resources {
 /// The parameters of a write besides the object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteContext<'a> {
-    /// Set for a dry run: nothing is stored.
+    /// True for a dry run: nothing is stored.
     pub(crate) dry_run: bool,
-    /// Set if the request cannot create an object, because it gives a `resourceVersion`. Only a POST is refused.
+    /// True if the request cannot create an object, because it gives a `resourceVersion`. Only a POST is refused.
     pub(crate) refuses_version: bool,
     /// Owner of the fields that the write changes.
     pub(crate) ownership: Ownership<'a>,
@@ -124,7 +124,7 @@ pub(crate) struct Outcome {
     pub(crate) code: StatusCode,
     /// The object as clients see it.
     pub(crate) object: Bytes,
-    /// Set if `object` is a `Status`.
+    /// True if `object` is a `Status`.
     pub(crate) is_status: bool,
     /// Texts of the `Warning` headers.
     pub(crate) warnings: Vec<String>,
@@ -165,7 +165,7 @@ impl From<Failure> for WriteError {
     }
 }
 
-/// Adds warnings to a result. Failures carry them too.
+/// Adds warnings to a result. Failures contain them, too.
 fn add_warnings(
     written: Result<Outcome, WriteError>,
     mut warnings: Vec<String>,

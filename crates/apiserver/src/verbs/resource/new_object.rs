@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::metadata_mut;
 
-/// Letters of generated names. There are no vowels, so that no words are generated.
+/// Letters of generated names, without vowels, so that names do not contain words.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const GENERATED_LETTERS: usize = 5;
 /// Prefixes are cut to this length, so that the name stays a DNS label.

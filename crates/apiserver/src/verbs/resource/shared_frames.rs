@@ -1,8 +1,8 @@
 //! A cache of watch frames.
 //!
-//! Watches of one collection with equal selectors and form send equal lines. Watches at the same position in the
-//! log need the same next frame. The first of them writes it, and the others send the same bytes. So the cost of
-//! an event does not grow with the number of equal watches.
+//! Watches of one collection with equal selectors and form send equal lines. Watches at the same position in the log
+//! need the same next frame. The first of them writes it, and the others send the same bytes. The cost of encoding an
+//! event therefore does not grow with the number of equal watches.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};

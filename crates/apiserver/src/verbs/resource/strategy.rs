@@ -29,7 +29,7 @@ use crate::registry::service::Allocators;
 pub(crate) struct Strategy {
     /// Sets defaults and removes empty fields.
     pub(crate) default_on_write: fn(&mut Value),
-    /// Set if the Service registry allocates for this kind.
+    /// True if the Service registry allocates for this kind.
     pub(crate) allocates: bool,
     /// Sets fields that a client may not choose in a new object.
     pub(crate) prepare_create: fn(&mut Value),
@@ -51,7 +51,7 @@ pub(crate) struct Strategy {
     pub(crate) validate_approval_update: fn(&Value, &Value) -> FieldErrors,
     /// Validates an update of the ephemeral containers.
     pub(crate) validate_ephemeral_containers_update: fn(&Value, &Value) -> FieldErrors,
-    /// Sets the defaults that readers see; takes the primary IP family of the cluster.
+    /// Sets the defaults of read objects; takes the primary IP family of the cluster.
     pub(crate) default_on_read: fn(&mut Value, Family),
     /// Returns the warnings about a new object, besides those about a valid object.
     pub(crate) creation_warnings: fn(&Value) -> Vec<String>,

@@ -24,8 +24,8 @@ use crate::verbs::printing::IncludeObject;
 
 /// Interval of bookmarks for clients that request them, as upstream's.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
-/// Lower bound of the random timeout of watches without `timeoutSeconds`. The upper bound is twice this, so that
-/// clients do not reconnect all at once.
+/// Lower bound of the random timeout of watches without `timeoutSeconds`. The upper bound is twice this value, so that
+/// clients do not reconnect at the same time.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1800);
 /// Upper bound of `timeoutSeconds`.
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -295,8 +295,8 @@ fn write_events(lines: &mut Lines, watch: &mut Watch) -> Result<Frame, StoreErro
     })
 }
 
-/// The delay in which events are batched once a watch has sent all events. Waking all watches of a kind costs CPU
-/// time; without batching, every change in a rapid sequence would cost as much as the first.
+/// The delay in which events are batched once a watch has sent all events. All watches of a kind then run for one batch
+/// instead of for each change of a rapid sequence.
 #[derive(Default)]
 struct BatchDelay {
     timer: Option<Pin<Box<Sleep>>>,

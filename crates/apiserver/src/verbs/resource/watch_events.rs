@@ -43,7 +43,7 @@ pub(super) struct Lines {
     pub(super) selection: Selection,
     pub(super) form: Form,
     pub(super) include: IncludeObject,
-    /// Set once the columns of a table were sent; they are sent with the first row only.
+    /// True once the columns of a table were sent; they are sent with the first row only.
     pub(super) has_sent_columns: bool,
     /// Events that were written since the last [`Lines::take_event_count`].
     pub(super) event_count: u64,
@@ -130,7 +130,7 @@ impl Lines {
             include: self.include,
         };
         let line = self.encoded_events.get_or_write(key, || {
-            // Stored values are JSON. If one is not, an empty object is sent rather than no event.
+            // Stored values are JSON. If a stored value is not JSON, the event has an empty object.
             let object = serde_json::from_slice(&event.value).unwrap_or_default();
             self.framed(change.name(), object, self.include, false)
         });

@@ -100,7 +100,7 @@ fn has_certificate(values: &AnnotationValues) -> bool {
 }
 
 /// Hint of a port about its protocol (API-28): `appProtocol` with a standard name, a name of Kubernetes, or one that
-/// service meshes use. Others say nothing to the edge.
+/// service meshes use. The edge ignores other names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProtocolHint {
     /// HTTP/1.1 without TLS; WebSocket is an upgrade of it.
@@ -191,8 +191,8 @@ fn byte_stream(protocol: AppProtocol) -> BackendProtocol {
     }
 }
 
-/// Returns the protocol of backends behind a listener that relays HTTP requests. An annotation decides about TLS, and
-/// the hint about the version of HTTP.
+/// Returns the protocol of backends behind a listener that relays HTTP requests. An annotation selects TLS, and the
+/// hint selects the version of HTTP.
 fn http(annotated: Option<AppProtocol>, hint: Option<ProtocolHint>) -> BackendProtocol {
     match (annotated, hint) {
         (Some(AppProtocol::Https | AppProtocol::Ssl), _) | (None, Some(ProtocolHint::Https)) => {

@@ -112,12 +112,12 @@ pub struct AccessLogSpec {
     pub format: LogFormat,
 }
 
-/// Returns the protocol towards the backends of a port that serves HTTP, as its `appProtocol` says (API-28).
+/// Returns the protocol towards the backends of a port that serves HTTP, as its `appProtocol` selects (API-28).
 pub fn http_backend_protocol(port: &ServicePort) -> BackendProtocol {
     listeners::http_backend_protocol(port)
 }
 
-/// Derives the configuration of the edge, and the errors of settings that lack something.
+/// Derives the configuration of the edge, and the errors of incomplete settings.
 pub(super) fn resolve(values: &AnnotationValues, service: &Service) -> (EdgeSpec, Vec<AnnotationError>) {
     let mut errors = Vec::new();
     let (listeners, refused) = listeners::resolve(values, service, &mut errors);

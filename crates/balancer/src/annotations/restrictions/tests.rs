@@ -43,7 +43,7 @@ fn withholds_the_address_when_a_restriction_is_invalid() {
             reason.starts_with(&format!("annotation {annotation} has the value ")),
             "{reason}"
         );
-        assert!(reason.ends_with("the address is withheld, since everybody could connect"));
+        assert!(reason.ends_with("the address is withheld, because all clients could connect"));
     }
 }
 
@@ -156,7 +156,8 @@ fn withholds_the_address_when_the_field_is_invalid() {
         .reason_to_withhold(true)
         .expect("reason to withhold");
     assert!(
-        reason.contains("spec.loadBalancerSourceRanges has \"10/8\""),
+        reason
+            .contains("spec.loadBalancerSourceRanges: expected ranges such as 192.0.2.0/24, found \"10/8\""),
         "{reason}"
     );
 }

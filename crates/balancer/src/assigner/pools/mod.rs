@@ -70,7 +70,7 @@ impl PoolSource {
     }
 }
 
-/// Invalid pool. API servers that know only the schema accept it. The pool is ignored until it is changed.
+/// Invalid pool. API servers that check only the schema accept such a pool. The pool is ignored until it is changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("AddressPool {name:?} cannot be used: {field}: {reason}")]
 pub struct InvalidPool {

@@ -12,8 +12,8 @@ use crate::serving::server::other_processes::ProcessMark;
 use crate::serving::state::OwnedAddresses;
 
 /// Time after the start of the announcer for which addresses of a predecessor process count as owned. The announcer
-/// acquires them again in this time. The announcer starts when that of the predecessor has ended, which lasts as long
-/// as its connections.
+/// acquires them again in this time. The announcer starts when the announcer of the predecessor has ended, after the
+/// connections of the predecessor.
 const INHERITED_FOR: Duration = Duration::from_secs(10);
 
 /// Addresses of the node, and their local routes.

@@ -95,7 +95,7 @@ impl EdgeInstance {
 
     /// Faults of ports; empty until the edge starts.
     pub(super) fn current_faults(&self) -> Arc<Faults> {
-        // Without `borrow_and_update`: a change that is first seen here still resolves `faults_changed`.
+        // Without `borrow_and_update`, a change that is first read here still resolves `faults_changed`.
         let faults = self.faults.as_ref();
         faults
             .map(|faults| Arc::clone(&faults.borrow()))

@@ -27,7 +27,7 @@ pub(super) struct FaultEvents {
     port_faults: BTreeMap<ObjectKey, Vec<PortFault>>,
     /// Ingresses with Events, and these.
     of_ingresses: BTreeMap<ObjectKey, Vec<EventText>>,
-    /// Set while Ingresses may have other Events.
+    /// True while Ingresses may have other Events.
     is_ingress_pending: bool,
 }
 

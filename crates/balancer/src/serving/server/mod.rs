@@ -320,7 +320,7 @@ impl EdgeServer {
         {
             let released = owned.wait_for(|owned| owned.as_ref().is_none_or(Addresses::is_empty));
             if tokio::time::timeout(HAND_OVER_TIMEOUT, released).await.is_err() {
-                tracing::debug!("addresses are still announced while connections drain");
+                tracing::debug!("addresses still announced while connections drain");
             }
         }
         self.edge.drain(self.settings.drain_timeout).await;

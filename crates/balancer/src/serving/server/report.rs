@@ -54,7 +54,7 @@ impl ReportWriter {
         });
     }
 
-    /// Notes the result of a write.
+    /// Records the result of a write.
     pub(super) fn finish(&mut self, report: Report, is_written: bool) {
         let now = Instant::now();
         self.retry_at = (!is_written).then(|| now + RETRY_PERIOD);

@@ -91,8 +91,8 @@ impl SecretReader {
     }
 }
 
-/// Returns Secrets in the order of their reads. Unread ones come first, because clients wait for them. Each namespace
-/// has its turn, so the Secrets that are read for one do not delay those of others.
+/// Returns Secrets in the order of their reads. Unread ones come first, because clients wait for them. Namespaces take
+/// turns, so the Secrets of one namespace do not delay those of others.
 fn in_turn<'s>(pending: impl Iterator<Item = (&'s ObjectKey, bool, &'s Arc<str>)>) -> Vec<ObjectKey> {
     let mut turns: HashMap<(bool, &Arc<str>), usize> = HashMap::new();
     let mut due: Vec<(bool, usize, &ObjectKey)> = pending

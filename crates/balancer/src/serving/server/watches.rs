@@ -118,7 +118,7 @@ impl Watches {
         }
     }
 
-    /// Notes a complete list. A later one, after a lost watch, changes nothing.
+    /// Records a complete list. A later list, after a failed watch, has no effect.
     fn add_synced(&mut self, kind: &'static str, state: &mut EdgeState) {
         let is_new = self.synced_of_ingresses.insert(kind);
         if is_new && self.synced_of_ingresses.len() == WATCHES_OF_INGRESSES {

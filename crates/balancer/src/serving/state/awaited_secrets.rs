@@ -1,7 +1,7 @@
 //! Secrets for which changed classes wait. Pure.
 //!
-//! A class waits for the Secrets that are unread at the beginning, and not for those that its Ingresses name later. So each
-//! wait ends, however often the Ingresses of one namespace name other Secrets.
+//! A class waits for the Secrets that are unread at the beginning, and not for Secrets that its Ingresses name later.
+//! Each wait therefore ends, also if the Ingresses of a namespace continuously name other Secrets.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};

@@ -26,7 +26,7 @@ impl EdgeState {
         }
         if let (CookieSecret::Missing(error), true) = (&self.cookie_secret, served.has_cookies()) {
             faults.push(format!(
-                "clients can find out the backend of a sticky-session cookie: {error}"
+                "clients can derive the backend from a sticky-session cookie: {error}"
             ));
         }
         if served
@@ -154,7 +154,8 @@ impl EdgeState {
             Some(bucket) if self.node.buckets != Buckets::Unknown => {
                 if !self.node.buckets.allow(bucket) {
                     faults.push(format!(
-                        "no access log is kept: bucket {bucket} is not among those of --edge-access-log-buckets on node {}",
+                        "no access log is written: expected a bucket of --edge-access-log-buckets on node {}, \
+                         found {bucket}",
                         self.node.name
                     ));
                     return None;
@@ -169,7 +170,7 @@ impl EdgeState {
             }
             _ if !self.node.has_log_directory => {
                 faults.push(
-                    "no access log is kept: the edge of this node was started without --edge-access-log-directory"
+                    "no access log is written: the edge of this node has no directory; set --edge-access-log-directory"
                         .to_owned(),
                 );
                 return None;

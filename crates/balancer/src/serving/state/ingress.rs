@@ -47,7 +47,7 @@ pub(super) struct IngressState {
     pub(super) changed_targets: BTreeSet<ObjectKey>,
     /// Events of Ingresses, by the Service of the class.
     events: HashMap<ObjectKey, BTreeMap<ObjectKey, Vec<EventText>>>,
-    /// Set once the caches are complete.
+    /// True once the caches are complete.
     is_synced: bool,
 }
 
@@ -88,7 +88,7 @@ impl IngressState {
         plans.flat_map(ClassPlan::secrets)
     }
 
-    /// Lets the Service of a class wait for the Secrets that are unread.
+    /// Begins the wait of the Service of a class for the Secrets that are unread.
     pub(super) fn await_secrets(&mut self, key: &ObjectKey, certificates: &Certificates) {
         let unread = self.secrets(key).filter(|secret| !certificates.is_read(secret));
         let unread = unread.cloned().collect();
@@ -150,7 +150,7 @@ impl EdgeState {
         self.class_changed(&key.name);
     }
 
-    /// Marks the Service of a class: it may be another one now, with the same Ingresses.
+    /// Marks the Service of a class as changed: the name can belong to another Service now, with the same Ingresses.
     fn class_changed(&mut self, name: &str) {
         self.ingress.mark_outdated(Some(name));
         self.changed.extend(class_service::key(name));
@@ -207,7 +207,7 @@ impl EdgeState {
         self.changed.extend(affected.map(|(class, _)| class.clone()));
     }
 
-    /// Notes that the caches of Ingresses are complete.
+    /// Records that the caches of Ingresses are complete.
     pub(in crate::serving) fn ingresses_synced(&mut self) {
         self.ingress.is_synced = true;
         let classes = self.ingress.classes.keys();
@@ -294,8 +294,8 @@ impl EdgeState {
         Some(build)
     }
 
-    /// Returns the plan of a class without the hosts whose Secret is unread. Such a host keeps its former plan if it has one
-    /// of the same namespace, and is not served otherwise: clients must not meet a missing certificate.
+    /// Returns the plan of a class without the hosts whose Secret is unread. Such a host keeps its former plan if the
+    /// plan is of the same namespace. Otherwise the host is not served, because its certificate is missing.
     fn plan_to_serve(&self, class: &ObjectKey) -> Option<ClassPlan> {
         let plan = self.ingress.plans.get(class)?;
         let served = self.ingress.served.get(class);
@@ -415,11 +415,11 @@ impl EdgeState {
     fn target(&self, class: &ObjectKey, backend: &BackendPlan) -> Result<PortKey, String> {
         let BackendPlan { service, port } = backend;
         let Some(object) = self.ingress.services.get(service) else {
-            return Err(format!("there is no Service {service}"));
+            return Err(format!("expected Service {service}, found none; create it"));
         };
         if object.spec.kind == "ExternalName" {
             return Err(format!(
-                "Service {service} is of type ExternalName, which is not served"
+                "Service {service}: expected another type than ExternalName, which the edge does not serve"
             ));
         }
         let found = find_port(object, port).ok_or_else(|| {
@@ -428,7 +428,7 @@ impl EdgeState {
             } else {
                 port.name.clone()
             };
-            format!("Service {service} has no TCP port {shown}")
+            format!("Service {service}: expected the TCP port {shown}, found none; correct the backend")
         })?;
         Ok(PortKey {
             service: target_name(class, service),
@@ -650,7 +650,8 @@ fn describe(problem: &Problem) -> (&'static str, String) {
             ("HostConflict", message)
         }
         Problem::TooManyRoutes(host) => {
-            let message = format!("host {host:?} has more than 1,000 paths; the surplus is not served");
+            let message =
+                format!("host {host:?}: expected at most 1,000 paths, found more; the others are not served");
             ("TooManyPaths", message)
         }
         Problem::TooManySecrets => {

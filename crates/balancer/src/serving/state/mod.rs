@@ -28,7 +28,7 @@ mod tests;
 pub(super) struct NodeProperties {
     /// Name of the Node.
     pub(super) name: Arc<str>,
-    /// Set if access logs can be written to a directory.
+    /// True if access logs can be written to a directory.
     pub(super) has_log_directory: bool,
     /// Buckets of access logs.
     pub(super) buckets: Buckets,
@@ -141,7 +141,7 @@ impl EdgeState {
         let key = service.metadata.key();
         let addresses = edge_addresses(&service);
         let reading = annotations::read(&service);
-        // The assigner withdraws the address of such a Service. Until then no client is served, rather than all.
+        // The assigner withdraws the address of such a Service. Until then the edge serves no client.
         let is_enforced = reading.restrictions.reason_to_withhold(true).is_none();
         match reading.edge.filter(|_| is_enforced && !addresses.is_empty()) {
             None => self.service_deleted(&key),
@@ -223,7 +223,7 @@ impl EdgeState {
         self.changed.extend(affected.map(|(key, _)| key.clone()));
     }
 
-    /// Returns the addresses of this node that are served and that the node does not have anyway.
+    /// Returns the addresses of this node that are served and are not on its links.
     pub(super) fn added_addresses(&self) -> Addresses {
         let mut addresses = self.addresses();
         addresses.retain(|address| !self.node_addresses.contains(address));
@@ -260,7 +260,7 @@ impl EdgeState {
         here.any(ServedService::has_cookies)
     }
 
-    /// Returns true if there are Services of the edge, on whichever node.
+    /// Returns true if there are Services of the edge, on this node or on others.
     pub(super) fn has_services(&self) -> bool {
         !self.services.is_empty()
     }
@@ -282,8 +282,9 @@ impl EdgeState {
         all.filter(|address| self.owns(served, *address)).collect()
     }
 
-    /// Returns the Secrets with certificates that Services on this node refer to, each with the namespace for which it is
-    /// read: its own one if an object there refers to it, otherwise that of a Service.
+    /// Returns the Secrets with certificates that Services on this node refer to, each with the namespace for which it
+    /// is read. This is the namespace of the Secret if an object of that namespace refers to it, otherwise the
+    /// namespace of a Service.
     pub(super) fn secrets(&self) -> BTreeMap<ObjectKey, Arc<str>> {
         let mut secrets = BTreeMap::new();
         let here = self.services.iter().filter(|(_, served)| self.is_here(served));
@@ -304,9 +305,9 @@ impl EdgeState {
         secrets
     }
 
-    /// Rebuilds the settings of changed Services and returns their keys. A Service whose Secrets are unread
-    /// stays pending, so that no client meets a missing certificate or loses its backend because a cookie
-    /// cannot be decoded yet. A class waits for a limited number of Secrets ([`awaited_secrets`]).
+    /// Rebuilds the settings of changed Services and returns their keys. A Service whose Secrets are unread stays
+    /// pending: its certificate would be missing, and the edge could not decode the cookies of its clients. A class
+    /// waits for a limited number of Secrets ([`awaited_secrets`]).
     pub(super) fn rebuild(&mut self) -> BTreeSet<ObjectKey> {
         for key in &self.changed {
             self.ingress.await_secrets(key, &self.certificates);

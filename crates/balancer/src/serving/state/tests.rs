@@ -231,7 +231,8 @@ fn services_wait_for_the_secret_of_their_cookies() {
     assert_eq!(
         state.faults(&key()),
         [
-            "clients can find out the backend of a sticky-session cookie: there is no Secret kube-system/cookies"
+            "clients can derive the backend from a sticky-session cookie: expected Secret kube-system/cookies, found \
+             none; create it"
         ]
     );
     state.set_cookie_secret(CookieSecret::Present);
@@ -252,7 +253,7 @@ fn rejects_secrets_of_another_type() {
     let outcome = certificates.get("shop", &key).expect("read Secret");
     assert_eq!(
         outcome.expect_err("error").to_string(),
-        "Secret shop/own is of type \"Opaque\", expected kubernetes.io/tls"
+        "Secret shop/own: expected type kubernetes.io/tls, found \"Opaque\"; create the Secret again with this type"
     );
 }
 

@@ -22,7 +22,7 @@ pub(super) const HEADLESS: &str = "Headless";
 pub(super) struct ClusterExport<'a> {
     /// The exporting cluster.
     pub(super) cluster: &'a ClusterId,
-    /// Its ServiceExport.
+    /// ServiceExport of the Service.
     pub(super) export: &'a ServiceExport,
     /// The exported Service.
     pub(super) service: &'a Service,

@@ -113,15 +113,15 @@ fn error_lists_every_invalid_field() {
     })
     .expect_err("an invalid configuration");
     for part in [
-        "bindAddress: \"localhost\"",
+        "bindAddress: expected an IP address, found \"localhost\"",
         "healthzBindAddress: expected a port from 1 to 65535, found \"0.0.0.0:0\"",
-        "iptables.masqueradeBit: 32",
-        "nftables.minSyncPeriod: 31s is longer than syncPeriod, 30s",
-        "oomScoreAdj: 1001",
-        "conntrack.min: -1",
+        "iptables.masqueradeBit: expected a bit from 0 to 31, found 32",
+        "nftables.minSyncPeriod: expected at most syncPeriod, 30s, found 31s",
+        "oomScoreAdj: expected a score from -1000 to 1000, found 1001",
+        "conntrack.min: expected 0 or more, found -1",
         "detectLocal.bridgeInterface: \"\"",
         "nodePortAddresses: can't use both 'primary' and CIDRs",
-        "mode: \"magic\"",
+        "mode: expected one of nftables, iptables, ipvs, ebpf, userspace, found \"magic\"",
     ] {
         assert!(error.contains(part), "{part:?} is not in {error:?}");
     }

@@ -19,7 +19,7 @@ pub struct AuditLogSettings {
     pub max_age_days: u32,
     /// Maximum number of rotated files; 0 for no limit.
     pub max_backups: usize,
-    /// Set if rotated files are compressed.
+    /// True if rotated files are compressed.
     pub compresses: bool,
 }
 

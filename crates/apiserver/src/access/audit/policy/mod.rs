@@ -87,7 +87,7 @@ impl Stage {
 pub(crate) struct Decision {
     pub(crate) level: Level,
     omitted: Vec<Stage>,
-    /// Set if `managedFields` are omitted from bodies.
+    /// True if `managedFields` are omitted from bodies.
     pub(crate) omits_managed_fields: bool,
 }
 

@@ -1,8 +1,9 @@
 //! Keys for ServiceAccount tokens: ECDSA on P-256 (`ES256` of RFC 7518).
 //!
 //! `sa.key` holds the private key. `sa.pub` holds its public key and those of earlier keys, newest first. A key is
-//! replaced after [`KEY_LIFE`]. No token outlives its key's period, so tokens stay valid until their own expiration.
-//! Servers that share a store share these files, as they share the cluster CA alongside them.
+//! replaced after [`KEY_LIFE`]. No token is valid for longer, and [`PUBLIC_KEYS_MAX`] public keys are kept, so tokens
+//! stay valid until their own expiration. Servers that share a store share these files, as they share the cluster CA
+//! alongside them.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -22,8 +23,8 @@ use trust::private_file;
 
 /// Period in which a key signs, and the longest life of a token: one year.
 pub(crate) const KEY_LIFE: Duration = Duration::from_secs(365 * 86_400);
-/// Public keys that are kept: the current one, the previous one, whose tokens may be valid, and one more in case an
-/// administrator replaced a key in between.
+/// Number of public keys that are kept: the current key, the previous key, whose tokens can be valid, and one more. The
+/// last one covers a replacement by an administrator in between.
 const PUBLIC_KEYS_MAX: usize = 3;
 /// Algorithm name in token headers.
 const ALGORITHM: &str = "ES256";
@@ -46,7 +47,8 @@ pub enum KeyError {
         /// The I/O error.
         source: std::io::Error,
     },
-    /// A file holds no usable key. If it is removed, the server creates a new key and rejects tokens of the old one.
+    /// A file contains no usable key. After the removal of the file, the server creates a new key, and rejects tokens
+    /// of the old key.
     #[error("{} is not a P-256 key in PEM ({reason}); remove it and a new key is created", path.display())]
     Unusable {
         /// Path of the file.
@@ -123,8 +125,8 @@ impl Keys {
         Ok(token)
     }
 
-    /// Returns the claims of a token that one of the keys signed. `is_plausible` filters claims before their
-    /// signature is verified: verification costs most, and unauthenticated clients send tokens too.
+    /// Returns the claims of a token that one of the keys signed. `is_plausible` filters claims before their signature
+    /// is verified, because unauthenticated clients can send tokens, and the verification needs most of the CPU time.
     pub(crate) fn verify(&self, token: &str, is_plausible: impl FnOnce(&[u8]) -> bool) -> Option<Vec<u8>> {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;

@@ -41,7 +41,7 @@ const TOKEN_BYTES_MAX: usize = 16 << 10;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Rejection {
     /// No key of this server signed the token, or another issuer did.
-    #[error("the token was not issued by this server")]
+    #[error("expected a token of this server, found another issuer or signature")]
     Foreign,
     /// The token has expired or is not valid yet.
     #[error("the token has expired or is not valid yet")]
@@ -50,7 +50,7 @@ pub(crate) enum Rejection {
     #[error("the token is valid for none of the audiences")]
     Audience,
     /// The address has sent too many tokens with a wrong signature.
-    #[error("the address sends too many tokens that this server did not issue")]
+    #[error("the address sends too many tokens that this server did not issue; retry after a second")]
     TooMany,
     /// An object that the token is bound to was deleted or replaced.
     #[error("the {kind} that the token is bound to no longer exists")]

@@ -166,7 +166,7 @@ impl Graph {
 }
 
 /// Returns the Pod itself and, unless it is a mirror Pod, the objects that it references. A node creates its mirror
-/// Pods, so they must not grant rights even if admission let references pass.
+/// Pods, so mirror Pods grant no rights to references, also to references that admission did not reject.
 fn related_objects(pod: &Value) -> Vec<RelatedObject> {
     let (metadata, spec) = (child(pod, "metadata"), child(pod, "spec"));
     let namespace = text(metadata, "namespace");

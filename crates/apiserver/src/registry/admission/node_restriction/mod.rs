@@ -1,5 +1,5 @@
-//! NodeRestriction: the agent of a node writes only its own Node, its own Lease, and the Pods that run on it. So a
-//! compromised node cannot harm others. Rules and messages are upstream's
+//! NodeRestriction: the agent of a node writes only its own Node, its own Lease, and the Pods that run on it. A
+//! compromised node therefore cannot change objects of other nodes. Rules and messages are upstream's
 //! (`plugin/pkg/admission/noderestriction/admission.go`, 1.36). One rule is added: a node does not choose its Pod
 //! ranges.
 

@@ -1,4 +1,4 @@
-//! Writes of a node to its own Node: none may attract Pods or packets of other nodes.
+//! Writes of a node to its own Node. A write must not direct Pods or packets of other nodes to the node.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -189,7 +189,8 @@ impl PodSecurity {
         Ok(self.warn(policy, &view, request))
     }
 
-    /// Checks the Pod template of a controller. It is never refused: its Pods are checked when they are created.
+    /// Checks the Pod template of a controller. The controller is not refused: its Pods are checked when they are
+    /// created.
     fn validate_controller(&self, index: &Index, attempt: &Attempt<'_>, controller: &Value) -> Vec<String> {
         let request = RequestLabels::of(attempt);
         if let Some(reason) = self.exemption(attempt) {

@@ -1,9 +1,9 @@
 //! Repair of allocation records: compares cluster IPs and node ports with the Services that use them (CIDR-15 to
 //! CIDR-19, NP-11).
 //!
-//! A Service and its allocations are written in one transaction. So they are consistent unless a user edits an
-//! IPAddress, changes the ranges, or restores a part of a backup. [`AllocationRecords`] is one revision of the
-//! store; [`addresses`] and [`ports`] find inconsistencies in it and decide on repairs.
+//! A Service and its allocations are written in one transaction. They are therefore consistent unless a user edits an
+//! IPAddress, changes the ranges, or restores a part of a backup. [`AllocationRecords`] is one revision of the store;
+//! [`addresses`] and [`ports`] find inconsistencies in it and decide on repairs.
 
 pub(crate) mod addresses;
 mod allocation_records;

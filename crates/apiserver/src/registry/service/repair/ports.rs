@@ -15,7 +15,7 @@ const ROUNDS_BEFORE_LEAK: u8 = 3;
 pub(crate) struct SuspectPorts(BTreeMap<u16, u8>);
 
 impl SuspectPorts {
-    /// Returns true if records are suspected: then further audits are needed though nothing changes.
+    /// Returns true if records are suspected. Further audits are then needed, also without a change.
     pub(crate) fn has_any(&self) -> bool {
         !self.0.is_empty()
     }
