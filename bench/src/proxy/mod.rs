@@ -44,8 +44,8 @@ pub(crate) struct Flags {
     /// Number of harmless nftables changes by another program, for each of two kinds; mode nftables only
     #[arg(long, default_value_t = 0)]
     resyncs: u32,
-    /// Measure this proxy instead of Portolan: command for `sh` with {kubeconfig} and {node}. Begin it with exec, so that
-    /// memory and CPU are those of the proxy
+    /// Measure this proxy instead of Portolan: command for `sh` with {kubeconfig} and {node}. Begin it with exec, so
+    /// that memory and CPU are those of the proxy
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
     #[command(flatten)]
