@@ -1,4 +1,5 @@
-//! Comparison of two builds: every figure of a benchmark as ratio of medians, with the spread over the rounds.
+//! Comparison of two builds, or of two sets of flags: every figure of a benchmark as ratio of medians, with the spread
+//! over the rounds.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,9 +15,15 @@ mod tests;
 /// Flags of `bench compare`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Flags {
-    /// Path of `bench` of the other build, with `portolan` in the same directory
+    /// Path of `bench` of the other build, with `portolan` in the same directory; this build by default
     #[arg(long, value_name = "FILE")]
-    other_build: PathBuf,
+    other_build: Option<PathBuf>,
+    /// Flag of the benchmark in runs of this build only, such as --this-flag=--endpoints=1; repeatable
+    #[arg(long = "this-flag", value_name = "FLAG")]
+    this_flags: Vec<String>,
+    /// Flag of the benchmark in runs of the other build only; repeatable
+    #[arg(long = "other-flag", value_name = "FLAG")]
+    other_flags: Vec<String>,
     /// Number of rounds; each runs both builds, in alternating order
     #[arg(long, default_value_t = 10)]
     rounds: usize,
@@ -35,18 +42,32 @@ struct Values {
     other: Vec<f64>,
 }
 
-/// Runs the benchmark with both builds alternately and prints the figures.
+impl Flags {
+    /// Arguments of a run: the benchmark, and the flags of one side.
+    fn arguments(&self, is_other: bool) -> impl Iterator<Item = &String> {
+        let own = if is_other {
+            &self.other_flags
+        } else {
+            &self.this_flags
+        };
+        self.benchmark.iter().chain(own)
+    }
+}
+
+/// Runs the benchmark with both builds alternately and prints the figures. Standard error gets the lines of each run.
 ///
 /// # Errors
 /// A build does not start, or a run fails.
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let this = std::env::current_exe()?;
+    let other = flags.other_build.as_ref().unwrap_or(&this);
     let mut figures = BTreeMap::<Figure, Values>::new();
     for round in 0..flags.rounds.max(1) {
         let is_other_first = round % 2 == 1;
         for is_other in [is_other_first, !is_other_first] {
-            let program = if is_other { &flags.other_build } else { &this };
-            let output = output_of(program, &flags.benchmark)?;
+            let program = if is_other { other } else { &this };
+            let output = output_of(program, flags.arguments(is_other))?;
+            eprint!("{}:\n{output}", if is_other { "other" } else { "this" });
             for (figure, value) in output.lines().flat_map(figures_of) {
                 let values = figures.entry(figure).or_default();
                 let series = if is_other {
@@ -68,7 +89,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn output_of(program: &Path, arguments: &[String]) -> Result<String, Failure> {
+fn output_of<'a>(program: &Path, arguments: impl Iterator<Item = &'a String>) -> Result<String, Failure> {
     let output = Command::new(program)
         .args(arguments)
         .stderr(Stdio::inherit())

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use client::{Client, JSON};
+use client::{Client, JSON, MERGE_PATCH};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -46,6 +46,24 @@ pub(crate) async fn post(client: &Client, object: &Value) -> Result<Value, Failu
         _ => "/api/v1/namespaces/default/services",
     };
     Ok(client.request(Method::POST, path, JSON, Some(object)).await?)
+}
+
+/// Creates a Node with these internal addresses.
+pub(crate) async fn create_node(client: &Client, name: &str, addresses: &[IpAddr]) -> Result<(), Failure> {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+    client
+        .request(Method::POST, "/api/v1/nodes", JSON, Some(&node))
+        .await?;
+    let addresses: Vec<Value> = addresses
+        .iter()
+        .map(|address| json!({"type": "InternalIP", "address": address}))
+        .collect();
+    let path = format!("/api/v1/nodes/{name}/status");
+    let status = json!({"status": {"addresses": addresses}});
+    client
+        .request(Method::PATCH, &path, MERGE_PATCH, Some(&status))
+        .await?;
+    Ok(())
 }
 
 /// Service with one port and without selector.

@@ -90,7 +90,7 @@ enum Benchmark {
     /// Run the attacker of `bench siege`
     #[command(hide = true)]
     SiegeAttacker(siege::AttackerFlags),
-    /// Run a benchmark with two builds alternately and print the ratio of each figure
+    /// Run a benchmark with two builds or sets of flags alternately and print the ratio of each figure
     Compare(compare::Flags),
     /// Replace kube-proxy, CoreDNS and endpoint controllers of a real cluster, and go back: failed requests
     Takeover(takeover::Flags),

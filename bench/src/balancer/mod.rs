@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use client::{Client, JSON, MERGE_PATCH};
+use client::{Client, JSON};
 use http::Method;
 use serde_json::{Value, json};
 use testbed::{Member, write_sysctl};
@@ -85,7 +85,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             "{} Services of type LoadBalancer, and the measured one",
             flags.services
         );
-        changes::run(flags.changes, &environment, outside, service, backends)?;
+        changes::run(flags.changes, &environment, outside, service, backends, TIMEOUT)?;
         println!(
             "resident memory: assigning {:.1} MiB, announcing {:.1} MiB",
             assigner.resident_mib()?,
@@ -151,20 +151,8 @@ pub(crate) fn command(environment: &Environment) -> Result<Command, Failure> {
 /// Creates Nodes and AddressPools.
 pub(crate) async fn prepare(client: &Client, nodes: usize) -> Result<(), Failure> {
     for number in 1..=nodes {
-        let name = format!("node-{number}");
-        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
-        client
-            .request(Method::POST, "/api/v1/nodes", JSON, Some(&node))
-            .await?;
-        let address = json!({"type": "InternalIP", "address": format!("172.30.0.{}", 10 + number)});
-        client
-            .request(
-                Method::PATCH,
-                &format!("/api/v1/nodes/{name}/status"),
-                MERGE_PATCH,
-                Some(&json!({"status": {"addresses": [address]}})),
-            )
-            .await?;
+        let address = Ipv4Addr::new(172, 30, 0, u8::try_from(10 + number)?);
+        fixtures::create_node(client, &format!("node-{number}"), &[address.into()]).await?;
     }
     for (name, addresses) in [("near", "172.30.0.128/26"), ("many", "10.200.0.0/20")] {
         let pool = json!({

@@ -1,6 +1,6 @@
 //! Figures of printed lines, and their medians.
 
-use super::{Values, figures_of, mark, median, row};
+use super::{Flags, Values, figures_of, mark, median, row};
 
 #[test]
 fn parses_the_numbers_of_a_line() {
@@ -32,4 +32,19 @@ fn row_shows_the_ratio_and_its_spread() {
         other: vec![5.0],
     };
     assert_eq!(row(&constant), None);
+}
+
+#[test]
+fn flags_of_one_side_follow_the_benchmark() {
+    let flags = Flags {
+        other_build: None,
+        rounds: 1,
+        this_flags: vec!["--command=a".to_owned()],
+        other_flags: vec!["--command=b".to_owned(), "--resyncs=1".to_owned()],
+        benchmark: vec!["proxy".to_owned(), "--changes=20".to_owned()],
+    };
+    let this = flags.arguments(false).collect::<Vec<_>>();
+    assert_eq!(this, ["proxy", "--changes=20", "--command=a"]);
+    let other = flags.arguments(true).collect::<Vec<_>>();
+    assert_eq!(other, ["proxy", "--changes=20", "--command=b", "--resyncs=1"]);
 }

@@ -9,19 +9,21 @@ use http::Method;
 use serde_json::json;
 use testbed::Member;
 
-use super::wait_for;
+use super::wait_for_within;
 use crate::Failure;
 use crate::environment::Environment;
 use crate::fixtures;
 use crate::percentiles::Percentiles;
 
-/// Alternates the endpoint and measures from before the PATCH to the first connection that reaches the new one.
+/// Alternates the endpoint and measures from before the PATCH to the first connection that reaches the new one. Each
+/// change fails after `timeout`.
 pub(crate) fn run(
     changes: usize,
     environment: &Environment,
     node: &Member,
     service: SocketAddr,
     backends: [IpAddr; 2],
+    timeout: Duration,
 ) -> Result<(), Failure> {
     if changes == 0 {
         return Ok(());
@@ -32,7 +34,8 @@ pub(crate) fn run(
         let writer = scope.spawn(move || {
             environment.with_api(async move || write(&environment.client()?, &orders, &start_sender).await)
         });
-        let measured = node.enter(move || measure(changes, service, backends, order_sender, &starts));
+        let measured =
+            node.enter(move || measure(changes, service, backends, timeout, order_sender, &starts));
         writer.join().map_err(|_| "the writer panicked")??;
         measured?
     })?;
@@ -77,6 +80,7 @@ fn measure(
     changes: usize,
     service: SocketAddr,
     backends: [IpAddr; 2],
+    timeout: Duration,
     order_sender: SyncSender<IpAddr>,
     starts: &Receiver<Instant>,
 ) -> Result<Vec<Duration>, Failure> {
@@ -85,7 +89,7 @@ fn measure(
         let backend = backends[(round + 1) % 2];
         order_sender.send(backend)?;
         let start = starts.recv()?;
-        wait_for(service, backend)?;
+        wait_for_within(service, backend, timeout)?;
         latencies.push(start.elapsed());
     }
     Ok(latencies)

@@ -1,6 +1,7 @@
 //! Time in which the proxy applies Services and changes, and its memory and CPU.
 
 pub(crate) mod changes;
+mod cold_start;
 mod resync;
 mod sustained;
 
@@ -19,6 +20,7 @@ use crate::Failure;
 use crate::environment::{Environment, TIMEOUT, run_enclosed};
 use crate::fixtures;
 use crate::process::portolan;
+use cold_start::{Start, VirtualServers};
 
 /// Port of the backends.
 const BACKEND_PORT: u16 = 8080;
@@ -42,9 +44,12 @@ pub(crate) struct Flags {
     /// Number of harmless nftables changes by another program, for each of two kinds; mode nftables only
     #[arg(long, default_value_t = 0)]
     resyncs: u32,
-    /// Measure this proxy instead of Portolan: command for `sh` with {kubeconfig} and {node}
+    /// Measure this proxy instead of Portolan: command for `sh` with {kubeconfig} and {node}. Begin it with exec, so
+    /// that memory and CPU are those of the proxy
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
+    #[command(flatten)]
+    cold_start: cold_start::Flags,
     #[command(flatten)]
     sustained: sustained::Flags,
 }
@@ -64,20 +69,21 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             .nodes()
             .next()
             .ok_or("the testbed has no node")?;
-        let started = Instant::now();
+        let start = Start::now()?;
         let mut proxy = environment.start_component("proxy", node, command(flags, &environment, node)?)?;
-        node.enter(|| wait_for(service, backends[0]))??;
-        println!(
-            "cold start: last Service answers {:.3} s after exec",
-            started.elapsed().as_secs_f64()
-        );
+        let expected = VirtualServers {
+            servers: flags.services + 1,
+            endpoints: flags.services * flags.endpoints + 1,
+        };
+        node.enter(|| cold_start::run(&flags.cold_start, service, backends[0], expected, start))??;
         proxy.must_run()?;
         println!(
             "resident memory after start: {:.1} MiB; CPU {:.2} s",
             proxy.resident_mib()?,
             proxy.cpu()?.as_secs_f64()
         );
-        changes::run(flags.changes, &environment, node, service, backends)?;
+        let timeout = flags.cold_start.timeout();
+        changes::run(flags.changes, &environment, node, service, backends, timeout)?;
         sustained::run(
             &flags.sustained,
             flags.services,
@@ -143,11 +149,14 @@ fn serve(listener: &TcpListener, address: IpAddr) {
     }
 }
 
-/// Creates the Services, the measured one last. Returns its address.
+/// Creates the Nodes and the Services, the measured one last. Returns its address.
 async fn create(environment: &Environment, flags: &Flags, backend: IpAddr) -> Result<SocketAddr, Failure> {
     let clients = (0..4)
         .map(|_| environment.client())
         .collect::<Result<Vec<Client>, _>>()?;
+    for node in environment.cluster.nodes() {
+        fixtures::create_node(&clients[0], &node.plan.name, &node.plan.address.both()).await?;
+    }
     fixtures::create_services(&clients, flags.services, flags.endpoints).await?;
     let created = fixtures::post(&clients[0], &fixtures::service("zz-measured")).await?;
     fixtures::post(&clients[0], &fixtures::slice("zz-measured", &[backend])).await?;
@@ -160,7 +169,12 @@ async fn create(environment: &Environment, flags: &Flags, backend: IpAddr) -> Re
 
 /// Connects until `backend` answers.
 pub(crate) fn wait_for(service: SocketAddr, backend: IpAddr) -> Result<(), Failure> {
-    let deadline = Instant::now() + TIMEOUT;
+    wait_for_within(service, backend, TIMEOUT)
+}
+
+/// Connects until `backend` answers. Fails after `timeout`.
+fn wait_for_within(service: SocketAddr, backend: IpAddr, timeout: Duration) -> Result<(), Failure> {
+    let deadline = Instant::now() + timeout;
     let expected = backend.to_string();
     loop {
         if read_backend(service).is_ok_and(|answer| answer == expected) {
