@@ -4,7 +4,7 @@ use api::object::{AddressType, Endpoint, EndpointConditions, EndpointSlice};
 use proptest::prelude::*;
 use reconcile::events::EventText;
 
-use super::{ZoneCpus, assign};
+use super::{ZoneCpus, assign_zone_hints};
 
 fn cpus(zones: &[(&str, u64)]) -> ZoneCpus {
     Some(

@@ -168,8 +168,9 @@ fn connections_to_living_nodes_survive_changes_while_they_spread() {
         let opened = cluster.open(0..100);
         for step in 0..2 {
             cluster.change(step);
-            cluster
-                .spread(|cluster| assert_delivered(cluster, &opened, &format!("seed {seed}, step {step}")));
+            let when = format!("seed {seed}, step {step}");
+            cluster.spread(|cluster| assert_delivered(cluster, &opened, true, &when));
+            assert_delivered(&mut cluster, &opened, false, &when);
         }
     }
 }
