@@ -221,6 +221,9 @@ impl EgressPlan {
 
     /// Adds a Pod of a Service with these decisions for IPv4 and IPv6, and its source address to `sources` if this node
     /// translates it. Returns the fault of the Pod. One of an earlier Service keeps the decision of that.
+    ///
+    /// Nothing drops the packets of a Pod whose node has no announcer, whatever the decision. The announcer of this
+    /// node runs, as a member or not.
     fn add_pod(
         &mut self,
         pod: &EgressPod,
@@ -232,10 +235,13 @@ impl EgressPlan {
         if self.pods.contains_key(&pod.address) {
             return None;
         }
+        let is_unannounced = |&node: &&NodeName| node != view.own && !(view.has_announcer)(node);
+        let unannounced = pod.node.as_ref().filter(is_unannounced);
+        let no_announcer = unannounced.map(|node| EgressFault::NoAnnouncer(NodeName::clone(node)));
         let is_beyond = self.pods.len() - self.excess >= PODS_MAX;
         // Packets of a Pod leave by its own node.
         if is_beyond && pod.node.as_ref().is_some_and(|node| node != view.own) {
-            return Some(EgressFault::TooManyPods);
+            return no_announcer.or(Some(EgressFault::TooManyPods));
         }
         if !is_pod_address(objects.nodes(), pod.address) {
             return Some(EgressFault::NoPodRange(pod.address));
@@ -251,20 +257,14 @@ impl EgressPlan {
         let [of_ipv4, of_ipv6] = decisions;
         let decision = if pod.address.is_ipv4() { of_ipv4 } else { of_ipv6 };
         let (egress, fault) = match decision {
-            Ok(egress) => match &pod.node {
-                Some(node) if !(view.has_announcer)(node) => {
-                    let fault = EgressFault::NoAnnouncer(NodeName::clone(node));
-                    (egress.clone(), Some(fault))
-                }
-                _ => (egress.clone(), None),
-            },
+            Ok(egress) => (egress.clone(), None),
             Err(fault) => (PodEgress::Blocked, Some(fault.clone())),
         };
         if let PodEgress::Translated(source) = &egress {
             sources.insert(*source);
         }
         self.pods.insert(pod.address, egress);
-        fault
+        no_announcer.or(fault)
     }
 
     /// Returns the egress of each Service. `kernel_error` is the reason why the kernel refused the plan.

@@ -26,9 +26,7 @@ impl LocalAddresses {
         let mut connection = Connection::open()?;
         let loopback: LinkName = "lo".parse()?;
         let loopback = connection.link_index(&loopback)?;
-        let routes = connection.local_routes()?.into_iter();
-        let ours = routes.filter(|route| route.protocol == PROTOCOL && is_host_route(route.destination));
-        let present = ours.map(|route| route.destination.addr()).collect();
+        let present = read(&mut connection)?;
         Ok(Self {
             connection,
             loopback,
@@ -39,6 +37,18 @@ impl LocalAddresses {
     /// Returns the current addresses.
     pub fn present(&self) -> &BTreeSet<IpAddr> {
         &self.present
+    }
+
+    /// Reads the addresses again. Returns those that another process has made local since. They are present from now
+    /// on.
+    ///
+    /// # Errors
+    /// The kernel does not list its routes.
+    pub fn find_others(&mut self) -> Result<BTreeSet<IpAddr>, RouteError> {
+        let mut others = read(&mut self.connection)?;
+        others.retain(|address| !self.present.contains(address));
+        self.present.extend(&others);
+        Ok(others)
     }
 
     /// Makes an address local. An existing route of another program stays in place.
@@ -81,6 +91,13 @@ impl LocalAddresses {
             ..Route::new(IpNet::from(address), Action::Local(self.loopback))
         }
     }
+}
+
+/// Reads the addresses of all processes.
+fn read(connection: &mut Connection) -> Result<BTreeSet<IpAddr>, RouteError> {
+    let routes = connection.local_routes()?.into_iter();
+    let ours = routes.filter(|route| route.protocol == PROTOCOL && is_host_route(route.destination));
+    Ok(ours.map(|route| route.destination.addr()).collect())
 }
 
 fn is_host_route(destination: IpNet) -> bool {

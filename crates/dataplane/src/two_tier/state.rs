@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::ops::Range;
 
 use plan::{Family, FrontendKind, PodDetection, PortKey, ServicePortPlan};
 
@@ -14,13 +13,15 @@ pub(crate) const LEVELS: usize = PREVIOUS_MAX + 1;
 /// Hops of a packet between nodes, each with a link: one for each level, and one more for a node with another table.
 pub(crate) const HOPS: usize = LEVELS + 1;
 
-/// Returns the levels that a node tries for a packet in the middle of a connection that it does not track. `hop` is the
-/// link by which it got the packet, from 1; 0 for a packet of a client, whose current node was tried already.
+/// Returns the levels that a node tries, in this order, for a packet in the middle of a connection that it does not
+/// track. `hop` is the link by which it got the packet, from 1; 0 for a packet of a client, whose current node was tried
+/// already.
 ///
 /// The tables of two nodes differ while a change spreads, so the node tries the level by which it got the packet itself.
-pub(crate) fn levels_after(hop: usize) -> Range<usize> {
+/// The table of a node that joined lacks earlier previous nodes, so the node tries the level before that last.
+pub(crate) fn levels_after(hop: usize) -> impl Iterator<Item = usize> {
     let first = if hop == 0 { 1 } else { hop - 1 };
-    first..LEVELS
+    (first..LEVELS).chain(hop.checked_sub(2))
 }
 
 /// Returns the hop by which a packet that came by `hop` goes to the node of a level. Hops increase, so a packet takes each

@@ -252,6 +252,40 @@ fn service_has_a_fault_if_the_node_of_a_pod_has_no_announcer() {
     assert_eq!(own.pods[&ip("10.244.1.7")], translated);
 }
 
+/// The node without an announcer drops no packets, also where other nodes would.
+#[test]
+fn node_without_an_announcer_precedes_faults_that_drop_packets() {
+    let without_announcer = Some(EgressFault::NoAnnouncer(NodeName::from("n3")));
+    let mut objects = with_nodes();
+    add(&mut objects, "s", &["192.0.2.100"], &[]);
+    let pod = || [(ip("10.244.1.7"), Some("n3"))].into_iter();
+    add_slice(&mut objects, "s", "s", pod());
+    let unowned = plan(&objects, None);
+    assert_eq!(unowned.pods[&ip("10.244.1.7")], PodEgress::Blocked);
+    assert_eq!(fault(&unowned, "s"), without_announcer);
+    let mut objects = with_full_tables();
+    add(&mut objects, "t", &["192.0.2.101"], &[]);
+    add_slice(&mut objects, "t", "t", pod());
+    assert_eq!(fault(&plan(&objects, Some("n1")), "t"), without_announcer);
+}
+
+#[test]
+fn pods_of_this_node_have_an_announcer_before_it_is_a_member() {
+    let mut objects = with_nodes();
+    add(&mut objects, "s", &["192.0.2.100"], &[]);
+    let pod = [(ip("10.244.1.7"), Some("n1"))].into_iter();
+    add_slice(&mut objects, "s", "s", pod);
+    let own = NodeName::from("n1");
+    let view = EgressView {
+        own: &own,
+        owner: &|_: IpAddr| Some(NodeName::from("n2")),
+        route: &|_: &NodeName, _: IpAddr| Some(via("192.0.2.2")),
+        has_announcer: &|node: &NodeName| &**node == "n2",
+    };
+    let plan = EgressPlan::new(&objects, [ip("192.0.2.100")].into_iter(), &view);
+    assert_eq!(fault(&plan, "s"), None);
+}
+
 #[test]
 fn fault_with_which_packets_leave_precedes_one_that_drops_them() {
     let mut objects = with_nodes();

@@ -1,5 +1,6 @@
 //! Addresses of the node: those that it announces, those of a predecessor process, and those that drain.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use netlink::route::RouteError;
@@ -67,19 +68,24 @@ impl NodeAddresses {
         announced: Option<Addresses>,
         busy: impl FnOnce() -> Addresses,
     ) -> OwnedAddresses {
+        let mut has_expired = false;
         if let Some(inherited) = &mut self.inherited {
             if inherited.until.is_none() && announced.is_some() {
                 inherited.until = Some(now + INHERITED_FOR);
             }
-            if inherited.until.is_some_and(|until| until <= now) {
-                self.inherited = None;
-            }
+            has_expired = inherited.until.is_some_and(|until| until <= now);
+        }
+        if has_expired {
+            self.inherited = None;
         }
         let mut addresses = announced.unwrap_or_default();
         self.draining.update(now, &addresses, busy);
         addresses.extend(self.draining.iter());
         if let Some(inherited) = &self.inherited {
             addresses.extend(&inherited.addresses);
+        }
+        if has_expired {
+            self.remove_late(&addresses);
         }
         OwnedAddresses::Listed(addresses)
     }
@@ -102,14 +108,30 @@ impl NodeAddresses {
             .filter(|address| inherited.is_none_or(|inherited| !inherited.contains(address)))
             .collect();
         for address in others {
-            if let Err(error) = self.local.remove(address) {
-                tracing::warn!(%address, %error, "local address not removed");
-            }
+            self.remove(address);
         }
     }
 
-    /// Removes all local addresses, unless another process of this host may use them. That one removes those that it found
-    /// and does not use.
+    /// Removes the addresses that a predecessor made local after the start of this process, except `addresses`.
+    fn remove_late(&mut self, addresses: &Addresses) {
+        match self.local.find_others() {
+            Ok(late) => {
+                for address in late.difference(addresses) {
+                    self.remove(*address);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "local addresses of the predecessor not listed"),
+        }
+    }
+
+    fn remove(&mut self, address: IpAddr) {
+        if let Err(error) = self.local.remove(address) {
+            tracing::warn!(%address, %error, "local address not removed");
+        }
+    }
+
+    /// Removes all local addresses, unless another process of this host may use them. That one removes those that it
+    /// does not use when inherited addresses expire.
     pub(super) async fn remove_all(&mut self) {
         if has_others(self.mark.as_ref()).await {
             tracing::info!("local addresses left to another process");

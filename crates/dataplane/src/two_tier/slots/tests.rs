@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::state::{hop_to, levels_after};
+use super::super::state::{HOPS, hop_to, levels_after};
 use super::*;
 
 /// Simulated nodes, each with its own slots and connections. Packets go as the rules send them.
@@ -77,11 +77,13 @@ impl Cluster {
             if node.connections.contains(&connection) {
                 return Delivery::Served(at);
             }
-            let levels = match (opens, hop) {
-                (true, 0) => 0..1,
-                (true, _) => 0..0,
-                (false, 0) => 0..PREVIOUS_MAX + 1,
-                (false, _) => levels_after(hop),
+            let levels: Vec<usize> = match (opens, hop) {
+                (true, 0) => vec![0],
+                (true, _) => Vec::new(),
+                (false, 0) => (0..=PREVIOUS_MAX).collect(),
+                (false, _) => levels_after(hop)
+                    .filter(|level| hop_to(*level, hop) <= HOPS)
+                    .collect(),
             };
             let next = levels.into_iter().find_map(|level| {
                 let found = node.slots.at_level(level).find(|(index, _)| *index == slot);
@@ -192,6 +194,41 @@ fn assert_delivered(cluster: &mut Cluster, opened: &[(u32, u32, Arc<str>)], spre
             "{when}, connection {connection} through {first}"
         );
     }
+}
+
+/// The node `joined` does not know that the node `previous` had the slots before the node `current`.
+#[test]
+fn connections_are_found_from_a_node_that_joined_without_their_previous_node() {
+    let mut cluster = Cluster {
+        weights: weights(&[("previous", 1)]),
+        ..Cluster::default()
+    };
+    for name in ["current", "other", "previous"] {
+        cluster.nodes.insert(name.into(), Node::default());
+    }
+    cluster.update();
+    let opened = cluster.open(0..100);
+    assert!(opened.iter().all(|(_, _, at)| **at == *"previous"));
+    let assert_found = |cluster: &mut Cluster, when: &str| {
+        for (connection, slot, at) in &opened {
+            let delivery = cluster.deliver(&"other".into(), *connection, *slot, false);
+            assert_eq!(delivery, Delivery::Served(at.clone()), "{when}, {connection}");
+        }
+    };
+    cluster.weights = weights(&[("current", 1), ("previous", 0)]);
+    cluster.update();
+    let mut joined = Node::default();
+    joined.slots.update(&cluster.weights, "joined");
+    cluster.nodes.insert("joined".into(), joined);
+    cluster.weights.insert("joined".into(), 1);
+    let current = cluster.nodes.get_mut("current").expect("the node");
+    current.slots.update(&cluster.weights, "current");
+    assert_found(&mut cluster, "only the current node has applied the weight");
+    cluster.update();
+    assert_found(&mut cluster, "it has slots");
+    cluster.weights.insert("joined".into(), 0);
+    cluster.update();
+    assert_found(&mut cluster, "it has no ready endpoint any more");
 }
 
 #[test]
