@@ -16,7 +16,7 @@
 pub fn expand<'a>(
     text: &str,
     bytes_max: usize,
-    value_of: impl Fn(&str) -> Option<&'a str>,
+    mut value_of: impl FnMut(&str) -> Option<&'a str>,
 ) -> Option<String> {
     let mut expanded = String::new();
     let mut push = |part: &str| {
