@@ -23,6 +23,10 @@ pub fn expand<'a>(
         let fits = expanded.len() + part.len() <= bytes_max;
         fits.then(|| expanded.push_str(part))
     };
+    // Bytes behind the last `)`. A search for the end of each unclosed reference there would take quadratic time.
+    let unclosed = text
+        .rsplit_once(')')
+        .map_or(text.len(), |(_, behind)| behind.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
         push(before)?;
@@ -30,7 +34,9 @@ pub fn expand<'a>(
         if let Some(after) = rest.strip_prefix('$') {
             push("$")?;
             rest = after;
-        } else if let Some((name, after)) = rest.strip_prefix('(').and_then(|r| r.split_once(')')) {
+        } else if rest.len() > unclosed
+            && let Some((name, after)) = rest.strip_prefix('(').and_then(|r| r.split_once(')'))
+        {
             match value_of(name) {
                 Some(value) => push(value)?,
                 None => push(&format!("$({name})"))?,
