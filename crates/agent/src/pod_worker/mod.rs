@@ -230,6 +230,7 @@ impl PodWorker {
                     match (changed, latest) {
                         (Ok(()), DesiredState::Present(pod)) => {
                             self.status.repair(&pod, &self.context.key);
+                            self.volumes.pod_changed(&pod);
                             self.context.pod = pod;
                             self.track_ephemeral();
                         }
