@@ -1,7 +1,7 @@
 //! Confinement of a container: mounts, user, capabilities and filters, from its Pod. Pure, except that it reads the
 //! files of seccomp profiles.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use crate::capabilities::{CapabilityBits, UnknownCapability};
@@ -63,6 +63,12 @@ pub(crate) enum ConfinementError {
         path: String,
         /// Expected form.
         expected: &'static str,
+    },
+    /// Variables in a `subPathExpr` have no value. A change of the label or annotation that they refer to helps, too.
+    #[error("volumeMounts: subPathExpr: missing value for {variables}")]
+    NoValue {
+        /// Names of the variables, separated by commas.
+        variables: String,
     },
     /// A capability is unknown.
     #[error(transparent)]
@@ -316,6 +322,29 @@ fn is_plain(path: &str, is_absolute: bool) -> bool {
     path.is_absolute() == is_absolute && !path.components().any(|part| part == Component::ParentDir)
 }
 
+/// Expands `$(VAR)` in a `subPathExpr`. As upstream, each variable must have a value that is not empty: the mount would
+/// otherwise show the whole volume.
+fn expanded_sub_path(expression: &str, environment: &Variables) -> Result<String, ConfinementError> {
+    let mut missing = BTreeSet::new();
+    let expanded = expand(expression, PATH_BYTES_MAX, |name| {
+        let value = environment.get(name).filter(|value| !value.is_empty());
+        if value.is_none() {
+            missing.insert(name.to_owned());
+        }
+        value.map(String::as_str)
+    });
+    if !missing.is_empty() {
+        let variables: Vec<String> = missing.into_iter().collect();
+        return Err(ConfinementError::NoValue {
+            variables: variables.join(", "),
+        });
+    }
+    expanded.ok_or_else(|| ConfinementError::Path {
+        path: expression.to_owned(),
+        expected: "at most 4,096 bytes after the expansion of $(VAR)",
+    })
+}
+
 fn mount_of(
     mount: &VolumeMount,
     pod: &Pod,
@@ -329,13 +358,7 @@ fn mount_of(
     let sub_path = if mount.sub_path_expr.is_empty() {
         mount.sub_path.clone()
     } else {
-        let expanded = expand(&mount.sub_path_expr, PATH_BYTES_MAX, |name| {
-            environment.get(name).map(String::as_str)
-        });
-        expanded.ok_or_else(|| ConfinementError::Path {
-            path: mount.sub_path_expr.clone(),
-            expected: "at most 4,096 bytes after the expansion of $(VAR)",
-        })?
+        expanded_sub_path(&mount.sub_path_expr, environment)?
     };
     if !is_plain(&sub_path, false) {
         return Err(ConfinementError::Path {

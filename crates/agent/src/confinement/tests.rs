@@ -10,7 +10,9 @@ fn confined(pod: Value, container: Value) -> Result<Confinement, ConfinementErro
         &pod,
         &container,
         &volumes,
-        &[("P".to_owned(), "pod-1".to_owned())].into(),
+        &[("P", "pod-1"), ("EMPTY", "")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
         ImageUser::Root,
         Path::new("/no/such/directory"),
         None,
@@ -121,6 +123,24 @@ fn rejects_mounts_outside_of_volumes() {
     ] {
         assert!(mount(invalid.clone()).is_err(), "{invalid}");
     }
+}
+
+#[test]
+fn variables_of_a_sub_path_need_a_value() {
+    let mount = |expression: &str| {
+        let mount = json!({"name": "v", "mountPath": "/data", "subPathExpr": expression});
+        let confinement = confined(json!({}), json!({"volumeMounts": [mount]}));
+        confinement.map(|mut confinement| confinement.mounts.remove(0).sub_path)
+    };
+    assert_eq!(
+        mount("$$(UNKNOWN)/$(P)").unwrap(),
+        PathBuf::from("$(UNKNOWN)/pod-1")
+    );
+    let missing = mount("$(UNKNOWN)/$(P)/$(EMPTY)").unwrap_err().to_string();
+    assert_eq!(
+        missing,
+        "volumeMounts: subPathExpr: missing value for EMPTY, UNKNOWN"
+    );
 }
 
 #[test]

@@ -16,13 +16,17 @@
 pub fn expand<'a>(
     text: &str,
     bytes_max: usize,
-    value_of: impl Fn(&str) -> Option<&'a str>,
+    mut value_of: impl FnMut(&str) -> Option<&'a str>,
 ) -> Option<String> {
     let mut expanded = String::new();
     let mut push = |part: &str| {
         let fits = expanded.len() + part.len() <= bytes_max;
         fits.then(|| expanded.push_str(part))
     };
+    // Bytes behind the last `)`. A search for the end of each unclosed reference there would take quadratic time.
+    let unclosed = text
+        .rsplit_once(')')
+        .map_or(text.len(), |(_, behind)| behind.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
         push(before)?;
@@ -30,7 +34,9 @@ pub fn expand<'a>(
         if let Some(after) = rest.strip_prefix('$') {
             push("$")?;
             rest = after;
-        } else if let Some((name, after)) = rest.strip_prefix('(').and_then(|r| r.split_once(')')) {
+        } else if rest.len() > unclosed
+            && let Some((name, after)) = rest.strip_prefix('(').and_then(|r| r.split_once(')'))
+        {
             match value_of(name) {
                 Some(value) => push(value)?,
                 None => push(&format!("$({name})"))?,

@@ -82,11 +82,20 @@ fn expands_references_and_escapes() {
         ("$$$(A)", "$1"),
         ("$(B)", "$(B)"),
         ("$(A", "$(A"),
+        ("$(A)$(A", "1$(A"),
+        (")$(A", ")$(A"),
         ("$A $", "$A $"),
         ("", ""),
     ] {
         assert_eq!(expand(text, 100, value_of).as_deref(), Some(expected), "{text}");
     }
+}
+
+#[test]
+fn unclosed_references_are_expanded_in_linear_time() {
+    let text = "$(".repeat(700_000);
+    // The search for the end of each reference would take minutes.
+    assert_eq!(expand(&text, BYTES_MAX, |_| None), Some(text.clone()));
 }
 
 #[test]

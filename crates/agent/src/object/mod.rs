@@ -96,6 +96,8 @@ pub struct PodSpec {
     pub service_account_name: String,
     pub restart_policy: RestartPolicy,
     pub termination_grace_period_seconds: Option<i64>,
+    /// Seconds for which the Pod may be active on its node.
+    pub active_deadline_seconds: Option<i64>,
     pub enable_service_links: Option<bool>,
     pub dns_policy: DnsPolicy,
     pub dns_config: Option<DnsConfig>,

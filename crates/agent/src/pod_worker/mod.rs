@@ -124,6 +124,8 @@ enum EndReason {
     Completion,
     /// The Pod exceeds a limit of its disk usage.
     Eviction,
+    /// The Pod was active for longer than its `activeDeadlineSeconds`.
+    Deadline,
     /// The agent shuts down.
     AgentShutdown,
 }
@@ -218,6 +220,11 @@ impl PodWorker {
             if is_final || (pod.is_finished() && !self.sandbox.is_running()) {
                 return EndReason::Completion;
             }
+            let left = self.status.time_to_deadline(pod);
+            if left.is_some_and(|left| left.is_zero()) {
+                self.status.is_past_deadline = true;
+                return EndReason::Deadline;
+            }
             let grace = pod.grace();
             self.report_status();
             if self.containers.is_complete() {
@@ -230,6 +237,7 @@ impl PodWorker {
                     match (changed, latest) {
                         (Ok(()), DesiredState::Present(pod)) => {
                             self.status.repair(&pod, &self.context.key);
+                            self.volumes.pod_changed(&pod);
                             self.context.pod = pod;
                             self.track_ephemeral();
                         }
@@ -245,6 +253,7 @@ impl PodWorker {
                     return EndReason::Eviction;
                 }
                 () = sleep_until(due) => self.start_due().await,
+                () = sleep_for(left) => {}
             }
         }
     }
@@ -297,6 +306,13 @@ impl PodWorker {
             pod_ips: self.sandbox.pod_ips(&self.context),
             capacity: self.context.agent.capacity,
         }
+    }
+}
+
+async fn sleep_for(delay: Option<Duration>) {
+    match delay {
+        Some(delay) => tokio::time::sleep(delay).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::{DesiredState, EndReason, PodWorker};
 use crate::pod_api;
 use crate::settings::ShutdownPolicy;
+use crate::status::{DEADLINE_MESSAGE, DEADLINE_REASON};
 
 /// Longest wait until the API server has the last status of a terminated Pod.
 const LAST_STATUS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -42,6 +43,13 @@ impl PodWorker {
                 }
                 self.terminate(EVICTION_GRACE).await;
                 // Processes that the kernel has not ended yet end with the sandbox.
+                self.containers.mark_all_lost(Timestamp::now());
+                return self.end_completed(desired).await;
+            }
+            EndReason::Deadline => {
+                let message = DEADLINE_MESSAGE.to_owned();
+                self.context.events.normal(DEADLINE_REASON, message);
+                self.terminate(self.context.pod.grace()).await;
                 self.containers.mark_all_lost(Timestamp::now());
                 return self.end_completed(desired).await;
             }

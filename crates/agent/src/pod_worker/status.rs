@@ -1,6 +1,7 @@
 //! Status of a Pod: computed from its containers, written to the API, repaired if another client overwrites it.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use api::object::{ObjectKey, PodCondition};
 use jiff::Timestamp;
@@ -22,6 +23,8 @@ pub(super) struct PodStatus {
     conditions: Vec<PodCondition>,
     /// Eviction of the Pod, if it is evicted.
     pub eviction: Option<Eviction>,
+    /// True if the Pod ends because of its `activeDeadlineSeconds`.
+    pub is_past_deadline: bool,
 }
 
 impl PodStatus {
@@ -37,6 +40,7 @@ impl PodStatus {
             start_time: start_time.and_then(|time| time.parse().ok()).unwrap_or(now),
             conditions: pod.status.conditions.clone(),
             eviction: None,
+            is_past_deadline: false,
         }
     }
 
@@ -55,6 +59,9 @@ impl PodStatus {
         {
             status::set_evicted(&mut status, message, *at);
         }
+        if self.is_past_deadline && !containers.is_any_running() {
+            status::set_deadline_exceeded(&mut status);
+        }
         // `generate` writes a valid list of conditions.
         self.conditions = Vec::deserialize(&status["conditions"]).unwrap_or_default();
         self.writer.set(status);
@@ -68,6 +75,11 @@ impl PodStatus {
             // An overwritten condition gets a new transition time.
             self.conditions.clone_from(&pod.status.conditions);
         }
+    }
+
+    /// Returns the time until the Pod reaches its `activeDeadlineSeconds`, zero behind it; `None` without a deadline.
+    pub(super) fn time_to_deadline(&self, pod: &Pod) -> Option<Duration> {
+        status::time_to_deadline(&pod.spec, self.start_time, Timestamp::now())
     }
 
     /// Returns true if the last status has the condition Ready.

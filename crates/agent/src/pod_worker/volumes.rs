@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::PodContext;
 use crate::environment::PodFacts;
+use crate::object::Pod;
 use crate::user_namespaces::owners::PodUsers;
 use crate::volumes::{VolumeSetUpError, Volumes};
 
@@ -20,11 +22,15 @@ pub(super) struct PodVolumes {
 }
 
 /// Task that refreshes volumes until it is dropped.
-struct RefreshTask(AbortHandle);
+struct RefreshTask {
+    task: AbortHandle,
+    /// Latest state of the Pod.
+    pods: watch::Sender<Arc<Pod>>,
+}
 
 impl Drop for RefreshTask {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -49,10 +55,18 @@ impl PodVolumes {
         let mut volumes = Volumes::new(directory, client, pod, facts, hidden, users);
         self.paths = Some(volumes.set_up().await?);
         if volumes.needs_refresh() {
-            let task = tokio::spawn(volumes.refresh_until_aborted());
-            self.refresh = Some(RefreshTask(task.abort_handle()));
+            let (pods, latest) = watch::channel(Arc::clone(&context.pod));
+            let task = tokio::spawn(volumes.refresh_until_aborted(latest)).abort_handle();
+            self.refresh = Some(RefreshTask { task, pods });
         }
         Ok(())
+    }
+
+    /// Passes a changed Pod to the refresh, for volumes with its labels and annotations.
+    pub(super) fn pod_changed(&self, pod: &Arc<Pod>) {
+        if let Some(refresh) = &self.refresh {
+            refresh.pods.send_replace(Arc::clone(pod));
+        }
     }
 
     /// Returns the path of a volume by name; empty before the set-up.

@@ -3,13 +3,14 @@
 mod conditions;
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use api::object::PodCondition;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::containers::{Containers, Phase, State, Terminated, TrackedContainer};
-use crate::object::{Container, Pod};
+use crate::object::{Container, Pod, PodSpec};
 use crate::rfc3339::whole_seconds;
 use crate::{stop_signal, termination_message};
 
@@ -17,6 +18,11 @@ use conditions::conditions;
 
 #[cfg(test)]
 mod tests;
+
+/// Reason of status and Event of a Pod that was active for longer than its `activeDeadlineSeconds`.
+pub const DEADLINE_REASON: &str = "DeadlineExceeded";
+/// Message of status and Event of such a Pod, as upstream.
+pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
 /// Observed state of a Pod.
 #[derive(Debug)]
@@ -123,6 +129,21 @@ pub fn set_evicted(status: &mut Value, message: &str, at: Timestamp) {
             "lastTransitionTime": whole_seconds(at),
         }));
     }
+}
+
+/// Changes a status to that of a Pod that was active for longer than its `activeDeadlineSeconds`.
+pub fn set_deadline_exceeded(status: &mut Value) {
+    status["phase"] = Phase::Failed.as_str().into();
+    status["reason"] = DEADLINE_REASON.into();
+    status["message"] = DEADLINE_MESSAGE.into();
+}
+
+/// Returns the time until a Pod that started at `start` reaches its `activeDeadlineSeconds`, zero behind it; `None` for
+/// a Pod without a deadline.
+pub fn time_to_deadline(spec: &PodSpec, start: Timestamp, now: Timestamp) -> Option<Duration> {
+    let active = SignedDuration::from_secs(spec.active_deadline_seconds?);
+    let left = active.saturating_sub(now.duration_since(start));
+    Some(Duration::try_from(left).unwrap_or_default())
 }
 
 fn container_statuses(pod: &Pod, specs: &[Container], observation: &Observation<'_>) -> Value {

@@ -229,3 +229,28 @@ fn evicted_pod_has_failed() {
     assert_eq!(disruption["reason"], "TerminationByKubelet");
     assert_eq!(disruption["lastTransitionTime"], whole_seconds(at(5)));
 }
+
+#[test]
+fn pod_past_its_deadline_has_failed() {
+    let mut status = status(&pod(json!({})), &containers(), &[]);
+    set_deadline_exceeded(&mut status);
+    assert_eq!(
+        (&status["phase"], &status["reason"]),
+        (&json!("Failed"), &json!("DeadlineExceeded"))
+    );
+}
+
+#[test]
+fn deadline_counts_from_the_start_of_the_pod() {
+    let left = |deadline: Value, now: i64| {
+        let spec = serde_json::from_value(json!({"activeDeadlineSeconds": deadline})).unwrap();
+        time_to_deadline(&spec, at(10), at(now)).map(|left| left.as_secs())
+    };
+    assert_eq!(left(Value::Null, 30), None);
+    assert_eq!(left(json!(60), 30), Some(40));
+    assert_eq!(left(json!(60), 70), Some(0));
+    assert_eq!(left(json!(60), 99), Some(0));
+    // The clock was set back after the start.
+    assert_eq!(left(json!(60), 0), Some(70));
+    assert_eq!(left(json!(i64::MAX), 0), Some(i64::MAX.unsigned_abs()));
+}

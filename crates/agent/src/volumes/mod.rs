@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::Client;
+use tokio::sync::watch;
 
 use crate::environment::PodFacts;
 use crate::object::{Pod, Volume};
@@ -86,17 +87,25 @@ impl Volumes {
         volumes.any(|volume| payload::projections(volume).is_some())
     }
 
-    /// Refreshes the volumes as long as it is polled. After an error, the previous content stays.
-    pub async fn refresh_until_aborted(mut self) {
+    /// Refreshes the volumes as long as it is polled, with the latest of `pods`. After an error, the previous content
+    /// stays.
+    pub async fn refresh_until_aborted(mut self, pods: watch::Receiver<Arc<Pod>>) {
         loop {
             tokio::time::sleep(REFRESH_INTERVAL).await;
-            for volume in &self.pod.clone().spec.volumes {
-                if payload::projections(volume).is_none() {
-                    continue;
-                }
-                if let Err(error) = self.set_up_one(volume).await {
-                    tracing::warn!(pod = self.pod.metadata.name, volume = volume.name, %error, "volume not refreshed");
-                }
+            let pod = Arc::clone(&pods.borrow());
+            self.refresh(pod).await;
+        }
+    }
+
+    /// Updates the content of the volumes. Labels and annotations of the Pod may have changed.
+    async fn refresh(&mut self, pod: Arc<Pod>) {
+        self.pod = Arc::clone(&pod);
+        for volume in &pod.spec.volumes {
+            if payload::projections(volume).is_none() {
+                continue;
+            }
+            if let Err(error) = self.set_up_one(volume).await {
+                tracing::warn!(pod = self.pod.metadata.name, volume = volume.name, %error, "volume not refreshed");
             }
         }
     }

@@ -235,3 +235,30 @@ fn items_that_repeat_a_large_key_are_rejected() {
     assert_eq!(files(10).unwrap().len(), 10);
     assert!(matches!(files(100), Err(VolumeError::TooLarge { .. })));
 }
+
+#[tokio::test]
+async fn a_refresh_writes_the_changed_labels_of_the_pod() {
+    let directory = tempfile::tempdir().unwrap();
+    let items = json!([{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]);
+    let pod = pod(json!({"name": "v", "downwardAPI": {"items": items}}));
+    // The volume needs no API server.
+    let client = Client::new(client::Config {
+        server: "https://192.0.2.1:6443".to_owned(),
+        ..client::Config::default()
+    });
+    let mut volumes = Volumes::new(
+        directory.path().to_owned(),
+        client.unwrap(),
+        Arc::new(pod.clone()),
+        PodFacts::default(),
+        Vec::new(),
+        None,
+    );
+    let paths = volumes.set_up().await.unwrap();
+    let labels = || fs::read_to_string(paths["v"].join("labels")).unwrap();
+    assert_eq!(labels(), "a=\"1\"\nb=\"2\"");
+    let mut changed = pod;
+    changed.metadata.labels.insert("b".into(), "3".into());
+    volumes.refresh(Arc::new(changed)).await;
+    assert_eq!(labels(), "a=\"1\"\nb=\"3\"");
+}

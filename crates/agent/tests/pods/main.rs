@@ -99,6 +99,7 @@ fn run_all(filter: Option<&str>) -> Outcome {
             termination::pre_stop_precedes_sigterm,
             termination::sidecars_start_first_and_terminate_last,
             termination::completed_pod_keeps_its_phase,
+            termination::pod_fails_at_its_deadline,
             termination::termination_messages_are_reported,
             restarts::pods_survive_a_killed_agent,
             restarts::pods_restart_after_a_reboot,

@@ -2,10 +2,12 @@
 
 use std::fs;
 
+use client::MERGE_PATCH;
+use http::Method;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::cluster::{Cluster, check, container, is_ready};
+use crate::cluster::{Cluster, PODS, check, container, is_ready};
 
 /// Script that writes its start and its signals into a file.
 fn recording_script(name: &str, file: &std::path::Path) -> String {
@@ -93,6 +95,30 @@ pub(crate) async fn completed_pod_keeps_its_phase(cluster: &mut Cluster) -> Outc
         cluster.wait_until_gone(name).await?;
     }
     Ok(())
+}
+
+pub(crate) async fn pod_fails_at_its_deadline(cluster: &mut Cluster) -> Outcome {
+    let spec =
+        json!({"terminationGracePeriodSeconds": 1, "containers": [container("a", "sleep 1000", json!({}))]});
+    cluster.create_pod("limited", spec).await?;
+    cluster.wait_for_pod("limited", is_ready).await?;
+    let patch = json!({"spec": {"activeDeadlineSeconds": 1}});
+    let path = format!("{PODS}/limited");
+    cluster
+        .client
+        .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
+        .await?;
+    let pod = cluster
+        .wait_for_pod("limited", |pod| pod["status"]["phase"] == "Failed")
+        .await?;
+    check(pod["status"]["reason"] == "DeadlineExceeded", &pod)?;
+    let message = cluster.event("limited", "DeadlineExceeded").await?;
+    check(
+        message == "Pod was active on the node longer than the specified deadline",
+        &message,
+    )?;
+    cluster.delete_pod("limited").await?;
+    cluster.wait_until_gone("limited").await
 }
 
 pub(crate) async fn termination_messages_are_reported(cluster: &mut Cluster) -> Outcome {

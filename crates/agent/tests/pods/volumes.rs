@@ -8,7 +8,7 @@ use http::Method;
 use serde_json::json;
 
 use crate::Outcome;
-use crate::cluster::{Cluster, check, container, is_ready};
+use crate::cluster::{Cluster, PODS, check, container, is_ready};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -27,7 +27,7 @@ pub(crate) async fn volumes_are_filled_shared_and_refreshed(cluster: &mut Cluste
     let host = cluster.path("shared");
     let script = format!(
         "cat {NESTED}/colour {MOUNT}/key >{MOUNT}/out/seen; wc -c <{MOUNT}/api/token >{MOUNT}/out/token; \
-                          echo $MIXED >{MOUNT}/out/mixed; while :; do cp {NESTED}/colour {MOUNT}/out/colour; sleep 0.2; done"
+                          echo $MIXED >{MOUNT}/out/mixed; while :; do cp {NESTED}/colour {MOUNT}/meta/labels {MOUNT}/out; sleep 0.2; done"
     );
     let first = container(
         "a",
@@ -41,6 +41,7 @@ pub(crate) async fn volumes_are_filled_shared_and_refreshed(cluster: &mut Cluste
             {"name": "config", "mountPath": NESTED}, {"name": "empty", "mountPath": MOUNT},
             {"name": "host", "mountPath": format!("{MOUNT}/out")}, {"name": "api", "mountPath": format!("{MOUNT}/api"), "readOnly": true},
             {"name": "secret", "mountPath": format!("{MOUNT}/key"), "subPath": "renamed"},
+            {"name": "meta", "mountPath": format!("{MOUNT}/meta")},
         ]}),
     );
     let second = container(
@@ -54,6 +55,7 @@ pub(crate) async fn volumes_are_filled_shared_and_refreshed(cluster: &mut Cluste
         {"name": "config", "configMap": {"name": "settings"}},
         {"name": "secret", "secret": {"secretName": "key", "items": [{"key": "k", "path": "renamed"}]}},
         {"name": "empty", "emptyDir": {}},
+        {"name": "meta", "downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
         {"name": "host", "hostPath": {"path": host, "type": "DirectoryOrCreate"}},
         {"name": "api", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}},
             {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}]}},
@@ -77,8 +79,16 @@ pub(crate) async fn volumes_are_filled_shared_and_refreshed(cluster: &mut Cluste
         .client
         .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
         .await?;
+    let path = format!("{PODS}/filled");
+    let patch = json!({"metadata": {"labels": {"colour": "blue"}}});
     cluster
-        .wait_for_pod("filled", |_| output("colour") == "blue")
+        .client
+        .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
+        .await?;
+    cluster
+        .wait_for_pod("filled", |_| {
+            output("colour") == "blue" && output("labels").contains("colour=\"blue\"")
+        })
         .await?;
     cluster.delete_pod("filled").await?;
     cluster.wait_until_gone("filled").await

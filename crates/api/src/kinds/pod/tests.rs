@@ -285,6 +285,14 @@ fn update_changes_few_fields() {
         faults(&|spec| spec["tolerations"] = json!([{"key": "b"}, {"key": "a"}])),
         ""
     );
+    assert_eq!(
+        faults(&|spec| spec["tolerations"][0]["tolerationSeconds"] = 5.into()),
+        ""
+    );
+    assert_eq!(
+        faults(&|spec| spec["tolerations"][0]["effect"] = "NoExecute".into()),
+        "FieldValueForbidden spec.tolerations"
+    );
     assert_eq!(faults(&|spec| spec["activeDeadlineSeconds"] = 5.into()), "");
     assert_eq!(
         faults(&|spec| spec["tolerations"] = json!([])),

@@ -61,8 +61,8 @@ pub fn prepare_pod_status_update(new: &mut Value, old: &Value) {
     }
 }
 
-/// Validates an update, which can change images, shorten deadlines and add tolerations. The node can be set once, in
-/// place of the `binding` subresource, which is not served.
+/// Validates an update, which can change images and the seconds of tolerations, shorten deadlines, and add tolerations.
+/// The node can be set once, in place of the `binding` subresource, which is not served.
 pub fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     errors.extend(validate_mirror_annotation(new, old));
@@ -168,15 +168,21 @@ fn validate_deadline(errors: &mut FieldErrors, after: &Value, before: &Value, pa
     }
 }
 
+/// Validates that the update keeps all tolerations. Their `tolerationSeconds` may change, as upstream.
 fn validate_tolerations(errors: &mut FieldErrors, after: &Value, before: &Value, path: &Path) {
-    let now: HashSet<&Value> = items(after, "tolerations").iter().collect();
+    let now: HashSet<[&str; 4]> = items(after, "tolerations").iter().map(without_seconds).collect();
     if items(before, "tolerations")
         .iter()
-        .any(|toleration| !now.contains(toleration))
+        .any(|toleration| !now.contains(&without_seconds(toleration)))
     {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         errors.push(FieldError::forbidden(&path.child("tolerations"), detail));
     }
+}
+
+/// Returns the fields of a toleration that do not change.
+fn without_seconds(toleration: &Value) -> [&str; 4] {
+    ["key", "operator", "value", "effect"].map(|field| text(toleration, field))
 }
 
 /// Returns the new spec with the old values of all fields that may change.

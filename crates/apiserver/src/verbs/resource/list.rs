@@ -1,6 +1,6 @@
 //! Implements `list`, with pagination.
 
-use store::{Entry, Revision};
+use store::{Entry, Listing, Revision};
 
 use super::continuation::Continuation;
 use super::selection::Selection;
@@ -75,43 +75,53 @@ impl Resources {
             listing.entries.iter().try_for_each(check_readable)?;
             Ok::<_, Failure>(listing)
         };
-        let mut listing = read(at, after)?;
-        let revision = listing.revision;
-        if selection.is_everything() {
-            let remaining = (listing.remaining > 0).then_some(listing.remaining);
-            let token = continue_token(&listing.entries, revision, listing.remaining);
-            return Ok(Page {
-                entries: listing.entries,
-                revision,
-                continue_token: token,
-                remaining,
+        let listing = read(at, after)?;
+        if !selection.is_everything() {
+            let is_selected = |entry: &Entry| selection.matches(&entry.key, &entry.value);
+            return selected_page(listing, limit, is_selected, |revision, after| {
+                read(Some(revision), Some(after))
             });
         }
-        let mut entries = Vec::new();
-        loop {
-            let (read_up_to, remaining) = (listing.entries.last().map(|e| e.key.clone()), listing.remaining);
-            let room = limit.map_or(usize::MAX, |limit| limit - entries.len());
-            let mut selected = listing
-                .entries
-                .into_iter()
-                .filter(|e| selection.matches(&e.key, &e.value))
-                .peekable();
-            entries.extend(selected.by_ref().take(room));
-            let is_full = limit.is_some_and(|limit| entries.len() >= limit);
-            // A selected entry that no longer fits is read again by the next page.
-            let left_over = usize::from(selected.peek().is_some());
-            match read_up_to {
-                Some(last) if remaining > 0 && !is_full => listing = read(Some(revision), Some(&last))?,
-                _ => {
-                    let more = if is_full { remaining + left_over } else { 0 };
-                    let token = continue_token(&entries, revision, more);
-                    return Ok(Page {
-                        entries,
-                        revision,
-                        continue_token: token,
-                        remaining: None,
-                    });
-                }
+        let remaining = (listing.remaining > 0).then_some(listing.remaining);
+        let token = continue_token(&listing.entries, listing.revision, listing.remaining);
+        Ok(Page {
+            entries: listing.entries,
+            revision: listing.revision,
+            continue_token: token,
+            remaining,
+        })
+    }
+}
+
+/// Returns a page of the selected objects. `listing` is the first read of keys; `read` returns those behind a key at the
+/// same revision.
+fn selected_page(
+    mut listing: Listing,
+    limit: Option<usize>,
+    is_selected: impl Fn(&Entry) -> bool,
+    read: impl Fn(Revision, &str) -> Result<Listing, Failure>,
+) -> Result<Page, Failure> {
+    let revision = listing.revision;
+    let mut entries = Vec::new();
+    loop {
+        let (read_up_to, remaining) = (listing.entries.last().map(|e| e.key.clone()), listing.remaining);
+        let room = limit.map_or(usize::MAX, |limit| limit - entries.len());
+        let mut selected = listing.entries.into_iter().filter(&is_selected).peekable();
+        entries.extend(selected.by_ref().take(room));
+        let is_full = limit.is_some_and(|limit| entries.len() >= limit);
+        // A selected entry that no longer fits is read again by the next page.
+        let left_over = usize::from(selected.peek().is_some());
+        match read_up_to {
+            Some(last) if remaining > 0 && !is_full => listing = read(revision, &last)?,
+            _ => {
+                let more = if is_full { remaining + left_over } else { 0 };
+                let token = continue_token(&entries, revision, more);
+                return Ok(Page {
+                    entries,
+                    revision,
+                    continue_token: token,
+                    remaining: None,
+                });
             }
         }
     }

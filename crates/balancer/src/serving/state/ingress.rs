@@ -88,8 +88,12 @@ impl IngressState {
         plans.flat_map(ClassPlan::secrets)
     }
 
-    /// Begins the wait of the Service of a class for the Secrets that are unread.
+    /// Begins the wait of the Service of a class for the Secrets that are unread. No wait begins before the caches are
+    /// complete, because the Secrets are not known before.
     pub(super) fn await_secrets(&mut self, key: &ObjectKey, certificates: &Certificates) {
+        if !self.is_synced {
+            return;
+        }
         let unread = self.secrets(key).filter(|secret| !certificates.is_read(secret));
         let unread = unread.cloned().collect();
         self.awaited.begin_or_continue(key, unread);

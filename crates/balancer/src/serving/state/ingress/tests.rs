@@ -222,6 +222,22 @@ fn certificate_of_the_own_namespace_secures_its_hosts() {
 }
 
 #[test]
+fn class_whose_ingresses_are_read_late_waits_for_their_secrets() {
+    let mut state = state(json!([{"hosts": ["shop.test"], "secretName": "cert"}]));
+    rebuild(&mut state);
+    assert!(state.has_pending(), "the Ingresses are not complete");
+    state.ingresses_synced();
+    rebuild(&mut state);
+    assert!(state.settings().is_empty(), "the Secret is unread");
+    let (chain, key) = pair("shop.test");
+    read_secret(&mut state, "shop", "1", &chain, &key);
+    rebuild(&mut state);
+    let routes = class_settings(&state).routes.clone().expect("routes");
+    assert!(routes.find("shop.test", "/").is_some());
+    assert!(!state.has_pending());
+}
+
+#[test]
 fn secrets_that_a_namespace_names_later_delay_no_host_of_another() {
     let mut state = state(json!([{"hosts": ["shop.test"], "secretName": "cert"}]));
     state.ingress_applied(ingress_of_other("first"));
