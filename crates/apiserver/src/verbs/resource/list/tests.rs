@@ -44,7 +44,7 @@ fn pages(limit: Option<usize>, is_selected: impl Fn(u8) -> bool) -> Vec<String> 
             assert_eq!(revision, REVISION);
             Ok(read(after))
         };
-        let page = selected_page(read(&after), limit, &is_selected, read_more).expect("a page");
+        let page = selected_page(read(&after), limit, is_selected, read_more).expect("a page");
         assert_eq!((page.revision, page.remaining), (REVISION, None));
         let keys: Vec<&str> = page.entries.iter().map(|entry| &*entry.key).collect();
         pages.push(keys.concat());
