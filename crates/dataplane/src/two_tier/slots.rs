@@ -47,8 +47,8 @@ impl Slots {
     /// Applies weights. Without an earlier table, the one without the node `own` counts as the previous one: most likely,
     /// this node just joined. Without any ready endpoint, the current nodes stay.
     ///
-    /// Previous nodes without endpoints follow those with endpoints. Such a node has no connections or died, and a node that
-    /// died forwards no packets to the next one.
+    /// Previous nodes without endpoints follow those with endpoints. Such a node may have died, and a node that died
+    /// forwards no packets to the next one.
     pub(crate) fn update(&mut self, weights: &Weights, own: &str) {
         if self.slots.is_empty() {
             let mut others = weights.clone();

@@ -51,6 +51,8 @@ impl ProcessMark {
             match UnixStream::connect(format!("\0{name}")).await {
                 Ok(stream) if user_of(&stream)? == own_user => return Ok(true),
                 Ok(_) => tracing::debug!(name, "mark of another user's process ignored"),
+                // Others filled the queue of connections, so the process exists.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) => tracing::debug!(name, %error, "the other process has ended"),
             }
         }
