@@ -139,7 +139,7 @@ impl Turn<'_> {
         let evidence = Evidence {
             conntrack: true,
             rules: self.tracer.is_some(),
-            translation: self.followed.translates || path.leads_to_port_range(),
+            translation: self.followed.translates || path.ends_at_port_range(),
         };
         let found = disagreements(path, &trace.client, &sent, evidence);
         assert_eq!(found, None, "{sent:#?}\n{path:#?}");

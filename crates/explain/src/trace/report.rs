@@ -94,7 +94,7 @@ pub struct Path {
 
 impl Path {
     /// Returns true if a port range of a Service leads to the endpoints. The kernel chooses them then, in every mode.
-    pub fn leads_to_port_range(&self) -> bool {
+    pub fn ends_at_port_range(&self) -> bool {
         let field = port_ranges_field();
         let mut steps = self.steps.iter();
         steps.any(|step| step.step == StepKind::Scheduler && step.field == field)

@@ -133,7 +133,7 @@ impl LiveFlags {
 
 /// Returns true if a process of the node chooses the endpoint: in userspace mode, except for port ranges.
 fn is_relayed(mode: Option<&str>, path: &Path) -> bool {
-    mode == Some("userspace") && !path.leads_to_port_range()
+    mode == Some("userspace") && !path.ends_at_port_range()
 }
 
 /// Returns the path to send along, with the addresses of the client and of the destination.
