@@ -131,5 +131,5 @@ fn members_have_distinct_names() {
     assert!(error(&["multicluster", SERVER, "--clusterset=b"]).contains("--cluster-id"));
     assert!(error(&["proxy", SERVER, "--cluster-id=a"]).contains("multicluster"));
     assert!(error(&["dns", "--cluster-id=a", "--clusterset=b"]).contains("multicluster"));
-    assert!(error(&["multicluster", SERVER, "--cluster-id=A_"]).contains("DNS label"));
+    assert!(error(&["multicluster", SERVER, "--cluster-id=A_"]).contains("found \"A_\""));
 }
