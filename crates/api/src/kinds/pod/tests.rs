@@ -272,7 +272,8 @@ fn reports_faults_of_the_spec() {
 
 #[test]
 fn update_changes_few_fields() {
-    let old = pod(json!({"containers": [{"name": "c", "image": "x"}], "tolerations": [{"key": "a"}]}));
+    let tolerations = json!([{"key": "a", "effect": "NoExecute"}]);
+    let old = pod(json!({"containers": [{"name": "c", "image": "x"}], "tolerations": tolerations}));
     let faults = |change: &dyn Fn(&mut Value)| {
         let mut new = old.clone();
         change(&mut new["spec"]);
@@ -282,15 +283,20 @@ fn update_changes_few_fields() {
     assert_eq!(faults(&|spec| spec["containers"][0]["image"] = "y".into()), "");
     assert_eq!(faults(&|spec| spec["nodeName"] = "n1".into()), "");
     assert_eq!(
-        faults(&|spec| spec["tolerations"] = json!([{"key": "b"}, {"key": "a"}])),
+        faults(&|spec| spec["tolerations"] = json!([{"key": "b"}, {"key": "a", "effect": "NoExecute"}])),
         ""
+    );
+    let added = json!([{"key": "a", "effect": "NoExecute"}, {"key": "b", "operator": "Lt"}]);
+    assert_eq!(
+        faults(&|spec| spec["tolerations"] = added.clone()),
+        "FieldValueNotSupported spec.tolerations[1].operator"
     );
     assert_eq!(
         faults(&|spec| spec["tolerations"][0]["tolerationSeconds"] = 5.into()),
         ""
     );
     assert_eq!(
-        faults(&|spec| spec["tolerations"][0]["effect"] = "NoExecute".into()),
+        faults(&|spec| spec["tolerations"][0]["effect"] = "NoSchedule".into()),
         "FieldValueForbidden spec.tolerations"
     );
     assert_eq!(faults(&|spec| spec["activeDeadlineSeconds"] = 5.into()), "");

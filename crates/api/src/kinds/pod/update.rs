@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
+use super::validate::tolerations;
 use super::{CONTAINER_LISTS, MIRROR_ANNOTATION};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::ip;
@@ -168,16 +169,23 @@ fn validate_deadline(errors: &mut FieldErrors, after: &Value, before: &Value, pa
     }
 }
 
-/// Validates that the update keeps all tolerations. Their `tolerationSeconds` may change, as upstream.
+/// Validates that the update keeps all tolerations. Their `tolerationSeconds` may change, as upstream. Unchanged tolerations
+/// stay valid: earlier versions accepted all.
 fn validate_tolerations(errors: &mut FieldErrors, after: &Value, before: &Value, path: &Path) {
-    let now: HashSet<[&str; 4]> = items(after, "tolerations").iter().map(without_seconds).collect();
-    if items(before, "tolerations")
+    const FIELD: &str = "tolerations";
+    if child(after, FIELD) == child(before, FIELD) {
+        return;
+    }
+    let now: HashSet<[&str; 4]> = items(after, FIELD).iter().map(without_seconds).collect();
+    if items(before, FIELD)
         .iter()
         .any(|toleration| !now.contains(&without_seconds(toleration)))
     {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
-        errors.push(FieldError::forbidden(&path.child("tolerations"), detail));
+        errors.push(FieldError::forbidden(&path.child(FIELD), detail));
+        return;
     }
+    tolerations::validate(errors, after, path);
 }
 
 /// Returns the fields of a toleration that do not change.

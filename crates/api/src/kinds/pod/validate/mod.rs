@@ -7,6 +7,7 @@ mod host_users;
 mod ids;
 mod stop_signal;
 mod sysctls;
+pub(super) mod tolerations;
 
 use std::collections::HashSet;
 
@@ -64,6 +65,7 @@ pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path)
     host_users::validate(errors, spec, path);
     validate_hostname_override(errors, spec, path);
     validate_names(errors, spec, path);
+    tolerations::validate(errors, spec, path);
     validate_host_aliases(errors, spec, &path.child("hostAliases"));
 }
 
