@@ -38,7 +38,7 @@ pub async fn run<R, F>(
     let mut driver = Driver {
         reconciler,
         changes,
-        queue: Queue::with_metrics(metrics),
+        queue: Queue::with_metrics(metrics).shared_by(R::tenant),
         tasks: JoinSet::new(),
         keys: HashMap::new(),
         retries: AnnouncedRetries::default(),

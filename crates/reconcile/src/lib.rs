@@ -36,6 +36,7 @@ mod driver;
 pub mod events;
 pub mod metrics;
 pub mod queue;
+mod ready_keys;
 mod reconciler;
 pub mod watches;
 

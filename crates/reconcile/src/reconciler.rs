@@ -79,6 +79,10 @@ pub trait Reconciler {
     /// Upper bound of concurrent jobs.
     const CONCURRENT_JOBS_MAX: usize;
 
+    /// Returns the tenant of a key, usually its namespace. Many keys of one tenant do not delay those of others.
+    fn tenant(_key: &Self::Key) -> &str {
+        ""
+    }
     /// Applies a change to the caches and adds the affected keys to the queue.
     fn apply_change(&mut self, change: Self::Change, queue: &mut Queue<Self::Key>, now: Instant);
     /// Returns true if the caches have received their initial lists.

@@ -76,7 +76,7 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
         client: client.clone(),
         is_metallb_synced: false,
         state: AssignerState::new(options),
-        queue: Queue::new(BACK_OFF),
+        queue: Queue::new(BACK_OFF).shared_by(WorkItem::namespace),
         tasks: JoinSet::new(),
         in_flight: HashMap::new(),
         writer: StatusWriter {

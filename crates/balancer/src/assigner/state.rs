@@ -36,6 +36,16 @@ pub(super) enum WorkItem {
     Pool(String),
 }
 
+impl WorkItem {
+    /// Returns the namespace of the object; pools have none.
+    pub(super) fn namespace(&self) -> &str {
+        match self {
+            Self::Service(key) => &key.namespace,
+            Self::Pool(_) => "",
+        }
+    }
+}
+
 /// Caches and allocations.
 #[derive(Debug, Default)]
 pub(super) struct AssignerState {

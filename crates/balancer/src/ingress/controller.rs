@@ -247,6 +247,13 @@ impl Reconciler for IngressController {
     type Output = ();
     const CONCURRENT_JOBS_MAX: usize = 8;
 
+    fn tenant(subject: &Subject) -> &str {
+        match subject {
+            Subject::Ingress(key) => &key.namespace,
+            Subject::Class(_) | Subject::NodePool => "",
+        }
+    }
+
     fn apply_change(&mut self, change: Change, queue: &mut Queue<Subject>, now: Instant) {
         match change {
             Change::Class(Event::Applied(class)) => {

@@ -245,6 +245,11 @@ impl Reconciler for BackendHealthController {
     /// Probes spend most of their time waiting for a response or a timeout.
     const CONCURRENT_JOBS_MAX: usize = 256;
 
+    fn tenant(subject: &Subject) -> &str {
+        let (Subject::Slice(slice) | Subject::Endpoint(slice, _)) = subject;
+        &slice.namespace
+    }
+
     fn apply_change(&mut self, change: Event<EndpointSlice>, queue: &mut Queue<Subject>, now: Instant) {
         match change {
             Event::Applied(slice) => self.apply(slice, queue, now),

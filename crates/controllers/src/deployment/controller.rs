@@ -45,6 +45,10 @@ impl Reconciler for DeploymentController {
     /// Upstream's number of workers (`--concurrent-deployment-syncs`).
     const CONCURRENT_JOBS_MAX: usize = 5;
 
+    fn tenant(key: &ObjectKey) -> &str {
+        &key.namespace
+    }
+
     fn apply_change(&mut self, change: Change, queue: &mut Queue<ObjectKey>, now: Instant) {
         match change {
             Change::Deployment(event, revision) => {

@@ -146,6 +146,10 @@ impl Reconciler for MultiClusterController {
     /// As for other controllers of endpoints.
     const CONCURRENT_JOBS_MAX: usize = 5;
 
+    fn tenant(key: &ObjectKey) -> &str {
+        &key.namespace
+    }
+
     fn apply_change(&mut self, change: Change, queue: &mut Queue<ObjectKey>, now: Instant) {
         let affected = match change {
             Change::Export(number, _)

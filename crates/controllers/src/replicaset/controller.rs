@@ -66,6 +66,10 @@ impl Reconciler for ReplicaSetController {
     /// Upstream's number of workers (`--concurrent-replicaset-syncs`).
     const CONCURRENT_JOBS_MAX: usize = 5;
 
+    fn tenant(key: &ObjectKey) -> &str {
+        &key.namespace
+    }
+
     fn apply_change(&mut self, change: Change, queue: &mut Queue<ObjectKey>, now: Instant) {
         match change {
             Change::Set(event, revision) => self.owners.apply_owner_event(event, revision, queue, now),

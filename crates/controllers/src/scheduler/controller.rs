@@ -242,6 +242,10 @@ impl Reconciler for Scheduler {
     type Output = JobOutput;
     const CONCURRENT_JOBS_MAX: usize = 16;
 
+    fn tenant(key: &ObjectKey) -> &str {
+        &key.namespace
+    }
+
     fn apply_change(&mut self, change: Change, queue: &mut Queue<ObjectKey>, now: Instant) {
         match change {
             Change::Node(event) => self.apply_node_event(event, queue, now),

@@ -124,6 +124,10 @@ impl Reconciler for TaintEviction {
     /// Upstream's number of workers.
     const CONCURRENT_JOBS_MAX: usize = 8;
 
+    fn tenant(key: &ObjectKey) -> &str {
+        &key.namespace
+    }
+
     fn apply_change(&mut self, change: Change, queue: &mut Queue<ObjectKey>, now: Instant) {
         match change {
             Change::Node(event) => self.apply_node_event(event, queue, now),

@@ -160,6 +160,10 @@ impl<W: Workload> Reconciler for WorkloadController<W> {
     /// Upstream's number of workers.
     const CONCURRENT_JOBS_MAX: usize = 5;
 
+    fn tenant(key: &ObjectKey) -> &str {
+        &key.namespace
+    }
+
     fn apply_change(&mut self, change: Change<W>, queue: &mut Queue<ObjectKey>, now: Instant) {
         match change {
             Change::Workload(event, revision) => {
