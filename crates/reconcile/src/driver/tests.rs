@@ -102,3 +102,23 @@ async fn many_keys_of_one_tenant_do_not_delay_another() {
         assert!(keys.recv().await.is_some());
     }
 }
+
+#[tokio::test]
+async fn shutdown_does_not_wait_for_all_ready_keys() {
+    let (changes, received) = mpsc::channel(1_000);
+    for number in 0..1_000 {
+        changes.send(format!("a{number}")).await.unwrap();
+    }
+    let (reconciled, mut keys) = mpsc::unbounded_channel();
+    run(
+        Shared(reconciled),
+        received,
+        Arc::default(),
+        |_, ()| async { Ok(()) },
+        async {
+            keys.recv().await;
+        },
+    )
+    .await;
+    assert!(keys.len() < 999, "{} keys were reconciled", keys.len());
+}
