@@ -13,6 +13,7 @@ use super::affinity::Namespaces;
 use super::constraints::{Constraints, Occupied};
 use super::filter::{NodeUsage, summary};
 use super::pod::SchedulePod;
+use super::retry::Attempts;
 use super::score::choose_node;
 use super::write::{Job, JobOutput, Placement};
 use crate::caches::ObjectCache;
@@ -39,7 +40,7 @@ pub(super) struct Scheduler {
     /// Pods whose binding is being written, with their Node.
     assumed: BTreeMap<ObjectKey, String>,
     /// Pods that currently fit on no Node.
-    unschedulable: BTreeSet<ObjectKey>,
+    unschedulable: BTreeMap<ObjectKey, Attempts>,
 }
 
 impl Scheduler {
@@ -54,7 +55,7 @@ impl Scheduler {
             pods: ObjectCache::default(),
             on_node: BTreeMap::new(),
             assumed: BTreeMap::new(),
-            unschedulable: BTreeSet::new(),
+            unschedulable: BTreeMap::new(),
         }
     }
 
@@ -168,17 +169,19 @@ impl Scheduler {
         self.retry(queue, now);
     }
 
+    /// Adds the Pods that fit on no Node.
     fn retry(&self, queue: &mut Queue<ObjectKey>, now: Instant) {
-        for key in &self.unschedulable {
-            queue.add(key.clone(), now);
+        for (key, attempts) in &self.unschedulable {
+            add_retry(queue, key, attempts, now);
         }
     }
 
     /// Adds the Pods without a Node whose feasible Nodes depend on other Pods.
     fn retry_dependent(&self, queue: &mut Queue<ObjectKey>, now: Instant) {
-        let depends = |key: &&ObjectKey| self.pods.get(key).is_some_and(SchedulePod::depends_on_pods);
-        for key in self.unschedulable.iter().filter(depends) {
-            queue.add(key.clone(), now);
+        for (key, attempts) in &self.unschedulable {
+            if self.pods.get(key).is_some_and(SchedulePod::depends_on_pods) {
+                add_retry(queue, key, attempts, now);
+            }
         }
     }
 
@@ -200,6 +203,16 @@ impl Scheduler {
     fn occupied(&self) -> Vec<Occupied<'_>> {
         let nodes = self.nodes.iter();
         nodes.map(|(name, node)| (node, self.pods_on(name))).collect()
+    }
+}
+
+/// Adds a Pod that fits on no Node. Without a delay, the changes of many Pods would occupy the scheduler with the attempts for
+/// them.
+fn add_retry(queue: &mut Queue<ObjectKey>, key: &ObjectKey, attempts: &Attempts, now: Instant) {
+    if attempts.not_before <= now {
+        queue.add(key.clone(), now);
+    } else {
+        queue.add_at(key.clone(), attempts.not_before);
     }
 }
 
@@ -258,8 +271,8 @@ impl Reconciler for Scheduler {
         self.are_nodes_synced && self.are_pods_synced && self.are_namespaces_synced
     }
 
-    fn reconcile(&mut self, key: &ObjectKey, _: Instant) -> Action<Job> {
-        self.unschedulable.remove(key);
+    fn reconcile(&mut self, key: &ObjectKey, now: Instant) -> Action<Job> {
+        let attempts = self.unschedulable.remove(key);
         let Some(pod) = self.pods.get(key).filter(|pod| is_ours(pod)) else {
             return Action::Done;
         };
@@ -276,7 +289,8 @@ impl Reconciler for Scheduler {
                 self.assumed.insert(key.clone(), node.clone());
             }
             Placement::Unschedulable(reason) => {
-                self.unschedulable.insert(key.clone());
+                let attempts = Attempts::failed(attempts, now);
+                self.unschedulable.insert(key.clone(), attempts);
                 if pod.is_marked_unschedulable(reason) {
                     return Action::Done;
                 }
@@ -304,3 +318,6 @@ impl Reconciler for Scheduler {
         self.assumed.remove(key);
     }
 }
+
+#[cfg(test)]
+mod tests;
