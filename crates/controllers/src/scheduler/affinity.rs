@@ -2,11 +2,10 @@
 
 use api::object::Labels;
 use serde::Deserialize;
-use serde_json::Value;
 
+use super::bounded_terms::{BoundedTerms, TermSelector, TermSize};
 use super::node_affinity::NodeTerm;
 use super::pod::SchedulePod;
-use crate::owned_objects::selects;
 
 /// `affinity` of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -43,7 +42,7 @@ pub(crate) struct NodeTerms {
 pub(crate) struct PodTerms {
     /// Required terms.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
-    pub required: Vec<PodTerm>,
+    pub required: BoundedTerms<PodTerm>,
 }
 
 /// A term of an affinity to Pods.
@@ -52,12 +51,12 @@ pub(crate) struct PodTerms {
 pub(crate) struct PodTerm {
     /// Label of Nodes that defines a domain.
     pub topology_key: String,
-    /// Selector of the Pods, a `LabelSelector`; absent selects none.
-    pub label_selector: Value,
+    /// Selector of the Pods; absent selects none.
+    pub label_selector: TermSelector,
     /// Namespaces of the Pods; if absent together with the selector, the namespace of the Pod with the term.
     pub namespaces: Vec<String>,
     /// Selector of the namespaces of the Pods; empty selects all.
-    pub namespace_selector: Value,
+    pub namespace_selector: TermSelector,
     /// Labels whose values the Pods share with the Pod that has the term.
     pub match_label_keys: Vec<String>,
     /// Labels whose values the Pods do not share with the Pod that has the term.
@@ -74,8 +73,8 @@ pub(crate) struct SpreadConstraint {
     pub topology_key: String,
     /// DoNotSchedule or ScheduleAnyway.
     pub when_unsatisfiable: String,
-    /// Selector of the Pods, a `LabelSelector`; absent selects none.
-    pub label_selector: Value,
+    /// Selector of the Pods; absent selects none.
+    pub label_selector: TermSelector,
     /// Labels whose values the Pods share with the Pod that has the constraint.
     pub match_label_keys: Vec<String>,
     /// With fewer domains, the smallest number of Pods counts as 0.
@@ -93,19 +92,18 @@ impl PodTerm {
     /// Returns true if the term of `owner` selects `pod`.
     pub(crate) fn selects(&self, owner: &SchedulePod, pod: &SchedulePod, namespaces: &Namespaces) -> bool {
         let namespace = &pod.metadata.namespace;
-        let selects_namespace = if self.namespaces.is_empty() && self.namespace_selector.is_null() {
+        let selects_namespace = if self.namespaces.is_empty() && self.namespace_selector.is_absent() {
             owner.metadata.namespace == *namespace
         } else {
             let labels = namespaces.get(namespace);
             self.namespaces.contains(namespace)
-                || (!self.namespace_selector.is_null()
-                    && labels.is_some_and(|labels| matches(&self.namespace_selector, labels)))
+                || labels.is_some_and(|labels| self.namespace_selector.matches(labels))
         };
         let (own, other) = (&owner.metadata.labels, &pod.metadata.labels);
         let is_shared = |key: &String| own.get(key).is_none_or(|value| other.get(key) == Some(value));
         let is_different = |key: &String| own.get(key).is_none_or(|value| other.get(key) != Some(value));
         selects_namespace
-            && matches(&self.label_selector, other)
+            && self.label_selector.matches(other)
             && self.match_label_keys.iter().all(is_shared)
             && self.mismatch_label_keys.iter().all(is_different)
     }
@@ -126,18 +124,26 @@ impl SpreadConstraint {
                 .is_none_or(|value| other.labels.get(key) == Some(value))
         };
         own.namespace == other.namespace
-            && matches(&self.label_selector, &other.labels)
+            && self.label_selector.matches(&other.labels)
             && self.match_label_keys.iter().all(is_shared)
     }
 }
 
-/// Returns true if a selector matches labels. An absent or invalid selector matches no labels; an empty one matches all
-/// labels.
-fn matches(selector: &Value, labels: &Labels) -> bool {
-    if selector.is_null() {
-        return false;
+impl TermSize for PodTerm {
+    fn size(&self) -> usize {
+        let selectors = self.label_selector.size() + self.namespace_selector.size();
+        let keys = self.match_label_keys.len() + self.mismatch_label_keys.len();
+        1 + selectors + self.namespaces.len() + keys
     }
-    let path = api::field::Path::new("labelSelector");
-    let selector = api::selector::LabelSelector::from_object(&path, selector);
-    selector.is_ok_and(|selector| selects(&selector, labels))
+}
+
+impl TermSize for SpreadConstraint {
+    /// Constraints that exclude no Node are not evaluated.
+    fn size(&self) -> usize {
+        if self.is_required() {
+            1 + self.label_selector.size() + self.match_label_keys.len()
+        } else {
+            0
+        }
+    }
 }

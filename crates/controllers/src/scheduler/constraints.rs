@@ -19,6 +19,8 @@ type Domain<'a> = (&'a str, &'a str);
 /// The constraints of one Pod, evaluated over all Nodes.
 #[derive(Debug, Default)]
 pub(super) struct Constraints<'a> {
+    /// True if the terms of the Pod are too large, so that they were not read.
+    are_terms_excessive: bool,
     spreads: Vec<Spread<'a>>,
     /// For each required affinity term, its label and the domains with a Pod that all terms select.
     affinities: Vec<(&'a str, BTreeSet<&'a str>)>,
@@ -38,6 +40,17 @@ struct Spread<'a> {
     counts_itself: bool,
 }
 
+/// A Node with the labels of all topology spread constraints.
+#[derive(Debug)]
+struct SpreadNode<'a, 'b> {
+    node: &'a Node,
+    pods: &'b [&'a SchedulePod],
+    /// True if the Node matches the node affinity of the Pod.
+    fits: bool,
+    /// True if the Pod tolerates the taints of the Node.
+    is_open: bool,
+}
+
 impl<'a> Constraints<'a> {
     /// Evaluates the constraints of a Pod and those of the Pods on the Nodes.
     pub(super) fn of(pod: &'a SchedulePod, nodes: &[Occupied<'a>], namespaces: &Namespaces) -> Self {
@@ -45,7 +58,7 @@ impl<'a> Constraints<'a> {
         let terms = &affinity.pod_affinity.required;
         // As upstream, a Pod counts for an affinity only if all terms select it.
         let is_selected = |other: &SchedulePod| terms.iter().all(|term| term.selects(pod, other, namespaces));
-        // Once for all terms: a Pod can have ten thousands of them.
+        // Once for all terms: a Pod can have hundreds of them.
         let near = nodes_with(nodes, is_selected);
         let affinities: Vec<_> = terms
             .iter()
@@ -67,8 +80,15 @@ impl<'a> Constraints<'a> {
             keys.all(|key| labels.contains_key(key))
         };
         // Once for all constraints, as above.
-        let labelled: Vec<&Occupied<'a>> = nodes.iter().filter(has_labels).collect();
+        let mut labelled = Vec::new();
+        if !required.is_empty() {
+            let counted = nodes.iter().filter(has_labels);
+            labelled.extend(counted.map(|occupied| SpreadNode::of(occupied, pod)));
+        }
         Self {
+            are_terms_excessive: terms.is_excessive()
+                || affinity.pod_anti_affinity.required.is_excessive()
+                || pod.spec.topology_spread_constraints.is_excessive(),
             spreads: required
                 .iter()
                 .map(|constraint| Spread::of(constraint, pod, &labelled))
@@ -83,6 +103,9 @@ impl<'a> Constraints<'a> {
 
     /// Returns the reason that the Node cannot run the Pod.
     pub(super) fn refusal(&self, node: &Node) -> Option<Refusal> {
+        if self.are_terms_excessive {
+            return Some(Refusal::ExcessiveTerms);
+        }
         let label = |key: &str| node.metadata.labels.get(key).map(String::as_str);
         for spread in &self.spreads {
             let Some(value) = label(&spread.constraint.topology_key) else {
@@ -107,19 +130,36 @@ impl<'a> Constraints<'a> {
     }
 }
 
+impl<'a, 'b> SpreadNode<'a, 'b> {
+    fn of((node, pods): &'b Occupied<'a>, pod: &SchedulePod) -> Self {
+        let is_tolerated =
+            |taint: &Taint| !matches!(&*taint.effect, "NoSchedule" | "NoExecute") || pod.tolerates(taint);
+        Self {
+            node: *node,
+            pods,
+            fits: matches_node_affinity(&pod.spec, node),
+            is_open: node.spec.taints.iter().all(is_tolerated),
+        }
+    }
+
+    /// Returns true if the constraint counts the Pods of the Node.
+    fn is_counted(&self, constraint: &SpreadConstraint) -> bool {
+        (constraint.node_affinity_policy == "Ignore" || self.fits)
+            && (constraint.node_taints_policy != "Honor" || self.is_open)
+    }
+}
+
 impl<'a> Spread<'a> {
     /// Counts the Pods on `nodes`, which have the labels of all constraints.
-    fn of(constraint: &'a SpreadConstraint, pod: &SchedulePod, nodes: &[&Occupied<'a>]) -> Self {
+    fn of(constraint: &'a SpreadConstraint, pod: &SchedulePod, nodes: &[SpreadNode<'a, '_>]) -> Self {
         let mut pods = BTreeMap::new();
-        for (node, on_node) in nodes.iter().copied() {
-            let labels = &node.metadata.labels;
-            if !is_counted(constraint, pod, node) {
-                continue;
-            }
+        for spread_node in nodes.iter().filter(|node| node.is_counted(constraint)) {
+            let labels = &spread_node.node.metadata.labels;
             let Some(value) = labels.get(&constraint.topology_key) else {
                 continue;
             };
-            let live = on_node
+            let live = spread_node
+                .pods
                 .iter()
                 .filter(|other| other.metadata.deletion_timestamp.is_none());
             let counted = live.filter(|other| constraint.counts(pod, other)).count();
@@ -148,15 +188,6 @@ impl<'a> Spread<'a> {
     }
 }
 
-/// Returns true if the constraint counts the Pods of a Node.
-fn is_counted(constraint: &SpreadConstraint, pod: &SchedulePod, node: &Node) -> bool {
-    let is_tolerated =
-        |taint: &Taint| !matches!(&*taint.effect, "NoSchedule" | "NoExecute") || pod.tolerates(taint);
-    let fits = constraint.node_affinity_policy == "Ignore" || matches_node_affinity(&pod.spec, node);
-    let is_open = constraint.node_taints_policy != "Honor" || node.spec.taints.iter().all(is_tolerated);
-    fits && is_open
-}
-
 /// Returns the Nodes with a selected Pod.
 fn nodes_with<'a>(nodes: &[Occupied<'a>], is_selected: impl Fn(&SchedulePod) -> bool) -> Vec<&'a Node> {
     let has_selected = |(_, pods): &&Occupied<'a>| pods.iter().any(|pod| is_selected(pod));
@@ -181,7 +212,7 @@ fn exclusions_of_others<'a>(
     let mut excluded = BTreeSet::new();
     for (node, pods) in nodes {
         for other in pods {
-            for term in &other.spec.affinity.pod_anti_affinity.required {
+            for term in other.spec.affinity.pod_anti_affinity.required.iter() {
                 let value = node.metadata.labels.get(&term.topology_key);
                 if let Some(value) = value.filter(|_| term.selects(other, pod, namespaces)) {
                     excluded.insert((&*term.topology_key, &**value));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use api::object::{Node, Taint};
 
+use super::bounded_terms::SIZE_MAX;
 use super::node_affinity::matches_node_affinity;
 use super::pod::{SchedulePod, SchedulePort};
 use super::resources::Resources;
@@ -46,6 +47,12 @@ pub(crate) enum Refusal {
     /// The anti-affinity of a Pod of the domain matches the Pod.
     #[error("node(s) didn't satisfy existing pods anti-affinity rules")]
     AntiAffinityOfOthers,
+    /// The terms of the Pod take too many comparisons.
+    #[error(
+        "pod's affinity terms or topology spread constraints exceeded {max} requirements and values",
+        max = SIZE_MAX
+    )]
+    ExcessiveTerms,
     /// A host port is in use.
     #[error("node(s) didn't have free ports for the requested pod ports")]
     PortTaken,

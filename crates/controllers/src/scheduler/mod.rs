@@ -6,6 +6,7 @@
 //! Nodes or Pods change, after a delay that grows with the number of attempts (`retry`). The scheduler does not preempt Pods.
 
 mod affinity;
+mod bounded_terms;
 mod constraints;
 mod controller;
 pub(crate) mod filter;

@@ -5,6 +5,7 @@ use api::pod::RequestedHostPort;
 use serde::Deserialize;
 
 use super::affinity::{Affinity, SpreadConstraint};
+use super::bounded_terms::BoundedTerms;
 use super::resources::Resources;
 
 /// A view of a Pod.
@@ -40,7 +41,7 @@ pub(crate) struct SchedulePodSpec {
     /// Affinity to Nodes and Pods.
     pub affinity: Affinity,
     /// Topology spread constraints.
-    pub topology_spread_constraints: Vec<SpreadConstraint>,
+    pub topology_spread_constraints: BoundedTerms<SpreadConstraint>,
     /// Scheduling gates; a Pod with any is not scheduled.
     pub scheduling_gates: Vec<serde_json::Value>,
 }

@@ -119,19 +119,29 @@ fn spread_keeps_the_skew_of_domains() {
 }
 
 #[test]
-fn many_terms_and_constraints_take_linear_time() {
+fn terms_and_constraints_beyond_the_bound_refuse_the_pod_and_do_not_affect_others() {
     const TERMS: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-    let mut many = term("leader", "zone");
-    many[TERMS] = json!(vec![many[TERMS][0].clone(); 10_000]);
     let spread = json!({"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"});
-    let follower = pod(
-        "follower",
-        json!({"affinity": {"podAffinity": many}, "topologySpreadConstraints": vec![spread; 10_000]}),
-    );
+    let spec = |count: usize| {
+        let (mut near, mut far) = (term("leader", "zone"), term("other", "zone"));
+        near[TERMS] = json!(vec![near[TERMS][0].clone(); count]);
+        far[TERMS] = json!(vec![far[TERMS][0].clone(); count]);
+        let affinity = json!({"podAffinity": near, "podAntiAffinity": far});
+        json!({"affinity": affinity, "topologySpreadConstraints": vec![spread.clone(); count]})
+    };
     let leader = pod("leader", json!({}));
-    // The comparison of all terms, or all constraints, with each other would take minutes.
+    // A term with one label has the size 3.
+    let follower = pod("follower", spec(85));
     assert_eq!(
         refusals(&follower, [vec![&leader], vec![], vec![]]),
         ["", "", NEAR]
+    );
+    let greedy = pod("follower", spec(86));
+    let reason = "pod's affinity terms or topology spread constraints exceeded 256 requirements and values";
+    assert_eq!(refusals(&greedy, [vec![&leader], vec![], vec![]]), [reason; 3]);
+    let other = pod("other", json!({}));
+    assert_eq!(
+        refusals(&other, [vec![&follower], vec![], vec![&greedy]]),
+        [OTHERS, OTHERS, ""]
     );
 }
