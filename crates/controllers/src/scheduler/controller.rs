@@ -218,12 +218,15 @@ fn add_retry(queue: &mut Queue<ObjectKey>, key: &ObjectKey, attempts: &Attempts,
 
 /// Returns the Nodes with the resources in use.
 fn usage<'a>(pod: &SchedulePod, occupied: &[Occupied<'a>]) -> Vec<(&'a Node, NodeUsage<'a>)> {
+    let has_host_ports = pod.host_ports().next().is_some();
     let nodes = occupied.iter().map(|(node, pods)| {
         let mut usage = NodeUsage::default();
         for other in pods {
             usage.pods += 1;
             usage.resources = usage.resources + other.requests();
-            usage.ports.extend(other.host_ports());
+            if has_host_ports {
+                usage.ports.extend(other.host_ports());
+            }
             let is_near = other.metadata.namespace == pod.metadata.namespace;
             usage.similar_pods += i64::from(is_near && other.is_spread_with(pod));
         }

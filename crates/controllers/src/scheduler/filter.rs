@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use api::object::{Node, Taint};
+use api::pod::UsedHostPorts;
 
 use super::bounded_terms::SIZE_MAX;
 use super::node_affinity::matches_node_affinity;
-use super::pod::{SchedulePod, SchedulePort};
+use super::pod::SchedulePod;
 use super::resources::Resources;
 
 /// Taint of a cordoned Node.
@@ -71,8 +72,8 @@ pub(crate) struct NodeUsage<'a> {
     pub pods: i64,
     /// Requested resources.
     pub resources: Resources,
-    /// Host ports in use.
-    pub ports: Vec<&'a SchedulePort>,
+    /// Host ports in use; empty if the Pod to schedule has none.
+    pub ports: UsedHostPorts<'a>,
     /// Pods that are spread together with the Pod to schedule.
     pub similar_pods: i64,
 }
@@ -101,10 +102,7 @@ pub(crate) fn refusals(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) ->
     if !matches_node_affinity(&pod.spec, node) {
         return vec![Refusal::NodeSelectorMismatch];
     }
-    if pod
-        .host_ports()
-        .any(|port| usage.ports.iter().any(|taken| port.conflicts_with(taken)))
-    {
+    if pod.host_ports().any(|port| usage.ports.conflict_with(&port)) {
         return vec![Refusal::PortTaken];
     }
     insufficient(pod, node, usage)

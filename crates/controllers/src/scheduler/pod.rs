@@ -2,7 +2,7 @@
 
 use api::object::{Condition, Labels, ObjectMeta, Taint, is_final_phase};
 use api::pod::RequestedHostPort;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::affinity::{Affinity, SpreadConstraint};
 use super::bounded_terms::BoundedTerms;
@@ -37,7 +37,8 @@ pub(crate) struct SchedulePodSpec {
     /// Init containers.
     pub init_containers: Vec<ScheduleContainer>,
     /// Resources beyond those of the containers.
-    pub overhead: Labels,
+    #[serde(deserialize_with = "resources")]
+    pub overhead: Resources,
     /// Affinity to Nodes and Pods.
     pub affinity: Affinity,
     /// Topology spread constraints.
@@ -50,22 +51,13 @@ pub(crate) struct SchedulePodSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ScheduleContainer {
-    /// Requests and limits.
-    pub resources: ScheduleResources,
+    /// Requests; limits are the default of requests.
+    #[serde(rename = "resources", deserialize_with = "requests")]
+    pub requests: Resources,
     /// Ports; host ports restrict the choice of the Node.
     pub ports: Vec<SchedulePort>,
     /// `Always` for a sidecar, an init container that keeps running.
     pub restart_policy: String,
-}
-
-/// `resources` of a container.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(crate) struct ScheduleResources {
-    /// Requested resources by name.
-    pub requests: Labels,
-    /// Upper bounds by name.
-    pub limits: Labels,
 }
 
 /// A port of a container.
@@ -137,27 +129,37 @@ impl SchedulePod {
     /// Returns the effective requests: the sum of containers and sidecars, or the maximum during
     /// initialization if that is larger.
     pub(crate) fn requests(&self) -> Resources {
-        let app_containers: Resources = self.spec.containers.iter().map(ScheduleContainer::requests).sum();
+        let app_containers: Resources = self
+            .spec
+            .containers
+            .iter()
+            .map(|container| container.requests)
+            .sum();
         let mut sidecars = Resources::default();
         let mut starting = Resources::default();
         for container in &self.spec.init_containers {
             if container.restart_policy == "Always" {
-                sidecars = sidecars + container.requests();
+                sidecars = sidecars + container.requests;
                 starting = starting.max(sidecars);
             } else {
-                starting = starting.max(sidecars + container.requests());
+                starting = starting.max(sidecars + container.requests);
             }
         }
-        (app_containers + sidecars).max(starting) + Resources::of(&self.spec.overhead)
+        (app_containers + sidecars).max(starting) + self.spec.overhead
     }
 
     /// Iterates over the ports of containers and sidecars with a host port.
-    pub(crate) fn host_ports(&self) -> impl Iterator<Item = &SchedulePort> {
+    pub(crate) fn host_ports(&self) -> impl Iterator<Item = RequestedHostPort<'_>> {
         let init = self.spec.init_containers.iter();
         let sidecars = init.filter(|container| container.restart_policy == "Always");
         let containers = self.spec.containers.iter().chain(sidecars);
         let ports = containers.flat_map(|container| &container.ports);
-        ports.filter(|port| port.host_port != 0)
+        let requested = ports.filter(|port| port.host_port != 0);
+        requested.map(|port| RequestedHostPort {
+            host_ip: &port.host_ip,
+            protocol: &port.protocol,
+            port: port.host_port,
+        })
     }
 
     /// Returns true if the Pod tolerates a taint.
@@ -190,27 +192,24 @@ impl SchedulePod {
     }
 }
 
-impl ScheduleContainer {
-    /// Returns the requests; limits are the default of requests.
-    fn requests(&self) -> Resources {
-        let ScheduleResources { requests, limits } = &self.resources;
-        Resources::read(|name| requests.get(name).or_else(|| limits.get(name)))
-    }
+/// Reads resources by name.
+fn resources<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Resources, D::Error> {
+    Labels::deserialize(deserializer).map(|amounts| Resources::of(&amounts))
 }
 
-impl SchedulePort {
-    /// Returns true if one Node cannot serve both host ports.
-    pub(crate) fn conflicts_with(&self, other: &Self) -> bool {
-        self.as_requested().conflicts_with(&other.as_requested())
+/// Reads the requests from `resources` of a container. Quantities are parsed here, once, because each Pod to schedule is
+/// compared with the requests of all others.
+fn requests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Resources, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Amounts {
+        requests: Labels,
+        limits: Labels,
     }
-
-    fn as_requested(&self) -> RequestedHostPort<'_> {
-        RequestedHostPort {
-            host_ip: &self.host_ip,
-            protocol: &self.protocol,
-            port: self.host_port,
-        }
-    }
+    let Amounts { requests, limits } = Amounts::deserialize(deserializer)?;
+    Ok(Resources::read(|name| {
+        requests.get(name).or_else(|| limits.get(name))
+    }))
 }
 
 impl Toleration {

@@ -11,7 +11,7 @@ mod validate;
 pub use defaults::default_pod_on_write;
 pub(crate) use defaults::default_spec;
 pub use ephemeral_containers::{prepare_ephemeral_containers_update, validate_ephemeral_containers_update};
-pub use host_port::RequestedHostPort;
+pub use host_port::{RequestedHostPort, UsedHostPorts};
 pub use references::{
     MIRROR_ANNOTATION, api_object_reference, config_map_names, is_mirror, secret_names, service_account_name,
     token_audiences,
