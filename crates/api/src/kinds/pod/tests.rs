@@ -600,3 +600,24 @@ fn updates_of_pods_with_many_tolerations_and_addresses_take_linear_time() {
     new["status"]["podIPs"] = json!(addresses);
     assert_eq!(validate_pod_status_update(&new, &old).len(), 40_000);
 }
+
+#[test]
+fn rejects_negative_quantities() {
+    let resources = json!({"requests": {"cpu": "-1", "memory": "1Gi"}, "limits": {"example.com/gpu": "-1m"}});
+    let faults = |spec: Value| {
+        let errors = validate_pod(&pod(spec));
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let detail = "must be greater than or equal to 0";
+    assert_eq!(
+        faults(json!({
+            "containers": [{"name": "c", "image": "x", "resources": resources}],
+            "overhead": {"memory": "-1Gi"},
+        })),
+        [
+            format!("spec.containers[0].resources.limits[example.com/gpu]: Invalid value: \"-1m\": {detail}"),
+            format!("spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\": {detail}"),
+            format!("spec.overhead.limits[memory]: Invalid value: \"-1Gi\": {detail}"),
+        ]
+    );
+}

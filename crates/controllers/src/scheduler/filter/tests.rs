@@ -127,6 +127,13 @@ fn init_containers_count_if_they_request_more() {
 }
 
 #[test]
+fn negative_requests_free_no_capacity() {
+    let container = json!({"resources": {"requests": {"cpu": "-5", "memory": "-1Gi"}}});
+    let pod = pod(json!({"containers": [container], "overhead": {"cpu": "-1"}}));
+    assert_eq!(pod.requests(), Resources::default());
+}
+
+#[test]
 fn host_ports_conflict() {
     let asks = |ip: &str| {
         let port = json!({"hostPort": 80, "hostIP": ip, "protocol": "TCP"});

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::validate_choice;
+use super::{resources, validate_choice};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::push_faults;
 use crate::machinery::names;
@@ -41,6 +41,7 @@ pub(super) fn validate<'a>(
         &["Always", "IfNotPresent", "Never"],
         path,
     );
+    resources::validate_container(errors, container, path);
     if !name.is_empty() && !seen.insert(name) {
         errors.push(FieldError::duplicate(&name_path, name));
     }

@@ -5,6 +5,7 @@ mod ephemeral;
 mod host_ports;
 mod host_users;
 mod ids;
+mod resources;
 mod stop_signal;
 mod sysctls;
 pub(super) mod tolerations;
@@ -67,6 +68,7 @@ pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path)
     validate_names(errors, spec, path);
     tolerations::validate(errors, spec, path);
     validate_host_aliases(errors, spec, &path.child("hostAliases"));
+    resources::validate_overhead(errors, spec, path);
 }
 
 /// Validates a required value from a fixed set.
