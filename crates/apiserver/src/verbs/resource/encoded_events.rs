@@ -22,8 +22,9 @@ const LINES_BYTES_MAX: usize = 8 << 20;
 pub(super) struct EventKey {
     pub(super) revision: Revision,
     pub(super) key: Key,
-    /// API group of the watch: Events are served from two groups.
+    /// API group and version of the watch: some kinds are served from two.
     pub(super) group: &'static str,
+    pub(super) version: &'static str,
     pub(super) change: &'static str,
     pub(super) form: Form,
     pub(super) include: IncludeObject,

@@ -50,10 +50,8 @@ impl Resources {
     ) -> Result<LineStream, Failure> {
         let selection = Selection::parse(target, options)?;
         self.wait_for(options.version).await?;
-        let stream = self.frames.stream(&format!(
-            "{}\n{}\n{}\n{}\n{form:?}\n{include:?}",
-            target.kind.group, selection.prefix, options.label_selector, options.field_selector
-        ));
+        let name = stream_name(target, &selection.prefix, options, form, include);
+        let stream = self.frames.stream(&name);
         let lines = Lines {
             kind: target.kind,
             selection,
@@ -268,6 +266,20 @@ impl WatchStream {
     }
 }
 
+/// Returns the name of the watches that send equal lines. Versions of one group share their keys. The texts are quoted, because
+/// a client chooses them, and watches with equal names send each other's lines.
+fn stream_name(
+    target: &Target,
+    prefix: &str,
+    options: &ListOptions,
+    form: Form,
+    include: IncludeObject,
+) -> String {
+    let version = target.kind.api_version();
+    let (labels, fields) = (&options.label_selector, &options.field_selector);
+    format!("{version} {prefix:?} {labels:?} {fields:?} {form:?} {include:?}")
+}
+
 /// Writes pending events, up to a frame's worth.
 fn write_events(lines: &mut Lines, watch: &mut Watch) -> Result<Frame, StoreError> {
     let earlier_count = lines.take_event_count();
@@ -353,3 +365,6 @@ fn compacted(requested: Revision, oldest: Revision, form: Form) -> LineStream {
     watch_events::error(&failure, form.encoding, &mut out);
     Box::pin(futures_util::stream::once(async move { out.freeze() }))
 }
+
+#[cfg(test)]
+mod tests;

@@ -125,6 +125,7 @@ impl Lines {
             revision: event.revision,
             key: event.key.clone(),
             group: self.kind.group,
+            version: self.kind.version,
             change: change.name(),
             form: self.form,
             include: self.include,
