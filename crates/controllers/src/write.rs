@@ -1,11 +1,14 @@
 //! Typed requests to the API.
 
 use api::object::{ObjectKey, ObjectMeta, Resource};
-use client::{Client, ClientError, JSON, MERGE_PATCH};
+use client::{Client, ClientError, JSON, MERGE_PATCH, PageSize};
 use http::Method;
 use reconcile::events::api_version;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+/// Objects of one page of a list.
+const PAGE_OBJECTS: usize = 500;
 
 /// Creates an object; returns it as the server stored it.
 pub(crate) async fn create<T: Resource + Serialize>(client: &Client, object: &T) -> Result<T, ClientError> {
@@ -126,6 +129,7 @@ pub(crate) async fn list_by_field<T: Resource>(
     list_at(client, &path).await
 }
 
+/// Lists in pages: a node, for example, can have more Pods than a response may have bytes.
 async fn list_at<T: Resource>(client: &Client, path: &str) -> Result<Listed<T>, ClientError> {
     #[derive(Deserialize)]
     #[serde(bound = "T: Resource")]
@@ -137,12 +141,30 @@ async fn list_at<T: Resource>(client: &Client, path: &str) -> Result<Listed<T>, 
     #[serde(rename_all = "camelCase")]
     struct ListMeta {
         resource_version: String,
+        #[serde(rename = "continue", default)]
+        continue_token: Option<String>,
     }
-    let list: List<T> = client.get(path).await?;
-    Ok(Listed {
-        items: list.items.unwrap_or_default(),
-        revision: list.metadata.resource_version.parse().unwrap_or(0),
-    })
+    let (mut items, mut token) = (Vec::new(), String::new());
+    let mut size = PageSize::new(PAGE_OBJECTS);
+    loop {
+        let mut path = format!("{path}&limit={}", size.objects());
+        if !token.is_empty() {
+            path.push_str("&continue=");
+            client::push_escaped(&mut path, &token);
+        }
+        let list: List<T> = match client.get(&path).await {
+            Err(error) if size.shrink(&error) => continue,
+            list => list?,
+        };
+        items.extend(list.items.unwrap_or_default());
+        token = list.metadata.continue_token.unwrap_or_default();
+        if token.is_empty() {
+            return Ok(Listed {
+                items,
+                revision: list.metadata.resource_version.parse().unwrap_or(0),
+            });
+        }
+    }
 }
 
 /// Returns the path of an object. Cluster-scoped objects have an empty namespace in their key.

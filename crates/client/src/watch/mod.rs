@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::ClientError;
+use crate::page_size::PageSize;
 use crate::request::{Client, JSON, decode};
 use tokio::sync::mpsc;
 
@@ -75,6 +76,7 @@ pub fn watch<T: Resource>(client: &Client, query: Query) -> Watch<T> {
         },
         known: BTreeSet::new(),
         ready: VecDeque::new(),
+        page_size: PageSize::new(PAGE_OBJECTS),
         back_off: BACK_OFF_MIN,
         lists_without_watch: 0,
         field_selection: FieldSelection::Sent,
@@ -93,6 +95,7 @@ pub struct Watch<T> {
     /// Objects that were reported to the consumer, to find those that vanished between two lists.
     known: BTreeSet<ObjectKey>,
     ready: VecDeque<Event<T>>,
+    page_size: PageSize,
     back_off: Duration,
     /// Lists since the last event of a watch: their revisions were compacted before a watch could start from them.
     lists_without_watch: u32,
@@ -225,6 +228,15 @@ impl<T: Resource> Watch<T> {
             self.leave_field_selector_out(error);
             return;
         }
+        if matches!(self.state, State::Listing { .. }) && self.page_size.shrink(error) {
+            let objects = self.page_size.objects();
+            tracing::info!(
+                kind = T::KIND,
+                objects,
+                "page of a list too large; reading smaller ones"
+            );
+            return;
+        }
         self.log_failure(error);
         if error.is_ahead_of_server() {
             // Waiting for the revision could miss objects created before it.
@@ -303,6 +315,7 @@ impl<T: Resource> Watch<T> {
             .await?;
         let page = read_page::<T>(&path, &body)?;
         self.has_warned_of_missing_kind = false;
+        self.page_size.grow(body.len());
         for event in page.items.unwrap_or_default() {
             let key = match &event {
                 Event::Applied(object) => object.metadata().key(),
@@ -392,8 +405,9 @@ impl<T: Resource> Watch<T> {
 
     fn list_path(&self, token: &str) -> String {
         let mut path = format!(
-            "{}?limit={PAGE_OBJECTS}",
-            T::collection(self.query.namespace.as_deref())
+            "{}?limit={}",
+            T::collection(self.query.namespace.as_deref()),
+            self.page_size.objects()
         );
         self.query.append_to(&mut path, self.field_selection);
         if !token.is_empty() {
