@@ -50,8 +50,13 @@ pub struct LabelSet(Arc<[Label]>);
 impl LabelSet {
     /// Returns the value of a label.
     pub fn get(&self, key: &str) -> Option<&str> {
+        self.label(key).map(|(_, value)| &**value)
+    }
+
+    /// Returns a label.
+    pub(super) fn label(&self, key: &str) -> Option<&Label> {
         let index = self.0.binary_search_by(|(cached, _)| (**cached).cmp(key)).ok()?;
-        self.0.get(index).map(|(_, value)| &**value)
+        self.0.get(index)
     }
 
     /// Iterates over all labels.

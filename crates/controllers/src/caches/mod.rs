@@ -10,10 +10,12 @@ mod slices;
 mod tombstones;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::object::{Endpoints, Labels, Node, ObjectKey, Pod, Service};
 
 use self::interner::Interner;
+use self::pods::INDEXED_KEYS_MAX;
 
 use crate::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
 
@@ -56,8 +58,8 @@ impl Caches {
         let key = service.metadata.key();
         let selector_before = self.selectors.set(&key, &service.spec.selector);
         if selector_before.as_ref() != Some(&service.spec.selector) {
-            self.index_selector(&service.spec.selector);
-            self.unindex_selector(selector_before);
+            self.index_selector(&key.namespace, &service.spec.selector);
+            self.unindex_selector(&key.namespace, selector_before);
         }
         let before = self.services.insert(key.clone(), service);
         let (Some(before), Some(now)) = (before, self.services.get(&key)) else {
@@ -74,7 +76,7 @@ impl Caches {
     pub(crate) fn remove_service(&mut self, key: &ObjectKey) {
         self.services.remove(key);
         let selector = self.selectors.remove(key);
-        self.unindex_selector(selector);
+        self.unindex_selector(&key.namespace, selector);
     }
 
     /// Applies a Pod; returns the Services that select it now or selected it before, if its endpoints change
@@ -151,18 +153,19 @@ impl Caches {
             .collect()
     }
 
-    /// Indexes Pods by the keys of a selector.
-    fn index_selector(&mut self, selector: &Labels) {
-        for key in selector.keys() {
+    /// Indexes Pods by the first keys of a selector.
+    fn index_selector(&mut self, namespace: &Arc<str>, selector: &Labels) {
+        for key in selector.keys().take(INDEXED_KEYS_MAX) {
             let key = self.interner.text(key);
-            self.pods.add_selector_key(&key);
+            self.pods.add_selector_key(namespace, &key);
         }
     }
 
-    fn unindex_selector(&mut self, selector: Option<Labels>) {
-        for key in selector.iter().flat_map(Labels::keys) {
+    fn unindex_selector(&mut self, namespace: &Arc<str>, selector: Option<Labels>) {
+        let Some(selector) = selector else { return };
+        for key in selector.keys().take(INDEXED_KEYS_MAX) {
             let key = self.interner.text(key);
-            self.pods.remove_selector_key(&key);
+            self.pods.remove_selector_key(namespace, &key);
         }
     }
 }

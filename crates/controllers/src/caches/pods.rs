@@ -149,9 +149,13 @@ pub(crate) struct Pods {
     by_key: BTreeMap<ObjectKey, PodFacts>,
     /// Names of Pods by label, for the label keys that selectors use.
     by_label: HashMap<Pair, BTreeSet<Arc<str>>>,
-    /// Label keys that selectors use, with the number of selectors.
-    selected_keys: HashMap<Arc<str>, usize>,
+    /// Label keys that selectors of a namespace use, with the number of selectors.
+    selected_keys: HashMap<Arc<str>, HashMap<Arc<str>, usize>>,
 }
+
+/// Label keys of one selector that are indexed: the first ones. The others are compared with the Pods that the rarest of these
+/// labels selects. Each further key costs a scan of the Pods of the namespace, and a selector has room for ten thousands.
+pub(super) const INDEXED_KEYS_MAX: usize = 4;
 
 impl Pods {
     /// Adds or replaces a Pod; returns the previous one.
@@ -187,15 +191,16 @@ impl Pods {
         self.by_key.values()
     }
 
-    /// Counts a selector that uses this label key, and indexes Pods by it.
-    pub(super) fn add_selector_key(&mut self, label_key: &Arc<str>) {
-        let count = self.selected_keys.entry(Arc::clone(label_key)).or_default();
+    /// Counts a selector of the namespace that uses this label key, and indexes the Pods of the namespace by it.
+    pub(super) fn add_selector_key(&mut self, namespace: &Arc<str>, label_key: &Arc<str>) {
+        let keys = self.selected_keys.entry(Arc::clone(namespace)).or_default();
+        let count = keys.entry(Arc::clone(label_key)).or_default();
         *count += 1;
         if *count > 1 {
             return;
         }
-        for pod in self.by_key.values() {
-            for pair in pairs(pod).filter(|pair| pair.key == *label_key) {
+        for pod in in_namespace(&self.by_key, namespace) {
+            if let Some(pair) = pair(pod, label_key) {
                 self.by_label
                     .entry(pair)
                     .or_default()
@@ -204,20 +209,31 @@ impl Pods {
         }
     }
 
-    /// Counts the removal of a selector that used this label key.
-    pub(super) fn remove_selector_key(&mut self, label_key: &Arc<str>) {
-        let Some(count) = self.selected_keys.get_mut(label_key) else {
+    /// Counts the removal of a selector of the namespace that used this label key.
+    pub(super) fn remove_selector_key(&mut self, namespace: &Arc<str>, label_key: &Arc<str>) {
+        let Some(keys) = self.selected_keys.get_mut(namespace) else {
+            return;
+        };
+        let Some(count) = keys.get_mut(label_key) else {
             return;
         };
         *count -= 1;
-        if *count == 0 {
-            self.selected_keys.remove(label_key);
-            self.by_label.retain(|pair, _| pair.key != *label_key);
+        if *count > 0 {
+            return;
+        }
+        keys.remove(label_key);
+        if keys.is_empty() {
+            self.selected_keys.remove(namespace);
+        }
+        for pod in in_namespace(&self.by_key, namespace) {
+            if let Some(pair) = pair(pod, label_key) {
+                self.by_label.remove(&pair);
+            }
         }
     }
 
-    /// Returns the Pods of a namespace that match a selector, sorted by name. An empty selector, or one with
-    /// keys that are not indexed, matches none.
+    /// Returns the Pods of a namespace that match a selector, sorted by name. An empty selector, or one whose first
+    /// keys are not indexed, matches none.
     pub(crate) fn matching(&self, namespace: &str, selector: &Labels) -> Vec<&PodFacts> {
         let named = |(key, value): (&String, &String)| {
             let pair = Pair {
@@ -229,6 +245,7 @@ impl Pods {
         };
         let rarest = selector
             .iter()
+            .take(INDEXED_KEYS_MAX)
             .map(named)
             .min_by_key(|services| services.map_or(0, |(_, names)| names.len()));
         let Some(Some((pair, names))) = rarest else {
@@ -246,7 +263,10 @@ impl Pods {
     }
 
     fn list(&mut self, pod: &PodFacts) {
-        for pair in pairs(pod).filter(|pair| self.selected_keys.contains_key(&pair.key)) {
+        let Some(keys) = self.selected_keys.get(&pod.namespace) else {
+            return;
+        };
+        for pair in pairs(pod).filter(|pair| keys.contains_key(&pair.key)) {
             self.by_label
                 .entry(pair)
                 .or_default()
@@ -264,6 +284,29 @@ impl Pods {
             }
         }
     }
+}
+
+/// Iterates over the Pods of a namespace.
+fn in_namespace<'a>(
+    by_key: &'a BTreeMap<ObjectKey, PodFacts>,
+    namespace: &'a Arc<str>,
+) -> impl Iterator<Item = &'a PodFacts> {
+    let first = ObjectKey {
+        namespace: Arc::clone(namespace),
+        name: "".into(),
+    };
+    let pods = by_key.range(first..).map(|(_, pod)| pod);
+    pods.take_while(move |pod| pod.namespace == *namespace)
+}
+
+/// Returns the label of a Pod with this key.
+fn pair(pod: &PodFacts, label_key: &str) -> Option<Pair> {
+    let (key, value) = pod.labels.label(label_key)?;
+    Some(Pair {
+        namespace: Arc::clone(&pod.namespace),
+        key: Arc::clone(key),
+        value: Arc::clone(value),
+    })
 }
 
 fn pairs(pod: &PodFacts) -> impl Iterator<Item = Pair> {
