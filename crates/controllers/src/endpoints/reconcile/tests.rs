@@ -48,6 +48,18 @@ fn said(endpoints: &Endpoints) -> BTreeSet<(String, bool, u16)> {
 }
 
 #[test]
+fn ports_that_each_pod_resolves_differently_are_bounded() {
+    let ports = (1..=1_000).map(|port| json!({"name": format!("p{port}"), "port": port}));
+    let named = json!({"name": "web", "port": 2_000, "targetPort": "web"});
+    let ports: Vec<_> = ports.chain([named]).collect();
+    let service = service(json!({"selector": {"app": "x"}, "ipFamilies": ["IPv4"], "ports": ports}));
+    let pods: Vec<Pod> = (0..300).map(|n| pod(n, true, 3_000 + n)).collect();
+    let endpoints = settled(&service, &pods, None);
+    let addresses = endpoints.subsets.iter().map(|subset| subset.addresses.len());
+    assert_eq!(addresses.max(), Some(199));
+}
+
+#[test]
 fn readiness_selects_the_list_unless_not_ready_addresses_are_published() {
     let pods = [pod(1, true, 80), pod(2, false, 80)];
     let endpoints = settled(&plain(), &pods, None);

@@ -27,6 +27,19 @@ fn service_without_pods_keeps_one_empty_slice() {
     ));
 }
 
+#[test]
+fn ports_that_each_pod_resolves_differently_are_bounded() {
+    let ports = (1..=1_000).map(|port| json!({"name": format!("p{port}"), "port": port}));
+    let named = json!({"name": "web", "port": 2_000, "targetPort": "web"});
+    let ports: Vec<_> = ports.chain([named]).collect();
+    let service = service(json!({"selector": {"app": "x"}, "ipFamilies": ["IPv4"], "ports": ports}));
+    let different: Vec<Pod> = (0..300).map(|n| pod(n, true, 3_000 + n)).collect();
+    // 199 lists of 1,001 ports are below the bound of 200,000.
+    assert_eq!(writes(&service, &different, &[], 100).len(), 199);
+    let equal: Vec<Pod> = (0..300).map(|n| pod(n, true, 3_000)).collect();
+    assert_eq!(writes(&service, &equal, &[], 100).len(), 3);
+}
+
 /// EPS-08.
 #[test]
 fn pod_without_a_node_is_omitted_unless_not_ready_addresses_are_published() {
