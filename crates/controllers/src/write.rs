@@ -170,7 +170,11 @@ async fn list_at<T: Resource>(client: &Client, path: &str) -> Result<Listed<T>, 
 /// Returns the path of an object. Cluster-scoped objects have an empty namespace in their key.
 pub(crate) fn path_of<T: Resource>(key: &ObjectKey) -> String {
     let namespace = Some(&*key.namespace).filter(|namespace| !namespace.is_empty());
-    format!("{}/{}", T::collection(namespace), key.name)
+    let mut path = T::collection(namespace);
+    path.push('/');
+    // Names from fields of objects can be any text.
+    client::push_escaped(&mut path, &key.name);
+    path
 }
 
 /// Decodes a response.

@@ -43,3 +43,24 @@ fn owners_are_in_the_namespace_of_their_dependent_or_cluster_scoped() {
     assert_eq!(slice.of_owner(&owner("apps/v1", "CronJob")), None);
     assert_eq!(slice.of_owner(&owner("v2", "Service")), None);
 }
+
+#[test]
+fn names_of_owners_add_no_subresource_or_parameter() {
+    let owner = |name: &str| OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Node".to_owned(),
+        name: name.to_owned(),
+        ..OwnerReference::default()
+    };
+    let dependent = ObjectLocation::new(Kind::ConfigMap, ObjectKey::new("ns", "c"));
+    let path = |name: &str| dependent.of_owner(&owner(name)).map(|location| location.path());
+    assert_eq!(path("n1.example").as_deref(), Some("/api/v1/nodes/n1.example"));
+    assert_eq!(
+        path("n1/proxy/logs/?a=b").as_deref(),
+        Some("/api/v1/nodes/n1%2Fproxy%2Flogs%2F%3Fa%3Db")
+    );
+    assert_eq!(
+        path("?watch=true").as_deref(),
+        Some("/api/v1/nodes/%3Fwatch%3Dtrue")
+    );
+}
