@@ -165,12 +165,29 @@ fn foreign_slices_and_slices_without_a_probe_are_ignored() {
             let exec = json!({"exec": {"command": ["true"]}}).to_string();
             slice.metadata.annotations.insert(PROBE_ANNOTATION.into(), exec);
         },
+        |slice: &mut EndpointSlice| {
+            let host = json!({"tcpSocket": {"port": 22, "host": "127.0.0.1"}}).to_string();
+            slice.metadata.annotations.insert(PROBE_ANNOTATION.into(), host);
+        },
+        |slice: &mut EndpointSlice| {
+            let host = json!({"httpGet": {"port": 80, "host": "localhost"}}).to_string();
+            slice.metadata.annotations.insert(PROBE_ANNOTATION.into(), host);
+        },
     ] {
         let mut slice = slice(1, None);
         change(&mut slice);
         let mut world = Caches::new(slice);
         assert!(world.work(0, |_| panic!("nobody is to be probed")).is_empty());
     }
+}
+
+#[test]
+fn timeouts_of_probes_are_bounded() {
+    let mut slice = slice(1, None);
+    let probe = json!({"tcpSocket": {"port": 1}, "timeoutSeconds": 4_000_000_000_u32}).to_string();
+    slice.metadata.annotations.insert(PROBE_ANNOTATION.into(), probe);
+    let probe = probe_of(&slice).unwrap().unwrap();
+    assert_eq!(probe.timeout_seconds, 60);
 }
 
 #[test]
