@@ -4,7 +4,7 @@ use api::tree::text;
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
-use store::{Expectation, Transaction, Write};
+use store::{Expectation, Revision, Transaction, Write};
 
 use super::delete_rules::{Decision, decide};
 use super::{
@@ -111,6 +111,18 @@ impl Resources {
                     uid,
                 })
             }
+        }
+    }
+
+    /// Removes an object that has not changed since `version`, whatever finalizers it has, as etcd does when a lease ends.
+    pub(crate) async fn expire(&self, target: &Target, version: Revision) -> Result<(), Failure> {
+        let stored = self.stored(target).await?;
+        let Some(stored) = stored.filter(|stored| stored.entry.modified == version) else {
+            return Ok(());
+        };
+        match self.remove(target, &stored, &stored.object).await {
+            Ok(_) | Err(WriteError::Conflict) => Ok(()),
+            Err(WriteError::Failed(failure)) => Err(failure),
         }
     }
 
