@@ -136,6 +136,28 @@ fn prints_addresses_and_ranges() {
 }
 
 #[test]
+fn pods_with_many_statuses_and_gates_take_linear_time() {
+    const MANY: usize = 40_000;
+    let named = |field: &str| -> Value {
+        (0..MANY)
+            .map(|number| json!({field: format!("n{number}"), "status": "True"}))
+            .collect()
+    };
+    let ended =
+        |number: usize| json!({"name": format!("n{number}"), "state": {"terminated": {"exitCode": 0}}});
+    let statuses: Value = (0..MANY).map(ended).collect();
+    let pod = json!({
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{}], "initContainers": named("name"), "readinessGates": named("conditionType")},
+        "status": {"phase": "Running", "initContainerStatuses": statuses, "conditions": named("type")},
+    });
+    // The comparison of all pairs would take a minute.
+    let row = row("Pod", pod);
+    assert_eq!(row[1], "0/1");
+    assert_eq!(row[8], format!("{MANY}/{MANY}"));
+}
+
+#[test]
 fn prints_pods() {
     let pod = |status: Value| {
         json!({"metadata": {"name": "p"},
