@@ -50,12 +50,13 @@ pub fn endpoint_of(
     })
 }
 
-/// Most ports of a Service that its Pods resolve differently, added up. Named ports can have another number in each Pod, and a
-/// Service can have ten thousands of further ports, which each of these port lists repeats. Pods beyond the bound are left out.
+/// Most ports of a Service that its Pods resolve differently, added up. Named ports can have another number in each
+/// Pod, and a Service can have ten thousands of further ports, which each of these port lists repeats. Pods beyond
+/// the bound are left out.
 pub(crate) const RESOLVED_PORTS_MAX: usize = 200_000;
 
-/// Returns a number that is equal for Pods whose ports for `service` are equal because they come from one template. The ports of
-/// a Service are then resolved once for all of them.
+/// Returns a number that is equal for Pods whose ports for `service` are equal because they come from one template.
+/// The ports of a Service are then resolved once for all of them.
 pub(crate) fn port_list(pod: &PodFacts, has_named_targets: bool) -> usize {
     if has_named_targets {
         // Equal lists are shared (`Interner`). An address that is used again would need a list that nobody holds.

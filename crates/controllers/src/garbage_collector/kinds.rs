@@ -138,8 +138,8 @@ impl ObjectLocation {
         Some(Self::new(kind, ObjectKey::new(namespace, &owner.name)))
     }
 
-    /// Returns the path of the object in the API. The name is escaped: that of an owner is any text that the author of a
-    /// dependent chose, such as `pod/proxy/path` or `?watch=true`.
+    /// Returns the path of the object in the API. The name is escaped: that of an owner is any text that the author
+    /// of a dependent chose, such as `pod/proxy/path` or `?watch=true`.
     pub(super) fn path(&self) -> String {
         let namespace = self.kind.is_namespaced().then_some(&*self.key.namespace);
         let mut path = self.kind.collection(namespace);

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use crate::owned_objects::selects;
 
-/// Largest total size of the terms of one kind in a Pod. The anti-affinity of each Pod on a Node is evaluated for each Pod to
-/// schedule, also of other namespaces. An object has room for ten thousands of terms, so that a few Pods could stop the scheduler.
+/// Largest total size of the terms of one kind in a Pod. The anti-affinity of each Pod on a Node is evaluated for
+/// each Pod to schedule, also of other namespaces. An object has room for ten thousands of terms, so that a few Pods
+/// could stop the scheduler.
 pub(crate) const SIZE_MAX: usize = 256;
 
 /// Size of a term, in requirements and values.
@@ -28,7 +29,8 @@ pub(crate) struct BoundedTerms<T> {
 }
 
 impl<T> BoundedTerms<T> {
-    /// Returns true if the terms were too large. The Pod cannot be scheduled then, and its terms do not affect other Pods.
+    /// Returns true if the terms were too large. The Pod cannot be scheduled then, and its terms do not affect other
+    /// Pods.
     pub(crate) fn is_excessive(&self) -> bool {
         self.is_excessive
     }

@@ -206,8 +206,8 @@ impl Scheduler {
     }
 }
 
-/// Adds a Pod that fits on no Node. Without a delay, the changes of many Pods would occupy the scheduler with the attempts for
-/// them.
+/// Adds a Pod that fits on no Node. Without a delay, the changes of many Pods would occupy the scheduler with the
+/// attempts for them.
 fn add_retry(queue: &mut Queue<ObjectKey>, key: &ObjectKey, attempts: &Attempts, now: Instant) {
     if attempts.not_before <= now {
         queue.add(key.clone(), now);

@@ -197,8 +197,8 @@ fn resources<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Resources, D:
     Labels::deserialize(deserializer).map(|amounts| Resources::of(&amounts))
 }
 
-/// Reads the requests from `resources` of a container. Quantities are parsed here, once, because each Pod to schedule is
-/// compared with the requests of all others.
+/// Reads the requests from `resources` of a container. Quantities are parsed here, once, because each Pod to schedule
+/// is compared with the requests of all others.
 fn requests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Resources, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(default)]

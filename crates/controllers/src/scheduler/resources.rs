@@ -21,8 +21,8 @@ impl Resources {
         Self::read(|name| amounts.get(name))
     }
 
-    /// Reads the quantities that `find` returns. A negative one, which earlier versions of the API server accepted, counts as
-    /// zero: it would give the capacity of a Node to other Pods.
+    /// Reads the quantities that `find` returns. A negative one, which earlier versions of the API server accepted,
+    /// counts as zero: it would give the capacity of a Node to other Pods.
     pub(super) fn read<'a>(find: impl Fn(&str) -> Option<&'a String>) -> Self {
         let amount = |name: &str| {
             let amount = find(name).and_then(|text| quantity_in_thousandths(text));

@@ -81,8 +81,9 @@ pub(crate) async fn discover(
     let first = read_from_any(servers, insecure).await?;
     let (server, info) = first.map_err(|(server, error)| unreachable_error(server, error))?;
     check_hash(&server, &info, expected)?;
-    // Until here only the CA certificate with this hash is trusted. The rest may be forged and is read again. That includes
-    // further certificates: trusted, they would let whoever added them answer the second request, and receive the token.
+    // Until here only the CA certificate with this hash is trusted. The rest may be forged and is read again. That
+    // includes further certificates: trusted, they would let whoever added them answer the second request, and
+    // receive the token.
     let verified = Config {
         certificate_authority: expected.pinned(&info.authority).into_bytes(),
         ..Config::default()

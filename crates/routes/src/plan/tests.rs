@@ -64,7 +64,7 @@ fn vxlan_maps_ranges_to_nodes() {
 }
 
 #[test]
-fn name_that_leads_to_the_ethernet_address_of_another_node_gets_no_packets() {
+fn node_with_the_ethernet_address_of_an_older_one_gets_no_packets() {
     // A collision of the hash, which takes seconds to find.
     let (victim, name) = ("n2", "no2bafaeyzdw");
     assert_eq!(ethernet_of(victim), ethernet_of(name));

@@ -1,5 +1,5 @@
-//! Rules of Pods: defaults, permitted updates, and validation of tolerations and of the fields that agents use. Affinities,
-//! and fields that only volume plugins read, are stored unchecked.
+//! Rules of Pods: defaults, permitted updates, and validation of tolerations and of the fields that agents use.
+//! Affinities, and fields that only volume plugins read, are stored unchecked.
 
 mod defaults;
 mod ephemeral_containers;

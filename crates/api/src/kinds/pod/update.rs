@@ -169,8 +169,8 @@ fn validate_deadline(errors: &mut FieldErrors, after: &Value, before: &Value, pa
     }
 }
 
-/// Validates that the update keeps all tolerations. Their `tolerationSeconds` may change, as upstream. Unchanged tolerations
-/// stay valid: earlier versions accepted all.
+/// Validates that the update keeps all tolerations. Their `tolerationSeconds` may change, as upstream. Unchanged
+/// tolerations stay valid: earlier versions accepted all.
 fn validate_tolerations(errors: &mut FieldErrors, after: &Value, before: &Value, path: &Path) {
     const FIELD: &str = "tolerations";
     if child(after, FIELD) == child(before, FIELD) {

@@ -114,7 +114,8 @@ impl Resources {
         }
     }
 
-    /// Removes an object that has not changed since `version`, whatever finalizers it has, as etcd does when a lease ends.
+    /// Removes an object that has not changed since `version`, whatever finalizers it has, as etcd does when a lease
+    /// ends.
     pub(crate) async fn expire(&self, target: &Target, version: Revision) -> Result<(), Failure> {
         let stored = self.stored(target).await?;
         let Some(stored) = stored.filter(|stored| stored.entry.modified == version) else {

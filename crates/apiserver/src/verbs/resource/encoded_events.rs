@@ -48,8 +48,8 @@ impl EncodedEvents {
         if let Some(line) = self.lock().find(&key) {
             return line;
         }
-        // Without the lock: the event of a large object takes long to encode, and watches of all clients use the cache. An
-        // event is encoded at most once for each thread.
+        // Without the lock: the event of a large object takes long to encode, and watches of all clients use the
+        // cache. An event is encoded at most once for each thread.
         let line = write();
         let mut lines = self.lock();
         if let Some(line) = lines.find(&key) {

@@ -81,8 +81,8 @@ impl SharedFrames {
         if let Some(frame) = self.shard(stream).find(stream, position) {
             return Ok(frame);
         }
-        // Without the lock: a frame of a selector that matches few events takes long to write, and watches of other clients
-        // use the shard. A frame is written at most once for each thread.
+        // Without the lock: a frame of a selector that matches few events takes long to write, and watches of other
+        // clients use the shard. A frame is written at most once for each thread.
         let frame = write()?;
         let mut shard = self.shard(stream);
         if shard.find(stream, position).is_some() {

@@ -36,8 +36,8 @@ const BATCH_DELAY_MIN: Duration = Duration::from_millis(1);
 /// Longest batch delay, independent of the number of watches.
 const BATCH_DELAY_MAX: Duration = Duration::from_millis(20);
 
-/// Bytes of objects that a watch matches before other watches and requests run. Objects that a selector does not match add
-/// nothing to a frame.
+/// Bytes of objects that a watch matches before other watches and requests run. Objects that a selector does not
+/// match add nothing to a frame.
 const SCAN_BYTES_MAX: usize = 1 << 20;
 /// Cost of matching an object besides its bytes.
 const SCAN_OVERHEAD_BYTES: usize = 256;
@@ -278,8 +278,8 @@ impl WatchStream {
     }
 }
 
-/// Returns the name of the watches that send equal lines. Versions of one group share their keys. The texts are quoted, because
-/// a client chooses them, and watches with equal names send each other's lines.
+/// Returns the name of the watches that send equal lines. Versions of one group share their keys. The texts are
+/// quoted, because a client chooses them, and watches with equal names send each other's lines.
 fn stream_name(
     target: &Target,
     prefix: &str,

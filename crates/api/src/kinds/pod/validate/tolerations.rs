@@ -7,7 +7,8 @@ use crate::machinery::metadata::push_faults;
 use crate::machinery::names;
 use crate::machinery::tree::{is_set, items, text};
 
-/// Operators. Upstream has Lt and Gt behind the feature gate `TaintTolerationComparisonOperators`, which is off by default.
+/// Operators. Upstream has Lt and Gt behind the feature gate `TaintTolerationComparisonOperators`, which is off by
+/// default.
 const OPERATORS: [&str; 2] = ["Equal", "Exists"];
 /// Effects of taints.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
