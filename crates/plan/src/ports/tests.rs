@@ -1,6 +1,7 @@
-use api::object::{EndpointSlice, Service};
+use api::object::{EndpointSlice, ObjectKey, Service};
 use serde_json::json;
 
+use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::service::{POOL_TWO_TIER_ANNOTATION, TWO_TIER_ANNOTATION};
 use crate::settings::{PodDetection, Settings};
@@ -162,5 +163,44 @@ fn service_precedes_the_request_of_its_pool() {
         let mut plan = plan_with(true, &annotations);
         apply(&mut plan, &[("node-b", true)]);
         assert_eq!(serving_nodes(&plan).is_some(), is_forwarded, "{annotations}");
+    }
+}
+
+#[test]
+fn ports_with_too_many_endpoints_together_are_served_without_them() {
+    let ports = (1..=501).map(|port| json!({"name": format!("p{port}"), "port": port}));
+    let ports: Vec<_> = ports.collect();
+    let service: Service = serde_json::from_value(json!({
+        "metadata": {"namespace": "ns", "name": "web"},
+        "spec": {"type": "ClusterIP", "clusterIP": "10.96.0.5", "ports": ports},
+    }))
+    .expect("a Service");
+    let slice = |endpoint_count: usize| -> EndpointSlice {
+        let endpoints = (0..endpoint_count).map(|number| {
+            let address = format!("10.244.{}.{}", number / 250, number % 250);
+            json!({"addresses": [address], "conditions": {"ready": true}})
+        });
+        serde_json::from_value(json!({
+            "metadata": {"namespace": "ns", "name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4", "ports": ports, "endpoints": endpoints.collect::<Vec<_>>(),
+        }))
+        .expect("a slice")
+    };
+    let key = ObjectKey {
+        namespace: "ns".into(),
+        name: "web".into(),
+    };
+    let mut plan = Plan::new(Settings::default());
+    plan.apply_service(&service);
+    for (endpoint_count, ports) in [(1_000, 1), (998, 0), (1_000, 1)] {
+        plan.apply_slice(&slice(endpoint_count));
+        plan.take_changes();
+        let unserved = plan.ports().filter(|port| port.cluster.is_empty());
+        assert_eq!(unserved.count(), ports);
+        let fault = Fault::PortEndpoints { ports };
+        assert_eq!(plan.faults_of(&key).any(|found| *found == fault), ports > 0);
+        let last = plan.ports().last().expect("a port");
+        let frontend = last.frontends.first().expect("a frontend");
+        assert_eq!(frontend.target(Origin::Outside) == Target::Reject, ports > 0);
     }
 }
