@@ -28,8 +28,6 @@ use stream::{Lines, WatchEvent};
 const PAGE_OBJECTS: usize = 500;
 /// Seconds after which the server ends a watch, so that load is redistributed over servers.
 const WATCH_SECONDS: u32 = 300;
-/// Events read from a watch at once: enough to batch a burst, few enough to buffer.
-const BATCH_LINES_MAX: usize = 1_000;
 /// First back-off after a failure; it doubles up to the maximum.
 const BACK_OFF_MIN: Duration = Duration::from_millis(50);
 /// Longest back-off: the delay after the server is back.
@@ -352,20 +350,14 @@ impl<T: Resource> Watch<T> {
         self.ready.push_back(Event::Synced);
     }
 
-    /// Waits for lines of the watch and reads all that have arrived.
+    /// Waits for lines of the watch and reads a batch of those that have arrived.
     async fn read_watch(&mut self) -> Result<(), ClientError> {
         let State::Watching { lines, .. } = &mut self.state else {
             return Ok(());
         };
-        let Some(line) = lines.next(&self.client).await? else {
+        let batch = lines.next_batch(&self.client).await?;
+        if batch.is_empty() {
             self.interrupt();
-            return Ok(());
-        };
-        let mut batch = vec![line];
-        while batch.len() < BATCH_LINES_MAX
-            && let Some(line) = lines.next_ready()
-        {
-            batch.push(line);
         }
         for line in batch {
             self.take_line(&line)?;

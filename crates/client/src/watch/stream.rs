@@ -17,6 +17,10 @@ use crate::transport::Body;
 
 /// Limit of a line in bytes: an object of 3 MB, the largest that servers accept, with room for escapes.
 const LINE_BYTES_MAX: usize = 16 << 20;
+/// Lines of a batch: enough for a burst, few enough to buffer.
+const BATCH_LINES_MAX: usize = 1_000;
+/// Bytes after which a batch has no further line. The backlog of a watch can have lines of several megabytes.
+const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Idle timeout of a watch: servers send bookmarks about once per minute.
 const SILENCE_MAX: Duration = Duration::from_secs(360);
 
@@ -81,8 +85,23 @@ impl Lines {
         }
     }
 
+    /// Waits for a line, and returns it with further ones that have arrived; none at the end of the body. Cancelling
+    /// loses nothing.
+    pub(super) async fn next_batch(&mut self, client: &Client) -> Result<Vec<Bytes>, ClientError> {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        let mut next = self.next(client).await?;
+        while let Some(line) = next {
+            bytes += line.len();
+            batch.push(line);
+            let has_room = batch.len() < BATCH_LINES_MAX && bytes < BATCH_BYTES_MAX;
+            next = if has_room { self.next_ready() } else { None };
+        }
+        Ok(batch)
+    }
+
     /// Returns the next line; `None` at the end of the body. Cancelling loses nothing.
-    pub(super) async fn next(&mut self, client: &Client) -> Result<Option<Bytes>, ClientError> {
+    async fn next(&mut self, client: &Client) -> Result<Option<Bytes>, ClientError> {
         loop {
             if let Some(line) = self.cut() {
                 return Ok(Some(line));
@@ -115,7 +134,7 @@ impl Lines {
     }
 
     /// Returns a line that has arrived.
-    pub(super) fn next_ready(&mut self) -> Option<Bytes> {
+    fn next_ready(&mut self) -> Option<Bytes> {
         loop {
             if let Some(line) = self.cut() {
                 return Some(line);
@@ -151,3 +170,6 @@ impl Lines {
         Some(line)
     }
 }
+
+#[cfg(test)]
+mod tests;
