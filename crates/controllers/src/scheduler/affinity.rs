@@ -33,7 +33,7 @@ pub(crate) struct NodeAffinity {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct NodeTerms {
     /// The terms.
-    pub node_selector_terms: Vec<NodeTerm>,
+    pub node_selector_terms: BoundedTerms<NodeTerm>,
 }
 
 /// Required terms of an affinity or anti-affinity to Pods.

@@ -15,13 +15,19 @@ use crate::owned_objects::selects;
 /// could stop the scheduler.
 pub(crate) const SIZE_MAX: usize = 256;
 
+/// Largest total size of the node affinity terms of a Pod. They are evaluated for each Node, and can list Nodes by name.
+pub(crate) const NODE_TERMS_SIZE_MAX: usize = 4_096;
+
 /// Size of a term, in requirements and values.
 pub(crate) trait TermSize {
+    /// Largest total size of the terms of a Pod.
+    const TOTAL_MAX: usize = SIZE_MAX;
+
     /// Returns the number of comparisons that the evaluation of the term takes at most.
     fn size(&self) -> usize;
 }
 
-/// The terms of a Pod, or none if their total size is larger than [`SIZE_MAX`].
+/// The terms of a Pod, or none if their total size is larger than [`TermSize::TOTAL_MAX`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundedTerms<T> {
     terms: Vec<T>,
@@ -56,7 +62,7 @@ impl<T> Deref for BoundedTerms<T> {
 impl<'de, T: TermSize + Deserialize<'de>> Deserialize<'de> for BoundedTerms<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut terms = Vec::<T>::deserialize(deserializer)?;
-        let is_excessive = terms.iter().map(TermSize::size).sum::<usize>() > SIZE_MAX;
+        let is_excessive = terms.iter().map(TermSize::size).sum::<usize>() > T::TOTAL_MAX;
         if is_excessive {
             terms = Vec::new();
         }

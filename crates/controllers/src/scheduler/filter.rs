@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use api::object::{Node, Taint};
 use api::pod::UsedHostPorts;
 
-use super::bounded_terms::SIZE_MAX;
-use super::node_affinity::matches_node_affinity;
+use super::bounded_terms::{NODE_TERMS_SIZE_MAX, SIZE_MAX};
+use super::node_affinity::{is_node_affinity_excessive, matches_node_affinity};
 use super::pod::SchedulePod;
 use super::resources::Resources;
 
@@ -54,6 +54,9 @@ pub(crate) enum Refusal {
         max = SIZE_MAX
     )]
     ExcessiveTerms,
+    /// The node affinity of the Pod takes too many comparisons.
+    #[error("pod's node affinity exceeded {max} terms, requirements and values", max = NODE_TERMS_SIZE_MAX)]
+    ExcessiveNodeTerms,
     /// A host port is in use.
     #[error("node(s) didn't have free ports for the requested pod ports")]
     PortTaken,
@@ -98,6 +101,9 @@ pub(crate) fn refusals(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) ->
     }
     if !node.is_ready() {
         return vec![Refusal::NotReady];
+    }
+    if is_node_affinity_excessive(&pod.spec) {
+        return vec![Refusal::ExcessiveNodeTerms];
     }
     if !matches_node_affinity(&pod.spec, node) {
         return vec![Refusal::NodeSelectorMismatch];
