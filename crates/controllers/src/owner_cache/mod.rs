@@ -110,7 +110,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
     /// Returns the objects that an owner owns, and those that it may adopt.
     pub(crate) fn owned_by(&self, owner: &O) -> Vec<&T> {
         let meta = owner.metadata();
-        let mut objects: Vec<&T> = self.owned.of(&meta.uid).collect();
+        let mut objects: Vec<&T> = self.owned.of(&meta.namespace, &meta.uid).collect();
         if let Some(selector) = read_selector((self.selector_of)(owner)) {
             objects.extend(self.owned.orphans(&meta.namespace, &selector));
         }
@@ -158,7 +158,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
     fn listed(&mut self, key: &ObjectKey, listed: Listed<T>) {
         if let Some(owner) = self.objects.get(key) {
             let selector = read_selector((self.selector_of)(owner)).unwrap_or_default();
-            self.owned.apply_list(&owner.metadata().uid, &selector, listed);
+            self.owned.apply_list(owner.metadata(), &selector, listed);
             self.needs_refresh.remove(key);
         }
     }

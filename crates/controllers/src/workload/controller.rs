@@ -204,7 +204,8 @@ impl<W: Workload> Reconciler for WorkloadController<W> {
             return Action::Run(Job::Write(Box::new(workload.clone()), step));
         }
         let pods = self.owners.owned_by(workload);
-        let revisions: Vec<_> = self.revisions.of(&workload.metadata().uid).collect();
+        let revisions = self.revisions.of(&key.namespace, &workload.metadata().uid);
+        let revisions: Vec<_> = revisions.collect();
         let in_namespace = self.revisions.in_namespace(&key.namespace);
         let revision_names: BTreeSet<&str> = in_namespace.map(|(key, _)| &*key.name).collect();
         let decision = W::reconcile(&Inputs {
