@@ -16,6 +16,10 @@ use crate::write::Listed;
 
 pub(crate) use server_state::{ServerState, read_current, write_owner_changes};
 
+/// Labels, requirements and values in selectors that one change of an object without owner evaluates at most. An object
+/// has room for ten thousands of them, and changes are applied before the work of all namespaces.
+const SELECTORS_SIZE_MAX: usize = 10_000;
+
 /// Owners and owned objects. Changes add the affected owners to the queue.
 pub(crate) struct OwnerCache<O, T> {
     /// The owners, indexed by their own owners.
@@ -163,7 +167,8 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
         }
     }
 
-    /// Adds the owners that a change affects to the queue, and those that may adopt the changed object.
+    /// Adds the owners that a change affects to the queue, and those that may adopt the changed object. If their
+    /// selectors are too large, all further owners of the namespace are added: their reconciliation decides.
     pub(crate) fn enqueue_affected(
         &self,
         affected: &AffectedOwners,
@@ -177,9 +182,13 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
         let Some((object, labels)) = &affected.orphan else {
             return;
         };
+        let mut size_left = Some(SELECTORS_SIZE_MAX);
         for (key, owner) in self.objects.in_namespace(&object.namespace) {
-            let selector = read_selector((self.selector_of)(owner));
-            if selector.is_some_and(|selector| selects(&selector, labels)) {
+            let selector = (self.selector_of)(owner);
+            size_left = size_left.and_then(|left| left.checked_sub(size_of_selector(selector)));
+            let may_adopt = size_left.is_none()
+                || read_selector(selector).is_some_and(|selector| selects(&selector, labels));
+            if may_adopt {
                 queue.add(key.clone(), now);
             }
         }
@@ -200,3 +209,23 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
         }
     }
 }
+
+/// Returns the number of labels, requirements and values in a selector.
+fn size_of_selector(selector: &Value) -> usize {
+    let labels = selector.get("matchLabels").and_then(Value::as_object);
+    let requirements = selector.get("matchExpressions").and_then(Value::as_array);
+    let values = |requirement: &Value| {
+        requirement
+            .get("values")
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len)
+    };
+    let sizes = requirements
+        .into_iter()
+        .flatten()
+        .map(|requirement| 1 + values(requirement));
+    1 + labels.map_or(0, serde_json::Map::len) + sizes.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests;
