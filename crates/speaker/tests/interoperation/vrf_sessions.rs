@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use netlink::route::{Connection, LinkChange, LinkIndex, LinkName, Master, NetworkNamespace};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bird::Bird;
 use crate::fixture::{Fixture, ROUTES};
@@ -21,7 +21,7 @@ const LINK: &str = "red0";
 const NODE_ADDRESSES: [&str; 2] = ["198.18.7.1/24", "fd00:7::1/64"];
 const ROUTER_ADDRESSES: [&str; 2] = ["198.18.7.2/24", "fd00:7::2/64"];
 const ROUTER: &str = "198.18.7.2";
-/// Sockets without a VRF accept connections and packets of all VRFs.
+/// Settings of the kernel: listeners outside of VRFs accept connections and packets of VRFs.
 const SETTINGS: [&str; 2] = ["net.ipv4.tcp_l3mdev_accept", "net.ipv4.udp_l3mdev_accept"];
 /// Error of `ip link add` where the kernel has no VRFs.
 const UNKNOWN_KIND: &str = "Unknown device type";
@@ -70,6 +70,11 @@ fn connect(fixture: &Fixture) {
     set_up(&mut at_node, &in_vrf, NODE_ADDRESSES);
     let mut at_router = Connection::open_in(&router.namespace).expect("rtnetlink");
     set_up(&mut at_router, &LinkChange::up(), ROUTER_ADDRESSES);
+}
+
+/// Lets listeners of node-1 outside of VRFs accept connections and packets of VRFs.
+fn accept_outside(fixture: &Fixture) {
+    let node = fixture.cluster.member("node-1").expect("a node");
     for name in SETTINGS {
         let written = node.enter(|| testbed::write_sysctl(name, "1"));
         written.expect("the namespace").expect("a kernel parameter");
@@ -89,6 +94,11 @@ fn set_up(connection: &mut Connection, change: &LinkChange<'_>, addresses: [&str
 fn index(connection: &mut Connection, link: &str) -> LinkIndex {
     let name: LinkName = link.parse().expect("a name");
     connection.link_index(&name).expect("a link")
+}
+
+/// Routes of both families.
+fn has_both(routes: &str) -> bool {
+    ROUTES.iter().all(|route| routes.contains(route))
 }
 
 #[test]
@@ -114,55 +124,81 @@ fn bird_accepts_a_session_from_a_vrf_with_md5_and_bfd() {
             json!({"peerAddress": ROUTER, "vrf": VRF, "passwordSecret": secret, "dualStackAddressFamily": true,
                    "bfdProfile": "fast"}),
         );
+        // A router outside of the VRF: the listening sockets of both have the same ports.
+        fixture.create_peer("outside", json!({"passive": true, "bfdProfile": "fast"}));
         fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", json!({}));
         fixture.create_service();
         let speaker = fixture.start_speaker();
         bird.wait_established("node1");
-        let routes = bird.wait(SHOW_ROUTES, |routes| {
-            ROUTES.iter().all(|route| routes.contains(route))
-        });
+        let routes = bird.wait(SHOW_ROUTES, has_both);
         for expected in ["BGP.next_hop: 198.18.7.1", "BGP.next_hop: fd00:7::1"] {
             assert!(routes.contains(expected), "{expected} in {routes}");
         }
         bird.wait("show bfd sessions", |sessions| sessions.contains(" Up "));
         testbed::wait_until("BFD is up", Duration::from_secs(20), || {
             let status = speaker.metrics.status();
-            (status.sessions[0].bfd.as_deref() == Some("up")).then_some(())
+            let mut sessions = status.sessions.iter();
+            let session = sessions.find(|session| session.address == ROUTER)?;
+            (session.bfd.as_deref() == Some("up")).then_some(())
         });
         speaker.shut_down();
     });
 }
 
+/// A router that opens a session with these statements, and a speaker that accepts it in a VRF.
+fn open_to_vrf(statements: &str, prepare: impl FnOnce(&Fixture) -> Value) {
+    require();
+    let fixture = Fixture::start();
+    connect(&fixture);
+    let mut peer = prepare(&fixture);
+    let protocol = format!(
+        "protocol bgp node1 {{
+            local as 64513; neighbor 198.18.7.1 as 64512; connect delay time 1; connect retry time 1; {statements}
+            ipv4 {{ import all; export none; }};
+         }}"
+    );
+    let bird = Bird::start(&fixture.cluster, fixture.directory.path(), &protocol);
+    // The same address outside of the VRF is another router.
+    fixture.create_peer(
+        "another",
+        json!({"peerAddress": ROUTER, "peerASN": 64999, "passive": true}),
+    );
+    peer["peerAddress"] = ROUTER.into();
+    peer["vrf"] = VRF.into();
+    peer["passive"] = true.into();
+    fixture.create_peer("router", peer);
+    fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", json!({}));
+    fixture.create_service();
+    let speaker = fixture.start_speaker();
+    bird.wait_established("node1");
+    let routes = bird.wait_for(SHOW_ROUTES, ROUTES[0]);
+    assert!(routes.contains("BGP.next_hop: 198.18.7.1"), "{routes}");
+    speaker.shut_down();
+}
+
 #[test]
-fn bird_opens_a_session_to_a_vrf_and_the_peer_of_the_vrf_accepts_it() {
+fn bird_opens_a_session_to_a_vrf_with_md5_and_the_peer_of_the_vrf_accepts_it() {
     testbed::in_namespace(|| {
-        require();
-        let fixture = Fixture::start();
-        connect(&fixture);
-        let bird = Bird::start(
-            &fixture.cluster,
-            fixture.directory.path(),
-            "protocol bgp node1 {
-                local as 64513; neighbor 198.18.7.1 as 64512; ttl security on;
-                connect delay time 1; connect retry time 1;
-                ipv4 { import all; export none; };
-             }",
+        open_to_vrf(
+            "password \"of both\";",
+            |fixture| json!({"passwordSecret": fixture.create_password("of both")}),
         );
-        // The same address outside of the VRF is another router.
-        fixture.create_peer(
-            "another",
-            json!({"peerAddress": ROUTER, "peerASN": 64999, "passive": true}),
-        );
-        fixture.create_peer(
-            "router",
-            json!({"peerAddress": ROUTER, "vrf": VRF, "ttlSecurity": true, "passive": true}),
-        );
-        fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", json!({}));
-        fixture.create_service();
-        let speaker = fixture.start_speaker();
-        bird.wait_established("node1");
-        let routes = bird.wait_for(SHOW_ROUTES, ROUTES[0]);
-        assert!(routes.contains("BGP.next_hop: 198.18.7.1"), "{routes}");
-        speaker.shut_down();
+    });
+}
+
+#[test]
+fn bird_opens_a_session_to_a_vrf_with_ttl_security() {
+    testbed::in_namespace(|| {
+        open_to_vrf("ttl security on;", |_| json!({"ttlSecurity": true}));
+    });
+}
+
+#[test]
+fn peer_of_a_vrf_accepts_a_session_that_a_listener_outside_received() {
+    testbed::in_namespace(|| {
+        open_to_vrf("", |fixture| {
+            accept_outside(fixture);
+            json!({})
+        });
     });
 }
