@@ -56,7 +56,7 @@ enum Benchmark {
     Proxy(proxy::Flags),
     /// Assign and move load balancer IPs: time until an address is announced, failover time
     Balancer(balancer::Flags),
-    /// Announce load balancer IPs by BGP to BIRD or FRR: time until a route is installed, failover by BFD, memory
+    /// Announce load balancer IPs by BGP to BIRD, FRR or GoBGP: time until a route is installed, failover by BFD, memory
     Bgp(bgp::Flags),
     /// Replace the process that announces and serves an address: time without ARP replies, failed connections
     Upgrades(balancer::upgrades::Flags),

@@ -3,11 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
 
 use testbed::Member;
 
-use super::router::START_POLL_PERIOD;
 use super::{NODES_SYSTEM, ROUTER_SYSTEM};
 use crate::Failure;
 use crate::environment::{Environment, TIMEOUT};
@@ -33,14 +31,7 @@ pub(super) fn start(
         .arg("-P")
         .arg(environment.directory.join(format!("{name}.pid")));
     let mut process = environment.start_component(name, member, command)?;
-    let deadline = Instant::now() + TIMEOUT;
-    while !control.exists() {
-        process.must_run()?;
-        if Instant::now() > deadline {
-            return Err("BIRD does not start".into());
-        }
-        std::thread::sleep(START_POLL_PERIOD);
-    }
+    process.wait_for_file(control, TIMEOUT)?;
     Ok(process)
 }
 

@@ -3,12 +3,10 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
 
 use serde_json::Value;
 use testbed::Member;
 
-use super::router::START_POLL_PERIOD;
 use super::{NODES_SYSTEM, ROUTER_SYSTEM};
 use crate::Failure;
 use crate::environment::{Environment, TIMEOUT};
@@ -63,14 +61,7 @@ pub(super) fn start(
         }
         let mut process = environment.start_component(&format!("{name}-{daemon}"), member, command)?;
         // A daemon that starts before zebra listens connects with a delay.
-        let deadline = Instant::now() + TIMEOUT;
-        while !control.join(format!("{daemon}.vty")).exists() {
-            process.must_run()?;
-            if Instant::now() > deadline {
-                return Err(format!("{daemon} of FRR does not start").into());
-            }
-            std::thread::sleep(START_POLL_PERIOD);
-        }
+        process.wait_for_file(&control.join(format!("{daemon}.vty")), TIMEOUT)?;
         processes.push(process);
     }
     Ok(processes)

@@ -3,6 +3,7 @@
 
 mod bird;
 mod frr;
+mod gobgp;
 mod router;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -34,6 +35,8 @@ const ROUTER_SYSTEM: u32 = 64_513;
 const POLL_PERIOD: Duration = Duration::from_micros(200);
 /// Pause before a kill, in which the router selects its routes.
 const RECOVERY_PAUSE: Duration = Duration::from_secs(1);
+/// Pause after a lost session, in which routers accept no further one.
+const RESET_PAUSE: Duration = Duration::from_secs(2);
 
 /// Flags of `bench bgp`.
 #[derive(Debug, Args)]
@@ -55,7 +58,11 @@ pub(crate) struct Flags {
 impl Flags {
     /// Routes of the measured Services, with the one that precedes them.
     fn measured_routes(&self) -> usize {
-        usize::from(self.assignments) + 1
+        if self.router.forwards() {
+            usize::from(self.assignments) + 1
+        } else {
+            1
+        }
     }
 }
 
@@ -82,8 +89,12 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         for node in environment.cluster.nodes() {
             speakers.push(start_speaker(&environment, node)?);
         }
-        assign(flags.assignments, &environment)?;
-        kill(flags, &environment, &routers[0], &mut speakers)?;
+        if flags.router.forwards() {
+            assign(flags.assignments, &environment)?;
+            kill(flags, &environment, &routers[0], &mut speakers)?;
+        } else {
+            environment.with_api(async || create_first(&environment.client()?).await)?;
+        }
         converge(flags, &environment, &routers, &mut speakers)
     })
 }
@@ -120,6 +131,15 @@ fn start_speaker(environment: &Environment, member: &Member) -> Result<Measured,
 /// Address of a measured Service.
 fn address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 200, 15, number)
+}
+
+/// Creates the Service that precedes the measured ones.
+async fn create_first(client: &Client) -> Result<(), Failure> {
+    let name = "a-0";
+    fixtures::post(client, &fixtures::slice(name, &[fixtures::unused_address(0)])).await?;
+    let service = load_balancer_service(name, "portolan.dev/load-balancer-ips", &address(0).to_string());
+    fixtures::post(client, &service).await?;
+    Ok(())
 }
 
 /// Creates Services one after the other, and waits for the route of each in the kernel of the router.
@@ -249,6 +269,7 @@ fn converge(
     for router in routers {
         router.wait_for_routes(0, 0)?;
     }
+    std::thread::sleep(RESET_PAUSE);
     let start = Instant::now();
     speakers[0] = start_speaker(environment, node)?;
     for router in routers {

@@ -7,13 +7,11 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use testbed::Member;
 
-use super::{bird, frr};
+use super::{bird, frr, gobgp};
 use crate::Failure;
 use crate::environment::{Environment, TIMEOUT};
 use crate::process::Measured;
 
-/// Interval between two checks of a start.
-pub(super) const START_POLL_PERIOD: Duration = Duration::from_millis(10);
 /// Interval between two queries, each of which starts a program.
 const QUERY_PERIOD: Duration = Duration::from_millis(20);
 
@@ -24,6 +22,9 @@ pub(super) enum Program {
     Bird,
     /// FRR
     Frr,
+    /// GoBGP; only the time until all routes are announced, because it installs none in the kernel
+    #[value(name = "gobgp")]
+    GoBgp,
 }
 
 impl Program {
@@ -32,6 +33,7 @@ impl Program {
         let (programs, package) = match self {
             Self::Bird => (bird::PROGRAMS, "bird2"),
             Self::Frr => (frr::PROGRAMS, "frr"),
+            Self::GoBgp => (gobgp::PROGRAMS, "gobgpd"),
         };
         let path = std::env::var_os("PATH").unwrap_or_default();
         for program in programs {
@@ -42,13 +44,18 @@ impl Program {
         }
         Ok(())
     }
+
+    /// Returns true if the program has BFD, and installs routes in the kernel.
+    pub(super) fn forwards(self) -> bool {
+        self != Self::GoBgp
+    }
 }
 
 /// A running router, whose processes are killed with the value.
 pub(super) struct Router {
     _processes: Vec<Measured>,
     program: Program,
-    /// Socket of BIRD, or directory of the sockets of FRR.
+    /// Socket of BIRD or GoBGP, or directory of the sockets of FRR.
     control: PathBuf,
     /// Addresses of the nodes.
     nodes: Vec<Ipv4Addr>,
@@ -67,6 +74,7 @@ impl Router {
         let processes = match program {
             Program::Bird => vec![bird::start(environment, name, member, has_kernel, &control)?],
             Program::Frr => frr::start(environment, name, member, has_kernel, &control)?,
+            Program::GoBgp => vec![gobgp::start(environment, name, member, &control)?],
         };
         let nodes = environment.cluster.topology.nodes.iter();
         Ok(Self {
@@ -82,6 +90,7 @@ impl Router {
         match self.program {
             Program::Bird => bird::routes(&self.control, node),
             Program::Frr => frr::routes(&self.control, self.address(node)?),
+            Program::GoBgp => gobgp::routes(&self.control, self.address(node)?),
         }
     }
 
@@ -89,6 +98,7 @@ impl Router {
         match self.program {
             Program::Bird => bird::is_bfd_up(&self.control, self.address(node)?),
             Program::Frr => frr::is_bfd_up(&self.control, self.address(node)?),
+            Program::GoBgp => Ok(false),
         }
     }
 
