@@ -61,7 +61,7 @@ fn configuration(environment: &Environment, id: Ipv4Addr) -> String {
         let address = node.member.address.ipv4;
         text.push_str(&format!(
             "[[neighbors]]\n[neighbors.config]\nneighbor-address = \"{address}\"\npeer-as = {NODES_SYSTEM}\n\
-             [neighbors.timers.config]\nconnect-retry = 1\nidle-hold-time-after-reset = 1\n"
+             [neighbors.timers.config]\nconnect-retry = 1\n"
         ));
     }
     text

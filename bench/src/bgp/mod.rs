@@ -35,8 +35,8 @@ const ROUTER_SYSTEM: u32 = 64_513;
 const POLL_PERIOD: Duration = Duration::from_micros(200);
 /// Pause before a kill, in which the router selects its routes.
 const RECOVERY_PAUSE: Duration = Duration::from_secs(1);
-/// Pause after a lost session, in which routers accept no further one.
-const RESET_PAUSE: Duration = Duration::from_secs(2);
+/// Pause after a lost session. GoBGP accepts no further one for 5 s.
+const RESET_PAUSE: Duration = Duration::from_secs(6);
 
 /// Flags of `bench bgp`.
 #[derive(Debug, Args)]
