@@ -1,6 +1,7 @@
 //! Listening sockets for connections of peers: one for each family, outside of VRFs and in each VRF of a peer.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -93,18 +94,18 @@ impl Listeners {
             return;
         }
         for (vrf, keys) in desired {
-            if !self.vrfs.contains_key(vrf) {
-                match Pair::open(self.port, Some(vrf)) {
-                    Ok(pair) => {
-                        self.vrfs.insert(vrf.clone(), pair);
+            let pair = match self.vrfs.entry(vrf.clone()) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => match Pair::open(self.port, Some(vrf)) {
+                    Ok(pair) => entry.insert(pair),
+                    Err(error) => {
+                        // With `tcp_l3mdev_accept`, the listeners outside accept connections of VRFs and use the port.
+                        tracing::debug!(%vrf, %error, "no listener in the VRF; retrying");
+                        continue;
                     }
-                    // With `tcp_l3mdev_accept`, the listeners outside accept connections of VRFs and use the port.
-                    Err(error) => tracing::debug!(%vrf, %error, "no listener in the VRF; retrying"),
-                }
-            }
-            if let Some(pair) = self.vrfs.get_mut(vrf) {
-                pair.set_keys(keys.clone());
-            }
+                },
+            };
+            pair.set_keys(keys.clone());
         }
     }
 
