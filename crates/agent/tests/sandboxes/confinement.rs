@@ -204,6 +204,44 @@ pub(crate) async fn nested_mount_points_follow_no_symbolic_link() -> Outcome {
     pod.end().await
 }
 
+/// A Pod chooses its mount paths, and root of the node creates missing ones. `/proc/1` is the sandbox, which has the files
+/// of the node.
+pub(crate) async fn mount_paths_reach_no_file_of_the_node() -> Outcome {
+    let pod = Pod::start().await?;
+    let node = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
+    let volume = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
+    let confined_at = |target: String| Confinement {
+        mounts: vec![Mount {
+            source: volume.path().to_owned(),
+            target: target.into(),
+            ..Mount::default()
+        }],
+        ..default_confinement()
+    };
+    let of_sandbox = format!("/proc/1/root{}/made", node.path().display());
+    let started = pod.confined("of-sandbox", SLEEP, confined_at(of_sandbox)).await;
+    check(
+        started.is_err(),
+        "a volume is mounted in the files of the sandbox",
+    )?;
+    for descriptor in 0..16 {
+        let target = format!("/proc/self/fd/{descriptor}/made");
+        let name = format!("descriptor-{descriptor}");
+        // A descriptor that is not open is a missing mount point.
+        pod.confined(&name, SLEEP, confined_at(target)).await.ok();
+    }
+    check(
+        fs::read_dir(node.path())?.count() == 0,
+        "a directory was created on the node",
+    )?;
+    let of_agent = [pod.directory.path().to_owned(), pod.root.path().join("images")];
+    check(
+        of_agent.iter().all(|directory| !directory.join("made").exists()),
+        "a directory was created in the directory of the Pod or of images",
+    )?;
+    pod.end().await
+}
+
 /// A working directory may be any path in the container, and `/proc/self/fd` has descriptors of the starting process.
 /// `/proc/1` is the sandbox, which has the files of the node.
 pub(crate) async fn working_directory_reaches_no_agent_file() -> Outcome {

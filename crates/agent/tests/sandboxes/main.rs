@@ -74,6 +74,7 @@ fn run_all() -> Outcome {
             confinement::privileged_container_can_change_the_node(),
             confinement::working_directory_reaches_no_agent_file(),
             confinement::nested_mount_points_follow_no_symbolic_link(),
+            confinement::mount_paths_reach_no_file_of_the_node(),
         );
         match testbed::static_shell() {
             Ok(shell) => run!(
