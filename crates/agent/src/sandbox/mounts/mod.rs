@@ -211,14 +211,11 @@ fn open<'a>(
     directory: &OpenPodDirectory,
     users: Option<&UserNamespace>,
 ) -> io::Result<Volume<'a>> {
-    let path = directory.reachable_path(&mount.source);
     let failed = |error: io::Error| with_context(&format!("volume at {}", mount.source.display()), &error);
-    let original = if mount.sub_path.as_os_str().is_empty() {
-        rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-    } else {
-        let outer = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-        outer.and_then(|outer| {
-            let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let mut original = directory.open_source(&mount.source);
+    if !mount.sub_path.as_os_str().is_empty() {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        original = original.and_then(|outer| {
             openat2(
                 outer,
                 &mount.sub_path,
@@ -226,8 +223,8 @@ fn open<'a>(
                 Mode::empty(),
                 ResolveFlags::IN_ROOT,
             )
-        })
-    };
+        });
+    }
     let original = original.map_err(|errno| failed(errno.into()))?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
