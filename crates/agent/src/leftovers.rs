@@ -37,7 +37,7 @@ pub(crate) async fn find(context: &Context) -> Result<Leftovers, StateError> {
     let (records, unreadable) = context.state.records()?;
     for directory in unreadable {
         tracing::warn!(?directory, "record of a Pod not readable; directory removed");
-        directory.remove()?;
+        directory.remove_on_thread().await?;
     }
     let mut leftovers = Leftovers::new();
     for record in records {
@@ -135,8 +135,11 @@ pub(crate) async fn remove(context: &Context, record: &Record, leftover: Leftove
     if let Err(error) = disconnected {
         tracing::error!(uid = %record.uid, %error, "leftover link not deleted");
     }
-    let directory = context.state.pod(&record.uid);
-    if let Err(error) = directory.and_then(|directory| directory.remove()) {
+    let removed = match context.state.pod(&record.uid) {
+        Ok(directory) => directory.remove_on_thread().await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = removed {
         tracing::error!(uid = %record.uid, %error, "leftover directory not removed");
     }
 }
