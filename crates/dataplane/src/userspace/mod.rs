@@ -24,6 +24,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::object::{ObjectKey, Protocol};
+use netlink::conntrack::Conntrack;
 use netlink::nftables::{ExternalChange, Monitor};
 use plan::{Changes, EndpointSet, Family, Plan, PortKey, Scheduler, ServicePortPlan, Settings, Target};
 use tokio::runtime::Runtime;
@@ -100,6 +101,7 @@ pub struct UserspaceDataplane {
     workers: tcp::Workers,
     /// Runtime that relays UDP; `None` only during drop.
     runtime: Option<Runtime>,
+    conntrack: udp::SharedConntrack,
 }
 
 impl UserspaceDataplane {
@@ -114,6 +116,9 @@ impl UserspaceDataplane {
     pub fn open(options: Options) -> Result<Self, DataplaneError> {
         let ruleset =
             NftablesDataplane::open_for_local_redirects(nftables::Options { table: options.table })?;
+        let conntrack = Conntrack::open().map_err(|error| DataplaneError::Connect {
+            source: std::io::Error::other(error),
+        })?;
         let workers = tcp::Workers::start(WORKERS).map_err(|source| DataplaneError::Threads { source })?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
@@ -132,6 +137,7 @@ impl UserspaceDataplane {
             congestion: tcp::CongestionControl::detect(),
             workers,
             runtime: Some(runtime),
+            conntrack: Arc::new(Mutex::new(conntrack)),
         })
     }
 
@@ -192,8 +198,8 @@ impl UserspaceDataplane {
         let address = self.address(port).ok_or(ListenError::NoAddress)?;
         let runtime = self.runtime.as_ref().ok_or(ListenError::Closing)?;
         let (permits, congestion) = (&self.permits, &self.congestion);
-        Listener::open(port, set, address, &self.workers, runtime, permits, congestion)
-            .map_err(ListenError::Open)
+        let udp = (runtime, &self.conntrack);
+        Listener::open(port, set, address, &self.workers, udp, permits, congestion).map_err(ListenError::Open)
     }
 
     fn address(&self, port: &ServicePortPlan) -> Option<IpAddr> {
