@@ -10,6 +10,7 @@
 
 mod attachments;
 mod container_log;
+pub(crate) mod container_output;
 mod context;
 mod credentials;
 pub(crate) mod descriptors;

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -81,7 +81,11 @@ pub(crate) async fn prepare(cluster: &Cluster) -> Outcome {
     fs::create_dir_all(cluster.path("home"))?;
     let path = format!("{}/{POD}", crate::cluster::PODS);
     if cluster.client.get::<Value>(&path).await.is_err() {
-        let main = container("a", "while :; do echo tick; sleep 0.2; done", json!({}));
+        let main = container(
+            "a",
+            "while :; do echo tick; echo tock >&2; sleep 0.2; done",
+            json!({}),
+        );
         let other = container("b", "sleep 1000", json!({}));
         let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [main, other]});
         cluster.create_pod(POD, spec).await?;
@@ -243,13 +247,20 @@ pub(crate) async fn attached_clients_receive_output(cluster: &mut Cluster) -> Ou
     prepare(cluster).await?;
     for transport in Transport::ALL {
         let mut command = transport.kubectl(cluster, &["attach", POD, "-c", "a"]);
-        let mut running = Running(command.stdout(Stdio::piped()).spawn()?);
+        let mut running = Running(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
         let mut stdout = running.0.stdout.take().ok_or("no standard output")?;
-        let received = tokio::task::spawn_blocking(move || {
+        let stderr = running.0.stderr.take().ok_or("no standard error")?;
+        let (received, errors) = tokio::task::spawn_blocking(move || {
             let mut received = [0; 10];
-            stdout.read_exact(&mut received).map(|()| received)
+            stdout.read_exact(&mut received)?;
+            // kubectl writes notices of its own to its standard error.
+            let mut errors = String::new();
+            let mut reader = BufReader::new(stderr);
+            while !errors.contains("tock\n") && reader.read_line(&mut errors)? > 0 {}
+            Ok::<_, std::io::Error>((received, errors))
         })
         .await??;
+        check(errors.contains("tock\n"), &errors)?;
         check(received == *b"tick\ntick\n", text(&received))?;
     }
     Ok(())
