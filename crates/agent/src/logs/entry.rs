@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::sandbox::container_output::OutputStream;
+use crate::sandbox::OutputStream;
 
 /// Entry: a line, or a part of a long line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::sandbox::container_output::OutputStream;
+use crate::sandbox::OutputStream;
 use crate::state_directory::{PodDirectory, StateDirectory};
 
 pub(crate) use entry::Entry;

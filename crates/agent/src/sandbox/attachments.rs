@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::container_output::OutputStream;
+use super::container_log::OutputStream;
 use super::error_log::log_error;
 use super::session::SessionMessage;
 

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::container_output::OutputStream;
 use super::error_log::log_error;
 
 /// Largest log file (upstream's `containerLogMaxSize`).
@@ -17,6 +16,25 @@ pub(super) const LOG_BYTES_MAX: u64 = 10 << 20;
 pub const LOG_FILES_MAX: usize = 5;
 /// Longest entry. Longer lines are split, as in container runtimes.
 const LINE_BYTES_MAX: usize = 16 << 10;
+
+/// Output stream of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OutputStream {
+    /// Standard output, or all output of a terminal.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+impl OutputStream {
+    /// Returns the tag of the stream in a log.
+    pub(crate) const fn tag(self) -> &'static str {
+        match self {
+            Self::Output => "stdout",
+            Self::Error => "stderr",
+        }
+    }
+}
 
 /// Returns the path of an older file of the log at `path`. Higher numbers are older.
 pub fn older_log(path: &Path, number: usize) -> PathBuf {

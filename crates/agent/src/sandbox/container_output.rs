@@ -8,32 +8,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use super::attachments::ContainerStreams;
-use super::container_log::LogWriter;
+use super::container_log::{LogWriter, OutputStream};
 
 #[cfg(test)]
 mod tests;
 
 /// Bytes that are read at once.
 const READ_BYTES_MAX: usize = 8 << 10;
-
-/// Output stream of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum OutputStream {
-    /// Standard output, or all output of a terminal.
-    Output,
-    /// Standard error.
-    Error,
-}
-
-impl OutputStream {
-    /// Returns the tag of the stream in a log.
-    pub(crate) const fn tag(self) -> &'static str {
-        match self {
-            Self::Output => "stdout",
-            Self::Error => "stderr",
-        }
-    }
-}
 
 /// Output streams of a container that have not ended, with the sessions that receive them.
 pub(super) struct ContainerOutput {

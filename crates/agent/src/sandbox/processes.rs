@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::attachments::{ContainerInput, ContainerStreams};
-use super::container_log::{LOG_BYTES_MAX, LogWriter};
-use super::container_output::{ContainerOutput, OutputStream};
+use super::container_log::{LOG_BYTES_MAX, LogWriter, OutputStream};
+use super::container_output::ContainerOutput;
 use super::error_log::log_error;
 use super::exec_output;
 use super::launch::{Launched, SharedNamespaces, Streams, launch, launch_with_streams};

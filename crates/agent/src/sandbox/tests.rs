@@ -1,8 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::container_log::{LOG_FILES_MAX, LogWriter, older_log};
-use super::container_output::OutputStream;
+use super::container_log::{LOG_FILES_MAX, LogWriter, OutputStream, older_log};
 use super::protocol::{Action, Message, Outcome, Program, Request};
 
 #[test]
