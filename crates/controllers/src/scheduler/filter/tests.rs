@@ -139,7 +139,8 @@ fn host_ports_conflict() {
     };
     assert_eq!(reasons_against(&asks("192.0.2.2"), &node(json!({})), &usage), "");
     assert!(reasons_against(&any, &node(json!({})), &usage).contains("free ports"));
-    assert!(reasons_against(&asks("::"), &node(json!({})), &usage).contains("free ports"));
+    assert!(reasons_against(&asks("0.0.0.0"), &node(json!({})), &usage).contains("free ports"));
+    assert_eq!(reasons_against(&asks("::"), &node(json!({})), &usage), "");
     let ipv6 = asks("2001:db8::1");
     let usage_of_ipv6 = NodeUsage {
         ports: ipv6.host_ports().collect(),
