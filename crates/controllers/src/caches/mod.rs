@@ -17,6 +17,7 @@ use self::interner::Interner;
 
 use crate::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
 
+pub(crate) use interner::Shared;
 pub(crate) use nodes::NodeFacts;
 pub(crate) use object_cache::ObjectCache;
 pub(crate) use pods::{PodFacts, Pods};
