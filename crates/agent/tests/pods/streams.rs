@@ -65,13 +65,14 @@ impl Drop for Running {
     }
 }
 
-pub(crate) fn has_kubectl() -> bool {
+/// Returns true if kubectl is installed; prints that `test` is skipped otherwise.
+pub(crate) fn has_kubectl(test: &str) -> bool {
     let found = Command::new("kubectl")
         .args(["version", "--client"])
         .output()
         .is_ok_and(|output| output.status.success());
     if !found {
-        eprintln!("skipped: streams: kubectl is not installed");
+        println!("skipped: {test}: kubectl is not installed");
     }
     found
 }
@@ -99,7 +100,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 pub(crate) async fn commands_have_streams_and_exit_codes(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::commands_have_streams_and_exit_codes") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -127,7 +128,7 @@ pub(crate) async fn commands_have_streams_and_exit_codes(cluster: &mut Cluster) 
 }
 
 pub(crate) async fn input_passes_through_to_its_end(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::input_passes_through_to_its_end") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -202,7 +203,7 @@ async fn in_terminal(
 }
 
 pub(crate) async fn terminals_have_size_and_name(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::terminals_have_size_and_name") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -221,7 +222,7 @@ pub(crate) async fn terminals_have_size_and_name(cluster: &mut Cluster) -> Outco
 }
 
 pub(crate) async fn commands_end_with_their_client(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::commands_end_with_their_client") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -241,7 +242,7 @@ pub(crate) async fn commands_end_with_their_client(cluster: &mut Cluster) -> Out
 }
 
 pub(crate) async fn attached_clients_receive_output(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::attached_clients_receive_output") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -272,7 +273,7 @@ fn has_phase(phase: &str) -> impl Fn(&Value) -> bool {
 }
 
 pub(crate) async fn containers_read_the_input_of_attached_clients(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::containers_read_the_input_of_attached_clients") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -302,7 +303,7 @@ pub(crate) async fn containers_read_the_input_of_attached_clients(cluster: &mut 
 }
 
 pub(crate) async fn attached_clients_share_the_terminal_of_a_container(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::attached_clients_share_the_terminal_of_a_container") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -326,7 +327,7 @@ pub(crate) async fn attached_clients_share_the_terminal_of_a_container(cluster: 
 }
 
 pub(crate) async fn interactive_pods_run_and_are_removed(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::interactive_pods_run_and_are_removed") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -358,7 +359,7 @@ pub(crate) async fn interactive_pods_run_and_are_removed(cluster: &mut Cluster) 
 }
 
 pub(crate) async fn ports_are_forwarded(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::ports_are_forwarded") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -420,7 +421,7 @@ pub(crate) async fn ports_are_forwarded(cluster: &mut Cluster) -> Outcome {
 
 /// `get` alone does not open streams, though WebSocket clients use the method GET.
 pub(crate) async fn streams_need_the_right_to_create(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::streams_need_the_right_to_create") {
         return Ok(());
     }
     prepare(cluster).await?;
