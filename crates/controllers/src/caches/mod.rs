@@ -6,6 +6,7 @@ mod object_cache;
 mod pending_writes;
 pub(crate) mod pods;
 mod selectors;
+mod shared_texts;
 mod slices;
 mod tombstones;
 
@@ -81,8 +82,11 @@ impl Caches {
     /// Applies a Pod; returns the Services that select it now or selected it before, if its endpoints change
     /// (EPS-24).
     pub(crate) fn apply_pod(&mut self, pod: &Pod) -> Vec<ObjectKey> {
-        let pod = PodFacts::of(pod, &mut self.interner);
+        let mut pod = PodFacts::of(pod, &mut self.interner);
         let key = pod.key();
+        if let Some(before) = self.pods.get(&key) {
+            pod.share_with(before);
+        }
         let after = self.selectors.matching(&pod.namespace, &pod.labels);
         let Some(before) = self.pods.insert(pod) else {
             return after;

@@ -151,6 +151,9 @@ impl SchedulePod {
             containers.shrink_to_fit();
         }
         self.status.conditions = Vec::new();
+        if !self.is_finished() {
+            self.status.phase = String::new();
+        }
     }
 
     /// Returns true if the Pod has succeeded or failed.

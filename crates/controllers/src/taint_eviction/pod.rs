@@ -53,6 +53,9 @@ impl EvictionPod {
         metadata.owner_references = Vec::new();
         metadata.finalizers = Vec::new();
         metadata.generate_name = String::new();
+        if !self.is_finished() {
+            self.status.phase = String::new();
+        }
     }
 
     /// Returns true if the Pod has succeeded or failed.
