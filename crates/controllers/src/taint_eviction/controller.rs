@@ -81,7 +81,10 @@ impl TaintEviction {
                 pod.drop_unread_fields(&mut self.tolerations);
                 self.pods.apply(pod);
                 self.note_node(&key);
-                queue.add(key, now);
+                // A later taint adds all Pods of its Node. Without taints there is nothing to decide about most Pods.
+                if self.is_on_tainted_node(&key) {
+                    queue.add(key, now);
+                }
             }
             Event::Deleted(key) => {
                 self.forget_node(&key);
@@ -98,6 +101,11 @@ impl TaintEviction {
             }
             Event::Malformed { key, error } => log_skipped::<EvictionPod>(&key, &error),
         }
+    }
+
+    fn is_on_tainted_node(&self, key: &ObjectKey) -> bool {
+        let pod = self.pods.get(key);
+        pod.is_some_and(|pod| self.taints.contains_key(&pod.spec.node_name))
     }
 
     fn forget_node(&mut self, key: &ObjectKey) {
@@ -155,3 +163,6 @@ impl Reconciler for TaintEviction {
 
     fn on_success(&mut self, _: &ObjectKey, (): (), _: &mut Queue<ObjectKey>, _: Instant) {}
 }
+
+#[cfg(test)]
+mod tests;
