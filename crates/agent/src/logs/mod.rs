@@ -112,7 +112,8 @@ impl Options {
     /// Parses the parameters of a query at the time `now`.
     ///
     /// # Errors
-    /// [`LogError::Parameter`] for an invalid value. [`LogError::TailOfStream`] for `tailLines` with one stream, as upstream.
+    /// [`LogError::Parameter`] for an invalid value. [`LogError::TailOfStream`] for `tailLines` with one stream, as
+    /// upstream.
     pub fn parse(query: &HashMap<String, String>, now: Timestamp) -> Result<Self, LogError> {
         let value = |name: &str| {
             query

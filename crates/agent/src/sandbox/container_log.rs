@@ -43,8 +43,8 @@ pub fn older_log(path: &Path, number: usize) -> PathBuf {
     older.into()
 }
 
-/// Writer of the log of one run of a container. Write errors are logged and the output is dropped, because a full disk must not stop a
-/// container.
+/// Writer of the log of one run of a container. Write errors are logged and the output is dropped, because a full disk must
+/// not stop a container.
 pub(super) struct LogWriter {
     file: BoundedLog,
     /// Beginnings of lines whose ends have not arrived, by stream.
