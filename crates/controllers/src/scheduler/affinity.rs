@@ -101,7 +101,7 @@ impl PodTerm {
                 || (!self.namespace_selector.is_null()
                     && labels.is_some_and(|labels| matches(&self.namespace_selector, labels)))
         };
-        let (own, other) = (&owner.metadata.labels, &pod.metadata.labels);
+        let (own, other) = (owner.labels(), pod.labels());
         let is_shared = |key: &String| own.get(key).is_none_or(|value| other.get(key) == Some(value));
         let is_different = |key: &String| own.get(key).is_none_or(|value| other.get(key) != Some(value));
         selects_namespace
@@ -119,14 +119,10 @@ impl SpreadConstraint {
 
     /// Returns true if the constraint of `owner` counts `pod`.
     pub(crate) fn counts(&self, owner: &SchedulePod, pod: &SchedulePod) -> bool {
-        let (own, other) = (&owner.metadata, &pod.metadata);
-        let is_shared = |key: &String| {
-            own.labels
-                .get(key)
-                .is_none_or(|value| other.labels.get(key) == Some(value))
-        };
-        own.namespace == other.namespace
-            && matches(&self.label_selector, &other.labels)
+        let (own, other) = (owner.labels(), pod.labels());
+        let is_shared = |key: &String| own.get(key).is_none_or(|value| other.get(key) == Some(value));
+        owner.metadata.namespace == pod.metadata.namespace
+            && matches(&self.label_selector, other)
             && self.match_label_keys.iter().all(is_shared)
     }
 }

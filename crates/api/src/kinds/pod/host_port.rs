@@ -1,6 +1,6 @@
 //! Conflicts of host ports, for the scheduler and for the admission of agents.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// A host port that a container requests, as in its spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,9 +16,9 @@ pub struct RequestedHostPort<'a> {
 impl RequestedHostPort<'_> {
     /// Returns true if one node cannot serve both ports (upstream's `HostPortInfo.CheckConflict`).
     ///
-    /// An empty `hostIP` and `0.0.0.0` stand for any address of both families. Upstream takes `::` for one address.
-    /// Here it stands for any address, too: a socket at `::` accepts connections of both families. Addresses are
-    /// compared by value, so that two forms of one IPv6 address are in conflict.
+    /// An empty `hostIP` and `0.0.0.0` stand for any address of both families. `::` is one address, as upstream: a port at
+    /// a named IPv6 address precedes one at `::`. Addresses are compared by value, so that two forms of one IPv6 address
+    /// are in conflict.
     pub fn conflicts_with(&self, other: &RequestedHostPort<'_>) -> bool {
         self.port != 0
             && self.port == other.port
@@ -36,12 +36,10 @@ fn overlap(host_ip: &str, other: &str) -> bool {
         return true;
     }
     let (parsed, parsed_other) = (host_ip.parse::<IpAddr>(), other.parse::<IpAddr>());
-    let is_any = |parsed: &Result<IpAddr, _>| parsed.as_ref().is_ok_and(IpAddr::is_unspecified);
-    if is_any(&parsed) || is_any(&parsed_other) {
-        return true;
-    }
+    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     match (parsed, parsed_other) {
-        (Ok(address), Ok(other)) => address == other,
+        (Ok(address), Ok(other)) => address == any || other == any || address == other,
+        (Ok(address), Err(_)) | (Err(_), Ok(address)) if address == any => true,
         // Addresses with leading zeros, which older API servers accept.
         _ => host_ip == other,
     }
