@@ -74,10 +74,10 @@ pub(super) async fn run(flags: &Flags, context: &Context<'_>, client: &Client) -
                 let endpoints = slice.into_iter().flat_map(|slice| &slice.endpoints);
                 for endpoint in endpoints {
                     let Some(target) = &endpoint.target_ref else { continue };
-                    let Some((expected, since)) = waiting.get(&target.name) else { continue };
+                    let Some((expected, since)) = waiting.get(&*target.name) else { continue };
                     if endpoint.conditions.ready == Some(*expected) {
                         latencies.push(since.elapsed());
-                        waiting.remove(&target.name);
+                        waiting.remove(&*target.name);
                     }
                 }
             }

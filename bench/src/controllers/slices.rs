@@ -87,11 +87,11 @@ impl Slices {
                 continue;
             };
             if is_added {
-                *self.ready.entry(target.name.clone()).or_default() += 1;
-            } else if let Some(count) = self.ready.get_mut(&target.name) {
+                *self.ready.entry(target.name.to_string()).or_default() += 1;
+            } else if let Some(count) = self.ready.get_mut(&*target.name) {
                 *count -= 1;
                 if *count == 0 {
-                    self.ready.remove(&target.name);
+                    self.ready.remove(&*target.name);
                 }
             }
         }

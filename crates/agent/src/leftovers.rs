@@ -17,8 +17,10 @@ pub(crate) type Leftovers = HashMap<String, (Record, Leftover)>;
 
 /// Resources of a Pod that an earlier agent started.
 pub(crate) struct Leftover {
-    /// Sandbox and its containers; `None` if the sandbox does not run any more.
-    pub sandbox: Option<(Sandbox, BTreeMap<String, ContainerState>)>,
+    /// Sandbox; `None` if it does not run any more.
+    pub sandbox: Option<Sandbox>,
+    /// Containers that the sandbox has started, as it last reported them.
+    pub containers: BTreeMap<String, ContainerState>,
     /// Reserved addresses of the Pod.
     pub addresses: Vec<IpAddr>,
     /// User namespace of the Pod; its host IDs are reserved.
@@ -37,12 +39,12 @@ pub(crate) async fn find(context: &Context) -> Result<Leftovers, StateError> {
     let (records, unreadable) = context.state.records()?;
     for directory in unreadable {
         tracing::warn!(?directory, "record of a Pod not readable; directory removed");
-        directory.remove()?;
+        directory.remove_on_thread().await?;
     }
     let mut leftovers = Leftovers::new();
     for record in records {
         let directory = context.state.pod(&record.uid)?;
-        let sandbox = Sandbox::connect(&directory).await.ok();
+        let (sandbox, containers) = Sandbox::connect(&directory).await.ok().unzip();
         let mut addresses = record.addresses.clone();
         if !addresses.is_empty() && !context.addresses().reserve(&addresses) {
             tracing::warn!(
@@ -56,6 +58,7 @@ pub(crate) async fn find(context: &Context) -> Result<Leftovers, StateError> {
         }
         let mut leftover = Leftover {
             sandbox,
+            containers: containers.unwrap_or_default(),
             addresses,
             users: record.users,
             runs_images: record.runs_images,
@@ -91,43 +94,55 @@ async fn reserve_ids(context: &Context, record: &Record, leftover: &mut Leftover
         first = users.ids.first(),
         "host IDs of a Pod belong to another Pod"
     );
-    if let Some((sandbox, _)) = leftover.sandbox.take()
+    if let Some(sandbox) = leftover.sandbox.take()
         && let Err(error) = sandbox.kill().await
     {
         tracing::error!(uid = record.uid, %error, "sandbox not killed");
     }
 }
 
-/// Removes the processes and resources of a Pod whose worker panicked. Its addresses and host IDs are still reserved.
-pub(crate) async fn remove_after_panic(context: &Context, uid: &str) {
-    let Ok(directory) = context.state.pod(uid) else {
-        return;
-    };
+/// Ends the processes of a Pod whose worker panicked, and removes its network. The next worker continues with its directory,
+/// addresses and host IDs. Returns `None` if the Pod has not started.
+pub(crate) async fn stop_after_panic(context: &Context, uid: &str) -> Option<(Record, Leftover)> {
+    let directory = context.state.pod(uid).ok()?;
     // A worker writes the record before it creates anything else.
-    let Some(record) = directory.record() else {
-        return;
-    };
+    let record = directory.record()?;
+    let (sandbox, containers) = Sandbox::connect(&directory).await.ok().unzip();
     let leftover = Leftover {
-        sandbox: Sandbox::connect(&directory).await.ok(),
+        sandbox,
+        containers: containers.unwrap_or_default(),
         addresses: record.addresses.clone(),
         users: record.users,
         runs_images: record.runs_images,
         control_groups: record.control_groups.clone(),
     };
-    remove(context, &record, leftover).await;
+    let leftover = stop(context, &record, leftover).await;
+    Some((record, leftover))
 }
 
 /// Removes everything that an earlier agent or worker left of a Pod.
 pub(crate) async fn remove(context: &Context, record: &Record, leftover: Leftover) {
     let is_running = leftover.sandbox.is_some();
     tracing::info!(pod = %record.name, uid = %record.uid, is_running, "leftover Pod removed");
-    if let Some((sandbox, _)) = leftover.sandbox
+    let leftover = stop(context, record, leftover).await;
+    context.release(&leftover.addresses, leftover.users.map(|users| users.ids));
+    let removed = match context.state.pod(&record.uid) {
+        Ok(directory) => directory.remove_on_thread().await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = removed {
+        tracing::error!(uid = %record.uid, %error, "leftover directory not removed");
+    }
+}
+
+/// Ends the processes of a Pod, and removes its network. Its directory, addresses and host IDs stay.
+async fn stop(context: &Context, record: &Record, mut leftover: Leftover) -> Leftover {
+    if let Some(sandbox) = leftover.sandbox.take()
         && let Err(error) = sandbox.kill().await
     {
         tracing::error!(uid = %record.uid, %error, "leftover sandbox not killed");
     }
     cgroups::remove_groups(&leftover.control_groups);
-    context.release(&leftover.addresses, leftover.users.map(|users| users.ids));
     context.remove_host_ports(&record.uid).await;
     context.remove_cgroups(&record.uid);
     context.release_images(&record.uid).await;
@@ -135,8 +150,5 @@ pub(crate) async fn remove(context: &Context, record: &Record, leftover: Leftove
     if let Err(error) = disconnected {
         tracing::error!(uid = %record.uid, %error, "leftover link not deleted");
     }
-    let directory = context.state.pod(&record.uid);
-    if let Err(error) = directory.and_then(|directory| directory.remove()) {
-        tracing::error!(uid = %record.uid, %error, "leftover directory not removed");
-    }
+    leftover
 }

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api::object::ObjectKey;
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::manifests::{Manifests, StaticPod};
+use crate::mirror_pod::MirrorPod;
 use crate::settings::StaticPods as Settings;
 
 /// Static Pods of a node.
@@ -80,6 +82,12 @@ impl StaticPods {
     pub(crate) fn mark_ended(&mut self, uid: &str) -> bool {
         self.ending.remove(uid);
         self.running.remove(uid).is_some()
+    }
+
+    /// Returns the mirror Pod of a running static Pod.
+    pub(crate) fn mirror_of(&self, uid: &str) -> Option<MirrorPod> {
+        let pod = self.running.get(uid)?;
+        Some(MirrorPod::new(pod, Timestamp::now()))
     }
 
     /// Returns true if a running or desired static Pod has the UID.

@@ -26,7 +26,7 @@ use crate::static_pods::StaticPods;
 use crate::{network, pod_api, status, sysctls};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// Events of the Pod watch that wait for dispatch.
 const EVENTS_WAITING_MAX: usize = 256;
@@ -40,6 +40,8 @@ struct Worker {
     key: ObjectKey,
     desired: watch::Sender<DesiredState>,
     task: Id,
+    /// Set if a task of the Pod panicked during its deletion.
+    has_failed_deletion: bool,
 }
 
 /// Workers of the Pods of this node.
@@ -143,15 +145,20 @@ impl SyncLoop {
     fn start_worker(&mut self, pod: Arc<Pod>, mirror: Option<MirrorPod>) {
         let (key, uid) = (pod.metadata().key(), pod.metadata.uid.clone());
         let leftover = self.leftovers.remove(&uid).map(|(_, leftover)| leftover);
-        let (desired, receiver) = watch::channel(DesiredState::Present(pod));
+        let (desired, receiver) = watch::channel(DesiredState::Present(Arc::clone(&pod)));
         let context = Arc::clone(&self.context);
         let worker_uid = uid.clone();
         let task = self.tasks.spawn(async move {
-            pod_worker::run(context, receiver, leftover, mirror).await;
+            pod_worker::run(context, pod, receiver, leftover, mirror).await;
             worker_uid
         });
-        let task = task.id();
-        self.workers.insert(uid, Worker { key, desired, task });
+        let worker = Worker {
+            key,
+            desired,
+            task: task.id(),
+            has_failed_deletion: false,
+        };
+        self.workers.insert(uid, worker);
     }
 
     async fn handle(&mut self, event: Event<Pod>) {
@@ -257,10 +264,13 @@ impl SyncLoop {
             return;
         };
         tracing::error!(pod = %worker.key, uid, %error, "worker of a Pod panicked");
+        let is_deletion = is_deletion(&worker.desired.borrow());
+        let is_repeated = is_deletion && worker.has_failed_deletion;
+        worker.has_failed_deletion |= is_deletion;
         let (context, desired) = (Arc::clone(&self.context), worker.desired.subscribe());
-        let (uid, is_static) = (uid.clone(), self.static_pods.contains(uid));
+        let (uid, mirror) = (uid.clone(), self.static_pods.mirror_of(uid));
         let task = self.tasks.spawn(async move {
-            restart(context, desired, &uid, is_static).await;
+            restart(context, desired, &uid, mirror, is_repeated).await;
             uid
         });
         worker.task = task.id();
@@ -310,23 +320,49 @@ impl SyncLoop {
     }
 }
 
-/// Removes what a worker left that panicked, then runs the Pod again after a delay, unless it has to end by then. A
-/// static Pod starts again with the end of this task.
+/// Ends the processes of a Pod whose worker panicked, then runs the Pod again after a delay. The containers that have
+/// started count as lost. A Pod that has to end does not wait, unless a deletion `is_repeated`.
 async fn restart(
     context: Arc<Context>,
     mut desired: watch::Receiver<DesiredState>,
     uid: &str,
-    is_static: bool,
+    mirror: Option<MirrorPod>,
+    is_repeated: bool,
 ) {
-    leftovers::remove_after_panic(&context, uid).await;
-    let has_to_end = |state: &DesiredState| !matches!(state, DesiredState::Present(_));
-    if timeout(RESTART_DELAY, desired.wait_for(has_to_end)).await.is_ok() {
-        return;
+    let stopped = leftovers::stop_after_panic(&context, uid).await;
+    let ends_delay = |state: &DesiredState| ends_delay(state, is_repeated);
+    // The state that ends the delay is read below.
+    timeout(RESTART_DELAY, desired.wait_for(ends_delay))
+        .await
+        .map(drop)
+        .ok();
+    let state = desired.borrow_and_update().clone();
+    match (state, stopped) {
+        (DesiredState::Present(pod), None) if pod.is_finished() && !pod.is_terminating() => {}
+        (DesiredState::Present(pod), stopped) => {
+            let leftover = stopped.map(|(_, leftover)| leftover);
+            pod_worker::run(context, pod, desired, leftover, mirror).await;
+        }
+        (DesiredState::AgentShutdown, _) if keeps_pods(&context) => {}
+        (_, Some((record, leftover))) => leftovers::remove(&context, &record, leftover).await,
+        (_, None) => {}
     }
-    let is_over = |pod: &Pod| pod.is_finished() && !pod.is_terminating();
-    let is_over = matches!(&*desired.borrow(), DesiredState::Present(pod) if is_over(pod));
-    if !is_static && !is_over {
-        pod_worker::run(context, desired, None, None).await;
+}
+
+/// Returns true if the Pods stay on the node for the next agent.
+fn keeps_pods(context: &Context) -> bool {
+    matches!(context.settings.shutdown, ShutdownPolicy::KeepPods)
+}
+
+fn is_deletion(state: &DesiredState) -> bool {
+    matches!(state, DesiredState::Present(pod) if pod.is_terminating())
+}
+
+/// Returns true if a Pod whose worker panicked does not wait for its restart.
+fn ends_delay(state: &DesiredState, is_repeated: bool) -> bool {
+    match state {
+        DesiredState::Present(_) => is_deletion(state) && !is_repeated,
+        DesiredState::Removed | DesiredState::AgentShutdown => true,
     }
 }
 

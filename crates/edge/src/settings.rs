@@ -59,7 +59,8 @@ impl ServiceSettings {
 /// Policy of a Service towards its clients and backends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Clients that may connect; empty permits all. Where a PROXY header is accepted, its address counts.
+    /// Clients that may connect, in the order of addresses and without overlaps (`IpNet::aggregate`); empty permits all.
+    /// Where a PROXY header is accepted, its address counts.
     pub source_ranges: Vec<IpNet>,
     /// Proxies whose connections begin with a PROXY header (version 1 or 2). Their connections without one are
     /// closed. From other addresses, no header is read.

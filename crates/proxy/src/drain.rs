@@ -1,8 +1,9 @@
 //! Draining of TCP connections to endpoints that have left: they are reset after a period (annotation
 //! `service.portolan.dev/drain-seconds`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::object::{ObjectKey, Protocol};
@@ -27,9 +28,16 @@ struct Draining {
 impl Draining {
     fn of(port: &ServicePortPlan) -> Option<Self> {
         Some(Self {
+            serving: port.serving.clone(),
+            ..Self::without_endpoints(port)?
+        })
+    }
+
+    fn without_endpoints(port: &ServicePortPlan) -> Option<Self> {
+        Some(Self {
             key: port.key.clone(),
             seconds: port.drain_seconds?,
-            serving: port.serving.clone(),
+            serving: Vec::new(),
             frontends: port
                 .frontends
                 .iter()
@@ -39,19 +47,19 @@ impl Draining {
     }
 }
 
-/// An endpoint that has left a Service port.
-#[derive(Clone, Debug)]
+/// Departure of an endpoint from a Service port.
+#[derive(Debug)]
 struct Departure {
+    /// Deadline of the connections.
     at: Instant,
-    endpoint: SocketAddr,
-    from: Draining,
+    from: Arc<Draining>,
 }
 
 /// Endpoints that have left, with the deadlines of their connections.
 #[derive(Debug, Default)]
 pub(crate) struct Drains {
-    ports: HashMap<ObjectKey, Vec<Draining>>,
-    departures: Vec<Departure>,
+    ports: HashMap<ObjectKey, Vec<Arc<Draining>>>,
+    departures: HashMap<(SocketAddr, PortKey), Departure>,
 }
 
 impl Drains {
@@ -71,17 +79,18 @@ impl Drains {
 
     /// Returns the next deadline.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.departures.iter().map(|departure| departure.at).min()
+        self.departures.values().map(|departure| departure.at).min()
     }
 
     /// Removes and returns the departures whose deadline has passed.
     pub(crate) fn due(&mut self, now: Instant) -> Due {
-        let mut due: HashMap<SocketAddr, Vec<Draining>> = HashMap::new();
-        self.departures.retain(|departure| {
+        let mut due: HashMap<SocketAddr, DueEndpoint> = HashMap::new();
+        self.departures.retain(|(endpoint, key), departure| {
             let stays = departure.at > now;
             if !stays {
-                let from = departure.from.clone();
-                due.entry(departure.endpoint).or_default().push(from);
+                let due = due.entry(*endpoint).or_default();
+                due.services.insert(key.service.clone());
+                due.frontends.extend(&departure.from.frontends);
             }
             stays
         });
@@ -103,12 +112,10 @@ impl Drains {
         if !has_left || flow.endpoint == flow.destination {
             return;
         }
-        let is_known = self
-            .departures
-            .iter()
-            .any(|known| known.endpoint == flow.endpoint && known.from.key == owner.key);
-        if let Some(draining) = Draining::of(owner).filter(|_| !is_known) {
-            self.depart(flow.endpoint, draining, now);
+        if !self.is_known(flow.endpoint, &owner.key)
+            && let Some(draining) = Draining::without_endpoints(owner)
+        {
+            self.depart(flow.endpoint, Arc::new(draining), now);
         }
     }
 
@@ -118,49 +125,59 @@ impl Drains {
     }
 
     fn record_service(&mut self, plan: &Plan, service: &ObjectKey, now: Instant) {
-        let ports: Vec<Draining> = plan.ports_of(service).filter_map(Draining::of).collect();
+        let ports = plan.ports_of(service).filter_map(Draining::of);
+        let ports: Vec<Arc<Draining>> = ports.map(Arc::new).collect();
         let former = if ports.is_empty() {
             self.ports.remove(service)
         } else {
             self.ports.insert(service.clone(), ports.clone())
         };
+        // A Service has room for tens of thousands of ports.
+        let by_key: HashMap<&PortKey, &Arc<Draining>> = ports.iter().map(|port| (&port.key, port)).collect();
         let serves = |key: &PortKey, endpoint: &SocketAddr| {
-            let port = ports.iter().find(|port| port.key == *key);
+            let port = by_key.get(key);
             port.is_some_and(|port| port.serving.binary_search(endpoint).is_ok())
         };
         // Without the annotation, connections stay.
-        let drains = |key: &PortKey| {
-            let port = plan.ports_of(service).find(|port| port.key == *key);
-            port.is_none_or(|port| port.drain_seconds.is_some())
-        };
-        self.departures.retain(|departure| {
-            let key = &departure.from.key;
-            key.service != *service || (drains(key) && !serves(key, &departure.endpoint))
+        let stay = plan.ports_of(service).filter(|port| port.drain_seconds.is_none());
+        let stay: HashSet<&PortKey> = stay.map(|port| &port.key).collect();
+        self.departures.retain(|(endpoint, key), _| {
+            key.service != *service || (!stay.contains(key) && !serves(key, endpoint))
         });
-        for port in former.into_iter().flatten().filter(|port| drains(&port.key)) {
+        let drained = former.iter().flatten().filter(|port| !stay.contains(&port.key));
+        for port in drained {
             for endpoint in &port.serving {
-                let is_known = |known: &Departure| known.endpoint == *endpoint && known.from.key == port.key;
-                if !serves(&port.key, endpoint) && !self.departures.iter().any(is_known) {
-                    self.depart(*endpoint, port.clone(), now);
+                if !serves(&port.key, endpoint) && !self.is_known(*endpoint, &port.key) {
+                    self.depart(*endpoint, Arc::clone(port), now);
                 }
             }
         }
     }
 
-    fn depart(&mut self, endpoint: SocketAddr, from: Draining, now: Instant) {
+    fn is_known(&self, endpoint: SocketAddr, port: &PortKey) -> bool {
+        self.departures.contains_key(&(endpoint, port.clone()))
+    }
+
+    fn depart(&mut self, endpoint: SocketAddr, from: Arc<Draining>, now: Instant) {
         if self.departures.len() < DEPARTURES_MAX {
-            self.departures.push(Departure {
-                at: now + Duration::from_secs(u64::from(from.seconds)),
-                endpoint,
-                from,
-            });
+            let at = now + Duration::from_secs(u64::from(from.seconds));
+            let key = (endpoint, from.key.clone());
+            self.departures.insert(key, Departure { at, from });
         }
     }
 }
 
+/// Endpoint with departures whose deadline has passed.
+#[derive(Debug, Default)]
+struct DueEndpoint {
+    services: HashSet<ObjectKey>,
+    /// Addresses and ports that led to the endpoint; a node port has no address.
+    frontends: HashSet<(Option<IpAddr>, u16)>,
+}
+
 /// Departures whose deadline has passed, by endpoint.
 #[derive(Debug)]
-pub(crate) struct Due(HashMap<SocketAddr, Vec<Draining>>);
+pub(crate) struct Due(HashMap<SocketAddr, DueEndpoint>);
 
 impl Due {
     /// Returns true if there are none.
@@ -171,31 +188,38 @@ impl Due {
     /// Returns the endpoints, each with its Service. Endpoints that another port of the Service still serves are
     /// omitted: their connections cannot be distinguished.
     pub(crate) fn endpoints(&self, plan: &Plan) -> ServiceSockets {
-        let departures = self.0.iter().flat_map(|(endpoint, ports)| {
-            let services = ports.iter().map(|port| &port.key.service);
+        let services: HashSet<&ObjectKey> = self.0.values().flat_map(|due| &due.services).collect();
+        let serving = |service: &ObjectKey| -> HashSet<SocketAddr> {
+            let tcp = plan
+                .ports_of(service)
+                .filter(|port| port.key.protocol == Protocol::Tcp);
+            tcp.flat_map(|port| &port.serving).copied().collect()
+        };
+        let serving: HashMap<&ObjectKey, HashSet<SocketAddr>> = services
+            .into_iter()
+            .map(|service| (service, serving(service)))
+            .collect();
+        let departures = self.0.iter().flat_map(|(endpoint, due)| {
+            let services = due.services.iter();
             services.map(move |service| (service, endpoint))
         });
-        let has_left = |service: &ObjectKey, endpoint: &SocketAddr| {
-            let mut ports = plan.ports_of(service);
-            ports.all(|port| {
-                port.key.protocol != Protocol::Tcp || port.serving.binary_search(endpoint).is_err()
-            })
-        };
         departures
-            .filter(|&(service, endpoint)| has_left(service, endpoint))
+            .filter(|(service, endpoint)| {
+                let serving = serving.get(service);
+                serving.is_none_or(|serving| !serving.contains(*endpoint))
+            })
             .map(|(service, endpoint)| (service.clone(), *endpoint))
             .collect()
     }
 
     /// Returns true if a connection has to end: it leads through a frontend to an endpoint that left it.
     pub(crate) fn ends(&self, plan: &Plan, flow: &TrackedFlow) -> bool {
-        let left = self.0.get(&flow.endpoint).into_iter().flatten();
-        let at = flow.destination;
-        left.flat_map(|port| &port.frontends)
-            .any(|(address, port)| match address {
-                Some(address) => at == SocketAddr::new(*address, *port),
-                None => at.port() == *port && plan.settings().accepts_node_port(at.ip()),
-            })
+        let Some(due) = self.0.get(&flow.endpoint) else {
+            return false;
+        };
+        let (address, port) = (flow.destination.ip(), flow.destination.port());
+        due.frontends.contains(&(Some(address), port))
+            || (due.frontends.contains(&(None, port)) && plan.settings().accepts_node_port(address))
     }
 }
 

@@ -3,6 +3,9 @@
 //! VXLAN has no authentication: any host that reaches the UDP port can inject packets into the Pod network under any
 //! source address. The table drops packets to that port from addresses that no Node has. It does not stop hosts on
 //! the segment between the nodes that forge a Node's address.
+//!
+//! The node forwards no such packets to other Nodes either: many clusters masquerade packets of Pods to addresses
+//! outside of the Pod network, so that the other Node would take a packet of a Pod for one of this node.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -27,8 +30,17 @@ struct Family {
     number: u8,
     set: &'static str,
     field: Field,
-    /// Offset of the source address in the IP header.
+    /// Offset of the source address in the IP header. The destination address follows it.
     source_offset: u32,
+}
+
+/// Packets that a chain sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packets {
+    /// To this node.
+    ToOwn,
+    /// To other Nodes.
+    ToOthers,
 }
 
 const FAMILIES: [Family; 2] = [
@@ -58,16 +70,22 @@ pub(crate) fn table(port: u16, nodes: &BTreeSet<IpAddr>) -> Batch {
     for change in [Change::Add, Change::Delete, Change::Add] {
         batch.table(change, &table, 0);
     }
-    let chain = Chain {
-        name: "input".to_owned(),
-        base: Some(BaseChain {
-            kind: ChainKind::Filter,
-            hook: Hook::Input,
-            priority: PRIORITY,
-        }),
-        comment: String::new(),
-    };
-    batch.chain(Change::Add, &chain, 0);
+    let chains = [
+        ("input", Hook::Input, Packets::ToOwn),
+        ("forward", Hook::Forward, Packets::ToOthers),
+    ];
+    for (name, hook, _) in chains {
+        let chain = Chain {
+            name: name.to_owned(),
+            base: Some(BaseChain {
+                kind: ChainKind::Filter,
+                hook,
+                priority: PRIORITY,
+            }),
+            comment: String::new(),
+        };
+        batch.chain(Change::Add, &chain, 0);
+    }
     for family in &FAMILIES {
         let set = Set {
             name: family.set.to_owned(),
@@ -87,12 +105,14 @@ pub(crate) fn table(port: u16, nodes: &BTreeSet<IpAddr>) -> Batch {
                 .elements(Change::Add, family.set, 0)
                 .push(&Element::key(&key));
         }
-        batch.rule(&chain.name, &rule(family, port), 0);
+        for (name, _, packets) in chains {
+            batch.rule(name, &rule(family, port, packets), 0);
+        }
     }
     batch
 }
 
-fn rule(family: &Family, port: u16) -> Rule {
+fn rule(family: &Family, port: u16, packets: Packets) -> Rule {
     let load = |base, offset, bytes| Expression::Payload {
         base,
         offset,
@@ -105,26 +125,33 @@ fn rule(family: &Family, port: u16) -> Rule {
         comparison: Comparison::Equal,
         value: value.to_vec(),
     };
+    let lookup = |into| Expression::Lookup {
+        set: family.set.to_owned(),
+        key: FIRST,
+        into,
+    };
+    let bytes = family.field.bytes() as u32;
+    let mut expressions = vec![
+        meta(MetaKey::Family),
+        equal(&[family.number]),
+        meta(MetaKey::Protocol),
+        equal(&[UDP]),
+        load(PayloadBase::Transport, 2, 2),
+        equal(&port.to_be_bytes()),
+    ];
+    if packets == Packets::ToOthers {
+        expressions.extend([
+            load(PayloadBase::Network, family.source_offset + bytes, bytes),
+            lookup(Destination::Found),
+        ]);
+    }
+    expressions.extend([
+        load(PayloadBase::Network, family.source_offset, bytes),
+        lookup(Destination::NotFound),
+        Expression::Verdict(Verdict::Drop),
+    ]);
     Rule {
-        expressions: vec![
-            meta(MetaKey::Family),
-            equal(&[family.number]),
-            meta(MetaKey::Protocol),
-            equal(&[UDP]),
-            load(PayloadBase::Transport, 2, 2),
-            equal(&port.to_be_bytes()),
-            load(
-                PayloadBase::Network,
-                family.source_offset,
-                family.field.bytes() as u32,
-            ),
-            Expression::Lookup {
-                set: family.set.to_owned(),
-                key: FIRST,
-                into: Destination::NotFound,
-            },
-            Expression::Verdict(Verdict::Drop),
-        ],
+        expressions,
         comment: String::new(),
     }
 }
@@ -135,3 +162,6 @@ fn octets(address: IpAddr) -> Vec<u8> {
         IpAddr::V6(address) => address.octets().to_vec(),
     }
 }
+
+#[cfg(test)]
+mod tests;

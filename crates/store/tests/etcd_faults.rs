@@ -100,7 +100,7 @@ fn text(store: &EtcdStore, key: &str) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reads_continue_while_etcd_is_away() {
-    let Some((mut etcd, _directory)) = etcd("while_etcd_is_away") else {
+    let Some((mut etcd, _directory)) = etcd("reads_continue_while_etcd_is_away") else {
         return;
     };
     let store = open(etcd.url()).await;
@@ -128,7 +128,7 @@ async fn reads_continue_while_etcd_is_away() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn consistent_read_sees_writes_of_other_stores() {
-    let Some((etcd, _directory)) = etcd("what_one_store_was_acknowledged") else {
+    let Some((etcd, _directory)) = etcd("consistent_read_sees_writes_of_other_stores") else {
         return;
     };
     let (one, other) = (open(etcd.url()).await, open(etcd.url()).await);
@@ -189,7 +189,7 @@ async fn try_increment(store: &EtcdStore) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restored_etcd_is_detected_and_revisions_grow() {
-    let Some((mut etcd, directory)) = etcd("an_etcd_that_was_set_back") else {
+    let Some((mut etcd, directory)) = etcd("restored_etcd_is_detected_and_revisions_grow") else {
         return;
     };
     let store = open(etcd.url()).await;
@@ -268,7 +268,7 @@ impl Relay {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn disconnected_store_resumes_or_reloads() {
-    let Some((etcd, _directory)) = etcd("a_store_that_was_cut_off") else {
+    let Some((etcd, _directory)) = etcd("disconnected_store_resumes_or_reloads") else {
         return;
     };
     let near = open(etcd.url()).await;
@@ -315,11 +315,11 @@ async fn disconnected_store_resumes_or_reloads() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rejects_prefix_of_another_program_or_newer_version() {
-    let Some((etcd, _directory)) = etcd("what_another_program_wrote") else {
+    let Some((etcd, _directory)) = etcd("rejects_prefix_of_another_program_or_newer_version") else {
         return;
     };
     if Command::new("etcdctl").arg("version").output().is_err() {
-        println!("skipped: what_another_program_wrote: etcdctl is not installed");
+        println!("skipped: rejects_prefix_of_another_program_or_newer_version: etcdctl is not installed");
         return;
     }
     let write = |key: &str, value: &str| {
@@ -376,7 +376,7 @@ fn text_of(store: &EtcdStore, prefix: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn history_is_compacted_by_one_of_several() {
-    let Some((etcd, _directory)) = etcd("history_is_compacted") else {
+    let Some((etcd, _directory)) = etcd("history_is_compacted_by_one_of_several") else {
         return;
     };
     let mut quick = settings(etcd.url());
@@ -396,7 +396,7 @@ async fn history_is_compacted_by_one_of_several() {
                 .args(["get", "/portolan/things/a", &format!("--rev={start}")])
                 .output()
             else {
-                println!("skipped: history_is_compacted: etcdctl is not installed");
+                println!("skipped: history_is_compacted_by_one_of_several: etcdctl is not installed");
                 return;
             };
             if String::from_utf8_lossy(&output.stderr).contains("compacted") {
@@ -418,7 +418,7 @@ async fn history_is_compacted_by_one_of_several() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcd_is_reached_by_tls_with_certificates() {
     if !EtcdServer::is_installed() {
-        println!("skipped: etcd_is_reached_by_tls: etcd is not installed");
+        println!("skipped: etcd_is_reached_by_tls_with_certificates: etcd is not installed");
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");

@@ -2,11 +2,15 @@
 
 use jiff::Timestamp;
 
+use crate::sandbox::OutputStream;
+
 /// Entry: a line, or a part of a long line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
     /// Timestamp as written.
     pub time: &'a str,
+    /// Stream of the container.
+    pub stream: OutputStream,
     /// Output of the container.
     pub text: &'a [u8],
     /// Set if the entry is the end of a line.
@@ -18,7 +22,11 @@ impl<'a> Entry<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let mut parts = bytes.splitn(4, |byte| *byte == b' ');
         let time = std::str::from_utf8(parts.next()?).ok()?;
-        let _stream = parts.next()?;
+        let stream = if parts.next()? == OutputStream::Error.tag().as_bytes() {
+            OutputStream::Error
+        } else {
+            OutputStream::Output
+        };
         let is_end = match parts.next()? {
             b"F" => true,
             b"P" => false,
@@ -26,6 +34,7 @@ impl<'a> Entry<'a> {
         };
         Some(Self {
             time,
+            stream,
             text: parts.next()?,
             is_end,
         })

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::sandbox::OutputStream;
 use crate::state_directory::{PodDirectory, StateDirectory};
 
 pub(crate) use entry::Entry;
@@ -33,6 +34,40 @@ pub struct Options {
     pub timestamps: bool,
     /// Return at most this many bytes.
     pub limit_bytes: Option<u64>,
+    /// Select only the lines of one stream.
+    pub stream: LogStream,
+}
+
+/// Streams of which a log is requested (upstream's `PodLogOptions.stream`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogStream {
+    /// Both.
+    #[default]
+    All,
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl LogStream {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "All" => Some(Self::All),
+            "Stdout" => Some(Self::Stdout),
+            "Stderr" => Some(Self::Stderr),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the output of the stream is requested.
+    pub(crate) fn contains(self, stream: OutputStream) -> bool {
+        match self {
+            Self::All => true,
+            Self::Stdout => stream == OutputStream::Output,
+            Self::Stderr => stream == OutputStream::Error,
+        }
+    }
 }
 
 /// Reason why there is no log. Users see the messages.
@@ -46,6 +81,9 @@ pub enum LogError {
         /// Rejected value.
         value: String,
     },
+    /// Lines from the end of one stream are requested.
+    #[error("`tailLines` and specific `stream` are mutually exclusive for now")]
+    TailOfStream,
     /// The Pod is not on this node, or has not started.
     #[error("pod {pod:?} not found on this node, or not started yet")]
     Pod {
@@ -74,7 +112,8 @@ impl Options {
     /// Parses the parameters of a query at the time `now`.
     ///
     /// # Errors
-    /// [`LogError::Parameter`] for an invalid value.
+    /// [`LogError::Parameter`] for an invalid value. [`LogError::TailOfStream`] for `tailLines` with one stream, as
+    /// upstream.
     pub fn parse(query: &HashMap<String, String>, now: Timestamp) -> Result<Self, LogError> {
         let value = |name: &str| {
             query
@@ -103,13 +142,20 @@ impl Options {
         });
         let since_time = value("sinceTime").map(|text| text.parse().map_err(|_| invalid("sinceTime")));
         let since_time: Option<Timestamp> = since_time.transpose()?;
+        let stream = value("stream").map_or(Some(LogStream::All), LogStream::parse);
+        let stream = stream.ok_or_else(|| invalid("stream"))?;
+        let tail_lines = number("tailLines")?;
+        if tail_lines.is_some() && stream != LogStream::All {
+            return Err(LogError::TailOfStream);
+        }
         Ok(Self {
             follow: flag("follow")?,
             previous: flag("previous")?,
-            tail_lines: number("tailLines")?,
+            tail_lines,
             since: since_time.or(since_seconds),
             timestamps: flag("timestamps")?,
             limit_bytes: number("limitBytes")?,
+            stream,
         })
     }
 }

@@ -179,6 +179,7 @@ impl<S: FnMut(Vec<u8>) -> Result<(), ClientGone>> Writer<'_, S> {
             .options
             .since
             .is_some_and(|since| !entry.is_not_before(since))
+            || !self.options.stream.contains(entry.stream)
         {
             return Ok(());
         }

@@ -81,10 +81,45 @@ fn parses_parameters_and_rejects_invalid_values() {
         ("tailLines", "-1"),
         ("sinceTime", "noon"),
         ("limitBytes", "1k"),
+        ("stream", "stderr"),
     ] {
         assert!(parse(&[(name, value)]).is_err(), "{name}={value}");
     }
     assert!(parse(&[("sinceSeconds", "99999999999999")]).is_ok());
+    let stderr = parse(&[("stream", "Stderr"), ("limitBytes", "1")]).unwrap();
+    assert_eq!(stderr.stream, LogStream::Stderr);
+    assert_eq!(
+        parse(&[("stream", "Stdout"), ("tailLines", "1")]),
+        Err(LogError::TailOfStream)
+    );
+    assert!(parse(&[("stream", "All"), ("tailLines", "1")]).is_ok());
+}
+
+#[test]
+fn selects_the_lines_of_one_stream() {
+    let root = tempfile::tempdir().unwrap();
+    let (state, directory) = pod(root.path(), false);
+    let path = directory.log("a", 1);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let of_error = entry(2, 'F', "fault").replace(" stdout ", " stderr ");
+    fs::write(
+        &path,
+        entry(1, 'F', "one") + &entry(2, 'P', "tw") + &of_error + &entry(3, 'F', "o"),
+    )
+    .unwrap();
+    let with = |stream| {
+        read_all(
+            &state,
+            &Options {
+                stream,
+                ..Options::default()
+            },
+        )
+    };
+    assert_eq!(with(LogStream::Stdout), "one\ntwo\n");
+    assert_eq!(with(LogStream::Stderr), "fault\n");
+    // The order is that of the entries, as upstream.
+    assert_eq!(with(LogStream::All), "one\ntwfault\no\n");
 }
 
 #[test]

@@ -42,6 +42,9 @@ use status::PodStatus;
 use storage_monitor::StorageMonitor;
 use volumes::PodVolumes;
 
+#[cfg(test)]
+mod tests;
+
 /// State that a Pod should have.
 #[derive(Clone, Debug)]
 pub(crate) enum DesiredState {
@@ -87,17 +90,14 @@ enum PodWorkerError {
     Link(#[from] RouteError),
 }
 
-/// Runs a Pod until it is gone. `desired` must be [`DesiredState::Present`] at first. A Pod with a mirror Pod
-/// is static.
+/// Runs a Pod until it is gone. `desired` has the changes after `pod`. A Pod with a mirror Pod is static.
 pub(crate) async fn run(
     context: Arc<Context>,
+    pod: Arc<Pod>,
     mut desired: watch::Receiver<DesiredState>,
     leftover: Option<Leftover>,
     mirror: Option<MirrorPod>,
 ) {
-    let DesiredState::Present(pod) = desired.borrow_and_update().clone() else {
-        return;
-    };
     let key = pod.metadata().key();
     let mut worker = match PodWorker::new(context, pod, mirror) {
         Ok(worker) => worker,
@@ -174,29 +174,28 @@ impl PodWorker {
         Ok(worker)
     }
 
-    /// Continues with the sandbox and the containers that an earlier agent started.
+    /// Continues with the sandbox and the containers that an earlier agent, or a worker that panicked, started.
     async fn adopt(&mut self, leftover: Leftover) {
         let checkpoint = self.context.directory.read_checkpoint().unwrap_or_default();
         self.containers.restore(checkpoint.clone());
         self.written_checkpoint = checkpoint;
-        let (sandbox, containers) = leftover.sandbox.unzip();
+        let is_running = leftover.sandbox.is_some();
         let adopted = AdoptedState {
             addresses: leftover.addresses,
             users: leftover.users,
             runs_images: leftover.runs_images,
             control_groups: leftover.control_groups,
         };
-        self.sandbox.adopt(sandbox, adopted);
-        let Some(containers) = containers else {
-            tracing::info!(pod = %self.context.key, "Pod without processes adopted");
-            return self.containers.mark_all_lost(Timestamp::now());
-        };
-        tracing::info!(pod = %self.context.key, "running Pod adopted");
+        self.sandbox.adopt(leftover.sandbox, adopted);
+        tracing::info!(pod = %self.context.key, is_running, "Pod adopted");
+        let containers = leftover.containers;
         for (name, state) in &containers {
             match state {
                 ContainerState::Running { started_at } => {
                     self.containers.adopt_running(name, *started_at);
-                    self.begin_run(name, *started_at, true);
+                    if is_running {
+                        self.begin_run(name, *started_at, true);
+                    }
                 }
                 ContainerState::Ended(exit) => {
                     let message = self.termination_message(name, exit.code).await;
@@ -205,8 +204,9 @@ impl PodWorker {
             }
         }
         // The earlier agent may have ended between the checkpoint and the start of a container.
-        let is_running = |name: &str| matches!(containers.get(name), Some(ContainerState::Running { .. }));
-        self.containers.mark_lost_unless(Timestamp::now(), is_running);
+        let is_present =
+            |name: &str| is_running && matches!(containers.get(name), Some(ContainerState::Running { .. }));
+        self.containers.mark_lost_unless(Timestamp::now(), is_present);
     }
 
     /// Keeps the Pod in its desired state until there is a reason to end it.

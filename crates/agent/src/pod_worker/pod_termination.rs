@@ -57,7 +57,7 @@ impl PodWorker {
             EndReason::Deletion => self.terminate_gracefully(desired).await,
         }
         self.release().await;
-        self.remove_directory();
+        self.remove_directory().await;
         // The agent deletes mirror Pods, because static Pods must not wait for the API.
         if reason == EndReason::Deletion && !self.context.is_static {
             self.status.writer.finish(LAST_STATUS_TIMEOUT).await;
@@ -76,7 +76,7 @@ impl PodWorker {
                 let own = self.context.pod.grace();
                 self.terminate(grace.min(own)).await;
                 self.release().await;
-                self.remove_directory();
+                self.remove_directory().await;
             }
         }
     }
@@ -95,14 +95,14 @@ impl PodWorker {
             let latest = desired.borrow_and_update().clone();
             match latest {
                 DesiredState::Present(pod) if pod.is_terminating() && self.context.is_static => {
-                    return self.remove_directory();
+                    return self.remove_directory().await;
                 }
                 DesiredState::Present(pod) if pod.is_terminating() => {
                     let (client, key) = (&self.context.agent.client, &self.context.key);
                     pod_api::delete_with_retries(client, key, &pod.metadata.uid).await;
                 }
                 DesiredState::Present(_) => {}
-                DesiredState::Removed => return self.remove_directory(),
+                DesiredState::Removed => return self.remove_directory().await,
                 DesiredState::AgentShutdown => {
                     let writer = self.status.writer;
                     return writer.finish(LAST_STATUS_TIMEOUT_AT_SHUTDOWN).await;
@@ -191,8 +191,8 @@ impl PodWorker {
         }
     }
 
-    fn remove_directory(&self) {
-        if let Err(error) = self.context.directory.remove() {
+    async fn remove_directory(&self) {
+        if let Err(error) = self.context.directory.remove_on_thread().await {
             tracing::error!(pod = %self.context.key, %error, "directory of a Pod not removed");
         }
     }

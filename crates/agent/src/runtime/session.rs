@@ -48,6 +48,8 @@ pub(crate) enum SessionStreams {
         input: AttachedInput,
         /// Output.
         output: pipe::Receiver,
+        /// Standard error, unless it is part of the output.
+        error: Option<pipe::Receiver>,
     },
 }
 
@@ -93,7 +95,8 @@ impl Session {
             SessionMessage::Attached {
                 has_input,
                 has_terminal,
-            } => attached(descriptors, has_input, has_terminal),
+                has_error,
+            } => attached(descriptors, has_input, has_terminal, has_error),
             _ if has_terminal => terminal(descriptors).map(SessionStreams::Terminal),
             _ => pipes(descriptors),
         };
@@ -185,8 +188,11 @@ fn attached(
     mut descriptors: Vec<OwnedFd>,
     has_input: bool,
     has_terminal: bool,
+    has_error: bool,
 ) -> io::Result<SessionStreams> {
-    let output = descriptors.pop().ok_or(io::ErrorKind::InvalidData)?;
+    let mut next = || descriptors.pop().ok_or(io::ErrorKind::InvalidData);
+    let error = has_error.then(&mut next).transpose()?;
+    let output = next()?;
     let input = if has_terminal {
         AttachedInput::Terminal {
             terminal: terminal(descriptors)?,
@@ -201,6 +207,7 @@ fn attached(
     Ok(SessionStreams::Attached {
         input,
         output: pipe::Receiver::from_owned_fd(output)?,
+        error: error.map(pipe::Receiver::from_owned_fd).transpose()?,
     })
 }
 

@@ -2,7 +2,7 @@
 //! log; it copies each read to the sessions, before a line is complete.
 
 use std::collections::BTreeMap;
-use std::io::{self, PipeReader, PipeWriter, Read};
+use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use super::container_log::OutputStream;
 use super::error_log::log_error;
 use super::session::SessionMessage;
 
@@ -56,12 +57,13 @@ struct Shared {
     attached: BTreeMap<u64, Attached>,
     /// Sessions so far.
     begun: u64,
-    has_output: bool,
+    /// Streams that have not ended.
+    open: Vec<OutputStream>,
 }
 
 struct Attached {
-    /// Output; `None` at its end.
-    output: Option<Arc<PipeWriter>>,
+    /// Ends of pipes by stream, up to the end of the stream. Without a pipe for the standard error, two streams share one.
+    outputs: BTreeMap<OutputStream, Arc<PipeWriter>>,
     agent: UnixStream,
 }
 
@@ -73,29 +75,34 @@ impl ContainerStreams {
                 input,
                 attached: BTreeMap::new(),
                 begun: 0,
-                has_output: true,
+                open: vec![OutputStream::Output, OutputStream::Error],
             })),
         }
     }
 
-    /// Sends the ends of the streams to `agent`, which receives the exit of the container later. Returns the number of
-    /// the session.
+    /// Sends the ends of the streams to `agent`, which receives the exit of the container later. With `splits_error`, the
+    /// standard error has a pipe of its own, unless the streams are a terminal. Returns the number of the session.
     ///
     /// # Errors
-    /// Errors of the pipe and of the socket.
-    pub(super) fn attach(&self, agent: &UnixStream, has_input: bool) -> io::Result<u64> {
+    /// Errors of the pipes and of the socket.
+    pub(super) fn attach(&self, agent: &UnixStream, has_input: bool, splits_error: bool) -> io::Result<u64> {
         let mut shared = self.lock();
-        let (reading, writing) = io::pipe()?;
-        rustix::io::ioctl_fionbio(&writing, true)?;
-        let (message, input) = shared.input.first_message(has_input)?;
+        let has_error = splits_error && !matches!(shared.input, ContainerInput::Terminal { .. });
+        let (output, of_output) = output_pipe()?;
+        let error = has_error.then(output_pipe).transpose()?;
+        let (message, input) = shared.input.first_message(has_input, has_error)?;
         let mut ends: Vec<BorrowedFd<'_>> = input.iter().map(AsFd::as_fd).collect();
-        ends.push(reading.as_fd());
+        ends.push(output.as_fd());
+        ends.extend(error.iter().map(|(error, _)| error.as_fd()));
         message.send(agent, &ends)?;
         shared.begun += 1;
         let id = shared.begun;
-        let output = shared.has_output.then(|| Arc::new(writing));
+        let of_error = error.map_or_else(|| Arc::clone(&of_output), |(_, of_error)| of_error);
+        let mut outputs =
+            BTreeMap::from([(OutputStream::Output, of_output), (OutputStream::Error, of_error)]);
+        outputs.retain(|stream, _| shared.open.contains(stream));
         let agent = agent.try_clone()?;
-        shared.attached.insert(id, Attached { output, agent });
+        shared.attached.insert(id, Attached { outputs, agent });
         Ok(id)
     }
 
@@ -114,12 +121,13 @@ impl ContainerStreams {
         }
     }
 
-    /// Copies output to the sessions. One that takes none for too long receives no more.
-    fn deliver(&self, bytes: &[u8]) {
+    /// Copies bytes of a stream to the sessions. One that takes none for too long receives no more.
+    pub(super) fn deliver(&self, stream: OutputStream, bytes: &[u8]) {
         let outputs: Vec<(u64, Arc<PipeWriter>)> = {
             let shared = self.lock();
             let attached = shared.attached.iter();
-            let open = attached.filter_map(|(id, session)| Some((*id, Arc::clone(session.output.as_ref()?))));
+            let open =
+                attached.filter_map(|(id, session)| Some((*id, Arc::clone(session.outputs.get(&stream)?))));
             open.collect()
         };
         // Without the lock: a session that stalls must not delay others that begin or end.
@@ -127,17 +135,17 @@ impl ContainerStreams {
             if write_all(output.as_fd(), bytes).is_err()
                 && let Some(session) = self.lock().attached.get_mut(&id)
             {
-                session.output = None;
+                session.outputs.retain(|_, other| !Arc::ptr_eq(other, &output));
             }
         }
     }
 
-    /// Ends the output of all sessions.
-    fn end_output(&self) {
+    /// Ends a stream of all sessions.
+    pub(super) fn end_output(&self, stream: OutputStream) {
         let mut shared = self.lock();
-        shared.has_output = false;
+        shared.open.retain(|open| *open != stream);
         for session in shared.attached.values_mut() {
-            session.output = None;
+            session.outputs.remove(&stream);
         }
     }
 
@@ -148,10 +156,15 @@ impl ContainerStreams {
 
 impl ContainerInput {
     /// Returns the first message of a session with the descriptor of its input or terminal, if any.
-    fn first_message(&mut self, is_requested: bool) -> io::Result<(SessionMessage, Option<OwnedFd>)> {
+    fn first_message(
+        &mut self,
+        is_requested: bool,
+        has_error: bool,
+    ) -> io::Result<(SessionMessage, Option<OwnedFd>)> {
         let attached = |has_input, has_terminal| SessionMessage::Attached {
             has_input,
             has_terminal,
+            has_error,
         };
         match self {
             Self::Pipe { end, is_for_one } if is_requested => {
@@ -174,59 +187,11 @@ impl ContainerInput {
     }
 }
 
-/// Output of a container.
-pub(super) enum Output {
-    /// Reading end of a pipe.
-    Pipe(PipeReader),
-    /// Controlling side of a terminal.
-    Terminal(OwnedFd),
-}
-
-impl Output {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let controller = match self {
-            Self::Pipe(pipe) => return pipe.read(buffer),
-            Self::Terminal(controller) => controller,
-        };
-        loop {
-            match rustix::io::read(&*controller, &mut *buffer) {
-                // The agent shares the open file, and makes it non-blocking.
-                Err(Errno::AGAIN) => {
-                    poll(&mut [PollFd::new(&*controller, PollFlags::IN)], None)?;
-                }
-                // All processes have closed the terminal.
-                Err(Errno::IO) => return Ok(0),
-                read => return Ok(read?),
-            }
-        }
-    }
-}
-
-/// Output of a container that is copied to its sessions as it is read.
-pub(super) struct CopiedOutput {
-    output: Output,
-    streams: ContainerStreams,
-}
-
-impl CopiedOutput {
-    /// Returns a reader of the output.
-    pub(super) fn new(output: Output, streams: ContainerStreams) -> Self {
-        Self { output, streams }
-    }
-}
-
-impl Read for CopiedOutput {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = self.output.read(buffer)?;
-        self.streams.deliver(buffer.get(..length).unwrap_or_default());
-        Ok(length)
-    }
-}
-
-impl Drop for CopiedOutput {
-    fn drop(&mut self) {
-        self.streams.end_output();
-    }
+/// Returns the reading end of a pipe for a session, and its non-blocking writing end.
+fn output_pipe() -> io::Result<(PipeReader, Arc<PipeWriter>)> {
+    let (reading, writing) = io::pipe()?;
+    rustix::io::ioctl_fionbio(&writing, true)?;
+    Ok((reading, Arc::new(writing)))
 }
 
 /// Writes all bytes to a non-blocking pipe, or fails after [`STALL_TIMEOUT`].

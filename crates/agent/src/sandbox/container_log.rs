@@ -1,8 +1,9 @@
 //! Log of a container's output in files of bounded size, in the format of the CRI. A line has the time, the stream, `F`
 //! (full line) or `P` (part of a line), and the text.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -16,6 +17,25 @@ pub const LOG_FILES_MAX: usize = 5;
 /// Longest entry. Longer lines are split, as in container runtimes.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
+/// Output stream of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OutputStream {
+    /// Standard output, or all output of a terminal.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+impl OutputStream {
+    /// Returns the tag of the stream in a log.
+    pub(crate) const fn tag(self) -> &'static str {
+        match self {
+            Self::Output => "stdout",
+            Self::Error => "stderr",
+        }
+    }
+}
+
 /// Returns the path of an older file of the log at `path`. Higher numbers are older.
 pub fn older_log(path: &Path, number: usize) -> PathBuf {
     let mut older = path.to_owned().into_os_string();
@@ -23,23 +43,47 @@ pub fn older_log(path: &Path, number: usize) -> PathBuf {
     older.into()
 }
 
-/// Copies `from` into the file at `path` until it ends. Write errors are logged and the output is dropped, because a
-/// full disk must not stop a container.
-pub(super) fn write_log(from: impl Read, path: &Path, bytes_max: u64) {
-    let mut log = BoundedLog::open(path.to_owned(), bytes_max);
-    let mut from = BufReader::with_capacity(LINE_BYTES_MAX, from);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let mut limited = (&mut from).take(LINE_BYTES_MAX as u64);
-        match limited.read_until(b'\n', &mut line) {
-            Ok(0) => return,
-            Ok(_) => log.append(&line),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => {
-                log_error(format_args!("reading a container's output: {error}"));
-                return;
+/// Writer of the log of one run of a container. Write errors are logged and the output is dropped, because a full disk must
+/// not stop a container.
+pub(super) struct LogWriter {
+    file: BoundedLog,
+    /// Beginnings of lines whose ends have not arrived, by stream.
+    incomplete: BTreeMap<OutputStream, Vec<u8>>,
+}
+
+impl LogWriter {
+    /// Opens the log at `path`.
+    pub(super) fn open(path: PathBuf, bytes_max: u64) -> Self {
+        Self {
+            file: BoundedLog::open(path, bytes_max),
+            incomplete: BTreeMap::new(),
+        }
+    }
+
+    /// Writes output of a stream. The beginning of a line waits for its end, or until it has the length of an entry.
+    pub(super) fn append(&mut self, stream: OutputStream, bytes: &[u8]) {
+        let mut line = self.incomplete.remove(&stream).unwrap_or_default();
+        for mut part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            while !part.is_empty() {
+                let room = LINE_BYTES_MAX.saturating_sub(line.len()).min(part.len());
+                let (taken, rest) = part.split_at(room);
+                line.extend_from_slice(taken);
+                part = rest;
+                if line.len() >= LINE_BYTES_MAX || line.ends_with(b"\n") {
+                    self.file.append(stream, &line);
+                    line.clear();
+                }
             }
+        }
+        if !line.is_empty() {
+            self.incomplete.insert(stream, line);
+        }
+    }
+
+    /// Writes the rest of a stream that has ended.
+    pub(super) fn end(&mut self, stream: OutputStream) {
+        if let Some(line) = self.incomplete.remove(&stream) {
+            self.file.append(stream, &line);
         }
     }
 }
@@ -70,12 +114,12 @@ impl BoundedLog {
     }
 
     /// Writes a line, or a part of one if it does not end with a newline.
-    fn append(&mut self, line: &[u8]) {
+    fn append(&mut self, stream: OutputStream, line: &[u8]) {
         let (tag, text) = match line.strip_suffix(b"\n") {
             Some(text) => ('F', text),
             None => ('P', line),
         };
-        let mut entry = format!("{:.9} stdout {tag} ", Timestamp::now()).into_bytes();
+        let mut entry = format!("{:.9} {} {tag} ", Timestamp::now(), stream.tag()).into_bytes();
         entry.extend_from_slice(text);
         entry.push(b'\n');
         let length = entry.len() as u64;

@@ -10,6 +10,7 @@
 
 mod attachments;
 mod container_log;
+mod container_output;
 mod context;
 mod credentials;
 pub(crate) mod descriptors;
@@ -45,6 +46,7 @@ use serde::{Deserialize, Serialize};
 
 use pod_directory::OpenPodDirectory;
 
+pub(crate) use container_log::OutputStream;
 pub use container_log::{LOG_FILES_MAX, older_log};
 pub use launch::{SUBCOMMAND as CONTAINER_SUBCOMMAND, run as run_container};
 

@@ -4,9 +4,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+mod tests;
 
 /// Open directory with its path on the node.
 #[derive(Debug)]
@@ -87,6 +90,20 @@ impl OpenPodDirectory {
                 PathBuf::from(format!("/proc/self/fd/{}", self.pod.directory.as_raw_fd())).join(below)
             }
             Err(_) => path.to_owned(),
+        }
+    }
+
+    /// Opens the source of a volume: through the descriptor if it is in the Pod's directory. A `hostPath` volume must not
+    /// lead to a descriptor of this process or of the sandbox, which have directories that the Pod does not see.
+    ///
+    /// # Errors
+    /// `ELOOP` for a path through a link of `/proc` to the files of a process, and those of `openat2(2)`.
+    pub(super) fn open_source(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::NO_MAGICLINKS;
+        match path.strip_prefix(&self.pod.path) {
+            Ok(below) => openat2(&self.pod.directory, below, flags, Mode::empty(), resolve),
+            Err(_) => openat2(CWD, path, flags, Mode::empty(), resolve),
         }
     }
 

@@ -15,6 +15,10 @@ use super::Settings;
 use super::context::with_context;
 use super::error_log::log_error;
 use super::mounts::cover;
+use crate::user_namespaces::id_map::IdMap;
+
+#[cfg(test)]
+mod tests;
 
 /// Mount point of the control groups.
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -63,10 +67,21 @@ fn mount_sys(flags: MountFlags) -> io::Result<()> {
     Ok(())
 }
 
-/// Masks a directory with an empty one, and a file with an empty one. A missing path needs no mask.
+/// Returns true if the path is missing, or if the only user of the Pod has no access to it: an agent without privileges can
+/// have another user's `HOME`.
+fn is_unreachable(error: &io::Error, users: &IdMap) -> bool {
+    match error.kind() {
+        io::ErrorKind::NotFound => true,
+        io::ErrorKind::PermissionDenied => users.has_one_id(),
+        _ => false,
+    }
+}
+
+/// Masks a directory with an empty one, and a file with an empty one. A path that no process of the Pod can reach needs no
+/// mask.
 fn hide(path: &Path, settings: &Settings) -> io::Result<()> {
     let path = match fs::canonicalize(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if is_unreachable(&error, &IdMap::own_users()) => return Ok(()),
         path => path?,
     };
     if path == Path::new("/") {

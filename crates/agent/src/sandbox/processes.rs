@@ -13,13 +13,15 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::attachments::{ContainerInput, ContainerStreams, CopiedOutput, Output};
+use super::attachments::{ContainerInput, ContainerStreams};
+use super::container_log::{LOG_BYTES_MAX, LogWriter, OutputStream};
+use super::container_output::ContainerOutput;
 use super::error_log::log_error;
+use super::exec_output;
 use super::launch::{Launched, SharedNamespaces, Streams, launch, launch_with_streams};
 use super::pod_directory::OpenPodDirectory;
 use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
 use super::session::{Input, SessionMessage, borrowed};
-use super::{container_log, exec_output};
 
 /// Added to the number of the signal that killed a process, as in shells.
 const SIGNAL_BASE: i32 = 128;
@@ -126,7 +128,7 @@ impl Processes {
             pid.ok_or_else(|| io::Error::other(format!("unable to find target container {target:?}")))
         });
         let target = target.transpose()?;
-        let Started { pid, streams, output } = start(&mut program, target, &self.directory)?;
+        let Started { pid, streams, ends } = start(&mut program, target, &self.directory)?;
         let started_at = Timestamp::now();
         let role = Role::Container(name.to_owned());
         shared.processes.insert(pid, Process { role, started_at });
@@ -135,11 +137,17 @@ impl Processes {
             .insert(name.to_owned(), ContainerState::Running { started_at });
         shared.programs.insert(name.to_owned(), program);
         shared.streams.insert(name.to_owned(), streams.clone());
-        let output = CopiedOutput::new(output, streams);
+        let output = ContainerOutput::new(ends, streams);
         let path = self.directory.reachable_path(log_file);
+        let copy = move || {
+            let mut log = LogWriter::open(path, LOG_BYTES_MAX);
+            if let Err(error) = output.copy(&mut log) {
+                log_error(format_args!("reading a container's output: {error}"));
+            }
+        };
         thread::Builder::new()
             .name("log".to_owned())
-            .spawn(move || container_log::write_log(output, &path, container_log::LOG_BYTES_MAX))
+            .spawn(copy)
             .map(drop)
     }
 
@@ -267,11 +275,12 @@ impl Processes {
     /// later. Returns the streams with the number of the session.
     ///
     /// # Errors
-    /// Errors of the pipe and of the socket. The container must run.
+    /// Errors of the pipes and of the socket. The container must run.
     pub(super) fn attach_session(
         &self,
         container: &str,
         has_input: bool,
+        splits_error: bool,
         agent: &UnixStream,
     ) -> io::Result<(ContainerStreams, u64)> {
         // With the lock: the exit must not be sent first.
@@ -279,7 +288,7 @@ impl Processes {
         shared.ensure_running(container)?;
         let streams = shared.streams.get(container).cloned();
         let streams = streams.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        let session = streams.attach(agent, has_input)?;
+        let session = streams.attach(agent, has_input, splits_error)?;
         Ok((streams, session))
     }
 
@@ -399,7 +408,8 @@ impl ProcessTable {
 struct Started {
     pid: i32,
     streams: ContainerStreams,
-    output: Output,
+    /// Ends of the output streams.
+    ends: BTreeMap<OutputStream, OwnedFd>,
 }
 
 /// Starts the program of a container with its standard streams, in the PID namespace of the process `target` if there
@@ -409,17 +419,24 @@ fn start(program: &mut Program, target: Option<i32>, directory: &OpenPodDirector
     if requested.has_terminal {
         set_terminal_type(program);
     }
-    let (input, pipes) = if requested.has_terminal {
-        (Input::Terminal, None)
+    let input = if requested.has_terminal {
+        Input::Terminal
     } else if requested.has_input && !program.closes_stdin_when_serving {
-        (Input::Pipe, Some(io::pipe()?))
+        Input::Pipe
     } else {
-        (Input::Null, Some(io::pipe()?))
+        Input::Null
     };
-    let (reading, output, error) = match pipes {
-        Some((reading, writing)) => (Some(reading), writing.try_clone()?.into(), writing.into()),
-        None => (None, Stdio::null(), Stdio::null()),
-    };
+    let (mut ends, mut output, mut error) = (BTreeMap::new(), Stdio::null(), Stdio::null());
+    if !requested.has_terminal {
+        for (stream, of_child) in [
+            (OutputStream::Output, &mut output),
+            (OutputStream::Error, &mut error),
+        ] {
+            let (reading, writing) = io::pipe()?;
+            ends.insert(stream, OwnedFd::from(reading));
+            *of_child = writing.into();
+        }
+    }
     let shared_namespaces = SharedNamespaces {
         mounts_of: None,
         processes_of: target,
@@ -438,28 +455,33 @@ fn start(program: &mut Program, target: Option<i32>, directory: &OpenPodDirector
     if let Some(account) = account {
         account.apply_to(program);
     }
-    let ends = match (reading, end) {
-        (Some(reading), None) => Ok((ContainerInput::Null, Output::Pipe(reading))),
-        (Some(reading), end) => {
-            let is_for_one = requested.is_input_for_one;
-            Ok((ContainerInput::Pipe { end, is_for_one }, Output::Pipe(reading)))
+    let input = match end {
+        end if requested.has_terminal => {
+            let (input, controller) = terminal_ends(end, requested.has_input).inspect_err(|_| {
+                // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock that the caller
+                // holds.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+            })?;
+            ends.insert(OutputStream::Output, controller);
+            input
         }
-        (None, end) => terminal_ends(end, requested.has_input),
+        None => ContainerInput::Null,
+        end => ContainerInput::Pipe {
+            end,
+            is_for_one: requested.is_input_for_one,
+        },
     };
-    let (input, output) = ends.inspect_err(|_| {
-        // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock that the caller holds.
-        unsafe { libc::kill(pid, libc::SIGKILL) };
-    })?;
     Ok(Started {
         pid,
         streams: ContainerStreams::new(input),
-        output,
+        ends,
     })
 }
 
-fn terminal_ends(controller: Option<OwnedFd>, has_input: bool) -> io::Result<(ContainerInput, Output)> {
+/// Returns the input of a container with a terminal, and the end of its output.
+fn terminal_ends(controller: Option<OwnedFd>, has_input: bool) -> io::Result<(ContainerInput, OwnedFd)> {
     let controller = controller.ok_or_else(|| io::Error::other("the process did not pass its terminal"))?;
-    let output = Output::Terminal(controller.try_clone()?);
+    let output = controller.try_clone()?;
     let input = ContainerInput::Terminal {
         controller,
         has_input,

@@ -36,6 +36,9 @@ pub enum SessionRequest {
         container: String,
         /// Set if the client sends standard input.
         has_input: bool,
+        /// Set if the standard error has a pipe of its own. Agents before 0.2 read one pipe for both.
+        #[serde(default)]
+        splits_error: bool,
     },
     /// Pass the network namespace of the Pod.
     Network,
@@ -47,13 +50,16 @@ pub enum SessionMessage {
     /// The request is done; descriptors come with the message: the terminal, or standard input (if any), output and
     /// error, or the namespace.
     Started,
-    /// The client is attached. The descriptors are two: the controlling side of the terminal or the end of the standard
-    /// input, if any, and the end of a pipe with the output.
+    /// The client is attached. The descriptors are the controlling side of the terminal or the end of the standard input,
+    /// if any; the end of a pipe with the output; and, with `has_error`, that of a pipe with the standard error.
     Attached {
         /// Set if the first descriptor takes standard input.
         has_input: bool,
         /// Set if the first descriptor is a terminal.
         has_terminal: bool,
+        /// Set if the standard error is not part of the output.
+        #[serde(default)]
+        has_error: bool,
     },
     /// The request failed.
     Failed {

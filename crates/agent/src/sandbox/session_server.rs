@@ -66,16 +66,18 @@ fn serve_connection(stream: &UnixStream, processes: &Processes) -> io::Result<()
             let namespace = std::fs::File::open("/proc/self/ns/net")?;
             SessionMessage::Started.send(stream, &[namespace.as_fd()])
         }
-        SessionRequest::Attach { container, has_input } => {
-            match processes.attach_session(&container, has_input, stream) {
-                Ok((streams, session)) => {
-                    let ended = wait_for_hangup(stream);
-                    streams.detach(session);
-                    ended
-                }
-                Err(error) => fail(stream, &error),
+        SessionRequest::Attach {
+            container,
+            has_input,
+            splits_error,
+        } => match processes.attach_session(&container, has_input, splits_error, stream) {
+            Ok((streams, session)) => {
+                let ended = wait_for_hangup(stream);
+                streams.detach(session);
+                ended
             }
-        }
+            Err(error) => fail(stream, &error),
+        },
         SessionRequest::Execute {
             container,
             command,

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::container_log;
+use super::container_log::{LOG_FILES_MAX, LogWriter, OutputStream, older_log};
 use super::protocol::{Action, Message, Outcome, Program, Request};
 
 #[test]
@@ -38,17 +38,14 @@ fn rotation_keeps_the_end_within_bounds() {
     let output: Vec<u8> = (0..100_000u32)
         .flat_map(|i| format!("{i}\n").into_bytes())
         .collect();
-    container_log::write_log(output.as_slice(), &path, 50_000);
+    LogWriter::open(path.clone(), 50_000).append(OutputStream::Output, &output);
     let size = |path: &std::path::Path| fs::metadata(path).unwrap().len();
-    let older: Vec<_> = (1..container_log::LOG_FILES_MAX)
-        .map(|number| container_log::older_log(&path, number))
+    let older: Vec<_> = (1..LOG_FILES_MAX)
+        .map(|number| older_log(&path, number))
         .collect();
     assert!(size(&path) <= 50_000 && older.iter().all(|path| size(path) <= 50_000));
     assert!(fs::read_to_string(&path).unwrap().ends_with(" stdout F 99999\n"));
-    assert_eq!(
-        fs::read_dir(directory.path()).unwrap().count(),
-        container_log::LOG_FILES_MAX
-    );
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), LOG_FILES_MAX);
 }
 
 #[test]
@@ -56,7 +53,9 @@ fn splits_long_lines() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.log");
     let long = "x".repeat(20_000);
-    container_log::write_log(format!("a b\n\n{long}\nend").as_bytes(), &path, 1 << 20);
+    let mut log = LogWriter::open(path.clone(), 1 << 20);
+    log.append(OutputStream::Output, format!("a b\n\n{long}\nend").as_bytes());
+    log.end(OutputStream::Output);
     let text = fs::read_to_string(&path).unwrap();
     let entries: Vec<(&str, usize)> = text
         .lines()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch,
+    TargetArch, sock_filter,
 };
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,9 @@ use super::syscall_numbers::number;
 
 /// Largest value that is compared as 32 bits, for arguments of 32 bits.
 const DWORD_MAX: u64 = u32::MAX as u64;
+
+/// Bit in the numbers of the calls of the x32 ABI (`__X32_SYSCALL_BIT` of `asm/unistd.h`).
+const X32: u32 = 0x4000_0000;
 
 /// Reason why a profile has no filter.
 #[derive(Debug, thiserror::Error)]
@@ -142,6 +145,9 @@ impl Profile {
     /// See [`ProfileError`].
     pub fn filters(&self) -> Result<Vec<BpfProgram>, ProfileError> {
         let mut programs = Vec::new();
+        if cfg!(target_arch = "x86_64") && matches!(self.default_action, Action::Allow | Action::Log) {
+            programs.push(without_x32());
+        }
         let mut done = vec![SeccompAction::Allow];
         for rule in &self.syscalls {
             let of_rule = action(rule.action, rule.errno_ret);
@@ -194,6 +200,25 @@ fn program(
     let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
     let filter = SeccompFilter::new(rules, otherwise, matched, architecture)?;
     Ok(filter.try_into()?)
+}
+
+/// Returns a filter for which calls of the x32 ABI do not exist, as in kernels without it. The kernel reports the
+/// architecture of 64-bit programs for them, but rules have other numbers for the same calls.
+pub(super) fn without_x32() -> BpfProgram {
+    let step = |code: u32, jt, jf, k| sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let unknown_call = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
+    vec![
+        // The number is the first field of `struct seccomp_data`.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, X32),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, unknown_call),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ]
 }
 
 fn action(action: Action, errno: Option<u32>) -> SeccompAction {

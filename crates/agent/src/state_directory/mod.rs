@@ -336,6 +336,17 @@ impl PodDirectory {
         removal::remove_tree(&self.path).map_err(|source| file_error(&self.path, source))
     }
 
+    /// Removes the directory as [`PodDirectory::remove`] does, on a thread for blocking work: a container may have created
+    /// millions of files.
+    ///
+    /// # Errors
+    /// [`StateError::File`].
+    pub async fn remove_on_thread(&self) -> Result<(), StateError> {
+        let directory = self.clone();
+        let removed = tokio::task::spawn_blocking(move || directory.remove()).await;
+        removed.unwrap_or_else(|error| Err(file_error(&self.path, error.into())))
+    }
+
     /// Returns the record of the Pod; `None` if there is no readable one.
     pub(crate) fn record(&self) -> Option<Record> {
         serde_json::from_slice(&fs::read(self.path.join(RECORD)).ok()?).ok()

@@ -2,11 +2,13 @@
 //!
 //! A container can nest directories deeper than any stack or path is long. Each directory that is found is moved into the
 //! topmost one, so that no path has more than two components. Symbolic links are not followed.
+//!
+//! A container can also create millions of names in one directory. They are removed as they are read, and not held in
+//! memory.
 
-use std::ffi::OsString;
+use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, renameat, unlinkat};
@@ -30,30 +32,50 @@ pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
         opened => opened?,
     };
     let mut moved = 0_u64;
-    loop {
-        let names = names(&top)?;
-        if names.is_empty() {
-            break;
-        }
-        for name in names {
-            if remove_file(&top, &name)? {
-                continue;
-            }
-            let directory = openat(&top, &name, OPEN, Mode::empty())?;
-            for inner in self::names(&directory)? {
-                if !remove_file(&directory, &inner)? {
-                    move_up(&directory, &inner, &top, &mut moved)?;
-                }
-            }
-            unlinkat(&top, &name, AtFlags::REMOVEDIR)?;
-        }
-    }
+    // A pass finds the directories that the one before has moved.
+    while remove_names(&top, &mut moved)? {}
     drop(top);
     Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
 }
 
+/// Removes the names in the topmost directory. Returns false if there is none.
+fn remove_names(top: &OwnedFd, moved: &mut u64) -> io::Result<bool> {
+    for_each_name(top, |name| {
+        if !remove_file(top, name)? {
+            let directory = openat(top, name, OPEN, Mode::empty())?;
+            while empty(&directory, top, moved)? {}
+            unlinkat(top, name, AtFlags::REMOVEDIR)?;
+        }
+        Ok(())
+    })
+}
+
+/// Removes the files in a directory, and moves the directories in it into the topmost one. Returns false if it is empty.
+fn empty(directory: &OwnedFd, top: &OwnedFd, moved: &mut u64) -> io::Result<bool> {
+    for_each_name(directory, |name| {
+        if !remove_file(directory, name)? {
+            move_up(directory, name, top, moved)?;
+        }
+        Ok(())
+    })
+}
+
+/// Calls a function for each name in a directory. Returns false if there is none.
+fn for_each_name(directory: &OwnedFd, mut call: impl FnMut(&CStr) -> io::Result<()>) -> io::Result<bool> {
+    let mut has_any = false;
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !matches!(name.to_bytes(), b"." | b"..") {
+            has_any = true;
+            call(name)?;
+        }
+    }
+    Ok(has_any)
+}
+
 /// Moves a directory into the topmost one under a new name.
-fn move_up(from: &OwnedFd, name: &OsString, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
+fn move_up(from: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
     loop {
         *moved += 1;
         match renameat(from, name, top, format!(".moved-{moved}")) {
@@ -65,21 +87,10 @@ fn move_up(from: &OwnedFd, name: &OsString, top: &OwnedFd, moved: &mut u64) -> i
 }
 
 /// Removes a name unless it is a directory. Returns true if it is gone.
-fn remove_file(directory: &OwnedFd, name: &OsString) -> io::Result<bool> {
+fn remove_file(directory: &OwnedFd, name: &CStr) -> io::Result<bool> {
     match unlinkat(directory, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(true),
         Err(Errno::ISDIR | Errno::PERM) => Ok(false),
         Err(errno) => Err(errno.into()),
     }
-}
-
-fn names(directory: impl AsFd) -> io::Result<Vec<OsString>> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(directory)? {
-        let name = entry?.file_name().to_bytes().to_vec();
-        if name != b"." && name != b".." {
-            names.push(OsString::from_vec(name));
-        }
-    }
-    Ok(names)
 }

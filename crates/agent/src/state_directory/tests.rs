@@ -33,6 +33,17 @@ fn lists_records_and_unreadable_directories() {
     assert!(state.records().unwrap().0.is_empty());
 }
 
+#[tokio::test]
+async fn removes_directories_on_a_thread() {
+    let root = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(root.path()).unwrap();
+    let pod = state.pod("a-1").unwrap();
+    pod.create(&record("a-1")).unwrap();
+    pod.remove_on_thread().await.unwrap();
+    assert!(!pod.path().exists());
+    pod.remove_on_thread().await.unwrap();
+}
+
 #[test]
 fn rejects_uids_that_leave_the_directory() {
     let root = tempfile::tempdir().unwrap();

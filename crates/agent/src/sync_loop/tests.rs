@@ -16,10 +16,10 @@ use crate::state_directory::StateDirectory;
 use crate::user_namespaces::IdMaps;
 use crate::user_namespaces::ranges::RangePool;
 
-const UID: &str = "5c6ef2b8-2f2d-4d35-9d5b-6f7f3f6e9a01";
+pub(crate) const UID: &str = "5c6ef2b8-2f2d-4d35-9d5b-6f7f3f6e9a01";
 
 /// Returns the context of an agent without an API server, whose node has one Pod range.
-fn context(directory: &Path) -> Arc<Context> {
+pub(crate) fn context(directory: &Path) -> Arc<Context> {
     let client = Client::new(client::Config {
         server: "https://192.0.2.1:6443".to_owned(),
         ..client::Config::default()
@@ -68,10 +68,13 @@ fn panicking_worker(context: &Arc<Context>) -> (SyncLoop, Record) {
     let task = sync_loop
         .tasks
         .spawn(async { panic!("planted panic of a worker") });
-    let task = task.id();
-    sync_loop
-        .workers
-        .insert(UID.to_owned(), Worker { key, desired, task });
+    let worker = Worker {
+        key,
+        desired,
+        task: task.id(),
+        has_failed_deletion: false,
+    };
+    sync_loop.workers.insert(UID.to_owned(), worker);
     (sync_loop, record)
 }
 
@@ -102,4 +105,39 @@ async fn a_pod_whose_worker_panicked_has_a_worker_again() {
     sync_loop.worker_ended(ended);
     assert_eq!(sync_loop.tasks.len(), 1);
     assert!(!sync_loop.workers[UID].desired.is_closed());
+}
+
+#[test]
+fn pod_that_has_to_end_does_not_wait_for_its_restart() {
+    let present = |metadata| {
+        let pod: Pod = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+        DesiredState::Present(Arc::new(pod))
+    };
+    let running = present(json!({"name": "web"}));
+    let deleted = present(json!({"name": "web", "deletionTimestamp": "2026-01-01T00:00:00Z"}));
+    for is_repeated in [false, true] {
+        assert!(!ends_delay(&running, is_repeated));
+        assert!(ends_delay(&DesiredState::Removed, is_repeated));
+        assert!(ends_delay(&DesiredState::AgentShutdown, is_repeated));
+    }
+    assert!(ends_delay(&deleted, false));
+    // A panic that each deletion repeats costs little.
+    assert!(!ends_delay(&deleted, true));
+}
+
+#[tokio::test]
+async fn second_panic_during_a_deletion_is_a_repeated_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let context = context(directory.path());
+    let (mut sync_loop, _) = panicking_worker(&context);
+    let object = json!({"metadata": {
+        "namespace": "default", "name": "web", "uid": UID, "deletionTimestamp": "2026-01-01T00:00:00Z",
+    }});
+    let pod: Pod = serde_json::from_value(object).unwrap();
+    let worker = &sync_loop.workers[UID];
+    worker.desired.send_replace(DesiredState::Present(Arc::new(pod)));
+    assert!(!worker.has_failed_deletion);
+    let ended = sync_loop.tasks.join_next().await.unwrap();
+    sync_loop.worker_ended(ended);
+    assert!(sync_loop.workers[UID].has_failed_deletion);
 }

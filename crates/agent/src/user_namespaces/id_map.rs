@@ -30,6 +30,11 @@ impl IdMap {
         Self::parse(&read("/proc/self/uid_map"))
     }
 
+    /// Returns true if the namespace has one ID, as that of a user without privileges.
+    pub fn has_one_id(&self) -> bool {
+        matches!(self.extents.as_slice(), [(_, 1)])
+    }
+
     /// Returns true if the namespace has all IDs from `first` to `first + count - 1`.
     pub fn contains(&self, first: u32, count: u32) -> bool {
         let (mut at, end) = (u64::from(first), u64::from(first) + u64::from(count));

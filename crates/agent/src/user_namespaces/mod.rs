@@ -9,7 +9,7 @@
 //! Without ID-mapped mounts, volumes that the agent creates belong to IDs of the range ([`owners`]).
 
 mod holder;
-mod id_map;
+pub(crate) mod id_map;
 mod id_mapped_mounts;
 pub mod owners;
 pub mod ranges;

@@ -62,7 +62,7 @@ pub(crate) async fn debug_container_joins_a_running_pod(cluster: &mut Cluster) -
 }
 
 pub(crate) async fn debug_container_sees_the_processes_of_its_target(cluster: &mut Cluster) -> Outcome {
-    if !images::load(
+    if !images::load_with_user(
         cluster,
         "ephemeral_containers::debug_container_sees_the_processes_of_its_target",
     )? {
@@ -86,7 +86,7 @@ pub(crate) async fn debug_container_sees_the_processes_of_its_target(cluster: &m
 }
 
 pub(crate) async fn kubectl_debug_attaches(cluster: &mut Cluster) -> Outcome {
-    if !streams::has_kubectl() {
+    if !streams::has_kubectl("ephemeral_containers::kubectl_debug_attaches") {
         return Ok(());
     }
     streams::prepare(cluster).await?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use agent::user_namespaces::IdMap;
 use images::{ImageStore, LoadSource, StoreSettings};
 use serde_json::{Value, json};
 use testbed::ImageLayout;
@@ -18,8 +19,21 @@ const SERVE: &str = "#!/bin/sh\n\
     touch /tmp/written && cat /etc/hostname && grep -c $HOSTNAME /etc/hosts\n\
     while :; do sleep 0.1; done\n";
 
+/// User of the image.
+const USER: u32 = 101;
+
+/// Loads the image. Returns false with a message if there is no static shell, or if the namespace of this process lacks the
+/// user of the image, as that of a user other than root.
+pub(crate) fn load_with_user(cluster: &Cluster, test: &str) -> Result<bool, Box<dyn std::error::Error>> {
+    if !IdMap::own_users().contains(USER, 1) {
+        println!("skipped: {test}: the namespace of this process has too few IDs");
+        return Ok(false);
+    }
+    load(cluster, test)
+}
+
 /// Loads the image. Returns false with a message if there is no static shell.
-pub(crate) fn load(cluster: &Cluster, test: &str) -> Result<bool, Box<dyn std::error::Error>> {
+fn load(cluster: &Cluster, test: &str) -> Result<bool, Box<dyn std::error::Error>> {
     let shell = match testbed::static_shell() {
         Ok(shell) => shell,
         Err(cause) => {
@@ -68,7 +82,7 @@ async fn log_when(cluster: &Cluster, pod: &str, text: &str) -> Result<String, Bo
 }
 
 pub(crate) async fn pod_runs_an_image(cluster: &mut Cluster) -> Outcome {
-    if !load(cluster, "images::pod_runs_an_image")? {
+    if !load_with_user(cluster, "images::pod_runs_an_image")? {
         return Ok(());
     }
     // The user of the image writes there.
@@ -112,7 +126,7 @@ pub(crate) async fn pod_runs_an_image(cluster: &mut Cluster) -> Outcome {
 }
 
 pub(crate) async fn image_pod_survives_a_killed_agent(cluster: &mut Cluster) -> Outcome {
-    if !load(cluster, "images::image_pod_survives_a_killed_agent")? {
+    if !load_with_user(cluster, "images::image_pod_survives_a_killed_agent")? {
         return Ok(());
     }
     cluster.create_pod("image-kept", spec(json!({}))).await?;

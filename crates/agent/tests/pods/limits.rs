@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::cluster::{Cluster, PIDS_MAX, check, container, is_ready};
 
-/// Returns true if the node enforces limits. Without control groups, an Event must say so.
-async fn are_enforced(cluster: &Cluster, pod: &str) -> Result<bool, Box<dyn std::error::Error>> {
+/// Returns true if the node enforces limits. Without control groups, an Event must say so, and `test` is skipped.
+async fn are_enforced(cluster: &Cluster, pod: &str, test: &str) -> Result<bool, Box<dyn std::error::Error>> {
     if Cgroups::open().is_ok() {
         return Ok(true);
     }
     let message = cluster.event(pod, "LimitsNotEnforced").await?;
-    println!("skipped: limits of {pod}: {message}");
+    println!("skipped: {test}: {message}");
     Ok(false)
 }
 
@@ -23,7 +23,7 @@ pub(crate) async fn exceeding_memory_kills_the_container(cluster: &mut Cluster) 
         .create_pod("greedy", json!({"restartPolicy": "Never", "containers": [main]}))
         .await?;
     let ended = |pod: &Value| pod["status"]["containerStatuses"][0]["state"]["terminated"].is_object();
-    if are_enforced(cluster, "greedy").await? {
+    if are_enforced(cluster, "greedy", "limits::exceeding_memory_kills_the_container").await? {
         let pod = cluster.wait_for_pod("greedy", ended).await?;
         let state = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
         check(state["reason"] == "OOMKilled" && state["exitCode"] != 0, &pod)?;
@@ -42,7 +42,7 @@ pub(crate) async fn fork_bomb_is_contained(cluster: &mut Cluster) -> Outcome {
     let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [container("a", &script, limits)]});
     cluster.create_pod("bomb", spec).await?;
     cluster.wait_for_pod("bomb", is_ready).await?;
-    if are_enforced(cluster, "bomb").await? {
+    if are_enforced(cluster, "bomb", "limits::fork_bomb_is_contained").await? {
         let errors = || std::fs::read_to_string(&out).unwrap_or_default();
         cluster
             .wait_for_pod("bomb", |_| errors().contains("fork"))

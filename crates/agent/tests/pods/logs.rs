@@ -23,6 +23,14 @@ pub(crate) async fn api_server_returns_logs(cluster: &mut Cluster) -> Outcome {
         cluster.log("talking", "container=b&previous=true").await? == "again\n",
         "the run before",
     )?;
+    check(
+        cluster.log("talking", "container=a&stream=Stdout").await? == "one\n",
+        "the standard output",
+    )?;
+    check(
+        cluster.log("talking", "container=a&stream=Stderr").await? == "two\n",
+        "the standard error",
+    )?;
     let stamped = cluster
         .log("talking", "container=a&timestamps=true&sinceSeconds=600")
         .await?;

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -65,13 +65,14 @@ impl Drop for Running {
     }
 }
 
-pub(crate) fn has_kubectl() -> bool {
+/// Returns true if kubectl is installed; prints that `test` is skipped otherwise.
+pub(crate) fn has_kubectl(test: &str) -> bool {
     let found = Command::new("kubectl")
         .args(["version", "--client"])
         .output()
         .is_ok_and(|output| output.status.success());
     if !found {
-        eprintln!("skipped: streams: kubectl is not installed");
+        println!("skipped: {test}: kubectl is not installed");
     }
     found
 }
@@ -81,7 +82,11 @@ pub(crate) async fn prepare(cluster: &Cluster) -> Outcome {
     fs::create_dir_all(cluster.path("home"))?;
     let path = format!("{}/{POD}", crate::cluster::PODS);
     if cluster.client.get::<Value>(&path).await.is_err() {
-        let main = container("a", "while :; do echo tick; sleep 0.2; done", json!({}));
+        let main = container(
+            "a",
+            "while :; do echo tick; echo tock >&2; sleep 0.2; done",
+            json!({}),
+        );
         let other = container("b", "sleep 1000", json!({}));
         let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [main, other]});
         cluster.create_pod(POD, spec).await?;
@@ -95,7 +100,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 pub(crate) async fn commands_have_streams_and_exit_codes(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::commands_have_streams_and_exit_codes") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -123,7 +128,7 @@ pub(crate) async fn commands_have_streams_and_exit_codes(cluster: &mut Cluster) 
 }
 
 pub(crate) async fn input_passes_through_to_its_end(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::input_passes_through_to_its_end") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -198,7 +203,7 @@ async fn in_terminal(
 }
 
 pub(crate) async fn terminals_have_size_and_name(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::terminals_have_size_and_name") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -217,7 +222,7 @@ pub(crate) async fn terminals_have_size_and_name(cluster: &mut Cluster) -> Outco
 }
 
 pub(crate) async fn commands_end_with_their_client(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::commands_end_with_their_client") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -237,19 +242,26 @@ pub(crate) async fn commands_end_with_their_client(cluster: &mut Cluster) -> Out
 }
 
 pub(crate) async fn attached_clients_receive_output(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::attached_clients_receive_output") {
         return Ok(());
     }
     prepare(cluster).await?;
     for transport in Transport::ALL {
         let mut command = transport.kubectl(cluster, &["attach", POD, "-c", "a"]);
-        let mut running = Running(command.stdout(Stdio::piped()).spawn()?);
+        let mut running = Running(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
         let mut stdout = running.0.stdout.take().ok_or("no standard output")?;
-        let received = tokio::task::spawn_blocking(move || {
+        let stderr = running.0.stderr.take().ok_or("no standard error")?;
+        let (received, errors) = tokio::task::spawn_blocking(move || {
             let mut received = [0; 10];
-            stdout.read_exact(&mut received).map(|()| received)
+            stdout.read_exact(&mut received)?;
+            // kubectl writes notices of its own to its standard error.
+            let mut errors = String::new();
+            let mut reader = BufReader::new(stderr);
+            while !errors.contains("tock\n") && reader.read_line(&mut errors)? > 0 {}
+            Ok::<_, std::io::Error>((received, errors))
         })
         .await??;
+        check(errors.contains("tock\n"), &errors)?;
         check(received == *b"tick\ntick\n", text(&received))?;
     }
     Ok(())
@@ -261,7 +273,7 @@ fn has_phase(phase: &str) -> impl Fn(&Value) -> bool {
 }
 
 pub(crate) async fn containers_read_the_input_of_attached_clients(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::containers_read_the_input_of_attached_clients") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -291,7 +303,7 @@ pub(crate) async fn containers_read_the_input_of_attached_clients(cluster: &mut 
 }
 
 pub(crate) async fn attached_clients_share_the_terminal_of_a_container(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::attached_clients_share_the_terminal_of_a_container") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -315,7 +327,7 @@ pub(crate) async fn attached_clients_share_the_terminal_of_a_container(cluster: 
 }
 
 pub(crate) async fn interactive_pods_run_and_are_removed(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::interactive_pods_run_and_are_removed") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -347,7 +359,7 @@ pub(crate) async fn interactive_pods_run_and_are_removed(cluster: &mut Cluster) 
 }
 
 pub(crate) async fn ports_are_forwarded(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::ports_are_forwarded") {
         return Ok(());
     }
     prepare(cluster).await?;
@@ -409,7 +421,7 @@ pub(crate) async fn ports_are_forwarded(cluster: &mut Cluster) -> Outcome {
 
 /// `get` alone does not open streams, though WebSocket clients use the method GET.
 pub(crate) async fn streams_need_the_right_to_create(cluster: &mut Cluster) -> Outcome {
-    if !has_kubectl() {
+    if !has_kubectl("streams::streams_need_the_right_to_create") {
         return Ok(());
     }
     prepare(cluster).await?;

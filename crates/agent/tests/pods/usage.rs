@@ -30,7 +30,7 @@ pub(crate) async fn containers_and_nodes_are_measured(cluster: &mut Cluster) -> 
         containers_are_measured(cluster).await?;
         kubectl_shows_usage(cluster).await?;
     } else {
-        println!("skipped: usage::containers_are_measured: no control groups that count CPU time");
+        println!("skipped: usage::containers_and_nodes_are_measured: no control groups that count CPU time");
     }
     cluster.delete_pod(POD).await?;
     cluster.wait_until_gone(POD).await?;
@@ -83,7 +83,7 @@ async fn kubectl_shows_usage(cluster: &Cluster) -> Outcome {
                 check(shown.contains(expected), format!("{arguments:?}: {output:?}"))?;
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                println!("skipped: usage::kubectl_shows_usage: kubectl is not installed");
+                println!("skipped: usage::containers_and_nodes_are_measured: kubectl is not installed");
                 return Ok(());
             }
             Err(error) => return Err(error.into()),

@@ -7,6 +7,7 @@ use agent::sandbox::protocol::{Confinement, Mount, Program};
 use agent::seccomp::Seccomp;
 
 use crate::fixture::{Outcome, Pod, SLEEP, check, default_confinement, shell};
+use crate::user_namespaces::has_user;
 
 /// Hidden subcommand that attempts system calls.
 pub(crate) const CALLS_SUBCOMMAND: &str = "attempt-calls";
@@ -118,9 +119,13 @@ pub(crate) async fn node_files_and_devices_are_protected() -> Outcome {
         "bash -c 'cat <(echo x)'",
         "ls /sys/class/net/eth0",
         "test -r /sys/fs/cgroup/cgroup.controllers || ls /sys/fs/cgroup",
-        "chown 1234 /tmp/a && setpriv --reuid=65534 --clear-groups true",
         "echo 5 >/proc/self/oom_score_adj",
     ] {
+        pod.check_success("main", script).await?;
+    }
+    // The enclosure of a user other than root has one user.
+    if has_user(1234) && has_user(65534) {
+        let script = "chown 1234 /tmp/a && setpriv --reuid=65534 --clear-groups true";
         pod.check_success("main", script).await?;
     }
     pod.end().await
@@ -201,6 +206,44 @@ pub(crate) async fn nested_mount_points_follow_no_symbolic_link() -> Outcome {
     pod.confined("plain", SLEEP, nested("/mnt/plain/made")).await?;
     pod.check_success("plain", "echo x >/mnt/plain/made/y").await?;
     check(inner.join("y").exists(), "the file is not in the inner volume")?;
+    pod.end().await
+}
+
+/// A Pod chooses its mount paths, and root of the node creates missing ones. `/proc/1` is the sandbox, which has the files
+/// of the node.
+pub(crate) async fn mount_paths_reach_no_file_of_the_node() -> Outcome {
+    let pod = Pod::start().await?;
+    let node = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
+    let volume = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
+    let confined_at = |target: String| Confinement {
+        mounts: vec![Mount {
+            source: volume.path().to_owned(),
+            target: target.into(),
+            ..Mount::default()
+        }],
+        ..default_confinement()
+    };
+    let of_sandbox = format!("/proc/1/root{}/made", node.path().display());
+    let started = pod.confined("of-sandbox", SLEEP, confined_at(of_sandbox)).await;
+    check(
+        started.is_err(),
+        "a volume is mounted in the files of the sandbox",
+    )?;
+    for descriptor in 0..16 {
+        let target = format!("/proc/self/fd/{descriptor}/made");
+        let name = format!("descriptor-{descriptor}");
+        // A descriptor that is not open is a missing mount point.
+        pod.confined(&name, SLEEP, confined_at(target)).await.ok();
+    }
+    check(
+        fs::read_dir(node.path())?.count() == 0,
+        "a directory was created on the node",
+    )?;
+    let of_agent = [pod.directory.path().to_owned(), pod.root.path().join("images")];
+    check(
+        of_agent.iter().all(|directory| !directory.join("made").exists()),
+        "a directory was created in the directory of the Pod or of images",
+    )?;
     pod.end().await
 }
 

@@ -172,6 +172,13 @@ pub(crate) async fn read_only_root_has_writable_volumes(shell: &Path) -> Outcome
 }
 
 pub(crate) async fn users_come_from_the_image(shell: &Path) -> Outcome {
+    if !user_namespaces::has_user(101) {
+        println!(
+            "skipped: image_roots::users_come_from_the_image: {}",
+            user_namespaces::TOO_FEW_IDS
+        );
+        return Ok(());
+    }
     let pod = Pod::start().await?;
     let base = write_layer(&pod, shell)?;
     let named = ImageRoot {
@@ -224,7 +231,10 @@ pub(crate) async fn processes_of_other_containers_are_hidden(shell: &Path) -> Ou
 
 pub(crate) async fn files_have_the_ids_of_the_pod(shell: &Path) -> Outcome {
     let Some(range) = user_namespaces::allocate() else {
-        println!("skipped: image_roots::files_have_the_ids_of_the_pod: too few IDs");
+        println!(
+            "skipped: image_roots::files_have_the_ids_of_the_pod: {}",
+            user_namespaces::TOO_FEW_IDS
+        );
         return Ok(());
     };
     let holder = tokio::task::spawn_blocking(move || Holder::start(range)).await??;

@@ -55,6 +55,14 @@ macro_rules! run {
     )*}};
 }
 
+/// Prints that tests are skipped.
+macro_rules! skip {
+    ($reason:expr; $($module:ident::$name:ident),* $(,)?) => {{
+        let reason = $reason;
+        $(println!("skipped: {}::{}: {reason}", stringify!($module), stringify!($name));)*
+    }};
+}
+
 fn run_all() -> Outcome {
     let has_own_proc = testbed::set_up_enclosure()?.has_own_proc;
     network::prepare_node();
@@ -74,6 +82,7 @@ fn run_all() -> Outcome {
             confinement::privileged_container_can_change_the_node(),
             confinement::working_directory_reaches_no_agent_file(),
             confinement::nested_mount_points_follow_no_symbolic_link(),
+            confinement::mount_paths_reach_no_file_of_the_node(),
         );
         match testbed::static_shell() {
             Ok(shell) => run!(
@@ -87,7 +96,18 @@ fn run_all() -> Outcome {
                 hostile_images::rejects_roots_without_directories_for_the_kernel(&shell),
                 hostile_images::rejects_oversized_and_blocking_user_files(&shell),
             ),
-            Err(cause) => println!("skipped: image_roots and hostile_images: {cause}"),
+            Err(cause) => skip!(
+                cause;
+                image_roots::root_is_the_image,
+                image_roots::writable_layer_is_fresh_in_each_run,
+                image_roots::read_only_root_has_writable_volumes,
+                image_roots::users_come_from_the_image,
+                image_roots::processes_of_other_containers_are_hidden,
+                image_roots::files_have_the_ids_of_the_pod,
+                hostile_images::links_stay_inside_the_root,
+                hostile_images::rejects_roots_without_directories_for_the_kernel,
+                hostile_images::rejects_oversized_and_blocking_user_files,
+            ),
         }
         match user_namespaces::allocate() {
             Some(range) => run!(
@@ -96,9 +116,13 @@ fn run_all() -> Outcome {
                 user_namespaces::volumes_keep_their_owners(range),
                 user_namespaces::rejects_file_systems_without_id_mapped_mounts(range),
             ),
-            None => {
-                println!("skipped: user namespaces of Pods: the namespace of this process has too few IDs")
-            }
+            None => skip!(
+                user_namespaces::TOO_FEW_IDS;
+                user_namespaces::root_is_unprivileged_on_the_node,
+                user_namespaces::capabilities_apply_in_the_pod_only,
+                user_namespaces::volumes_keep_their_owners,
+                user_namespaces::rejects_file_systems_without_id_mapped_mounts,
+            ),
         }
         run!(lifecycle::kill_leaves_nothing_behind());
         Ok(())

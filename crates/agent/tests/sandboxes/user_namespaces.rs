@@ -8,11 +8,19 @@ use std::path::Path;
 use agent::sandbox::protocol::{Confinement, Mount};
 use agent::user_namespaces::owners::{Owners, VolumeOwners};
 use agent::user_namespaces::ranges::{IdRange, RangePool};
-use agent::user_namespaces::{Holder, IdMaps};
+use agent::user_namespaces::{Holder, IdMap, IdMaps};
 
 use crate::fixture::{Outcome, Pod, SLEEP, check, default_confinement};
 
 /// Allocates host IDs; `None` if the namespace of this process has too few.
+/// Reason to skip a test. The enclosure of a user other than root has one ID.
+pub(crate) const TOO_FEW_IDS: &str = "the namespace of this process has too few IDs";
+
+/// Returns true if the processes of a test can have this user. The enclosure has the same groups as users.
+pub(crate) fn has_user(id: u32) -> bool {
+    IdMap::own_users().contains(id, 1)
+}
+
 pub(crate) fn allocate() -> Option<IdRange> {
     RangePool::new(2, &IdMaps::own()).allocate().ok()
 }

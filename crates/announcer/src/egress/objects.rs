@@ -165,7 +165,7 @@ impl EgressObjects {
 fn pods_in(slice: &EndpointSlice) -> Vec<EgressPod> {
     let pods = slice.endpoints.iter().filter(|endpoint| {
         let target = endpoint.target_ref.as_ref();
-        target.is_some_and(|target| target.kind == "Pod" && *target.namespace == *slice.metadata.namespace)
+        target.is_some_and(|target| &*target.kind == "Pod" && *target.namespace == *slice.metadata.namespace)
     });
     let addresses =
         pods.flat_map(|endpoint| endpoint.addresses.iter().map(move |address| (endpoint, address)));

@@ -17,6 +17,11 @@ use ipnet::IpNet;
 const PATH_BYTES_MAX: usize = 1_024;
 /// Maximum number of source ranges in one annotation.
 const RANGES_MAX: usize = 1_000;
+/// Maximum number of ports in one annotation: the edge listens on as many of a Service. Each is compared with each port
+/// of the Service, and an object has room for tens of thousands of both.
+pub const PORTS_MAX: usize = 256;
+/// Maximum number of requirements and values of a node selector. Each is compared with the labels of each Node.
+const SELECTOR_TERMS_MAX: usize = 256;
 /// Maximum length of a host name, a cookie name or a prefix in a bucket.
 const NAME_BYTES_MAX: usize = 253;
 
@@ -240,15 +245,20 @@ pub fn port_ref(text: &str) -> Result<PortRef, InvalidValue> {
 /// Parses a set of ports: `*`, or names and numbers separated by commas.
 ///
 /// # Errors
-/// An element is neither a port number nor a port name.
+/// An element is neither a port number nor a port name, or there are more than [`PORTS_MAX`].
 pub fn ports(text: &str) -> Result<PortSet, InvalidValue> {
     if text == "*" {
         return Ok(PortSet::All);
     }
-    let ports: Result<Vec<PortRef>, InvalidValue> = text.split(',').map(port_ref).collect();
-    ports
-        .map(PortSet::Of)
-        .map_err(|error| error.describe(|expected| format!("* or {expected}")))
+    let ports = text.split(',').take(PORTS_MAX + 1).map(port_ref);
+    let ports: Vec<PortRef> = ports
+        .collect::<Result<_, _>>()
+        .map_err(|error: InvalidValue| error.describe(|expected| format!("* or {expected}")))?;
+    if ports.len() > PORTS_MAX {
+        let expected = format!("* or up to {PORTS_MAX} names or numbers of the Service's ports");
+        return Err(InvalidValue::expected(expected));
+    }
+    Ok(PortSet::Of(ports))
 }
 
 /// Parses CIDR ranges and single addresses, separated by commas.
@@ -411,19 +421,34 @@ pub fn pairs(text: &str) -> BTreeMap<String, String> {
 /// Parses a label selector for nodes, from `key=value` pairs separated by commas.
 ///
 /// # Errors
-/// A key or value is not valid in a label.
+/// A key or value is not valid in a label, or there are too many.
 pub fn node_labels(text: &str) -> Result<LabelSelector, InvalidValue> {
     let pairs = pairs(text).into_iter();
     let selector: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
-    LabelSelector::parse(&selector.join(","))
-        .map_err(|_| InvalidValue::expected("labels of nodes as key=value, separated by commas"))
+    selector_of(
+        &selector.join(","),
+        "labels of nodes as key=value, separated by commas",
+    )
 }
 
 /// Parses a label selector for nodes, in the syntax of `kubectl --selector`.
 ///
 /// # Errors
-/// The value is not a selector.
+/// The value is not a selector, or has too many requirements.
 pub fn node_selector(text: &str) -> Result<LabelSelector, InvalidValue> {
-    LabelSelector::parse(text)
-        .map_err(|_| InvalidValue::expected("a selector of nodes such as role=edge or zone in (a, b)"))
+    selector_of(text, "a selector of nodes such as role=edge or zone in (a, b)")
 }
+
+fn selector_of(text: &str, expected: &'static str) -> Result<LabelSelector, InvalidValue> {
+    let selector = LabelSelector::parse(text).map_err(|_| InvalidValue::expected(expected))?;
+    let requirements = selector.requirements().iter();
+    let terms: usize = requirements.map(|requirement| 1 + requirement.values.len()).sum();
+    if terms > SELECTOR_TERMS_MAX {
+        let expected = format!("{expected}, with at most {SELECTOR_TERMS_MAX} keys and values");
+        return Err(InvalidValue::expected(expected));
+    }
+    Ok(selector)
+}
+
+#[cfg(test)]
+mod tests;

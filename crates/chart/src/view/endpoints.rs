@@ -113,8 +113,8 @@ pub fn counts(objects: &Objects, service: &ObjectKey) -> EndpointCounts {
 fn identity(endpoint: &Endpoint) -> Option<&str> {
     let address = endpoint.addresses.first()?;
     let target = endpoint.target_ref.as_ref();
-    let pod = target.filter(|target| target.kind == "Pod" && !target.name.is_empty());
-    Some(pod.map_or(address, |target| target.name.as_str()))
+    let pod = target.filter(|target| &*target.kind == "Pod" && !target.name.is_empty());
+    Some(pod.map_or(address, |target| &*target.name))
 }
 
 /// Returns at most `limit` addresses of endpoints, ordered by address, and the number of the others.
@@ -155,7 +155,7 @@ pub fn rows(
 
 fn pod(service: &ObjectKey, endpoint: &Endpoint) -> String {
     match &endpoint.target_ref {
-        Some(target) if target.kind == "Pod" => format!("{}/{}", service.namespace, target.name),
+        Some(target) if &*target.kind == "Pod" => format!("{}/{}", service.namespace, target.name),
         _ => String::new(),
     }
 }

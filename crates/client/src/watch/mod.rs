@@ -5,9 +5,10 @@
 //! meanwhile are reported as deletions. A consumer that applies all events is therefore never wrong, only late. A
 //! refused request (403) reports nothing: the objects that were reported stay until a list shows that they are gone.
 
+mod keys;
 mod stream;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use crate::page_size::PageSize;
 use crate::request::{Client, JSON, decode};
 use tokio::sync::mpsc;
 
+use keys::Keys;
 use stream::{Lines, WatchEvent};
 
 /// Objects per page of a list. Larger pages are hardly faster for a large collection, but need the memory of a
@@ -70,9 +72,9 @@ pub fn watch<T: Resource>(client: &Client, query: Query) -> Watch<T> {
         query,
         state: State::Listing {
             continue_token: String::new(),
-            seen: BTreeSet::new(),
+            seen: Keys::default(),
         },
-        known: BTreeSet::new(),
+        known: Keys::default(),
         ready: VecDeque::new(),
         page_size: PageSize::new(PAGE_OBJECTS),
         back_off: BACK_OFF_MIN,
@@ -91,7 +93,7 @@ pub struct Watch<T> {
     query: Query,
     state: State,
     /// Objects that were reported to the consumer, to find those that vanished between two lists.
-    known: BTreeSet<ObjectKey>,
+    known: Keys,
     ready: VecDeque<Event<T>>,
     page_size: PageSize,
     back_off: Duration,
@@ -117,10 +119,7 @@ enum FieldSelection {
 
 enum State {
     /// A list is read, page by page.
-    Listing {
-        continue_token: String,
-        seen: BTreeSet<ObjectKey>,
-    },
+    Listing { continue_token: String, seen: Keys },
     /// Everything up to the revision is reported, and no watch is open.
     Idle { revision: String },
     /// A watch is open.
@@ -296,7 +295,7 @@ impl<T: Resource> Watch<T> {
         self.field_selection = FieldSelection::Sent;
         let listing = State::Listing {
             continue_token: String::new(),
-            seen: BTreeSet::new(),
+            seen: Keys::default(),
         };
         // Objects of the first pages are reported although the list was not finished: they may be gone before the
         // next list.
@@ -321,7 +320,7 @@ impl<T: Resource> Watch<T> {
                 Event::Deleted(_) | Event::Synced => continue,
             };
             if let State::Listing { seen, .. } = &mut self.state {
-                seen.insert(key.clone());
+                seen.insert(&key);
             }
             self.ready.push_back(event);
         }
@@ -342,11 +341,8 @@ impl<T: Resource> Watch<T> {
             return;
         };
         let before = std::mem::replace(&mut self.known, seen);
-        for key in before {
-            if !self.known.contains(&key) {
-                self.ready.push_back(Event::Deleted(key));
-            }
-        }
+        let gone = before.without(&self.known);
+        self.ready.extend(gone.into_iter().map(Event::Deleted));
         self.ready.push_back(Event::Synced);
     }
 
@@ -384,7 +380,7 @@ impl<T: Resource> Watch<T> {
                     Event::Applied(object) => object.metadata().key(),
                     _ => key_of(event.object.get()),
                 };
-                self.known.insert(key);
+                self.known.insert(&key);
                 self.ready.push_back(read);
             }
         }

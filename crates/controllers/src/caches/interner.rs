@@ -72,7 +72,7 @@ impl LabelSet {
 
 /// Shared values of one type.
 #[derive(Debug)]
-struct Shared<T: ?Sized> {
+pub(crate) struct Shared<T: ?Sized> {
     cached: HashSet<Arc<T>>,
     sweep_at: usize,
 }
@@ -87,7 +87,8 @@ impl<T: ?Sized> Default for Shared<T> {
 }
 
 impl<T: ?Sized + Eq + Hash> Shared<T> {
-    fn of(&mut self, value: impl Borrow<T> + Into<Arc<T>>) -> Arc<T> {
+    /// Returns the shared copy of a value.
+    pub(crate) fn of(&mut self, value: impl Borrow<T> + Into<Arc<T>>) -> Arc<T> {
         if let Some(cached) = self.cached.get(value.borrow()) {
             return Arc::clone(cached);
         }

@@ -6,6 +6,7 @@ mod object_cache;
 mod pending_writes;
 pub(crate) mod pods;
 mod selectors;
+mod shared_texts;
 mod slices;
 mod tombstones;
 
@@ -19,6 +20,7 @@ use self::pods::INDEXED_KEYS_MAX;
 
 use crate::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
 
+pub(crate) use interner::Shared;
 pub(crate) use nodes::NodeFacts;
 pub(crate) use object_cache::ObjectCache;
 pub(crate) use pods::{PodFacts, Pods};
@@ -82,8 +84,11 @@ impl Caches {
     /// Applies a Pod; returns the Services that select it now or selected it before, if its endpoints change
     /// (EPS-24).
     pub(crate) fn apply_pod(&mut self, pod: &Pod) -> Vec<ObjectKey> {
-        let pod = PodFacts::of(pod, &mut self.interner);
+        let mut pod = PodFacts::of(pod, &mut self.interner);
         let key = pod.key();
+        if let Some(before) = self.pods.get(&key) {
+            pod.share_with(before);
+        }
         let after = self.selectors.matching(&pod.namespace, &pod.labels);
         let Some(before) = self.pods.insert(pod) else {
             return after;

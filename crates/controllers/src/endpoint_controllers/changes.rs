@@ -80,7 +80,10 @@ impl EndpointReconciler {
     fn apply_slice(&mut self, arrival: Arrival<EndpointSlice>, now: Instant) {
         let slices = &mut self.caches.slices;
         let affected = match arrival.event {
-            Event::Applied(slice) => slices.apply(slice),
+            Event::Applied(mut slice) => {
+                self.caches.pods.share_with_slice(&mut slice);
+                slices.apply(slice)
+            }
             Event::Deleted(key) => slices.remove(&key).into_iter().collect(),
             Event::Synced => {
                 self.initial_lists.slices = true;
@@ -123,8 +126,9 @@ impl EndpointReconciler {
 
     fn apply_endpoints(&mut self, arrival: Arrival<Endpoints>, now: Instant) {
         let key = match arrival.event {
-            Event::Applied(endpoints) => {
+            Event::Applied(mut endpoints) => {
                 let key = endpoints.metadata.key();
+                self.caches.pods.share_with_endpoints(&mut endpoints);
                 if !self.caches.endpoints.apply(endpoints) {
                     return;
                 }

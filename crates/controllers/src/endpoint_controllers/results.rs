@@ -49,7 +49,7 @@ impl EndpointReconciler {
                 return self.resume(work, now);
             }
             JobResult::SlicesRead(Err(error)) | JobResult::EndpointsRead(Err(error), _) => Some(error),
-            JobResult::SlicesWritten(report) => {
+            JobResult::SlicesWritten(mut report) => {
                 let is_mirror = matches!(work, Work::Mirroring(_));
                 self.metrics.update(|values| {
                     let changes = if is_mirror {
@@ -59,6 +59,9 @@ impl EndpointReconciler {
                     };
                     changes.count(&report);
                 });
+                for slice in &mut report.written {
+                    self.caches.pods.share_with_slice(slice);
+                }
                 report.apply_to(if is_mirror {
                     &mut self.caches.mirrored
                 } else {
@@ -67,7 +70,8 @@ impl EndpointReconciler {
             }
             JobResult::EndpointsWritten(Ok(written)) => {
                 match written {
-                    endpoints::WriteResult::Current(endpoints) => {
+                    endpoints::WriteResult::Current(mut endpoints) => {
+                        self.caches.pods.share_with_endpoints(&mut endpoints);
                         self.caches.endpoints.apply_response(endpoints);
                     }
                     endpoints::WriteResult::Deleted(meta) => self.caches.endpoints.confirm_deletion(&meta),

@@ -101,7 +101,7 @@ fn subset_of(servers: &Servers, mut ports: Vec<SubsetPort>, addresses: &[Endpoin
 
 /// Returns the identity of an address: the IP and the UID of its target.
 fn identity(address: &EndpointAddress) -> (String, String) {
-    let uid = address.target_ref.as_ref().map(|target| target.uid.clone());
+    let uid = address.target_ref.as_ref().map(|target| target.uid.to_string());
     (address.ip.clone(), uid.unwrap_or_default())
 }
 

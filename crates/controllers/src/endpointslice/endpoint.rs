@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use api::object::{
     AddressType, Endpoint, EndpointConditions, EndpointPort, IntOrString, Protocol, Service, ServicePort,
-    TargetRef,
 };
 
 use crate::caches::PodFacts;
@@ -41,12 +40,7 @@ pub fn endpoint_of(
         node_name: (!pod.node_name.is_empty()).then(|| Arc::clone(&pod.node_name)),
         zone: zone.map(Into::into),
         hints: None,
-        target_ref: Some(TargetRef {
-            kind: "Pod".to_owned(),
-            namespace: pod.namespace.to_string(),
-            name: pod.name.to_string(),
-            uid: pod.uid.to_string(),
-        }),
+        target_ref: Some(pod.as_target()),
     })
 }
 

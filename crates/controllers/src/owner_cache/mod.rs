@@ -2,10 +2,10 @@
 
 mod server_state;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Instant;
 
-use api::object::{ObjectKey, Resource};
+use api::object::{ObjectKey, ObjectMeta, OwnerReference, Resource};
 use client::Event;
 use reconcile::queue::Queue;
 use serde_json::Value;
@@ -21,6 +21,9 @@ pub(crate) use server_state::{ServerState, read_current, write_owner_changes};
 const SELECTORS_SIZE_MAX: usize = 10_000;
 
 /// Owners and owned objects. Changes add the affected owners to the queue.
+///
+/// Several controllers watch all Pods. Each keeps those that its owners may own: Pods of owners of its kind, and Pods
+/// without a controller in a namespace with such owners. A later owner reads the latter from the server.
 pub(crate) struct OwnerCache<O, T> {
     /// The owners, indexed by their own owners.
     pub(crate) objects: OwnedObjects<O>,
@@ -30,8 +33,10 @@ pub(crate) struct OwnerCache<O, T> {
     selector_of: fn(&O) -> &Value,
     are_owners_synced: bool,
     are_owned_synced: bool,
-    /// Owners whose last job has an unknown effect.
+    /// Owners whose last job has an unknown effect, and new owners that may adopt objects outside of the cache.
     needs_refresh: HashSet<ObjectKey>,
+    /// Namespaces with objects without a controller that are not cached.
+    namespaces_with_orphans: BTreeSet<String>,
 }
 
 impl<O: Resource, T: Resource> OwnerCache<O, T> {
@@ -45,6 +50,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
             are_owners_synced: false,
             are_owned_synced: false,
             needs_refresh: HashSet::new(),
+            namespaces_with_orphans: BTreeSet::new(),
         }
     }
 
@@ -65,6 +71,9 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
             Event::Applied(owner) => {
                 let key = owner.metadata().key();
                 self.keys.insert(owner.metadata().uid.clone(), key.clone());
+                if self.may_adopt_others(&key, &owner) {
+                    self.needs_refresh.insert(key.clone());
+                }
                 self.objects.apply(owner);
                 queue.add(key, now);
             }
@@ -94,6 +103,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
         now: Instant,
     ) {
         let affected = match event {
+            Event::Applied(object) if !self.is_kept(object.metadata()) => return,
             Event::Applied(object) => vec![self.owned.apply(object)],
             Event::Deleted(key) => vec![self.owned.remove(&key)],
             Event::Synced => {
@@ -109,6 +119,31 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
         for affected in affected {
             self.enqueue_affected(&affected, queue, now);
         }
+    }
+
+    /// Returns true if an object of the watch belongs into the cache.
+    fn is_kept(&mut self, meta: &ObjectMeta) -> bool {
+        // A finalizer may be that of this controller.
+        if self.owned.get(&meta.key()).is_some() || !meta.finalizers.is_empty() {
+            return true;
+        }
+        if let Some(owner) = meta.controller() {
+            return may_be_of_kind::<O>(owner);
+        }
+        let has_owner = self.objects.in_namespace(&meta.namespace).next().is_some();
+        let is_kept = has_owner || !self.are_owners_synced;
+        if !is_kept && !self.namespaces_with_orphans.contains(&meta.namespace) {
+            self.namespaces_with_orphans.insert(meta.namespace.clone());
+        }
+        is_kept
+    }
+
+    /// Returns true if an owner is new, or has another selector, and its namespace has objects without a controller that
+    /// are not cached.
+    fn may_adopt_others(&self, key: &ObjectKey, owner: &O) -> bool {
+        let has_same_selector = |known: &O| (self.selector_of)(known) == (self.selector_of)(owner);
+        self.namespaces_with_orphans.contains(&*key.namespace)
+            && !self.objects.get(key).is_some_and(has_same_selector)
     }
 
     /// Returns the objects that an owner owns, and those that it may adopt.
@@ -225,6 +260,12 @@ fn size_of_selector(selector: &Value) -> usize {
         .flatten()
         .map(|requirement| 1 + values(requirement));
     1 + labels.map_or(0, serde_json::Map::len) + sizes.sum::<usize>()
+}
+
+/// Returns false if the reference is to another kind.
+fn may_be_of_kind<O: Resource>(owner: &OwnerReference) -> bool {
+    let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+    owner.kind == O::KIND && group == O::GROUP
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ impl PodTerm {
             self.namespaces.contains(namespace)
                 || labels.is_some_and(|labels| self.namespace_selector.matches(labels))
         };
-        let (own, other) = (&owner.metadata.labels, &pod.metadata.labels);
+        let (own, other) = (owner.labels(), pod.labels());
         let is_shared = |key: &String| own.get(key).is_none_or(|value| other.get(key) == Some(value));
         let is_different = |key: &String| own.get(key).is_none_or(|value| other.get(key) != Some(value));
         selects_namespace
@@ -117,14 +117,10 @@ impl SpreadConstraint {
 
     /// Returns true if the constraint of `owner` counts `pod`.
     pub(crate) fn counts(&self, owner: &SchedulePod, pod: &SchedulePod) -> bool {
-        let (own, other) = (&owner.metadata, &pod.metadata);
-        let is_shared = |key: &String| {
-            own.labels
-                .get(key)
-                .is_none_or(|value| other.labels.get(key) == Some(value))
-        };
-        own.namespace == other.namespace
-            && self.label_selector.matches(&other.labels)
+        let (own, other) = (owner.labels(), pod.labels());
+        let is_shared = |key: &String| own.get(key).is_none_or(|value| other.get(key) == Some(value));
+        owner.metadata.namespace == pod.metadata.namespace
+            && self.label_selector.matches(other)
             && self.match_label_keys.iter().all(is_shared)
     }
 }

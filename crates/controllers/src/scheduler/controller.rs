@@ -16,7 +16,7 @@ use super::pod::SchedulePod;
 use super::retry::Attempts;
 use super::score::choose_node;
 use super::write::{Job, JobOutput, Placement};
-use crate::caches::ObjectCache;
+use crate::caches::{ObjectCache, Shared};
 use crate::malformed_object::log_skipped;
 
 /// A change that a watch reports, with the revision of its list.
@@ -35,6 +35,8 @@ pub(super) struct Scheduler {
     nodes: BTreeMap<String, Node>,
     namespaces: Namespaces,
     pods: ObjectCache<SchedulePod>,
+    /// Labels of the Pods with a Node.
+    labels: Shared<Labels>,
     /// Pods on each Node.
     on_node: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// Pods whose binding is being written, with their Node.
@@ -53,6 +55,7 @@ impl Scheduler {
             nodes: BTreeMap::new(),
             namespaces: Namespaces::new(),
             pods: ObjectCache::default(),
+            labels: Shared::default(),
             on_node: BTreeMap::new(),
             assumed: BTreeMap::new(),
             unschedulable: BTreeMap::new(),
@@ -125,13 +128,14 @@ impl Scheduler {
     /// Applies a Pod from the watch or a response.
     fn apply(
         &mut self,
-        pod: SchedulePod,
+        mut pod: SchedulePod,
         take: impl FnOnce(&mut ObjectCache<SchedulePod>, SchedulePod) -> bool,
         queue: &mut Queue<ObjectKey>,
         now: Instant,
     ) {
         let key = pod.metadata.key();
         let before = self.node_of(&key);
+        pod.drop_unread_fields(&mut self.labels);
         if !take(&mut self.pods, pod) {
             return;
         }

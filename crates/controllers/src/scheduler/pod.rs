@@ -1,12 +1,15 @@
 //! The fields of a Pod that the scheduler reads.
 
+use std::sync::Arc;
+
 use api::object::{Condition, Labels, ObjectMeta, Taint, is_final_phase};
 use api::pod::RequestedHostPort;
 use serde::{Deserialize, Deserializer};
 
-use super::affinity::{Affinity, SpreadConstraint};
+use super::affinity::{Affinity, NodeAffinity, PodTerms, SpreadConstraint};
 use super::bounded_terms::BoundedTerms;
 use super::resources::Resources;
+use crate::caches::Shared;
 
 /// A view of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -18,6 +21,9 @@ pub(crate) struct SchedulePod {
     pub spec: SchedulePodSpec,
     /// Observed state.
     pub status: SchedulePodStatus,
+    /// Labels of a Pod with a Node, which Pods share; `None` for those of the metadata.
+    #[serde(skip)]
+    pub shared_labels: Option<Arc<Labels>>,
 }
 
 /// `spec` of a Pod.
@@ -74,7 +80,7 @@ pub(crate) struct SchedulePort {
 }
 
 /// A toleration.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Toleration {
     /// Key of the taint; empty for all with operator Exists.
@@ -102,6 +108,47 @@ pub(crate) struct SchedulePodStatus {
 api::resource!(SchedulePod, "", "v1", "Pod", "pods");
 
 impl SchedulePod {
+    /// Returns the labels.
+    pub(crate) fn labels(&self) -> &Labels {
+        self.shared_labels.as_deref().unwrap_or(&self.metadata.labels)
+    }
+
+    /// Drops the fields of a Pod with a Node that no other Pod depends on. A cluster has far more Pods with a Node than
+    /// pending ones.
+    pub(crate) fn drop_unread_fields(&mut self, labels: &mut Shared<Labels>) {
+        if self.spec.node_name.is_empty() {
+            return;
+        }
+        let metadata = &mut self.metadata;
+        self.shared_labels = Some(labels.of(std::mem::take(&mut metadata.labels)));
+        metadata.annotations = Labels::new();
+        metadata.finalizers = Vec::new();
+        metadata.creation_timestamp = None;
+        metadata.generate_name = String::new();
+        metadata
+            .owner_references
+            .retain(|owner| owner.controller == Some(true));
+        let spec = &mut self.spec;
+        spec.scheduler_name = String::new();
+        spec.node_selector = Labels::new();
+        spec.tolerations = Vec::new();
+        spec.affinity.node_affinity = NodeAffinity::default();
+        spec.affinity.pod_affinity = PodTerms::default();
+        spec.topology_spread_constraints = BoundedTerms::default();
+        for containers in [&mut spec.containers, &mut spec.init_containers] {
+            for container in containers.iter_mut() {
+                container.ports.retain(|port| port.host_port != 0);
+                container.ports.shrink_to_fit();
+            }
+            containers.retain(ScheduleContainer::uses_node);
+            containers.shrink_to_fit();
+        }
+        self.status.conditions = Vec::new();
+        if !self.is_finished() {
+            self.status.phase = String::new();
+        }
+    }
+
     /// Returns true if the Pod has succeeded or failed.
     pub(crate) fn is_finished(&self) -> bool {
         is_final_phase(&self.status.phase)
@@ -186,9 +233,16 @@ impl SchedulePod {
     pub(crate) fn is_spread_with(&self, other: &Self) -> bool {
         match (self.metadata.controller(), other.metadata.controller()) {
             (Some(a), Some(b)) => a.uid == b.uid,
-            (None, None) => !self.metadata.labels.is_empty() && self.metadata.labels == other.metadata.labels,
+            (None, None) => !self.labels().is_empty() && self.labels() == other.labels(),
             _ => false,
         }
+    }
+}
+
+impl ScheduleContainer {
+    /// Returns true if the container has requests or ports.
+    fn uses_node(&self) -> bool {
+        self.requests != Resources::default() || !self.ports.is_empty()
     }
 }
 

@@ -9,14 +9,15 @@ use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
 
 use super::decide::{RemainingTime, SeenTaint, no_execute_taints, remaining};
-use crate::caches::ObjectCache;
+use super::pod::EvictionPod;
+use crate::caches::{ObjectCache, Shared};
 use crate::malformed_object::log_skipped;
-use crate::scheduler::SchedulePod;
+use crate::scheduler::Toleration;
 
 /// A change that a watch reports, with the revision of its list.
 pub(super) enum Change {
     Node(Event<Node>),
-    Pod(Event<SchedulePod>, u64),
+    Pod(Event<EvictionPod>, u64),
 }
 
 /// Evicts Pods from tainted Nodes.
@@ -26,7 +27,8 @@ pub(super) struct TaintEviction {
     are_pods_synced: bool,
     /// NoExecute taints of the Nodes that have any.
     taints: BTreeMap<String, Vec<SeenTaint>>,
-    pods: ObjectCache<SchedulePod>,
+    pods: ObjectCache<EvictionPod>,
+    tolerations: Shared<[Toleration]>,
     /// Pods by Node.
     on_node: BTreeMap<String, BTreeSet<ObjectKey>>,
 }
@@ -39,6 +41,7 @@ impl TaintEviction {
             are_pods_synced: false,
             taints: BTreeMap::new(),
             pods: ObjectCache::default(),
+            tolerations: Shared::default(),
             on_node: BTreeMap::new(),
         }
     }
@@ -66,18 +69,22 @@ impl TaintEviction {
 
     fn apply_pod_event(
         &mut self,
-        event: Event<SchedulePod>,
+        event: Event<EvictionPod>,
         revision: u64,
         queue: &mut Queue<ObjectKey>,
         now: Instant,
     ) {
         match event {
-            Event::Applied(pod) => {
+            Event::Applied(mut pod) => {
                 let key = pod.metadata.key();
                 self.forget_node(&key);
+                pod.drop_unread_fields(&mut self.tolerations);
                 self.pods.apply(pod);
                 self.note_node(&key);
-                queue.add(key, now);
+                // A later taint adds all Pods of its Node. Without taints there is nothing to decide about most Pods.
+                if self.is_on_tainted_node(&key) {
+                    queue.add(key, now);
+                }
             }
             Event::Deleted(key) => {
                 self.forget_node(&key);
@@ -92,8 +99,13 @@ impl TaintEviction {
                     }
                 }
             }
-            Event::Malformed { key, error } => log_skipped::<SchedulePod>(&key, &error),
+            Event::Malformed { key, error } => log_skipped::<EvictionPod>(&key, &error),
         }
+    }
+
+    fn is_on_tainted_node(&self, key: &ObjectKey) -> bool {
+        let pod = self.pods.get(key);
+        pod.is_some_and(|pod| self.taints.contains_key(&pod.spec.node_name))
     }
 
     fn forget_node(&mut self, key: &ObjectKey) {
@@ -155,3 +167,6 @@ impl Reconciler for TaintEviction {
 
     fn on_success(&mut self, _: &ObjectKey, (): (), _: &mut Queue<ObjectKey>, _: Instant) {}
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use api::object::Taint;
 use api::pod::MIRROR_ANNOTATION;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::scheduler::SchedulePod;
+use super::pod::EvictionPod;
 
 /// A NoExecute taint of a Node, with the time at which it was first seen.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +47,7 @@ pub(super) fn no_execute_taints(taints: &[Taint], seen: &[SeenTaint], now: Times
 }
 
 /// Returns the time that a Pod may stay on a Node with these taints. Mirror Pods belong to their Node.
-pub(super) fn remaining(pod: &SchedulePod, taints: &[SeenTaint], now: Timestamp) -> RemainingTime {
+pub(super) fn remaining(pod: &EvictionPod, taints: &[SeenTaint], now: Timestamp) -> RemainingTime {
     let is_ending = pod.metadata.deletion_timestamp.is_some() || pod.is_finished();
     if is_ending || pod.metadata.annotations.contains_key(MIRROR_ANNOTATION) {
         return RemainingTime::Forever;

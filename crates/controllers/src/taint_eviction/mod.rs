@@ -5,6 +5,7 @@
 
 mod controller;
 mod decide;
+mod pod;
 mod run;
 mod write;
 

@@ -22,9 +22,9 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Returns true if another group is a later state of this one.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.port == other.port && self.set == other.set
+    /// Returns what the states of a group have in common.
+    pub(super) fn identity(&self) -> (&PortKey, Option<EndpointSet>) {
+        (&self.port, self.set)
     }
 }
 
@@ -42,6 +42,7 @@ pub(super) fn groups(plan: &Plan, service: &ObjectKey, abilities: Abilities) -> 
     let mut groups: Vec<Group> = Vec::new();
     for port in plan.ports_of(service).filter(|port| is_served(port, abilities)) {
         let detects_pods = plan.settings().pods.covers(port.key.family);
+        let first_of_port = groups.len();
         for frontend in &port.frontends {
             let (Some(address), Some(set)) = (
                 frontend.address,
@@ -50,10 +51,8 @@ pub(super) fn groups(plan: &Plan, service: &ObjectKey, abilities: Abilities) -> 
                 continue;
             };
             let at = SocketAddr::new(address, frontend.port);
-            let known = groups
-                .iter_mut()
-                .find(|group| group.port == port.key && group.set == set);
-            match known {
+            let mut of_port = groups.iter_mut().skip(first_of_port);
+            match of_port.find(|group| group.set == set) {
                 Some(group) => group.frontends.push(at),
                 None => groups.push(Group {
                     port: port.key.clone(),

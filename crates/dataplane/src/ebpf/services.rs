@@ -130,15 +130,19 @@ impl Services {
         for service in services {
             let former = self.placed.remove(service).unwrap_or_default();
             let placed = self.place(groups(plan, service, self.abilities), &former, &mut edit);
+            // A Service has room for tens of thousands of ports.
+            let left: HashSet<&SocketAddr> = placed.iter().flat_map(|now| &now.group.frontends).collect();
+            let words: HashSet<Word> = placed.iter().map(|now| now.word).collect();
+            let counters: HashSet<u32> = placed.iter().map(|now| now.counter).collect();
             for gone in &former {
-                let frontends = gone.group.frontends.iter().copied();
-                let is_left = |at: &SocketAddr| placed.iter().any(|now| now.group.frontends.contains(at));
-                edit.deleted_frontends.extend(frontends.filter(|at| !is_left(at)));
-                if placed.iter().all(|now| now.word != gone.word) {
+                let frontends = gone.group.frontends.iter();
+                edit.deleted_frontends
+                    .extend(frontends.filter(|at| !left.contains(at)).copied());
+                if !words.contains(&gone.word) {
                     edit.deleted_endpoints
                         .extend(gone.endpoints().map(|(key, _)| key));
                 }
-                if placed.iter().all(|now| now.counter != gone.counter) {
+                if !counters.contains(&gone.counter) {
                     edit.deleted_counters.push(gone.counter);
                 }
             }
@@ -225,8 +229,12 @@ impl Services {
 
     /// Gives groups their elements: those of a former state if the endpoints are the same, new ones otherwise.
     fn place(&mut self, groups: Vec<Group>, former: &[Placed], edit: &mut Edit) -> Vec<Placed> {
+        let former: HashMap<_, &Placed> = former
+            .iter()
+            .map(|former| (former.group.identity(), former))
+            .collect();
         let placed = groups.into_iter().map(|group| {
-            let known = former.iter().find(|former| former.group.is_same(&group));
+            let known = former.get(&group.identity()).copied();
             let word = match known {
                 _ if group.set.is_none() => Word::REFUSE,
                 Some(known) if known.group.endpoints == group.endpoints => known.word,
@@ -244,10 +252,10 @@ impl Services {
             if known.is_none_or(|known| known.word != word) {
                 edit.added_endpoints.extend(placed.endpoints());
             }
+            let known = known.filter(|known| known.word == word);
+            let known: HashSet<&SocketAddr> = known.iter().flat_map(|known| &known.group.frontends).collect();
             for at in &placed.group.frontends {
-                let is_known =
-                    known.is_some_and(|known| known.word == word && known.group.frontends.contains(at));
-                if !is_known {
+                if !known.contains(at) {
                     edit.changed_frontends.insert(*at, (word, counter));
                 }
             }

@@ -1,6 +1,6 @@
 //! Edits: the chains to rewrite, and the input of `iptables-restore` for them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{self, Write};
 
 use api::object::ObjectKey;
@@ -191,14 +191,13 @@ impl Edit {
         for service in &changes.services {
             let footprint = Footprint::of(&source.rules_of(service));
             let before = applied.get(service).unwrap_or(&nothing);
-            let changed = footprint
-                .chains
-                .iter()
-                .filter(|chain| !before.chains.contains(chain));
+            // A Service has room for tens of thousands of ports.
+            let known: HashSet<&(ChainName, u64)> = before.chains.iter().collect();
+            let changed = footprint.chains.iter().filter(|chain| !known.contains(chain));
             edit.rewrite(service, changed.map(|(name, _)| *name).collect());
+            let left: HashSet<ChainName> = footprint.chains.iter().map(|(name, _)| *name).collect();
             let gone = before.chains.iter().map(|(name, _)| *name);
-            edit.stale
-                .extend(gone.filter(|name| footprint.chains.iter().all(|(left, _)| left != name)));
+            edit.stale.extend(gone.filter(|name| !left.contains(name)));
             for chain in Shared::ALL {
                 let index = chain as usize;
                 if before.shared[index] != footprint.shared[index] && !edit.shared.contains(&chain) {
@@ -240,6 +239,7 @@ impl Edit {
             all.push((chain.table(), chain.name().into(), hash.finish()));
         }
         for (service, chains) in &self.services {
+            let chains: HashSet<&ChainName> = chains.iter().collect();
             for (name, rules) in &source.rules_of(service).chains {
                 if chains.contains(name) {
                     all.push((Table::Nat, name.to_string().into(), RulesHash::of(rules)));
@@ -308,6 +308,7 @@ impl Edit {
     fn write_services(&self, source: Source<'_>, script: &mut Script<'_>) -> io::Result<()> {
         for (service, chains) in &self.services {
             script.belongs_to(Some(service));
+            let chains: HashSet<&ChainName> = chains.iter().collect();
             for (name, rules) in &source.rules_of(service).chains {
                 if chains.contains(name) {
                     script.append(name, rules)?;

@@ -3,6 +3,7 @@
 //! Rules of port ranges follow those of all Service ports in a shared chain, because a port precedes a range. An endpoint
 //! of a range gets the port of the client, and a hash of the client's address selects it.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use api::object::ObjectKey;
@@ -22,6 +23,8 @@ pub(super) struct ServiceRules {
     pub shared: [Vec<String>; Shared::ALL.len()],
     /// Rules in shared chains that follow the rules of all Service ports, indexed by [`Shared`].
     pub last: [Vec<String>; Shared::ALL.len()],
+    /// Names of the chains of endpoints.
+    endpoints: HashSet<ChainName>,
 }
 
 /// Rules of a Service that are built.
@@ -165,7 +168,7 @@ impl PortWriter<'_> {
             balance.push(rule.jump(target));
         }
         for (backend, target) in backends.iter().zip(&targets) {
-            if self.rules.chains.iter().any(|(known, _)| known == target) {
+            if !self.rules.endpoints.insert(*target) {
                 continue;
             }
             let protocol = self.port.key.protocol;

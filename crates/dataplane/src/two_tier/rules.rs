@@ -8,6 +8,9 @@
 //! ([`levels_after`]). A packet takes each link once at most. The last node resets the connection. The chain drops
 //! packets of the links without a frontend as their destination, also of tracked connections.
 //!
+//! Only nodes may send encapsulated packets. This node forwards none of others to other nodes: if it masquerades packets
+//! of Pods to other nodes, those would take them for packets of this node.
+//!
 //! A packet is duplicated to the other node (`dup`) and dropped here, so that it leaves no entry in connection tracking.
 //! `dup` decrements the TTL and reports packets that are too large to the client.
 
@@ -98,6 +101,12 @@ pub(crate) fn table(family: Family, links: &[LinkIndex; HOPS], state: &State, is
         "encapsulated",
         Some(base(Hook::Input, ENCAPSULATED_PRIORITY)),
         vec![foreign_source_rule(family)],
+    );
+    add_chain(
+        &mut batch,
+        "encapsulated-by-others",
+        Some(base(Hook::Forward, ENCAPSULATED_PRIORITY)),
+        vec![foreign_forwarding_rule(family)],
     );
     add_difference(&mut batch, family, &State::default(), state);
     batch
@@ -415,10 +424,25 @@ fn untracked_rule(family: Family, peer: Side) -> Vec<Expression> {
 /// Drops encapsulated packets that no node sent.
 fn foreign_source_rule(family: Family) -> Vec<Expression> {
     let mut rule = encapsulated();
-    rule.push(address_of(family, Side::Source));
-    rule.push(lookup(SOURCES, FIRST, Destination::NotFound));
-    rule.push(Expression::Verdict(Verdict::Drop));
+    rule.extend(drop_unless_of_node(family));
     rule
+}
+
+/// Drops encapsulated packets to other nodes that no node sent.
+fn foreign_forwarding_rule(family: Family) -> Vec<Expression> {
+    let mut rule = encapsulated();
+    rule.push(address_of(family, Side::Destination));
+    rule.push(lookup(SOURCES, FIRST, Destination::Found));
+    rule.extend(drop_unless_of_node(family));
+    rule
+}
+
+fn drop_unless_of_node(family: Family) -> [Expression; 3] {
+    [
+        address_of(family, Side::Source),
+        lookup(SOURCES, FIRST, Destination::NotFound),
+        Expression::Verdict(Verdict::Drop),
+    ]
 }
 
 /// Side of a packet.
@@ -549,3 +573,6 @@ fn address_bytes(address: IpAddr) -> Vec<u8> {
         IpAddr::V6(address) => address.octets().to_vec(),
     }
 }
+
+#[cfg(test)]
+mod tests;

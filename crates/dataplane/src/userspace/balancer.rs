@@ -1,7 +1,7 @@
 //! Selection of endpoints: schedulers, session affinity, and retries. The code is pure; callers pass the time and a
 //! random number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +12,8 @@ use plan::{EndpointSet, Scheduler, ServicePortPlan};
 /// Maximum of clients with affinity per Service port. Further clients get no affinity until some expire, so that many
 /// source addresses cannot exhaust the memory of this node.
 pub(super) const AFFINITIES_MAX: usize = 65_536;
+/// Minimum time between two searches of a full table for clients whose affinity has expired, which read all of it.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An endpoint with the number of its connections from this process.
 #[derive(Clone, Debug)]
@@ -52,6 +54,8 @@ pub(super) struct Balancer {
     affinity: Option<Duration>,
     /// Affinity of clients: endpoint and time of the last connection.
     clients: HashMap<IpAddr, (SocketAddr, Instant)>,
+    /// Time of the last search for expired affinities.
+    swept: Option<Instant>,
     /// Index for round robin.
     next_index: usize,
     maglev_table: Vec<SocketAddr>,
@@ -60,17 +64,16 @@ pub(super) struct Balancer {
 impl Balancer {
     /// Applies the plan of a set. Endpoints that stay keep their connection counts and affinities.
     pub(super) fn set(&mut self, port: &ServicePortPlan, set: EndpointSet) {
-        let mut former = std::mem::take(&mut self.endpoints);
+        let former = std::mem::take(&mut self.endpoints);
+        let mut former: HashMap<SocketAddr, Endpoint> = former
+            .into_iter()
+            .map(|endpoint| (endpoint.address, endpoint))
+            .collect();
         let endpoints = port.backends(set).iter().map(|backend| {
-            let known = former
-                .iter()
-                .position(|endpoint| endpoint.address == backend.address);
-            known
-                .map(|index| former.swap_remove(index))
-                .unwrap_or_else(|| Endpoint {
-                    address: backend.address,
-                    connections: Arc::default(),
-                })
+            former.remove(&backend.address).unwrap_or_else(|| Endpoint {
+                address: backend.address,
+                connections: Arc::default(),
+            })
         });
         self.endpoints = endpoints.collect();
         self.serving.clone_from(&port.serving);
@@ -81,9 +84,11 @@ impl Balancer {
             .map(|seconds| Duration::from_secs(seconds.into()));
         let endpoints = &self.endpoints;
         match self.affinity {
-            Some(_) => self
-                .clients
-                .retain(|_, (address, _)| endpoints.iter().any(|e| e.address == *address)),
+            Some(_) => {
+                let addresses: HashSet<SocketAddr> =
+                    endpoints.iter().map(|endpoint| endpoint.address).collect();
+                self.clients.retain(|_, (address, _)| addresses.contains(address));
+            }
             None => self.clients = HashMap::new(),
         }
         self.maglev_table = match self.scheduler {
@@ -189,8 +194,12 @@ impl Balancer {
 
     fn record_affinity(&mut self, client: IpAddr, address: SocketAddr, now: Instant, affinity: Duration) {
         if self.clients.len() >= AFFINITIES_MAX && !self.clients.contains_key(&client) {
-            self.clients
-                .retain(|_, (_, last)| now.saturating_duration_since(*last) < affinity);
+            let is_due = |swept: Instant| now.saturating_duration_since(swept) >= SWEEP_INTERVAL;
+            if self.swept.is_none_or(is_due) {
+                self.swept = Some(now);
+                self.clients
+                    .retain(|_, (_, last)| now.saturating_duration_since(*last) < affinity);
+            }
             if self.clients.len() >= AFFINITIES_MAX {
                 return;
             }

@@ -53,7 +53,7 @@ impl Listener {
         set: EndpointSet,
         address: IpAddr,
         workers: &tcp::Workers,
-        runtime: &Runtime,
+        (runtime, conntrack): (&Runtime, &udp::SharedConntrack),
         permits: &Arc<Semaphore>,
         congestion: &tcp::CongestionControl,
     ) -> io::Result<Self> {
@@ -86,7 +86,14 @@ impl Listener {
         } else {
             let _context = runtime.enter();
             let socket = UdpSocket::from_std(socket.into())?;
-            let task = runtime.spawn(udp::serve(socket, balancer.clone(), permits.clone()));
+            let flows = udp::serve(
+                socket,
+                address,
+                balancer.clone(),
+                permits.clone(),
+                conntrack.clone(),
+            );
+            let task = runtime.spawn(flows);
             Task::Udp(task.abort_handle())
         };
         Ok(Self {

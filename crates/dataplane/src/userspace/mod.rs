@@ -24,6 +24,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::object::{ObjectKey, Protocol};
+use netlink::conntrack::Conntrack;
 use netlink::nftables::{ExternalChange, Monitor};
 use plan::{Changes, EndpointSet, Family, Plan, PortKey, Scheduler, ServicePortPlan, Settings, Target};
 use tokio::runtime::Runtime;
@@ -100,6 +101,7 @@ pub struct UserspaceDataplane {
     workers: tcp::Workers,
     /// Runtime that relays UDP; `None` only during drop.
     runtime: Option<Runtime>,
+    conntrack: udp::SharedConntrack,
 }
 
 impl UserspaceDataplane {
@@ -114,6 +116,9 @@ impl UserspaceDataplane {
     pub fn open(options: Options) -> Result<Self, DataplaneError> {
         let ruleset =
             NftablesDataplane::open_for_local_redirects(nftables::Options { table: options.table })?;
+        let conntrack = Conntrack::open().map_err(|error| DataplaneError::Connect {
+            source: std::io::Error::other(error),
+        })?;
         let workers = tcp::Workers::start(WORKERS).map_err(|source| DataplaneError::Threads { source })?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
@@ -132,31 +137,36 @@ impl UserspaceDataplane {
             congestion: tcp::CongestionControl::detect(),
             workers,
             runtime: Some(runtime),
+            conntrack: Arc::new(Mutex::new(conntrack)),
         })
     }
 
     /// Opens, updates and closes the listeners of a Service.
     fn update_listeners(&mut self, plan: &Plan, service: &ObjectKey) -> Result<(), SkippedService> {
-        let mut former = self.listeners.remove(service).unwrap_or_default();
+        let former = self.listeners.remove(service).unwrap_or_default();
         let mut current = Vec::new();
         let mut result = Ok(());
         let mut has_age = false;
         for listener in &former {
             self.ruleset.set_local_redirects(&listener.port, [None; 2]);
         }
+        let mut former: HashMap<(PortKey, EndpointSet), Listener> = former
+            .into_iter()
+            .map(|listener| ((listener.port.clone(), listener.set), listener))
+            .collect();
         for port in plan.ports_of(service) {
             let mut local_redirects = [None; 2];
             for set in [EndpointSet::Cluster, EndpointSet::Local] {
                 if !is_used(port, set) {
                     continue;
                 }
-                let known = former.iter().position(|known| {
-                    known.port == port.key
-                        && known.set == set
-                        && Some(known.address.ip()) == self.address(port)
-                });
+                let (known, moved) = match former.remove(&(port.key.clone(), set)) {
+                    Some(known) if Some(known.address.ip()) == self.address(port) => (Some(known), None),
+                    moved => (None, moved),
+                };
+                self.closing.extend(moved);
                 let listener = match known {
-                    Some(index) => former.swap_remove(index),
+                    Some(listener) => listener,
                     None => match self.listen(port, set) {
                         Ok(listener) => listener,
                         Err(error) => {
@@ -176,7 +186,7 @@ impl UserspaceDataplane {
             }
             self.ruleset.set_local_redirects(&port.key, local_redirects);
         }
-        self.closing.append(&mut former);
+        self.closing.extend(former.into_values());
         if has_age {
             self.aged_services.insert(service.clone());
         } else {
@@ -192,8 +202,8 @@ impl UserspaceDataplane {
         let address = self.address(port).ok_or(ListenError::NoAddress)?;
         let runtime = self.runtime.as_ref().ok_or(ListenError::Closing)?;
         let (permits, congestion) = (&self.permits, &self.congestion);
-        Listener::open(port, set, address, &self.workers, runtime, permits, congestion)
-            .map_err(ListenError::Open)
+        let udp = (runtime, &self.conntrack);
+        Listener::open(port, set, address, &self.workers, udp, permits, congestion).map_err(ListenError::Open)
     }
 
     fn address(&self, port: &ServicePortPlan) -> Option<IpAddr> {
@@ -277,11 +287,13 @@ impl Dataplane for UserspaceDataplane {
     }
 
     fn rebalance(&mut self, ports: &BTreeSet<PortKey>) -> bool {
-        let listeners = ports.iter().flat_map(|key| {
-            let of_service = self.listeners.get(&key.service).into_iter().flatten();
-            of_service.filter(move |listener| listener.port == *key)
-        });
+        let services: BTreeSet<&ObjectKey> = ports.iter().map(|key| &key.service).collect();
+        let listeners = services
+            .into_iter()
+            .filter_map(|service| self.listeners.get(service))
+            .flatten();
         let groups: Vec<tcp::Group> = listeners
+            .filter(|listener| ports.contains(&listener.port))
             .filter_map(|listener| {
                 let (endpoints, percent) = listener.balancer.lock().rebalancing()?;
                 Some(tcp::Group {

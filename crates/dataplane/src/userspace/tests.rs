@@ -589,6 +589,25 @@ fn udp_flow_keeps_endpoint_until_it_leaves() {
     });
 }
 
+/// Rules restrict the clients of a Service, for example to source ranges. They do not restrict the listener's own port.
+#[test]
+fn udp_listener_serves_no_client_that_bypasses_the_rules() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("UDP", json!({}));
+        let endpoint = UdpSocket::bind("127.0.0.1:0").unwrap();
+        endpoint.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
+        machine.endpoints("UDP", &[endpoint.local_addr().unwrap()]);
+        let mut listeners = machine.dataplane.listeners.values().flatten();
+        let listener = listeners.next().unwrap().address;
+        let [direct, redirected] = [0, 1].map(|_| UdpSocket::bind((NODE, 0)).unwrap());
+        direct.send_to(b"direct", listener).unwrap();
+        redirected.send_to(b"redirected", SERVICE).unwrap();
+        let mut buffer = [0; 64];
+        let (bytes, _) = endpoint.recv_from(&mut buffer).unwrap();
+        assert_eq!(&buffer[..bytes], b"redirected");
+    });
+}
+
 #[test]
 fn connection_to_port_range_keeps_client_address_and_survives_process() {
     testbed::in_namespace(|| {

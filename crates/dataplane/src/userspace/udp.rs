@@ -1,11 +1,14 @@
-//! UDP relay. A flow is identified by the client's address; each has its own socket to an endpoint until it is idle.
+//! UDP relay. A flow is identified by the client's address; each has its own socket to an endpoint until it is idle. A
+//! flow begins only if the rules redirect the client to the listener.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use api::object::Protocol;
+use netlink::conntrack::Conntrack;
 use socket2::SockRef;
 use tokio::net::UdpSocket;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -22,6 +25,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 const FLOWS_MAX: usize = 4_096;
 /// Pause after a receive error.
 const RECEIVE_RETRY_PAUSE: Duration = Duration::from_millis(20);
+
+/// Connection tracking, which knows the original destinations of datagrams.
+pub(super) type SharedConntrack = Arc<Mutex<Conntrack>>;
 
 /// Flow of one client.
 struct Flow {
@@ -41,10 +47,18 @@ impl Drop for Flow {
     }
 }
 
-/// Relays the datagrams of a listener as long as permits are available. The flows end with this future.
-pub(super) async fn serve(socket: UdpSocket, balancer: Arc<SharedBalancer>, permits: Arc<Semaphore>) {
+/// Relays the datagrams of a listener at an address as long as permits are available. The flows end with this future.
+pub(super) async fn serve(
+    socket: UdpSocket,
+    address: SocketAddr,
+    balancer: Arc<SharedBalancer>,
+    permits: Arc<Semaphore>,
+    conntrack: SharedConntrack,
+) {
     let mut flows = Flows {
         socket: Arc::new(socket),
+        address,
+        conntrack,
         balancer,
         permits,
         flows: HashMap::new(),
@@ -75,6 +89,8 @@ pub(super) async fn serve(socket: UdpSocket, balancer: Arc<SharedBalancer>, perm
 
 struct Flows {
     socket: Arc<UdpSocket>,
+    address: SocketAddr,
+    conntrack: SharedConntrack,
     balancer: Arc<SharedBalancer>,
     permits: Arc<Semaphore>,
     flows: HashMap<SocketAddr, Flow>,
@@ -118,6 +134,9 @@ impl Flows {
     }
 
     async fn open_flow(&mut self, client: SocketAddr, tried: &[SocketAddr]) -> Option<Flow> {
+        if !self.is_redirected(client) {
+            return None;
+        }
         if self.flows.len() >= FLOWS_MAX {
             self.evict_oldest();
         }
@@ -155,6 +174,21 @@ impl Flows {
             _connection_count: endpoint.count_connection(),
             _permit: permit,
         })
+    }
+
+    /// Returns true if the original destination of a client's datagrams differs from the listener's address. A client
+    /// that sends to the listener directly bypasses the rules that restrict access.
+    fn is_redirected(&self, client: SocketAddr) -> bool {
+        let mut conntrack = self.conntrack.lock().unwrap_or_else(PoisonError::into_inner);
+        match conntrack.original_destination(Protocol::Udp.number(), client, self.address) {
+            Ok(original) => original.is_some_and(|original| {
+                original.ip() != self.address.ip() || original.port() != self.address.port()
+            }),
+            Err(error) => {
+                tracing::debug!(%error, "original destination unknown");
+                false
+            }
+        }
     }
 
     fn sweep(&mut self) {

@@ -1,13 +1,14 @@
 //! Forwarding of names outside of the cluster's zones, behind a cache.
 //!
 //! Concurrent queries for the same question share one upstream query. The number of open upstream queries and the
-//! number of waiting clients are bounded.
+//! number of waiting clients are bounded, and so is the share of one client of both.
 
 mod cache;
 mod identifiers;
 mod metrics;
 mod resolv_conf;
 mod routes;
+mod shares;
 mod upstream;
 
 use std::collections::HashMap;
@@ -25,6 +26,7 @@ pub use upstream::{ForwardError, Protocol, QueryCase, Upstream};
 
 use crate::wire::{Name, QUESTION_KEY_OCTETS_MAX, Query, Question, RelayedMessage};
 use metrics::ForwardCounters;
+use shares::{SERVER, Shares, Unit};
 
 /// Limit of open upstream queries: the `max_concurrent` of kubeadm's Corefile (DNS-28). Each holds a socket and a
 /// buffer.
@@ -59,7 +61,9 @@ struct Inner {
     /// Open upstream queries by the key of their question.
     open: Mutex<HashMap<Box<[u8]>, watch::Receiver<Option<Outcome>>>>,
     query_permits: Arc<Semaphore>,
+    query_shares: Arc<Shares>,
     client_permits: Arc<Semaphore>,
+    client_shares: Arc<Shares>,
     started: Instant,
     counters: ForwardCounters,
 }
@@ -69,7 +73,9 @@ type Outcome = Result<Arc<RelayedMessage>, Arc<ForwardError>>;
 
 /// Permit to wait for one response; see [`Forwarder::admit`].
 #[derive(Debug)]
-pub struct Admission(#[expect(dead_code, reason = "its drop releases the permit")] OwnedSemaphorePermit);
+pub struct Admission(
+    #[expect(dead_code, reason = "its drop releases the permit")] (OwnedSemaphorePermit, Unit),
+);
 
 /// A response of an upstream resolver.
 #[derive(Clone, Debug)]
@@ -131,7 +137,9 @@ impl Forwarder {
                 cache: Cache::new(settings.cache),
                 open: Mutex::default(),
                 query_permits: Arc::new(Semaphore::new(open_queries_max)),
+                query_shares: Shares::of(open_queries_max),
                 client_permits: Arc::new(Semaphore::new(WAITING_CLIENTS_MAX)),
+                client_shares: Shares::of(WAITING_CLIENTS_MAX),
                 started: Instant::now(),
                 counters: ForwardCounters::default(),
             }),
@@ -169,14 +177,11 @@ impl Forwarder {
         &self.inner.cache
     }
 
-    /// Returns a permit to wait for one response, or `None` if too many clients wait.
-    pub fn admit(&self) -> Option<Admission> {
-        self.inner
-            .client_permits
-            .clone()
-            .try_acquire_owned()
-            .ok()
-            .map(Admission)
+    /// Returns a permit to wait for one response, or `None` if too many clients wait, or this one waits for too many.
+    pub fn admit(&self, client: IpAddr) -> Option<Admission> {
+        let unit = self.inner.client_shares.take(client)?;
+        let permit = self.inner.client_permits.clone().try_acquire_owned().ok()?;
+        Some(Admission((permit, unit)))
     }
 
     /// Looks a question up in the cache, without waiting.
@@ -212,13 +217,17 @@ impl Forwarder {
             .get(question.key(&mut key_buffer), self.inner.now())
     }
 
-    /// Resolves a question that [`Forwarder::lookup`] missed. Returns a stale answer if upstream fails or exceeds the
+    /// Resolves a question of a client that [`Forwarder::lookup`] missed. Returns a stale answer if upstream fails or exceeds the
     /// client response timeout (RFC 8767).
     ///
     /// # Errors
     ///
     /// Returns the error of the upstream query if there is no stale answer.
-    pub async fn resolve(&self, question: &Question) -> Result<UpstreamAnswer, Arc<ForwardError>> {
+    pub async fn resolve(
+        &self,
+        question: &Question,
+        client: IpAddr,
+    ) -> Result<UpstreamAnswer, Arc<ForwardError>> {
         let inner = &self.inner;
         inner.counters.misses.fetch_add(1, Ordering::Relaxed);
         let mut key_buffer = [0; QUESTION_KEY_OCTETS_MAX];
@@ -229,7 +238,7 @@ impl Forwarder {
             CacheLookup::Stale(answer) | CacheLookup::StaleAfterFailure(answer) => Some(answer),
             CacheLookup::Miss => None,
         };
-        let joined = inner.join(key, question);
+        let joined = inner.join(key, question, client);
         let failure = match (joined, &stale) {
             (Ok(open), None) => return outcome(open).await.map(UpstreamAnswer::Fresh),
             (Ok(open), Some(_)) => match tokio::time::timeout(CLIENT_RESPONSE_TIMEOUT, outcome(open)).await {
@@ -258,7 +267,8 @@ impl Forwarder {
     pub fn prefetch(&self, question: &Question) {
         let mut key_buffer = [0; QUESTION_KEY_OCTETS_MAX];
         self.inner.counters.prefetches.fetch_add(1, Ordering::Relaxed);
-        if let Err(error) = self.inner.join(question.key(&mut key_buffer), question) {
+        let key = question.key(&mut key_buffer);
+        if let Err(error) = self.inner.join(key, question, SERVER) {
             tracing::debug!(name = %question.name, %error, "prefetch not started");
         }
     }
@@ -269,17 +279,19 @@ impl Inner {
         CacheSecond(u32::try_from(self.started.elapsed().as_secs()).unwrap_or(u32::MAX))
     }
 
-    /// Joins the open upstream query for this question, or starts one.
+    /// Joins the open upstream query for this question, or starts one, which counts for the client until its end.
     fn join(
         self: &Arc<Self>,
         key: &[u8],
         question: &Question,
+        client: IpAddr,
     ) -> Result<watch::Receiver<Option<Outcome>>, ForwardError> {
         let mut open = self.open();
         if let Some(receiver) = open.get(key) {
             return Ok(receiver.clone());
         }
-        let Ok(permit) = self.query_permits.clone().try_acquire_owned() else {
+        let unit = self.query_shares.take(client);
+        let (Some(unit), Ok(permit)) = (unit, self.query_permits.clone().try_acquire_owned()) else {
             self.counters.rejects.fetch_add(1, Ordering::Relaxed);
             return Err(ForwardError::Overloaded);
         };
@@ -294,7 +306,7 @@ impl Inner {
             let outcome = query.run().await;
             drop(query);
             sender.send_replace(Some(outcome));
-            drop(permit);
+            drop((permit, unit));
         });
         Ok(receiver)
     }

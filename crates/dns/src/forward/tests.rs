@@ -48,8 +48,58 @@ fn excludes_own_addresses_from_upstreams() {
 #[test]
 fn limits_waiting_clients() {
     let forwarder = Forwarder::to(Vec::new());
-    let mut admitted: Vec<Admission> = std::iter::from_fn(|| forwarder.admit()).collect();
+    let host = IpAddr::from([127, 0, 0, 1]);
+    let mut admitted: Vec<Admission> = std::iter::from_fn(|| forwarder.admit(host)).collect();
     assert_eq!(admitted.len(), WAITING_CLIENTS_MAX);
     admitted.pop();
-    assert!(forwarder.admit().is_some(), "an answered question makes room");
+    assert!(forwarder.admit(host).is_some(), "an answered question makes room");
+}
+
+#[test]
+fn limits_the_questions_of_a_client_that_wait() {
+    let forwarder = Forwarder::to(Vec::new());
+    let [pod, other] = [[10, 1, 0, 5], [10, 1, 0, 6]].map(IpAddr::from);
+    let mut admitted: Vec<Admission> = std::iter::from_fn(|| forwarder.admit(pod)).collect();
+    assert_eq!(admitted.len(), WAITING_CLIENTS_MAX / 4);
+    assert!(
+        forwarder.admit(other).is_some(),
+        "others have shares of their own"
+    );
+    admitted.pop();
+    assert!(forwarder.admit(pod).is_some(), "an answered question makes room");
+}
+
+/// A resolver that does not respond keeps each query open.
+#[tokio::test]
+async fn limits_the_open_queries_of_a_client() {
+    let resolver = tokio::net::UdpSocket::bind(("127.0.0.1", 0))
+        .await
+        .expect("a socket");
+    let forwarder = Forwarder::new(ForwardSettings {
+        routes: RouteSettings {
+            upstreams: vec![resolver.local_addr().expect("an address")],
+            ..RouteSettings::default()
+        },
+        open_queries_max: 8,
+        ..ForwardSettings::default()
+    });
+    let [pod, other] = [[10, 1, 0, 5], [10, 1, 0, 6]].map(IpAddr::from);
+    let join = |label: &str, client| {
+        let question = Question {
+            name: Name::from_text(&format!("{label}.example")).expect("a name"),
+            kind: crate::wire::kind::A,
+            recursion_desired: true,
+            checking_disabled: false,
+            dnssec_ok: false,
+        };
+        let mut key_buffer = [0; QUESTION_KEY_OCTETS_MAX];
+        let key = question.key(&mut key_buffer);
+        forwarder.inner.join(key, &question, client).is_ok()
+    };
+    assert_eq!(["a", "b", "c"].map(|label| join(label, pod)), [true, true, false]);
+    assert!(join("a", pod), "an open query is shared");
+    assert!(join("c", SERVER) && join("d", SERVER));
+    assert!(!join("e", SERVER), "refreshes have a share too");
+    assert!(join("c", pod), "a query of another client is shared");
+    assert!(join("f", other));
 }

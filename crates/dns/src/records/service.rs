@@ -217,7 +217,7 @@ impl Slice {
                     .target_ref
                     .as_ref()
                     .filter(|target| with_pod_names && !target.name.is_empty())
-                    .map(|target| target.name.as_str());
+                    .map(|target| &*target.name);
                 let name = endpoint.hostname.as_deref().filter(|name| !name.is_empty());
                 let hostname = name.or(pod_name).and_then(hostname_label);
                 let ready = endpoint.conditions.ready.unwrap_or(true);

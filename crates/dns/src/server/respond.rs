@@ -223,7 +223,7 @@ impl Responder {
         };
         let (octets, source) = match self.answer(&query, peer, buffer, &mut state.scratch, upstream) {
             Outcome::Complete(octets, source) => (octets, source),
-            Outcome::NeedsUpstream(question) => match self.forwarder.admit() {
+            Outcome::NeedsUpstream(question) => match self.forwarder.admit(peer.address) {
                 Some(admission) => {
                     return Reaction::Forward(Box::new(Pending {
                         query,
@@ -259,7 +259,7 @@ impl Responder {
         let mut buffer = Vec::new();
         // Each round queries one name of the search list, or the target of an alias.
         let (octets, source) = loop {
-            let result = self.forwarder.resolve(&question).await;
+            let result = self.forwarder.resolve(&question, peer.address).await;
             if let Err(error) = &result {
                 tracing::debug!(name = %question.name, %error, "upstream query failed");
             }

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use ipnet::IpNet;
+
 use crate::counters::PortCounters;
 use crate::refusal::ConnectionRefusal;
 use crate::settings::{Limits, Policy};
@@ -147,7 +149,7 @@ impl Admission {
     ) -> Result<(), ConnectionRefusal> {
         let ranges = &policy.source_ranges;
         let client = client.to_canonical();
-        if !ranges.is_empty() && !ranges.iter().any(|range| range.contains(&client)) {
+        if !ranges.is_empty() && !contain(ranges, client) {
             return Err(ConnectionRefusal::SourceRange);
         }
         let limits = &policy.limits;
@@ -217,6 +219,13 @@ impl Drop for ConnectionPermit {
         service.open.fetch_sub(1, Ordering::Relaxed);
         counters.connection_closed();
     }
+}
+
+/// Returns true if one of these ranges, which are in order, contains an address.
+fn contain(ranges: &[IpNet], address: IpAddr) -> bool {
+    let after = ranges.partition_point(|range| range.network() <= address);
+    let before = after.checked_sub(1).and_then(|index| ranges.get(index));
+    before.is_some_and(|range| range.contains(&address))
 }
 
 #[cfg(test)]

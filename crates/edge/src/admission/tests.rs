@@ -96,6 +96,45 @@ fn admits_clients_by_source_range_and_rate() {
 }
 
 #[test]
+fn finds_addresses_in_ranges() {
+    let texts = [
+        "10.0.0.0/8",
+        "192.0.2.0/25",
+        "192.0.2.130/32",
+        "198.51.100.0/24",
+        "2001:db8::/32",
+        "fd00::/8",
+    ];
+    let ranges: [IpNet; 6] = texts.map(|text| text.parse().expect("a range"));
+    let found = |address: &str| contain(&ranges, address.parse().expect("an address"));
+    for inside in [
+        "10.0.0.0",
+        "10.255.255.255",
+        "192.0.2.127",
+        "192.0.2.130",
+        "198.51.100.9",
+        "2001:db8::1",
+        "fdff::1",
+    ] {
+        assert!(found(inside), "{inside}");
+    }
+    for outside in [
+        "9.255.255.255",
+        "11.0.0.0",
+        "192.0.2.128",
+        "192.0.2.131",
+        "198.51.101.0",
+        "255.255.255.255",
+        "::1",
+        "2001:db9::",
+        "fe80::1",
+    ] {
+        assert!(!found(outside), "{outside}");
+    }
+    assert!(!contain(&[], [10, 0, 0, 1].into()));
+}
+
+#[test]
 fn refuses_connections_beyond_the_share_of_the_service() {
     let port = port(service());
     let permits: Vec<ConnectionPermit> = (0..100).map_while(|_| port.permit().ok()).collect();

@@ -103,9 +103,23 @@ fn time(time: std::time::SystemTime) -> Timestamp {
     Timestamp::try_from(time).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
+/// Returns the line of an object. A string may hold control characters of Unicode, which terminals obey and readers
+/// take for the end of a line: JSON itself permits them.
 fn json(record: &impl Serialize) -> String {
     // Texts and numbers are always valid JSON.
-    let mut line = serde_json::to_string(record).unwrap_or_default();
+    let json = serde_json::to_string(record).unwrap_or_default();
+    let mut line = String::with_capacity(json.len() + 1);
+    for char in json.chars() {
+        match char {
+            ' '..='~' => line.push(char),
+            // Characters below the space are escaped already, so that all of these are within a string.
+            _ => {
+                for unit in char.encode_utf16(&mut [0; 2]) {
+                    append(&mut line, format_args!("\\u{unit:04x}"));
+                }
+            }
+        }
+    }
     line.push('\n');
     line
 }

@@ -4,6 +4,7 @@
 //! lines that cannot be queued or written are counted and dropped.
 //!
 //! - `line`: formats of a line
+//! - `memory`: bound of the lines of a namespace
 //! - `batch`: the lines of a file, and its name
 //! - `destinations`: directory and buckets
 //! - `quota`: limits of the directory
@@ -12,6 +13,7 @@
 mod batch;
 mod destinations;
 mod line;
+mod memory;
 mod quota;
 mod writer;
 
@@ -30,6 +32,7 @@ use crate::peer::Peer;
 use crate::settings::{AccessLog, LogDestination, ServiceName};
 use destinations::DestinationError;
 pub use destinations::{Destinations, S3};
+use memory::Memory;
 pub use quota::DirectoryLimits;
 use quota::Quota;
 use writer::{RetryPolicy, Writer};
@@ -37,7 +40,8 @@ use writer::{RetryPolicy, Writer};
 #[cfg(test)]
 mod tests;
 
-/// Maximum of queued lines of a Service. A busy node writes as many in some tens of milliseconds.
+/// Maximum of queued lines of a Service. A busy node writes as many in some tens of milliseconds. [`Memory`] bounds
+/// their bytes.
 const QUEUE_LINES_MAX: usize = 8192;
 
 /// All access logs, which tasks of one runtime write.
@@ -46,6 +50,8 @@ pub struct Logs {
     destinations: Destinations,
     runtime: Handle,
     services: Mutex<HashMap<ServiceName, LogEntry>>,
+    /// Memory of the lines of each namespace, in use until the last file is written.
+    memories: Mutex<HashMap<Arc<str>, Weak<Memory>>>,
     /// Stores in use, which Services share, because each client of a bucket has connections of its own.
     stores: Mutex<Vec<(LogDestination, Weak<dyn ObjectStore>)>>,
     /// Limits of the directory, once it is in use.
@@ -67,6 +73,7 @@ struct LogEntry {
 pub struct Log {
     settings: AccessLog,
     queue: mpsc::Sender<String>,
+    memory: Arc<Memory>,
     counts: Arc<Counts>,
     fault: Option<String>,
 }
@@ -75,7 +82,7 @@ pub struct Log {
 #[derive(Debug, Default)]
 struct Counts {
     written_files: AtomicU64,
-    /// Lines that the full queue did not take.
+    /// Lines that the full queue, or the full memory of the namespace, did not take.
     dropped_lines: AtomicU64,
     /// Lines that could not be written.
     lost_lines: AtomicU64,
@@ -162,6 +169,7 @@ impl Logs {
             destinations,
             runtime,
             services: Mutex::default(),
+            memories: Mutex::default(),
             stores: Mutex::default(),
             quota: Mutex::default(),
             room_changed: Arc::default(),
@@ -184,9 +192,11 @@ impl Logs {
         services.retain(|_, entry| entry.log.strong_count() > 0);
         let counts = counts.unwrap_or_default();
         let (queue, lines) = mpsc::channel(QUEUE_LINES_MAX);
+        let memory = self.memory(&service.namespace);
         let fault = match self.store(&settings.destination) {
             Ok(store) => {
-                self.spawn_writer(service, settings, store, counts.clone(), lines);
+                let queue = (lines, Arc::clone(&memory));
+                self.spawn_writer(service, settings, store, counts.clone(), queue);
                 None
             }
             Err(error) => {
@@ -197,6 +207,7 @@ impl Logs {
         let log = Arc::new(Log {
             settings: settings.clone(),
             queue,
+            memory,
             counts: counts.clone(),
             fault,
         });
@@ -208,6 +219,17 @@ impl Logs {
             },
         );
         log
+    }
+
+    fn memory(&self, namespace: &Arc<str>) -> Arc<Memory> {
+        let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        memories.retain(|_, memory| memory.strong_count() > 0);
+        if let Some(memory) = memories.get(namespace).and_then(Weak::upgrade) {
+            return memory;
+        }
+        let memory = Arc::<Memory>::default();
+        memories.insert(Arc::clone(namespace), Arc::downgrade(&memory));
+        memory
     }
 
     fn store(&self, destination: &LogDestination) -> Result<Arc<dyn ObjectStore>, DestinationError> {
@@ -228,7 +250,7 @@ impl Logs {
         settings: &AccessLog,
         store: Arc<dyn ObjectStore>,
         counts: Arc<Counts>,
-        lines: mpsc::Receiver<String>,
+        (lines, memory): (mpsc::Receiver<String>, Arc<Memory>),
     ) {
         let writer = Writer {
             service: service.clone(),
@@ -238,6 +260,7 @@ impl Logs {
             room_changed: Arc::clone(&self.room_changed),
             store,
             retries: self.retries,
+            memory,
             counts,
         };
         drop(self.runtime.spawn(writer.run(lines, self.finish.subscribe())));
@@ -353,21 +376,29 @@ impl Log {
         counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// Queues the line of a request, or counts it as dropped if the queue is full.
+    /// Queues the line of a request, or counts it as dropped if the queue or the memory is full.
     pub fn request(&self, record: &RequestRecord<'_>) {
         self.push(line::of_request(record, self.settings.format));
     }
 
-    /// Queues the line of a connection, or counts it as dropped if the queue is full.
+    /// Queues the line of a connection, or counts it as dropped if the queue or the memory is full.
     pub fn connection(&self, record: &Record<'_>) {
         self.push(line::of_connection(record, self.settings.format));
     }
 
     fn push(&self, line: String) {
-        match self.queue.try_send(line) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(_)) => self.counts.count_dropped(),
-            Err(mpsc::error::TrySendError::Closed(_)) => self.counts.count_lost(1),
+        let bytes = line.len();
+        if !self.memory.add(bytes) {
+            self.counts.count_dropped();
+            return;
+        }
+        let Err(error) = self.queue.try_send(line) else {
+            return;
+        };
+        self.memory.remove(bytes);
+        match error {
+            mpsc::error::TrySendError::Full(_) => self.counts.count_dropped(),
+            mpsc::error::TrySendError::Closed(_) => self.counts.count_lost(1),
         }
     }
 }

@@ -136,6 +136,38 @@ async fn counts_lines_beyond_the_queue() {
     );
 }
 
+/// Lines of a namespace share its memory, even after a change of the settings has replaced a log.
+#[tokio::test]
+async fn bounds_the_memory_of_a_namespace() {
+    let directory = tempfile::tempdir().unwrap();
+    let destinations = Destinations {
+        directory: Some(directory.path().to_owned()),
+        directory_limits: WITHOUT_MINIMUM_OF_FREE_SPACE,
+        ..Destinations::default()
+    };
+    let logs = Logs::start(destinations, Handle::current());
+    let log = logs.open(&service("web"), &settings("a"));
+    assert!(log.memory.add(64 << 20));
+    let (web, db) = (
+        logs.open(&service("web"), &settings("b")),
+        logs.open(&service("db"), &settings("a")),
+    );
+    write(&web, 1);
+    write(&db, 2);
+    let stranger = ServiceName {
+        namespace: "bank".into(),
+        name: "web".into(),
+    };
+    let stranger = logs.open(&stranger, &settings("a"));
+    write(&stranger, 3);
+    assert_eq!([&web, &db, &stranger].map(|log| log.lost_lines()), [1, 2, 0]);
+    log.memory.remove(64 << 20);
+    write(&db, 4);
+    assert_eq!(db.lost_lines(), 2);
+    drop(log);
+    logs.finish().await;
+}
+
 #[tokio::test]
 async fn log_without_destination_loses_its_lines() {
     let logs = Logs::start(Destinations::default(), Handle::current());

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::Counts;
 use super::batch::{Batch, name};
+use super::memory::Memory;
 use super::quota::Quota;
 use crate::settings::{AccessLog, ServiceName};
 use crate::watch_flag::wait_until_true;
@@ -48,6 +49,8 @@ pub(super) struct Writer {
     pub(super) quota: Option<Arc<Quota>>,
     pub(super) room_changed: Arc<watch::Sender<u64>>,
     pub(super) retries: RetryPolicy,
+    /// Memory of the lines in the queue and of the gathered ones.
+    pub(super) memory: Arc<Memory>,
     pub(super) counts: Arc<Counts>,
 }
 
@@ -76,6 +79,7 @@ impl Writer {
                     self.gather(&mut batch, &mut lines);
                 }
                 () = tokio::time::sleep(due_in), if !is_writing && batch.is_some() => {}
+                () = self.memory.scarcity(), if !is_writing && batch.is_some() => {}
                 () = written(writing.as_mut()), if is_writing => {
                     writing.set(None);
                 }
@@ -87,7 +91,11 @@ impl Writer {
         }
     }
 
+    /// Returns the time until a batch must be written: none if memory is scarce.
     fn due_in(&self, batch: &Batch) -> Duration {
+        if self.memory.is_scarce() {
+            return Duration::ZERO;
+        }
         batch.due_in(Timestamp::now(), self.settings.interval)
     }
 
@@ -110,6 +118,7 @@ impl Writer {
             fastrand::u64(..),
         );
         let lines = batch.lines;
+        let _taken = self.memory.remove_later(batch.text.len());
         if !self.reserve(&name, &batch).await {
             return;
         }

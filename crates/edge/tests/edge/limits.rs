@@ -58,7 +58,7 @@ fn refuses_clients_outside_of_the_source_ranges() {
         .service
         .policy
         .source_ranges
-        .push("127.0.0.0/8".parse().expect("a range"));
+        .insert(0, "127.0.0.0/8".parse().expect("a range"));
     fixture.apply();
     assert_eq!(fixture.chosen_backend().expect("a backend"), "a");
     assert_eq!(

@@ -252,7 +252,7 @@ fn writes_logs_to_a_bucket() {
     let moto = match Moto::start() {
         Ok(moto) => moto,
         Err(reason) => {
-            eprintln!("skipped: a_bucket_holds_the_log: {reason}");
+            eprintln!("skipped: writes_logs_to_a_bucket: {reason}");
             return;
         }
     };

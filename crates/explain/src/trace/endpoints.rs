@@ -97,11 +97,11 @@ impl Candidate<'_> {
     /// Returns the namespace and name of the Pod.
     fn pod(&self) -> Option<(&str, &str)> {
         let target = self.endpoint.target_ref.as_ref()?;
-        let namespace = match target.namespace.as_str() {
+        let namespace = match &*target.namespace {
             "" => self.slice.metadata.namespace.as_str(),
             namespace => namespace,
         };
-        (target.kind == "Pod" && !target.name.is_empty()).then_some((namespace, target.name.as_str()))
+        (&*target.kind == "Pod" && !target.name.is_empty()).then_some((namespace, &*target.name))
     }
 
     fn state(&self) -> EndpointState {

@@ -12,7 +12,7 @@ pub(crate) const RATIO_FREE_BYTES: u64 = 256 << 20;
 pub(crate) const PATH_BYTES_MAX: usize = 4_095;
 /// Bytes of one name: `NAME_MAX` of Linux.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
-/// Names in a path. Deletion of a tree holds a descriptor for each level.
+/// Names in a path. Deletion of a tree holds two descriptors for each level.
 pub(crate) const DEPTH_MAX: usize = 128;
 /// Bytes of one extended header, which is held in memory: paths and attributes.
 pub(crate) const EXTENDED_HEADER_BYTES_MAX: u64 = 1 << 20;

@@ -1,6 +1,5 @@
 //! Root of a layer by its descriptor. No operation follows a symbolic link or leaves the root.
 
-use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -227,22 +226,15 @@ fn remove_to_depth(parent: &OwnedFd, name: &[u8], depth: usize) -> Result<(), Ro
         return Err(EntryError::Depth.into());
     }
     let directory = open_name(parent, name)?;
-    for inner in names(&directory)? {
-        remove_to_depth(&directory, inner.to_bytes(), depth - 1)?;
-    }
-    Ok(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
-}
-
-fn names(directory: &OwnedFd) -> Result<Vec<std::ffi::CString>, Errno> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(directory)? {
+    // Names are not collected: a layer can have a million in one directory.
+    for entry in Dir::read_from(&directory)? {
         let entry = entry?;
-        let name: &CStr = entry.file_name();
-        if !matches!(name.to_bytes(), b"." | b"..") {
-            names.push(name.to_owned());
+        let inner = entry.file_name().to_bytes();
+        if !matches!(inner, b"." | b"..") {
+            remove_to_depth(&directory, inner, depth - 1)?;
         }
     }
-    Ok(names)
+    Ok(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
 }
 
 /// Returns `true` if the status is the one of a directory.

@@ -328,6 +328,40 @@ impl Conntrack {
         }
     }
 
+    /// Returns the original destination of the packets that a socket at `here` receives from `client`, as
+    /// `SO_ORIGINAL_DST` does for TCP. It differs from `here` if a rule has translated the address. Returns `None` if no
+    /// flow of the client has `here` as its destination.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConntrackError`] if the entry cannot be read.
+    pub fn original_destination(
+        &mut self,
+        protocol: u8,
+        client: SocketAddr,
+        here: SocketAddr,
+    ) -> Result<Option<SocketAddr>, ConntrackError> {
+        let sequence = self.socket.next_sequence();
+        let mut request = Writer::default();
+        let reply = Direction {
+            source: here,
+            destination: client,
+        };
+        wire::write_get_by_reply(&mut request, sequence, protocol, &reply);
+        let mut found = None;
+        match self
+            .socket
+            .exchange(request.finish(), sequence, |message| found = wire::read(message))
+        {
+            // The kernel compares with both directions: the client is the destination of a flow that began here.
+            Ok(_) => Ok(found
+                .filter(|flow| flow.reply.source.ip() == here.ip() && flow.reply.source.port() == here.port())
+                .map(|flow| flow.original.destination)),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(source) => Err(ConntrackError::List(source)),
+        }
+    }
+
     /// Deletes a flow. Returns true if it existed. The next packet of the flow is handled as the first one of a new
     /// flow.
     ///

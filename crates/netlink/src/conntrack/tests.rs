@@ -235,6 +235,31 @@ fn deletes_flows() {
 }
 
 #[test]
+fn finds_original_destinations() {
+    testbed::in_namespace(|| {
+        let mut conntrack = Conntrack::open().expect("a socket");
+        let [client, dns, endpoint] = ["10.244.1.3:4000", "10.96.0.10:53", "10.244.2.2:5353"];
+        create(&mut conntrack, &flow(client, dns, endpoint));
+        create(
+            &mut conntrack,
+            &flow("[fd00::3]:4000", "[fd00:10:96::a]:53", "[fd00::2]:5353"),
+        );
+        let mut find = |client: &str, here: &str| {
+            conntrack
+                .original_destination(UDP, at(client), at(here))
+                .expect("it is looked for")
+        };
+        assert_eq!(
+            find("[fd00::3]:4000", "[fd00::2]:5353"),
+            Some(at("[fd00:10:96::a]:53"))
+        );
+        assert_eq!(find(client, endpoint), Some(at(dns)));
+        assert_eq!(find("10.244.1.4:4000", endpoint), None, "no flow");
+        assert_eq!(find(dns, client), None, "the flow began here");
+    });
+}
+
+#[test]
 fn lists_tcp_states_of_connections_to_address() {
     testbed::in_namespace(|| {
         let mut conntrack = Conntrack::open().expect("a socket");

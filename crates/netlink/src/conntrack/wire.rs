@@ -103,6 +103,13 @@ pub(super) fn write_get(request: &mut Writer, sequence: u32, flow: &Flow) {
     write_addressed(request, GET, sequence, flow);
 }
 
+/// Writes a request for the flow with these addresses of replies.
+pub(super) fn write_get_by_reply(request: &mut Writer, sequence: u32, protocol: u8, reply: &Direction) {
+    let family = Family::of(reply.source.ip());
+    begin(request, GET, libc::NLM_F_ACK, sequence, family.number());
+    write_direction(request, REPLY, protocol, reply);
+}
+
 /// Writes a request to delete a flow, unless the id shows that another flow has its addresses.
 pub(super) fn write_delete(request: &mut Writer, sequence: u32, flow: &Flow) {
     write_addressed(request, DELETE, sequence, flow);

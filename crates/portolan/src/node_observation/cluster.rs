@@ -133,7 +133,7 @@ fn endpoints(slice: &EndpointSlice) -> impl Iterator<Item = ServiceEndpoint> + '
         let reference = endpoint
             .target_ref
             .as_ref()
-            .filter(|reference| reference.kind == "Pod");
+            .filter(|reference| &*reference.kind == "Pod");
         slice.ports.iter().filter_map(move |port| {
             Some(ServiceEndpoint {
                 address: SocketAddr::new(address?, port.port?),
@@ -143,7 +143,7 @@ fn endpoints(slice: &EndpointSlice) -> impl Iterator<Item = ServiceEndpoint> + '
                 node: endpoint.node_name.as_deref().unwrap_or_default().to_owned(),
                 pod: reference.map(|reference| PodName {
                     namespace: slice.metadata.namespace.clone(),
-                    name: reference.name.clone(),
+                    name: reference.name.to_string(),
                 }),
             })
         })

@@ -154,3 +154,17 @@ fn endpoint_of_another_port_is_left_out() {
     let expected = ServiceSockets::from([(ObjectKey::new("ns", "web"), endpoint)]);
     assert_eq!(put(one, &[]), expected);
 }
+
+#[test]
+fn departures_from_a_port_share_its_state() {
+    let (mut plan, mut drains, start) = (plan(), Drains::default(), Instant::now());
+    for endpoints in [&["10.244.1.2", "10.244.1.3"][..], &[]] {
+        let changes = put(&mut plan, endpoints);
+        drains.record(&plan, &changes, start);
+    }
+    let departures: Vec<&Departure> = drains.departures.values().collect();
+    let [first, second] = departures.as_slice() else {
+        panic!("expected two departures, found {departures:?}");
+    };
+    assert!(Arc::ptr_eq(&first.from, &second.from));
+}

@@ -8,7 +8,7 @@ mod table;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use api::object::Protocol;
@@ -30,7 +30,8 @@ const HOST_PORTS_MAX: usize = 1024;
 /// Port of the node that leads to a Pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostPort {
-    /// Address of the node; `None` for all addresses of the family.
+    /// Address of the node; `None` for all addresses of the family. `::` stands for the IPv6 addresses at which no other
+    /// Pod has the port.
     pub host_ip: Option<IpAddr>,
     /// Port of the node.
     pub host_port: u16,
@@ -71,7 +72,8 @@ pub enum HostPortError {
 }
 
 impl HostPort {
-    /// Returns the host ports of a Pod with these addresses. A host IP limits a port to its family.
+    /// Returns the host ports of a Pod with these addresses. A host IP limits a port to its family, also `0.0.0.0` and `::`
+    /// (as the CNI plugin portmap).
     pub fn of_pod(pod: &Pod, addresses: &[IpAddr]) -> Vec<Self> {
         admission::host_ports(pod)
             .flat_map(|port| Self::of_port(port, addresses))
@@ -87,7 +89,7 @@ impl HostPort {
         let served = addresses.iter().filter(is_served);
         served
             .map(|address| Self {
-                host_ip: named.filter(|named| !named.is_unspecified()),
+                host_ip: named.filter(|named| *named != IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
                 host_port: port.host_port,
                 protocol: port.protocol,
                 target: SocketAddr::new(*address, port.container_port),
@@ -103,11 +105,17 @@ impl HostPort {
             && (is_any || self.host_ip == other.host_ip)
     }
 
+    /// Returns the address at which alone the port is served; `None` for all addresses of its family.
+    fn only_address(&self) -> Option<IpAddr> {
+        self.host_ip.filter(|ip| !ip.is_unspecified())
+    }
+
     /// Returns true for a flow to this port that the rules did not translate and that nobody answered.
     fn is_lost(&self, flow: &Flow) -> bool {
         let destination = flow.original.destination;
         destination.port() == self.host_port
-            && self.host_ip.is_none_or(|ip| ip == destination.ip())
+            && destination.is_ipv4() == self.target.is_ipv4()
+            && self.only_address().is_none_or(|ip| ip == destination.ip())
             && flow.reply.source == destination
             && !flow.is_replied
     }

@@ -33,7 +33,7 @@ const START: Register = Register::at(0);
 /// Rules of one family.
 struct FamilyTable {
     is_ipv6: bool,
-    /// Targets by host IP, protocol and port.
+    /// Targets by host IP, protocol and port. They precede those of all addresses.
     addresses: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Targets by protocol and port.
     ports: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -131,7 +131,7 @@ impl FamilyTable {
             pods: BTreeSet::new(),
         };
         for port in ports.filter(|port| port.target.is_ipv6() == is_ipv6) {
-            let mut key = host_ip_bytes(port.host_ip);
+            let mut key = port.only_address().map(address_bytes).unwrap_or_default();
             let targets = if key.is_empty() {
                 &mut table.ports
             } else {
@@ -363,10 +363,6 @@ fn set(name: String, key: Vec<Field>, value: SetValue) -> Set {
         dynamic_size: None,
         comment: String::new(),
     }
-}
-
-fn host_ip_bytes(address: Option<IpAddr>) -> Vec<u8> {
-    address.map(address_bytes).unwrap_or_default()
 }
 
 fn address_bytes(address: IpAddr) -> Vec<u8> {

@@ -49,7 +49,7 @@ fn host_ip_limits_a_port_to_its_family() {
     let target = |index: usize| SocketAddr::new(addresses()[index], 80);
     assert_eq!(of("192.0.2.1"), [tcp(Some("192.0.2.1"), 8080, target(0))]);
     assert_eq!(of("0.0.0.0"), [tcp(None, 8080, target(0))]);
-    assert_eq!(of("::"), [tcp(None, 8080, target(1))]);
+    assert_eq!(of("::"), [tcp(Some("::"), 8080, target(1))]);
     assert!(of("invalid").is_empty());
 }
 
@@ -63,7 +63,32 @@ fn ports_collide_at_the_same_address_or_at_all_addresses() {
     );
     assert!(any.collides(&one) && one.collides(&any) && one.collides(&one));
     assert!(!one.collides(&other) && !any.collides(&tcp(None, 81, target)));
-    assert!(!any.collides(&tcp(None, 80, "[fd00:244:1::2]:80".parse().unwrap())));
+    let target = "[fd00:244:1::2]:80".parse().unwrap();
+    let without = tcp(None, 80, target);
+    assert!(!any.collides(&without));
+    let (unspecified, named) = (tcp(Some("::"), 80, target), tcp(Some("2001:db8::1"), 80, target));
+    assert!(unspecified.collides(&unspecified) && unspecified.collides(&without));
+    assert!(!unspecified.collides(&named) && !named.collides(&unspecified));
+}
+
+#[test]
+fn ports_at_unspecified_addresses_of_both_families_serve_one_pod() {
+    let ports = json!([
+        {"containerPort": 80, "hostPort": 8080, "hostIP": "0.0.0.0"},
+        {"containerPort": 80, "hostPort": 8080, "hostIP": "::"},
+    ]);
+    let expected = [
+        tcp(None, 8080, SocketAddr::new(addresses()[0], 80)),
+        tcp(Some("::"), 8080, SocketAddr::new(addresses()[1], 80)),
+    ];
+    assert_eq!(HostPort::of_pod(&pod(ports), &addresses()), expected);
+    // A node with one family serves the ports of this family.
+    let ipv6_only = &addresses()[1..];
+    let at = |ip: &str| {
+        let port = json!([{"containerPort": 80, "hostPort": 8080, "hostIP": ip}]);
+        HostPort::of_pod(&pod(port), ipv6_only).len()
+    };
+    assert_eq!((at(""), at("::"), at("0.0.0.0")), (1, 1, 0));
 }
 
 #[test]
@@ -75,7 +100,7 @@ fn pods_with_the_same_port_of_the_node_collide() {
     for (other, expected) in [
         (with("", "TCP", 80), true),
         (with("0.0.0.0", "TCP", 80), true),
-        (with("::", "TCP", 80), true),
+        (with("::", "TCP", 80), false),
         (with("2001:db8::1", "TCP", 80), false),
         (with("192.0.2.1", "TCP", 80), true),
         (with("192.0.2.2", "TCP", 80), false),
@@ -202,6 +227,32 @@ fn host_ip_is_served_at_addresses_of_the_node_only() {
                 "{host_ip}"
             );
         }
+    });
+}
+
+#[test]
+fn port_at_a_named_address_precedes_one_at_the_unspecified_address() {
+    testbed::in_namespace(|| {
+        let fixture = Fixture::start();
+        let gateway = *fixture.gateways.iter().find(|ip| ip.is_ipv6()).unwrap();
+        let (of_first, of_second) = ("[fd00:244:1::2]:80", "[fd00:244:1::3]:80");
+        let unspecified = tcp(Some("::"), 8080, of_first.parse().unwrap());
+        let named = HostPort {
+            host_ip: Some(gateway),
+            ..tcp(None, 8080, of_second.parse().unwrap())
+        };
+        fixture.host_ports.add("a", vec![unspecified]).unwrap();
+        fixture.host_ports.add("b", vec![named]).unwrap();
+        let listen = || TcpListener::bind("[::]:80").unwrap();
+        let second = fixture.second.enter(listen).unwrap();
+        assert!(fixture.connects(&second, || dial(gateway)), "the named address");
+        fixture.host_ports.remove("b").unwrap();
+        drop(second);
+        let first = fixture.first.enter(listen).unwrap();
+        assert!(
+            fixture.connects(&first, || dial(gateway)),
+            "the unspecified address"
+        );
     });
 }
 

@@ -1,8 +1,9 @@
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 
 use super::*;
 use crate::sandbox::descriptors;
+use crate::sandbox::session::SessionRequest;
 
 /// Agent's side of a session.
 struct Agent {
@@ -12,8 +13,12 @@ struct Agent {
 }
 
 fn attach(streams: &ContainerStreams, has_input: bool) -> (u64, Agent) {
+    attach_with(streams, has_input, false)
+}
+
+fn attach_with(streams: &ContainerStreams, has_input: bool, splits_error: bool) -> (u64, Agent) {
     let (socket, of_sandbox) = UnixStream::pair().unwrap();
-    let id = streams.attach(&of_sandbox, has_input).unwrap();
+    let id = streams.attach(&of_sandbox, has_input, splits_error).unwrap();
     let (line, descriptors) = descriptors::receive(&socket).unwrap();
     let message = serde_json::from_slice(&line).unwrap();
     (
@@ -37,22 +42,19 @@ fn read_end(descriptors: &mut Vec<OwnedFd>) -> String {
 #[test]
 fn sessions_receive_later_output_and_the_exit() {
     let streams = ContainerStreams::new(ContainerInput::Null);
-    let (reading, mut writing) = io::pipe().unwrap();
-    let mut output = CopiedOutput::new(Output::Pipe(reading), streams.clone());
-    let mut buffer = [0; 16];
-    writing.write_all(b"early").unwrap();
-    assert_eq!(output.read(&mut buffer).unwrap(), 5);
+    streams.deliver(OutputStream::Output, b"early");
     let (_, mut agent) = attach(&streams, true);
     let (gone, gone_agent) = attach(&streams, true);
     streams.detach(gone);
-    writing.write_all(b"later").unwrap();
-    assert_eq!(output.read(&mut buffer).unwrap(), 5);
-    drop(output);
+    streams.deliver(OutputStream::Output, b"later");
+    streams.end_output(OutputStream::Output);
+    streams.end_output(OutputStream::Error);
     assert_eq!(
         agent.message,
         SessionMessage::Attached {
             has_input: false,
-            has_terminal: false
+            has_terminal: false,
+            has_error: false
         }
     );
     assert_eq!(read_end(&mut agent.descriptors), "later");
@@ -106,9 +108,56 @@ fn session_whose_reader_is_gone_delays_no_output() {
     let streams = ContainerStreams::new(ContainerInput::Null);
     let (_, agent) = attach(&streams, false);
     drop(agent);
-    streams.deliver(b"one");
+    streams.deliver(OutputStream::Output, b"one");
     let (_, mut other) = attach(&streams, false);
-    streams.deliver(b"two");
-    streams.end_output();
-    assert_eq!(read_end(&mut other.descriptors), "two");
+    streams.deliver(OutputStream::Output, b"two");
+    streams.deliver(OutputStream::Error, b"three");
+    streams.end_output(OutputStream::Error);
+    streams.end_output(OutputStream::Output);
+    assert_eq!(read_end(&mut other.descriptors), "twothree");
+}
+
+#[test]
+fn standard_error_has_a_pipe_of_its_own_on_request() {
+    let streams = ContainerStreams::new(ContainerInput::Null);
+    let (_, mut agent) = attach_with(&streams, false, true);
+    assert_eq!(
+        agent.message,
+        SessionMessage::Attached {
+            has_input: false,
+            has_terminal: false,
+            has_error: true
+        }
+    );
+    assert_eq!(agent.descriptors.len(), 2);
+    streams.deliver(OutputStream::Output, b"out");
+    streams.deliver(OutputStream::Error, b"err");
+    // The end of one stream does not end the other.
+    streams.end_output(OutputStream::Error);
+    assert_eq!(read_end(&mut agent.descriptors), "err");
+    streams.deliver(OutputStream::Output, b"put");
+    streams.end_output(OutputStream::Output);
+    assert_eq!(read_end(&mut agent.descriptors), "output");
+    // A session that begins later finds both streams at their end.
+    let (_, mut late) = attach_with(&streams, false, true);
+    assert_eq!(read_end(&mut late.descriptors), "");
+    assert_eq!(read_end(&mut late.descriptors), "");
+}
+
+#[test]
+fn sessions_of_earlier_agents_request_one_pipe() {
+    let request = r#"{"Attach":{"container":"a","has_input":true}}"#;
+    let expected = SessionRequest::Attach {
+        container: "a".to_owned(),
+        has_input: true,
+        splits_error: false,
+    };
+    assert_eq!(serde_json::from_str::<SessionRequest>(request).unwrap(), expected);
+    let message = r#"{"Attached":{"has_input":true,"has_terminal":false}}"#;
+    let expected = SessionMessage::Attached {
+        has_input: true,
+        has_terminal: false,
+        has_error: false,
+    };
+    assert_eq!(serde_json::from_str::<SessionMessage>(message).unwrap(), expected);
 }

@@ -211,14 +211,11 @@ fn open<'a>(
     directory: &OpenPodDirectory,
     users: Option<&UserNamespace>,
 ) -> io::Result<Volume<'a>> {
-    let path = directory.reachable_path(&mount.source);
     let failed = |error: io::Error| with_context(&format!("volume at {}", mount.source.display()), &error);
-    let original = if mount.sub_path.as_os_str().is_empty() {
-        rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-    } else {
-        let outer = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-        outer.and_then(|outer| {
-            let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let mut original = directory.open_source(&mount.source);
+    if !mount.sub_path.as_os_str().is_empty() {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        original = original.and_then(|outer| {
             openat2(
                 outer,
                 &mount.sub_path,
@@ -226,8 +223,8 @@ fn open<'a>(
                 Mode::empty(),
                 ResolveFlags::IN_ROOT,
             )
-        })
-    };
+        });
+    }
     let original = original.map_err(|errno| failed(errno.into()))?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -270,10 +267,11 @@ fn attach(volume: &Volume<'_>, outer: Option<&Volume<'_>>, root: Option<&Root<'_
             let mount_point = root.ensure(target, kind)?;
             return Ok(move_mount(&volume.tree, "", &mount_point, "", flags)?);
         }
-        if !target.exists() {
-            mount_points::create(volume)?;
-        }
-        return attach_at(&volume.tree, target);
+        let mount_point = match mount_points::open(target)? {
+            Some(mount_point) => mount_point,
+            None => mount_points::create(volume)?,
+        };
+        return Ok(move_mount(&volume.tree, "", &mount_point, "", flags)?);
     };
     let below = target
         .strip_prefix(&outer.mount.target)
@@ -293,16 +291,19 @@ fn mount_point_within(outer: &Volume<'_>, below: &Path, is_directory: bool) -> i
         Err(Errno::NOENT) => {}
         opened => return opened.map_err(io::Error::from),
     }
-    let root = Directory::reopen(&outer.original)?;
-    if is_directory {
-        root.ensure_directory(below, MOUNT_POINT_MODE)?;
-    } else {
-        let name = below.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let parent = below.parent().unwrap_or(Path::new(""));
-        root.ensure_directory(parent, MOUNT_POINT_MODE)?
-            .ensure_file(Path::new(name))?;
-    }
+    create_below(&Directory::reopen(&outer.original)?, below, is_directory)?;
     Ok(open()?)
+}
+
+/// Creates a mount point below a directory, without following symbolic links.
+fn create_below(root: &Directory, below: &Path, is_directory: bool) -> io::Result<()> {
+    if is_directory {
+        return root.ensure_directory(below, MOUNT_POINT_MODE).map(drop);
+    }
+    let name = below.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let parent = below.parent().unwrap_or(Path::new(""));
+    root.ensure_directory(parent, MOUNT_POINT_MODE)?
+        .ensure_file(Path::new(name))
 }
 
 /// Attaches a detached mount.

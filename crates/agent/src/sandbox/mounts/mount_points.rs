@@ -2,6 +2,9 @@
 //!
 //! The files of the node do not change. If a directory lacks a mount point, a directory in memory covers it in this
 //! container. The directory in memory has the same entries, and the mount point.
+//!
+//! The Pod chooses mount paths, and root of the node creates the mount points. Links of `/proc` to the files of a
+//! process are therefore not followed: `/proc/1` is the sandbox, which has the files of the node.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
@@ -10,11 +13,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::CWD;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, OpenTreeFlags, UnmountFlags, mount, open_tree, unmount};
 
-use super::Volume;
+use super::{Volume, create_below};
 use crate::sandbox::context::with_context;
+use crate::volumes::directory::Directory;
+
+#[cfg(test)]
+mod tests;
 
 /// Entries of a covered directory. Each is a mount of its own.
 const COVERED_ENTRIES_MAX: usize = 512;
@@ -27,11 +35,11 @@ const STAGING: &str = "/proc";
 /// Errors of the kernel, and for a directory with too many entries.
 pub(super) fn ensure(volume: &Volume<'_>, covered: &mut BTreeSet<PathBuf>) -> io::Result<()> {
     let target = &volume.mount.target;
-    if target.exists() {
+    if open(target)?.is_some() {
         return Ok(());
     }
-    let existing = target.ancestors().find(|ancestor| ancestor.exists());
-    let existing = fs::canonicalize(existing.unwrap_or(Path::new("/")))?;
+    let (existing, _) = existing_part(target)?;
+    let existing = fs::canonicalize(existing)?;
     if covered.iter().all(|directory| !existing.starts_with(directory)) || !is_cover(&existing, covered) {
         cover(&existing).map_err(|error| {
             with_context(
@@ -41,7 +49,7 @@ pub(super) fn ensure(volume: &Volume<'_>, covered: &mut BTreeSet<PathBuf>) -> io
         })?;
         covered.insert(existing);
     }
-    create(volume)
+    create(volume).map(drop)
 }
 
 /// Returns true if a directory is itself a masking mount, and not a mount in one.
@@ -49,19 +57,42 @@ fn is_cover(directory: &Path, covered: &BTreeSet<PathBuf>) -> bool {
     covered.contains(directory)
 }
 
-/// Creates a mount point in a covered directory.
+/// Opens a mount point; `None` if it is missing.
 ///
 /// # Errors
-/// Errors of `mkdir(2)` and `open(2)`.
-pub(super) fn create(volume: &Volume<'_>) -> io::Result<()> {
+/// `ELOOP` for a path through a link of `/proc` to the files of a process, and those of `openat2(2)`.
+pub(super) fn open(path: &Path) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS) {
+        Ok(opened) => Ok(Some(opened)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(errno) => Err(with_context(
+            &format!("mount path {}", path.display()),
+            &errno.into(),
+        )),
+    }
+}
+
+/// Creates a mount point in a covered directory, and opens it.
+///
+/// # Errors
+/// Errors of [`open`], `mkdirat(2)` and `openat2(2)`.
+pub(super) fn create(volume: &Volume<'_>) -> io::Result<OwnedFd> {
     let target = &volume.mount.target;
-    if volume.is_directory {
-        return fs::create_dir_all(target);
+    let (existing, directory) = existing_part(target)?;
+    let missing = target.strip_prefix(existing).map_err(io::Error::other)?;
+    create_below(&Directory::reopen(&directory)?, missing, volume.is_directory)?;
+    open(target)?.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Opens the longest part of a path that exists.
+fn existing_part(path: &Path) -> io::Result<(&Path, OwnedFd)> {
+    for part in path.ancestors() {
+        if let Some(opened) = open(part)? {
+            return Ok((part, opened));
+        }
     }
-    if let Some(parent) = target.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    fs::File::create(target).map(drop)
+    Err(io::ErrorKind::NotFound.into())
 }
 
 /// Entry of a covered directory.

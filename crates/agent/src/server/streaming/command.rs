@@ -59,6 +59,7 @@ impl Command {
                 let request = SessionRequest::Attach {
                     container: self.container,
                     has_input: self.options.has_input,
+                    splits_error: true,
                 };
                 (request, "attaching to")
             }
@@ -110,10 +111,19 @@ async fn copy(mut session: Session, ends: SessionStreams, streams: ClientStreams
         }
         SessionStreams::Attached {
             input: of_container,
-            output: pipe,
+            output: standard,
+            error,
         } => {
             spawn_input(&mut inputs, of_container, input, sizes);
-            outputs.spawn(read_pipe(pipe, Stream::Output, output.clone(), has_exited));
+            if let Some(error) = error {
+                outputs.spawn(read_pipe(
+                    error,
+                    Stream::Error,
+                    output.clone(),
+                    has_exited.clone(),
+                ));
+            }
+            outputs.spawn(read_pipe(standard, Stream::Output, output.clone(), has_exited));
         }
     }
     let finished = async {

@@ -7,6 +7,8 @@ use super::*;
 
 /// Depth at which a recursion over the tree would exhaust the descriptors of a process.
 const DEPTH: usize = 5_000;
+/// More names than the kernel returns at once.
+const NAMES: usize = 1_000;
 
 #[test]
 fn removes_deep_trees_and_follows_no_link() {
@@ -26,6 +28,22 @@ fn removes_deep_trees_and_follows_no_link() {
     remove_tree(&tree).expect("the removal");
     assert!(!tree.exists());
     assert!(outer.path().join("kept").exists());
+}
+
+#[test]
+fn removes_directories_with_many_names() {
+    let outer = tempfile::tempdir().expect("a directory");
+    let tree = outer.path().join("tree");
+    for directory in ["", "a"] {
+        let directory = tree.join(directory);
+        fs::create_dir_all(&directory).expect("a directory");
+        for number in 0..NAMES {
+            fs::write(directory.join(format!("file-{number}")), "").expect("a file");
+            fs::create_dir(directory.join(format!("directory-{number}"))).expect("a directory");
+        }
+    }
+    remove_tree(&tree).expect("the removal");
+    assert!(!tree.exists());
 }
 
 #[test]

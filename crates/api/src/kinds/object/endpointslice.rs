@@ -125,17 +125,17 @@ pub struct HintName {
 #[serde(default)]
 pub struct TargetRef {
     /// Kind, usually `Pod`.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub kind: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub kind: Arc<str>,
     /// Namespace of the object.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub namespace: Arc<str>,
     /// Name of the object.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub name: Arc<str>,
     /// UID of the object.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub uid: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub uid: Arc<str>,
 }
 
 /// Port of a slice.

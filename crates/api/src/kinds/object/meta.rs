@@ -1,5 +1,6 @@
 //! Object metadata, keys, and the trait of all views.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -9,6 +10,12 @@ use serde::{Deserialize, Serialize};
 
 /// Labels or annotations, in the order of their keys.
 pub type Labels = BTreeMap<String, String>;
+
+thread_local! {
+    /// Last key of the thread. Lists name the objects of one namespace in a row, and the parts of a component need the key
+    /// of one object one after the other. Their keys share the texts: caches hold a key for each of their objects.
+    static LAST_KEY: RefCell<Option<ObjectKey>> = const { RefCell::new(None) };
+}
 
 /// Namespace and name of an object; the namespace is empty for cluster-scoped kinds.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,9 +29,25 @@ pub struct ObjectKey {
 impl ObjectKey {
     /// Returns the key of `namespace`/`name`.
     pub fn new(namespace: &str, name: &str) -> Self {
+        let shared = LAST_KEY.try_with(|last| {
+            let mut last = last.borrow_mut();
+            let key = Self::sharing(last.as_ref(), namespace, name);
+            *last = Some(key.clone());
+            key
+        });
+        // The end of a thread drops its last key.
+        shared.unwrap_or_else(|_| Self::sharing(None, namespace, name))
+    }
+
+    /// Returns a key that shares equal texts with another one.
+    fn sharing(other: Option<&Self>, namespace: &str, name: &str) -> Self {
+        let shared = |text: &str, of: fn(&Self) -> &Arc<str>| {
+            let same = other.map(of).filter(|other| &***other == text);
+            same.map_or_else(|| text.into(), Arc::clone)
+        };
         Self {
-            namespace: namespace.into(),
-            name: name.into(),
+            namespace: shared(namespace, |key| &key.namespace),
+            name: shared(name, |key| &key.name),
         }
     }
 }
@@ -190,3 +213,6 @@ where
 pub(crate) fn is_zero(number: &i64) -> bool {
     *number == 0
 }
+
+#[cfg(test)]
+mod tests;

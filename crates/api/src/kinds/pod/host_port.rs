@@ -1,7 +1,7 @@
 //! Conflicts of host ports, for the scheduler and for the admission of agents.
 
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// A host port that a container requests, as in its spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +17,9 @@ pub struct RequestedHostPort<'a> {
 impl RequestedHostPort<'_> {
     /// Returns true if one node cannot serve both ports (upstream's `HostPortInfo.CheckConflict`).
     ///
-    /// An empty `hostIP` and `0.0.0.0` stand for any address of both families. Upstream takes `::` for one address.
-    /// Here it stands for any address, too: a socket at `::` accepts connections of both families. Addresses are
-    /// compared by value, so that two forms of one IPv6 address are in conflict.
+    /// An empty `hostIP` and `0.0.0.0` stand for any address of both families. `::` is one address, as upstream: a port at
+    /// a named IPv6 address precedes one at `::`. Addresses are compared by value, so that two forms of one IPv6 address
+    /// are in conflict.
     pub fn conflicts_with(&self, other: &RequestedHostPort<'_>) -> bool {
         self.port != 0
             && self.port == other.port
@@ -91,7 +91,7 @@ impl<'a> HostAddress<'a> {
     fn of(host_ip: &'a str) -> Self {
         match host_ip.parse::<IpAddr>() {
             _ if host_ip.is_empty() => Self::Any,
-            Ok(address) if address.is_unspecified() => Self::Any,
+            Ok(address) if address == IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Self::Any,
             Ok(address) => Self::Ip(address),
             Err(_) => Self::Text(host_ip),
         }

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// Parameters that verbs and health checks read, sorted.
-const KNOWN_PARAMETERS: [&str; 32] = [
+const KNOWN_PARAMETERS: [&str; 34] = [
     "allowWatchBookmarks",
     "client",
     "container",
@@ -40,6 +40,8 @@ const KNOWN_PARAMETERS: [&str; 32] = [
     "rows",
     "sendInitialEvents",
     "service",
+    "stream",
+    "tailLines",
     "timeoutSeconds",
     "uid",
     "verbose",

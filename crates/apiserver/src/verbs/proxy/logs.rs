@@ -1,5 +1,6 @@
 //! The `log` subresource of Pods, read from the agent of the Pod's node.
 
+use api::field::{FieldError, Path};
 use api::tree::{child, items, text};
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -15,6 +16,9 @@ use crate::transport::long_running::RequestLifetime;
 use crate::transport::response::{self, ApiResponse};
 use crate::verbs::resource::Resources;
 
+/// Values of the parameter `stream`.
+const STREAMS: [&str; 3] = ["All", "Stderr", "Stdout"];
+
 /// Returns the log of `target` and `query`. The response ends with `lifetime`.
 pub(crate) async fn read(
     agents: &AgentClient,
@@ -24,6 +28,7 @@ pub(crate) async fn read(
     encoded_query: &str,
     mut lifetime: RequestLifetime,
 ) -> Result<ApiResponse, Failure> {
+    check_stream(target.name(), query)?;
     let pod = find(resources, target, "pods", target.name()).await?;
     let container = container(&pod, target.name(), query.text("container"))?;
     let node_name = text(child(&pod, "spec"), "nodeName");
@@ -41,6 +46,27 @@ pub(crate) async fn read(
         StatusCode::OK => Ok(response::with_lifetime(response::proxied(response), lifetime)),
         _ => Err(failure(response, node_name).await),
     }
+}
+
+/// Checks the parameter `stream`, as upstream with the feature gate `PodLogsQuerySplitStreams`.
+fn check_stream(pod_name: &str, query: &Query) -> Result<(), Failure> {
+    let stream = query.text("stream");
+    let error = if stream.is_empty() {
+        return Ok(());
+    } else if !STREAMS.contains(&stream) {
+        FieldError::not_supported(&Path::new("stream"), stream, &STREAMS)
+    } else if stream != "All" && !query.text("tailLines").is_empty() {
+        let message = "`tailLines` and specific `stream` are mutually exclusive for now";
+        FieldError::forbidden(&Path::new(""), message)
+    } else {
+        return Ok(());
+    };
+    Err(Failure::invalid_options(
+        "",
+        "PodLogOptions",
+        pod_name,
+        &vec![error],
+    ))
 }
 
 /// Converts an agent's error response to a failure.

@@ -323,7 +323,11 @@ fn protocol_ports(values: &mut AnnotationValues, annotation: Annotation<'_>) -> 
     };
     let mut effect = Effect::Unchanged;
     let mut ports = Vec::new();
-    for pair in annotation.value.split(',') {
+    for (index, pair) in annotation.value.split(',').enumerate() {
+        if index == value::PORTS_MAX {
+            let expected = format!("up to {} pairs of a protocol and a port", value::PORTS_MAX);
+            return Err(InvalidValue::expected(expected).into());
+        }
         let (protocol, port) = pair.trim().split_once(':').ok_or_else(invalid)?;
         let protocol = keyword(protocol, &protocols).map_err(|_| invalid())?;
         let port = value::port_ref(port).map_err(|_| invalid())?;

@@ -484,6 +484,18 @@ fn source_ranges_of_the_field_precede_annotations() {
         json!({}),
     ));
     assert_eq!(edge_spec(by_annotation).policy.source_ranges.len(), 2);
+    let by_annotation = read(&service(
+        &[(
+            annotation,
+            "fd00::/8,198.51.100.7/32,192.0.2.128/25,192.0.2.0/25,192.0.2.9/32",
+        )],
+        json!({}),
+    ));
+    assert_eq!(
+        edge_spec(by_annotation).policy.source_ranges,
+        ["192.0.2.0/24", "198.51.100.7/32", "fd00::/8"].map(|text| text.parse().expect("range")),
+        "in order and joined"
+    );
     let spec = json!({"loadBalancerSourceRanges": ["203.0.113.0/24"]});
     assert!(
         read(&service(&[(annotation, "192.0.2.0/24")], spec.clone()))

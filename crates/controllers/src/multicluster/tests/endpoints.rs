@@ -38,8 +38,8 @@ fn nodes_and_pods_of_other_clusters_are_not_named() {
     for source in &mut sources {
         let endpoint = &mut source.slices[0].endpoints[0];
         endpoint.target_ref = Some(TargetRef {
-            kind: "Pod".to_owned(),
-            name: "pod-1".to_owned(),
+            kind: "Pod".into(),
+            name: "pod-1".into(),
             ..TargetRef::default()
         });
         let hint = |name: &str| {

@@ -1,12 +1,13 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::caches::Shared;
 
 fn time(second: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + second).expect("a time")
 }
 
-fn pod(tolerations: Value) -> SchedulePod {
+fn pod(tolerations: Value) -> EvictionPod {
     let metadata = json!({"name": "p", "creationTimestamp": time(0).to_string()});
     serde_json::from_value(
         json!({"metadata": metadata, "spec": {"nodeName": "a", "tolerations": tolerations}}),
@@ -70,4 +71,35 @@ fn mirror_and_ending_pods_stay() {
     let mut ending = pod(json!([]));
     ending.metadata.deletion_timestamp = Some(time(0).to_string());
     assert_eq!(remaining(&ending, &taints, time(0)), RemainingTime::Forever);
+}
+
+#[test]
+fn dropped_fields_decide_nothing() {
+    let taints = no_execute_taints(&[taint("k", "NoExecute")], &[], time(10));
+    let mut shared = Shared::default();
+    let object = |mirror: bool| {
+        let annotations = if mirror {
+            json!({MIRROR_ANNOTATION: "u"})
+        } else {
+            json!({"a": "b"})
+        };
+        let seconds = json!([{"key": "k", "operator": "Exists", "tolerationSeconds": 30}]);
+        json!({
+            "metadata": {"name": "p", "creationTimestamp": time(0).to_string(), "annotations": annotations,
+                "labels": {"app": "web"}, "finalizers": ["f"]},
+            "spec": {"nodeName": "a", "tolerations": seconds},
+            "status": {"phase": "Running"},
+        })
+    };
+    for is_mirror in [false, true] {
+        let full: EvictionPod = serde_json::from_value(object(is_mirror)).expect("a Pod");
+        let mut kept = full.clone();
+        kept.drop_unread_fields(&mut shared);
+        assert_eq!(
+            remaining(&kept, &taints, time(20)),
+            remaining(&full, &taints, time(20))
+        );
+        assert!(kept.metadata.labels.is_empty() && kept.metadata.finalizers.is_empty());
+        assert_eq!(kept.metadata.annotations.is_empty(), !is_mirror);
+    }
 }

@@ -159,3 +159,28 @@ fn affinities_are_bounded() {
         .unwrap();
     assert_eq!(balance.clients.len(), 1, "those that have expired make room");
 }
+
+/// Clients with many source addresses, each with one connection, do not make each new one read the full table.
+#[test]
+fn full_table_is_searched_once_per_interval() {
+    let mut balance = balance(&[1], Scheduler::Random, Some(10));
+    let start = Instant::now();
+    let connect = |balance: &mut Balancer, number: u32, seconds: u64| {
+        let client = SocketAddr::from((std::net::Ipv4Addr::from(number), 1));
+        let now = start + Duration::from_secs(seconds);
+        balance.choose(client, &[], now, 0).unwrap();
+        (balance.clients.len(), balance.swept)
+    };
+    let maximum = AFFINITIES_MAX as u32;
+    for number in 1..maximum {
+        connect(&mut balance, number, 0);
+    }
+    assert_eq!(connect(&mut balance, maximum, 9), (AFFINITIES_MAX, None));
+    let searched = Some(start + Duration::from_secs(9));
+    for number in 1..10 {
+        let result = connect(&mut balance, maximum + number, 9);
+        assert_eq!(result, (AFFINITIES_MAX, searched));
+    }
+    let searched = Some(start + Duration::from_secs(10));
+    assert_eq!(connect(&mut balance, maximum + 1, 10), (2, searched));
+}

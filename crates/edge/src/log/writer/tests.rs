@@ -105,7 +105,12 @@ impl ObjectStore for Flaky {
     }
 }
 
+/// Bytes of the memory for the lines of a test.
+const LINES_BYTES: usize = 16;
+
 fn writer(store: Arc<Flaky>, interval: Duration) -> Writer {
+    let memory = Memory::default();
+    assert!(memory.add(LINES_BYTES));
     Writer {
         service: ServiceName {
             namespace: "a".into(),
@@ -125,6 +130,7 @@ fn writer(store: Arc<Flaky>, interval: Duration) -> Writer {
             count: 3,
             first_pause: Duration::from_millis(1),
         },
+        memory: Arc::new(memory),
         counts: Arc::default(),
     }
 }
@@ -193,4 +199,29 @@ async fn retries_a_failing_destination_a_bounded_number_of_times() {
         assert_eq!(store.files().await.len(), files);
         assert_eq!(counts.lost_lines.load(Ordering::Relaxed), lost);
     }
+}
+
+/// Lines for an hour take no memory from other Services of the namespace.
+#[tokio::test]
+async fn writes_early_when_memory_becomes_scarce() {
+    let store = Flaky::new(0);
+    let (_finish, finishing) = watch::channel(false);
+    let (queue, lines) = mpsc::channel(10);
+    let writer = writer(store.clone(), HOUR);
+    let (memory, counts) = (writer.memory.clone(), writer.counts.clone());
+    let running = tokio::spawn(writer.run(lines, finishing));
+    queue.send("a\n".to_owned()).await.unwrap();
+    while queue.capacity() < queue.max_capacity() {
+        tokio::task::yield_now().await;
+    }
+    // Lines of another Service.
+    assert!(memory.add(32 << 20));
+    while counts.written_files.load(Ordering::Relaxed) < 1 {
+        tokio::task::yield_now().await;
+    }
+    drop(queue);
+    running.await.unwrap();
+    assert_eq!(store.files().await, ["a\n"]);
+    assert!(memory.add((32 << 20) - LINES_BYTES + "a\n".len()));
+    assert!(!memory.add(1));
 }

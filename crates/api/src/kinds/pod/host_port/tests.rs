@@ -23,8 +23,16 @@ fn is_conflict(a: RequestedHostPort<'_>, b: RequestedHostPort<'_>) -> bool {
 
 #[test]
 fn any_address_conflicts_with_all_addresses() {
-    let all = ["", "0.0.0.0", "::", "0:0::0", "192.0.2.1", "2001:db8::1"];
-    for any in ["", "0.0.0.0", "::", "0:0::0"] {
+    let all = [
+        "",
+        "0.0.0.0",
+        "::",
+        "0:0::0",
+        "192.0.2.1",
+        "2001:db8::1",
+        "192.0.2.010",
+    ];
+    for any in ["", "0.0.0.0"] {
         for host_ip in all {
             assert!(is_conflict(at(any), at(host_ip)), "{any:?} {host_ip:?}");
         }
@@ -42,6 +50,9 @@ fn one_address_conflicts_with_itself_only() {
         ("127.0.0.1", "192.0.2.1", false),
         ("192.0.2.010", "192.0.2.010", true),
         ("192.0.2.010", "192.0.2.10", false),
+        ("::", "0:0::0", true),
+        ("::", "192.0.2.1", false),
+        ("::", "2001:db8::1", false),
     ] {
         assert_eq!(is_conflict(at(a), at(b)), expected, "{a:?} {b:?}");
     }

@@ -17,3 +17,32 @@ fn container_defaults_to_the_only_one() {
         "a container name must be specified for pod p, choose one of: [a b] or one of the init containers: [i]"
     );
 }
+
+#[test]
+fn stream_is_one_of_three_and_excludes_tail_lines() {
+    let check = |query: &str| check_stream("web", &Query::parse(query));
+    for valid in [
+        "",
+        "stream=",
+        "stream=Stderr",
+        "stream=All&tailLines=3",
+        "tailLines=3",
+    ] {
+        assert_eq!(check(valid), Ok(()), "{valid}");
+    }
+    let failure = check("stream=stdout").unwrap_err();
+    assert_eq!(failure.code(), StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(
+        failure.message(),
+        "PodLogOptions \"web\" is invalid: stream: Unsupported value: \"stdout\": \
+         supported values: \"All\", \"Stderr\", \"Stdout\""
+    );
+    let failure = check("stream=Stdout&tailLines=3").unwrap_err();
+    assert!(
+        failure
+            .message()
+            .contains("`tailLines` and specific `stream` are mutually exclusive"),
+        "{}",
+        failure.message()
+    );
+}

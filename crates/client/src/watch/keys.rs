@@ -1,0 +1,60 @@
+//! Keys of the objects that a watch has reported.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::object::ObjectKey;
+
+/// Set of keys. A process has several watches of a large collection, so a name takes little more than its text.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    names: BTreeMap<Box<str>, BTreeSet<Box<str>>>,
+}
+
+impl Keys {
+    /// Adds a key.
+    pub(super) fn insert(&mut self, key: &ObjectKey) {
+        let (namespace, name) = (&*key.namespace, &*key.name);
+        match self.names.get_mut(namespace) {
+            Some(names) if names.contains(name) => {}
+            Some(names) => {
+                names.insert(name.into());
+            }
+            None => {
+                self.names.insert(namespace.into(), BTreeSet::from([name.into()]));
+            }
+        }
+    }
+
+    /// Removes a key.
+    pub(super) fn remove(&mut self, key: &ObjectKey) {
+        let Some(names) = self.names.get_mut(&*key.namespace) else {
+            return;
+        };
+        names.remove(&*key.name);
+        if names.is_empty() {
+            self.names.remove(&*key.namespace);
+        }
+    }
+
+    /// Adds the keys of another set.
+    pub(super) fn extend(&mut self, others: Self) {
+        for (namespace, names) in others.names {
+            self.names.entry(namespace).or_default().extend(names);
+        }
+    }
+
+    /// Returns the keys that are not in the other set, sorted.
+    pub(super) fn without(self, other: &Self) -> Vec<ObjectKey> {
+        let mut missing = Vec::new();
+        for (namespace, names) in self.names {
+            let present = other.names.get(&namespace);
+            let is_missing = |name: &&Box<str>| present.is_none_or(|present| !present.contains(*name));
+            let gone = names.iter().filter(is_missing);
+            missing.extend(gone.map(|name| ObjectKey::new(&namespace, name)));
+        }
+        missing
+    }
+}
+
+#[cfg(test)]
+mod tests;

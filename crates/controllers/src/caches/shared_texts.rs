@@ -1,0 +1,82 @@
+//! Texts that the cached Pods share with the slices and Endpoints that name them.
+//!
+//! A response and an event are decoded with texts of their own. Most memory of a cached endpoint are the texts of its Pod.
+
+use std::sync::{Arc, LazyLock};
+
+use api::object::{EndpointSlice, Endpoints, ObjectKey, TargetRef};
+
+use super::pods::{PodFacts, Pods};
+
+static POD: LazyLock<Arc<str>> = LazyLock::new(|| "Pod".into());
+
+impl PodFacts {
+    /// Returns the reference to the Pod.
+    pub(crate) fn as_target(&self) -> TargetRef {
+        TargetRef {
+            kind: Arc::clone(&*POD),
+            namespace: Arc::clone(&self.namespace),
+            name: Arc::clone(&self.name),
+            uid: Arc::clone(&self.uid),
+        }
+    }
+
+    /// Replaces equal texts by those of an earlier state of the Pod.
+    pub(super) fn share_with(&mut self, before: &Self) {
+        if self.uid != before.uid {
+            return;
+        }
+        self.uid = Arc::clone(&before.uid);
+        self.name = Arc::clone(&before.name);
+        for address in &mut self.addresses {
+            before.share_address(address);
+        }
+    }
+
+    fn share_address(&self, address: &mut Arc<str>) {
+        if let Some(same) = self.addresses.iter().find(|own| **own == *address) {
+            *address = Arc::clone(same);
+        }
+    }
+}
+
+impl Pods {
+    /// Replaces texts of a slice by those of the cached Pods.
+    pub(crate) fn share_with_slice(&self, slice: &mut EndpointSlice) {
+        for endpoint in &mut slice.endpoints {
+            let target = endpoint.target_ref.as_mut();
+            let Some(pod) = target.and_then(|target| self.share_with_target(target)) else {
+                continue;
+            };
+            if let Some(node) = endpoint.node_name.as_mut().filter(|node| **node == pod.node_name) {
+                *node = Arc::clone(&pod.node_name);
+            }
+            for address in &mut endpoint.addresses {
+                pod.share_address(address);
+            }
+        }
+    }
+
+    /// Replaces texts of Endpoints by those of the cached Pods.
+    pub(crate) fn share_with_endpoints(&self, endpoints: &mut Endpoints) {
+        for subset in &mut endpoints.subsets {
+            let all = subset.addresses.iter_mut().chain(&mut subset.not_ready_addresses);
+            for target in all.filter_map(|address| address.target_ref.as_mut()) {
+                self.share_with_target(target);
+            }
+        }
+    }
+
+    /// Replaces a reference to a cached Pod by one with the texts of the Pod, and returns the Pod.
+    fn share_with_target(&self, target: &mut TargetRef) -> Option<&PodFacts> {
+        let pod = self.get(&ObjectKey::new(&target.namespace, &target.name))?;
+        if target.kind != *POD || target.uid != pod.uid {
+            return None;
+        }
+        *target = pod.as_target();
+        Some(pod)
+    }
+}
+
+#[cfg(test)]
+mod tests;

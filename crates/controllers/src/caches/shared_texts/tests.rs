@@ -1,0 +1,77 @@
+use api::object::Pod;
+use serde_json::json;
+
+use super::super::Caches;
+use super::*;
+
+fn pod(name: &str, uid: &str) -> Pod {
+    let pod = json!({
+        "metadata": {"namespace": "n", "name": name, "uid": uid, "labels": {"app": "web"}},
+        "spec": {"nodeName": "node-1"},
+        "status": {"podIPs": [{"ip": "10.0.0.1"}]},
+    });
+    serde_json::from_value(pod).expect("a Pod")
+}
+
+fn target(name: &str, uid: &str) -> serde_json::Value {
+    json!({"kind": "Pod", "namespace": "n", "name": name, "uid": uid})
+}
+
+fn cached(caches: &Caches) -> &PodFacts {
+    caches.pods.get(&ObjectKey::new("n", "a")).expect("a Pod")
+}
+
+#[test]
+fn endpoints_share_the_texts_of_their_pods() {
+    let mut caches = Caches::default();
+    caches.apply_pod(&pod("a", "u"));
+    let slice = json!({"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": [
+        {"addresses": ["10.0.0.1"], "nodeName": "node-1", "targetRef": target("a", "u")},
+        {"addresses": ["10.0.0.1"], "nodeName": "node-1", "targetRef": target("a", "earlier")},
+    ]});
+    let before: EndpointSlice = serde_json::from_value(slice).expect("a slice");
+    let mut slice = before.clone();
+    caches.pods.share_with_slice(&mut slice);
+    assert_eq!(slice, before);
+    let pod = cached(&caches);
+    let shared = |index: usize| {
+        let endpoint = &slice.endpoints[index];
+        let target = endpoint.target_ref.as_ref().expect("a target");
+        let node = endpoint.node_name.as_ref().expect("a node");
+        [
+            Arc::ptr_eq(&target.uid, &pod.uid),
+            Arc::ptr_eq(&target.name, &pod.name),
+            Arc::ptr_eq(node, &pod.node_name),
+            Arc::ptr_eq(&endpoint.addresses[0], &pod.addresses[0]),
+        ]
+    };
+    assert_eq!(shared(0), [true; 4]);
+    // An earlier Pod of that name is another object.
+    assert_eq!(shared(1), [false; 4]);
+    let subsets = json!([{"addresses": [{"ip": "10.0.0.1", "targetRef": target("a", "u")}]}]);
+    let mut endpoints = Endpoints {
+        subsets: serde_json::from_value(subsets).expect("subsets"),
+        ..Endpoints::default()
+    };
+    caches.pods.share_with_endpoints(&mut endpoints);
+    let target = endpoints.subsets[0].addresses[0]
+        .target_ref
+        .as_ref()
+        .expect("a target");
+    assert!(Arc::ptr_eq(&target.uid, &pod.uid));
+}
+
+#[test]
+fn texts_of_a_pod_survive_its_updates() {
+    let mut caches = Caches::default();
+    caches.apply_pod(&pod("a", "u"));
+    let target = cached(&caches).as_target();
+    let mut changed = pod("a", "u");
+    changed
+        .metadata
+        .labels
+        .insert("tier".to_owned(), "front".to_owned());
+    caches.apply_pod(&changed);
+    assert!(Arc::ptr_eq(&target.uid, &cached(&caches).uid));
+    assert!(Arc::ptr_eq(&target.name, &cached(&caches).name));
+}
