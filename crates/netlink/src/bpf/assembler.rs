@@ -87,6 +87,8 @@ pub enum WordOperation {
     Subtract = 0x10,
     /// `destination |= source`.
     Or = 0x40,
+    /// `destination &= source`.
+    And = 0x50,
     /// `destination ^= source`.
     ExclusiveOr = 0xa0,
     /// `destination = source`.
