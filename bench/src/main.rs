@@ -28,6 +28,7 @@ mod takeover;
 mod traffic;
 mod two_tier;
 mod watches;
+mod xdp;
 
 use std::process::ExitCode;
 
@@ -68,6 +69,8 @@ enum Benchmark {
     Traffic(traffic::Flags),
     /// Add, remove and kill nodes behind a router: connections lost with two-tier forwarding and without
     TwoTier(two_tier::Flags),
+    /// Forward packets to other nodes by nftables rules and by an XDP program: rate, CPU time; as root
+    Xdp(xdp::Flags),
     /// Report the traffic of many connections: CPU time and memory of `portolan top`
     Flows(flows::Flags),
     /// Start `portolan up`: time until the first Service answers, idle memory and CPU
@@ -113,6 +116,7 @@ fn main() -> ExitCode {
         Benchmark::Multicluster(flags) => multicluster::run(&flags),
         Benchmark::Traffic(flags) => traffic::run(&flags),
         Benchmark::TwoTier(flags) => two_tier::run(&flags),
+        Benchmark::Xdp(flags) => xdp::run(&flags),
         Benchmark::Flows(flags) => flows::run(&flags),
         Benchmark::Up(flags) => standalone::up(&flags),
         Benchmark::Pods(flags) => standalone::pods(&flags),
