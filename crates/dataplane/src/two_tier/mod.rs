@@ -66,6 +66,8 @@ pub struct TwoTier {
     applied: [Option<State>; 2],
     /// Program of an interface, if the operator named one.
     xdp: Option<Xdp>,
+    /// Address of this node, if links and tables are those of the last plan.
+    local: Option<IpAddr>,
 }
 
 impl TwoTier {
@@ -86,6 +88,7 @@ impl TwoTier {
             has_recovered: false,
             applied: [None, None],
             xdp: None,
+            local: None,
         })
     }
 
@@ -115,16 +118,29 @@ impl TwoTier {
     /// A [`TwoTierError`]; the caller may retry.
     pub fn apply(&mut self, plan: &Plan, nodes: &NodeAddresses) -> Result<Vec<PortKey>, TwoTierError> {
         let applied = self.apply_rules(plan, nodes);
-        if let Some(xdp) = &mut self.xdp {
-            match (&applied, &self.applied) {
-                (Ok((local, _)), [Some(state), _]) => {
-                    xdp.apply(&mut self.connection, state, &self.own_name, *local, &self.peers);
-                }
-                // The program would forward by an earlier plan.
-                _ => xdp.detach(),
-            }
-        }
+        self.local = applied.as_ref().ok().map(|(local, _)| *local);
+        self.refresh();
         applied.map(|(_, excess)| excess)
+    }
+
+    /// Adapts the XDP program to the neighbours and the interface, which change without a change of the plan.
+    pub fn refresh(&mut self) {
+        let Some(xdp) = &mut self.xdp else {
+            return;
+        };
+        match (self.local, &self.applied) {
+            (Some(local), [Some(state), _]) => {
+                xdp.apply(&mut self.connection, state, &self.own_name, local, &self.peers);
+            }
+            // The program would forward by an earlier plan.
+            _ => xdp.detach(),
+        }
+    }
+
+    /// Detaches the XDP program. The next [`TwoTier::apply`] attaches it again.
+    pub fn detach_program(&mut self) {
+        self.local = None;
+        self.refresh();
     }
 
     /// Writes links and tables. Returns the address of this node, and the ports beyond [`PORTS_MAX`].

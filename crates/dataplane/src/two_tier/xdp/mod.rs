@@ -179,6 +179,7 @@ impl Xdp {
         let found = link.and_then(|link| Some((link.ethernet?, link.mtu_bytes)));
         let (ethernet, mtu_bytes) = found.ok_or_else(|| XdpError::NoEthernet(self.interface.clone()))?;
         let parameters = Parameters {
+            ethernet,
             pods: pod_ranges(&state.pods, &self.interface)?,
             mtu_bytes,
         };

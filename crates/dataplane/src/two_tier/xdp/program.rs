@@ -77,6 +77,8 @@ pub(super) struct MapDescriptors {
 /// Constants of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parameters {
+    /// Ethernet address of the interface: frames to other hosts pass.
+    pub(super) ethernet: [u8; 6],
     /// Addresses of Pods, as network and mask: packets from them take the rules.
     pub(super) pods: Vec<[[u8; 4]; 2]>,
     /// MTU of the interface. Packets that are larger after encapsulation take the rules, which report an error to the
@@ -154,9 +156,18 @@ fn load_bounds(program: &mut Assembler, bytes: i32, otherwise: Label) {
     program.jump_if_register(Condition::Greater, R1, R9, otherwise);
 }
 
-/// Requires a packet that the rules would forward unchanged: whole, without options, with a TTL, not too large, and not
+/// Requires a packet to this host that the rules would forward unchanged: whole, without options, with a TTL, not too large, and not
 /// from a Pod. TCP and UDP only, as SCTP has other headers.
 fn require_forwardable(program: &mut Assembler, parameters: &Parameters, pass: Label) {
+    for (offset, part) in (0_i16..).step_by(2).zip(parameters.ethernet.as_chunks::<2>().0) {
+        program.load(Width::Half, R1, R7, offset);
+        program.jump_if(
+            Condition::NotEqual,
+            R1,
+            i32::from(u16::from_ne_bytes(*part)),
+            pass,
+        );
+    }
     program.load(Width::Half, R1, R7, ETHERNET_TYPE);
     program.jump_if(Condition::NotEqual, R1, half(IPV4), pass);
     program.load(Width::Byte, R1, R7, IP_VERSION);

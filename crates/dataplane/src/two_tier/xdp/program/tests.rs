@@ -51,7 +51,9 @@ impl Loaded {
             nodes: nodes.as_raw_fd(),
             forwarded: forwarded.as_raw_fd(),
         };
+        let [_, ethernet] = ENTRY.ethernet;
         let parameters = Parameters {
+            ethernet,
             pods: vec![[[10, 244, 0, 0], [255, 255, 0, 0]]],
             mtu_bytes: MTU_BYTES,
         };
@@ -198,7 +200,9 @@ fn packets_that_need_the_rules_pass_unchanged() {
         let loaded = Loaded::new();
         loaded.assign_all();
         assert!(!loaded.passes(&frame(CLIENT_PORT)));
-        let changes: [(&str, usize, &[u8]); 11] = [
+        let changes: [(&str, usize, &[u8]); 13] = [
+            ("frame to another host", 5, &[2]),
+            ("broadcast", 0, &[0xff; 6]),
             ("IPv6", 12, &[0x86, 0xdd]),
             ("VLAN", 12, &[0x81, 0]),
             ("options", 14, &[0x46]),
