@@ -37,6 +37,7 @@ pub use error::TwoTierError;
 pub use frontends::forwarded_tcp_frontends;
 pub use links::UDP_PORT;
 pub use peers::NodeAddresses;
+pub use state::PORTS_MAX;
 pub use xdp::XdpUse;
 
 use peers::Peers;
@@ -44,10 +45,6 @@ use recovery::Recovered;
 use slots::Weights;
 use state::{HOPS, NumberedSlots, State, is_forwarded};
 use xdp::Xdp;
-
-/// Maximum of Service ports with two-tier forwarding per family: about 30 MiB of the kernel's memory. All nodes forward
-/// the same ones, those of the oldest Services: a new Service takes no place of another one.
-pub const PORTS_MAX: usize = 64;
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 

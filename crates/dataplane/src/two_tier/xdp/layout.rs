@@ -5,8 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use maglev::TABLE_SIZE;
 use netlink::bpf::{MapKind, MapShape};
 
-use super::super::PORTS_MAX;
-use super::super::state::FrontendKey;
+use super::super::state::{FrontendKey, PORTS_MAX};
 
 /// Size of a frontend: address and port in network order, protocol.
 pub(super) const FRONTEND_BYTES: usize = 8;
@@ -33,50 +32,35 @@ pub(super) const OUTER_FRAGMENT: [u8; 4] = [0, 0, 0x40, 0];
 /// TTL, UDP, and the place of the checksum.
 pub(super) const OUTER_TTL: [u8; 4] = [64, libc::IPPROTO_UDP as u8, 0, 0];
 
-/// Shapes of the maps.
-pub(super) mod shapes {
-    use super::{
-        FRONTEND_BYTES, FRONTENDS_MAX, MapKind, MapShape, NODE_BYTES, NODES_MAX, NUMBER_BYTES, PORTS_MAX,
-        TABLE_SIZE,
-    };
+/// Frontend to its first slot.
+pub(super) const FRONTENDS_SHAPE: MapShape = shape(
+    "frontends",
+    MapKind::Hash,
+    FRONTEND_BYTES,
+    NUMBER_BYTES,
+    FRONTENDS_MAX,
+);
+/// Slot to the number of its node; 0 for none.
+pub(super) const SLOTS_SHAPE: MapShape = shape(
+    "slots",
+    MapKind::Array,
+    4,
+    NUMBER_BYTES,
+    PORTS_MAX as u32 * TABLE_SIZE,
+);
+/// Number of a node to the node; zeros for an unknown one.
+pub(super) const NODES_SHAPE: MapShape = shape("nodes", MapKind::Array, 4, NODE_BYTES, NODES_MAX);
+/// Forwarded packets.
+pub(super) const FORWARDED_SHAPE: MapShape = shape("forwarded", MapKind::PerCpuArray, 4, NUMBER_BYTES, 1);
 
-    const fn shape(
-        name: &'static str,
-        kind: MapKind,
-        key: usize,
-        value: usize,
-        elements_max: u32,
-    ) -> MapShape {
-        MapShape {
-            name,
-            kind,
-            key_bytes: key as u32,
-            value_bytes: value as u32,
-            elements_max,
-        }
+const fn shape(name: &'static str, kind: MapKind, key: usize, value: usize, elements_max: u32) -> MapShape {
+    MapShape {
+        name,
+        kind,
+        key_bytes: key as u32,
+        value_bytes: value as u32,
+        elements_max,
     }
-
-    /// Frontend to its first slot.
-    pub(in super::super) const FRONTENDS: MapShape = shape(
-        "frontends",
-        MapKind::Hash,
-        FRONTEND_BYTES,
-        NUMBER_BYTES,
-        FRONTENDS_MAX,
-    );
-    /// Slot to the number of its node; 0 for none.
-    pub(in super::super) const SLOTS: MapShape = shape(
-        "slots",
-        MapKind::Array,
-        4,
-        NUMBER_BYTES,
-        PORTS_MAX as u32 * TABLE_SIZE,
-    );
-    /// Number of a node to the node; zeros for an unknown one.
-    pub(in super::super) const NODES: MapShape = shape("nodes", MapKind::Array, 4, NODE_BYTES, NODES_MAX);
-    /// Forwarded packets.
-    pub(in super::super) const FORWARDED: MapShape =
-        shape("forwarded", MapKind::PerCpuArray, 4, NUMBER_BYTES, 1);
 }
 
 /// A node behind the interface.

@@ -23,10 +23,12 @@ use netlink::bpf::{BpfError, Map, XdpAttachment, XdpProgram};
 use netlink::route::{Connection, LinkIndex, LinkName, RouteError};
 use plan::PodDetection;
 
-use super::PORTS_MAX;
 use super::peers::{Peer, Peers, ethernet_of};
-use super::state::{HashInput, State};
-use layout::{FRONTEND_BYTES, NODE_BYTES, NODES_MAX, NodeEntry, frontend_bytes, number_bytes, shapes};
+use super::state::{HashInput, PORTS_MAX, State};
+use layout::{
+    FORWARDED_SHAPE, FRONTEND_BYTES, FRONTENDS_SHAPE, NODE_BYTES, NODES_MAX, NODES_SHAPE, NodeEntry,
+    SLOTS_SHAPE, frontend_bytes, number_bytes,
+};
 use program::{MapDescriptors, Parameters, program};
 
 /// Name of the program for tools.
@@ -219,10 +221,10 @@ impl Objects {
     fn create() -> Result<Self, BpfError> {
         Ok(Self {
             maps: Maps {
-                frontends: Map::create(shapes::FRONTENDS)?,
-                slots: Map::create(shapes::SLOTS)?,
-                nodes: Map::create(shapes::NODES)?,
-                forwarded: Map::create(shapes::FORWARDED)?,
+                frontends: Map::create(FRONTENDS_SHAPE)?,
+                slots: Map::create(SLOTS_SHAPE)?,
+                nodes: Map::create(NODES_SHAPE)?,
+                forwarded: Map::create(FORWARDED_SHAPE)?,
             },
             attached: None,
             contents: Contents::default(),

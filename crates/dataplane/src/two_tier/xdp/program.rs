@@ -64,13 +64,13 @@ const HASH: i16 = -16;
 /// File descriptors of the maps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MapDescriptors {
-    /// [`shapes::FRONTENDS`](super::layout::shapes::FRONTENDS).
+    /// [`FRONTENDS_SHAPE`](super::layout::FRONTENDS_SHAPE).
     pub(super) frontends: i32,
-    /// [`shapes::SLOTS`](super::layout::shapes::SLOTS).
+    /// [`SLOTS_SHAPE`](super::layout::SLOTS_SHAPE).
     pub(super) slots: i32,
-    /// [`shapes::NODES`](super::layout::shapes::NODES).
+    /// [`NODES_SHAPE`](super::layout::NODES_SHAPE).
     pub(super) nodes: i32,
-    /// [`shapes::FORWARDED`](super::layout::shapes::FORWARDED).
+    /// [`FORWARDED_SHAPE`](super::layout::FORWARDED_SHAPE).
     pub(super) forwarded: i32,
 }
 

@@ -1,3 +1,5 @@
+mod traffic;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

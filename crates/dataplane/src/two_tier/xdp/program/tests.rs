@@ -3,7 +3,9 @@ use std::os::fd::AsRawFd;
 
 use netlink::bpf::{BpfError, Map, XdpProgram};
 
-use super::super::layout::{NodeEntry, number_bytes, shapes};
+use super::super::layout::{
+    FORWARDED_SHAPE, FRONTENDS_SHAPE, NODES_SHAPE, NodeEntry, SLOTS_SHAPE, number_bytes,
+};
 use super::*;
 
 const NODE: u32 = 3;
@@ -36,9 +38,9 @@ impl Loaded {
             }
             Err(error) => panic!("{error}"),
         };
-        let frontends = create(shapes::FRONTENDS);
-        let (slots, nodes) = (create(shapes::SLOTS), create(shapes::NODES));
-        let forwarded = create(shapes::FORWARDED);
+        let frontends = create(FRONTENDS_SHAPE);
+        let (slots, nodes) = (create(SLOTS_SHAPE), create(NODES_SHAPE));
+        let forwarded = create(FORWARDED_SHAPE);
         for protocol in [6_u16, 17] {
             let [first, second] = protocol.to_ne_bytes();
             let key = [203, 0, 113, 5, 0, 80, first, second];
