@@ -65,6 +65,14 @@ pub(super) fn frame(packets: Packets, to: [u8; 6], from: [u8; 6], service: Ipv4A
     frame
 }
 
+/// Sets the source port of a frame.
+pub(super) fn set_source_port(packets: Packets, frame: &mut [u8], port: u16) {
+    put(frame, TRANSPORT, &port.to_be_bytes());
+    if packets.is_tcp {
+        put(frame, TCP_SEQUENCE as usize, &(!port).to_be_bytes());
+    }
+}
+
 fn put(frame: &mut [u8], at: usize, bytes: &[u8]) {
     for (to, from) in frame.iter_mut().skip(at).zip(bytes) {
         *to = *from;

@@ -1,17 +1,22 @@
 //! One measurement: a client sends as many packets as it can.
 
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use dataplane::two_tier::{self, TwoTier, XdpUse};
 use netlink::bpf::XdpProgram;
+use netlink::packet::{Frames, PacketSocket};
 
-use super::frames::{Packets, frame, sender};
+use super::frames::{Packets, frame, sender, set_source_port};
 use super::objects::{NODE, PORT, SERVICE, plan};
 use super::world::{End, NODE_LINK, OTHER_NODES, World, run_as_client};
 use crate::Failure;
 
-/// Frames between two looks at the clock.
+/// Frames of a call of the kernel, and of a packet socket between two looks at the clock.
 const FRAMES_PER_CALL: u32 = 50_000;
+const FRAMES_PER_CLOCK: usize = 64;
+/// `ENOBUFS`.
+const NO_BUFFERS: i32 = 105;
 /// Time in which the node forwards the packets that its link holds.
 const SETTLE: Duration = Duration::from_millis(50);
 
@@ -31,6 +36,15 @@ impl Way {
     }
 }
 
+/// Origin of the frames of the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Generator {
+    /// The kernel, as a network card passes them to its driver.
+    Kernel,
+    /// A packet socket. The link copies frames that no driver received, before a program gets them.
+    PacketSocket,
+}
+
 /// Rates of one measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rates {
@@ -44,7 +58,12 @@ pub(super) struct Rates {
 }
 
 /// Measures one way.
-pub(super) fn measure(packets: Packets, way: Way, duration: Duration) -> Result<Rates, Failure> {
+pub(super) fn measure(
+    packets: Packets,
+    way: Way,
+    generator: Generator,
+    duration: Duration,
+) -> Result<Rates, Failure> {
     let world = World::create()?;
     let (plan, nodes) = plan()?;
     let mut two_tier = world.node.enter(|| TwoTier::open(NODE))??;
@@ -70,19 +89,8 @@ pub(super) fn measure(packets: Packets, way: Way, duration: Duration) -> Result<
         }
     };
     world.receive_on_thread()?;
-    let [node, client] = world.ethernet;
-    let frame = frame(packets, node, client, SERVICE, PORT);
-    let program = XdpProgram::load("client", &sender(packets, &frame, world.network_link)?)?;
-    let send_for = |duration: Duration| -> Result<(), Failure> {
-        world.network.enter(|| {
-            run_as_client()?;
-            let deadline = Instant::now() + duration;
-            while Instant::now() < deadline {
-                program.send(&frame, FRAMES_PER_CALL)?;
-            }
-            Ok(())
-        })?
-    };
+    let client = Client::new(&world, packets, generator)?;
+    let send_for = |duration: Duration| world.network.enter(|| client.send_for(duration))?;
     send_for(SETTLE)?;
     let (before, start) = (world.counters()?, Instant::now());
     send_for(duration)?;
@@ -100,4 +108,61 @@ pub(super) fn measure(packets: Packets, way: Way, duration: Duration) -> Result<
         forwarded_bits: (after.bytes - before.bytes) as f64 * 8.0 / seconds,
         cpu_nanoseconds: (after.cpu_nanoseconds - before.cpu_nanoseconds) as f64 / received,
     })
+}
+
+/// The client.
+struct Client {
+    packets: Packets,
+    frame: Vec<u8>,
+    origin: Origin,
+}
+
+enum Origin {
+    Kernel(XdpProgram),
+    PacketSocket(PacketSocket),
+}
+
+impl Client {
+    fn new(world: &World, packets: Packets, generator: Generator) -> Result<Self, Failure> {
+        let [node, client] = world.ethernet;
+        let frame = frame(packets, node, client, SERVICE, PORT);
+        let link = world.network_link;
+        let origin = match generator {
+            Generator::Kernel => Origin::Kernel(XdpProgram::load("client", &sender(packets, &frame, link)?)?),
+            Generator::PacketSocket => {
+                // It receives no frames, since nothing sends ARP requests.
+                let open = || PacketSocket::open(link, Frames::ArpRequests);
+                Origin::PacketSocket(world.network.enter(open)??)
+            }
+        };
+        Ok(Self {
+            packets,
+            frame,
+            origin,
+        })
+    }
+
+    /// Sends in the namespace of the calling thread.
+    fn send_for(&self, duration: Duration) -> Result<(), Failure> {
+        run_as_client()?;
+        let deadline = Instant::now() + duration;
+        let mut frame = self.frame.clone();
+        while Instant::now() < deadline {
+            match &self.origin {
+                Origin::Kernel(program) => program.send(&frame, FRAMES_PER_CALL)?,
+                Origin::PacketSocket(socket) => {
+                    for _ in 0..FRAMES_PER_CLOCK {
+                        set_source_port(self.packets, &mut frame, fastrand::u16(..));
+                        match socket.send(&frame) {
+                            // The node is slower.
+                            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                            Err(error) if error.raw_os_error() == Some(NO_BUFFERS) => {}
+                            sent => sent?,
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
 }

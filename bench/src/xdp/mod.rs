@@ -1,8 +1,9 @@
 //! Cost of two-tier forwarding by nftables rules, and by an XDP program in their place.
 //!
 //! A client sends packets with random ports to a balanced address. The node forwards each one to one of four other nodes.
-//! The frames reach the driver of the node's link as those of a network card do, so neither way copies them. A thread of
-//! the kernel forwards them. Its CPU time includes the reception at the other end of the link, where the frames end.
+//! By default, frames reach the driver of the node's link as those of a network card do, so neither way copies them. A
+//! thread of the kernel forwards them. Its CPU time includes the reception at the other end of the link, where the frames
+//! end.
 
 mod frames;
 mod measure;
@@ -16,7 +17,7 @@ use clap::Args;
 
 use crate::Failure;
 use frames::{FRAME_BYTES_MIN, Packets};
-use measure::{Rates, Way, measure};
+use measure::{Generator, Rates, Way, measure};
 
 /// Flags of `bench xdp`.
 #[derive(Debug, Args)]
@@ -27,6 +28,9 @@ pub(crate) struct Flags {
     /// Milliseconds of a measurement
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u16).range(100..=60_000))]
     milliseconds: u16,
+    /// Send by a packet socket; the link of the node then copies frames, as no network card does
+    #[arg(long)]
+    packet_socket: bool,
 }
 
 const MEASURED: [Packets; 4] = [
@@ -55,13 +59,18 @@ const MEASURED: [Packets; 4] = [
 /// Runs the benchmark.
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let duration = Duration::from_millis(u64::from(flags.milliseconds));
+    let generator = if flags.packet_socket {
+        Generator::PacketSocket
+    } else {
+        Generator::Kernel
+    };
     for packets in MEASURED {
         let mut of_rules = Vec::new();
         let mut of_program = Vec::new();
         for turn in 1..=flags.turns {
             eprintln!("{}: turn {turn} of {}", packets.name, flags.turns);
             for (way, rates) in [(Way::Rules, &mut of_rules), (Way::Program, &mut of_program)] {
-                rates.push(measure(packets, way, duration)?);
+                rates.push(measure(packets, way, generator, duration)?);
             }
         }
         for (way, rates) in [(Way::Rules, &of_rules), (Way::Program, &of_program)] {
