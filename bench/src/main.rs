@@ -57,7 +57,7 @@ enum Benchmark {
     Proxy(proxy::Flags),
     /// Assign and move load balancer IPs: time until an address is announced, failover time
     Balancer(balancer::Flags),
-    /// Announce load balancer IPs by BGP to BIRD or FRR: time until a route is installed, failover by BFD, memory
+    /// Announce load balancer IPs by BGP to BIRD, FRR or GoBGP: time until a route is installed, failover by BFD, memory
     Bgp(bgp::Flags),
     /// Replace the process that announces and serves an address: time without ARP replies, failed connections
     Upgrades(balancer::upgrades::Flags),
@@ -69,6 +69,12 @@ enum Benchmark {
     Traffic(traffic::Flags),
     /// Add, remove and kill nodes behind a router: connections lost with two-tier forwarding and without
     TwoTier(two_tier::Flags),
+    /// Run a client of `bench two-tier`
+    #[command(hide = true)]
+    TwoTierClient(two_tier::ClientFlags),
+    /// Run an endpoint of `bench two-tier`
+    #[command(hide = true)]
+    TwoTierEndpoint(two_tier::EndpointFlags),
     /// Forward packets to other nodes by nftables rules and by an XDP program: rate, CPU time; as root
     Xdp(xdp::Flags),
     /// Report the traffic of many connections: CPU time and memory of `portolan top`
@@ -116,6 +122,8 @@ fn main() -> ExitCode {
         Benchmark::Multicluster(flags) => multicluster::run(&flags),
         Benchmark::Traffic(flags) => traffic::run(&flags),
         Benchmark::TwoTier(flags) => two_tier::run(&flags),
+        Benchmark::TwoTierClient(flags) => two_tier::run_client(&flags),
+        Benchmark::TwoTierEndpoint(flags) => two_tier::run_endpoint(&flags),
         Benchmark::Xdp(flags) => xdp::run(&flags),
         Benchmark::Flows(flags) => flows::run(&flags),
         Benchmark::Up(flags) => standalone::up(&flags),
