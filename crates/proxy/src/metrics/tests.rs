@@ -114,7 +114,10 @@ fn failure_counters_depend_on_mode() {
     let name = "two_tier_xdp_forwarded_packets_total";
     assert!(!has(Packets::default(), name));
     metrics.update(|values| values.xdp_forwarded_packets = Some(3));
-    assert!(has(Packets::default(), "two_tier_xdp_forwarded_packets_total 3\n"));
+    assert!(has(
+        Packets::default(),
+        "two_tier_xdp_forwarded_packets_total 3\n"
+    ));
 }
 
 /// MET-11, MET-14, MET-15.

@@ -153,7 +153,7 @@ fn slot(client_port: u16, protocol: u8) -> u32 {
     a = finish(a, c, 4);
     b = finish(b, a, 14);
     c = finish(c, b, 24);
-    (u64::from(c) * u64::from(TABLE_SIZE) >> 32) as u32
+    ((u64::from(c) * u64::from(TABLE_SIZE)) >> 32) as u32
 }
 
 #[test]
