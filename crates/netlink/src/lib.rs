@@ -8,7 +8,7 @@
 //! - [`ipset`]: listing and deletion of sets
 //! - [`ipvs`]: virtual servers and their destinations
 //! - [`accounting`]: counters of iptables rules
-//! - [`bpf`]: eBPF programs, maps, and attachments to control groups
+//! - [`bpf`]: eBPF programs, maps, and attachments to control groups and interfaces
 //! - [`route`]: links, addresses, routes, policy rules, neighbours
 //! - [`socket_diagnostics`]: TCP sockets of a network namespace, and their destruction
 //! - [`packet`]: frames of a link

@@ -46,6 +46,8 @@ pub(crate) struct Values {
     pub(crate) drained_connections_total: u64,
     /// TCP connections that were reset for another reason, by [`ResetReason`]. Portolan only.
     pub(crate) reset_connections_total: [u64; ResetReason::ALL.len()],
+    /// Packets that the XDP program of two-tier forwarding forwarded; `None` without a program. Portolan only.
+    pub(crate) xdp_forwarded_packets: Option<u64>,
     /// Services that are not applied completely. Portolan only.
     pub(crate) faulty_services: u64,
     /// Responses of `/healthz` with 200 and 503.
@@ -118,6 +120,7 @@ impl Default for Values {
             repaired_elements_total: 0,
             drained_connections_total: 0,
             reset_connections_total: [0; ResetReason::ALL.len()],
+            xdp_forwarded_packets: None,
             faulty_services: 0,
             proxy_healthz_total: [0; 2],
             proxy_livez_total: [0; 2],
@@ -360,6 +363,12 @@ impl Values {
 
     /// Writes the metrics that kube-proxy does not have.
     fn write_own(&self, text: &mut KubeProxyText) {
+        if let Some(packets) = self.xdp_forwarded_packets {
+            let name = "two_tier_xdp_forwarded_packets_total";
+            let help = "Number of packets to load balancer IPs that the XDP program of this node forwarded to the current node of their slot";
+            text.family(name, MetricType::Counter, help);
+            text.sample(name, "", packets);
+        }
         for (name, metric_type, help, value) in [
             (
                 "repaired_elements_total",

@@ -18,7 +18,7 @@ pub(super) const SLOTS: Register = Register::at(12);
 pub(super) const SLOT: Register = Register::at(13);
 
 /// Seed of the hash, the same on all nodes.
-const SEED: u32 = 0x7032_7469;
+pub(super) const SEED: u32 = 0x7032_7469;
 /// Size of an interface name in the kernel (`IFNAMSIZ`).
 const INTERFACE_NAME_BYTES: usize = 16;
 /// Size of an ICMP header before the packet that an error is about.

@@ -39,6 +39,11 @@ impl PeerNumber {
         Self::of_gateway(gateway)
     }
 
+    /// Returns the number.
+    pub(crate) fn get(self) -> u16 {
+        self.0
+    }
+
     /// Returns the gateway address, the same on all links. The kernel needs one for each packet; no packet contains it, so
     /// the range only has to be unused: IPv4 reserves 240.0.0.0/4 (RFC 1112).
     pub(crate) fn gateway(self, is_ipv6: bool) -> IpAddr {

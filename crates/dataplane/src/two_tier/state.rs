@@ -8,6 +8,10 @@ use plan::{Family, FrontendKind, PodDetection, PortKey, ServicePortPlan};
 use super::peers::{PeerNumber, Peers};
 use super::slots::{PREVIOUS_MAX, Slots};
 
+/// Maximum of Service ports with two-tier forwarding per family: about 30 MiB of the kernel's memory. All nodes forward
+/// the same ones, those of the oldest Services: a new Service takes no place of another one.
+pub const PORTS_MAX: usize = 64;
+
 /// Levels of nodes: the current one and the previous ones.
 pub(crate) const LEVELS: usize = PREVIOUS_MAX + 1;
 /// Hops of a packet between nodes, each with a link: one for each level, and one more for a node with another table.
@@ -62,6 +66,8 @@ pub(crate) struct State {
     pub(crate) frontends: [BTreeMap<FrontendKey, u32>; 2],
     /// Node of each slot by level. Slots of this node and of unknown nodes are missing.
     pub(crate) choices: [BTreeMap<SlotKey, PeerNumber>; LEVELS],
+    /// Slots with this node as a previous one, or with an unknown node: this node may track some of their connections.
+    pub(crate) kept: BTreeSet<SlotKey>,
     /// Addresses of nodes, from which encapsulated packets are accepted.
     pub(crate) sources: BTreeSet<IpAddr>,
     /// Detection of Pods, whose packets are not forwarded.
@@ -91,6 +97,8 @@ impl State {
         };
         let keys = frontend_keys(port).map(|key| (key, number));
         self.frontends[input as usize].extend(keys);
+        self.kept
+            .extend(kept_slots(slots, peers).map(|index| (number, index)));
         for (level, choices) in self.choices.iter_mut().enumerate() {
             let of_peers = slots
                 .at_level(level)
@@ -98,6 +106,14 @@ impl State {
             choices.extend(of_peers);
         }
     }
+}
+
+/// Returns the slots with this node as a previous one, or with an unknown node; this node is no peer.
+pub(crate) fn kept_slots<'a>(slots: &'a Slots, peers: &'a Peers) -> impl Iterator<Item = u32> + 'a {
+    let previous = (1..LEVELS).flat_map(|level| slots.at_level(level));
+    previous
+        .filter(|(_, node)| peers.get(node).is_none())
+        .map(|(index, _)| index)
 }
 
 /// Returns the frontends of a Service port whose connections are forwarded.

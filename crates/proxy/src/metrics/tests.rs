@@ -111,6 +111,13 @@ fn failure_counters_depend_on_mode() {
         counted,
         "two_tier_forwarded_packets_total{node=\"previous\"} 1\n"
     ));
+    let name = "two_tier_xdp_forwarded_packets_total";
+    assert!(!has(Packets::default(), name));
+    metrics.update(|values| values.xdp_forwarded_packets = Some(3));
+    assert!(has(
+        Packets::default(),
+        "two_tier_xdp_forwarded_packets_total 3\n"
+    ));
 }
 
 /// MET-11, MET-14, MET-15.

@@ -265,6 +265,7 @@ impl<D: Dataplane> Worker<D> {
                 self.rebalancing.next(),
                 self.resets.next(),
                 self.forwarding_retry.map(|retry| retry.at),
+                self.forwarding.refresh_at,
                 self.spared_requests.as_ref().map(SparedRequests::at),
                 repair_external_at,
                 ready_at,
@@ -296,6 +297,7 @@ impl<D: Dataplane> Worker<D> {
             self.rebalance();
             self.resets.expire(Instant::now());
             self.forward_connections();
+            self.refresh_program();
             self.clean_up_spared_requests();
             self.repair_external_changes();
             if repair_at <= Instant::now() {
