@@ -7,8 +7,8 @@
 //!   `pod_worker`).
 //! - A worker allocates addresses and connects the Pod ([`network`]). It starts a sandbox ([`sandbox`], through [`runtime`])
 //!   and containers in it in the order of [`containers`], and writes the status ([`status`]).
-//! - The endpoint for the API server (`server`) has logs, streams to containers, and reports: the observation of the node and
-//!   the usage of its containers (`stats`).
+//! - The endpoint for the API server (`server`) has logs, streams to containers, and reports. A report holds the
+//!   observation of the node or the usage of its containers (`stats`).
 //! - An image table maps images to programs of the node ([`image_table`]). Other images come from the store of the node,
 //!   into which the agent pulls them.
 //! - Pods outlive the agent. The next agent adopts them from their records and checkpoints ([`state_directory`]).

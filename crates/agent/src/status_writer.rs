@@ -16,8 +16,8 @@ use crate::object::Pod;
 use crate::pod_api::{self, BACK_OFF_MAX, BACK_OFF_MIN, patch_status};
 use crate::status;
 
-/// Delay before an overwritten status is written again. Controllers act upon the status of the other client meanwhile, for
-/// example upon a Pod that a client marks as failed; a kubelet repairs every ten seconds.
+/// Delay before an overwritten status is written again. Meanwhile controllers act upon the status of the other
+/// client, for example on a Pod that a client marks as failed. A kubelet repairs the status every ten seconds.
 const REPAIR_DELAY: Duration = Duration::from_millis(500);
 
 /// Writer of one Pod's status.

@@ -1,5 +1,5 @@
-//! Choice of the connections that end after a scale-out, so that their clients connect again: the oldest connections of
-//! endpoints with more than an equal share.
+//! Choice of the connections that end after a scale-out, so that their clients connect again. They are the oldest
+//! connections of endpoints with more than an equal share.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};

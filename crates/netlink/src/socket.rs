@@ -240,8 +240,8 @@ impl Socket {
         }
     }
 
-    /// Sends a request and passes each message of the response to `each`, up to the end of a dump (`NLM_F_DUMP`) or
-    /// up to the acknowledgement (`NLM_F_ACK` is required). The result reports an interrupted dump.
+    /// Sends a request and passes each message of the response to `each`. The response ends with the dump
+    /// (`NLM_F_DUMP`), or with the acknowledgement (`NLM_F_ACK` is required). The result reports an interrupted dump.
     ///
     /// # Errors
     ///

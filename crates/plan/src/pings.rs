@@ -1,9 +1,9 @@
 //! Answers to echo requests (ping).
 //!
-//! The node answers an echo request to a cluster IP or load balancer IP if a port of its Service has an endpoint for
-//! the origin of the request. Without an endpoint, the node rejects or drops echo requests like the first packets of
-//! connections. Echo requests to external IPs pass, because external IPs are often addresses of hosts that answer
-//! themselves.
+//! The node answers an echo request to a cluster IP or load balancer IP of a Service. The condition is that one of
+//! its ports has an endpoint for the origin of the request. Without an endpoint, the node rejects or drops echo
+//! requests like the first packets of connections. Echo requests to external IPs pass, because external IPs are often
+//! addresses of hosts that answer themselves.
 
 use crate::ports::Inputs;
 use crate::types::{EndpointSet, Frontend, FrontendKind, PingPlan, ServicePortPlan, Target};

@@ -163,7 +163,8 @@ impl NodeFacts {
 
 impl Settings {
     /// Returns the origin of a connection with this source and input interface. An address that belongs to a Pod and
-    /// to the node, such as the gateway of its Pods, counts as a Pod's, as in the order of kube-proxy's rules.
+    /// to the node, such as the gateway of its Pods, counts as the address of a Pod. The order of kube-proxy's rules
+    /// has the same effect.
     pub fn origin(&self, source: IpAddr, interface: Option<InterfaceName>) -> Origin {
         if self.pods.is_pod(source, interface) {
             Origin::Pod
@@ -204,8 +205,8 @@ impl Settings {
 
     /// Returns the address of this node that answers echo requests to Services; `None` if no address of the Node is
     /// usable in the family. Any address serves: connection tracking gives the answer the address of the Service.
-    /// Addresses that the Node does not have are not used: they come and go with Pods and links, and a change rewrites
-    /// the rules of all Services.
+    /// Addresses that the Node object does not list are not used. They change with Pods and links, and each change
+    /// would rewrite the rules of all Services.
     pub(crate) fn ping_address(&self, node: &NodeFacts, family: Family) -> Option<IpAddr> {
         let is_usable = |ip: &IpAddr| match ip {
             IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local() && !ip.is_unspecified(),

@@ -164,8 +164,8 @@ fn terminating_pod_runs_readiness_probe_only() {
 }
 
 proptest! {
-    /// For any results, a probe runs no sooner than its period and its initial delay, and only the startup probe runs
-    /// before the container has started.
+    /// For any results, a probe runs no sooner than its period and its initial delay. Before the container has
+    /// started, only the startup probe runs.
     #[test]
     fn probes_respect_their_period(
         delays in proptest::array::uniform3(0u32..20),

@@ -47,8 +47,8 @@ pub enum SessionMessage {
     /// The request is done; descriptors come with the message: the terminal, or standard input (if any), output and
     /// error, or the namespace.
     Started,
-    /// The client is attached. The descriptors are two: the controlling side of the terminal or the end of the standard
-    /// input, if any, and the end of a pipe with the output.
+    /// The client is attached. The first descriptor is the controlling side of the terminal, or the writing end of
+    /// the standard input, if any. The second one is the reading end of a pipe with the output.
     Attached {
         /// Set if the first descriptor takes standard input.
         has_input: bool,

@@ -347,8 +347,8 @@ fn inside(objects: &EgressObjects, balanced: impl Iterator<Item = IpAddr>) -> BT
         .collect()
 }
 
-/// Returns the route to the Pods of a node among the routes of table `main`: packets to the owner take the way of packets
-/// to its Pods, through VXLAN or directly. The gateway counts as reachable on its link.
+/// Returns the route to the Pods of a node among the routes of table `main`. Packets to the owner use this route,
+/// through VXLAN or directly. The gateway counts as reachable on its link.
 pub(crate) fn route_to_pods(routes: &[Route], node: &EgressNode, is_ipv4: bool) -> Option<Action> {
     let range = node
         .pod_ranges

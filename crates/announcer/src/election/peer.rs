@@ -327,8 +327,8 @@ impl Peer {
     }
 }
 
-/// Returns true if a message to the process `receiver` echoes a recent message of that process, which proves that its
-/// sender ran a short time ago.
+/// Returns true if a message to the process `receiver` echoes a recent message of that process. The echo proves that
+/// its sender ran a short time ago.
 fn is_fresh(now: Time, message: &Message, receiver: u64) -> bool {
     let echo = message.echo.filter(|echo| echo.incarnation == receiver);
     echo.is_some_and(|echo| {

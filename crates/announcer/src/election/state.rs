@@ -173,8 +173,8 @@ impl Election {
         self.node.grants_votes_from.max(granted)
     }
 
-    /// Returns true if no other node uses a vote of this process or of its predecessors, or receives one without a
-    /// change of the member list.
+    /// Returns true if no other node uses a vote of this process or of its predecessors. Another node receives such a
+    /// vote only after a change of the member list.
     pub(crate) fn is_free_of_votes(&self, now: Time) -> bool {
         self.is_alone() && self.votes_until() <= now
     }

@@ -309,9 +309,10 @@ impl LinkSockets {
     }
 }
 
-/// Restricts ARP of the kernel on a link to addresses of the link: replies (`arp_ignore` 1 of the kernel's `ip-sysctl`)
-/// and sender addresses of requests (`arp_announce` 2). Otherwise the kernel would answer for an address that a frozen
-/// process no longer owns. NDP needs no such setting: the kernel answers only for addresses of the link.
+/// Restricts ARP of the kernel on a link to addresses of the link. `arp_ignore` 1 restricts replies, and
+/// `arp_announce` 2 restricts the sender addresses of requests (`ip-sysctl` of the kernel). Otherwise the kernel
+/// would answer for an address that a frozen process no longer owns. NDP needs no such setting: the kernel answers
+/// only for addresses of the link.
 fn restrict_kernel_arp(link: &str) {
     for (setting, minimum) in [("arp_ignore", 1), ("arp_announce", 2)] {
         let path = format!("/proc/sys/net/ipv4/conf/{link}/{setting}");

@@ -1,8 +1,8 @@
 //! Bidirectional Forwarding Detection (RFC 5880), asynchronous mode: packets and the state machine of a session.
 //!
 //! Both speakers send packets at a fixed period. A session that misses [`Settings::detect_multiplier`] packets of the
-//! peer is down. With the echo function of [`EchoSettings`], the session is also down if the peer returns none of as
-//! many echo packets, and control packets are slow. There is no authentication or demand mode.
+//! peer is down. With the echo function of [`EchoSettings`], control packets are slow. The session is then also down
+//! if the peer returns none of as many echo packets. There is no authentication or demand mode.
 
 mod echo;
 mod packet;
@@ -20,8 +20,8 @@ use echo::Echo;
 #[cfg(test)]
 mod tests;
 
-/// Minimum period of control packets while the session is not up, and of the peer's while the echo function is active
-/// (RFC 5880, section 6.8.3).
+/// Minimum period of control packets while the session is not up. While the echo function is active, it is the
+/// minimum period for the packets of the peer (RFC 5880, section 6.8.3).
 const SLOW_PERIOD: Duration = Duration::from_secs(1);
 
 /// Settings of a session.

@@ -5,8 +5,8 @@
 //! caller asks for UPDATEs with [`Peer::next_update`] when its write buffer has space, so a peer that reads slowly
 //! delays only itself.
 //!
-//! Differences from the RFC: attempts to connect follow a back-off with jitter up to the connect-retry time, and
-//! OpenSent of an incoming connection does not stop outgoing attempts.
+//! The state machine differs from the RFC in two points. Attempts to connect follow a back-off with jitter up to the
+//! connect-retry time. OpenSent of an incoming connection does not stop outgoing attempts.
 
 mod connection;
 mod settings;

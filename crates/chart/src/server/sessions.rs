@@ -79,7 +79,7 @@ impl Sessions {
     }
 
     /// Begins a session. Returns the value of `Set-Cookie`. The cookie has no path, so it belongs to the directory of
-    /// the login (RFC 6265, section 5.1.4), and the page works below any prefix.
+    /// the login (RFC 6265, section 5.1.4). The page therefore works below any prefix.
     ///
     /// # Errors
     ///

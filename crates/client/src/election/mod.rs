@@ -4,12 +4,12 @@
 //!
 //! A leadership rests on a renewal that the leader sent at a moment *s* and that the server accepted. Every write
 //! passes the leader's [`Fence`], which blocks writes later than *s* + the renew deadline and cancels those still in
-//! progress. Another candidate takes the lease only after it has seen it unchanged for the whole lease duration, and
-//! it saw the renewal no earlier than *s*. So at least the lease duration minus the renew deadline (5 s by default)
-//! separates the last write of one leader from the first of the next. This margin covers clocks with different rates
-//! and a server that still handles a request of a closed connection. Clocks of two hosts are never compared. A
-//! process that was stopped or suspended finds its fence closed when it wakes, since the fence uses the clock that
-//! went further.
+//! progress. Another candidate takes the lease only after it has seen it unchanged for the whole lease duration. It
+//! saw the renewal no earlier than *s*. A margin therefore separates the last write of one leader from the first of
+//! the next. It is at least the lease duration minus the renew deadline (5 s by default). This margin covers clocks
+//! with different rates and a server that still handles a request of a closed connection. Clocks of two hosts are
+//! never compared. A process that was stopped or suspended finds its fence closed when it wakes, since the fence uses
+//! the clock that went further.
 //!
 //! Writes that the network delays even longer fail: updates and deletions carry versions and UIDs, so they conflict
 //! if the next leader wrote the object.

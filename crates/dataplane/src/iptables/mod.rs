@@ -1,5 +1,5 @@
 //! iptables mode: the plan through `iptables-restore` (legacy or nft), in the chains and under the names of
-//! kube-proxy (IPT), for kernels and tools that need it.
+//! kube-proxy (IPT). Some kernels and tools need this mode.
 //!
 //! Differences from kube-proxy:
 //! - A change rewrites only the chains that differ. The long shared chains stay while only endpoints change.

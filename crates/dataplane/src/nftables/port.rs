@@ -31,7 +31,7 @@ pub(super) struct Port {
     /// unspecified if the Service port has node ports only.
     first: (IpAddr, u16),
     /// True for port ranges. Their key starts with the first port of their first range, which no range of another
-    /// Service contains, and [`RANGE_BIT`] distinguishes it from that of a Service port.
+    /// Service contains. [`RANGE_BIT`] distinguishes it from the key of a Service port.
     is_range: bool,
     is_sticky: bool,
     /// True if indexes are positions in a Maglev table.

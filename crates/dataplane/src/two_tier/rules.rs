@@ -3,10 +3,10 @@
 //! The chain `incoming` runs after connection tracking and before the destination is translated. Packets of tracked
 //! connections pass, because this node serves them. Other packets to a frontend go to the current node of their slot,
 //! through the link of the first hop. If this node neither forwards nor tracks the connection of a packet, the packet
-//! goes to the previous nodes of its slot, one after the other, each through the link of a further hop. A node that
-//! gets a packet by a hop tries its own nodes from the level of that hop on, and the level before at the end
-//! ([`levels_after`]). A packet takes each link once at most. The last node resets the connection. The chain drops
-//! packets of the links without a frontend as their destination, also of tracked connections.
+//! goes to the previous nodes of its slot. They get it one after the other, each through the link of a further hop. A
+//! node that gets a packet by a hop begins with its own nodes of the level of that hop. It tries the level before
+//! that one last ([`levels_after`]). A packet takes each link once at most. The last node resets the connection. The
+//! chain drops packets of the links without a frontend as their destination, also of tracked connections.
 //!
 //! A packet is duplicated to the other node (`dup`) and dropped here, so that it leaves no entry in connection tracking.
 //! `dup` decrements the TTL and reports packets that are too large to the client.
@@ -103,8 +103,9 @@ pub(crate) fn table(family: Family, links: &[LinkIndex; HOPS], state: &State, is
     batch
 }
 
-/// Builds a transaction that replaces the table by one that drops all packets of the links: for a family without forwarded
-/// connections, and before the links exist. Otherwise, encapsulated packets would reach any destination.
+/// Builds a transaction that replaces the table by one that drops all packets of the links. It applies to a family
+/// without forwarded connections, and before the links exist. Otherwise, encapsulated packets would reach any
+/// destination.
 pub(crate) fn closed_table(family: Family) -> Batch {
     let mut batch = empty_table(family);
     let base = BaseChain {

@@ -448,8 +448,8 @@ impl Probes<'_> {
         assert_eq!(chosen.len(), 1, "{subject}: no affinity: {chosen:?}");
     }
 
-    /// Returns the source address of connections. The address of a virtual server belongs to the node, and its own
-    /// clients have it as their source; the rules treat it as one of the node.
+    /// Returns the source address of connections. The address of a virtual server belongs to the node, and clients on
+    /// the node have it as their source. The rules handle it as an address of the node.
     fn source_towards(&self, address: IpAddr) -> IpAddr {
         if self.mode.has_virtual_servers && self.client.name == "node" {
             let [v4, v6] = self.client.addresses;

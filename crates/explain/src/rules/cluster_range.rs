@@ -145,7 +145,7 @@ fn narrow<'w>(setting: &Setting, mut pods: impl Iterator<Item = Pod<'w>>) -> Opt
 }
 
 /// Reports that a range contains the address of a Node. Networks that give Pods addresses of the nodes' network need
-/// such a range, so it counts only if the addresses of the Pods are in the ranges of the Nodes.
+/// such a range. It therefore counts only if the addresses of the Pods are in the ranges of the Nodes.
 fn wide(setting: &Setting, world: &World) -> Option<Fault> {
     let (node, address, range) = world.nodes().find_map(|node| {
         let addresses = node.internal_ips().into_iter();

@@ -100,8 +100,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     vec![finding(String::new(), remedy)]
 }
 
-/// Finished Pods are no endpoints. Reports that only they match: those that a workload left before it was scaled to
-/// zero, or those of Jobs, while Pods that no Service selects have similar labels. Batch systems use headless Services.
+/// Finished Pods are no endpoints. Reports Services whose selector matches finished Pods only. The finished Pods
+/// remain of a workload that was scaled to zero. Those of Jobs count if other Pods, which no Service selects, have
+/// similar labels. Batch systems use headless Services.
 fn only_finished(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let pods = subject.selected();

@@ -1,7 +1,7 @@
 //! Entries of a tar archive: headers of POSIX (ustar, pax) and of GNU with long names.
 //!
-//! The crate `tar` decodes the fields of a header. The iterator of `tar` holds names of any length in memory and splits
-//! extended headers at line feeds, so this module reads the sequence of headers.
+//! The crate `tar` decodes the fields of a header. This module reads the sequence of headers itself. The iterator of
+//! `tar` holds names of any length in memory and splits extended headers at line feeds.
 
 use std::io::{self, Read, Seek, SeekFrom};
 

@@ -233,8 +233,8 @@ fn refused_service_is_retried_alone() {
     assert!(!calls.applied[1].everything);
 }
 
-/// Events of a watch after the server was away and has another history: all current objects, the deleted ones, and
-/// the end of the list (`client::watch`).
+/// Events of a watch after the server was away and has another history (`client::watch`). They are all current
+/// objects, the deleted ones, and the end of the list.
 #[test]
 fn relist_writes_differences_only() {
     let (mut worker, recorder) = worker();

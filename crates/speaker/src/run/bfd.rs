@@ -348,8 +348,8 @@ impl Worker {
         })
     }
 
-    /// Opens the path of the echo packets of a session. Returns its timers, too: without the right to open raw sockets, or
-    /// without a network with the peer that is not link-local, the session has no echo function.
+    /// Opens the path of the echo packets of a session. Returns its timers, too. The session has no echo function
+    /// without the right to open raw sockets, or without a network with the peer that is not link-local.
     fn open_echo(
         &self,
         settings: &BfdSettings,

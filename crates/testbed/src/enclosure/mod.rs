@@ -1,8 +1,8 @@
 //! An enclosure: this program again, in new namespaces, which ends with the process that started it.
 //!
-//! Three processes are involved: the *supervisor* outside of the pid namespace, which passes on the exit status;
-//! its child, pid 1 of the pid namespace, which reaps orphans; and the program. Supervisor and pid 1 get SIGKILL
-//! when their parent dies, and the death of pid 1 ends its whole pid namespace.
+//! An enclosure has three processes. The *supervisor* is outside of the pid namespace and passes on the exit status.
+//! Its child is pid 1 of the pid namespace and reaps orphans. The third one is the program. Supervisor and pid 1 get
+//! SIGKILL when their parent exits, and the exit of pid 1 ends its whole pid namespace.
 
 mod entry;
 mod mounts;

@@ -207,8 +207,8 @@ pub(super) async fn dial(network: &Arc<NetworkNamespace>, port: u16) -> io::Resu
     })
 }
 
-/// Connects from the namespace. Only the creation of the socket needs a thread, since a socket stays in the namespace that
-/// created it; a Pod that does not answer therefore holds no thread.
+/// Connects from the namespace. Only the creation of the socket needs a thread, since a socket stays in the namespace
+/// that created it. A Pod that does not answer therefore holds no thread.
 async fn connect(network: &Arc<NetworkNamespace>, address: SocketAddr) -> io::Result<TcpStream> {
     let network = Arc::clone(network);
     let creating = tokio::task::spawn_blocking(move || {
