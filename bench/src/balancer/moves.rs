@@ -113,10 +113,10 @@ fn wait_for_connection(service: SocketAddr) -> Result<(), Failure> {
 }
 
 /// Connects and reads the response of the backend.
-pub(super) fn connect(service: SocketAddr, timeout: Duration) -> std::io::Result<Opened> {
+pub(super) fn connect(service: SocketAddr, timeout: Duration) -> std::io::Result<OpenedConnection> {
     let begin = Instant::now();
     let mut stream = TcpStream::connect_timeout(&service, timeout)?;
-    let opened = Opened {
+    let opened = OpenedConnection {
         port: stream.local_addr()?.port(),
         handshake: begin.elapsed(),
     };
@@ -130,7 +130,7 @@ pub(super) fn connect(service: SocketAddr, timeout: Duration) -> std::io::Result
 }
 
 /// Successful connection.
-pub(super) struct Opened {
+pub(super) struct OpenedConnection {
     /// Port of the client.
     port: u16,
     /// Duration of the handshake.

@@ -18,7 +18,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use self::attack::{Attack, Credentials};
-use self::victim::{Statistics, Victim};
+use self::victim::{MeasuredServer, Statistics};
 use crate::Failure;
 use crate::environment::{TIMEOUT, run_enclosed_in_directory};
 use crate::fixtures;
@@ -147,7 +147,7 @@ fn measure(
         .arg(format!("--seconds={seconds}"));
     let mut attacker = outside.spawn(&mut with_log(command, directory, "attacker")?)?;
     let is_over = AtomicBool::new(false);
-    let victim = Victim {
+    let victim = MeasuredServer {
         node,
         administrator: &|| Ok(Client::new(Config::from_kubeconfig(&standalone.kubeconfig)?)?),
         service,

@@ -36,7 +36,7 @@ pub(super) struct Statistics {
 }
 
 /// Measured server, with the clients of the measurement.
-pub(super) struct Victim<'a> {
+pub(super) struct MeasuredServer<'a> {
     /// Member with the measuring clients.
     pub node: &'a Member,
     /// Creates a client of the administrator.
@@ -47,7 +47,7 @@ pub(super) struct Victim<'a> {
     pub backends: [IpAddr; 2],
 }
 
-impl Victim<'_> {
+impl MeasuredServer<'_> {
     /// Measures until `is_over`.
     pub(super) fn measure(&self, is_over: &AtomicBool) -> Result<Statistics, Failure> {
         let (reads, lease, changes) = std::thread::scope(|scope| {

@@ -94,7 +94,7 @@ fn start_load_balancer(
                     },
                     ..edge::log::Destinations::default()
                 },
-                buckets: serving::Buckets::default(),
+                buckets: serving::AllowedBuckets::default(),
                 connections_max: 0,
                 shares: edge::Shares::default(),
                 sticky_secrets: None,

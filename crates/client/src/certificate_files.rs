@@ -42,18 +42,18 @@ pub enum CertificateFilesError {
 pub struct CertificateFiles {
     certificate: PathBuf,
     key: PathBuf,
-    loaded: Mutex<Option<Loaded>>,
+    loaded: Mutex<Option<LoadedPair>>,
 }
 
 #[derive(Debug)]
-struct Loaded {
-    stamps: [Stamp; 2],
+struct LoadedPair {
+    stamps: [FileStamp; 2],
     pair: Arc<CertifiedKey>,
 }
 
 /// File attributes that change when a file is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     inode: u64,
     modified_nanoseconds: i128,
 }
@@ -80,7 +80,7 @@ impl CertificateFiles {
             return Ok(Arc::clone(&loaded.pair));
         }
         let pair = self.read()?;
-        *loaded = Some(Loaded {
+        *loaded = Some(LoadedPair {
             stamps,
             pair: Arc::clone(&pair),
         });
@@ -124,12 +124,12 @@ impl CertificateFiles {
     }
 }
 
-fn stamp(path: &PathBuf) -> Result<Stamp, CertificateFilesError> {
+fn stamp(path: &PathBuf) -> Result<FileStamp, CertificateFilesError> {
     let about = fs::metadata(path).map_err(|source| CertificateFilesError::Read {
         path: path.clone(),
         source,
     })?;
-    Ok(Stamp {
+    Ok(FileStamp {
         inode: about.ino(),
         modified_nanoseconds: i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec()),
     })

@@ -1,5 +1,5 @@
-//! Standard streams of a running container, and the sessions that are attached to them. A thread reads the output for the
-//! log; it copies each read to the sessions, before a line is complete.
+//! Standard streams of a running container, and the sessions that are attached to them. A thread reads the output for
+//! the log; it copies each read to the sessions, before a line is complete.
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter, Read};
@@ -30,7 +30,8 @@ const POLL_INTERVAL: Timespec = Timespec {
 pub(super) enum ContainerInput {
     /// Empty.
     Null,
-    /// Other end of a pipe. With `is_for_one`, the first session with an input takes it; the input ends with that session.
+    /// Other end of a pipe. With `is_for_one`, the first session with an input takes it; the input ends with that
+    /// session.
     Pipe {
         /// The end; `None` once a session has taken it.
         end: Option<OwnedFd>,
@@ -48,18 +49,18 @@ pub(super) enum ContainerInput {
 /// Standard streams of one run of a container. Clones share them.
 #[derive(Clone)]
 pub(super) struct ContainerStreams {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<StreamsState>>,
 }
 
-struct Shared {
+struct StreamsState {
     input: ContainerInput,
-    attached: BTreeMap<u64, Attached>,
+    attached: BTreeMap<u64, AttachedSession>,
     /// Sessions so far.
     begun: u64,
     has_output: bool,
 }
 
-struct Attached {
+struct AttachedSession {
     /// Output; `None` at its end.
     output: Option<Arc<PipeWriter>>,
     agent: UnixStream,
@@ -69,7 +70,7 @@ impl ContainerStreams {
     /// Returns the streams of a container without sessions.
     pub(super) fn new(input: ContainerInput) -> Self {
         Self {
-            shared: Arc::new(Mutex::new(Shared {
+            shared: Arc::new(Mutex::new(StreamsState {
                 input,
                 attached: BTreeMap::new(),
                 begun: 0,
@@ -95,7 +96,7 @@ impl ContainerStreams {
         let id = shared.begun;
         let output = shared.has_output.then(|| Arc::new(writing));
         let agent = agent.try_clone()?;
-        shared.attached.insert(id, Attached { output, agent });
+        shared.attached.insert(id, AttachedSession { output, agent });
         Ok(id)
     }
 
@@ -141,7 +142,7 @@ impl ContainerStreams {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, StreamsState> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,7 +18,7 @@ use super::membership::{self, MembershipChange, MembershipClient, MembershipInpu
 use super::probes::{Datagram, ProbeSocket};
 use super::reporter::Reporter;
 use super::served::ServedAddresses;
-use super::standby::{self, Bound};
+use super::standby::{self, BoundPort};
 use super::standing_report::StandingReport;
 use super::{AnnouncerError, Settings};
 use crate::caches::{CacheChanges, CacheEvent, Caches};
@@ -95,8 +95,8 @@ impl Announcer {
         let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|n| random[at + n]));
         let address = SocketAddr::new(node_ip, settings.port);
         let (bound, changes) = bind(address, settings.waits_for_port, &mut caches).await?;
-        // The member list is read after the exit of the predecessor: it must not be older than one that the predecessor has
-        // seen. The request is on its way while this process prepares the kernel.
+        // The member list is read after the exit of the predecessor: it must not be older than one that the
+        // predecessor has seen. The request is on its way while this process prepares the kernel.
         let membership = MembershipClient::start(client.clone());
         let secret = SecretKey::new(std::array::from_fn(|n| random[32 + n]));
         let identity = Identity {
@@ -384,7 +384,8 @@ impl Announcer {
             announcements = self.metrics.announcements.load(Ordering::Relaxed),
             "announcer stopped"
         );
-        // The successor binds the port when its connection ends. The other sockets take the kernel milliseconds to close.
+        // The successor binds the port when its connection ends. The other sockets take the kernel milliseconds to
+        // close.
         drop(self.probes);
         drop(successor);
     }
@@ -395,7 +396,7 @@ async fn bind(
     address: SocketAddr,
     waits: bool,
     caches: &mut Caches,
-) -> Result<(Bound, CacheChanges), AnnouncerError> {
+) -> Result<(BoundPort, CacheChanges), AnnouncerError> {
     let mut changes = CacheChanges::default();
     let binding = standby::bind(address, waits);
     tokio::pin!(binding);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use announcer::NodeCapabilities;
 use announcer::protocol::keys::{Keyring, SecretKey};
-use announcer::protocol::message::{Echo, Entry, Message, Timestamp};
+use announcer::protocol::message::{Echo, Message, Timestamp, VoteEntry};
 use api::announcers::{ANNOTATION, NAME, NodeName, Record};
 use http::Method;
 use netlink::clock::since_boot;
@@ -81,9 +81,9 @@ fn lie(socket: &Socket, record: &Record, victim: &str, receiver: &str) {
         }),
         lease_generation: Some(1),
         entries: vec![
-            Entry::ReleaseAddress(address),
-            Entry::GrantVote(address),
-            Entry::RequestVote(address),
+            VoteEntry::ReleaseAddress(address),
+            VoteEntry::GrantVote(address),
+            VoteEntry::RequestVote(address),
         ],
         capabilities: NodeCapabilities::default(),
         link_addresses: Vec::new(),

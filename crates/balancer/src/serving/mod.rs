@@ -29,7 +29,7 @@ use netlink::route::RouteError;
 
 pub use metrics::Metrics;
 pub use server::run;
-pub use settings::{Addresses, Buckets, Settings};
+pub use settings::{Addresses, AllowedBuckets, Settings};
 
 /// Maximum time for which the owner forwards packets of open connections to the previous owner, and the previous owner
 /// continues to serve the address. Older connections are closed.

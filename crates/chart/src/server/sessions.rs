@@ -43,7 +43,7 @@ struct Session {
 
 /// Streams and responses of a user that are under way. They can outlive the session that began them.
 #[derive(Debug, Default)]
-struct Held {
+struct UserResponses {
     streams: usize,
     responses: usize,
 }
@@ -59,7 +59,7 @@ pub struct Sessions {
     cookie: String,
     open: Mutex<HashMap<SessionId, Session>>,
     /// Users with streams or responses under way.
-    held: Mutex<HashMap<User, Held>>,
+    held: Mutex<HashMap<User, UserResponses>>,
 }
 
 impl Sessions {
@@ -123,8 +123,8 @@ impl Sessions {
         self.with(|open| open.len())
     }
 
-    /// Returns the session of a request, and checks its token again if the last check is a minute old. It takes a permit
-    /// first: a check is a dozen requests to the API, and is repeated while the API does not decide.
+    /// Returns the session of a request, and checks its token again if the last check is a minute old. It takes a
+    /// permit first: a check is a dozen requests to the API, and is repeated while the API does not decide.
     ///
     /// # Errors
     ///
@@ -235,7 +235,7 @@ impl Sessions {
         self.release(user, |held| held.responses = held.responses.saturating_sub(1));
     }
 
-    fn hold(&self, id: SessionId, take: impl FnOnce(&mut Held) -> bool) -> Result<User, Refusal> {
+    fn hold(&self, id: SessionId, take: impl FnOnce(&mut UserResponses) -> bool) -> Result<User, Refusal> {
         let user = self.user(id).ok_or_else(Refusal::no_session)?;
         let mut users = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if take(users.entry(user.clone()).or_default()) {
@@ -245,7 +245,7 @@ impl Sessions {
         }
     }
 
-    fn release(&self, user: &User, give: impl FnOnce(&mut Held)) {
+    fn release(&self, user: &User, give: impl FnOnce(&mut UserResponses)) {
         let mut users = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(held) = users.get_mut(user) {
             give(held);

@@ -137,7 +137,7 @@ fn ports_of(pod: &Pod) -> Vec<NamedPort> {
 
 /// A label within a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Pair {
+pub(super) struct NamespacedLabel {
     pub(super) namespace: Arc<str>,
     pub(super) key: Arc<str>,
     pub(super) value: Arc<str>,
@@ -148,7 +148,7 @@ pub(super) struct Pair {
 pub(crate) struct Pods {
     by_key: BTreeMap<ObjectKey, PodFacts>,
     /// Names of Pods by label, for the label keys that selectors use.
-    by_label: HashMap<Pair, BTreeSet<Arc<str>>>,
+    by_label: HashMap<NamespacedLabel, BTreeSet<Arc<str>>>,
     /// Label keys that selectors use, with the number of selectors.
     selected_keys: HashMap<Arc<str>, usize>,
 }
@@ -220,7 +220,7 @@ impl Pods {
     /// keys that are not indexed, matches none.
     pub(crate) fn matching(&self, namespace: &str, selector: &Labels) -> Vec<&PodFacts> {
         let named = |(key, value): (&String, &String)| {
-            let pair = Pair {
+            let pair = NamespacedLabel {
                 namespace: namespace.into(),
                 key: key.as_str().into(),
                 value: value.as_str().into(),
@@ -266,8 +266,8 @@ impl Pods {
     }
 }
 
-fn pairs(pod: &PodFacts) -> impl Iterator<Item = Pair> {
-    pod.labels.iter().map(|(key, value)| Pair {
+fn pairs(pod: &PodFacts) -> impl Iterator<Item = NamespacedLabel> {
+    pod.labels.iter().map(|(key, value)| NamespacedLabel {
         namespace: Arc::clone(&pod.namespace),
         key: Arc::clone(key),
         value: Arc::clone(value),

@@ -19,7 +19,7 @@ const BURST: usize = 250;
 const REPLACEMENT_PAUSE: Duration = Duration::from_secs(10);
 
 /// A DaemonSet with its Pods by Node.
-pub(super) struct Daemons<'a> {
+pub(super) struct DaemonSetPods<'a> {
     pub(super) inputs: &'a Inputs<'a, DaemonSet>,
     pub(super) update: &'a ControllerRevision,
     /// Fitness of each Node.
@@ -50,7 +50,7 @@ pub(super) fn reconcile(inputs: &Inputs<'_, DaemonSet>) -> Decision {
         pods.entry(node_of(pod).unwrap_or("")).or_default().push(pod);
     }
     let nodes = inputs.nodes.iter();
-    let daemons = Daemons {
+    let daemons = DaemonSetPods {
         inputs,
         update,
         nodes: nodes
@@ -61,7 +61,7 @@ pub(super) fn reconcile(inputs: &Inputs<'_, DaemonSet>) -> Decision {
     daemons.next()
 }
 
-impl<'a> Daemons<'a> {
+impl<'a> DaemonSetPods<'a> {
     fn next(&self) -> Decision {
         let set = self.inputs.workload;
         if let Some(patch) = status_patch(set, &set.status, &self.status()) {

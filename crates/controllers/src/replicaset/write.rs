@@ -153,10 +153,10 @@ async fn delete(
     let mut failed = None;
     for (outcome, meta) in tasks.join_all().await {
         match outcome {
-            Ok(ending) => {
+            Ok(completion) => {
                 let message = format!("Deleted pod: {}", meta.name);
                 events.push(EventText::normal("SuccessfulDelete", message));
-                match ending {
+                match completion {
                     Some(pod) => output.objects.push(pod),
                     None => output.deleted.push(meta),
                 }

@@ -11,7 +11,7 @@ use super::node_affinity::matches_node_affinity;
 use super::pod::SchedulePod;
 
 /// A Node with its Pods.
-pub(super) type Occupied<'a> = (&'a Node, Vec<&'a SchedulePod>);
+pub(super) type NodeWithPods<'a> = (&'a Node, Vec<&'a SchedulePod>);
 
 /// Domain: a label of Nodes and its value.
 type Domain<'a> = (&'a str, &'a str);
@@ -19,7 +19,7 @@ type Domain<'a> = (&'a str, &'a str);
 /// The constraints of one Pod, evaluated over all Nodes.
 #[derive(Debug, Default)]
 pub(super) struct Constraints<'a> {
-    spreads: Vec<Spread<'a>>,
+    spreads: Vec<SpreadCounts<'a>>,
     /// For each required affinity term, its label and the domains with a Pod that all terms select.
     affinities: Vec<(&'a str, BTreeSet<&'a str>)>,
     /// True if no Pod is selected by all terms and the Pod selects itself. The first Pod of a group is then feasible.
@@ -32,7 +32,7 @@ pub(super) struct Constraints<'a> {
 
 /// A topology spread constraint with the Pods in each domain.
 #[derive(Debug)]
-struct Spread<'a> {
+struct SpreadCounts<'a> {
     constraint: &'a SpreadConstraint,
     pods: BTreeMap<&'a str, i64>,
     counts_itself: bool,
@@ -40,7 +40,7 @@ struct Spread<'a> {
 
 impl<'a> Constraints<'a> {
     /// Evaluates the constraints of a Pod and those of the Pods on the Nodes.
-    pub(super) fn of(pod: &'a SchedulePod, nodes: &[Occupied<'a>], namespaces: &Namespaces) -> Self {
+    pub(super) fn of(pod: &'a SchedulePod, nodes: &[NodeWithPods<'a>], namespaces: &Namespaces) -> Self {
         let affinity = &pod.spec.affinity;
         let terms = &affinity.pod_affinity.required;
         // As upstream, a Pod counts for an affinity only if all terms select it.
@@ -61,17 +61,17 @@ impl<'a> Constraints<'a> {
         let required: Vec<&SpreadConstraint> = constraints
             .filter(|constraint| constraint.is_required())
             .collect();
-        let has_labels = |(node, _): &&Occupied<'a>| {
+        let has_labels = |(node, _): &&NodeWithPods<'a>| {
             let labels = &node.metadata.labels;
             let mut keys = required.iter().map(|constraint| &constraint.topology_key);
             keys.all(|key| labels.contains_key(key))
         };
         // Once for all constraints, as above.
-        let labelled: Vec<&Occupied<'a>> = nodes.iter().filter(has_labels).collect();
+        let labelled: Vec<&NodeWithPods<'a>> = nodes.iter().filter(has_labels).collect();
         Self {
             spreads: required
                 .iter()
-                .map(|constraint| Spread::of(constraint, pod, &labelled))
+                .map(|constraint| SpreadCounts::of(constraint, pod, &labelled))
                 .collect(),
             is_first: affinities.iter().all(|(_, domains)| domains.is_empty())
                 && terms.iter().all(|term| term.selects(pod, pod, namespaces)),
@@ -107,9 +107,9 @@ impl<'a> Constraints<'a> {
     }
 }
 
-impl<'a> Spread<'a> {
+impl<'a> SpreadCounts<'a> {
     /// Counts the Pods on `nodes`, which have the labels of all constraints.
-    fn of(constraint: &'a SpreadConstraint, pod: &SchedulePod, nodes: &[&Occupied<'a>]) -> Self {
+    fn of(constraint: &'a SpreadConstraint, pod: &SchedulePod, nodes: &[&NodeWithPods<'a>]) -> Self {
         let mut pods = BTreeMap::new();
         for (node, on_node) in nodes.iter().copied() {
             let labels = &node.metadata.labels;
@@ -158,8 +158,8 @@ fn is_counted(constraint: &SpreadConstraint, pod: &SchedulePod, node: &Node) -> 
 }
 
 /// Returns the Nodes with a selected Pod.
-fn nodes_with<'a>(nodes: &[Occupied<'a>], is_selected: impl Fn(&SchedulePod) -> bool) -> Vec<&'a Node> {
-    let has_selected = |(_, pods): &&Occupied<'a>| pods.iter().any(|pod| is_selected(pod));
+fn nodes_with<'a>(nodes: &[NodeWithPods<'a>], is_selected: impl Fn(&SchedulePod) -> bool) -> Vec<&'a Node> {
+    let has_selected = |(_, pods): &&NodeWithPods<'a>| pods.iter().any(|pod| is_selected(pod));
     let nodes = nodes.iter().filter(has_selected);
     nodes.map(|(node, _)| *node).collect()
 }
@@ -175,7 +175,7 @@ fn domains_of<'a>(topology_key: &str, nodes: &[&'a Node]) -> BTreeSet<&'a str> {
 /// Returns the domains that the anti-affinity of Pods on Nodes excludes for a Pod.
 fn exclusions_of_others<'a>(
     pod: &SchedulePod,
-    nodes: &[Occupied<'a>],
+    nodes: &[NodeWithPods<'a>],
     namespaces: &Namespaces,
 ) -> BTreeSet<Domain<'a>> {
     let mut excluded = BTreeSet::new();

@@ -10,7 +10,7 @@ use reconcile::{Action, Reconciler};
 
 use super::SCHEDULER_NAME;
 use super::affinity::Namespaces;
-use super::constraints::{Constraints, Occupied};
+use super::constraints::{Constraints, NodeWithPods};
 use super::filter::{NodeUsage, summary};
 use super::pod::SchedulePod;
 use super::score::choose_node;
@@ -197,14 +197,14 @@ impl Scheduler {
     }
 
     /// Returns all Nodes with their Pods.
-    fn occupied(&self) -> Vec<Occupied<'_>> {
+    fn occupied(&self) -> Vec<NodeWithPods<'_>> {
         let nodes = self.nodes.iter();
         nodes.map(|(name, node)| (node, self.pods_on(name))).collect()
     }
 }
 
 /// Returns the Nodes with the resources in use.
-fn usage<'a>(pod: &SchedulePod, occupied: &[Occupied<'a>]) -> Vec<(&'a Node, NodeUsage<'a>)> {
+fn usage<'a>(pod: &SchedulePod, occupied: &[NodeWithPods<'a>]) -> Vec<(&'a Node, NodeUsage<'a>)> {
     let nodes = occupied.iter().map(|(node, pods)| {
         let mut usage = NodeUsage::default();
         for other in pods {

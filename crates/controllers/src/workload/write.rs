@@ -169,10 +169,10 @@ async fn delete_pods<W: Workload>(
     let mut failed = None;
     for (outcome, meta) in tasks.join_all().await {
         match outcome {
-            Ok(ending) => {
+            Ok(completion) => {
                 let message = workload.message("delete", &meta.name);
                 events.push(EventText::normal("SuccessfulDelete", message));
-                match ending {
+                match completion {
                     Some(pod) => state.objects.push(pod),
                     None => state.deleted.push(meta),
                 }

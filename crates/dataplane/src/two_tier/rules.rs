@@ -8,8 +8,8 @@
 //! that one last ([`levels_after`]). A packet takes each link once at most. The last node resets the connection. The
 //! chain drops packets of the links without a frontend as their destination, also of tracked connections.
 //!
-//! A packet is duplicated to the other node (`dup`) and dropped here, so that it leaves no entry in connection tracking.
-//! `dup` decrements the TTL and reports packets that are too large to the client.
+//! A packet is duplicated to the other node (`dup`) and dropped here, so that it leaves no entry in connection
+//! tracking. `dup` decrements the TTL and reports packets that are too large to the client.
 
 use std::net::IpAddr;
 
@@ -87,8 +87,8 @@ pub(crate) fn table(family: Family, links: &[LinkIndex; HOPS], state: &State, is
         incoming,
     );
     for (name, hook, peer) in [
-        ("untracked-in", Hook::Prerouting, Side::Source),
-        ("untracked-out", Hook::Output, Side::Destination),
+        ("untracked-in", Hook::Prerouting, AddressField::Source),
+        ("untracked-out", Hook::Output, AddressField::Destination),
     ] {
         let base = base(hook, UNTRACKED_PRIORITY);
         add_chain(&mut batch, name, Some(base), vec![untracked_rule(family, peer)]);
@@ -288,8 +288,8 @@ fn forwarded_rules() -> Vec<Vec<Expression>> {
     (1..=HOPS).map(of_hop).collect()
 }
 
-/// Packets that another node forwarded by this hop. Only those to a frontend are accepted, also if this node tracks their
-/// connection.
+/// Packets that another node forwarded by this hop. Only those to a frontend are accepted, also if this node tracks
+/// their connection.
 fn hop_rules(family: Family, hop: usize) -> Vec<Vec<Expression>> {
     let mut rules = Vec::new();
     for input in HashInput::ALL {
@@ -318,9 +318,9 @@ fn match_frontend(family: Family, headers: Headers, input: HashInput) -> Vec<Exp
     rule
 }
 
-/// Matches packets in the middle of a connection that is not tracked here. Conntrack reports FIN and RST of an unknown
-/// connection as `invalid`, like packets outside of the window of a known one. In strict mode, all packets without SYN of
-/// an unknown connection are invalid.
+/// Matches packets in the middle of a connection that is not tracked here. Conntrack reports FIN and RST of an
+/// unknown connection as `invalid`, like packets outside of the window of a known one. In strict mode, all packets
+/// without SYN of an unknown connection are invalid.
 fn unknown_rules(hop: usize, is_loose: bool) -> Vec<Vec<Expression>> {
     let go = || Expression::Verdict(Verdict::Goto(previous(hop)));
     let mut middle = protocol(tcp::PROTOCOL);
@@ -403,9 +403,9 @@ fn encapsulated() -> Vec<Expression> {
     rule
 }
 
-/// Excludes encapsulated packets from and to other nodes from connection tracking: each connection would add an entry of
-/// the tunnel. `peer` is the side of the other node. Packets of others to the same port need their translation.
-fn untracked_rule(family: Family, peer: Side) -> Vec<Expression> {
+/// Excludes encapsulated packets from and to other nodes from connection tracking: each connection would add an entry
+/// of the tunnel. `peer` is the side of the other node. Packets of others to the same port need their translation.
+fn untracked_rule(family: Family, peer: AddressField) -> Vec<Expression> {
     let mut rule = encapsulated();
     rule.push(address_of(family, peer));
     rule.push(lookup(SOURCES, FIRST, Destination::Found));
@@ -416,26 +416,26 @@ fn untracked_rule(family: Family, peer: Side) -> Vec<Expression> {
 /// Drops encapsulated packets that no node sent.
 fn foreign_source_rule(family: Family) -> Vec<Expression> {
     let mut rule = encapsulated();
-    rule.push(address_of(family, Side::Source));
+    rule.push(address_of(family, AddressField::Source));
     rule.push(lookup(SOURCES, FIRST, Destination::NotFound));
     rule.push(Expression::Verdict(Verdict::Drop));
     rule
 }
 
-/// Side of a packet.
+/// Address of a packet.
 #[derive(Clone, Copy, Debug)]
-enum Side {
+enum AddressField {
     Source,
     Destination,
 }
 
 /// Loads an address of a packet.
-fn address_of(family: Family, side: Side) -> Expression {
-    let (offset, bytes) = match (family, side) {
-        (Family::V4, Side::Source) => (12, 4),
-        (Family::V4, Side::Destination) => (16, 4),
-        (Family::V6, Side::Source) => (8, 16),
-        (Family::V6, Side::Destination) => (24, 16),
+fn address_of(family: Family, field: AddressField) -> Expression {
+    let (offset, bytes) = match (family, field) {
+        (Family::V4, AddressField::Source) => (12, 4),
+        (Family::V4, AddressField::Destination) => (16, 4),
+        (Family::V6, AddressField::Source) => (8, 16),
+        (Family::V6, AddressField::Destination) => (24, 16),
     };
     payload(PayloadBase::Network, offset, bytes)
 }

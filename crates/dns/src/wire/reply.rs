@@ -69,7 +69,7 @@ pub struct Reply<'a> {
 
 /// State of a reply for [`Reply::rollback`].
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub struct Savepoint {
     length: usize,
     counts: [u16; 3],
 }
@@ -133,15 +133,15 @@ impl<'a> Reply<'a> {
     }
 
     /// Returns the current state for [`Reply::rollback`].
-    pub fn mark(&self) -> Mark {
-        Mark {
+    pub fn mark(&self) -> Savepoint {
+        Savepoint {
             length: self.length,
             counts: self.counts,
         }
     }
 
     /// Removes all records written since `mark`.
-    pub fn rollback(&mut self, mark: Mark) {
+    pub fn rollback(&mut self, mark: Savepoint) {
         self.length = mark.length;
         self.counts = mark.counts;
     }

@@ -13,13 +13,13 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// New connections of each client.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionRates {
-    clients: HashMap<IpAddr, Allowance>,
+    clients: HashMap<IpAddr, TokenBucket>,
     next_sweep: Duration,
 }
 
 /// Token bucket of a client. It fills at the allowed rate, up to the tokens of one second.
 #[derive(Clone, Copy, Debug)]
-struct Allowance {
+struct TokenBucket {
     connections: f64,
     at: Duration,
 }
@@ -34,14 +34,14 @@ impl ConnectionRates {
         if !self.clients.contains_key(&client) && !self.has_room(now) {
             return true;
         }
-        let allowance = self.clients.entry(client).or_insert(Allowance {
+        let allowance = self.clients.entry(client).or_insert(TokenBucket {
             connections: full,
             at: now,
         });
         let since = now.saturating_sub(allowance.at).as_secs_f64();
         let connections = (allowance.connections + since * full).min(full);
         let is_admitted = connections >= 1.0;
-        *allowance = Allowance {
+        *allowance = TokenBucket {
             connections: connections - f64::from(u8::from(is_admitted)),
             at: now,
         };

@@ -20,7 +20,7 @@ use super::http2_client::Http2Client;
 use super::informational::{InformationalResponse, InformationalSink};
 use super::pool::RequestSender;
 use super::refusal::RequestRefusal;
-use super::request_body::{BodyHold, RequestBody};
+use super::request_body::{BodyRelease, RequestBody};
 use super::wire_body::{WireBody, WireError};
 use crate::backends::ChosenBackend;
 use crate::outbound;
@@ -292,7 +292,7 @@ impl OutgoingRequest {
     async fn forward_informational(
         &self,
         informational: &InformationalResponse,
-        hold: &mut Option<BodyHold>,
+        hold: &mut Option<BodyRelease>,
     ) {
         if informational.status == StatusCode::CONTINUE && self.holds_body {
             // The parser of the client's connection sends its own when the body is read.

@@ -5,7 +5,7 @@ const EMPTY: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495
 #[test]
 fn digest_of_content_has_the_published_value() {
     assert_eq!(Digest::sha256(b"").to_string(), EMPTY);
-    let mut hasher = Hasher::new(Algorithm::Sha512);
+    let mut hasher = DigestHasher::new(Algorithm::Sha512);
     hasher.update(b"a");
     hasher.update(b"bc");
     let digest = hasher.finish();

@@ -22,7 +22,7 @@ use crate::image::Image;
 use crate::layer::{LayerDigests, LayerError};
 use crate::manifest::ManifestError;
 use crate::reference::{Reference, ReferenceError};
-use crate::store::{Documents, ImageStore, Parts, StoreError};
+use crate::store::{ImageDigests, ImageStore, StoreError, VerifiedContent};
 
 use content::Content;
 
@@ -158,7 +158,7 @@ pub(crate) struct FoundImage {
     pub parsed_config: ParsedConfig,
     /// Members with the layers, with the digests of their contents if the manifest states them.
     pub layers: Vec<(String, Option<Digest>)>,
-    pub documents: Documents,
+    pub documents: VerifiedContent,
 }
 
 impl ImageStore {
@@ -192,7 +192,7 @@ impl ImageStore {
     fn store_image(&self, content: &Content, image: &FoundImage) -> Result<Vec<Image>, LoadError> {
         let layers = &image.parsed_config.diff_ids;
         let _layer_lock = self.lock_layers(layers)?;
-        let parts = Parts {
+        let parts = ImageDigests {
             target: image.target.clone(),
             manifest: image.manifest.clone(),
             config: image.config.clone(),

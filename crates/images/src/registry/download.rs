@@ -11,7 +11,7 @@ use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 use super::Progress;
 use super::error::PullError;
 use super::session::Session;
-use crate::digest::{Digest, Hasher};
+use crate::digest::{Digest, DigestHasher};
 use crate::manifest::Descriptor;
 use crate::store::{LockedFile, StoreError};
 
@@ -34,7 +34,7 @@ pub(super) struct PartialLayer<'a> {
     layer: &'a Descriptor,
     path: std::path::PathBuf,
     file: File,
-    hasher: Hasher,
+    hasher: DigestHasher,
     bytes: u64,
 }
 
@@ -72,7 +72,7 @@ impl<'a> PartialLayer<'a> {
             if file.metadata()?.len() > size {
                 file.set_len(0)?;
             }
-            hash(file, Hasher::new(algorithm))
+            hash(file, DigestHasher::new(algorithm))
         });
         let (file, hasher, bytes) = hashed.await.map_err(PullError::Thread)?.map_err(failed)?;
         Ok(Self {
@@ -217,7 +217,7 @@ impl<'a> PartialLayer<'a> {
             self.file.seek(SeekFrom::Start(0)).await
         };
         restart.await.map_err(StoreError::at(&self.path))?;
-        self.hasher = Hasher::new(self.layer.digest.algorithm());
+        self.hasher = DigestHasher::new(self.layer.digest.algorithm());
         self.bytes = 0;
         Ok(())
     }
@@ -225,7 +225,7 @@ impl<'a> PartialLayer<'a> {
 
 /// Verifies bytes against a digest.
 pub(super) fn verify(host: &str, expected: &Digest, content: &[u8]) -> Result<(), PullError> {
-    let mut hasher = Hasher::new(expected.algorithm());
+    let mut hasher = DigestHasher::new(expected.algorithm());
     hasher.update(content);
     let actual = hasher.finish();
     if actual == *expected {
@@ -239,7 +239,7 @@ pub(super) fn verify(host: &str, expected: &Digest, content: &[u8]) -> Result<()
 }
 
 /// Reads a file from its start. Its position is at its end afterwards.
-fn hash(mut file: std::fs::File, mut hasher: Hasher) -> io::Result<(std::fs::File, Hasher, u64)> {
+fn hash(mut file: std::fs::File, mut hasher: DigestHasher) -> io::Result<(std::fs::File, DigestHasher, u64)> {
     file.seek(SeekFrom::Start(0))?;
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut bytes = 0;

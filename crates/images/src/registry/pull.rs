@@ -24,7 +24,7 @@ use crate::manifest::{
     CONFIG_BYTES_MAX, Descriptor, Document, MANIFEST_BYTES_MAX, Manifest, ManifestError, choose,
 };
 use crate::reference::Reference;
-use crate::store::{Documents, ImageStore, LockedFile, Parts, StoreError};
+use crate::store::{ImageDigests, ImageStore, LockedFile, StoreError, VerifiedContent};
 
 /// Layers that are downloaded and unpacked at the same time, as Docker does.
 const LAYERS_AT_ONCE: usize = 3;
@@ -48,9 +48,9 @@ impl Drop for CancelOnDrop {
 
 /// Image that a registry has.
 struct RemoteImage {
-    parts: Parts,
+    parts: ImageDigests,
     layers: Vec<Descriptor>,
-    documents: Documents,
+    documents: VerifiedContent,
 }
 
 impl ImageStore {
@@ -142,7 +142,7 @@ impl ImageStore {
     /// Reads manifest and configuration.
     async fn resolve(&self, reference: &Reference, sessions: &[Session]) -> Result<RemoteImage, PullError> {
         let platform = &self.settings().platform;
-        let mut documents = Documents::new();
+        let mut documents = VerifiedContent::new();
         let (target, content) = manifest_of_name(reference, sessions).await?;
         let (manifest_digest, manifest) = match Document::parse(&content)? {
             Document::Manifest(manifest) => (target.clone(), manifest),
@@ -163,7 +163,7 @@ impl ImageStore {
         let parsed = ParsedConfig::parse(&content)?;
         parsed.check(platform, layers.len())?;
         documents.insert(config.digest.clone(), content);
-        let parts = Parts {
+        let parts = ImageDigests {
             target,
             manifest: manifest_digest,
             config: config.digest,

@@ -43,7 +43,7 @@ use crate::settings::StoreSettings;
 
 use layers::LayerRecord;
 pub(crate) use lock::LockedFile;
-pub(crate) use names::{Documents, NameRecord, Parts};
+pub(crate) use names::{ImageDigests, NameRecord, VerifiedContent};
 pub use prune::{DiskThresholds, PruneReport};
 
 /// Directories in the store, which [`ImageStore::open`] creates.

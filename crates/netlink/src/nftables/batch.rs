@@ -1,6 +1,6 @@
 //! Encoding of transactions.
 
-use crate::message::{Nest, Writer, messages};
+use crate::message::{NestedAttribute, Writer, messages};
 
 use super::connection::Generation;
 use super::element::Element;
@@ -93,8 +93,8 @@ impl Batch {
         }
     }
 
-    /// Adds a table that exists as long as the connection which commits the transaction. Only that connection may change
-    /// it. Needs Linux 5.12.
+    /// Adds a table that exists as long as the connection which commits the transaction. Only that connection may
+    /// change it. Needs Linux 5.12.
     pub fn owned_table(&mut self, name: &str, owner: u32) {
         self.begin(wire::NEWTABLE, libc::NLM_F_CREATE | libc::NLM_F_EXCL, owner)
             .text(wire::TABLE_NAME, name)
@@ -218,7 +218,7 @@ pub struct ElementList<'b> {
     change: Change,
     set: &'b str,
     owner: u32,
-    open: Option<Nest>,
+    open: Option<NestedAttribute>,
 }
 
 impl ElementList<'_> {
@@ -237,7 +237,7 @@ impl ElementList<'_> {
         self
     }
 
-    fn begin(&mut self) -> Nest {
+    fn begin(&mut self) -> NestedAttribute {
         let table = self.batch.table.clone();
         let message = pick(self.change, wire::NEWSETELEM, wire::DELSETELEM);
         let flags = match self.change {

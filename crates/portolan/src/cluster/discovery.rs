@@ -104,10 +104,10 @@ fn check_hash(server: &str, info: &ClusterInfo, expected: AuthorityHash) -> Resu
 }
 
 /// Server and its information, or the last server and its error.
-type Reading = Result<(String, ClusterInfo), (String, ClusterInfoError)>;
+type ClusterInfoResult = Result<(String, ClusterInfo), (String, ClusterInfoError)>;
 
 /// Reads `cluster-info` from the servers in turn until one responds.
-async fn read_from_any(servers: &[String], config: Config) -> Result<Reading, DiscoveryError> {
+async fn read_from_any(servers: &[String], config: Config) -> Result<ClusterInfoResult, DiscoveryError> {
     let mut last = (
         String::new(),
         ClusterInfoError::Invalid("no server is given".to_owned()),

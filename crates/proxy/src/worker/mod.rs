@@ -21,7 +21,7 @@ use plan::{Changes, Family, FrontendKind, Origin, Plan, ServicePortPlan, Setting
 use serde_json::json;
 use tokio::sync::mpsc::{Receiver, WeakSender};
 
-use self::flows::SparedRequests;
+use self::flows::KeptRequests;
 use crate::config::Config;
 use crate::configuration::Mode;
 use crate::connection_age::ConnectionAges;
@@ -137,7 +137,7 @@ pub(crate) struct Worker<D> {
     /// Flows to check after the next sync.
     scope: CleanupScope,
     /// Stale entries of UDP requests, which are deleted later.
-    spared_requests: Option<SparedRequests>,
+    kept_requests: Option<KeptRequests>,
     /// TCP connections to end later.
     drains: Drains,
     /// Maximum ages of TCP connections.
@@ -203,7 +203,7 @@ impl<D: Dataplane> Worker<D> {
             service_cidrs: BTreeMap::new(),
             pending: Changes::default(),
             scope: CleanupScope::default(),
-            spared_requests: None,
+            kept_requests: None,
             drains: Drains::default(),
             ages: ConnectionAges::default(),
             rebalancing: Rebalancing::default(),
@@ -265,7 +265,7 @@ impl<D: Dataplane> Worker<D> {
                 self.rebalancing.next(),
                 self.resets.next(),
                 self.forwarding_retry.map(|retry| retry.at),
-                self.spared_requests.as_ref().map(SparedRequests::at),
+                self.kept_requests.as_ref().map(KeptRequests::at),
                 repair_external_at,
                 ready_at,
             ];
@@ -296,7 +296,7 @@ impl<D: Dataplane> Worker<D> {
             self.rebalance();
             self.resets.expire(Instant::now());
             self.forward_connections();
-            self.clean_up_spared_requests();
+            self.clean_up_kept_requests();
             self.repair_external_changes();
             if repair_at <= Instant::now() {
                 self.repair();

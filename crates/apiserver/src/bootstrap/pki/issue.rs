@@ -13,7 +13,7 @@ use ring::hkdf::{HKDF_SHA256, Salt};
 use x509_parser::prelude::{GeneralName, ParsedExtension, Pem, X509Certificate};
 use x509_parser::x509::AttributeTypeAndValue;
 
-use super::{Pair, PkiError};
+use super::{CertificateAndKey, PkiError};
 use crate::access::authentication::node_certificates::ISSUED_BY_ADMINISTRATOR;
 
 /// Validity periods (kubeadm's).
@@ -59,7 +59,7 @@ pub(super) fn generate_key() -> Result<KeyPair, PkiError> {
 }
 
 /// Returns the Ed25519 key, derived from the key of a CA and a purpose by HKDF (RFC 5869).
-pub(super) fn derive_key(authority: &Pair, purpose: &[u8]) -> Result<KeyPair, PkiError> {
+pub(super) fn derive_key(authority: &CertificateAndKey, purpose: &[u8]) -> Result<KeyPair, PkiError> {
     let subject = "CA";
     let failed = |source| PkiError::Issue { subject, source };
     let secret = KeyPair::from_pem(&authority.key).map_err(failed)?.serialize_der();
@@ -74,7 +74,11 @@ pub(super) fn derive_key(authority: &Pair, purpose: &[u8]) -> Result<KeyPair, Pk
 }
 
 /// Creates a CA with this name and key.
-pub(super) fn create_ca(common_name: &str, key: KeyPair, now_seconds: i64) -> Result<Pair, PkiError> {
+pub(super) fn create_ca(
+    common_name: &str,
+    key: KeyPair,
+    now_seconds: i64,
+) -> Result<CertificateAndKey, PkiError> {
     let subject = "CA";
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -88,7 +92,7 @@ pub(super) fn create_ca(common_name: &str, key: KeyPair, now_seconds: i64) -> Re
     let certificate = params
         .self_signed(&key)
         .map_err(|source| PkiError::Issue { subject, source })?;
-    Ok(Pair {
+    Ok(CertificateAndKey {
         certificate: certificate.pem(),
         key: key.serialize_pem(),
     })
@@ -99,7 +103,7 @@ pub(super) fn sign(
     issuer: &Issuer<'_, KeyPair>,
     purpose: Purpose<'_>,
     now_seconds: i64,
-) -> Result<Pair, PkiError> {
+) -> Result<CertificateAndKey, PkiError> {
     let subject = match purpose {
         Purpose::Serving { .. } => "serving",
         Purpose::Client { .. } | Purpose::NodeClient { .. } => "client",
@@ -139,7 +143,7 @@ pub(super) fn sign(
         params.not_before = not_before.unwrap_or(params.not_before);
     }
     let certificate = params.signed_by(&key, issuer).map_err(failed)?;
-    Ok(Pair {
+    Ok(CertificateAndKey {
         certificate: certificate.pem(),
         key: key.serialize_pem(),
     })

@@ -3,13 +3,13 @@ use std::task::Waker;
 use super::*;
 
 /// A wait for `100 Continue`, and the hold that ends it.
-fn continue_wait() -> (ContinueWait, BodyHold) {
+fn continue_wait() -> (ContinueWait, BodyRelease) {
     let (release, released) = oneshot::channel();
     let wait = ContinueWait {
         released: Some(released),
         timeout: Box::pin(sleep(CONTINUE_TIMEOUT)),
     };
-    (wait, BodyHold(release))
+    (wait, BodyRelease(release))
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,12 +14,12 @@ fn service(name: &str) -> ServiceName {
     }
 }
 
-fn plenty(_: &std::path::Path) -> std::io::Result<Space> {
-    Ok(Space { free: 50, total: 100 })
+fn plenty(_: &std::path::Path) -> std::io::Result<DiskSpace> {
+    Ok(DiskSpace { free: 50, total: 100 })
 }
 
-fn scarce(_: &std::path::Path) -> std::io::Result<Space> {
-    Ok(Space { free: 9, total: 100 })
+fn scarce(_: &std::path::Path) -> std::io::Result<DiskSpace> {
+    Ok(DiskSpace { free: 9, total: 100 })
 }
 
 fn quota(store: &Arc<InMemory>, probe_space: SpaceProbe) -> Quota {
