@@ -102,7 +102,7 @@ fn exit_code_is_the_verdict() {
 }
 
 #[test]
-fn text_compares_nodes() {
+fn text_shows_how_nodes_decide_differently() {
     let mut objects = objects();
     objects[0]["spec"]["internalTrafficPolicy"] = json!("Local");
     for name in ["node-a", "node-b", "node-c"] {

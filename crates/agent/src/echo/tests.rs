@@ -2,7 +2,7 @@ use super::http::{DetectedProtocol, detect_protocol, parse_head, response};
 use super::*;
 
 #[test]
-fn arguments_round_trip() {
+fn echo_arguments_round_trip() {
     let settings = Settings {
         pod: "a".to_owned(),
         namespace: "b".to_owned(),

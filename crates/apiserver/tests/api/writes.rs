@@ -59,7 +59,7 @@ async fn requests_and_responses_in_protobuf() {
 }
 
 #[tokio::test]
-async fn generates_names() {
+async fn generate_name_yields_distinct_names() {
     let api = Api::start().await;
     let template = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "web-"}});
     let first = api.post(&config_maps(""), &template).await.expect(201);
@@ -196,7 +196,7 @@ async fn concurrent_patches_all_apply() {
 }
 
 #[tokio::test]
-async fn accepts_yaml() {
+async fn yaml_bodies_are_accepted() {
     let api = Api::start().await;
     let yaml = [("content-type", "application/yaml")];
     let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: v\n";

@@ -1,7 +1,7 @@
 use super::own_addresses;
 
 #[test]
-fn reports_own_addresses() {
+fn own_addresses_exclude_loopback() {
     let listen = |texts: &[&str]| {
         texts
             .iter()

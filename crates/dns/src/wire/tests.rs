@@ -49,7 +49,7 @@ fn pointers_are_followed_backwards_only() {
 }
 
 #[test]
-fn parses_query() {
+fn query_is_parsed_with_edns() {
     let read = parse_query(&query("My-Service.ns", kind::AAAA)).expect("a query");
     assert_eq!((read.id, read.kind, read.class), (7, kind::AAAA, CLASS_IN));
     assert_eq!(read.name.as_wire(), b"\x0aMy-Service\x02ns\0");

@@ -20,14 +20,14 @@ fn digest_of_content_has_the_published_value() {
 }
 
 #[test]
-fn text_and_file_name_parse_back() {
+fn digest_round_trips_through_text_and_file_name() {
     let digest: Digest = EMPTY.parse().expect("a digest");
     assert_eq!(digest.to_string(), EMPTY);
     assert_eq!(Digest::from_file_name(&digest.file_name()), Some(digest));
 }
 
 #[test]
-fn rejects_other_forms() {
+fn rejects_malformed_digests() {
     for (text, error) in [
         ("", DigestError::Form),
         ("sha256", DigestError::Form),

@@ -246,7 +246,7 @@ fn cordoned_node_gives_way_to_others_only() {
 }
 
 #[test]
-fn drain_has_phases() {
+fn draining_node_yields_before_it_withdraws() {
     let at = |seconds: u64| Drain::at(Some(Duration::from_secs(5)), Duration::from_secs(seconds));
     assert_eq!(Drain::at(None, Duration::from_secs(5)), Drain::None);
     assert_eq!(

@@ -11,7 +11,7 @@ fn texts_of(addresses: &[IpAddr]) -> Vec<String> {
 }
 
 #[test]
-fn both_families_have_the_same_index() {
+fn addresses_of_both_families_have_the_same_index() {
     let mut pool = pool(&["10.244.1.0/24", "fd00:244:1::/64"]);
     assert_eq!(texts_of(&pool.gateways()), ["10.244.1.1", "fd00:244:1::1"]);
     assert_eq!(
@@ -80,7 +80,7 @@ fn rejects_invalid_ranges() {
 proptest! {
     /// Two Pods never share an address, all addresses are in the ranges, and released ones are reused.
     #[test]
-    fn addresses_are_unique(steps in proptest::collection::vec(any::<Option<u8>>(), 1..300)) {
+    fn allocated_addresses_are_unique(steps in proptest::collection::vec(any::<Option<u8>>(), 1..300)) {
         let mut pool = pool(&["10.0.0.0/26", "fd00::/64"]);
         let mut held: Vec<Vec<IpAddr>> = Vec::new();
         for step in steps {

@@ -16,7 +16,7 @@ fn causes(errors: &FieldErrors) -> Vec<String> {
 }
 
 #[test]
-fn sets_defaults() {
+fn address_pool_gets_defaults() {
     let pool = pool(json!({"addresses": ["192.0.2.0/24"], "scope": null}));
     assert_eq!(
         pool["spec"],
@@ -27,7 +27,7 @@ fn sets_defaults() {
 }
 
 #[test]
-fn validates_addresses() {
+fn addresses_of_a_pool_are_validated() {
     let of = |addresses: Value| causes(&validate(&pool(json!({ "addresses": addresses }))));
     assert!(
         of(json!([

@@ -111,7 +111,7 @@ fn last_member_can_leave_if_a_node_is_joining() {
 }
 
 #[test]
-fn list_knows_if_it_has_only_had_its_founder() {
+fn list_records_if_it_ever_had_another_node() {
     let founded = Record::founded_by("a".into(), member(1), "00".repeat(16));
     assert!(founded.has_only_had("a"));
     assert!(!founded.has_only_had("b"));

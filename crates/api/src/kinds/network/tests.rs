@@ -15,7 +15,7 @@ fn cidr(cidrs: Value) -> Value {
 }
 
 #[test]
-fn validates_ranges() {
+fn service_cidrs_are_validated() {
     let of = |cidrs: Value| causes(&validate_service_cidr(&cidr(cidrs)));
     assert!(of(json!(["10.0.0.0/24", "fd00::/112"])).is_empty());
     assert_eq!(of(json!([])), ["FieldValueRequired spec.cidrs"]);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn lists_core_resources() {
+fn core_group_lists_its_resources() {
     let list = resource_list("", "v1").expect("served group");
     assert_eq!(list["groupVersion"], "v1");
     let find = |name: &str| {

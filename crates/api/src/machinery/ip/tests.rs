@@ -82,7 +82,7 @@ fn endpoints_exclude_special_addresses() {
 }
 
 #[test]
-fn validates_cidrs() {
+fn new_cidrs_are_validated() {
     for good in ["10.0.0.0/8", "0.0.0.0/0", "2001:db8::/32"] {
         assert!(validate_new_cidr(&path(), good).is_empty(), "{good}");
     }

@@ -41,7 +41,7 @@ fn all_kinds_have_a_definition_with_metadata() {
 }
 
 #[test]
-fn fields_have_their_types() {
+fn schema_fields_have_their_types() {
     assert_eq!(field("Service", &["spec", "ports", "port"]).shape, Shape::Int32);
     assert_eq!(
         field("Service", &["spec", "ports", "targetPort"]).shape,

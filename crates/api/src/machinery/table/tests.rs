@@ -22,7 +22,7 @@ fn row(kind: &str, mut object: Value) -> Vec<String> {
 }
 
 #[test]
-fn prints_ingresses() {
+fn ingress_rows_match_upstream() {
     let rule = |host: &str| json!({"host": host});
     let rows = [
         (
@@ -60,7 +60,7 @@ fn prints_ingresses() {
 }
 
 #[test]
-fn prints_services() {
+fn service_rows_match_upstream() {
     let rows = [
         (
             json!({"metadata":{"name":"a"},"spec":{"type":"ClusterIP","clusterIPs":["10.96.0.1"],
@@ -136,7 +136,7 @@ fn prints_addresses_and_ranges() {
 }
 
 #[test]
-fn prints_pods() {
+fn pod_rows_match_upstream() {
     let pod = |status: Value| {
         json!({"metadata": {"name": "p"},
                "spec": {"nodeName": "n", "containers": [{"name": "a"}, {"name": "b"}],
@@ -195,7 +195,7 @@ fn prints_pods() {
 }
 
 #[test]
-fn prints_other_kinds() {
+fn rows_of_other_kinds_match_upstream() {
     let node = json!({"metadata": {"name": "n", "labels": {"node-role.kubernetes.io/control-plane": ""}},
         "spec": {"unschedulable": true},
         "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1"},
@@ -252,7 +252,7 @@ fn all_kinds_print_empty_objects() {
 }
 
 #[test]
-fn formats_durations() {
+fn durations_have_the_format_of_kubectl() {
     let cases = [
         (-5, "<invalid>"),
         (-1, "0s"),

@@ -120,7 +120,7 @@ async fn keeps_a_bounded_number_of_sockets() {
 }
 
 #[tokio::test]
-async fn kept_sockets_expire() {
+async fn idle_sockets_are_closed_after_the_reuse_timeout() {
     let (listener, address) = listener();
     let (mut stream, far) = connect(&listener, address);
     drop(far);

@@ -152,7 +152,7 @@ async fn response_to(lie: LyingResponse) -> (u16, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lies_of_a_node_end_in_an_error() {
+async fn forged_responses_of_a_node_end_in_an_error() {
     let lies: [(LyingResponse, &str); 5] = [
         (endless, "is not complete: length limit exceeded"),
         (terminal_codes, "has control characters"),

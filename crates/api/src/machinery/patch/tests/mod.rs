@@ -36,7 +36,7 @@ fn pod(containers: &[&str]) -> Value {
 }
 
 #[test]
-fn applies_json_patches() {
+fn json_patch_operations_are_applied_in_order() {
     let object = json!({"metadata": {"labels": {"a/b": "1"}}, "list": [1, 2]});
     let patch = json!([
         {"op": "test", "path": "/metadata/labels/a~1b", "value": "1"},
@@ -178,7 +178,7 @@ fn strategic_patches_cannot_change_the_kind() {
 }
 
 #[test]
-fn applies_merge_patches() {
+fn merge_patch_replaces_and_removes_fields() {
     let object = json!({"a": {"b": 1, "c": 2}, "l": [1]});
     let patch = json!({"a": {"b": null, "d": 3}, "l": [2]});
     assert_eq!(
