@@ -51,9 +51,9 @@ mod mirror_pod;
 mod mount_attributes;
 pub mod network;
 mod node;
-mod node_end;
 pub mod object;
 mod pod_api;
+mod pod_removal;
 mod pod_worker;
 mod pull_credentials;
 mod pull_policy;
@@ -84,7 +84,7 @@ use std::process::ExitCode;
 
 pub use agent::{AgentError, check_capabilities, run};
 pub use images_in_use::release_images;
-pub use node_end::{EndedPods, end_pods};
+pub use pod_removal::{RemovedPods, remove_pods};
 pub use settings::{NodeTaint, PODS_MAX_DEFAULT, Settings, ShutdownPolicy, StaticPods};
 
 /// Runs a hidden subcommand if the arguments, without the name of the program, begin with one. Call this first in

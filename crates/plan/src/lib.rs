@@ -31,7 +31,7 @@ mod address;
 mod choice;
 mod claims;
 mod decide;
-mod departed;
+mod departed_endpoints;
 mod fault;
 mod intern;
 mod outline;
@@ -45,7 +45,7 @@ mod slice;
 mod types;
 
 pub use decide::{Choice, Decision, Packet, PingDecision, Verdict};
-pub use departed::DepartedEndpoint;
+pub use departed_endpoints::DepartedEndpoint;
 pub use fault::Fault;
 pub use outline::Outline;
 pub use plan::Plan;

@@ -8,7 +8,7 @@ use api::object::{EndpointSlice, ObjectKey, Protocol, Service};
 use ipnet::IpNet;
 
 use crate::claims::{Claims, FrontendKey};
-use crate::departed::{DepartedEndpoint, DepartedList};
+use crate::departed_endpoints::{DepartedEndpoint, DepartedList};
 use crate::fault::Fault;
 use crate::intern::Interner;
 use crate::port_ranges::PortRange;

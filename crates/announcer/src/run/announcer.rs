@@ -17,7 +17,7 @@ use super::forwarding::ForwardingControl;
 use super::membership::{self, MembershipChange, MembershipClient, MembershipInput};
 use super::probes::{Datagram, ProbeSocket};
 use super::reporter::Reporter;
-use super::served::ServedAddresses;
+use super::served_addresses::ServedAddresses;
 use super::standby::{self, BoundPort};
 use super::standing_report::StandingReport;
 use super::{AnnouncerError, Settings};

@@ -9,7 +9,7 @@ mod forwarding;
 mod membership;
 mod probes;
 mod reporter;
-mod served;
+mod served_addresses;
 mod standby;
 mod standing_report;
 

@@ -3,7 +3,7 @@
 
 mod control_groups;
 mod drain;
-mod followed;
+mod live_traces;
 mod ping;
 mod ranges;
 mod schedulers;
@@ -29,7 +29,7 @@ use plan::{NodeFacts, NodePortAddresses, Origin, Packet, Plan, PodDetection, Sch
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use explain::trace::Trace;
-use followed::Followed;
+use live_traces::Followed;
 use services::{Cluster, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS};
 use traces::Traces;
 use world::{Member, Outcome, World};
@@ -79,7 +79,7 @@ impl Mode {
 }
 
 /// Generates the tests of each data plane.
-macro_rules! battery {
+macro_rules! mode_tests {
     ($($name:ident => $mode:expr;)*) => {$(
         mod $name {
             use super::*;
@@ -118,7 +118,7 @@ macro_rules! battery {
     )*};
 }
 
-battery! {
+mode_tests! {
     nftables => Mode {
         has_rules: true,
         serves_port_ranges: true,

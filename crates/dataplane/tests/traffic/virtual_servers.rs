@@ -1,4 +1,4 @@
-//! IPVS mode: the data plane for the battery, and behaviour that only virtual servers have.
+//! IPVS mode: the data plane for the tests of all modes, and behaviour that only virtual servers have.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
