@@ -372,7 +372,7 @@ impl DesiredAnnouncements {
         holders.any(|key| self.services.get(key).is_some_and(|service| service.needs_edge))
     }
 
-    /// Returns true if a Service of the address requests two-tier forwarding. It is in force where the proxy of the
+    /// Returns true if a Service of the address requests two-tier forwarding. It has an effect where the proxy of the
     /// node supports it.
     pub(crate) fn requests_two_tier(&self, address: IpAddr) -> bool {
         let holders = self.holders.get(&address).into_iter().flatten();

@@ -121,8 +121,7 @@ impl fmt::Display for EgressFault {
             ),
             Self::Kernel(error) => write!(
                 f,
-                "the kernel of this node refuses the rules; those that it accepted before stay in force, if there are \
-                 any: {error}"
+                "the kernel of this node refuses the rules; the previous rules stay applied: {error}"
             ),
         }
     }
@@ -152,7 +151,7 @@ pub(crate) enum ServiceEgress {
     /// Packets are dropped or leave as without egress, for this reason.
     Fault(EgressFault),
     /// No fault is known. This node translates Pods to these addresses; none if it owns no address, or without Pods.
-    InForce(BTreeSet<IpAddr>),
+    Applied(BTreeSet<IpAddr>),
 }
 
 /// View of the cluster that decides about Pods.
@@ -277,7 +276,7 @@ impl EgressPlan {
             let of_kernel = kernel_error.map(|error| EgressFault::Kernel(error.to_owned()));
             match of_kernel.or_else(|| self.faults.get(key).cloned()) {
                 Some(fault) => ServiceEgress::Fault(fault),
-                None => ServiceEgress::InForce(self.translated.get(key).cloned().unwrap_or_default()),
+                None => ServiceEgress::Applied(self.translated.get(key).cloned().unwrap_or_default()),
             }
         };
         let keys = objects.services().map(|(key, _)| key);
