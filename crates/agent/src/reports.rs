@@ -70,7 +70,7 @@ pub enum ReportError {
     #[error("{CONCURRENT_MAX} reports are created at the same time; try again")]
     Busy,
     /// The report is larger than the limit.
-    #[error("the report has {0} bytes, more than {REPORT_BYTES_MAX}")]
+    #[error("expected a report of at most {REPORT_BYTES_MAX} bytes, found {0}")]
     TooLarge(usize),
     /// The report cannot be created. A retry can help.
     #[error("{0}")]

@@ -396,7 +396,7 @@ impl Inner {
             .compare_exchange(turn, next, Ordering::Relaxed, Ordering::Relaxed);
         if exchange.is_ok() {
             tracing::warn!(
-                silent = self.server(turn),
+                server = self.server(turn),
                 next = self.server(next),
                 "API server not responding"
             );

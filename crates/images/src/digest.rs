@@ -22,13 +22,13 @@ pub enum Algorithm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
     /// There is no colon.
-    #[error("a digest has the form ALGORITHM:HEX, as in sha256:2cf24d…")]
+    #[error("expected a digest of the form ALGORITHM:HEX, such as sha256:2cf24d…")]
     Form,
     /// The algorithm is not implemented.
-    #[error("the algorithm of a digest must be sha256 or sha512")]
+    #[error("expected the algorithm sha256 or sha512 in a digest, found another one")]
     Algorithm,
     /// The second part has another length or other characters.
-    #[error("the hash of a {algorithm} digest must have {} lower-case hexadecimal digits", algorithm.hex_digits())]
+    #[error("expected {} lower-case hexadecimal digits in a {algorithm} digest, found another hash", algorithm.hex_digits())]
     Hash {
         /// Algorithm of the digest.
         algorithm: Algorithm,

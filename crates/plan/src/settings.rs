@@ -28,7 +28,7 @@ pub struct InterfaceName {
 
 /// Text that is not a valid interface name. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not the name of a network interface: 1 to 15 characters, none of them \"/\" or a space")]
+#[error("expected the name of a network interface, 1 to 15 characters without \"/\" or a space, found {0:?}")]
 pub struct InterfaceNameError(pub String);
 
 impl InterfaceName {

@@ -30,7 +30,7 @@ impl PodWorker {
         let keeps_running = reason == EndReason::AgentShutdown
             && matches!(self.context.agent.settings.shutdown, ShutdownPolicy::KeepPods);
         if keeps_running {
-            tracing::info!(pod = %self.context.key, "Pod keeps running after the exit of the agent");
+            tracing::info!(pod = %self.context.key, "Pod left running at the exit of the agent");
         } else {
             tracing::info!(pod = %self.context.key, ?reason, "Pod termination started");
         }

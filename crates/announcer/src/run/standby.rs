@@ -141,8 +141,8 @@ pub(super) async fn report(address: SocketAddr, votes_until: Time) -> Option<Uni
             tracing::info!("successor informed");
             return Some(stream);
         }
-        Ok(Err(error)) => tracing::debug!(%error, "no successor waits"),
-        Err(_) => tracing::debug!("the successor does not read the report"),
+        Ok(Err(error)) => tracing::debug!(%error, "no waiting successor"),
+        Err(_) => tracing::debug!("report not read by the successor"),
     }
     None
 }

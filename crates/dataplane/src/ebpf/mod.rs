@@ -147,7 +147,7 @@ impl EbpfDataplane {
                     .probe()
                     .and_then(|()| Destruction::start(clients))
                     .inspect_err(|error| {
-                        tracing::warn!(%error, "connections by eBPF cannot be ended; nftables serves Services with drain-seconds");
+                        tracing::warn!(%error, "connections by eBPF without reset; nftables serves Services with drain-seconds");
                     })
                     .ok();
                 self.services = Services::new(Abilities {

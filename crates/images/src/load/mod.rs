@@ -46,9 +46,7 @@ pub enum LoadError {
     #[error("the archive cannot be read: {0}")]
     Archive(#[source] LayerError),
     /// The archive has too many members.
-    #[error(
-        "the archive has more than {0} members; an archive of `docker save` or an OCI layout was expected"
-    )]
+    #[error("expected an archive of `docker save` or an OCI layout, found more than {0} members")]
     Members(usize),
     /// A member that another one names is absent.
     #[error("the archive has no {0:?}")]
@@ -57,7 +55,7 @@ pub enum LoadError {
     #[error("{0:?} in the archive is too long")]
     TooLong(String),
     /// A member has another digest than its name.
-    #[error("{expected} in the archive has the digest {actual}")]
+    #[error("expected {expected} in the archive, found content with the digest {actual}")]
     Digest {
         /// Digest in the reference to the member.
         expected: Box<Digest>,

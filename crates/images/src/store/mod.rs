@@ -100,7 +100,7 @@ pub enum StoreError {
         holder: String,
     },
     /// The name of a holder is not valid as a file name.
-    #[error("{0:?} is not the name of a holder; use lower-case letters, digits and -")]
+    #[error("expected a name of a holder with lower-case letters, digits and -, found {0:?}")]
     Holder(String),
     /// The thresholds contradict each other.
     #[error(

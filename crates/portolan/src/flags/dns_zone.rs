@@ -244,7 +244,7 @@ fn resolver(flag: &str, text: &str) -> Result<SocketAddr, UsageError> {
         })
         .map_err(|_| {
             UsageError(format!(
-                "{flag} {text:?} is not ADDRESS or ADDRESS:PORT; an example is 192.0.2.53"
+                "{flag}: expected ADDRESS or ADDRESS:PORT, such as 192.0.2.53, found {text:?}"
             ))
         })
 }

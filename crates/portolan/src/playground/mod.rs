@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, CommandError> {
     let host_pid = guide::host_pid();
     let inside = testbed::set_up_enclosure()?;
     if !inside.has_own_proc {
-        tracing::debug!("processes of the host are visible in the playground");
+        tracing::debug!("processes of the host visible in the playground");
     }
     let started = Instant::now();
     let cluster = step(
