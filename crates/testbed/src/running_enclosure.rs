@@ -144,7 +144,11 @@ fn join(
     };
     let theirs = File::open(format!("/proc/{}/ns/{kind}", running.pid)).map_err(failed)?;
     let ours = File::open(format!("/proc/self/ns/{kind}")).map_err(failed)?;
-    let number = |file: &File| file.metadata().map(|m| (m.dev(), m.ino())).map_err(failed);
+    let number = |file: &File| {
+        file.metadata()
+            .map(|metadata| (metadata.dev(), metadata.ino()))
+            .map_err(failed)
+    };
     // The kernel refuses to enter the user namespace that one is in already, which is so for root.
     if number(&theirs)? == number(&ours)? {
         return Ok(());

@@ -42,7 +42,7 @@ pub(super) fn open() -> Result<Cgroups, CgroupError> {
     let group_of = |controller: &str| -> Result<PathBuf, CgroupError> {
         let has_controller = |m: &&Mounted| {
             let controllers = m.controllers.as_ref();
-            controllers.is_some_and(|all| all.iter().any(|c| c == controller))
+            controllers.is_some_and(|all| all.iter().any(|name| name == controller))
         };
         let hierarchy = mounted.iter().find(has_controller).ok_or(CgroupError::None)?;
         let pods = below(&hierarchy.path, &path_of(&own, controller)).join(PODS);
@@ -111,7 +111,7 @@ pub(super) fn path_of(own: &str, controller: &str) -> String {
         let (controllers, path) = (fields.next()?, fields.next()?);
         controllers
             .split(',')
-            .any(|c| c == controller)
+            .any(|name| name == controller)
             .then(|| path.to_owned())
     });
     path.unwrap_or_else(|| "/".to_owned())

@@ -178,7 +178,7 @@ impl Processes {
         let executions = shared
             .processes
             .values()
-            .filter(|p| matches!(p.role, Role::Execution(_)));
+            .filter(|process| matches!(process.role, Role::Execution(_)));
         if executions.count() >= EXECUTIONS_MAX {
             return Err(io::Error::other("too many programs are being executed"));
         }

@@ -92,13 +92,13 @@ impl Announcer {
         SystemRandom::new()
             .fill(&mut random)
             .map_err(|_| AnnouncerError::Random)?;
-        let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|n| random[at + n]));
+        let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|index| random[at + index]));
         let address = SocketAddr::new(node_ip, settings.port);
         let (bound, changes) = bind(address, settings.waits_for_port, &mut caches).await?;
         // The member list is read after the exit of the predecessor: it must not be older than one that the
         // predecessor has seen. The request is on its way while this process prepares the kernel.
         let membership = MembershipClient::start(client.clone());
-        let secret = SecretKey::new(std::array::from_fn(|n| random[32 + n]));
+        let secret = SecretKey::new(std::array::from_fn(|index| random[32 + index]));
         let identity = Identity {
             name: settings.node_name.as_str().into(),
             incarnation: number(0),

@@ -96,14 +96,22 @@ fn copies_do_not_revive_a_node_that_returns_to_the_list() {
         cluster.nodes.insert(name);
         cluster.set_nodes();
         cluster.run(Duration::from_secs(5));
-        let owned: Vec<_> = cluster.addresses().iter().map(|a| cluster.owners(*a)).collect();
+        let owned: Vec<_> = cluster
+            .addresses()
+            .iter()
+            .map(|address| cluster.owners(*address))
+            .collect();
         for datagram in kept {
             cluster.deliver(milliseconds(1), datagram);
             cluster.run(milliseconds(5));
         }
         let heard = cluster.seen_by(0, address(0)).1;
         assert_eq!(heard, [true, true, false], "nobody hears it, seed {seed}");
-        let still: Vec<_> = cluster.addresses().iter().map(|a| cluster.owners(*a)).collect();
+        let still: Vec<_> = cluster
+            .addresses()
+            .iter()
+            .map(|address| cluster.owners(*address))
+            .collect();
         assert_eq!(owned, still, "seed {seed}");
     }
 }

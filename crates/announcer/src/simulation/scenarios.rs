@@ -372,7 +372,7 @@ fn dead_owner_is_replaced_with_and_without_the_api() {
             }
             let gains = cluster.gains;
             let moves = (0..3)
-                .filter(|n| cluster.winner(address(*n)) == Some(owner))
+                .filter(|number| cluster.winner(address(*number)) == Some(owner))
                 .count();
             cluster.kill(owner);
             let died = cluster.now;
@@ -402,7 +402,11 @@ fn partitioned_pair_has_one_serving_node() {
         let mut cluster = settled(seed, 2, 4);
         cluster.split(|node| node == 0);
         cluster.run(Duration::from_secs(6));
-        let owners: BTreeSet<Vec<usize>> = cluster.addresses().iter().map(|a| cluster.owners(*a)).collect();
+        let owners: BTreeSet<Vec<usize>> = cluster
+            .addresses()
+            .iter()
+            .map(|address| cluster.owners(*address))
+            .collect();
         assert_eq!(owners.len(), 1, "all addresses are with one of them");
         assert_eq!(owners.first().map(Vec::len), Some(1));
         cluster.heal();
@@ -423,7 +427,7 @@ fn leaving_node_is_replaced_at_once() {
             cluster
                 .addresses()
                 .iter()
-                .all(|a| !cluster.owners(*a).contains(&owner))
+                .all(|address| !cluster.owners(*address).contains(&owner))
         };
         assert!(cluster.run_until(end, is_followed), "{nodes} nodes");
         cluster.run(milliseconds(300));

@@ -127,7 +127,7 @@ impl FieldError {
 
     /// Returns the error of a value outside of the set `allowed`, which the message lists.
     pub fn not_supported(path: &Path, value: impl Into<Value>, allowed: &[&str]) -> Self {
-        let list: Vec<String> = allowed.iter().map(|a| format!("\"{a}\"")).collect();
+        let list: Vec<String> = allowed.iter().map(|value| format!("\"{value}\"")).collect();
         let value = shown(&value.into());
         Self::of(
             Reason::NotSupported,

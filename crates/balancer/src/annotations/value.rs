@@ -182,7 +182,9 @@ pub fn duration(text: &str) -> Result<Duration, InvalidValue> {
     let mut rest = text;
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(invalid)?;
+        let digits = rest
+            .find(|character: char| !character.is_ascii_digit())
+            .ok_or_else(invalid)?;
         let number: u32 = rest[..digits].parse().map_err(|_| invalid())?;
         rest = &rest[digits..];
         let units = [
@@ -227,8 +229,11 @@ pub fn port_ref(text: &str) -> Result<PortRef, InvalidValue> {
     {
         return Ok(PortRef::Number(number));
     }
-    let is_name = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    let is_name = is_name && text.bytes().any(|b| b.is_ascii_alphabetic());
+    let is_name = !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let is_name = is_name && text.bytes().any(|byte| byte.is_ascii_alphabetic());
     if is_name {
         return Ok(PortRef::Name(text.to_owned()));
     }
@@ -292,8 +297,9 @@ pub fn secrets(text: &str) -> Result<Vec<SecretName>, InvalidValue> {
 /// # Errors
 /// The value is not an absolute path of printable ASCII characters.
 pub fn path(text: &str) -> Result<Arc<str>, InvalidValue> {
-    let fits =
-        text.starts_with('/') && text.len() <= PATH_BYTES_MAX && text.bytes().all(|b| b.is_ascii_graphic());
+    let fits = text.starts_with('/')
+        && text.len() <= PATH_BYTES_MAX
+        && text.bytes().all(|byte| byte.is_ascii_graphic());
     fits.then(|| text.into())
         .ok_or_else(|| InvalidValue::expected("a path such as /healthz"))
 }
@@ -303,7 +309,7 @@ pub fn path(text: &str) -> Result<Arc<str>, InvalidValue> {
 /// # Errors
 /// The value contains other characters or is too long.
 pub fn host(text: &str) -> Result<Arc<str>, InvalidValue> {
-    let is_part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b':' | b'[' | b']');
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b':' | b'[' | b']');
     let fits = !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.bytes().all(is_part);
     fits.then(|| text.into())
         .ok_or_else(|| InvalidValue::expected("a host name such as www.example.com"))
@@ -317,11 +323,13 @@ pub fn hostname(text: &str) -> Result<String, InvalidValue> {
     let text = text.to_ascii_lowercase();
     let is_label = |label: &str| {
         let bytes = label.as_bytes();
-        let is_end = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+        let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
         bytes.len() <= 63
             && is_end(bytes.first())
             && is_end(bytes.last())
-            && bytes.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-')
+            && bytes
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
     };
     let fits =
         text.len() <= NAME_BYTES_MAX && text.split('.').all(is_label) && text.parse::<IpAddr>().is_err();
@@ -334,7 +342,7 @@ pub fn hostname(text: &str) -> Result<String, InvalidValue> {
 /// # Errors
 /// The value is not a token.
 pub fn cookie_name(text: &str) -> Result<Arc<str>, InvalidValue> {
-    let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let fits = !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.bytes().all(is_token);
     fits.then(|| text.into())
         .ok_or_else(|| InvalidValue::expected("a cookie's name, of letters, digits and !#$%&'*+-.^_`|~"))
@@ -346,7 +354,7 @@ pub fn cookie_name(text: &str) -> Result<Arc<str>, InvalidValue> {
 /// The value contains other characters, or `.` or `..` as a part.
 pub fn log_prefix(text: &str) -> Result<Arc<str>, InvalidValue> {
     let is_part = |part: &str| {
-        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.=".contains(&b);
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.=".contains(&byte);
         part != "." && part != ".." && part.bytes().all(is_plain)
     };
     let text = text.trim_matches('/');
@@ -360,7 +368,8 @@ pub fn log_prefix(text: &str) -> Result<Arc<str>, InvalidValue> {
 /// # Errors
 /// The value has another form.
 pub fn bucket(text: &str) -> Result<Arc<str>, InvalidValue> {
-    let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
+    let is_inner =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
     let fits = (3..=63).contains(&text.len())
         && text.bytes().all(is_inner)
         && !text.starts_with('.')

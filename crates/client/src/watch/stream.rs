@@ -45,7 +45,7 @@ impl WatchEvent<'_> {
         }
         serde_json::from_str::<Object>(self.object.get())
             .ok()
-            .map(|o| o.metadata.resource_version)
+            .map(|object| object.metadata.resource_version)
     }
 
     /// Returns the error of an ERROR event.

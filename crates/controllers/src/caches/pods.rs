@@ -62,7 +62,7 @@ impl PodFacts {
     /// Extracts the facts of `pod`.
     pub fn of(pod: &Pod, interner: &mut Interner) -> Self {
         let (spec, status) = (&pod.spec, &pod.status);
-        let condition = |kind: &str| status.conditions.iter().find(|c| c.kind == kind);
+        let condition = |kind: &str| status.conditions.iter().find(|condition| condition.kind == kind);
         let since = condition("Ready").and_then(|ready| ready.last_transition_time.as_deref());
         let host = Host {
             name: spec.hostname.clone(),
@@ -121,7 +121,7 @@ fn addresses_of(status: &PodStatus) -> Box<[Arc<str>]> {
 }
 
 fn ports_of(pod: &Pod) -> Vec<NamedPort> {
-    let restartable = |c: &&Container| c.restart_policy.as_deref() == Some("Always");
+    let restartable = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
     let restartable = pod.spec.init_containers.iter().filter(restartable);
     let containers = pod.spec.containers.iter().chain(restartable);
     let ports = containers.flat_map(|container| &container.ports);

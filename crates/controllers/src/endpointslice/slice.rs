@@ -86,8 +86,8 @@ pub(super) fn identity(endpoint: &Endpoint) -> String {
     let target = endpoint.target_ref.as_ref();
     format!(
         "{}|{}|{}",
-        target.map_or("", |t| t.uid.as_str()),
-        target.map_or("", |t| t.name.as_str()),
+        target.map_or("", |reference| reference.uid.as_str()),
+        target.map_or("", |reference| reference.name.as_str()),
         endpoint.addresses.join(",")
     )
 }

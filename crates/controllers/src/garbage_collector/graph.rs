@@ -141,7 +141,7 @@ impl Graph {
             owner
                 .location
                 .as_ref()
-                .is_none_or(|p| self.is_solid(p, &owner.uid))
+                .is_none_or(|parent| self.is_solid(parent, &owner.uid))
         };
         let solid: Vec<&Owner> = node.owners.iter().filter(is_solid_or_unknown).collect();
         Some(Candidate {

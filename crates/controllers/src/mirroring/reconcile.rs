@@ -58,7 +58,10 @@ impl Counts {
     /// Counts the differences between the endpoints of a slice before and after a write.
     fn compare(&mut self, before: &[Endpoint], after: &[Endpoint]) {
         let by_address = |endpoint: &'_ Endpoint| endpoint.addresses.first().cloned();
-        let known: HashMap<_, &Endpoint> = before.iter().map(|e| (by_address(e), e)).collect();
+        let known: HashMap<_, &Endpoint> = before
+            .iter()
+            .map(|endpoint| (by_address(endpoint), endpoint))
+            .collect();
         let mut stays = 0;
         for endpoint in after {
             match known.get(&by_address(endpoint)) {

@@ -288,7 +288,9 @@ fn finish(mut child: Child, stderr_text: JoinHandle<String>, program: &str) -> R
 fn refused_line(message: &str) -> Option<usize> {
     let (_, rest) = message.rsplit_once("line")?;
     let rest = rest.trim_start_matches([':', ' ']);
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let end = rest
+        .find(|character: char| !character.is_ascii_digit())
+        .unwrap_or(rest.len());
     rest.get(..end)?.parse().ok()
 }
 

@@ -83,7 +83,7 @@ impl Balancer {
         match self.affinity {
             Some(_) => self
                 .clients
-                .retain(|_, (address, _)| endpoints.iter().any(|e| e.address == *address)),
+                .retain(|_, (address, _)| endpoints.iter().any(|endpoint| endpoint.address == *address)),
             None => self.clients = HashMap::new(),
         }
         self.maglev_table = match self.scheduler {
@@ -103,7 +103,8 @@ impl Balancer {
 
     /// Returns true if flows to an endpoint may continue.
     pub(super) fn serves(&self, address: SocketAddr) -> bool {
-        self.serving.binary_search(&address).is_ok() || self.endpoints.iter().any(|e| e.address == address)
+        self.serving.binary_search(&address).is_ok()
+            || self.endpoints.iter().any(|endpoint| endpoint.address == address)
     }
 
     /// Returns the endpoint for the next connection of a client, except those in `tried`. `random` is an arbitrary

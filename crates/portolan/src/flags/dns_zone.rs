@@ -198,7 +198,7 @@ impl DnsZoneFlags {
 
 /// Parses the domain of a zone, in lower case.
 fn domain(flag: &str, text: &str) -> Result<Name, UsageError> {
-    let name = Name::from_text(text).map_err(|e| UsageError(format!("{flag} {text:?}: {e}")))?;
+    let name = Name::from_text(text).map_err(|error| UsageError(format!("{flag} {text:?}: {error}")))?;
     if name == Name::ROOT {
         return Err(UsageError(format!(
             "{flag} is empty; name a domain such as cluster.local"

@@ -42,9 +42,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, CommandError> {
     // The socket is bound before the process enters its namespaces: it is the only connection to the host's network.
     let listener = match testbed::host_listener() {
         Some(inherited) => inherited,
-        None => TcpListener::bind(("127.0.0.1", options.api_port)).map_err(|e| {
+        None => TcpListener::bind(("127.0.0.1", options.api_port)).map_err(|error| {
             format!(
-                "cannot listen on 127.0.0.1:{}: {e}; choose another --api-port",
+                "cannot listen on 127.0.0.1:{}: {error}; choose another --api-port",
                 options.api_port
             )
         })?,

@@ -47,7 +47,7 @@ pub fn prepare_update(new: &mut Value, old: &Value) {
         dropped.extend(
             ["allocateLoadBalancerNodePorts", "loadBalancerClass"]
                 .into_iter()
-                .filter(|f| same(f)),
+                .filter(|family| same(family)),
         );
     }
     if before.is_externally_accessible() && !after.is_externally_accessible() && same("externalTrafficPolicy")

@@ -193,7 +193,9 @@ fn drop_directives(value: &mut Value) {
 
 /// Returns shape and patch strategy of a field of `shape`.
 fn field_strategy<'s>(shape: &'s Shape, name: &str) -> (&'s Shape, &'s PatchStrategy) {
-    let field = shape.definition(schema()).and_then(|d| d.field(name));
+    let field = shape
+        .definition(schema())
+        .and_then(|definition| definition.field(name));
     match (field, shape) {
         (Some(field), _) => (&field.shape, &field.patch),
         (None, Shape::Map(inner)) => (inner, &NO_STRATEGY),

@@ -104,7 +104,10 @@ fn selected_page(
     let revision = listing.revision;
     let mut entries = Vec::new();
     loop {
-        let (read_up_to, remaining) = (listing.entries.last().map(|e| e.key.clone()), listing.remaining);
+        let (read_up_to, remaining) = (
+            listing.entries.last().map(|entry| entry.key.clone()),
+            listing.remaining,
+        );
         let room = limit.map_or(usize::MAX, |limit| limit - entries.len());
         let mut selected = listing.entries.into_iter().filter(&is_selected).peekable();
         entries.extend(selected.by_ref().take(room));

@@ -162,7 +162,8 @@ impl Lines {
             }
             (_, Encoding::Protobuf) => {
                 let message = protobuf::metadata_message(&object);
-                let enveloped = message.map(|m| protobuf::envelope(&metadata_only(&object, version), &m));
+                let enveloped =
+                    message.map(|message| protobuf::envelope(&metadata_only(&object, version), &message));
                 return protobuf_frame(change, enveloped);
             }
             (Representation::Objects, _) => kind.of_stored(object),
