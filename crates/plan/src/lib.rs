@@ -24,7 +24,7 @@
 //!     ..Settings::default()
 //! });
 //! let changes = plan.take_changes();
-//! assert!(changes.everything && plan.services().next().is_none());
+//! assert!(changes.needs_full_write && plan.services().next().is_none());
 //! ```
 
 mod address;

@@ -324,13 +324,13 @@ pub struct Changes {
     /// frontend now.
     pub withdrawn: Vec<WithdrawnFrontend>,
     /// True if a full write is needed: the plan is new, or a setting changed that affects all Services.
-    pub everything: bool,
+    pub needs_full_write: bool,
 }
 
 impl Changes {
     /// Returns true if nothing changed.
     pub fn is_empty(&self) -> bool {
-        !self.everything
+        !self.needs_full_write
             && self.services.is_empty()
             && self.health_checks.is_empty()
             && self.withdrawn.is_empty()
@@ -347,7 +347,7 @@ impl Changes {
         self.withdrawn.extend(later.withdrawn);
         self.withdrawn.sort_unstable();
         self.withdrawn.dedup();
-        self.everything |= later.everything;
+        self.needs_full_write |= later.needs_full_write;
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn delete_stale(
     let mut deleted = Deleted::default();
     let protocols: &[Protocol] = match requests {
         UnansweredRequests::Delete => &[Protocol::Udp],
-        UnansweredRequests::Keep if scope.is_everything() => &[Protocol::Udp, Protocol::Sctp, Protocol::Tcp],
+        UnansweredRequests::Keep if scope.has_all_flows() => &[Protocol::Udp, Protocol::Sctp, Protocol::Tcp],
         UnansweredRequests::Keep => &[Protocol::Udp, Protocol::Sctp],
     };
     for protocol in protocols.iter().copied() {

@@ -57,7 +57,7 @@ pub(crate) struct Drains {
 impl Drains {
     /// Records changes that were applied.
     pub(crate) fn record(&mut self, plan: &Plan, changes: &Changes, now: Instant) {
-        if changes.everything {
+        if changes.needs_full_write {
             let known: Vec<ObjectKey> = self.ports.keys().cloned().collect();
             for service in plan.services().chain(&known) {
                 self.record_service(plan, service, now);

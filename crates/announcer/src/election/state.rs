@@ -204,7 +204,7 @@ impl Election {
     /// nodes of their list only, and found a list when their earlier votes are free.
     fn has_always_been_alone(&self) -> bool {
         let record = self.membership.record();
-        record.is_some_and(|record| record.has_only_had(self.node.name()))
+        record.is_some_and(|record| record.never_had_other_than(self.node.name()))
     }
 
     /// Returns the addresses that the next process restores if this one is killed.

@@ -265,7 +265,7 @@ impl Record {
     }
 
     /// Returns true if the list has never contained a node other than `name`.
-    pub fn has_only_had(&self, name: &str) -> bool {
+    pub fn never_had_other_than(&self, name: &str) -> bool {
         // A node joins, becomes a member or is removed only with a new epoch.
         self.epoch == FOUNDING_EPOCH && self.members_and_joining().all(|(member, _)| **member == *name)
     }

@@ -182,7 +182,7 @@ impl EbpfDataplane {
         let Some(objects) = &mut self.objects else {
             return 0;
         };
-        let written = if !self.is_in_sync || changes.everything {
+        let written = if !self.is_in_sync || changes.needs_full_write {
             reconcile(objects, &mut self.services, plan)
         } else {
             let edit = self.services.change(plan, &changes.services);

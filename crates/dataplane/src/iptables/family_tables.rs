@@ -71,7 +71,7 @@ impl FamilyTables {
         changes: &Changes,
         options: &Options,
     ) -> Result<Applied, DataplaneError> {
-        if self.applied.is_none() || changes.everything {
+        if self.applied.is_none() || changes.needs_full_write {
             return self.synchronize(plan, options);
         }
         for service in &changes.services {

@@ -335,10 +335,10 @@ impl NftablesDataplane {
     fn apply_changes(&mut self, plan: &Plan, changes: &Changes) -> Result<Applied, DataplaneError> {
         let mut elements = 0;
         let mut services = changes.services.clone();
-        if changes.everything && self.codes.set_pods(&plan.settings().pods) {
+        if changes.needs_full_write && self.codes.set_pods(&plan.settings().pods) {
             return self.synchronize(plan);
         }
-        if changes.everything {
+        if changes.needs_full_write {
             elements += self.apply_settings(plan)?;
             services.extend(self.applied.services().map(|(service, _)| service.clone()));
             services.extend(plan.services().cloned());

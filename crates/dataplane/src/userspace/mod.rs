@@ -233,11 +233,11 @@ impl UserspaceDataplane {
 impl Dataplane for UserspaceDataplane {
     fn apply(&mut self, plan: &Plan, changes: &Changes) -> Result<Applied, DataplaneError> {
         let addresses = [Family::V4, Family::V6].map(|family| listening_address(plan.settings(), family));
-        if changes.everything || addresses != self.addresses {
+        if changes.needs_full_write || addresses != self.addresses {
             self.addresses = addresses;
             let services = self.all_services(plan);
             let changes = Changes {
-                everything: true,
+                needs_full_write: true,
                 ..changes.clone()
             };
             return self.apply_to(plan, &services, &changes);

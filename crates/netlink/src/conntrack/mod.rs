@@ -238,7 +238,7 @@ impl Conntrack {
                     visit(&flow);
                 }
             });
-            if !list.map_err(ConntrackError::List)?.torn {
+            if !list.map_err(ConntrackError::List)?.is_inconsistent {
                 break;
             }
         }
@@ -301,7 +301,7 @@ impl Conntrack {
                     flows.extend(wire::read(message).filter(|flow| filter(flow)));
                 }
             });
-            if !list.map_err(ConntrackError::List)?.torn {
+            if !list.map_err(ConntrackError::List)?.is_inconsistent {
                 break;
             }
         }

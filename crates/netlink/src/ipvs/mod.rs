@@ -218,7 +218,7 @@ impl Ipvs {
                 .socket
                 .exchange(&request, sequence, |message| entries.extend(read(message)));
             let outcome = outcome.map_err(|source| IpvsError::from_kernel(operation.to_owned(), source))?;
-            if !outcome.torn {
+            if !outcome.is_inconsistent {
                 break;
             }
         }

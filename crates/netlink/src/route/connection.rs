@@ -56,7 +56,7 @@ impl Connection {
         for _ in 0..DUMP_TRIES_MAX {
             entries.clear();
             let sequence = self.socket.next_sequence();
-            let Exchange { torn } = self
+            let Exchange { is_inconsistent } = self
                 .socket
                 .exchange(&request().finish(sequence), sequence, |message| {
                     entries.extend(parse(message.payload));
@@ -65,7 +65,7 @@ impl Connection {
                     operation: operation.to_owned(),
                     source,
                 })?;
-            if !torn {
+            if !is_inconsistent {
                 break;
             }
         }

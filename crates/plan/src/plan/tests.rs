@@ -363,7 +363,7 @@ fn older_service_owns_contested_frontend() {
 fn irrelevant_updates_are_no_change() {
     let mut plan = Plan::new(settings());
     plan.apply_service(&simple("a", "10.96.0.9", ""));
-    assert!(plan.take_changes().everything);
+    assert!(plan.take_changes().needs_full_write);
     let mut same = simple("a", "10.96.0.9", "");
     same.metadata.resource_version = "7".to_owned();
     same.metadata.annotations.insert("x".to_owned(), "y".to_owned());

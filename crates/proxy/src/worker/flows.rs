@@ -52,7 +52,7 @@ impl<D: Dataplane> Worker<D> {
         if self.config.proxy_mode == "userspace" {
             return; // No connection is older than this process
         }
-        if !changes.everything || self.drains.is_empty() {
+        if !changes.needs_full_write || self.drains.is_empty() {
             return;
         }
         let (drains, plan) = (&mut self.drains, &self.plan);

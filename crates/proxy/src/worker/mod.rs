@@ -337,7 +337,7 @@ impl<D: Dataplane> Worker<D> {
                 metrics.update(|values| values.sync_proxy_rules_nftables_sync_failures_total += 1);
             })?;
             let changes = std::mem::take(&mut self.pending);
-            let is_full = changes.everything;
+            let is_full = changes.needs_full_write;
             let mut concerned = changes.services.clone();
             if is_full {
                 concerned.extend(self.plan.faults().map(|(service, _)| service.clone()));

@@ -113,15 +113,15 @@ fn last_member_can_leave_if_a_node_is_joining() {
 #[test]
 fn list_records_if_it_ever_had_another_node() {
     let founded = Record::founded_by("a".into(), member(1), "00".repeat(16));
-    assert!(founded.has_only_had("a"));
-    assert!(!founded.has_only_had("b"));
+    assert!(founded.never_had_other_than("a"));
+    assert!(!founded.never_had_other_than("b"));
     let restarted = founded.with(&"a".into(), member(2)).expect("an entry");
-    assert!(restarted.has_only_had("a"));
+    assert!(restarted.never_had_other_than("a"));
     let joint = restarted.with(&"b".into(), member(3)).expect("space");
-    assert!(!joint.has_only_had("a"));
+    assert!(!joint.never_had_other_than("a"));
     let alone = joint.without(|name| &**name == "b").expect("a member");
     assert_eq!(alone.members.len(), 1);
-    assert!(!alone.has_only_had("a"), "another node was in the list");
+    assert!(!alone.never_had_other_than("a"), "another node was in the list");
 }
 
 #[test]
