@@ -1,7 +1,7 @@
 //! Writer of a Pod's status (kubelet's `status_manager.go`).
 //!
-//! A task writes the latest status and retries until the API server has it, so that an unreachable API server delays no
-//! container.
+//! A task writes the latest status and retries until the API server has it. An unreachable API server therefore
+//! delays no container.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

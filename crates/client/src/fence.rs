@@ -1,5 +1,5 @@
-//! Fencing: a permission to write that expires, so that a process that lost its lease, or was frozen and does not
-//! notice, writes nothing.
+//! Fencing: a permission to write that expires. A process that lost its lease, or was frozen and does not notice,
+//! therefore writes nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -162,9 +162,9 @@ impl NodeFacts {
 }
 
 impl Settings {
-    /// Returns the origin of a connection with this source and input interface. An address that belongs to a Pod and
-    /// to the node, such as the gateway of its Pods, counts as the address of a Pod. The order of kube-proxy's rules
-    /// has the same effect.
+    /// Returns the origin of a connection with this source and input interface. An address can belong to a Pod and to
+    /// the node, for example the gateway of its Pods. It counts as the address of a Pod. The order of kube-proxy's
+    /// rules has the same effect.
     pub fn origin(&self, source: IpAddr, interface: Option<InterfaceName>) -> Origin {
         if self.pods.is_pod(source, interface) {
             Origin::Pod

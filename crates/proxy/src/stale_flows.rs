@@ -110,7 +110,7 @@ impl CleanupScope {
         }
     }
 
-    /// Returns true if a flow is stale: its frontend no longer leads to its endpoint, or the frontend is gone and the
+    /// Returns true if a flow is stale. Its frontend no longer leads to its endpoint, or the frontend is gone and the
     /// destination was translated.
     pub(crate) fn is_stale(&self, plan: &Plan, flow: &TrackedFlow) -> bool {
         if flow.protocol == Protocol::Tcp {
@@ -130,9 +130,9 @@ impl CleanupScope {
         }
     }
 
-    /// Returns true for a TCP connection that a client opened to a cluster IP before the first rules. The entry has no
-    /// translation, so the kernel does not send the packets to an endpoint, and the client would wait until its
-    /// timeout.
+    /// Returns true for a TCP connection that a client opened to a cluster IP before the first rules. The entry has
+    /// no translation. The kernel therefore does not send the packets to an endpoint, and the client would wait until
+    /// its timeout.
     fn is_untranslated_tcp(&self, plan: &Plan, flow: &TrackedFlow) -> bool {
         self.has_all_flows
             && flow.endpoint == flow.destination

@@ -1,6 +1,6 @@
 //! Sandbox of a Pod: the process that holds the Pod's namespaces, starts its containers and reaps them.
 //!
-//! The sandbox is process 1 of the Pod's PID namespace, so that the kernel kills all processes of the Pod when the
+//! The sandbox is process 1 of the Pod's PID namespace. The kernel therefore kills all processes of the Pod when the
 //! sandbox exits. In a Pod with `hostPID`, the sandbox is a process of the node. There the agent kills the processes
 //! of the Pod by their control groups.
 //!

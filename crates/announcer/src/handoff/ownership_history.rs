@@ -1,11 +1,12 @@
 //! Ownership history: when this node and other nodes owned an address, and the conntrack entries that are
 //! stale for that reason.
 //!
-//! Clients reuse source ports. This node may still have a conntrack entry for an old connection with the same 5-tuple.
-//! Packets of a newer connection (opened at another node) then match that entry and fail the window check. They are
-//! neither forwarded nor answered. Therefore closed connections are flushed when an address returns. If another node
-//! owned the address meanwhile, two faults are possible: this node lost the address unplanned, or the forwarding chain
-//! to this node broke. Then the other node has reset active connections without this node, which flushes them, too.
+//! Clients reuse source ports. This node may still have a conntrack entry for an old connection with the same
+//! 5-tuple. Packets of a newer connection (opened at another node) then match that entry and fail the window check.
+//! They are neither forwarded nor answered. Therefore closed connections are flushed when an address returns. If
+//! another node owned the address meanwhile, two faults are possible. This node lost the address unplanned, or the
+//! forwarding chain to this node broke. Then the other node has reset active connections without this node, which
+//! flushes them, too.
 //!
 //! The forwarding chain consists of all nodes that owned the address since, in order
 //! ([`crate::handoff::previous_owners`]). It breaks in these cases:

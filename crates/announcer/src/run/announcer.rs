@@ -138,9 +138,8 @@ impl Announcer {
         Ok(this)
     }
 
-    /// Waits for an input, processes it with one queued input of each other kind, and applies the effects.
-    /// One input of each kind per step keeps a flood of one kind, which anybody on the network can send, from
-    /// starving the others.
+    /// Waits for an input, processes it with one queued input of each other kind, and applies the effects. A flood of
+    /// one kind, which any host on the network can send, therefore delays the others little.
     pub(super) async fn step(&mut self) {
         let now = since_boot();
         let pause = self.election.next_wake(now).saturating_sub(now);

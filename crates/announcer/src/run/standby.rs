@@ -157,8 +157,8 @@ async fn killed(address: SocketAddr, receives_reports: bool) {
     tracing::info!("predecessor exited; no other node uses its votes");
 }
 
-/// Waits for a report, and returns the time until which votes may be in use, and the connection; never resolves
-/// without a socket.
+/// Waits for a report. Returns the time until which votes may be in use, and the connection. Never resolves without a
+/// socket.
 async fn receive(listener: Option<&UnixListener>) -> (Time, UnixStream) {
     let Some(listener) = listener else {
         return std::future::pending().await;

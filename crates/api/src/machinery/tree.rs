@@ -1,6 +1,6 @@
 //! Access to object trees by field name. For most fields of the Kubernetes API, absence, `null` and the zero value of
-//! the type are equal; each function states its reading. A field of an unexpected JSON type reads as absent, because
-//! decoding has rejected it before.
+//! the type are equal. Each function states its interpretation. A field of an unexpected JSON type reads as absent,
+//! because decoding has rejected it before.
 
 use serde_json::{Map, Value};
 

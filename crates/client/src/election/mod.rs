@@ -8,10 +8,10 @@
 //! saw the renewal no earlier than *s*. A margin therefore separates the last write of one leader from the first of
 //! the next. It is at least the lease duration minus the renew deadline (5 s by default). This margin covers clocks
 //! with different rates and a server that still handles a request of a closed connection. Clocks of two hosts are
-//! never compared. A process that was stopped or suspended finds its fence closed when it wakes, since the fence uses
-//! the clock that went further.
+//! never compared. A process that was stopped or suspended finds its fence closed when it wakes. The fence uses the
+//! clock that went further.
 //!
-//! Writes that the network delays even longer fail: updates and deletions carry versions and UIDs, so they conflict
+//! Writes that the network delays even longer fail. Updates and deletions carry versions and UIDs, so they conflict
 //! if the next leader wrote the object.
 
 mod elector;
@@ -125,9 +125,9 @@ pub async fn shutdown_requested(mut end: watch::Receiver<bool>) {
 
 /// Runs `work` whenever this candidate is the leader, until `shutdown` resolves.
 ///
-/// The work gets a fenced client, which permits writes only while the lease is held. When the lease is lost, the
-/// work is cancelled and the candidate stands by. At shutdown, the lease is held until the work has ended and is
-/// then released, so that the next leader need not wait. `is_leader` publishes the leadership.
+/// The work gets a fenced client, which permits writes only while the lease is held. When the lease is lost, the work
+/// is cancelled and the candidate stands by. At shutdown, the candidate holds the lease until the work has ended.
+/// Then it releases the lease, so that the next leader does not wait. `is_leader` publishes the leadership.
 ///
 /// ```no_run
 /// use client::election::{self, RequestCompletion, Settings};

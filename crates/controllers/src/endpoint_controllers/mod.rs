@@ -37,8 +37,8 @@ use reconciler::EndpointReconciler;
 use watches::Watches;
 use work::Work;
 
-/// Changes and results that are applied before new jobs start. The bound is large enough that one sync covers a burst,
-/// and small enough that a steady stream does not delay the jobs.
+/// Changes and results that are applied before new jobs start. With this bound, one sync covers a burst, and a steady
+/// stream does not delay the jobs.
 const BATCH_MAX: usize = 4_096;
 /// Time for writes in progress at shutdown. The next leader repeats unfinished ones.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);

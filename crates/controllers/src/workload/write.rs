@@ -133,7 +133,7 @@ async fn record<W: Workload>(environment: &Environment, workload: &W, events: Ve
         .await;
 }
 
-/// Deletes Pods, then creates Pods in batches that double from one, so that a persistent error occurs once and not
+/// Deletes Pods, then creates Pods in batches that double from one. A persistent error therefore occurs once and not
 /// for each Pod.
 async fn change_pods<W: Workload>(
     environment: &Environment,

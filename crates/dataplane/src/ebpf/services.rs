@@ -1,5 +1,5 @@
 //! Elements of the maps for each Service, and the edits between two states. A changed group of endpoints gets a new
-//! generation: its endpoints are added first, then its frontends change, then the former endpoints are deleted.
+//! generation. Its endpoints come first, then the change of its frontends, then the deletion of the former endpoints.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
 //! Responses of upstream resolvers, as the cache stores them and the server sends them on.
 //!
-//! A response is parsed once. It must match the question, each record must be complete, names may point to earlier
-//! names only, and the offsets of the TTLs are stored. Parts that concern one exchange only (OPT, transaction
-//! signatures) are removed. Sending it on is then a copy with another identifier, flags and TTLs.
+//! A response is parsed once. It must match the question, each record must be complete, and names may point to
+//! earlier names only. The result stores the offsets of the TTLs. Parts that concern one exchange only (OPT,
+//! transaction signatures) are removed. Sending it on is then a copy with another identifier, flags and TTLs.
 
 use super::name_offsets::NameOffsets;
 use super::record::skip_record;

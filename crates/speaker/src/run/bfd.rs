@@ -1,5 +1,5 @@
-//! BFD over UDP (RFC 5881, RFC 5883), on a thread of its own, because other tasks can delay longer than a period of
-//! BFD.
+//! BFD over UDP (RFC 5881, RFC 5883). It has a thread of its own, because other tasks can delay longer than a period
+//! of BFD.
 //!
 //! The kernel drops packets with a low TTL by a socket filter, so hosts on other links cannot send valid ones.
 

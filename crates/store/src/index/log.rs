@@ -1,6 +1,6 @@
 //! Event logs that watches read from. Each first segment of keys has a log, and a further log contains all events. A
-//! watch therefore reads only the changes of its segment. A slow watch has no buffer of its own: it ends with an error
-//! when the log removes events that it has not read.
+//! watch therefore reads only the changes of its segment. A slow watch has no buffer of its own. It ends with an
+//! error when the log removes events that it has not read.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, RwLock};

@@ -81,8 +81,8 @@ pub(crate) fn is_inside() -> bool {
 /// Enters an enclosure. The outer process starts this program again with the same arguments in new namespaces,
 /// waits for it, and returns its exit status. The inner process gets `None`; it calls [`set_up_enclosure`] first.
 ///
-/// `listener` is a listening socket of the host for the inner process, which gets it by [`host_listener`]; it is
-/// the only way in. Call this before any thread is started.
+/// `listener` is a listening socket of the host for the inner process, which gets it by [`host_listener`]. It is the
+/// only way into the enclosure. Call this before any thread is started.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! nftables table of host ports.
 //!
-//! Translation runs after that of Services, at a later priority of the same hooks. A connection is translated once, so
-//! a Service with the same address and port has priority. Connections of a Pod to itself, and of the node from a
-//! loopback address, are masqueraded: the Pod could not answer them otherwise.
+//! Translation runs after that of Services, at a later priority of the same hooks. A connection is translated once,
+//! so a Service with the same address and port has priority. The rules masquerade connections of a Pod to itself, and
+//! of the node from a loopback address. The Pod could not answer them otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};

@@ -13,8 +13,8 @@ pub fn prepare_create(service: &mut Value) {
     set(service, "status", json!({"loadBalancer": {}}));
 }
 
-/// Prepares an update. It keeps the status (API-08) and drops fields that the new type does not use, unless the client
-/// changed them, too (DEF-22 to DEF-26). Validation rejects those.
+/// Prepares an update. It keeps the status (API-08). It drops fields that the new type does not use, unless the
+/// client changed them, too (DEF-22 to DEF-26). Validation rejects those.
 pub fn prepare_update(new: &mut Value, old: &Value) {
     set(
         new,

@@ -33,7 +33,7 @@ use metrics::{Counts, Rejection};
 use schema::FlowSchema;
 use seats::{QueueNumber, SeatResponse, Seats};
 
-/// Key of a user in tables: a keyed hash of the name, so that the memory of a table does not depend on the names.
+/// Key of a user in tables: a keyed hash of the name. The memory of a table therefore does not depend on the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct UserKey(u64);
 

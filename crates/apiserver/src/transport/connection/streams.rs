@@ -1,7 +1,7 @@
 //! Streams of an HTTP/2 connection, polled by the task of the connection.
 //!
-//! A task for each request would move it between threads twice. Long-running streams such as watches move to
-//! tasks of their own, so that all CPUs share their load and they do not delay the connection.
+//! A task for each request would move it between threads twice. Long-running streams such as watches move to tasks of
+//! their own. All CPUs share their load, and they do not delay the connection.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 //! Objects of `metrics.k8s.io`: CPU time and memory of Nodes and Pods, which the agents of nodes measure.
 //!
-//! One request reads the reports of all nodes, and the requests of the next seconds share them. A node can falsify the
-//! values of its own Pods only: a Pod gets the measurement of the node that it is bound to.
+//! One request reads the reports of all nodes, and the requests of the next seconds share them. A Pod gets the
+//! measurement of the node that it is bound to. A node can therefore falsify the values of its own Pods only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

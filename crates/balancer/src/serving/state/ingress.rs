@@ -1,5 +1,6 @@
-//! Ingresses at the edge. The Service of a class has the addresses, the listeners and the routes. Each Service to which
-//! routes lead is an entry of the settings without addresses, so a change of its endpoints changes no route.
+//! Ingresses at the edge. The Service of a class has the addresses, the listeners and the routes. Each Service to
+//! which routes lead is an entry of the settings without addresses. A change of its endpoints therefore changes no
+//! route.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -306,8 +306,8 @@ impl EdgeState {
     }
 
     /// Rebuilds the settings of changed Services and returns their keys. A Service whose Secrets are unread stays
-    /// pending: its certificate would be missing, and the edge could not decode the cookies of its clients. A class
-    /// waits for a limited number of Secrets ([`awaited_secrets`]).
+    /// pending. Otherwise its certificate would be missing, and the edge could not decode the cookies of its clients.
+    /// A class waits for a limited number of Secrets ([`awaited_secrets`]).
     pub(super) fn rebuild(&mut self) -> BTreeSet<ObjectKey> {
         for key in &self.changed {
             self.ingress.await_secrets(key, &self.certificates);

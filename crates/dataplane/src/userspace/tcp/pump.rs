@@ -112,7 +112,7 @@ impl Pump {
         self.is_ended
     }
 
-    /// Relays the available data. The registration is edge-triggered, so the pump continues until nothing is
+    /// Relays the available data. The registration is edge-triggered. The pump therefore continues until nothing is
     /// readable, the receiver is not writable, or its steps are used up.
     pub(super) fn pump(
         &mut self,

@@ -1,4 +1,4 @@
-//! Clients that use an address of the Service after it has changed, such as a JVM that caches DNS responses without a
+//! Clients that use an address of the Service after a change. An example is a JVM that caches DNS responses without a
 //! limit.
 
 use std::net::IpAddr;
