@@ -14,7 +14,7 @@ use crate::Failure;
 use crate::environment::Environment;
 use crate::percentiles::Percentiles;
 
-/// Timeout of a connection while its packets may go to a dead node.
+/// Timeout of a connection while its packets may go to a failed node.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(20);
 /// Timeout of a connection during a planned move; TCP retransmits a SYN after one second.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(5);

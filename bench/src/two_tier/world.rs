@@ -59,7 +59,7 @@ pub(super) struct World {
     /// Indexes of the nodes to which the router sends packets.
     receiving: Vec<usize>,
     /// Index of the node that was killed.
-    dead: Option<usize>,
+    failed: Option<usize>,
     /// Proxies in the order of the nodes.
     proxies: Vec<Measured>,
 }
@@ -86,7 +86,7 @@ impl World {
             client,
             endpoints,
             receiving: (0..NODES).filter(|node| *node != ADDED).collect(),
-            dead: None,
+            failed: None,
             proxies: Vec::with_capacity(NODES),
         };
         world.route()?;
@@ -108,7 +108,7 @@ impl World {
     /// Returns true unless the node of an endpoint was killed.
     pub(super) fn is_alive(&self, endpoint: u8) -> bool {
         let endpoint = self.endpoints.get(usize::from(endpoint));
-        endpoint.is_some_and(|endpoint| Some(endpoint.node) != self.dead)
+        endpoint.is_some_and(|endpoint| Some(endpoint.node) != self.failed)
     }
 
     /// Lets a node receive packets, with an endpoint.
@@ -127,16 +127,16 @@ impl World {
     pub(super) fn kill(&mut self, node: usize) -> Result<(), Failure> {
         set_link(&self.environment, node, false)?;
         self.proxies[node].kill();
-        self.dead = Some(node);
+        self.failed = Some(node);
         self.receiving.retain(|other| *other != node);
         self.change(node, EndpointState::Absent)
     }
 
     /// Fails if the proxy of a living node has exited.
     pub(super) fn must_run(&mut self) -> Result<(), Failure> {
-        let dead = self.dead;
+        let failed = self.failed;
         let living = self.proxies.iter_mut().enumerate();
-        for (_, proxy) in living.filter(|(node, _)| Some(*node) != dead) {
+        for (_, proxy) in living.filter(|(node, _)| Some(*node) != failed) {
             proxy.must_run()?;
         }
         Ok(())
@@ -220,8 +220,8 @@ impl World {
     }
 }
 
-/// Returns the endpoints: ten on the first seven nodes, two of them on each of the first three, and one on the last node.
-/// The last endpoint is absent at first.
+/// Returns the endpoints: ten on the first seven nodes, two of them on each of the first three, and one on the last
+/// node. The last endpoint is absent at first.
 fn endpoints() -> Vec<Endpoint> {
     let at_start = (0..ENDPOINTS_AT_START).map(|number| (number % ADDED, EndpointState::Ready));
     let all = at_start.chain(std::iter::once((ADDED, EndpointState::Absent)));
@@ -244,7 +244,8 @@ fn listen(address: Ipv4Addr) -> Result<TcpListener, Failure> {
     Ok(TcpListener::bind((address, ENDPOINT_PORT))?)
 }
 
-/// Creates the namespace of the client behind the router. The router selects the path of a packet by addresses and ports.
+/// Creates the namespace of the client behind the router. The router selects the path of a packet by addresses and
+/// ports.
 fn connect_client(router: &Member) -> Result<NetworkNamespace, Failure> {
     let client = NetworkNamespace::create()?;
     router.enter(|| {

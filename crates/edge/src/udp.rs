@@ -45,7 +45,7 @@ pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Rec
         flows: HashMap::new(),
         responses: JoinSet::new(),
         started_at: Instant::now(),
-        swept: Instant::now(),
+        last_removal: Instant::now(),
         port,
     };
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
@@ -83,7 +83,7 @@ struct Flows {
     /// Tasks that wait for responses. Each returns the client whose flow ends, because its backend refuses.
     responses: JoinSet<SocketAddr>,
     started_at: Instant,
-    swept: Instant,
+    last_removal: Instant,
 }
 
 /// Flow of one client.
@@ -209,10 +209,10 @@ impl Flows {
 
     /// Removes idle flows, and those whose backend is removed.
     fn sweep(&mut self, interval: Duration) {
-        if self.swept.elapsed() < interval {
+        if self.last_removal.elapsed() < interval {
             return;
         }
-        self.swept = Instant::now();
+        self.last_removal = Instant::now();
         let now = self.now();
         let idle_timeout = self.port.policy.settings().service.policy.idle_timeout;
         self.flows.retain(|_, flow| {

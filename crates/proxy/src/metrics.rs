@@ -384,7 +384,7 @@ impl Values {
             text.sample(name, "", value);
         }
         let name = "reset_connections_total";
-        let help = "Number of TCP connections reset because the node of their endpoint died, because of their age, or to rebalance them";
+        let help = "Number of TCP connections reset because the node of their endpoint failed, because of their age, or to rebalance them";
         text.family(name, MetricType::Counter, help);
         for reason in ResetReason::ALL {
             let labels = format!("reason=\"{}\"", reason.label());

@@ -185,13 +185,13 @@ impl PreviousOwners {
             .flatten()
             .map(|owner| NodeName::clone(&owner.node))
             .collect();
-        let is_dead = |node: &NodeName| match liveness(node) {
+        let has_failed = |node: &NodeName| match liveness(node) {
             Liveness::Gone => true,
             Liveness::Silent(lasts) => lasts > SILENCE_MAX,
             Liveness::Leaving => false,
         };
-        let dead: BTreeSet<NodeName> = nodes.into_iter().filter(is_dead).collect();
-        self.retain(|owner| !dead.contains(&owner.node) && now < owner.released_at + FORWARDED_FOR_MAX);
+        let failed: BTreeSet<NodeName> = nodes.into_iter().filter(has_failed).collect();
+        self.retain(|owner| !failed.contains(&owner.node) && now < owner.released_at + FORWARDED_FOR_MAX);
     }
 
     /// Returns the forwarded addresses and the nodes that packets of unknown connections go to.

@@ -106,7 +106,11 @@ fn copies_do_not_revive_a_node_that_returns_to_the_list() {
             cluster.run(milliseconds(5));
         }
         let heard = cluster.seen_by(0, address(0)).1;
-        assert_eq!(heard, [true, true, false], "nobody hears it, seed {seed}");
+        assert_eq!(
+            heard,
+            [true, true, false],
+            "no node receives its messages, seed {seed}"
+        );
         let still: Vec<_> = cluster
             .addresses()
             .iter()
@@ -116,9 +120,9 @@ fn copies_do_not_revive_a_node_that_returns_to_the_list() {
     }
 }
 
-/// Withheld datagrams of a dead node keep others from electing a new owner for a short time only.
+/// Withheld datagrams of a failed node keep others from electing a new owner for a short time only.
 #[test]
-fn dead_owner_is_replaced_despite_withheld_datagrams() {
+fn failed_owner_is_replaced_despite_withheld_datagrams() {
     for seed in 0..10 {
         let mut cluster = attacked(seed, 3);
         let owner = cluster.winner(address(0)).expect("a winner");

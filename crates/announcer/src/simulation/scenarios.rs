@@ -145,7 +145,7 @@ fn unattributed_packets_are_dropped_or_forwarded_from_the_start() {
         );
         assert!(!cluster.is_unsettled(second, address(0)), "seed {seed}");
 
-        // No node waits for a dead one.
+        // No node waits for a failed one.
         cluster.loss = 0.0;
         cluster.set_candidates(address(0), &[first, second]);
         let owner = cluster.winner(address(0)).expect("a winner");
@@ -273,7 +273,7 @@ fn connections_are_kept_if_the_address_had_no_other_owner() {
 }
 
 #[test]
-fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_dead_node() {
+fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_failed_node() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 3, 1);
         let first = cluster.winner(address(0)).expect("a winner");
@@ -300,9 +300,9 @@ fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_dead_node() {
         assert_eq!(
             cluster.forwardings(address(0)).count(),
             0,
-            "a dead one, seed {seed}"
+            "a failed one, seed {seed}"
         );
-        // The successor of a dead node forwards to no node.
+        // The successor of a failed node forwards to no node.
         cluster.kill(first);
         cluster.boot(second);
         cluster.run(Duration::from_secs(10));
@@ -362,7 +362,7 @@ fn members_report_owners_and_unreachable_members() {
 }
 
 #[test]
-fn dead_owner_is_replaced_with_and_without_the_api() {
+fn failed_owner_is_replaced_with_and_without_the_api() {
     for (nodes, has_api) in [(3, false), (5, false), (2, true), (4, true)] {
         for seed in 0..20 {
             let mut cluster = settled(seed, nodes, 3);
@@ -375,21 +375,21 @@ fn dead_owner_is_replaced_with_and_without_the_api() {
                 .filter(|number| cluster.winner(address(*number)) == Some(owner))
                 .count();
             cluster.kill(owner);
-            let died = cluster.now;
+            let failed_at = cluster.now;
             let is_replaced = |cluster: &Cluster| !cluster.owners(address(0)).is_empty();
             let limit = Duration::from_millis(if has_api { 1_300 } else { 1_000 });
             assert!(
-                cluster.run_until(died + limit, is_replaced),
+                cluster.run_until(failed_at + limit, is_replaced),
                 "{nodes} nodes, seed {seed}"
             );
             cluster.run(Duration::from_secs(3));
             assert_owned(&cluster);
-            // Taking the tie-breaker may last longer than the votes of the dead node.
+            // Taking the tie-breaker may last longer than the votes of the failed node.
             if nodes % 2 == 1 {
                 assert_eq!(
                     cluster.gains,
                     gains + moves,
-                    "only addresses of the dead node move"
+                    "only addresses of the failed node move"
                 );
             }
         }
@@ -547,8 +547,8 @@ fn announcing_nodes_satisfy_the_requirements() {
     }
 }
 
-/// Nodes are upgraded one after another from the version without keys, and the versions ignore each other's messages. Two
-/// majorities would show as two owners.
+/// Nodes are upgraded one after another from the version without keys, and the versions ignore each other's messages.
+/// Two majorities would show as two owners.
 #[test]
 fn upgrade_from_the_version_without_keys_ends_with_every_address_owned() {
     for seed in 0..20 {

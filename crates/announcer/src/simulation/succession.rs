@@ -26,7 +26,8 @@ impl Cluster {
         }
     }
 
-    /// Ends a process as the driver does after the hand-over, or after its timeout. It reports its votes to a successor.
+    /// Ends a process as the driver does after the hand-over, or after its timeout. It reports its votes to a
+    /// successor.
     pub(super) fn end(&mut self, node: usize) {
         let now = self.clock(node);
         let host = &mut self.hosts[node];
@@ -156,7 +157,7 @@ fn successor_on_a_node_that_is_alone_again_answers_at_once_with_a_report() {
 
 /// The process that waits ends within two seconds, before its predecessor.
 #[test]
-fn predecessor_continues_if_its_successor_dies() {
+fn predecessor_continues_if_its_successor_exits() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 1, 3);
         cluster.wait_behind(0);

@@ -93,7 +93,7 @@ fn successor_on_a_node_that_is_alone_waits_and_takes_over() {
 
 /// The successor ends while it waits. Then others start after the end of their predecessors.
 #[test]
-fn process_announces_on_after_its_successor_dies() {
+fn process_continues_to_announce_after_its_successor_exits() {
     testbed::in_namespace(|| {
         let Fixture { cluster, api, .. } = &Fixture::start(1);
         let mut present = start_announcer(cluster, &api.announcer, "node-1");

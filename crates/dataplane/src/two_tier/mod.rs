@@ -6,7 +6,7 @@
 //! (`slots`). The node forwards the packet through a VXLAN link (`links`). The serving node translates the
 //! destination to one of its own endpoints, and answers the client directly. Only the serving node tracks the
 //! connection. Each slot remembers its previous nodes: they get the packets of connections that the current node does
-//! not track. Previous nodes without endpoints come last, since a node that died forwards no packets.
+//! not track. Previous nodes without endpoints come last, since a failed node forwards no packets.
 //!
 //! `rules` builds one nftables table for each IP family, independent of the table of the data plane.
 
@@ -62,8 +62,8 @@ pub struct TwoTier {
 }
 
 impl TwoTier {
-    /// Opens the network in the namespace of the calling thread. The first [`TwoTier::apply`] takes over the state of an
-    /// earlier process.
+    /// Opens the network in the namespace of the calling thread. The first [`TwoTier::apply`] takes over the state of
+    /// an earlier process.
     ///
     /// # Errors
     ///

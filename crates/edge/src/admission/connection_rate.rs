@@ -48,7 +48,8 @@ impl ConnectionRates {
         is_admitted
     }
 
-    /// Returns true if the table has room for one more client. A full table is swept at most once per window.
+    /// Returns true if the table has room for one more client. Idle clients are removed from a full table at most
+    /// once per window.
     fn has_room(&mut self, now: Duration) -> bool {
         if self.clients.len() >= CLIENTS_MAX && now >= self.next_sweep {
             self.next_sweep = now + WINDOW;

@@ -79,7 +79,7 @@ fn handover_refuses_and_breaks_no_connection() {
 }
 
 #[test]
-fn socket_of_a_dead_process_is_no_predecessor() {
+fn socket_of_an_exited_process_is_no_predecessor() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("handover.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
@@ -93,7 +93,7 @@ fn socket_of_a_dead_process_is_no_predecessor() {
 }
 
 #[test]
-fn predecessor_serves_on_if_its_successor_dies_at_once() {
+fn predecessor_continues_to_serve_if_its_successor_exits_at_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("handover.sock");
     let options = || Options {

@@ -164,7 +164,7 @@ async fn one_endpoint_that_accepts_or_refuses_is_an_answer() {
     }
 }
 
-/// A NetworkPolicy that drops connections from nodes to endpoints does not make a living node dead.
+/// A NetworkPolicy that drops connections from nodes to endpoints does not make a running node count as failed.
 #[tokio::test]
 async fn host_that_refuses_connections_to_the_kubelet_lives() {
     let node = json!({"status": {"addresses": [

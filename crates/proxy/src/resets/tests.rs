@@ -222,7 +222,7 @@ fn iptables() -> Box<dyn Dataplane + Send> {
 }
 
 /// A client gets the reset while it waits, and its endpoint has lost its link: nothing else can end the connection.
-fn idle_clients_of_a_dead_endpoint_are_reset(open: fn() -> Box<dyn Dataplane + Send>) {
+fn idle_clients_of_a_lost_endpoint_are_reset(open: fn() -> Box<dyn Dataplane + Send>) {
     for family in [0, 1] {
         for is_pod in [true, false] {
             let world = World::new(open);
@@ -246,13 +246,13 @@ fn idle_clients_of_a_dead_endpoint_are_reset(open: fn() -> Box<dyn Dataplane + S
 }
 
 #[test]
-fn idle_clients_of_a_dead_endpoint_are_reset_in_nftables_mode() {
-    testbed::in_namespace(|| idle_clients_of_a_dead_endpoint_are_reset(nftables));
+fn idle_clients_of_a_lost_endpoint_are_reset_in_nftables_mode() {
+    testbed::in_namespace(|| idle_clients_of_a_lost_endpoint_are_reset(nftables));
 }
 
 #[test]
-fn idle_clients_of_a_dead_endpoint_are_reset_in_iptables_mode() {
-    testbed::in_namespace(|| idle_clients_of_a_dead_endpoint_are_reset(iptables));
+fn idle_clients_of_a_lost_endpoint_are_reset_in_iptables_mode() {
+    testbed::in_namespace(|| idle_clients_of_a_lost_endpoint_are_reset(iptables));
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn flushes_closed_connections_when_an_address_returns() {
     assert_eq!(
         begin(&mut history, LATER),
         Some(ConntrackFlush::Closed),
-        "a later owner may have died"
+        "a later owner may have failed"
     );
     history.end(LATER, ADDRESS, true);
     assert_eq!(record_release(&mut history), None);

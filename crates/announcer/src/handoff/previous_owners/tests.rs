@@ -54,7 +54,7 @@ fn acquired_addresses_are_pending_until_attributed() {
     assert_eq!(owners.forwarded_to(ADDRESS), Some(&name("a")));
     owners.record_release(NOW + ATTRIBUTION_TIMEOUT * 2, ADDRESS, &name("a"), true);
     assert!(!is_pending(&owners), "repeated release");
-    // No previous owner, a dead one, or timeout.
+    // No previous owner, a failed one, or timeout.
     for (later, is_attributed) in [(Duration::ZERO, true), (ATTRIBUTION_TIMEOUT, false)] {
         let mut owners = PreviousOwners::default();
         owners.acquired(NOW, ADDRESS);
@@ -149,7 +149,7 @@ fn forwards_to_the_last_releasing_node_only() {
 }
 
 #[test]
-fn stops_forwarding_to_dead_removed_and_expired_owners() {
+fn stops_forwarding_to_failed_removed_and_expired_owners() {
     let after = |lasts: Duration, presence: Liveness| {
         let mut owners = acquired_from("a");
         owners.expire(NOW + lasts, |_| presence);

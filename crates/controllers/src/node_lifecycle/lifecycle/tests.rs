@@ -163,14 +163,14 @@ fn nodes_without_a_lease_have_the_startup_grace_period() {
 fn settings_for_small_clusters_withdraw_a_failed_node_within_ten_seconds() {
     const RENEWAL_SECONDS: u64 = 2;
     // For each moment between two renewals.
-    for dies_at in 20..20 + RENEWAL_SECONDS {
+    for failed_at in 20..20 + RENEWAL_SECONDS {
         let settings = Settings::for_small_clusters();
         let period = settings.monitor_period.as_secs();
         let mut cluster = Cluster::new(&["a", "b"], settings);
         let mut out_at = None;
         for second in 1..60 {
             let now = cluster.start + Duration::from_secs(second);
-            let alive: &[&str] = if second < dies_at { &["a", "b"] } else { &["a"] };
+            let alive: &[&str] = if second < failed_at { &["a", "b"] } else { &["a"] };
             for name in alive.iter().filter(|_| second.is_multiple_of(RENEWAL_SECONDS)) {
                 let renew = json!({"metadata": {"name": name}, "spec": {"renewTime": second.to_string()}});
                 let lease: Lease = serde_json::from_value(renew).expect("a Lease");
@@ -188,8 +188,8 @@ fn settings_for_small_clusters_withdraw_a_failed_node_within_ten_seconds() {
         }
         let out_at = out_at.expect("noticed");
         assert!(
-            (dies_at..=dies_at + 10).contains(&out_at),
-            "died at {dies_at}, out at {out_at}"
+            (failed_at..=failed_at + 10).contains(&out_at),
+            "failed at {failed_at}, out at {out_at}"
         );
     }
 }

@@ -54,7 +54,7 @@ fn rank_follows_conditions() {
         is_healthy: false,
         ..best
     };
-    let dead = Condition {
+    let unusable = Condition {
         is_ready: false,
         ..best
     };
@@ -65,7 +65,7 @@ fn rank_follows_conditions() {
         in_order.map(|rank| rank.is_some_and(Rank::is_usable)),
         [true, true, false, false, false]
     );
-    assert_eq!(Rank::of(dead), None);
+    assert_eq!(Rank::of(unusable), None);
 }
 
 #[test]

@@ -53,8 +53,8 @@ pub(crate) struct Flags {
     /// Examine connections from this node [default: all nodes]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// Examine the connections of this client: pod/NAMESPACE/NAME, node/NAME, or the address of a Pod or Node. Selects its
-    /// node, as --node does; a Pod sends the probes of --probe to cluster IPs
+    /// Examine the connections of this client: pod/NAMESPACE/NAME, node/NAME, or the address of a Pod or Node.
+    /// Selects its node, as --node does; a Pod sends the probes of --probe to cluster IPs
     #[arg(long, value_name = "CLIENT", conflicts_with_all = ["node", "interval"])]
     from: Option<ClientName>,
     /// Output format
@@ -183,7 +183,7 @@ fn read(flags: &Flags, scope: &Scope) -> Result<Input, CommandError> {
     })
 }
 
-/// Starts the probes from this host, if the user wants them.
+/// Starts the probes from this host, if the user requests them.
 fn probing(flags: &Flags, source: &Source, scope: &Scope) -> Result<OutsideProbes, CommandError> {
     if flags.observations.probes_outside() {
         OutsideProbes::start(source, scope::service(scope).as_ref())
