@@ -68,7 +68,7 @@ pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Rec
             }
             () = tokio::time::sleep(pause) => {}
         }
-        flows.sweep(pause);
+        flows.remove_idle_flows(pause);
     }
     if !flows.flows.is_empty() {
         tokio::time::sleep(LAST_RESPONSES).await;
@@ -208,7 +208,7 @@ impl Flows {
     }
 
     /// Removes idle flows, and those whose backend is removed.
-    fn sweep(&mut self, interval: Duration) {
+    fn remove_idle_flows(&mut self, interval: Duration) {
         if self.last_removal.elapsed() < interval {
             return;
         }

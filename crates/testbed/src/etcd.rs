@@ -191,7 +191,7 @@ impl EtcdServer {
     /// # Errors
     ///
     /// Returns an error if it does not run.
-    pub fn thaw(&self) -> io::Result<()> {
+    pub fn unfreeze(&self) -> io::Result<()> {
         self.signal(Signal::CONT)
     }
 

@@ -206,7 +206,7 @@ impl EgressPlan {
             let mut sources = BTreeSet::new();
             for pod in objects.pods_of(key) {
                 let fault = plan.add_pod(pod, &decisions, objects, view, &mut sources);
-                worst_fault = worse(worst_fault, fault);
+                worst_fault = more_severe(worst_fault, fault);
             }
             if !sources.is_empty() {
                 plan.translated.insert(key.clone(), sources);
@@ -288,7 +288,7 @@ impl EgressPlan {
 type Decision = Result<PodEgress, EgressFault>;
 
 /// Returns the present fault of a Service or that of a further Pod, whichever is worse.
-fn worse(present: Option<EgressFault>, further: Option<EgressFault>) -> Option<EgressFault> {
+fn more_severe(present: Option<EgressFault>, further: Option<EgressFault>) -> Option<EgressFault> {
     match (present, further) {
         (Some(present), Some(further)) if present.drops_packets() && !further.drops_packets() => {
             Some(further)

@@ -66,7 +66,7 @@ enum Event {
         process: u64,
         outcome: WriteResult,
     },
-    Thaw {
+    Unfreeze {
         node: usize,
     },
     Candidates {
@@ -247,7 +247,7 @@ impl Cluster {
     pub(crate) fn freeze(&mut self, node: usize, duration: Duration) {
         if !self.hosts[node].is_frozen && self.is_up(node) {
             self.hosts[node].is_frozen = true;
-            self.schedule(duration, Event::Thaw { node });
+            self.schedule(duration, Event::Unfreeze { node });
         }
     }
 
@@ -476,7 +476,7 @@ impl Cluster {
     fn handle(&mut self, event: Event) {
         let node = match &event {
             Event::WriteArrived { .. } => return self.arrive_at_api(event),
-            Event::Thaw { node } => return self.thaw(*node),
+            Event::Unfreeze { node } => return self.unfreeze(*node),
             Event::Datagram { to: node, .. }
             | Event::Wake { node, .. }
             | Event::RecordDelivered { node }
@@ -527,7 +527,7 @@ impl Cluster {
         self.follow_up(node);
     }
 
-    fn thaw(&mut self, node: usize) {
+    fn unfreeze(&mut self, node: usize) {
         self.hosts[node].is_frozen = false;
         let capabilities = self.hosts[node].capabilities.clone();
         self.set_capabilities(node, capabilities);

@@ -377,18 +377,18 @@ impl Peer {
                 self.establish(now, id);
             }
             (ConnectionState::Established, Message::Keepalive) => {
-                connection.heard(now);
+                connection.restart_hold_timer(now);
                 self.counters.keepalives_received += 1;
             }
             (ConnectionState::Established, Message::Update(update)) => {
-                connection.heard(now);
+                connection.restart_hold_timer(now);
                 self.counters.updates_received += 1;
                 self.counters.malformed_updates += u64::from(update.error.is_some());
                 let count = u64::try_from(update.announced.len()).unwrap_or(u64::MAX);
                 self.counters.prefixes_received = self.counters.prefixes_received.saturating_add(count);
             }
             (ConnectionState::Established, Message::RouteRefresh(family)) => {
-                connection.heard(now);
+                connection.restart_hold_timer(now);
                 self.counters.route_refreshes_received += 1;
                 if let Some(family) = family {
                     self.advertised.refresh(family);
@@ -422,7 +422,7 @@ impl Peer {
         if let Some(connection) = self.connection(id) {
             connection.negotiated = Some(negotiated);
             connection.state = ConnectionState::OpenConfirm;
-            connection.heard(now);
+            connection.restart_hold_timer(now);
         }
         self.send_keepalive(now, id);
     }
@@ -478,7 +478,7 @@ impl Peer {
         };
         connection.state = ConnectionState::Established;
         connection.since = now;
-        connection.heard(now);
+        connection.restart_hold_timer(now);
         let families = connection
             .negotiated
             .as_ref()

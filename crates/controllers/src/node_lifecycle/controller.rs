@@ -165,7 +165,7 @@ impl Reconciler for NodeLifecycleController {
             return;
         }
         self.sweep_at = now + self.period;
-        for name in self.lifecycle.sweep(now) {
+        for name in self.lifecycle.check_nodes(now) {
             queue.add(Subject::Node(name), now);
         }
         let mut out: Vec<String> = self.pods_withdrawn.keys().cloned().collect();

@@ -76,7 +76,7 @@ impl Lifecycle {
 
     /// Checks all Nodes, once every [`Settings::monitor_period`], and grants withdrawals; returns the Nodes
     /// with a pending step.
-    pub fn sweep(&mut self, now: Instant) -> Vec<String> {
+    pub fn check_nodes(&mut self, now: Instant) -> Vec<String> {
         let health = |(name, node): (&String, &NodeState)| {
             // A Node that never reported its status has not started yet.
             let is_withdrawn = self.is_withdrawal_granted(name) || node.status("Ready").is_none();

@@ -290,7 +290,7 @@ impl NftablesDataplane {
 
     /// Deletes verdict codes and chains that no Service uses. A failure only costs kernel memory until the next
     /// repair.
-    fn sweep(&mut self) {
+    fn delete_unused(&mut self) {
         let used: HashSet<u32> = self
             .applied
             .services()
@@ -348,7 +348,7 @@ impl NftablesDataplane {
         let mut applied = self.apply_services(plan, &services)?;
         applied.elements += elements;
         if self.codes.needs_sweep() {
-            self.sweep();
+            self.delete_unused();
         }
         Ok(applied)
     }
@@ -373,7 +373,7 @@ impl Dataplane for NftablesDataplane {
         if !self.is_accounted_for()? {
             return self.read_back(plan);
         }
-        self.sweep();
+        self.delete_unused();
         self.verify_next(plan)
     }
 

@@ -52,7 +52,7 @@ pub(super) async fn serve(socket: UdpSocket, balancer: Arc<SharedBalancer>, perm
         start: Instant::now(),
     };
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
-    let mut sweep = tokio::time::interval(IDLE_TIMEOUT / 4);
+    let mut removal = tokio::time::interval(IDLE_TIMEOUT / 4);
     loop {
         tokio::select! {
             received = flows.socket.recv_from(&mut buffer) => match received {
@@ -68,7 +68,7 @@ pub(super) async fn serve(socket: UdpSocket, balancer: Arc<SharedBalancer>, perm
                     flows.balancer.lock().forget_affinity(client.ip(), endpoint);
                 }
             }
-            _ = sweep.tick() => flows.sweep(),
+            _ = removal.tick() => flows.remove_idle(),
         }
     }
 }
@@ -157,7 +157,7 @@ impl Flows {
         })
     }
 
-    fn sweep(&mut self) {
+    fn remove_idle(&mut self) {
         let now = milliseconds(self.start);
         let is_fresh = |flow: &Flow| {
             let idle = now.saturating_sub(flow.last.load(Ordering::Relaxed));

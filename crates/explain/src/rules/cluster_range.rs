@@ -59,7 +59,7 @@ fn check(world: &World) -> Vec<Finding> {
                 ranges,
             };
             let field = format!("proxies[{index}].clusterCIDRs");
-            let fault = narrow(&setting, node.pods()).or_else(|| wide(&setting, world));
+            let fault = pod_outside(&setting, node.pods()).or_else(|| node_inside(&setting, world));
             findings.extend(
                 fault.map(|fault| node.finding(CODE, Severity::Warning, field, fault.message, fault.remedy)),
             );
@@ -90,7 +90,8 @@ fn configured(world: &World) -> Option<Finding> {
         ranges,
     };
     let pods = world.all(Kind::Pod).take(COMPARED_PODS_MAX).map(Pod);
-    let fault = narrow(&setting, pods.filter(|pod| pod.is_active())).or_else(|| wide(&setting, world))?;
+    let fault =
+        pod_outside(&setting, pods.filter(|pod| pod.is_active())).or_else(|| node_inside(&setting, world))?;
     let field = format!("data[{key}]");
     Some(finding_about(
         map,
@@ -117,7 +118,7 @@ fn list(ranges: &[IpNet]) -> String {
 
 /// Reports that a Pod has an address outside of the ranges of its family. A family without a range is not detected by
 /// address.
-fn narrow<'w>(setting: &ProxyRanges, mut pods: impl Iterator<Item = Pod<'w>>) -> Option<RangeFault> {
+fn pod_outside<'w>(setting: &ProxyRanges, mut pods: impl Iterator<Item = Pod<'w>>) -> Option<RangeFault> {
     let is_outside = |address: &IpAddr| {
         let mut of_family = setting
             .ranges
@@ -146,7 +147,7 @@ fn narrow<'w>(setting: &ProxyRanges, mut pods: impl Iterator<Item = Pod<'w>>) ->
 
 /// Reports that a range contains the address of a Node. Networks that give Pods addresses of the nodes' network need
 /// such a range. It therefore counts only if the addresses of the Pods are in the ranges of the Nodes.
-fn wide(setting: &ProxyRanges, world: &World) -> Option<RangeFault> {
+fn node_inside(setting: &ProxyRanges, world: &World) -> Option<RangeFault> {
     let (node, address, range) = world.nodes().find_map(|node| {
         let addresses = node.internal_ips().into_iter();
         let in_range = |address: IpAddr| {

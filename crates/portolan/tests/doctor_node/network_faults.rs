@@ -155,7 +155,7 @@ fn faults_of_load_balancer_addresses_are_found() {
         );
         world.others.push(second.into());
         assign_load_balancer_ip(&world);
-        nobody_answers(&world);
+        no_announcer_answers(&world);
         two_hosts_answer(&world);
         session_is_not_established(&world);
     });
@@ -171,7 +171,7 @@ fn assign_load_balancer_ip(world: &World) {
 }
 
 /// Two nodes of the subnet ask, so one of them would get an answer from the announcer.
-fn nobody_answers(world: &World) {
+fn no_announcer_answers(world: &World) {
     let flags = ["service", "default/web"];
     crate::support::wait_for("the rules of the second proxy", || {
         let report = world.doctor_on("node-2", &["--probe=false"]);

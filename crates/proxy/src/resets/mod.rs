@@ -125,7 +125,7 @@ impl Resets {
             count += usize::from(conntrack.delete(flow)?);
         }
         if is_listed {
-            self.provoke(&directions);
+            self.send_segments(&directions);
         }
         Ok(count)
     }
@@ -176,7 +176,7 @@ impl Resets {
     }
 
     /// Makes the peers send a packet. Without CAP_NET_RAW, a peer gets the reset only when it sends a packet itself.
-    fn provoke(&mut self, directions: &[Direction]) {
+    fn send_segments(&mut self, directions: &[Direction]) {
         if directions.is_empty() {
             return;
         }

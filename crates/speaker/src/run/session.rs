@@ -153,7 +153,7 @@ impl Task {
     async fn run(mut self, mut inputs: Inputs) {
         self.peer.start(self.now());
         loop {
-            self.settle();
+            self.perform_actions();
             let wake = self.start + self.peer.next_wake().unwrap_or(self.now() + IDLE);
             tokio::select! {
                 biased;
@@ -179,7 +179,7 @@ impl Task {
             self.send_last_routes(&routes).await;
         }
         self.peer.stop(&reason);
-        self.settle();
+        self.perform_actions();
         drop(inputs);
         self.outgoing.clear();
         while self.connections.join_next().await.is_some() {}
@@ -235,7 +235,7 @@ impl Task {
     }
 
     /// Performs the actions of the state machine, and sends UPDATEs while the queue has space.
-    fn settle(&mut self) {
+    fn perform_actions(&mut self) {
         self.perform_all();
         self.send_updates();
         // A connection whose peer does not read was closed.
@@ -303,11 +303,11 @@ impl Task {
     /// Sends the last change of the routes, up to a bound: the peer keeps what it has until the successor connects.
     async fn send_last_routes(&mut self, routes: &Routes) {
         self.set_routes(routes);
-        self.settle();
+        self.perform_actions();
         let sent = async {
             while !self.has_space() {
                 writable(&self.outgoing).await;
-                self.settle();
+                self.perform_actions();
             }
         };
         if timeout(LAST_ROUTES_TIMEOUT, sent).await.is_err() {
