@@ -26,7 +26,7 @@ const FLOWS_MAX: usize = 16_384;
 const DATAGRAMS_PER_POLL_MAX: usize = 64;
 /// Backends that are tried for one datagram.
 const TRIES_MAX: usize = 4;
-/// Shortest and longest interval between sweeps for idle flows.
+/// Shortest and longest interval between removals of idle flows.
 const SWEEP: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// Pause after a failed read of the socket.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -50,7 +50,7 @@ pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Rec
     };
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     loop {
-        let pause = flows.sweep_interval();
+        let pause = flows.removal_interval();
         tokio::select! {
             biased;
             _ = stop.changed() => break,
@@ -221,7 +221,7 @@ impl Flows {
         });
     }
 
-    fn sweep_interval(&self) -> Duration {
+    fn removal_interval(&self) -> Duration {
         let idle_timeout = self.port.policy.settings().service.policy.idle_timeout;
         (idle_timeout / 4).clamp(SWEEP.0, SWEEP.1)
     }

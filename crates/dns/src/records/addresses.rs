@@ -81,7 +81,7 @@ impl Resolver<'_, '_, '_> {
         let Some(zone_at) = lower.suffix_offset(&self.index.settings.cluster_domain) else {
             return LookupResult::NameError;
         };
-        let mark = self.reply.mark();
+        let savepoint = self.reply.savepoint();
         let labels = target.as_wire().get(..zone_at).unwrap_or_default();
         let below = NameRef::below_question(labels, self.zone_at);
         let Some(at) = self.put_alias(NameRef::QUESTION, below) else {
@@ -94,7 +94,7 @@ impl Resolver<'_, '_, '_> {
             1,
         );
         if matches!(result, LookupResult::NameError) {
-            self.reply.rollback(mark);
+            self.reply.rollback(savepoint);
         }
         result
     }
@@ -113,7 +113,7 @@ impl Resolver<'_, '_, '_> {
                 LookupResult::Records
             };
         };
-        let mark = self.reply.mark();
+        let savepoint = self.reply.savepoint();
         let labels = target.as_wire().get(..zone_at).unwrap_or_default();
         let Some(at) = self.put_alias(owner, NameRef::below_question(labels, self.zone_at)) else {
             return LookupResult::Records;
@@ -126,7 +126,7 @@ impl Resolver<'_, '_, '_> {
         ) {
             result @ (LookupResult::Records | LookupResult::External(_)) => result,
             _ => {
-                self.reply.rollback(mark);
+                self.reply.rollback(savepoint);
                 LookupResult::NoData
             }
         }

@@ -133,17 +133,17 @@ impl<'a> Reply<'a> {
     }
 
     /// Returns the current state for [`Reply::rollback`].
-    pub fn mark(&self) -> Savepoint {
+    pub fn savepoint(&self) -> Savepoint {
         Savepoint {
             length: self.length,
             counts: self.counts,
         }
     }
 
-    /// Removes all records written since `mark`.
-    pub fn rollback(&mut self, mark: Savepoint) {
-        self.length = mark.length;
-        self.counts = mark.counts;
+    /// Removes all records written since `savepoint`.
+    pub fn rollback(&mut self, savepoint: Savepoint) {
+        self.length = savepoint.length;
+        self.counts = savepoint.counts;
     }
 
     /// Adds an A or AAAA record, by the family of the address.
@@ -282,7 +282,7 @@ impl<'a> Reply<'a> {
         ttl: u32,
         data: impl FnOnce(&mut Self) -> Result<(), ResponseFull>,
     ) -> Result<(), ResponseFull> {
-        let mark = self.mark();
+        let savepoint = self.savepoint();
         let written = self.record_header(owner, kind, ttl).and_then(|at| {
             data(self)?;
             let length = u16::try_from(self.length - at - 2).map_err(|_| ResponseFull)?;
@@ -302,7 +302,7 @@ impl<'a> Reply<'a> {
                 Ok(())
             }
             Err(full) => {
-                self.rollback(mark);
+                self.rollback(savepoint);
                 Err(full)
             }
         }
