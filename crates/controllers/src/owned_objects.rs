@@ -7,8 +7,8 @@ use api::object::{Labels, ObjectKey, ObjectMeta, OwnerReference, Resource};
 use api::selector::LabelSelector;
 use serde_json::Value;
 
+use crate::api_requests::Listed;
 use crate::caches::ObjectCache;
-use crate::write::Listed;
 
 /// A cache of one kind with an index by the UID of the owning controller.
 pub(crate) struct OwnedObjects<T> {

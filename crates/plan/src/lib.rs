@@ -33,7 +33,7 @@ mod claims;
 mod decide;
 mod departed_endpoints;
 mod fault;
-mod intern;
+mod interner;
 mod outline;
 mod pings;
 mod plan;

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use crate::claims::{Claims, FrontendKey};
 use crate::departed_endpoints::{DepartedEndpoint, DepartedList};
 use crate::fault::Fault;
-use crate::intern::Interner;
+use crate::interner::Interner;
 use crate::port_ranges::PortRange;
 use crate::ports::{Decided, Inputs};
 use crate::service::{ServiceRecord, has_other_proxy};

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use crate::address::{parse_address, parse_range};
 use crate::claims::FrontendKey;
 use crate::fault::Fault;
-use crate::intern::Interner;
+use crate::interner::Interner;
 use crate::port_ranges::{PORT_RANGES_ANNOTATION, PortRanges, RANGE_ELEMENTS_MAX};
 use crate::settings::Settings;
 use crate::types::{Family, FrontendKind, Scheduler};

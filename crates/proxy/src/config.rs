@@ -7,8 +7,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use plan::{PodDetection, Scheduler};
 
+use crate::debug_pages::Pages;
 use crate::leftovers::LeftoverScope;
-use crate::pages::Pages;
 use crate::sysctl::ConntrackSettings;
 
 /// Settings of the proxy. Field names follow upstream's flags.

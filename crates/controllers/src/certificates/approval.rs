@@ -20,8 +20,8 @@ use super::denial_reason::{DenialReason, ForeignAddresses, Reserved, joining_den
 use super::node_ownership::{carried_incarnation, reserve_name};
 use super::recognize::joining_node;
 use super::{Authority, Purpose, RecognizedRequest};
+use crate::api_requests::{list_all, read};
 use crate::environment::Environment;
-use crate::write::{list_all, read};
 
 /// Delay before a retry for a Node that has not reported its addresses yet.
 const NOT_ITS_ADDRESS_PERIOD: Duration = Duration::from_secs(1);

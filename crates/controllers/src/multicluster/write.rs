@@ -12,8 +12,8 @@ use super::desired::Desired;
 use super::names::{self, MANAGED_BY};
 use super::observed::Observed;
 use super::step::{self, Write};
+use crate::api_requests::{self, decode, path_of, status_message};
 use crate::endpointslice::MANAGED_BY_LABEL;
-use crate::write::{self, decode, path_of, status_message};
 
 /// Most writes of one job. The events of these writes start the next job, so other imports get their turn.
 const WRITES_MAX: usize = 500;

@@ -5,7 +5,7 @@
 
 mod conntrack;
 mod firewall;
-mod lenient;
+mod lenient_parsing;
 mod network;
 mod probe;
 mod proxy;
@@ -22,7 +22,7 @@ pub use probe::{InvalidName, Outcome, Probe, ProbeKind, ProbeSource, ServiceName
 pub use proxy::NodeProxy;
 pub use socket::{Listener, PodName, ServiceVariable};
 
-use lenient::valid;
+use lenient_parsing::valid;
 
 /// `apiVersion` of observations.
 pub const API_VERSION: &str = "doctor.portolan.dev/v1";

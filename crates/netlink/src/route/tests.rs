@@ -41,7 +41,7 @@ fn truncated_messages_decode_without_panic() {
         let read = (
             link::parse(part),
             address::parse(part),
-            path::parse(part),
+            routes::parse(part),
             neighbour::parse(part),
         );
         assert!(read.0.is_none_or(|link| link.mtu_bytes == 0), "{length}");
