@@ -1,4 +1,4 @@
-//! Messages in, votes granted, messages out.
+//! Processing of received messages, granting of votes, and creation of messages.
 
 use std::net::{IpAddr, SocketAddr};
 

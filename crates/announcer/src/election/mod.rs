@@ -1,5 +1,5 @@
-//! Election of the owner of each address: messages, API changes and time in; messages, announcements and writes out.
-//! No clock, no I/O.
+//! Election of the owner of each address. Inputs are messages, API changes and time; outputs are messages,
+//! announcements and writes. No clock, no I/O.
 //!
 //! A vote has two deadlines, one for the member and an earlier one for the candidate. A member that receives a probe
 //! leases its votes to the sender for [`crate::FENCING_INTERVAL`], on its own clock. Its next message confirms the

@@ -1,4 +1,4 @@
-//! Packet sockets on the announcing links: resolution requests in, replies and announcements out.
+//! Packet sockets on the announcing links. They receive resolution requests, and send replies and announcements.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, UdpSocket};

@@ -1,5 +1,5 @@
-//! Event loop around the election: probes, resolution requests, API events and time in; messages, frames,
-//! writes and Events out.
+//! Event loop around the election. Inputs are probes, resolution requests, API events and time; outputs are messages,
+//! frames, writes and Events.
 
 mod announcer;
 mod conntrack;

@@ -1,4 +1,4 @@
-//! Event loop of the assigner: watch events in, writes in tasks, at most one per object.
+//! Event loop of the assigner. Inputs are watch events; tasks perform the writes, at most one per object.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;

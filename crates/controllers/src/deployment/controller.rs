@@ -1,4 +1,4 @@
-//! The Deployment controller: Deployments and ReplicaSets in; steps out.
+//! State machine of the Deployment controller. Inputs are Deployments and ReplicaSets; outputs are steps.
 
 use std::collections::HashMap;
 use std::time::Instant;

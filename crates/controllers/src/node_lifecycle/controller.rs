@@ -1,4 +1,5 @@
-//! The node lifecycle controller: Nodes, Leases and time in; writes of Nodes and Pods out.
+//! State machine of the node lifecycle controller. Inputs are Nodes, Leases and time; outputs are writes of Nodes and
+//! Pods.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

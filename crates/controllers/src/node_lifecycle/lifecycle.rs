@@ -9,7 +9,7 @@ use super::decide::{NodeState, Step, decide};
 use super::zones::{NodeHealth, Withdrawals};
 use super::{Heartbeats, Settings};
 
-/// A state machine without clock or I/O: Nodes, Leases and time in; steps out.
+/// A state machine without clock or I/O. Inputs are Nodes, Leases and time; outputs are steps.
 #[derive(Debug, Default)]
 pub struct Lifecycle {
     settings: Settings,

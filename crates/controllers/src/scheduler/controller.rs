@@ -1,4 +1,4 @@
-//! The scheduler: Nodes and Pods in; bindings out.
+//! State machine of the scheduler. Inputs are Nodes and Pods; outputs are bindings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
