@@ -3,8 +3,8 @@
 //! The crate knows nothing of Kubernetes. [`ImageStore::pull`] downloads an image, [`ImageStore::load`] reads it from an
 //! archive. [`Image::layers`] are the lower directories of an overlay file system.
 //!
-//! Everything in an image and everything that a registry sends is untrusted. Content is verified by its digest. Layers
-//! are unpacked through directory descriptors, never through paths.
+//! Everything in an image and everything that a registry sends is untrusted. The crate verifies content by its
+//! digest. Layers are unpacked through directory descriptors, never through paths.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

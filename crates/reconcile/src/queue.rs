@@ -42,7 +42,7 @@ impl BackOff {
 /// A queue of keys.
 ///
 /// A key that is added while a worker has it becomes ready when that worker is done. No two workers therefore write
-/// for one key. Each key is in the queue at most once, so its size is bounded by the number of keys that exist.
+/// for one key. Each key is in the queue at most once, so the number of keys that exist bounds its size.
 #[derive(Debug)]
 pub struct Queue<K> {
     back_off: BackOff,

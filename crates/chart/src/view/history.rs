@@ -88,7 +88,7 @@ pub struct History {
 }
 
 impl History {
-    /// Records the earlier row of a Service, before it is replaced by a row with the shape `next`.
+    /// Records the earlier row of a Service, before a row with the shape `next` replaces it.
     pub fn record_service(
         &mut self,
         key: &ObjectKey,

@@ -71,7 +71,7 @@ impl Reconciler for DeploymentController {
         let update = self.old_pods.get(key).filter(|(of, _)| *of == generation);
         let old_pods = update.map_or(OldPodsState::Unknown, |(_, update)| *update);
         if old_pods == OldPodsState::Running {
-            // The result is outdated by the next reconciliation, which lists the Pods again.
+            // The result serves one reconciliation. The next one lists the Pods again.
             self.old_pods.remove(key);
         }
         let decision = reconcile(&Inputs {

@@ -22,7 +22,7 @@ pub(super) struct Constraints<'a> {
     spreads: Vec<SpreadCounts<'a>>,
     /// For each required affinity term, its label and the domains with a Pod that all terms select.
     affinities: Vec<(&'a str, BTreeSet<&'a str>)>,
-    /// True if no Pod is selected by all terms and the Pod selects itself. The first Pod of a group is then feasible.
+    /// True if all terms select no Pod, and the Pod selects itself. The first Pod of a group is then feasible.
     is_first: bool,
     /// Domains that the anti-affinity of the Pod excludes.
     own_exclusions: BTreeSet<Domain<'a>>,

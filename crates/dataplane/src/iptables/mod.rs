@@ -3,8 +3,8 @@
 //!
 //! Differences from kube-proxy:
 //! - A change rewrites only the chains that differ. The long shared chains stay while only endpoints change.
-//! - TCP is rejected by a reset. Unknown ports of a cluster IP are rejected, and unassigned cluster IPs are dropped
-//!   (chain `KUBE-CLUSTER-IPS`), as in the other modes.
+//! - The rules reject TCP with a reset. Unknown ports of a cluster IP are rejected, and unassigned cluster IPs are
+//!   dropped (chain `KUBE-CLUSTER-IPS`), as in the other modes.
 //! - The tables are read back and compared rule by rule, not only probed for a canary.
 //!
 //! Port ranges follow all Service ports in the shared chains. `xt_cluster` selects their endpoints by a hash of the

@@ -1,4 +1,4 @@
-//! UDP relay. A flow is identified by the client's address; each has its own socket to an endpoint until it is idle.
+//! UDP relay. The client's address identifies a flow. Each flow has its own socket to an endpoint until it is idle.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -48,7 +48,7 @@ type Opened = Result<Box<dyn Dataplane + Send>, DataplaneError>;
 #[derive(Clone, Copy)]
 struct Mode {
     open: fn() -> Opened,
-    /// True if endpoints see client addresses. Those of port ranges see them in all modes.
+    /// True if endpoints see client addresses. Endpoints of port ranges see them in all modes.
     keeps_source: bool,
     /// True if the rules are those of nftables.
     has_rules: bool,

@@ -101,8 +101,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 /// Finished Pods are no endpoints. Reports Services whose selector matches finished Pods only. The finished Pods
-/// remain of a workload that was scaled to zero. Those of Jobs count if other Pods, which no Service selects, have
-/// similar labels. Batch systems use headless Services.
+/// remain of a workload that was scaled to zero. Finished Pods of Jobs count if other Pods, which no Service selects,
+/// have similar labels. Batch systems use headless Services.
 fn only_finished(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let pods = subject.selected();

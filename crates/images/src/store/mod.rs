@@ -69,7 +69,7 @@ pub enum StoreError {
         /// Cause.
         source: io::Error,
     },
-    /// A file of the store was changed by another program, or damaged.
+    /// Another program changed a file of the store, or the file is damaged.
     #[error("image store: {path} is damaged: {reason}; pull or load the image again")]
     Damaged {
         /// Path of the file.

@@ -52,7 +52,7 @@ pub(crate) enum DiscoveryError {
         /// Time of this host.
         now: String,
     },
-    /// The server's certificate is not signed by the CA.
+    /// The CA did not sign the server's certificate.
     #[error("{server} not verified: {source}")]
     Unverified {
         /// URL of the server.

@@ -204,7 +204,7 @@ fn advertisement() -> [u8; ADVERTISEMENT_BYTES] {
     message
 }
 
-/// Returns the sender of an advertisement. The hop limit was checked by the filter of the socket.
+/// Returns the sender of an advertisement. The filter of the socket has checked the hop limit.
 fn advertiser(message: &[u8], source: SocketAddr) -> Option<Ipv6Addr> {
     let is_advertisement =
         message.len() >= ADVERTISEMENT_BYTES && message.starts_with(&[ROUTER_ADVERTISEMENT, 0]);

@@ -113,7 +113,7 @@ impl Lines {
         out.put_slice(&self.framed("BOOKMARK", object, include, includes_columns));
     }
 
-    /// Writes an event whose encoding is shared by all watches of this form.
+    /// Writes an event whose encoding all watches of this form share.
     fn shared_line(&mut self, change: Change, event: &Event, out: &mut BytesMut) {
         if self.sends_stored_bytes()
             || (self.form.representation == Representation::Table && !self.has_sent_columns)

@@ -344,7 +344,7 @@ impl EdgeState {
         certificates
     }
 
-    /// Returns the certificate in a Secret, and its problem. An invalid one is replaced by the former one.
+    /// Returns the certificate in a Secret, and its problem. The former one replaces an invalid one.
     fn certificate_in(
         &self,
         class: &ObjectKey,
