@@ -225,7 +225,7 @@ impl Metrics {
             "pendingEndpointChanges": values.sync_proxy_rules_endpoint_changes_pending,
             "failedSyncs": values.sync_proxy_rules_nftables_sync_failures_total,
             "repairedElements": values.repaired_elements_total,
-            "forgottenFlows": values.conntrack_reconciler_deleted_entries_total.iter().sum::<u64>(),
+            "deletedFlows": values.conntrack_reconciler_deleted_entries_total.iter().sum::<u64>(),
             "drainedConnections": values.drained_connections_total + values.counts.drained_connections,
             "resetConnections": ResetReason::ALL.into_iter().map(|reason| values.reset_connections(reason)).sum::<u64>(),
             "faultyServices": values.faulty_services,

@@ -61,7 +61,7 @@ fn deleted_flows_are_counted_by_family() {
     ] {
         assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
     }
-    assert_eq!(metrics.status()["forgottenFlows"], 3);
+    assert_eq!(metrics.status()["deletedFlows"], 3);
 }
 
 #[test]
