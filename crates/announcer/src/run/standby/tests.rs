@@ -7,7 +7,7 @@ use netlink::clock::since_boot;
 use tokio::net::UdpSocket;
 use tokio::time::sleep;
 
-use super::{BoundPort, Report, bind, report};
+use super::{BoundPort, PredecessorReport, bind, report};
 use crate::FENCING_INTERVAL;
 use crate::run::AnnouncerError;
 
@@ -73,7 +73,7 @@ fn used_port_is_an_error_for_a_process_that_does_not_wait() {
 #[test]
 fn reports_expire_with_the_fencing_interval() {
     let second = Duration::from_secs(1);
-    let report = Report {
+    let report = PredecessorReport {
         as_of: second,
         votes_until: second,
     };
