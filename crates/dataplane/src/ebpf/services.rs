@@ -129,7 +129,7 @@ impl Services {
         let mut edit = Edit::default();
         for service in services {
             let former = self.applied.remove(service).unwrap_or_default();
-            let applied = self.place(groups(plan, service, self.abilities), &former, &mut edit);
+            let applied = self.assign_elements(groups(plan, service, self.abilities), &former, &mut edit);
             for gone in &former {
                 let frontends = gone.group.frontends.iter().copied();
                 let is_left = |at: &SocketAddr| applied.iter().any(|now| now.group.frontends.contains(at));
@@ -157,10 +157,10 @@ impl Services {
     }
 
     /// Compares the kernel with the plan. The kernel's elements stay where they are right, so open and new connections
-    /// notice nothing.
+    /// are not affected.
     pub(super) fn reconcile(&mut self, plan: &Plan, kernel: &KernelState) -> Edit {
-        let packed = kernel.frontends.values();
-        let (generation, counter) = packed
+        let frontends = kernel.frontends.values();
+        let (generation, counter) = frontends
             .fold((self.generation, self.counter), |(generation, counter), now| {
                 (generation.max(now.0.generation() + 1), counter.max(now.1 + 1))
             });
@@ -193,7 +193,7 @@ impl Services {
                 })
             });
             let found: Vec<AppliedGroup> = found.collect();
-            let applied = self.place(groups, &found, &mut edit);
+            let applied = self.assign_elements(groups, &found, &mut edit);
             if !applied.is_empty() {
                 self.applied.insert(service.clone(), applied);
             }
@@ -224,7 +224,12 @@ impl Services {
     }
 
     /// Gives groups their elements: those of a former state if the endpoints are the same, new ones otherwise.
-    fn place(&mut self, groups: Vec<Group>, former: &[AppliedGroup], edit: &mut Edit) -> Vec<AppliedGroup> {
+    fn assign_elements(
+        &mut self,
+        groups: Vec<Group>,
+        former: &[AppliedGroup],
+        edit: &mut Edit,
+    ) -> Vec<AppliedGroup> {
         let applied = groups.into_iter().map(|group| {
             let known = former.iter().find(|former| former.group.is_same(&group));
             let packed = match known {
