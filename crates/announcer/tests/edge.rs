@@ -333,7 +333,7 @@ fn documented_aws_annotations_have_their_effect() {
             "{found:?} in {}",
             logs.display()
         );
-        assert!(!is_local(&cluster), "the address is nobody's");
+        assert!(!is_local(&cluster), "the address belongs to no node");
     });
 }
 

@@ -1,4 +1,4 @@
-//! Calls of HNS on Windows. Nobody has run them yet.
+//! Calls of HNS on Windows. They have not run yet.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;

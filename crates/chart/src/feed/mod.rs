@@ -79,7 +79,8 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Returns a feed without caches. `cluster` is the name that the page shows, `kinds` those that the client may read.
+    /// Returns a feed without caches. `cluster` is the name that the page shows, `kinds` those that the client may
+    /// read.
     pub fn new(client: Client, cluster: &str, kinds: &'static [Kind]) -> Self {
         Self {
             shared: Arc::default(),
@@ -141,7 +142,7 @@ impl Feed {
         }
     }
 
-    /// Records that somebody reads. The caches begin with the first record.
+    /// Records that a reader exists. The caches begin with the first record.
     pub fn touch(&self) {
         self.demand.touch();
     }

@@ -10,7 +10,7 @@ fn own_addresses_exclude_loopback() {
     };
     assert!(
         own_addresses(&listen(&["127.0.0.1:53", "[::1]:53"])).is_empty(),
-        "nobody else reaches loopback"
+        "other hosts do not reach loopback"
     );
     let named = own_addresses(&listen(&["192.0.2.1:53", "192.0.2.1:5353", "[fd00::1]:53"]));
     assert_eq!(

@@ -88,7 +88,7 @@ fn outdated(subject: &Subject<'_>) -> Option<Finding> {
         .active()
         .find(|pod| pod.is_ready() && !pod.ips().is_empty())?;
     let slice = slices().next()?;
-    // Somebody edited a slice that names no Pod, or a Pod with other addresses: PTL-0014 reports it.
+    // A user edited a slice that names no Pod, or a Pod with other addresses: PTL-0014 reports it.
     let is_present = |name: &str| {
         let pod = subject.world.object(Kind::Pod, &subject.service.namespace, name);
         pod.is_some()

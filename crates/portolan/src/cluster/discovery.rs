@@ -28,7 +28,7 @@ pub(crate) enum DiscoveryError {
         /// Response of the server.
         reason: String,
     },
-    /// The server belongs to another cluster, or somebody intercepts the connection.
+    /// The server belongs to another cluster, or an attacker intercepts the connection.
     #[error(
         "{server} is not the server that the token is for: its CA is {found}, expected {expected}.\nCheck the address, and \
          get a new command from `portolan token create --print-join-command` there"

@@ -34,7 +34,7 @@ pub(super) struct Recorder(Arc<Mutex<Calls>>);
 
 impl Recorder {
     pub(super) fn calls(&self) -> std::sync::MutexGuard<'_, Calls> {
-        self.0.lock().expect("nobody panicked with it")
+        self.0.lock().expect("no thread panicked with it")
     }
 }
 

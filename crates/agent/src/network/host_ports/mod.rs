@@ -103,7 +103,7 @@ impl HostPort {
             && (is_any || self.host_ip == other.host_ip)
     }
 
-    /// Returns true for a flow to this port that the rules did not translate and that nobody answered.
+    /// Returns true for a flow to this port that the rules did not translate and that has no answer.
     fn is_lost(&self, flow: &Flow) -> bool {
         let destination = flow.original.destination;
         destination.port() == self.host_port

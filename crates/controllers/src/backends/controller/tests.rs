@@ -169,7 +169,7 @@ fn foreign_slices_and_slices_without_a_probe_are_ignored() {
         let mut slice = slice(1, None);
         change(&mut slice);
         let mut world = Caches::new(slice);
-        assert!(world.work(0, |_| panic!("nobody is to be probed")).is_empty());
+        assert!(world.work(0, |_| panic!("no backend is to be probed")).is_empty());
     }
 }
 

@@ -71,7 +71,7 @@ fn partially_disrupted_zones_keep_their_nodes_and_failed_zones_lose_them_slowly(
     assert_eq!(
         left_after(&[("a", 0, 4), ("b", 0, 1)], 600),
         0,
-        "nobody is heartbeat: it may be us"
+        "no Node sends heartbeats: the fault may be here"
     );
 }
 

@@ -79,7 +79,7 @@ fn frequent_entry_is_prefetched_once() {
     let said: String = [1, 2, 53, 54, 55].map(|at| says(&cache, at)).iter().collect();
     assert_eq!(said, "fffFf");
     cache.record_failure(b"key", CacheSecond(56));
-    assert_eq!(says(&cache, 57), 'F', "after a failure somebody else may try");
+    assert_eq!(says(&cache, 57), 'F', "after a failure another client may try");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn socket_of_closed_connection_is_reused() {
     assert_eq!(fixture.news(), [Some(1)]);
     first.stream.shutdown(Shutdown::Write).unwrap();
     fixture.sockets.release(first, READABLE);
-    assert!(fixture.news().iter().all(Option::is_none), "nobody has it");
+    assert!(fixture.news().iter().all(Option::is_none), "no connection has it");
     let other: SocketAddr = "127.0.0.1:1".parse().unwrap();
     let another = fixture
         .sockets
