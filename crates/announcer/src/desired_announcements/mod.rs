@@ -361,7 +361,7 @@ impl DesiredAnnouncements {
         };
         Some(Arc::new(Candidates {
             preferred: select(&self.unrestricted.preferred),
-            otherwise: select(&self.unrestricted.otherwise),
+            fallback: select(&self.unrestricted.fallback),
             requirements,
         }))
     }
@@ -463,7 +463,7 @@ impl DesiredAnnouncements {
         };
         self.unrestricted = Arc::new(Candidates {
             preferred: of(false),
-            otherwise: of(true),
+            fallback: of(true),
             requirements: Requirements::default(),
         });
         self.addresses().collect()

@@ -165,7 +165,7 @@ impl Election {
             available.is_some_and(|capabilities| capabilities.satisfy(requirements))
         };
         rendezvous::winner(address, candidates.preferred.iter().filter(is_able))
-            .or_else(|| rendezvous::winner(address, candidates.otherwise.iter().filter(is_able)))
+            .or_else(|| rendezvous::winner(address, candidates.fallback.iter().filter(is_able)))
     }
 
     /// Requests the votes of this node itself, which another node may hold.

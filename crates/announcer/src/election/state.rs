@@ -44,7 +44,7 @@ pub(crate) struct Candidates {
     /// Candidates of first choice.
     pub(crate) preferred: BTreeSet<NodeName>,
     /// Candidates if no preferred one is available: cordoned nodes.
-    pub(crate) otherwise: BTreeSet<NodeName>,
+    pub(crate) fallback: BTreeSet<NodeName>,
     /// Required capabilities.
     pub(crate) requirements: Requirements,
 }

@@ -321,7 +321,7 @@ impl Cluster {
             .map(|node| NodeName::clone(&self.hosts[*node].name));
         let candidates = Candidates {
             preferred: names.collect(),
-            otherwise: BTreeSet::new(),
+            fallback: BTreeSet::new(),
             requirements,
         };
         self.candidates.insert(address, Arc::new(candidates));

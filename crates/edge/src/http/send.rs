@@ -195,7 +195,7 @@ impl Connection {
         mut request: Request<RequestBody>,
     ) -> Result<(Response<WireBody>, RequestSender), SendError> {
         let exchange = &outgoing.exchange;
-        let mut hold = None;
+        let mut body_release = None;
         if let RequestSender::Http1(_) = sender {
             let collector = exchange.clone();
             hyper::ext::on_informational(&mut request, move |response| {
@@ -203,7 +203,7 @@ impl Connection {
                 collector.informational().push(informational);
             });
             if outgoing.holds_body && !request.body().is_end_stream() {
-                hold = Some(request.body_mut().hold());
+                body_release = Some(request.body_mut().hold());
             }
         }
         exchange.progress();
@@ -216,7 +216,7 @@ impl Connection {
                     sent = sent.as_mut() => break sent,
                     informational = outgoing.next_informational() => {
                         exchange.progress();
-                        outgoing.forward_informational(&informational, &mut hold).await;
+                        outgoing.forward_informational(&informational, &mut body_release).await;
                     }
                     () = exchange.idle().expired(idle_timeout) => {
                         let is_client = exchange.waits_for_client() && !exchange.is_received();
@@ -227,7 +227,9 @@ impl Connection {
             }
         };
         while let Some(informational) = exchange.informational().pop() {
-            outgoing.forward_informational(&informational, &mut hold).await;
+            outgoing
+                .forward_informational(&informational, &mut body_release)
+                .await;
         }
         outgoing.sink.ready().await;
         exchange.progress();
@@ -292,12 +294,12 @@ impl OutgoingRequest {
     async fn forward_informational(
         &self,
         informational: &InformationalResponse,
-        hold: &mut Option<BodyRelease>,
+        body_release: &mut Option<BodyRelease>,
     ) {
         if informational.status == StatusCode::CONTINUE && self.holds_body {
             // The parser of the client's connection sends its own when the body is read.
-            if let Some(hold) = hold.take() {
-                hold.release();
+            if let Some(body_release) = body_release.take() {
+                body_release.release();
             }
             return;
         }

@@ -102,13 +102,18 @@ impl<D: Dataplane> Worker<D> {
 
     /// Deletes stale conntrack entries. A failure is retried with the next change.
     pub(super) fn clean_up_conntrack(&mut self) {
-        let Some(conntrack) = self.conntrack.as_mut().filter(|_| !self.scope.is_empty()) else {
+        let Some(conntrack) = self.conntrack.as_mut().filter(|_| !self.cleanup_scope.is_empty()) else {
             return;
         };
         let began = Instant::now();
-        match delete_stale(conntrack, &self.plan, &self.scope, UnansweredRequests::Keep) {
+        match delete_stale(
+            conntrack,
+            &self.plan,
+            &self.cleanup_scope,
+            UnansweredRequests::Keep,
+        ) {
             Ok(deleted) => {
-                let scope = std::mem::take(&mut self.scope);
+                let scope = std::mem::take(&mut self.cleanup_scope);
                 if deleted.keeps_requests {
                     let waiting = self.kept_requests.take();
                     self.kept_requests = Some(KeptRequests::merge(waiting, scope, began));
@@ -132,7 +137,7 @@ impl<D: Dataplane> Worker<D> {
             Ok(deleted) => self.record_deleted(deleted, began),
             Err(error) => {
                 tracing::warn!(%error, "stale conntrack entries not deleted");
-                self.scope.merge(kept.scope);
+                self.cleanup_scope.merge(kept.scope);
             }
         }
     }

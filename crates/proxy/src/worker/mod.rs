@@ -135,7 +135,7 @@ pub(crate) struct Worker<D> {
     /// Changes of the plan that are not applied.
     pending: Changes,
     /// Flows to check after the next sync.
-    scope: CleanupScope,
+    cleanup_scope: CleanupScope,
     /// Stale entries of UDP requests, which are deleted later.
     kept_requests: Option<KeptRequests>,
     /// TCP connections to end later.
@@ -202,7 +202,7 @@ impl<D: Dataplane> Worker<D> {
             own_addresses,
             service_cidrs: BTreeMap::new(),
             pending: Changes::default(),
-            scope: CleanupScope::default(),
+            cleanup_scope: CleanupScope::default(),
             kept_requests: None,
             drains: Drains::default(),
             ages: ConnectionAges::default(),
@@ -328,7 +328,8 @@ impl<D: Dataplane> Worker<D> {
         }
         let changes = self.plan.take_changes();
         self.publish(&changes);
-        self.scope.merge(CleanupScope::after(&self.plan, &changes));
+        self.cleanup_scope
+            .merge(CleanupScope::after(&self.plan, &changes));
         self.pending.merge(changes);
         if !self.pending.is_empty() {
             let began = Instant::now();
