@@ -13,7 +13,7 @@
 //! - `port_ranges`: the annotation for port ranges
 //! - `pings`: answers to echo requests
 //! - `decide`: decision about a packet
-//! - `departed`: endpoints that left without termination
+//! - `departed_endpoints`: endpoints that left without termination
 //! - `outline`: endpoint choice of each Service port, for terminals and comparisons
 //!
 //! ```

@@ -1,9 +1,9 @@
-//! Probes of containers and of external backends: scheduling and evaluation (here, pure), and execution over the
-//! network ([`execute`]: [`http`], [`grpc`], [`tcp`]).
+//! Probes of containers and of external backends. This module decides about the schedule and the results, and is
+//! pure. [`execute`] runs probes over the network ([`http`], [`grpc`], [`tcp`]).
 //!
 //! The rules are the kubelet's (`pkg/kubelet/prober/worker.go`). A startup probe holds back the others until it has
-//! succeeded. Results count in a row. A liveness or startup probe that reaches its failure threshold ends the
-//! container, and all probes of the container stop.
+//! succeeded. Thresholds count successive equal results. A liveness or startup probe that reaches its failure
+//! threshold ends the container, and all probes of the container stop.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Formats and operations that are the same for all kinds. They are driven by two tables: [`schema`], the OpenAPI
+//! Formats and operations that are the same for all kinds. Two tables determine their work: [`schema`], the OpenAPI
 //! definitions of the kinds, and [`crate::kinds::kind`], the list of the served kinds.
 //!
 //! - Input: [`decode`] reads JSON, YAML and [`protobuf`] into a tree; [`patch`] and [`apply`] change a stored tree.

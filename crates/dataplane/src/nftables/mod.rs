@@ -16,8 +16,8 @@
 //! of the client, and a hash of the client's address selects the endpoint. Echo requests to addresses in `pings4` go to
 //! an address of this node, which answers.
 //!
-//! Other schedulers replace the random number: round robin by a counter, which belongs to a rule and so needs a chain
-//! per Service port; Maglev by a hash of the client's address and port.
+//! Other schedulers replace the random number. Round robin uses a counter, which belongs to a rule and so needs a
+//! chain per Service port. Maglev uses a hash of the client's address and port.
 //!
 //! A Service consists of map elements, and of one chain for each port that uses round robin. All other chains are shared,
 //! one for each kind of verdict.

@@ -1,7 +1,7 @@
 //! Observations of nodes: the state of the kernel, of processes and of the network at one moment, and responses to probes.
 //!
-//! A [`NodeObservation`] is an object like others: inputs contain it alongside the objects of the API. Each part is
-//! optional. An absent part is unknown, so no finding depends on it. A part with an invalid value reads as absent.
+//! Inputs contain a [`NodeObservation`] as an object, alongside the objects of the API. Each part is optional. An
+//! absent part is unknown, so no finding depends on it. A part with an invalid value reads as absent.
 
 mod conntrack;
 mod firewall;
