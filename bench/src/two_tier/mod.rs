@@ -24,7 +24,7 @@ const REMOVED: usize = 0;
 /// Index of the node that is killed together with its link.
 const KILLED: usize = 1;
 /// Pause before connections are opened, and between changes, in which all nodes apply the last change.
-const SETTLE_PAUSE: Duration = Duration::from_secs(3);
+const APPLY_PAUSE: Duration = Duration::from_secs(3);
 /// Descriptors of the process besides connections.
 const DESCRIPTORS_OTHER: u64 = 1_000;
 /// Descriptors of a connection here, at the client and at the endpoint, for each of the two Services.
@@ -79,7 +79,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             eprintln!("{}: waiting until all nodes serve it", service.name);
             world.in_client(|| connections::wait_for(address_of(service)))?;
         }
-        std::thread::sleep(SETTLE_PAUSE);
+        std::thread::sleep(APPLY_PAUSE);
         let count = usize::from(flags.connections);
         let mut open = Vec::with_capacity(SERVICES.len());
         for service in SERVICES {
@@ -127,7 +127,7 @@ fn examine(
             service.name
         );
     }
-    std::thread::sleep(SETTLE_PAUSE);
+    std::thread::sleep(APPLY_PAUSE);
     Ok(())
 }
 

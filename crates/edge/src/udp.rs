@@ -25,13 +25,13 @@ const FLOWS_MAX: usize = 16_384;
 /// Datagrams received before other tasks run.
 const DATAGRAMS_PER_POLL_MAX: usize = 64;
 /// Backends that are tried for one datagram.
-const TRIES_MAX: usize = 4;
+const ATTEMPTS_MAX: usize = 4;
 /// Shortest and longest interval between removals of idle flows.
-const SWEEP: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const REMOVAL_INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// Pause after a failed read of the socket.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Time for which responses to the last datagrams are forwarded after the socket is closed.
-const LAST_RESPONSES: Duration = Duration::from_secs(2);
+const LAST_RESPONSES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Forwards the datagrams of a socket until `stop` changes.
 pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Receiver<()>) {
@@ -71,7 +71,7 @@ pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Rec
         flows.remove_idle_flows(pause);
     }
     if !flows.flows.is_empty() {
-        tokio::time::sleep(LAST_RESPONSES).await;
+        tokio::time::sleep(LAST_RESPONSES_TIMEOUT).await;
     }
     drop(accept_loop);
 }
@@ -128,7 +128,7 @@ impl Flows {
         }
         let now = self.now();
         let mut tried = Vec::new();
-        while tried.len() < TRIES_MAX {
+        while tried.len() < ATTEMPTS_MAX {
             if !self.flows.contains_key(&client) {
                 match self.open_flow(client, &tried, now) {
                     Ok(flow) => drop(self.flows.insert(client, flow)),
@@ -223,7 +223,7 @@ impl Flows {
 
     fn removal_interval(&self) -> Duration {
         let idle_timeout = self.port.policy.settings().service.policy.idle_timeout;
-        (idle_timeout / 4).clamp(SWEEP.0, SWEEP.1)
+        (idle_timeout / 4).clamp(REMOVAL_INTERVAL.0, REMOVAL_INTERVAL.1)
     }
 
     fn now(&self) -> u64 {

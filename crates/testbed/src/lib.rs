@@ -1,5 +1,5 @@
 //! Test clusters for tests, benchmarks and `portolan playground`. Network namespaces serve as nodes, control plane
-//! and outside client. `portolan` is the only product crate that uses it.
+//! and outside client. Of the crates of the product, only `portolan` uses it.
 //!
 //! Two layers:
 //! - an **enclosure** ([`enclose`], [`in_namespace`]): a process in new user (unless root), network, mount and pid

@@ -18,7 +18,7 @@ use crate::transport::Body;
 /// Limit of a line in bytes: an object of 3 MB, the largest that servers accept, with room for escapes.
 const LINE_BYTES_MAX: usize = 16 << 20;
 /// Idle timeout of a watch: servers send bookmarks about once per minute.
-const SILENCE_MAX: Duration = Duration::from_secs(360);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(360);
 
 /// A line of a watch.
 #[derive(Deserialize)]
@@ -96,12 +96,12 @@ impl Lines {
                     limit_bytes: LINE_BYTES_MAX,
                 });
             }
-            let frame = tokio::time::timeout(SILENCE_MAX, self.body.frame())
+            let frame = tokio::time::timeout(IDLE_TIMEOUT, self.body.frame())
                 .await
                 .map_err(|_| ClientError::Timeout {
                     method: Method::GET,
                     path: self.path.clone(),
-                    limit: SILENCE_MAX,
+                    limit: IDLE_TIMEOUT,
                 })?;
             match frame {
                 None => self.is_ended = true,

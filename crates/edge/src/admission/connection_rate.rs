@@ -14,7 +14,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct ConnectionRates {
     clients: HashMap<IpAddr, TokenBucket>,
-    next_sweep: Duration,
+    next_removal: Duration,
 }
 
 /// Token bucket of a client. It fills at the allowed rate, up to the tokens of one second.
@@ -51,8 +51,8 @@ impl ConnectionRates {
     /// Returns true if the table has room for one more client. Idle clients are removed from a full table at most
     /// once per window.
     fn has_room(&mut self, now: Duration) -> bool {
-        if self.clients.len() >= CLIENTS_MAX && now >= self.next_sweep {
-            self.next_sweep = now + WINDOW;
+        if self.clients.len() >= CLIENTS_MAX && now >= self.next_removal {
+            self.next_removal = now + WINDOW;
             self.clients
                 .retain(|_, allowance| now.saturating_sub(allowance.at) < WINDOW);
         }

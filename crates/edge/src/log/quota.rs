@@ -19,7 +19,7 @@ mod tests;
 /// files, too.
 const FILE_BYTES_MIN: u64 = 4_096;
 /// Maximum of files that are removed for a new one. A lowered quota takes several steps.
-const REMOVED_AT_ONCE_MAX: usize = 1_024;
+const REMOVED_FILES_MAX: usize = 1_024;
 
 /// Limits of the directory of access logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl Quota {
             .await
             .map_err(|error| ReserveError::Removal(error.to_string()))?;
         let bytes = bytes.max(FILE_BYTES_MIN);
-        for _ in 0..REMOVED_AT_ONCE_MAX {
+        for _ in 0..REMOVED_FILES_MAX {
             let Some(old) = self.index().oldest_beyond(&self.limits, service, bytes) else {
                 break;
             };

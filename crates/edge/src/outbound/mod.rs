@@ -37,7 +37,7 @@ const KEEPALIVE_PERIOD: Duration = Duration::from_secs(5);
 /// Unanswered keep-alive probes after which a connection has failed.
 const KEEPALIVE_PROBES: u32 = 3;
 /// Backends that are tried for one connection.
-const TRIES_MAX: usize = 4;
+const ATTEMPTS_MAX: usize = 4;
 
 /// Connection to a backend.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ pub(crate) async fn connect_any(
 ) -> Result<(ChosenBackend, BackendStream), ConnectError> {
     let mut tried = Vec::new();
     let mut last = ConnectError::NoBackend;
-    while tried.len() < TRIES_MAX {
+    while tried.len() < ATTEMPTS_MAX {
         let Some(chosen) = port.policy.choose(peer.ip(), &tried) else {
             break;
         };

@@ -27,7 +27,7 @@ use crate::store::{ImageDigests, ImageStore, StoreError, VerifiedContent};
 use content::Content;
 
 /// Layers that are unpacked at the same time. More would wait for the disk.
-const LAYERS_AT_ONCE: usize = 3;
+const CONCURRENT_LAYERS_MAX: usize = 3;
 /// Attempts to store an image, if another process removes its layers meanwhile.
 const COMMIT_ATTEMPTS_MAX: usize = 3;
 
@@ -246,7 +246,7 @@ impl ImageStore {
             }
         };
         thread::scope(|scope| {
-            for _ in 0..LAYERS_AT_ONCE.min(missing.len()) {
+            for _ in 0..CONCURRENT_LAYERS_MAX.min(missing.len()) {
                 scope.spawn(work);
             }
         });

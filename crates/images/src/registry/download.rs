@@ -16,7 +16,7 @@ use crate::manifest::Descriptor;
 use crate::store::{LockedFile, StoreError};
 
 /// Attempts in a row without a new byte.
-const FRUITLESS_ATTEMPTS_MAX: u32 = 5;
+const ATTEMPTS_WITHOUT_DATA_MAX: u32 = 5;
 /// Attempts for one layer on one host. A layer of 10 GiB survives a cut for each 200 MiB.
 const ATTEMPTS_MAX: u32 = 50;
 /// Delay before the second attempt in a row without a new byte. It doubles with each one.
@@ -118,7 +118,7 @@ impl<'a> PartialLayer<'a> {
                 } else {
                     fruitless_attempts += 1;
                 }
-                let is_last = fruitless_attempts == FRUITLESS_ATTEMPTS_MAX || attempts == ATTEMPTS_MAX;
+                let is_last = fruitless_attempts == ATTEMPTS_WITHOUT_DATA_MAX || attempts == ATTEMPTS_MAX;
                 if is_last || !error.is_transient() {
                     return Err(error);
                 }

@@ -27,7 +27,7 @@ use crate::reference::Reference;
 use crate::store::{ImageDigests, ImageStore, LockedFile, StoreError, VerifiedContent};
 
 /// Layers that are downloaded and unpacked at the same time, as Docker does.
-const LAYERS_AT_ONCE: usize = 3;
+const CONCURRENT_LAYERS_MAX: usize = 3;
 /// Attempts to store an image, if another process removes its layers meanwhile.
 const COMMIT_ATTEMPTS_MAX: usize = 3;
 /// Time between looks at a layer that another process downloads.
@@ -106,7 +106,7 @@ impl ImageStore {
             });
             let fetches: Vec<_> = fetches.collect();
             stream::iter(fetches)
-                .buffer_unordered(LAYERS_AT_ONCE)
+                .buffer_unordered(CONCURRENT_LAYERS_MAX)
                 .try_collect::<()>()
                 .await?;
             let (store, reference) = (self.clone(), reference.clone());

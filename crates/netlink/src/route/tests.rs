@@ -278,14 +278,14 @@ fn work_runs_in_namespace_and_panics_propagate() {
 #[test]
 fn own_routes_have_protocol_number() {
     testbed::in_namespace(|| {
-        const OURS: u8 = 112;
+        const OWN_PROTOCOL: u8 = 112;
         let mut here = Connection::open().unwrap();
         here.add_bridge(&name("br0")).unwrap();
         let link = here.link_index(&name("br0")).unwrap();
         here.change_link(link, &LinkChange::up()).unwrap();
         here.add_address(link, net("192.0.2.1/24")).unwrap();
         let ours = Route {
-            protocol: OURS,
+            protocol: OWN_PROTOCOL,
             ..Route::via(net("10.244.1.0/24"), ip("192.0.2.2"))
         };
         here.add_route(&ours).unwrap();
@@ -295,13 +295,13 @@ fn own_routes_have_protocol_number() {
             .routes()
             .unwrap()
             .into_iter()
-            .filter(|route| route.protocol == OURS)
+            .filter(|route| route.protocol == OWN_PROTOCOL)
             .collect();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].destination, ours.destination);
         // A foreign route to the same destination is not affected.
         let foreign = Route {
-            protocol: OURS,
+            protocol: OWN_PROTOCOL,
             ..Route::via(net("10.244.2.0/24"), ip("192.0.2.2"))
         };
         assert!(here.delete_route(&foreign).unwrap_err().is_absent());

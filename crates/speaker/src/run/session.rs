@@ -28,7 +28,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for the last routes of a session that ends for a successor.
 const LAST_ROUTES_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest sleep while no timer runs.
-const IDLE: Duration = Duration::from_secs(3_600);
+const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 
 /// Settings of a session task; a change needs a new session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,8 +106,8 @@ impl Session {
         }
     }
 
-    /// Returns true if a connection of this address may be one of the peer. `device` is the link or VRF to which the kernel
-    /// bound the connection; the same address in another VRF is another peer.
+    /// Returns true if a connection of this address may be one of the peer. `device` is the link or VRF to which the
+    /// kernel bound the connection; the same address in another VRF is another peer.
     pub(super) fn accepts_connection_from(&self, address: IpAddr, device: Option<&str>) -> bool {
         let socket = &self.settings.socket;
         if let Some(link) = &socket.link {
@@ -154,7 +154,7 @@ impl Task {
         self.peer.start(self.now());
         loop {
             self.perform_actions();
-            let wake = self.start + self.peer.next_wake().unwrap_or(self.now() + IDLE);
+            let wake = self.start + self.peer.next_wake().unwrap_or(self.now() + SLEEP_MAX);
             tokio::select! {
                 biased;
                 _ = inputs.stopped.changed() => break,

@@ -31,7 +31,7 @@ use crate::verbs::resource::Resources;
 /// Age of reports that requests share. Agents measure every 10 s.
 const SHARED_MAX: Duration = Duration::from_secs(5);
 /// Nodes whose reports are read at the same time.
-const NODES_AT_ONCE: usize = 16;
+const CONCURRENT_NODES_MAX: usize = 16;
 /// Timeout of the report of one node.
 const NODE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Timeout of the reports of all nodes. Later ones are missing.
@@ -163,7 +163,7 @@ async fn read_all(
     let reading = async {
         let mut waiting = names.into_iter();
         let mut reads = FuturesUnordered::new();
-        for name in waiting.by_ref().take(NODES_AT_ONCE) {
+        for name in waiting.by_ref().take(CONCURRENT_NODES_MAX) {
             reads.push(read_one(agents, resources, name));
         }
         while let Some((node, report)) = reads.next().await {

@@ -204,8 +204,8 @@ fn protobuf_frame(change: &str, enveloped: Option<Vec<u8>>) -> Bytes {
 }
 
 fn put_line(change: &str, object: &[u8], out: &mut BytesMut) {
-    const AROUND_BYTES: usize = 32;
-    out.reserve(object.len() + AROUND_BYTES);
+    const ENVELOPE_BYTES: usize = 32;
+    out.reserve(object.len() + ENVELOPE_BYTES);
     out.put_slice(b"{\"type\":\"");
     out.put_slice(change.as_bytes());
     out.put_slice(b"\",\"object\":");

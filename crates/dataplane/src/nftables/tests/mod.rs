@@ -74,8 +74,8 @@ fn repair_counts_and_removes_drift() {
 
 /// Reads the monitor until it reports something.
 fn read_changes(monitor: &mut Monitor) -> Vec<ExternalChange> {
-    const TRIES: usize = 1_000;
-    for _ in 0..TRIES {
+    const ATTEMPTS: usize = 1_000;
+    for _ in 0..ATTEMPTS {
         let changes = monitor.read().unwrap();
         if !changes.is_empty() {
             return changes;

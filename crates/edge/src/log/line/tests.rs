@@ -148,7 +148,7 @@ proptest! {
         let target = "\u{e4}".repeat(length);
         let record = RequestRecord { target: &target, user_agent: Some(&target), ..request(&service, &peer) };
         for format in [LogFormat::Common, LogFormat::Json] {
-            prop_assert!(of_request(&record, format).len() < 10 * TEXT_CHARS_MAX);
+            prop_assert!(of_request(&record, format).len() < 10 * TEXT_CHARACTERS_MAX);
         }
     }
 }
