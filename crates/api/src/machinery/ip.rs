@@ -185,7 +185,7 @@ pub struct LegacyCidr {
 pub fn parse_legacy_cidr(value: &str) -> Option<LegacyCidr> {
     const LONGEST_PREFIX_DIGITS: usize = 3;
     let (address, length) = value.split_once('/')?;
-    if length.is_empty() || !length.bytes().all(|b| b.is_ascii_digit()) {
+    if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let significant = length.trim_start_matches('0');

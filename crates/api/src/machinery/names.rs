@@ -77,7 +77,7 @@ pub fn wildcard_dns_subdomain(value: &str) -> Vec<String> {
 /// Checks an RFC 1035 label, which starts with a letter.
 pub fn dns_1035_label(value: &str) -> Vec<String> {
     let mut faults = length_at_most(value, LABEL_BYTES_MAX);
-    if !is_label(value) || !value.starts_with(|c: char| c.is_ascii_lowercase()) {
+    if !is_label(value) || !value.starts_with(|character: char| character.is_ascii_lowercase()) {
         faults.push(form(LABEL_1035_RULE, LABEL_1035_FORM, &["my-name", "abc-123"]));
     }
     faults
@@ -141,7 +141,11 @@ pub fn label_value(value: &str) -> Vec<String> {
 pub fn port_name(value: &str) -> Vec<String> {
     let mut faults = length_at_most(value, PORT_NAME_BYTES_MAX);
     let bytes = value.as_bytes();
-    if bytes.is_empty() || !bytes.iter().all(|&b| is_lower_alphanumeric(b) || b == b'-') {
+    if bytes.is_empty()
+        || !bytes
+            .iter()
+            .all(|&byte| is_lower_alphanumeric(byte) || byte == b'-')
+    {
         faults.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
     }
     if !bytes.iter().any(u8::is_ascii_lowercase) {
