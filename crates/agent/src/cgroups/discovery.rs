@@ -40,8 +40,8 @@ pub(super) fn open() -> Result<Cgroups, CgroupError> {
         }
     }
     let group_of = |controller: &str| -> Result<PathBuf, CgroupError> {
-        let has_controller = |m: &&Mounted| {
-            let controllers = m.controllers.as_ref();
+        let has_controller = |hierarchy: &&Mounted| {
+            let controllers = hierarchy.controllers.as_ref();
             controllers.is_some_and(|all| all.iter().any(|name| name == controller))
         };
         let hierarchy = mounted.iter().find(has_controller).ok_or(CgroupError::None)?;
