@@ -177,7 +177,7 @@ impl EtcdServer {
         }
     }
 
-    /// Stops the process with SIGSTOP: connections stay open without responses until [`EtcdServer::thaw`].
+    /// Stops the process with SIGSTOP: connections stay open without responses until [`EtcdServer::unfreeze`].
     ///
     /// # Errors
     ///
