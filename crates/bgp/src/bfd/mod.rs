@@ -55,7 +55,7 @@ pub struct Session {
     peer_echo_interval: Duration,
     /// Echo function, while it is active.
     echo: Option<Echo>,
-    has_heard: bool,
+    has_received: bool,
     deadline: Option<Time>,
     transmit_due: Option<Time>,
     /// A parameter has changed since the peer last confirmed.
@@ -81,7 +81,7 @@ impl Session {
             peer_receive_interval: Duration::from_micros(1),
             peer_echo_interval: Duration::ZERO,
             echo: None,
-            has_heard: false,
+            has_received: false,
             deadline: None,
             transmit_due: (!settings.is_passive).then_some(now),
             polls: false,
@@ -120,7 +120,7 @@ impl Session {
         if is_for_other || is_first_late {
             return;
         }
-        let is_first = !std::mem::replace(&mut self.has_heard, true);
+        let is_first = !std::mem::replace(&mut self.has_received, true);
         self.peer_discriminator = packet.my_discriminator;
         self.peer_multiplier = packet.detect_multiplier;
         self.peer_transmit_interval = packet.desired_transmit;
@@ -210,7 +210,7 @@ impl Session {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.deadline = None;
             self.peer_discriminator = 0;
-            self.has_heard = false;
+            self.has_received = false;
             self.has_lost |= self.state == State::Up;
             if matches!(self.state, State::Init | State::Up) {
                 self.set_state(State::Down, Diagnostic::DetectionTimeExpired);

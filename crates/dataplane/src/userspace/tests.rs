@@ -133,11 +133,11 @@ fn unused_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-fn said_by(mut stream: TcpStream, words: &[u8]) -> Vec<u8> {
+fn received_from(mut stream: TcpStream, payload: &[u8]) -> Vec<u8> {
     thread::scope(|scope| {
         let mut writer = stream.try_clone().unwrap();
         scope.spawn(move || {
-            writer.write_all(words).unwrap();
+            writer.write_all(payload).unwrap();
             writer.shutdown(Shutdown::Write).unwrap();
         });
         let mut received = Vec::new();
@@ -153,10 +153,10 @@ fn directions_end_independently_without_loss() {
         let endpoint = echo();
         host.endpoints("TCP", &[endpoint]);
         // More than all buffers on the path hold.
-        let words: Vec<u8> = (0..8 << 20).map(|index: u32| (index % 251) as u8).collect();
-        let received = said_by(connect(), &words);
-        let (echoed, address) = received.split_at(words.len());
-        assert!(echoed == words, "what was echoed is not what was said");
+        let payload: Vec<u8> = (0..8 << 20).map(|index: u32| (index % 251) as u8).collect();
+        let received = received_from(connect(), &payload);
+        let (echoed, address) = received.split_at(payload.len());
+        assert!(echoed == payload, "the echoed bytes differ from the sent ones");
         assert_eq!(address, endpoint.to_string().as_bytes());
     });
 }
@@ -169,13 +169,13 @@ fn stream_alternates_between_bulk_and_sparse() {
         host.endpoints("TCP", &[endpoint]);
         let much: Vec<u8> = (0..4 << 20).map(|index: u32| (index % 251) as u8).collect();
         let mut stream = connect();
-        let mut said = Vec::new();
+        let mut sent = Vec::new();
         for _ in 0..3 {
             stream.write_all(&much).unwrap();
-            said.extend_from_slice(&much);
+            sent.extend_from_slice(&much);
             for little in 0..64 {
                 stream.write_all(&[little]).unwrap();
-                said.push(little);
+                sent.push(little);
                 thread::sleep(Duration::from_millis(1));
             }
         }
@@ -183,10 +183,10 @@ fn stream_alternates_between_bulk_and_sparse() {
         let mut received = Vec::new();
         stream.read_to_end(&mut received).unwrap();
         assert!(
-            received.starts_with(&said),
-            "what was echoed is not what was said"
+            received.starts_with(&sent),
+            "the echoed bytes differ from the sent ones"
         );
-        assert_eq!(received[said.len()..], *endpoint.to_string().as_bytes());
+        assert_eq!(received[sent.len()..], *endpoint.to_string().as_bytes());
     });
 }
 
@@ -201,17 +201,17 @@ fn sequential_connections_do_not_mix_data() {
         });
         let many = |first: u64| {
             for number in first..first + 200 {
-                let words = number.to_be_bytes();
+                let payload = number.to_be_bytes();
                 let mut stream = connect();
-                stream.write_all(&words).unwrap();
+                stream.write_all(&payload).unwrap();
                 let mut received = Vec::new();
                 match number % 3 {
                     // The client closes first, or last, or aborts.
-                    0 => received = said_by(stream, b""),
+                    0 => received = received_from(stream, b""),
                     1 => drop(stream.read_to_end(&mut received).unwrap()),
                     _ => continue,
                 }
-                assert!(received.starts_with(&words), "{received:?} for {words:?}");
+                assert!(received.starts_with(&payload), "{received:?} for {payload:?}");
             }
         };
         for endpoint in [one_who_ends_first, echo()] {
@@ -222,7 +222,7 @@ fn sequential_connections_do_not_mix_data() {
                 });
             }
             for number in 0..100_u64 {
-                let received = said_by(connect(), &number.to_be_bytes());
+                let received = received_from(connect(), &number.to_be_bytes());
                 assert!(
                     received.starts_with(&number.to_be_bytes()),
                     "{received:?} for {number}"
@@ -244,7 +244,7 @@ fn relays_data_after_urgent_data() {
             stream.write_all(b"before").unwrap();
             socket2::SockRef::from(&stream).send_out_of_band(b"u").unwrap();
             assert_eq!(
-                said_by(stream, b"behind"),
+                received_from(stream, b"behind"),
                 format!("beforebehind{endpoint}").into_bytes()
             );
         }
@@ -268,10 +268,10 @@ fn aborted_response_resets_client() {
         });
         host.endpoints("TCP", &[endpoint]);
         // The client has closed its side by then, or not.
-        for words in [b"w", b"e"].repeat(20) {
+        for payload in [b"w", b"e"].repeat(20) {
             let mut stream = connect();
-            stream.write_all(words).unwrap();
-            if words == b"e" {
+            stream.write_all(payload).unwrap();
+            if payload == b"e" {
                 stream.shutdown(Shutdown::Write).unwrap();
             }
             let error = stream.read_to_end(&mut Vec::new()).unwrap_err();
@@ -313,10 +313,10 @@ fn unresponsive_endpoint_is_replaced() {
         host.endpoints("TCP", &[unused_address(), endpoint, unused_address()]);
         for _ in 0..6 {
             assert_eq!(
-                said_by(connect(), b"words"),
+                received_from(connect(), b"words"),
                 format!("words{endpoint}").into_bytes()
             );
-            assert_eq!(said_by(connect(), b""), endpoint.to_string().as_bytes());
+            assert_eq!(received_from(connect(), b""), endpoint.to_string().as_bytes());
         }
     });
 }
@@ -357,7 +357,7 @@ fn open_connection_survives_removal_from_plan() {
         host.plan.remove_service(&ObjectKey::new("ns", "a"));
         host.apply();
         assert!(host.dataplane.listeners.is_empty());
-        assert_eq!(said_by(stream, b"b"), format!("ab{endpoint}").into_bytes());
+        assert_eq!(received_from(stream, b"b"), format!("ab{endpoint}").into_bytes());
     });
 }
 
@@ -478,7 +478,7 @@ fn backlog_is_accepted_when_service_is_deleted() {
         host.plan.remove_service(&ObjectKey::new("ns", "a"));
         host.apply();
         for stream in streams {
-            assert_eq!(said_by(stream, b""), endpoint.to_string().as_bytes());
+            assert_eq!(received_from(stream, b""), endpoint.to_string().as_bytes());
         }
     });
 }
@@ -503,7 +503,7 @@ fn connection_without_permit_waits_for_another_to_end() {
         let waiting: Vec<TcpStream> = (0..3).map(|_| connect()).collect();
         drop(open);
         for stream in waiting {
-            assert_eq!(said_by(stream, b"a"), format!("!a{endpoint}").into_bytes());
+            assert_eq!(received_from(stream, b"a"), format!("!a{endpoint}").into_bytes());
         }
     });
 }
@@ -513,7 +513,7 @@ fn long_lived_connections_spread_over_workers_without_loss() {
     testbed::in_namespace(|| {
         let mut host = TestHost::new("TCP", json!({}));
         host.endpoints("TCP", &[echo_at_once()]);
-        let say_and_hear = |stream: &mut TcpStream, word: u8| {
+        let send_and_receive = |stream: &mut TcpStream, word: u8| {
             stream.write_all(&[word]).unwrap();
             let mut received = [0];
             stream.read_exact(&mut received).unwrap();
@@ -523,13 +523,13 @@ fn long_lived_connections_spread_over_workers_without_loss() {
         let mut open: Vec<TcpStream> = (0..32)
             .map(|number| {
                 let mut stream = connect();
-                say_and_hear(&mut stream, number);
+                send_and_receive(&mut stream, number);
                 stream
             })
             .collect();
         for round in 0..32 {
             for stream in &mut open {
-                say_and_hear(stream, round);
+                send_and_receive(stream, round);
             }
         }
         let deadline = Instant::now() + REPLY_TIMEOUT;
@@ -543,10 +543,10 @@ fn long_lived_connections_spread_over_workers_without_loss() {
             assert!(Instant::now() < deadline, "{loads:?}");
             thread::yield_now();
         }
-        let words: Vec<u8> = (0..1_u32 << 20).map(|number| (number % 251) as u8).collect();
+        let payload: Vec<u8> = (0..1_u32 << 20).map(|number| (number % 251) as u8).collect();
         thread::scope(|scope| {
             for stream in open {
-                scope.spawn(|| assert!(said_by(stream, &words) == words));
+                scope.spawn(|| assert!(received_from(stream, &payload) == payload));
             }
         });
     });

@@ -205,7 +205,7 @@ impl LookupClient {
         ] {
             let found = addresses(&answer);
             assert_eq!(answer.code, 0);
-            assert!(answer.truncated, "not all of them fit, which is said");
+            assert!(answer.truncated, "not all of them fit, so TC is set");
             assert!(found.len() >= at_least, "{}", found.len());
             assert_eq!(found.len(), answer.answer.len(), "none comes twice");
             assert!(found.is_subset(&ready), "{:?}", found.difference(&ready));

@@ -264,13 +264,13 @@ proptest! {
             if matches!(change, Change::Take) {
                 let before: BTreeMap<ObjectKey, Vec<_>> =
                     plan.services().map(|key| (key.clone(), plan.ports_of(key).cloned().collect())).collect();
-                let said = plan.take_changes().services;
+                let reported = plan.take_changes().services;
                 let after: BTreeMap<ObjectKey, Vec<_>> =
                     plan.services().map(|key| (key.clone(), plan.ports_of(key).cloned().collect())).collect();
                 let keys: BTreeSet<&ObjectKey> = before.keys().chain(after.keys()).collect();
                 let differ: Vec<ObjectKey> =
                     keys.into_iter().filter(|key| before.get(key) != after.get(key)).cloned().collect();
-                prop_assert_eq!(said, differ);
+                prop_assert_eq!(reported, differ);
             }
         }
         plan.take_changes();

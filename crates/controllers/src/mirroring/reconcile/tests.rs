@@ -54,17 +54,17 @@ fn mirrored(endpoints: &Endpoints, slices: &[EndpointSlice], round: usize) -> Ve
     applied(slices, changes(endpoints, slices, 1_000).writes, round)
 }
 
-fn said(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
-    let mut said = BTreeSet::new();
+fn endpoints_in(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
+    let mut endpoints_in = BTreeSet::new();
     for slice in slices {
         for endpoint in &slice.endpoints {
             let ports = slice.ports.iter().map(|port| port.port);
-            said.extend(
+            endpoints_in.extend(
                 ports.map(|port| (endpoint.addresses[0].to_string(), endpoint.conditions.ready, port)),
             );
         }
     }
-    said
+    endpoints_in
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn skipped_addresses_are_reported() {
         "{:?}",
         changes.events
     );
-    assert_eq!(said(&applied(&[], changes.writes, 0)).len(), 2);
+    assert_eq!(endpoints_in(&applied(&[], changes.writes, 0)).len(), 2);
 }
 
 #[test]
@@ -229,7 +229,7 @@ proptest! {
             slices = mirrored(&endpoints, &slices, round);
             let desired = world.iter().map(|(n, (ready, v6, other))|
                 (address(*n, *v6), Some(*ready), Some(if *other { 81 } else { 80 })));
-            prop_assert_eq!(said(&slices), desired.collect::<BTreeSet<_>>());
+            prop_assert_eq!(endpoints_in(&slices), desired.collect::<BTreeSet<_>>());
             let sets: BTreeSet<_> = slices.iter().map(|s| (s.address_type, s.ports[0].port)).collect();
             prop_assert_eq!(sets.len(), slices.len(), "one slice for each port set and family");
             prop_assert_eq!(changes(&endpoints, &slices, 1_000).writes, vec![], "the result is a fixpoint");
@@ -265,7 +265,7 @@ proptest! {
         writes.truncate(done);
         let half_way = applied(&slices, writes, 1);
         let end = mirrored(&endpoints, &half_way, 2);
-        prop_assert_eq!(said(&end), said(&mirrored(&endpoints, &[], 0)));
+        prop_assert_eq!(endpoints_in(&end), endpoints_in(&mirrored(&endpoints, &[], 0)));
         prop_assert_eq!(changes(&endpoints, &end, 1_000).writes, vec![]);
     }
 }

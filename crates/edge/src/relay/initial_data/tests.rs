@@ -44,9 +44,9 @@ async fn unsent_data_goes_to_another_backend() {
     assert!(first.try_send(&to_backend).expect("sent data"));
     assert!(first.is_sent());
     backend.readable().await.expect("readiness");
-    let mut heard = [0; 8];
-    assert_eq!(backend.try_read(&mut heard).expect("received data"), 5);
-    assert_eq!(heard.get(..5), Some(b"hello".as_slice()));
+    let mut received = [0; 8];
+    assert_eq!(backend.try_read(&mut received).expect("received data"), 5);
+    assert_eq!(received.get(..5), Some(b"hello".as_slice()));
 }
 
 #[tokio::test]

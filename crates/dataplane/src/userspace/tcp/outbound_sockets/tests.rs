@@ -44,7 +44,7 @@ impl Fixture {
     }
 
     /// Returns the owners of the next events.
-    fn news(&mut self) -> Vec<Option<usize>> {
+    fn new_events(&mut self) -> Vec<Option<usize>> {
         let mut events = Events::with_capacity(8);
         self.poll
             .poll(&mut events, Some(Duration::from_millis(100)))
@@ -61,10 +61,13 @@ fn socket_of_closed_connection_is_reused() {
     let (first, endpoint) = fixture.socket(1);
     let number = descriptor(&first.stream);
     drop(endpoint);
-    assert_eq!(fixture.news(), [Some(1)]);
+    assert_eq!(fixture.new_events(), [Some(1)]);
     first.stream.shutdown(Shutdown::Write).unwrap();
     fixture.sockets.release(first, READABLE);
-    assert!(fixture.news().iter().all(Option::is_none), "no connection has it");
+    assert!(
+        fixture.new_events().iter().all(Option::is_none),
+        "no connection has it"
+    );
     let other: SocketAddr = "127.0.0.1:1".parse().unwrap();
     let another = fixture
         .sockets
@@ -78,7 +81,7 @@ fn socket_of_closed_connection_is_reused() {
     let (second, mut endpoint) = fixture.socket(2);
     assert_eq!(descriptor(&second.stream), number);
     std::io::Write::write_all(&mut endpoint, b"a").unwrap();
-    assert_eq!(fixture.news(), [Some(2)]);
+    assert_eq!(fixture.new_events(), [Some(2)]);
 }
 
 #[test]

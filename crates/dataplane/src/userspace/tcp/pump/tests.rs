@@ -41,15 +41,15 @@ impl Fixture {
 
     /// Reads at most `bytes_max` bytes that have arrived.
     fn read(&mut self, bytes_max: usize) -> Vec<u8> {
-        let mut heard = vec![0; bytes_max];
-        match self.reader.read(&mut heard) {
-            Ok(bytes) => heard.truncate(bytes),
+        let mut received = vec![0; bytes_max];
+        match self.reader.read(&mut received) {
+            Ok(bytes) => received.truncate(bytes),
             Err(error) => {
                 assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-                heard.clear();
+                received.clear();
             }
         }
-        heard
+        received
     }
 
     /// Sends as much data as fits; returns the number of bytes.
@@ -193,33 +193,33 @@ proptest! {
     fn pump_loses_no_data_at_any_rate(turns in proptest::collection::vec((0usize..300_000, 0usize..300_000), 1..60)) {
         let mut fixture = Fixture::new();
         let word = |at: usize| (at % 251) as u8;
-        let (mut said, mut heard) = (0, 0);
-        let check = |fixture: &mut Fixture, bytes_max: usize, heard: &mut usize| {
+        let (mut sent, mut received) = (0, 0);
+        let check = |fixture: &mut Fixture, bytes_max: usize, received: &mut usize| {
             for byte in fixture.read(bytes_max) {
-                assert_eq!(byte, word(*heard));
-                *heard += 1;
+                assert_eq!(byte, word(*received));
+                *received += 1;
             }
         };
         for (say, read_available) in turns {
-            let data: Vec<u8> = (said..said + say).map(word).collect();
-            said += fixture.try_send(&data);
+            let data: Vec<u8> = (sent..sent + say).map(word).collect();
+            sent += fixture.try_send(&data);
             fixture.pump();
-            check(&mut fixture, read_available, &mut heard);
+            check(&mut fixture, read_available, &mut received);
         }
         fixture.sender.shutdown(Shutdown::Write).unwrap();
         fixture.direction.note_peer_closed();
         for _ in 0..10_000 {
             let pumped = fixture.pump();
-            check(&mut fixture, 1 << 20, &mut heard);
+            check(&mut fixture, 1 << 20, &mut received);
             if pumped == PumpProgress::Ended {
                 break;
             }
         }
         prop_assert!(fixture.direction.is_ended());
-        while heard < said {
-            let before = heard;
-            check(&mut fixture, 1 << 20, &mut heard);
-            prop_assert!(heard > before, "{} of {} bytes are lost", said - heard, said);
+        while received < sent {
+            let before = received;
+            check(&mut fixture, 1 << 20, &mut received);
+            prop_assert!(received > before, "{} of {} bytes are lost", sent - received, sent);
         }
     }
 }
