@@ -34,7 +34,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Other commands", &["completions", "man", "version"]),
 ];
 
-/// Everything behind Kubernetes' `kind: Service`, in one binary.
+/// Implement and diagnose Kubernetes Services in one binary.
 #[derive(Debug, Parser)]
 #[command(
     name = "portolan",
@@ -77,7 +77,7 @@ pub(crate) enum Command {
     Join(Box<commands::join::Flags>),
     /// Drain this node and remove it from its cluster
     Leave(commands::leave::Flags),
-    /// End everything that `portolan up` or `portolan join` left on this host: Pods, rules, links and routes
+    /// Remove everything that `portolan up` or `portolan join` left on this host: Pods, rules, links and routes
     Down(commands::down::Flags),
     /// Create, list and revoke the tokens with which nodes join
     #[command(subcommand)]
@@ -119,7 +119,7 @@ pub(crate) enum Command {
     Explain(commands::explain::Flags),
     /// Show the path of a connection from its client to the endpoints, in a cluster or in files
     Trace(Box<commands::trace::Flags>),
-    /// Show connections, rates, bytes and failures of Services, endpoints and clients, now or with --watch
+    /// Show connections, rates, bytes and failures of Services, endpoints and clients, once or with --watch
     #[command(subcommand)]
     Top(Box<commands::top::Command>),
     /// List the connections and UDP flows of Services

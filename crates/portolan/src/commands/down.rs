@@ -40,7 +40,7 @@ pub(crate) struct Flags {
     /// Time between the stop signal and SIGKILL of containers
     #[arg(long, default_value = "10s", value_name = "DURATION", value_parser = duration)]
     grace_period: Duration,
-    /// Stop a portolan that still runs with the data directory
+    /// Stop the Portolan process that runs with the data directory
     #[arg(long)]
     force: bool,
     /// Delete the data directory, too: the cluster's objects, keys and images

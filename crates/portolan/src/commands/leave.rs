@@ -39,7 +39,7 @@ pub(crate) struct Flags {
     /// Time for the Pods to terminate
     #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = duration)]
     timeout: Duration,
-    /// Leave even if Pods do not terminate or no server responds; report what could not be done
+    /// Leave even if Pods do not terminate or no server responds; report the failed steps
     #[arg(long)]
     force: bool,
 }

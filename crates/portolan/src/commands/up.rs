@@ -93,7 +93,7 @@ struct NodesFlags {
     /// Time without a heartbeat after which a Node is not ready and its Pods are removed from traffic
     #[arg(long, default_value = "7s", value_name = "DURATION", value_parser = duration)]
     node_monitor_grace_period: Duration,
-    /// Keep Pods off this node with the taint node-role.kubernetes.io/control-plane:NoSchedule
+    /// Keep Pods off this node by the taint node-role.kubernetes.io/control-plane:NoSchedule
     #[arg(long)]
     taint_server: bool,
     /// Lifetime of node certificates, which are renewed before they expire

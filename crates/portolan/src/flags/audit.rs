@@ -34,7 +34,8 @@ pub(crate) struct AuditFlags {
     /// Format of the events: json
     #[arg(long, value_enum, default_value_t = Format::Json, value_name = "FORMAT", hide_possible_values = true)]
     audit_log_format: Format,
-    /// When to write events: blocking (before the response), blocking-strict (or reject the request) or batch
+    /// Write of events: blocking (before the response), blocking-strict (the request also fails if its event is not
+    /// written) or batch (later)
     #[arg(long, value_enum, default_value_t = Mode::Blocking, value_name = "MODE", hide_possible_values = true)]
     audit_log_mode: Mode,
     /// Events that wait to be written, at most; further ones are dropped (mode batch)

@@ -33,16 +33,16 @@ pub(crate) struct DnsZoneFlags {
         hide_possible_values = true
     )]
     pub pods: PodMode,
-    /// Name endpoints that have no host name after their Pods
+    /// Name endpoints without a host name after their Pods
     #[arg(long)]
     pub endpoint_pod_names: bool,
     /// Namespaces to serve [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub namespaces: Vec<String>,
-    /// Walk the search list on behalf of Pods: one query instead of five; watches Pods
+    /// Try the search list of a Pod in the server: one query instead of five; watches Pods
     #[arg(long)]
     pub server_side_search: bool,
-    /// Upstream resolvers for names outside the zone; empty for none [default: those of /etc/resolv.conf]
+    /// Resolvers for names outside the zone; empty for none [default: those of /etc/resolv.conf]
     #[arg(
         long,
         help_heading = "DNS forwarding and cache",
@@ -50,14 +50,14 @@ pub(crate) struct DnsZoneFlags {
         value_name = "ADDRESS[:PORT]"
     )]
     pub forward: Option<Vec<String>>,
-    /// Upstream resolvers for another zone; can be repeated
+    /// Resolvers for another zone; can be repeated
     #[arg(
         long,
         help_heading = "DNS forwarding and cache",
         value_name = "ZONE=ADDRESS[:PORT],…"
     )]
     pub stub: Vec<String>,
-    /// Order of upstream resolvers
+    /// Order of the resolvers
     #[arg(
         long,
         help_heading = "DNS forwarding and cache",
@@ -65,13 +65,13 @@ pub(crate) struct DnsZoneFlags {
         value_name = "POLICY"
     )]
     pub forward_policy: ForwardPolicy,
-    /// Query upstream resolvers over TCP only
+    /// Query resolvers over TCP only
     #[arg(long, help_heading = "DNS forwarding and cache")]
     pub forward_force_tcp: bool,
     /// Keep the case of query names, for resolvers that change it and lack TCP; random case resists forgery
     #[arg(long, help_heading = "DNS forwarding and cache")]
     pub forward_keep_case: bool,
-    /// Concurrent upstream queries, at most
+    /// Concurrent queries to resolvers, at most
     #[arg(long, help_heading = "DNS forwarding and cache", default_value_t = dns::forward::OPEN_QUERIES_MAX, value_name = "N", value_parser = concurrent_queries)]
     pub forward_max_concurrent: usize,
     /// Size of the cache in MiB; 0 disables it
@@ -98,7 +98,7 @@ pub(crate) struct DnsZoneFlags {
         value_name = "SECONDS"
     )]
     pub cache_denial_ttl: u32,
-    /// Seconds to serve expired responses while upstream resolvers fail (RFC 8767); 0 disables this
+    /// Seconds to serve expired responses while resolvers fail (RFC 8767); 0 disables this
     #[arg(
         long,
         help_heading = "DNS forwarding and cache",
@@ -122,7 +122,7 @@ pub(crate) enum PodMode {
     Verified,
 }
 
-/// Order of upstream resolvers.
+/// Order of the resolvers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum ForwardPolicy {

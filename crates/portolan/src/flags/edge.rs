@@ -59,13 +59,13 @@ pub(crate) struct AccessLogFlags {
     /// Buckets that Services may name for access logs; * for all; none without this flag
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     edge_access_log_buckets: Vec<String>,
-    /// MiB of access logs in the directory; beyond it, the oldest files of the largest Service are removed
+    /// MiB of access logs in the directory; above it, the edge removes the oldest files of the largest Service
     #[arg(long, default_value_t = LOG_QUOTA_MIB_DEFAULT, value_name = "MIB", value_parser = clap::value_parser!(u64).range(LOG_QUOTA_MIB))]
     edge_access_log_quota: u64,
-    /// MiB of access logs of one Service in the directory; beyond it, its oldest files are removed
+    /// MiB of access logs of one Service in the directory; above it, the edge removes its oldest files
     #[arg(long, default_value_t = SERVICE_LOG_QUOTA_MIB_DEFAULT, value_name = "MIB", value_parser = clap::value_parser!(u64).range(LOG_QUOTA_MIB))]
     edge_access_log_service_quota: u64,
-    /// Percentage of the directory's file system that must be free; below it, access logs are dropped
+    /// Percentage of the directory's file system that must be free; below it, the edge drops access logs
     #[arg(long, default_value_t = DirectoryLimits::default().free_percent_min, value_name = "PERCENT",
           value_parser = clap::value_parser!(u8).range(0..=99))]
     edge_access_log_min_free: u8,

@@ -11,17 +11,17 @@ use super::values::{duration, host_name};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub(crate) struct ElectionFlags {
-    /// Work only while holding a Lease; disable for a single instance
+    /// Work only while this instance holds the Lease; disable for a single instance
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL",
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub leader_elect: bool,
-    /// Time after which other candidates take over an unrenewed lease
+    /// Time after which another instance takes over a Lease that is not renewed
     #[arg(long, default_value = "15s", value_name = "DURATION", value_parser = duration)]
     leader_elect_lease_duration: Duration,
     /// Time after which a leader that cannot renew stops; less than the lease duration
     #[arg(long, default_value = "10s", value_name = "DURATION", value_parser = duration)]
     leader_elect_renew_deadline: Duration,
-    /// Time between attempts to acquire or renew the lease
+    /// Time between attempts to acquire or renew the Lease
     #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = duration)]
     leader_elect_retry_period: Duration,
     /// Name of the Lease [default: portolan-controllers or portolan-balancer]

@@ -23,7 +23,7 @@ pub(crate) struct ServiceFlags {
     /// Node port of a new Service `kubernetes`, which then is of type NodePort; 0 for none
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     kubernetes_service_node_port: u16,
-    /// Source of the endpoints of the Service `kubernetes`: lease (Leases of the API servers) or none
+    /// Source of the endpoints of the Service `kubernetes`: lease (records that the API servers renew) or none
     #[arg(long, value_enum, default_value_t = ReconcilerType::Lease, value_name = "lease|none", hide_possible_values = true)]
     endpoint_reconciler_type: ReconcilerType,
 }

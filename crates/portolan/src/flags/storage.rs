@@ -59,7 +59,7 @@ impl EtcdFlags {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Storage")]
 pub(crate) struct EngineFlags {
-    /// Store data in etcd, which other API servers can share [default: the embedded store]
+    /// Store data in etcd, which other API servers can share [default: SQLite in the data directory]
     #[arg(long, value_delimiter = ',', value_name = "URL[,URL]")]
     etcd_servers: Vec<String>,
     /// Credentials and key prefix of etcd.

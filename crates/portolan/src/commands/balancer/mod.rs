@@ -76,7 +76,8 @@ struct AssignerFlags {
     /// Serve Services with these values of loadBalancerClass, and not those without one
     #[arg(long, value_delimiter = ',', value_name = "CLASSES")]
     lb_class: Vec<String>,
-    /// Serve Services without a loadBalancerClass; false alongside a cloud controller [default: true without --lb-class]
+    /// Serve Services without a loadBalancerClass; set it to false if a cloud controller serves them [default: true
+    /// without --lb-class]
     #[arg(long, action = ArgAction::Set, value_name = "BOOL")]
     serve_default_class: Option<bool>,
     /// Leave Services that need the edge to the edges of the nodes [default: as --edge]

@@ -39,7 +39,7 @@ struct PageFlags {
     /// Name of the cluster on the page and in drawings [default: the address of the API server]
     #[arg(long, value_name = "NAME")]
     cluster_name: Option<String>,
-    /// Domain of the cluster, for traces
+    /// Zone of the cluster, for traces
     #[arg(long, default_value = CLUSTER_DOMAIN_DEFAULT, value_name = "DOMAIN")]
     cluster_domain: String,
 }

@@ -131,10 +131,11 @@ struct StatusFlags {
     /// Seconds to serve queries after SIGTERM, while /health and /ready report the shutdown
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     lameduck: u64,
-    /// File of the last state, which is served if the API is unreachable at the start [default: none]
+    /// File of the last state, from which the server answers if the API server does not respond at the start [default:
+    /// none]
     #[arg(long, value_name = "FILE")]
     state_file: Option<PathBuf>,
-    /// Age in seconds after which that state is not served
+    /// Age in seconds after which the server does not use that state
     #[arg(long, default_value_t = 86_400, value_name = "SECONDS")]
     state_max_age: u64,
     /// Log every query

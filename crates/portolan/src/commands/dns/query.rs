@@ -30,7 +30,7 @@ pub(super) struct Flags {
         conflicts_with = "kubeconfig"
     )]
     server: SocketAddr,
-    /// Compute the response from the API server of this kubeconfig file instead
+    /// Compute the response from the objects of this kubeconfig's API server, without a DNS server
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Zone of the cluster, with --kubeconfig

@@ -75,7 +75,7 @@ pub(crate) struct RemoveFlags {
 /// Flags of `portolan image prune`.
 #[derive(Debug, Args)]
 pub(crate) struct PruneFlags {
-    /// Remove images only if the disk is used to this percentage, and the least recently used ones first
+    /// Remove images only if this percentage of the disk is used, the least recently used ones first
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     disk_high_percent: Option<u8>,
     /// End the removal at this percentage [default: 5 below --disk-high-percent]

@@ -30,7 +30,7 @@ pub(crate) struct Flags {
 /// Subcommands of `portolan store`. A PLACE is a data directory, the URLs of etcd servers, or a snapshot file.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Copy all data to another store, for example from the embedded store to etcd
+    /// Copy all data to another store, for example from SQLite to etcd
     Copy(TransferFlags),
     /// Write all data to a file; servers may run
     Snapshot(TransferFlags),

@@ -31,7 +31,7 @@ const FAILURES_NAMED_MAX: usize = 20;
 /// Flags of `portolan store rewrite`.
 #[derive(Debug, Args)]
 pub(super) struct Flags {
-    /// Data directory of a server with an embedded store, which must not run
+    /// Data directory of a server with SQLite, which must not run
     #[arg(
         long,
         value_name = "DIR",

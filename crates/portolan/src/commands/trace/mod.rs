@@ -69,7 +69,7 @@ pub(crate) struct Flags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Names")]
 struct NameFlags {
-    /// Domain of the cluster
+    /// Zone of the cluster
     #[arg(long, default_value = CLUSTER_DOMAIN_DEFAULT, value_name = "DOMAIN")]
     cluster_domain: String,
     /// Search domains in the resolv.conf of the nodes, which Pods inherit [default: none]

@@ -30,7 +30,7 @@ const COUNT_MAX: i64 = 100;
 #[command(next_help_heading = "Sent packets")]
 pub(super) struct LiveFlags {
     /// Send the packet from the client on this host, follow it in the kernel, and compare it with the plan; run as root.
-    /// Without it, nothing is sent
+    /// Without it, the command sends no packet
     #[arg(long, conflicts_with_all = ["all_nodes", "node"])]
     pub live: bool,
     /// Number of connections to send, 1 to 100
