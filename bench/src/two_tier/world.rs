@@ -220,7 +220,7 @@ impl World {
     }
 }
 
-/// Returns the endpoints: ten on the first seven nodes, two of them on each of the first three, and one on the last
+/// Returns the endpoints: two on each of the first three nodes, one on each of the next four, and one on the last
 /// node. The last endpoint is absent at first.
 fn endpoints() -> Vec<Endpoint> {
     let at_start = (0..ENDPOINTS_AT_START).map(|number| (number % ADDED, EndpointState::Ready));

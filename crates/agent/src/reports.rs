@@ -12,8 +12,8 @@ use api::object::ObjectKey;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Reports of one kind that are created at the same time: reports of flows, which take up to 20 s, do not delay
-/// observations. An observation reads every process and every Service of the node.
+/// Reports of one kind that are created at the same time. The kinds are separate because reports of flows take up to
+/// 20 s, and must not delay observations. An observation reads every process and every Service of the node.
 const CONCURRENT_MAX: usize = 2;
 /// Wait of a request for one of them. Clients of the API server wait longer.
 const WAIT_MAX: Duration = Duration::from_secs(10);

@@ -99,8 +99,8 @@ impl RunningEnclosure {
     }
 }
 
-/// Runs `command` in a running enclosure, in the network namespace of a member, with the standard streams of this
-/// process, and waits for it. Call this before any thread is started: the kernel lets only single-threaded
+/// Runs `command` in the network namespace of a member of a running enclosure. The command has the standard streams
+/// of this process. Waits for it. Call this before any thread is started: the kernel lets only single-threaded
 /// processes change their user namespace.
 ///
 /// # Errors

@@ -5,7 +5,7 @@
 //! of the Pod have such a route. Link-local IPv6 addresses pass: neighbour discovery needs them, and they are not
 //! forwarded. The table does not depend on single Pods, so it stays correct while no agent runs.
 //!
-//! Forged ARP and neighbour discovery messages have no effect: each Pod has a link of its own, and the node sends by
+//! Forged ARP and neighbour discovery messages have no effect. Each Pod has a link of its own, and the node sends by
 //! its routes.
 
 use netlink::nftables::{

@@ -23,7 +23,7 @@ use crate::{NodeName, Time};
 const TIE_BREAKER_RESERVED: Duration = Duration::from_secs(4);
 /// Period of confirmations of the tie-breaker vote.
 const TIE_BREAKER_PERIOD: Duration = Duration::from_secs(1);
-/// Time for which all members have to refuse older lists before joining nodes become members: the lifetime of
+/// Time for which all members have to refuse older lists before joining nodes become members. It is the lifetime of
 /// votes and of the tie-breaker vote.
 const JOIN_DELAY: Duration = TIE_BREAKER_RESERVED;
 /// Time without a Node object after which a member is removed: agents create theirs again at once.

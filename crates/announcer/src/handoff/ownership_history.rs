@@ -181,9 +181,9 @@ impl OwnershipHistory {
         }
     }
 
-    /// Records that another node released an address that it announced; `is_leaving` if its process shuts down. If the
-    /// message arrives after this node acquired the address, the kernel holds connections of both periods, and closed
-    /// ones have to be flushed.
+    /// Records that another node released an address that it announced; `is_leaving` if its process shuts down. If
+    /// the message arrives after this node acquired the address, the kernel holds connections of both periods. The
+    /// closed ones have to be flushed.
     pub(crate) fn record_release(
         &mut self,
         now: Time,

@@ -157,8 +157,8 @@ impl LinkSockets {
         &self.gateways
     }
 
-    /// Restricts ARP replies of the kernel on all network links: it would answer for local addresses on links
-    /// on which they are not announced.
+    /// Restricts ARP replies of the kernel on all network links. Otherwise it answers for local addresses on links on
+    /// which they are not announced.
     fn restrict_kernel_arp(&mut self, found: &[NetworkLink]) {
         let now: BTreeSet<(u32, String)> = found
             .iter()

@@ -1,5 +1,5 @@
-//! IP addresses and CIDRs of the API. Old fields accept the lenient form, new values need the strict one
-//! (`StrictIPCIDRValidation`, VAL-27), and accepted values that are not canonical cause warnings (WRN-02).
+//! IP addresses and CIDRs of the API. Old fields accept the lenient form, and new values need the strict one
+//! (`StrictIPCIDRValidation`, VAL-27). Accepted values that are not canonical cause warnings (WRN-02).
 
 use std::collections::HashSet;
 use std::fmt;

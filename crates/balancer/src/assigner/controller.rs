@@ -25,7 +25,7 @@ use crate::metallb::{self, Configurations};
 const WATCH_EVENTS_MAX: usize = 1_024;
 /// Maximum number of events that are applied before writes start, so that a burst leads to one write per object.
 const BATCH_MAX: usize = 4_096;
-/// Back-off after failures. Upstream starts with 5 s (CCM-10) because of requests to clouds; after a conflict in the
+/// Back-off after failures. Upstream starts with 5 s (CCM-10) because of requests to clouds. After a conflict in the
 /// API server, a retry can succeed at once.
 const BACK_OFF: BackOff = BackOff {
     first: Duration::from_millis(200),

@@ -1,6 +1,6 @@
 //! The graph of owners and dependents, maintained from watch events.
 //!
-//! An object without owners whose deletion does not wait for dependents costs 16 bytes: a fingerprint of its
+//! An object without owners costs 16 bytes if its deletion does not wait for dependents: a fingerprint of its
 //! location and one of its UID.
 
 use std::collections::{BTreeSet, HashMap, HashSet};

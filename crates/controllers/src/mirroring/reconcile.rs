@@ -185,8 +185,8 @@ fn desired_slices(endpoints: &Endpoints, max: usize, changes: &mut SliceChanges)
     desired
 }
 
-/// Matches desired and existing slices. A slice with the same ports and family is kept or updated, any other
-/// of the family is reused, and the rest is deleted.
+/// Matches desired and existing slices. A slice with the same ports and family is kept or updated. Otherwise any
+/// slice of the family is reused. The remaining slices are deleted.
 fn writes(desired: Vec<EndpointSlice>, slices: &[&EndpointSlice], counts: &mut Counts) -> Vec<SliceWrite> {
     let mut left: Vec<&EndpointSlice> = slices.to_vec();
     let mut missing = Vec::new();

@@ -1,4 +1,4 @@
-//! A model of the API server and of agents for the tests of workloads: it applies steps, loses some of them, and runs
+//! A model of the API server and of agents for the tests of workloads. It applies steps, loses some of them, and runs
 //! Pods.
 
 use std::collections::{BTreeMap, BTreeSet};

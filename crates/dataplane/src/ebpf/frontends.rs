@@ -75,9 +75,9 @@ fn endpoints(port: &ServicePortPlan, set: Option<EndpointSet>) -> Vec<SocketAddr
     backends.iter().map(|backend| backend.address).collect()
 }
 
-/// Returns true if two conditions hold for a Service port. The choice of its endpoints does not depend on the client,
-/// and its connections end by themselves or by the destruction of their sockets. Age and number of connections are
-/// read from connection tracking, where those of eBPF have no Service.
+/// Returns true if two conditions hold for a Service port. The choice of its endpoints does not depend on the client.
+/// Its connections end by themselves or by the destruction of their sockets. Age and number of connections are read
+/// from connection tracking, where those of eBPF have no Service.
 fn is_served(port: &ServicePortPlan, abilities: Abilities) -> bool {
     port.key.protocol == Protocol::Tcp
         && !port.is_range

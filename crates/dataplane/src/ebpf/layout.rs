@@ -88,7 +88,7 @@ impl Shapes {
     }
 }
 
-/// Shapes of the maps for events. Processes of earlier versions have none, so the maps are not part of [`VERSION`]: a
+/// Shapes of the maps for events. Processes of earlier versions have none, so the maps are not part of [`VERSION`]. A
 /// change of the layout of events needs other names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventShapes {

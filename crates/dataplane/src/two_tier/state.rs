@@ -14,8 +14,8 @@ pub(crate) const LEVELS: usize = PREVIOUS_MAX + 1;
 pub(crate) const HOPS: usize = LEVELS + 1;
 
 /// Returns the levels that a node tries, in this order, for a packet in the middle of a connection that it does not
-/// track. `hop` is the link by which it got the packet, from 1; 0 for a packet of a client, whose current node was tried
-/// already.
+/// track. `hop` is the link by which it received the packet, from 1. It is 0 for a packet of a client, whose current
+/// node was tried already.
 ///
 /// The tables of two nodes differ while a change spreads, so the node tries the level by which it got the packet itself.
 /// The table of a node that joined lacks earlier previous nodes, so the node tries the level before that last.

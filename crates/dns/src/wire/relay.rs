@@ -339,8 +339,8 @@ impl<'m> ResponseParser<'m> {
         })
     }
 
-    /// Parses all three sections. In the last section, all records after OPT or a signature are removed as well,
-    /// because their names can point to offsets that move.
+    /// Parses all three sections. In the last section, all records after OPT or a signature are removed as well.
+    /// Their names can point to offsets that move.
     fn sections(&mut self) -> Option<()> {
         for section in 0..3 {
             let count = read_u16(self.message, 6 + 2 * section)?;

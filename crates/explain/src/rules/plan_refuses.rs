@@ -66,8 +66,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Reports that the endpoints that the plan uses belong to no Pod of the Service any more, and the slices have no ready
-/// Pod. Each connection times out.
+/// Reports that the endpoints of the plan no longer belong to a Pod of the Service, and the slices have no ready Pod.
+/// Each connection times out.
 fn outdated(subject: &Subject<'_>) -> Option<Finding> {
     if !subject.service.has_selector() || !subject.has(Kind::Pod) || subject.service.is_headless() {
         return None;

@@ -150,7 +150,7 @@ fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Returns true if a Pod should run until it is deleted. The owner of other Pods, such as a driver of a batch system,
-/// can end them on purpose, and batch systems use headless Services.
+/// can end them on purpose. Batch systems use headless Services.
 fn is_server(subject: &Subject<'_>, pod: Pod<'_>) -> bool {
     let (kind, _) = workload_of(pod);
     !subject.service.is_headless() && SERVERS.iter().any(|server| server.name() == kind)

@@ -221,8 +221,8 @@ fn nearest_pod<'w>(
     best.map(|(_, pod, labels)| (pod, labels))
 }
 
-/// Returns the label that resembles a pair of the selector: the pair itself, the key with a similar value, or the value
-/// under another key. The cost is the number of differing characters.
+/// Returns the label that resembles a pair of the selector. It is the pair itself, the key with a similar value, or
+/// the value under another key. The cost is the number of differing characters.
 fn nearest_label<'w>(
     (key, value): (&'w str, &'w str),
     labels: &BTreeMap<&'w str, &'w str>,

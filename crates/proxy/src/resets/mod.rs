@@ -21,8 +21,8 @@ use netlink::conntrack::{Conntrack, ConntrackError, Flow, TcpState};
 use netlink::nftables::{CommitError, Nftables};
 use netlink::segment::SegmentSocket;
 
-/// Time for which packets of a connection are rejected: the longest pause between retransmissions (`TCP_RTO_MAX` of
-/// Linux, 120 s), and some time for the packet.
+/// Time for which packets of a connection are rejected. It is the longest pause between retransmissions
+/// (`TCP_RTO_MAX` of Linux, 120 s), and some time for the packet.
 const LISTED_TIME: Duration = Duration::from_secs(125);
 /// Maximum of addresses in the table, in both families together: about 10 MiB of the kernel's memory. Of further
 /// connections, only the conntrack entries are deleted.

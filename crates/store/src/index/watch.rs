@@ -48,8 +48,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Returns true if there are events that this watch has not scanned, or if the log removed such events and reading
-    /// returns an error.
+    /// Returns true if there are events that this watch has not scanned. This includes events that the log has
+    /// removed, for which reading returns an error.
     pub fn has_more(&self) -> bool {
         !matches!(read(&self.reader.tail).get(self.reader.next), Ok(None))
     }

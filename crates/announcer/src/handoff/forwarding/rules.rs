@@ -274,8 +274,8 @@ fn add_forwarded_difference(
     }
 }
 
-/// Builds the rules of the chain [`FORWARD`]. They accept packets that a previous owner forwarded, drop packets to
-/// pending addresses, and duplicate packets to forwarded addresses, with one rule per link.
+/// Builds the rules of the chain [`FORWARD`]. They accept packets that a previous owner forwarded, and drop packets
+/// to pending addresses. They duplicate packets to forwarded addresses, with one rule per link.
 fn forward_rules(family: Family, links: &BTreeSet<LinkIndex>) -> Vec<Vec<Expression>> {
     let from_previous_owner = vec![
         payload(PayloadBase::Link, SOURCE_OFFSET, 6),

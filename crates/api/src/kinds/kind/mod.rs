@@ -178,8 +178,8 @@ impl Kind {
     }
 
     /// Returns the kind in whose form objects are stored. Objects of `events.k8s.io` are stored as Events of the core
-    /// group, and objects of earlier multi-cluster versions in the form of the latest one. For other kinds it is the
-    /// kind itself.
+    /// group. Objects of earlier multi-cluster versions are stored in the form of the latest one. For other kinds it
+    /// is the kind itself.
     pub fn stored(&'static self) -> &'static Kind {
         match self.form() {
             Form::Stored => self,

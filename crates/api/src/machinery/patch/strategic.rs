@@ -126,8 +126,8 @@ fn merge_ordered_lists(
     Ok(())
 }
 
-/// Removes the fields that the patch sets to `null` from both maps, in one pass: single removals would shift the
-/// remaining fields each time.
+/// Removes the fields that the patch sets to `null` from both maps. One pass suffices; single removals would shift
+/// the remaining fields each time.
 fn remove_null_fields(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) {
     if patch.values().any(Value::is_null) {
         original.retain(|name, _| patch.get(name).is_none_or(|value| !value.is_null()));

@@ -1,9 +1,9 @@
 //! Seats of one priority level, and the queues for them. Pure: no waiting, no clock.
 //!
 //! A request takes a free seat at once. Otherwise it waits in the queue of its user. A released seat passes to the
-//! waiting user with the fewest seats, and among equals to the user whose last seat is the oldest. A user with many
-//! requests therefore delays each other user by at most one request. When the queues are full, the longest queue drops
-//! its last request in favor of a user with a shorter queue.
+//! waiting user with the fewest seats. Among equals, it passes to the user whose last seat is the oldest. A user with
+//! many requests therefore delays each other user by at most one request. When the queues are full, the longest queue
+//! drops its last request in favor of a user with a shorter queue.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 

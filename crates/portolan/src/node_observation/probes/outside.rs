@@ -19,9 +19,9 @@ const LOCAL: &str = "Local";
 /// Types of addresses of Nodes.
 const ADDRESS_TYPES: [&str; 2] = ["InternalIP", "ExternalIP"];
 
-/// Returns the probes of node ports, load balancer IPs and external IPs of the examined Services. The result contains
-/// no ports without a ready endpoint, no load balancer IPs whose source ranges exclude this host, and no addresses of
-/// this host.
+/// Returns the probes of node ports, load balancer IPs and external IPs of the examined Services. The result excludes
+/// ports without a ready endpoint and addresses of this host. It also excludes load balancer IPs whose source ranges
+/// exclude this host.
 pub(super) fn jobs(cluster: &Cluster, own: &[IpAddr]) -> Vec<Job> {
     let mut jobs = Vec::new();
     for service in cluster.examined() {

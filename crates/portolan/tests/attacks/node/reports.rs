@@ -203,8 +203,8 @@ async fn one_user_does_not_hold_the_reports_of_all() {
     assert_eq!(code_of(mallory.get(path).await), Some(429));
 }
 
-/// A user whose role names one Node reads the report of that Node only, also if the Node has the address of another
-/// one.
+/// A user whose role names one Node reads the report of that Node only. This also holds if the Node has the address
+/// of another one.
 #[test]
 fn node_cannot_give_its_readers_the_report_of_another_node() {
     testbed::in_namespace(|| {
