@@ -373,7 +373,7 @@ impl Inner {
         }
     }
 
-    /// Records that a request got a response, or none.
+    /// Records that a request received a response, or none.
     fn record_reachability(&self, has_response: bool) {
         let mut since = self
             .unreachable_since

@@ -287,7 +287,7 @@ fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_failed_node() {
             Some(first),
             "its kernel goes on, seed {seed}"
         );
-        // The node returns and gets its address back.
+        // The node returns and has its address again.
         cluster.boot(first);
         cluster.run(Duration::from_secs(5));
         assert_owned(&cluster);

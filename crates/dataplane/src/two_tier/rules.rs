@@ -4,7 +4,7 @@
 //! connections pass, because this node serves them. Other packets to a frontend go to the current node of their slot,
 //! through the link of the first hop. If this node neither forwards nor tracks the connection of a packet, the packet
 //! goes to the previous nodes of its slot. They get it one after the other, each through the link of a further hop. A
-//! node that gets a packet by a hop begins with its own nodes of the level of that hop. It tries the level before
+//! node that receives a packet by a hop begins with its own nodes of the level of that hop. It tries the level before
 //! that one last ([`levels_after`]). A packet takes each link once at most. The last node resets the connection. The
 //! chain drops packets of the links without a frontend as their destination, also of tracked connections.
 //!

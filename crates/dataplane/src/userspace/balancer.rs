@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use plan::{EndpointSet, Scheduler, ServicePortPlan};
 
-/// Maximum of clients with affinity per Service port. Further clients get no affinity until some expire, so that many
+/// Maximum of clients with affinity per Service port. Further clients have no affinity until some expire, so that many
 /// source addresses cannot exhaust the memory of this node.
 pub(super) const AFFINITIES_MAX: usize = 65_536;
 
@@ -95,7 +95,8 @@ impl Balancer {
         };
     }
 
-    /// Returns the endpoints and the maximum share of connections that end after endpoints were added; `None` if none end.
+    /// Returns the endpoints and the maximum share of connections that end after endpoints were added; `None` if none
+    /// end.
     pub(super) fn rebalancing(&self) -> Option<(Vec<SocketAddr>, u8)> {
         let addresses = self.endpoints.iter().map(|endpoint| endpoint.address);
         Some((addresses.collect(), self.rebalance_percent?))

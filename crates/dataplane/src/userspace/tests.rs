@@ -115,7 +115,7 @@ fn echo_at_once() -> SocketAddr {
     })
 }
 
-/// Starts an endpoint that handles each connection by `serve`, which gets its address.
+/// Starts an endpoint that handles each connection by `serve`, which receives its address.
 fn endpoint(serve: impl Fn(TcpStream, SocketAddr) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -39,7 +39,7 @@ pub(crate) struct World {
 /// Result of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// A Pod, by its address, got the connection on this port and saw this source.
+    /// A Pod, by its address, received the connection on this port and saw this source.
     Answered {
         by: SocketAddr,
         source: IpAddr,

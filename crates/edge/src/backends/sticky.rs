@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Maximum of clients of a port. Further clients get no affinity until others expire. A client that connects from many
+/// Maximum of clients of a port. Further clients have no affinity until others expire. A client that connects from many
 /// addresses therefore cannot exhaust the memory of this node.
 const CLIENTS_MAX: usize = 65_536;
 /// Interval between removals from a full table, which cost as much as thousands of look-ups.

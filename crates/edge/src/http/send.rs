@@ -61,7 +61,7 @@ pub(super) struct OutgoingRequest {
     /// True if the request is idempotent, and all of it is still present (RFC 9110, section 9.2.2).
     pub is_repeatable: bool,
     pub exchange: Arc<Exchange>,
-    /// Port whose backends get the request.
+    /// Port whose backends receive the request.
     pub target: Arc<Port>,
 }
 
@@ -307,7 +307,7 @@ impl OutgoingRequest {
     }
 }
 
-/// Runs a connection to a backend until it ends. Requests that wait for a response get its errors.
+/// Runs a connection to a backend until it ends. Requests that wait for a response receive its errors.
 async fn run(connection: impl Future<Output = Result<(), hyper::Error>>) {
     if let Err(error) = connection.await {
         tracing::trace!(%error, "backend connection failed");

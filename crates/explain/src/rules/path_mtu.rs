@@ -25,7 +25,7 @@ const HEADERS_BYTES_V4: u32 = 28;
 /// Bytes of the headers of IPv6 and ICMPv6.
 const HEADERS_BYTES_V6: u32 = 48;
 
-/// A size that passes, and a larger one that gets no response.
+/// A size that passes, and a larger one that receives no response.
 struct Limit<'w> {
     found: Found<'w>,
     passed_bytes: u32,
@@ -76,7 +76,7 @@ fn check_other_targets(world: &World) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns the first path on which a packet passes and a larger one gets no response, not even an ICMP error.
+/// Returns the first path on which a packet passes and a larger one receives no response, not even an ICMP error.
 fn limit<'w>(found: &[Found<'w>]) -> Option<Limit<'w>> {
     let sizes: Vec<(Found<'w>, u32)> = found
         .iter()

@@ -92,7 +92,7 @@ impl<'a> PartialLayer<'a> {
     ) -> Result<(), PullError> {
         let has_earlier_part = self.bytes > 0;
         match self.complete_once_from(session, progress).await {
-            // The wrong part can be of an earlier pull or another host, so this host gets the chance to send the whole.
+            // The wrong part can be of an earlier pull or another host, so this host can send the whole.
             Err(PullError::Digest { .. }) if has_earlier_part => {
                 self.complete_once_from(session, progress).await
             }

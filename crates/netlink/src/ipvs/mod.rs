@@ -134,7 +134,7 @@ impl Ipvs {
         })
     }
 
-    /// Changes the weight of a destination. It gets no new connections with weight 0.
+    /// Changes the weight of a destination. It receives no new connections with weight 0.
     ///
     /// # Errors
     ///

@@ -251,7 +251,7 @@ fn documented_annotations_take_effect() {
         drop(connection);
         check_status_and_metrics(&lab);
 
-        // An unhealthy backend gets no connections until it is healthy again.
+        // An unhealthy backend receives no connections until it is healthy again.
         let has_state = |backend: &Backend, state: &str| {
             let address = SocketAddr::new(backend.address, Backend::ECHO_PORT).to_string();
             states(&lab, "web")

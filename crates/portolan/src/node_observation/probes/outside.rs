@@ -94,7 +94,7 @@ fn targets(
         .collect()
 }
 
-/// Returns true if an external IP may get packets. The author of a Service chooses its external IPs, which can be
+/// Returns true if an external IP may receive packets. The author of a Service chooses its external IPs, which can be
 /// addresses of others. Without a Service that the command names, only addresses of Nodes are probed.
 fn may_be_probed(cluster: &Cluster, external: &IpAddr) -> bool {
     let mut of_nodes = cluster.nodes.iter().flat_map(addresses_of);
