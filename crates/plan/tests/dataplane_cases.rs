@@ -33,7 +33,9 @@ impl ProbeObservation {
             let sources = sources.as_array().into_iter().flatten();
             seen.backends.insert(
                 backend.clone(),
-                sources.map(|s| s.as_str().unwrap_or("?").to_owned()).collect(),
+                sources
+                    .map(|source| source.as_str().unwrap_or("?").to_owned())
+                    .collect(),
             );
         }
         seen
@@ -102,7 +104,7 @@ fn port(world: &World, port: &Value) -> u16 {
         let ports = world.service(service)["spec"]["ports"].as_array()?;
         ports
             .iter()
-            .find(|p| name.is_none() || p["name"].as_str() == name)?["nodePort"]
+            .find(|port| name.is_none() || port["name"].as_str() == name)?["nodePort"]
             .as_u64()
     });
     u16::try_from(number.unwrap_or_else(|| panic!("port {port}"))).expect("a port number")

@@ -82,7 +82,10 @@ fn thresholds_count_results_in_a_row() {
         probing.count(ProbeKind::Readiness, answer, now);
         states.push(probing.is_ready());
     }
-    assert_eq!(states, [0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 1].map(|s| s == 1));
+    assert_eq!(
+        states,
+        [0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 1].map(|state| state == 1)
+    );
 }
 
 #[test]

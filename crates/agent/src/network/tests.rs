@@ -7,7 +7,7 @@ use super::*;
 
 fn pool() -> AddressPool {
     let ranges = ["10.244.1.0/24", "fd00:244:1::/64"];
-    AddressPool::new(ranges.iter().map(|r| r.parse().unwrap()).collect()).unwrap()
+    AddressPool::new(ranges.iter().map(|range| range.parse().unwrap()).collect()).unwrap()
 }
 
 /// Node with two Pods.

@@ -215,7 +215,7 @@ fn directory_follows_no_symbolic_link() {
 fn items_that_repeat_a_large_key_are_rejected() {
     let items = |count: usize| -> Vec<_> {
         (0..count)
-            .map(|n| json!({"key": "k", "path": n.to_string()}))
+            .map(|number| json!({"key": "k", "path": number.to_string()}))
             .collect()
     };
     let pod = |count| pod(json!({"configMap": {"name": "c", "items": items(count)}}));

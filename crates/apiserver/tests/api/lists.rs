@@ -47,7 +47,7 @@ async fn pages_contain_the_whole_list() {
     let all = pages(&api, "limit=3").await;
     assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 2]);
     // Every namespace has `kube-root-ca.crt`.
-    let expected = (0..7).map(|n| format!("cm-{n:02}"));
+    let expected = (0..7).map(|number| format!("cm-{number:02}"));
     assert_eq!(
         all.concat(),
         expected

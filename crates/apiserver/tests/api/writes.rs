@@ -182,10 +182,10 @@ async fn concurrent_patches_all_apply() {
     api.post(&config_maps(""), &config_map("a", json!({})))
         .await
         .expect(201);
-    let patches = (0..8).map(|n| {
+    let patches = (0..8).map(|number| {
         let (api, path) = (&api, config_maps("a"));
         async move {
-            api.merge(&path, &json!({"data": {format!("k{n}"): "v"}}))
+            api.merge(&path, &json!({"data": {format!("k{number}"): "v"}}))
                 .await
                 .expect(200)
         }

@@ -85,7 +85,10 @@ impl Invariants {
 /// Returns the status of the condition Ready; empty if there is none.
 pub(crate) fn ready_of(object: &Value) -> &str {
     let conditions = object["status"]["conditions"].as_array();
-    let ready = conditions.into_iter().flatten().find(|c| c["type"] == "Ready");
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == "Ready");
     ready
         .and_then(|ready| ready["status"].as_str())
         .unwrap_or_default()

@@ -101,7 +101,11 @@ fn run_all(of: fn(u64) -> Plan, seeds: u64, regressions: &[u64]) {
         wrong.is_empty(),
         "{} of {seeds} histories end wrong; the first:\n{}",
         wrong.len(),
-        first.iter().map(|s| s.as_str()).collect::<Vec<_>>().join("\n")
+        first
+            .iter()
+            .map(|line| line.as_str())
+            .collect::<Vec<_>>()
+            .join("\n")
     );
 }
 

@@ -264,7 +264,7 @@ impl Server {
                 };
                 let new_changes = new_changes.filter(is_meant);
                 let changes: Vec<Change> = new_changes
-                    .filter(|c| query.selects(&c.object))
+                    .filter(|change| query.selects(&change.object))
                     .cloned()
                     .collect();
                 delivered = state.log.len();
@@ -313,7 +313,9 @@ impl Query {
         };
         let pairs = |selector: String| -> Vec<(String, String)> {
             let pairs = selector.split(',').filter_map(|pair| pair.split_once('='));
-            pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+            pairs
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect()
         };
         Self {
             labels: pairs(value("labelSelector")),

@@ -121,9 +121,9 @@ fn rejects_messages_that_are_no_queries() {
     let two_opt = [&good[..], &good[good.len() - 11..]].concat();
     assert!(
         parse_query(&{
-            let mut m = two_opt;
-            m[11] = 2;
-            m
+            let mut message = two_opt;
+            message[11] = 2;
+            message
         })
         .is_err(),
         "two OPT records"

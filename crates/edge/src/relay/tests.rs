@@ -147,7 +147,7 @@ async fn blocked_last_bytes_precede_the_end() {
     room.expect("little room to send");
     let room = socket2::SockRef::from(&client).set_recv_buffer_size(LITTLE_ROOM_BYTES);
     room.expect("little room to receive");
-    let payload: Vec<u8> = (0..48 << 10).map(|n| (n % 251) as u8).collect();
+    let payload: Vec<u8> = (0..48 << 10).map(|number| (number % 251) as u8).collect();
     backend.write_all(&payload).await.expect("the data is written");
     backend.shutdown().await.expect("the end of the connection");
     let relaying = tokio::spawn(async move {
@@ -187,8 +187,8 @@ async fn long_streams_arrive_complete_by_copy_and_splice() {
     let (mut client_reads, mut client_writes) = client.into_split();
     let (mut backend_reads, mut backend_writes) = backend.into_split();
     // A long write, then many short ones: first through the pipe, and then without it again.
-    let mut payload: Vec<Vec<u8>> = vec![(0..8 << 20).map(|n| (n % 251) as u8).collect()];
-    payload.extend((0..200_u8).map(|n| vec![n; 10]));
+    let mut payload: Vec<Vec<u8>> = vec![(0..8 << 20).map(|number| (number % 251) as u8).collect()];
+    payload.extend((0..200_u8).map(|number| vec![number; 10]));
     payload.push(vec![7; 1 << 20]);
     let expected = payload.concat();
     let sent = payload.clone();

@@ -17,7 +17,9 @@ fn throttled_streams_arrive_complete() {
         .map(|number| {
             let mut client = fixture.connect();
             std::thread::spawn(move || {
-                let payload: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8 ^ number).collect();
+                let payload: Vec<u8> = (0..200_000_u32)
+                    .map(|index| (index % 251) as u8 ^ number)
+                    .collect();
                 let mut writer = client.try_clone().expect("a clone");
                 let sent = payload.clone();
                 let writing = std::thread::spawn(move || {

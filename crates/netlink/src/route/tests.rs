@@ -150,7 +150,7 @@ fn addresses_are_added_and_removed_in_both_families() {
         for network in [net("192.0.2.1/24"), net("2001:db8::1/64")] {
             here.add_address(link, network).unwrap();
             let listed = here.addresses().unwrap();
-            let found = listed.iter().find(|a| a.network == network).unwrap();
+            let found = listed.iter().find(|address| address.network == network).unwrap();
             assert!(found.is_global() && !found.is_tentative && found.link == link);
             assert!(here.add_address(link, network).unwrap_err().is_already_present());
             here.delete_address(link, network).unwrap();
@@ -249,14 +249,14 @@ fn neighbours_are_set_and_deleted() {
             .neighbours()
             .unwrap()
             .into_iter()
-            .find(|n| n.address == ip("192.0.2.7"));
+            .find(|neighbour| neighbour.address == ip("192.0.2.7"));
         assert_eq!(found.unwrap().ethernet, Some([2, 0, 0, 0, 0, 7]));
         here.delete_neighbour(link, ip("192.0.2.7")).unwrap();
         assert!(
             here.neighbours()
                 .unwrap()
                 .iter()
-                .all(|n| n.address != ip("192.0.2.7"))
+                .all(|neighbour| neighbour.address != ip("192.0.2.7"))
         );
     });
 }

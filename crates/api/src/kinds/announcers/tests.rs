@@ -66,8 +66,12 @@ fn quorums_of_successive_lists_intersect() {
     assert_eq!((joint.epoch, four.epoch, removed.epoch), (4, 5, 6));
     let steps = [(&three, &joint, ""), (&joint, &four, ""), (&four, &removed, "b")];
     let names = ["a", "b", "c", "d"];
-    let chosen =
-        |bits: u32| -> Vec<&str> { (0..4).filter(|n| bits & 1 << n != 0).map(|n| names[n]).collect() };
+    let chosen = |bits: u32| -> Vec<&str> {
+        (0..4)
+            .filter(|index| bits & 1 << index != 0)
+            .map(|index| names[index])
+            .collect()
+    };
     for (before, after, gone) in steps {
         // Five votes with the tie-breaker; each belongs to one side.
         for bits in 0..32u32 {

@@ -6,7 +6,7 @@ use crate::machinery::field::FieldErrors;
 fn causes(errors: &FieldErrors) -> Vec<String> {
     errors
         .iter()
-        .map(|e| format!("{} {}", e.reason.as_str(), e.path))
+        .map(|error| format!("{} {}", error.reason.as_str(), error.path))
         .collect()
 }
 

@@ -8,7 +8,7 @@ fn core_group_lists_its_resources() {
         let resources = list["resources"].as_array().expect("resources");
         resources
             .iter()
-            .find(|r| r["name"] == name)
+            .find(|resource| resource["name"] == name)
             .unwrap_or_else(|| panic!("{name}"))
     };
     let verbs = [

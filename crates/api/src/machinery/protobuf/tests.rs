@@ -332,7 +332,7 @@ fn delete_options_are_decoded_from_protobuf() {
 
 /// Checks that a decoded object matches the schema of its kind.
 fn assert_conforms(object: Value, kind: &Kind) -> Result<(), TestCaseError> {
-    let again = conform(object.clone(), kind).map_err(|e| TestCaseError::fail(e.to_string()))?;
+    let again = conform(object.clone(), kind).map_err(|error| TestCaseError::fail(error.to_string()))?;
     prop_assert_eq!(again.object, object);
     Ok(())
 }

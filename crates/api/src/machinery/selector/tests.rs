@@ -5,7 +5,7 @@ use super::*;
 use crate::kinds::kind::{self, Kind};
 
 fn kind_of(name: &str) -> &'static Kind {
-    kind::all().iter().find(|k| k.kind == name).expect("kind")
+    kind::all().iter().find(|kind| kind.kind == name).expect("kind")
 }
 
 fn labelled(labels: &Value) -> Value {

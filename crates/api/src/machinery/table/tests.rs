@@ -10,7 +10,10 @@ fn surplus_cells(kind: &Kind) -> usize {
 
 /// Returns the row of an object that was created three minutes ago, as text.
 fn row(kind: &str, mut object: Value) -> Vec<String> {
-    let kind = kind::all().iter().find(|k| k.kind == kind).expect("kind");
+    let kind = kind::all()
+        .iter()
+        .find(|candidate| candidate.kind == kind)
+        .expect("kind");
     object["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
     let now: Timestamp = "2026-01-01T00:03:00Z".parse().expect("timestamp");
     let cells = cells(kind, &object, now);

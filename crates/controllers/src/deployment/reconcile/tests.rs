@@ -222,8 +222,8 @@ impl Model {
         let conditions = &self.deployment.status.conditions;
         conditions
             .iter()
-            .find(|c| c.kind == kind)
-            .map_or("", |c| &c.reason)
+            .find(|condition| condition.kind == kind)
+            .map_or("", |condition| &condition.reason)
     }
 
     fn revision(&self) -> &str {

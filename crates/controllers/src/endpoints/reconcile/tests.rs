@@ -36,11 +36,14 @@ fn addresses_in(endpoints: &Endpoints) -> BTreeSet<(String, bool, u16)> {
     let mut addresses_in = BTreeSet::new();
     for subset in &endpoints.subsets {
         for port in &subset.ports {
-            let ready = subset.addresses.iter().map(|a| (a.ip.clone(), true, port.port));
+            let ready = subset
+                .addresses
+                .iter()
+                .map(|address| (address.ip.clone(), true, port.port));
             let unready = subset
                 .not_ready_addresses
                 .iter()
-                .map(|a| (a.ip.clone(), false, port.port));
+                .map(|address| (address.ip.clone(), false, port.port));
             addresses_in.extend(ready.chain(unready));
         }
     }
@@ -107,7 +110,8 @@ fn headless_service_without_ports_has_addresses_without_ports() {
 fn excess_addresses_are_truncated_in_proportion_and_annotated() {
     let of = |ready: u16, unready: u16| -> Vec<Pod> {
         let all = 0..ready + unready;
-        all.map(|n| pod(n, n < ready, 80 + n % 2)).collect()
+        all.map(|number| pod(number, number < ready, 80 + number % 2))
+            .collect()
     };
     let count = |endpoints: &Endpoints, ready: bool| {
         let found = addresses_in(endpoints);

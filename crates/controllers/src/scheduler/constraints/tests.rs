@@ -24,7 +24,11 @@ fn refusals(pod: &SchedulePod, on: [Vec<&SchedulePod>; 3]) -> Vec<String> {
     let occupied: Vec<NodeWithPods<'_>> = nodes.iter().zip(on).collect();
     let namespaces = Namespaces::from([("other".to_owned(), api::object::Labels::new())]);
     let constraints = Constraints::of(pod, &occupied, &namespaces);
-    let reason = |node| constraints.refusal(node).map_or(String::new(), |r| r.to_string());
+    let reason = |node| {
+        constraints
+            .refusal(node)
+            .map_or(String::new(), |refusal| refusal.to_string())
+    };
     nodes.iter().map(reason).collect()
 }
 

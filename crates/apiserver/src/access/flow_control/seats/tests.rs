@@ -51,7 +51,10 @@ fn queues_are_bounded_by_user_and_in_total() {
     let mut seats = seats(1);
     let arrivals: Vec<SeatResponse> = (0..500).map(|_| seats.request(ATTACKER, || 1)).collect();
     assert_eq!(
-        arrivals.iter().filter(|a| **a == SeatResponse::Rejected).count(),
+        arrivals
+            .iter()
+            .filter(|arrival| **arrival == SeatResponse::Rejected)
+            .count(),
         199
     );
     assert!(matches!(seats.request(VICTIM, || 2), SeatResponse::Queued(_)));
