@@ -52,7 +52,7 @@ pub(super) fn parse_head(bytes: &[u8]) -> Option<Head> {
         text.split("\r\n")
             .skip(1)
             .filter_map(|line| line.split_once(':'))
-            .find(|(n, _)| n.eq_ignore_ascii_case(name))
+            .find(|(header, _)| header.eq_ignore_ascii_case(name))
             .map(|(_, value)| value.trim().to_ascii_lowercase())
     };
     // Bodies are not read: the connection closes after a request that has one.

@@ -106,9 +106,9 @@ impl Lines {
             match frame {
                 None => self.is_ended = true,
                 Some(Ok(frame)) => self.take(frame),
-                Some(Err(e)) => {
+                Some(Err(error)) => {
                     self.is_ended = true;
-                    return Err(client.transport(&Method::GET, &self.path, e));
+                    return Err(client.transport(&Method::GET, &self.path, error));
                 }
             }
         }

@@ -31,9 +31,9 @@ impl Index {
                         && let Selection::Endpoints(endpoints) =
                             self.filter(service.labels(), entry, Part::Whole)
                     {
-                        let named = endpoints
-                            .iter()
-                            .map(|(slice, e)| (below(slice.labels_of(e).as_wire()), e.address));
+                        let named = endpoints.iter().map(|(slice, endpoint)| {
+                            (below(slice.labels_of(endpoint).as_wire()), endpoint.address)
+                        });
                         servers.extend(named);
                     }
                 });

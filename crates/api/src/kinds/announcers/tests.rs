@@ -96,8 +96,8 @@ fn record_reads_back_and_rejects_malformed_text() {
         Err(RecordError::Empty)
     ));
     assert!(matches!(Record::from_json("{}"), Err(RecordError::Json { .. })));
-    for n in 0..=MEMBERS_MAX {
-        written.members.insert(format!("n{n}").into(), member(1));
+    for number in 0..=MEMBERS_MAX {
+        written.members.insert(format!("n{number}").into(), member(1));
     }
     assert!(matches!(
         Record::from_json(&written.to_json().unwrap()),
