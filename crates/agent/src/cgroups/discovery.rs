@@ -45,7 +45,7 @@ pub(super) fn open() -> Result<Cgroups, CgroupError> {
             controllers.is_some_and(|all| all.iter().any(|name| name == controller))
         };
         let hierarchy = mounted.iter().find(has_controller).ok_or(CgroupError::None)?;
-        let pods = below(&hierarchy.path, &path_of(&own, controller)).join(PODS);
+        let pods = group_directory(&hierarchy.path, &path_of(&own, controller)).join(PODS);
         create_usable(&pods)?;
         Ok(pods)
     };
@@ -63,7 +63,7 @@ fn open_v2(root: &Path, own: &str) -> Result<Cgroups, CgroupError> {
     let own = path_of(own, "");
     // The agent may run in the group of another agent that started it.
     let base = own.trim_end_matches('/').trim_end_matches(AGENT).to_owned();
-    let base = below(root, &base);
+    let base = group_directory(root, &base);
     if base != root {
         let agent = base.join(AGENT);
         create(&agent)?;
@@ -119,7 +119,7 @@ pub(super) fn path_of(own: &str, controller: &str) -> String {
 
 /// Returns the path of a group in a hierarchy. In a container, the path may not be visible; then the root stands for
 /// it.
-fn below(root: &Path, path: &str) -> PathBuf {
+fn group_directory(root: &Path, path: &str) -> PathBuf {
     let group = root.join(path.trim_start_matches('/'));
     if group.is_dir() && !path.trim_matches('/').is_empty() {
         group

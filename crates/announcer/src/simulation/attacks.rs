@@ -24,7 +24,7 @@ fn attacked(seed: u64, nodes: usize) -> Cluster {
 
 fn assert_owned(cluster: &Cluster) {
     for address in cluster.addresses() {
-        let expected: Vec<usize> = cluster.winner(address).into_iter().collect();
+        let expected: Vec<usize> = cluster.expected_owner(address).into_iter().collect();
         assert_eq!(cluster.owners(address), expected, "owners of {address}");
     }
 }
@@ -45,7 +45,7 @@ fn datagrams_of_earlier_processes_change_nothing() {
         let recorded = cluster.attacker.take().expect("an attacker").recorded;
         for node in [1, 2, 0] {
             cluster.kill(node);
-            cluster.boot(node);
+            cluster.start_process(node);
             cluster.run(Duration::from_secs(10));
         }
         assert_owned(&cluster);
@@ -125,7 +125,7 @@ fn copies_do_not_revive_a_node_that_returns_to_the_list() {
 fn failed_owner_is_replaced_despite_withheld_datagrams() {
     for seed in 0..10 {
         let mut cluster = attacked(seed, 3);
-        let owner = cluster.winner(address(0)).expect("a winner");
+        let owner = cluster.expected_owner(address(0)).expect("an owner");
         cluster.attacker.as_mut().expect("an attacker").holding = 0.6;
         cluster.run(Duration::from_secs(20));
         cluster.kill(owner);

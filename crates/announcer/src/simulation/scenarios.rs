@@ -59,7 +59,7 @@ pub(super) fn settled(seed: u64, nodes: usize, addresses: u8) -> Cluster {
 /// Checks that each address has its expected owner, and that each forwarding chain ends.
 pub(super) fn assert_owned(cluster: &Cluster) {
     for address in cluster.addresses() {
-        let expected: Vec<usize> = cluster.winner(address).into_iter().collect();
+        let expected: Vec<usize> = cluster.expected_owner(address).into_iter().collect();
         assert_eq!(cluster.owners(address), expected, "owners of {address}");
         for (from, to) in cluster.forwardings(address) {
             assert_ne!(expected, [to], "{from} forwards to the owner of {address}");
@@ -86,7 +86,7 @@ fn new_owner_forwards_to_the_previous_owner() {
         }
         cluster.run(Duration::from_secs(3));
         assert_owned(&cluster);
-        let first = cluster.winner(address(0)).expect("a winner");
+        let first = cluster.expected_owner(address(0)).expect("an owner");
         let [second, third] = [1, 2].map(|more| (first + more) % 4);
         assert_eq!(cluster.forwardings(address(0)).count(), 0, "no previous owner");
         for (to, forwardings) in [
@@ -122,7 +122,7 @@ fn unattributed_packets_are_dropped_or_forwarded_from_the_start() {
     let have_waited = Cell::new(0);
     for seed in 0..20 {
         let mut cluster = settled(seed, 3 + (seed % 3) as usize, 1);
-        let first = cluster.winner(address(0)).expect("a winner");
+        let first = cluster.expected_owner(address(0)).expect("an owner");
         let second = (first + 1) % cluster.size();
         cluster.loss = 0.1;
         cluster.set_candidates(address(0), &[second]);
@@ -148,7 +148,7 @@ fn unattributed_packets_are_dropped_or_forwarded_from_the_start() {
         // No node waits for a failed one.
         cluster.loss = 0.0;
         cluster.set_candidates(address(0), &[first, second]);
-        let owner = cluster.winner(address(0)).expect("a winner");
+        let owner = cluster.expected_owner(address(0)).expect("an owner");
         cluster.run(Duration::from_secs(5));
         cluster.kill(owner);
         let end = cluster.now + Duration::from_secs(2);
@@ -193,7 +193,7 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
                 move_to(cluster, address(0), (first + 2) % 3);
                 cluster.kill(next);
                 cluster.run(Duration::from_secs(2));
-                cluster.boot(next);
+                cluster.start_process(next);
                 cluster.run(Duration::from_secs(5));
                 cluster.set_candidates(address(0), &[0, 1, 2]);
             },
@@ -209,7 +209,7 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
                 cluster.run(milliseconds(500));
                 cluster.kill(first);
                 cluster.run(Duration::from_secs(5));
-                cluster.boot(first);
+                cluster.start_process(first);
             },
             |flush| flush == ConntrackFlush::Closed,
         ),
@@ -218,7 +218,7 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
             |cluster, first| {
                 cluster.kill(first);
                 cluster.run(Duration::from_secs(5));
-                cluster.boot(first);
+                cluster.start_process(first);
             },
             |flush| flush == ConntrackFlush::ActiveWithin(Duration::MAX),
         ),
@@ -235,7 +235,7 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
         // With seed 9 the frozen node regains its address before its own release message arrives, and flushes twice.
         for seed in 0..9 {
             let mut cluster = settled(seed, 3, 1);
-            let first = cluster.winner(address(0)).expect("a winner");
+            let first = cluster.expected_owner(address(0)).expect("an owner");
             cluster.flushes.clear();
             disturb_owner(&mut cluster, first);
             cluster.run(Duration::from_secs(15));
@@ -255,13 +255,13 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
 fn connections_are_kept_if_the_address_had_no_other_owner() {
     for seed in 0..10 {
         let mut cluster = settled(seed, 3, 1);
-        let first = cluster.winner(address(0)).expect("a winner");
+        let first = cluster.expected_owner(address(0)).expect("an owner");
         move_to(&mut cluster, address(0), first);
         cluster.flushes.clear();
         cluster.split(|node| node == first);
         cluster.run(Duration::from_secs(5));
         assert_eq!(cluster.owners(address(0)), [0; 0], "cut off");
-        cluster.heal();
+        cluster.reconnect_all();
         cluster.run(Duration::from_secs(5));
         assert_owned(&cluster);
         assert_eq!(
@@ -276,7 +276,7 @@ fn connections_are_kept_if_the_address_had_no_other_owner() {
 fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_failed_node() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 3, 1);
-        let first = cluster.winner(address(0)).expect("a winner");
+        let first = cluster.expected_owner(address(0)).expect("an owner");
         cluster.shut_down(first);
         cluster.run(milliseconds(500));
         let second = cluster.owners(address(0))[0];
@@ -288,7 +288,7 @@ fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_failed_node() {
             "its kernel goes on, seed {seed}"
         );
         // The node returns and has its address again.
-        cluster.boot(first);
+        cluster.start_process(first);
         cluster.run(Duration::from_secs(5));
         assert_owned(&cluster);
         assert_eq!(
@@ -304,7 +304,7 @@ fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_failed_node() {
         );
         // The successor of a failed node forwards to no node.
         cluster.kill(first);
-        cluster.boot(second);
+        cluster.start_process(second);
         cluster.run(Duration::from_secs(10));
         assert_eq!(cluster.forwardings(address(0)).count(), 0, "seed {seed}");
     }
@@ -314,7 +314,7 @@ fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_failed_node() {
 fn forwarding_ends_with_the_node_and_the_address() {
     for (seed, node_goes) in [(1, true), (2, false)] {
         let mut cluster = settled(seed, 3, 1);
-        let first = cluster.winner(address(0)).expect("a winner");
+        let first = cluster.expected_owner(address(0)).expect("an owner");
         let second = (first + 1) % 3;
         move_to(&mut cluster, address(0), second);
         assert_eq!(cluster.forwarded_to(second, address(0)), Some(first));
@@ -345,7 +345,7 @@ fn clusters_settle_and_then_do_not_need_the_api() {
 fn members_report_owners_and_unreachable_members() {
     let mut cluster = settled(1, 4, 5);
     for address in cluster.addresses() {
-        let owner = cluster.winner(address).map(|node| cluster.name(node));
+        let owner = cluster.expected_owner(address).map(|node| cluster.name(node));
         for node in 0..4 {
             assert_eq!(cluster.seen_by(node, address), (owner.clone(), vec![true; 4]));
         }
@@ -353,7 +353,7 @@ fn members_report_owners_and_unreachable_members() {
     cluster.kill(3);
     cluster.run(Duration::from_secs(10));
     for address in cluster.addresses() {
-        let owner = cluster.winner(address).map(|node| cluster.name(node));
+        let owner = cluster.expected_owner(address).map(|node| cluster.name(node));
         for node in 0..3 {
             let seen = cluster.seen_by(node, address);
             assert_eq!(seen, (owner.clone(), vec![true, true, true, false]), "{address}");
@@ -366,13 +366,13 @@ fn failed_owner_is_replaced_with_and_without_the_api() {
     for (nodes, has_api) in [(3, false), (5, false), (2, true), (4, true)] {
         for seed in 0..20 {
             let mut cluster = settled(seed, nodes, 3);
-            let owner = cluster.winner(address(0)).expect("a winner");
+            let owner = cluster.expected_owner(address(0)).expect("an owner");
             for node in 0..nodes {
                 cluster.set_api(node, has_api);
             }
             let gains = cluster.gains;
             let moves = (0..3)
-                .filter(|number| cluster.winner(address(*number)) == Some(owner))
+                .filter(|number| cluster.expected_owner(address(*number)) == Some(owner))
                 .count();
             cluster.kill(owner);
             let failed_at = cluster.now;
@@ -409,7 +409,7 @@ fn partitioned_pair_has_one_serving_node() {
             .collect();
         assert_eq!(owners.len(), 1, "all addresses are with one of them");
         assert_eq!(owners.first().map(Vec::len), Some(1));
-        cluster.heal();
+        cluster.reconnect_all();
         cluster.run(Duration::from_secs(10));
         assert_owned(&cluster);
         assert_eq!(cluster.record().expect("a record").tie_breaker, None);
@@ -420,7 +420,7 @@ fn partitioned_pair_has_one_serving_node() {
 fn leaving_node_is_replaced_at_once() {
     for nodes in [2, 3, 5] {
         let mut cluster = settled(7, nodes, 4);
-        let owner = cluster.winner(address(0)).expect("a winner");
+        let owner = cluster.expected_owner(address(0)).expect("an owner");
         cluster.shut_down(owner);
         let end = cluster.now + milliseconds(100);
         let is_followed = |cluster: &Cluster| {
@@ -438,10 +438,10 @@ fn leaving_node_is_replaced_at_once() {
 }
 
 #[test]
-fn frozen_owner_is_replaced_and_wakes_up_without_its_addresses() {
+fn frozen_owner_is_replaced_and_resumes_without_its_addresses() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 3, 4);
-        let owner = cluster.winner(address(0)).expect("a winner");
+        let owner = cluster.expected_owner(address(0)).expect("an owner");
         cluster.freeze(owner, Duration::from_secs(4));
         cluster.run(FENCING_INTERVAL * 2);
         assert_eq!(cluster.owners(address(0)).len(), 1, "replaced");
@@ -455,17 +455,17 @@ fn frozen_owner_is_replaced_and_wakes_up_without_its_addresses() {
 fn nodes_that_cannot_receive_or_send_are_passed_over() {
     for is_deaf in [true, false] {
         let mut cluster = settled(3, 3, 4);
-        let owner = cluster.winner(address(0)).expect("a winner");
+        let owner = cluster.expected_owner(address(0)).expect("an owner");
         for other in (0..3).filter(|node| *node != owner) {
             let (from, to) = if is_deaf { (other, owner) } else { (owner, other) };
-            cluster.cut(from, to);
+            cluster.disconnect(from, to);
         }
         cluster.run(Duration::from_secs(3));
         for address in cluster.addresses() {
             let owners = cluster.owners(address);
             assert!(owners.len() == 1 && owners[0] != owner, "{owners:?}");
         }
-        cluster.heal();
+        cluster.reconnect_all();
         cluster.run(Duration::from_secs(5));
         assert_owned(&cluster);
     }
@@ -500,7 +500,7 @@ fn announcing_nodes_satisfy_the_requirements() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 4, 4);
         let all: Vec<usize> = (0..4).collect();
-        let first = cluster.winner(address(0)).expect("a winner");
+        let first = cluster.expected_owner(address(0)).expect("an owner");
         for node in all.iter().copied().filter(|node| *node != first) {
             cluster.set_capabilities(node, full_capabilities());
         }
@@ -511,7 +511,7 @@ fn announcing_nodes_satisfy_the_requirements() {
         cluster.set_candidates_with(address(0), &all, needy);
         cluster.run(Duration::from_secs(3));
         assert_owned(&cluster);
-        assert_ne!(cluster.winner(address(0)), Some(first));
+        assert_ne!(cluster.expected_owner(address(0)), Some(first));
 
         // It loses the links of another address, and gets that back with them.
         let links = Requirements {
@@ -520,7 +520,7 @@ fn announcing_nodes_satisfy_the_requirements() {
         };
         cluster.set_candidates_with(address(1), &all, links);
         cluster.run(Duration::from_secs(3));
-        let second = cluster.winner(address(1)).expect("a winner");
+        let second = cluster.expected_owner(address(1)).expect("an owner");
         let before = cluster.hosts[second].capabilities.clone();
         let lacking = NodeCapabilities {
             missing_links: BTreeSet::from([LINKS]),
@@ -565,7 +565,7 @@ fn upgrade_from_the_version_without_keys_ends_with_every_address_owned() {
             cluster.run(milliseconds(500));
             cluster.upgrade(node);
             cluster.run(milliseconds(500));
-            cluster.boot(node);
+            cluster.start_process(node);
             cluster.run(Duration::from_secs(15));
             // The version with the majority answers. With the tie-breaker, half of the nodes are a majority.
             let upgraded = node + 1;
@@ -585,7 +585,7 @@ fn upgrade_from_the_version_without_keys_ends_with_every_address_owned() {
     }
 }
 
-/// Random loss, one-way cuts, partitions, freezes, deaths, successions, absences of the API server, new nodes,
+/// Random loss, one-way losses, partitions, freezes, crashes, successions, absences of the API server, new nodes,
 /// upgrades, and an attacker who controls a node. An address never has two owners, and the cluster settles soon after
 /// the last disturbance. `PORTOLAN_ANNOUNCER_SEEDS` sets the number of seeds.
 #[test]
@@ -614,13 +614,13 @@ fn disturbances_never_cause_two_owners_and_the_cluster_settles() {
         if let Some(attacker) = &mut cluster.attacker {
             attacker.holding = 0.0;
         }
-        cluster.heal();
+        cluster.reconnect_all();
         for node in 0..cluster.size() {
             cluster.set_api(node, true);
             if cluster.hosts[node].is_unkeyed {
                 cluster.upgrade(node);
             }
-            cluster.boot(node);
+            cluster.start_process(node);
         }
         // The attacker continues.
         for _ in 0..400 {
@@ -645,19 +645,19 @@ fn disturb(cluster: &mut Cluster) {
     match cluster.random.u32(..24) {
         0 => cluster.loss = cluster.random.f64() * 0.6,
         1 => cluster.loss = 0.0,
-        2 | 3 => cluster.cut(node, other),
+        2 | 3 => cluster.disconnect(node, other),
         4 => {
             let side = cluster.random.u64(..);
             cluster.split(|node| side >> node & 1 == 0);
         }
-        5 | 6 => cluster.heal(),
+        5 | 6 => cluster.reconnect_all(),
         7 => {
             let lasts = milliseconds(cluster.random.u64(1..4_000));
             cluster.freeze(node, lasts);
         }
         8 if cluster.random.bool() => cluster.kill_followed(node),
         8 => cluster.kill(node),
-        9 | 10 => cluster.boot(node),
+        9 | 10 => cluster.start_process(node),
         11 => cluster.set_api(node, false),
         12 | 13 => cluster.set_api(node, true),
         14 => {
@@ -680,7 +680,7 @@ fn disturb(cluster: &mut Cluster) {
         22 => cluster.end(node),
         23 => {
             cluster.end(node);
-            cluster.boot(node);
+            cluster.start_process(node);
         }
         _ if cluster.size() < 7 => cluster.add_node(),
         _ => {}

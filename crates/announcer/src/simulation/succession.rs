@@ -115,7 +115,7 @@ fn is_alone(cluster: &Cluster) -> bool {
 
 /// Starts a process on the first node. Returns true if it has all addresses within a duration.
 fn answers_within(cluster: &mut Cluster, duration: Duration) -> bool {
-    cluster.boot(0);
+    cluster.start_process(0);
     let end = cluster.now + duration;
     cluster.run_until(end, |cluster| owns_all(cluster, 0))
 }
@@ -193,7 +193,7 @@ fn standing_report_is_withdrawn_when_another_node_joins() {
         assert_eq!(cluster.hosts[0].standing_report, Some(false), "seed {seed}");
         // Each step checks that no address has two owners.
         cluster.kill(0);
-        cluster.boot(0);
+        cluster.start_process(0);
         cluster.run(Duration::from_secs(10));
         assert_owned(&cluster);
     }
@@ -213,7 +213,7 @@ fn successor_of_a_founder_does_not_answer_beside_a_node_of_the_former_list() {
         let end = cluster.now + Duration::from_secs(5);
         assert!(cluster.run_until(end, is_alone), "seed {seed}");
         cluster.kill(0);
-        cluster.boot(0);
+        cluster.start_process(0);
         // Each step checks that no address has two owners.
         cluster.run(Duration::from_secs(3));
         assert!(owns_all(&cluster, 0), "seed {seed}");
@@ -241,7 +241,7 @@ fn successor_waits_for_the_votes_of_its_predecessor() {
         } else {
             cluster.kill_followed(0);
         }
-        cluster.boot(0);
+        cluster.start_process(0);
         // Each step checks that no address has two owners.
         cluster.run(Duration::from_secs(3));
         assert!(owns_all(&cluster, 0), "seed {seed}");
@@ -254,7 +254,7 @@ fn successor_waits_for_the_votes_of_its_predecessor() {
 fn report_serves_one_process() {
     let mut cluster = alone_again(1, 1);
     cluster.end(0);
-    cluster.boot(0);
+    cluster.start_process(0);
     cluster.kill(0);
     assert!(!answers_within(&mut cluster, milliseconds(600)));
 }

@@ -31,7 +31,7 @@ fn address_has_one_owner_through_failures() {
         let owner = announcers[owner_number].hardware;
         observer.wait_for_owner(|last| *last == owner);
 
-        // Frozen: another node announces; after the thaw the address is handed back.
+        // While the owner is frozen, another node announces. After it resumes, the address is handed back.
         let send =
             |announcer: &Announcer, signal| announcer.signals.send(signal).expect("a running announcer");
         send(&announcers[owner_number], Signal::Freeze(Duration::from_secs(4)));

@@ -168,9 +168,9 @@ impl Feed {
     }
 
     /// Returns a past state: `None` while the caches are incomplete, `Some(None)` if no such state is kept.
-    pub fn past(&self, time: Timestamp) -> Option<Option<Snapshot>> {
+    pub fn state_at(&self, time: Timestamp) -> Option<Option<Snapshot>> {
         self.shared
-            .synced(|state| state.model.past(Timestamp::now(), time))
+            .synced(|state| state.model.state_at(Timestamp::now(), time))
     }
 
     /// Returns everything about a Service: `None` while the caches are incomplete, `Some(None)` if it does not exist.

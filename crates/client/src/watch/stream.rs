@@ -84,7 +84,7 @@ impl Lines {
     /// Returns the next line; `None` at the end of the body. Cancelling loses nothing.
     pub(super) async fn next(&mut self, client: &Client) -> Result<Option<Bytes>, ClientError> {
         loop {
-            if let Some(line) = self.cut() {
+            if let Some(line) = self.take_line() {
                 return Ok(Some(line));
             }
             if self.is_ended {
@@ -117,7 +117,7 @@ impl Lines {
     /// Returns a line that has arrived.
     pub(super) fn next_ready(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(line) = self.cut() {
+            if let Some(line) = self.take_line() {
                 return Some(line);
             }
             if self.is_ended || self.buffer.len() > LINE_BYTES_MAX {
@@ -137,7 +137,7 @@ impl Lines {
         }
     }
 
-    fn cut(&mut self) -> Option<Bytes> {
+    fn take_line(&mut self) -> Option<Bytes> {
         let Some(end) = self.buffer[self.searched..]
             .iter()
             .position(|&byte| byte == b'\n')

@@ -102,7 +102,7 @@ impl Resets {
             .filter(|flow| !is_opening(flow))
             .flat_map(|flow| directions_of(flow, peers))
             .collect();
-        let room = self.room(capacity, now);
+        let room = self.free_entries(capacity, now);
         if directions.len() > room && !std::mem::replace(&mut self.has_warned_of_capacity, true) {
             tracing::warn!(
                 directions = directions.len(),
@@ -131,7 +131,7 @@ impl Resets {
     }
 
     /// Returns the number of addresses that the table can still list.
-    pub(crate) fn room(&mut self, capacity: TableCapacity, now: Instant) -> usize {
+    pub(crate) fn free_entries(&mut self, capacity: TableCapacity, now: Instant) -> usize {
         self.expire(now);
         let listed: usize = self.listed.iter().map(|(_, count)| count).sum();
         let listed_max = match capacity {
@@ -211,7 +211,7 @@ impl Resets {
 #[derive(Debug, Default)]
 struct Unsent {
     failed: usize,
-    /// Number of those that found no room.
+    /// Number of those that did not fit into the table.
     waits: usize,
     /// First error.
     error: Option<io::Error>,

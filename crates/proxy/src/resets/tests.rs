@@ -323,11 +323,14 @@ fn table_is_deleted_after_its_last_element() {
 fn places_of_the_table_are_reserved() {
     let (mut resets, now) = (Resets::default(), Instant::now());
     let rest = LISTED_MAX - LISTED_RESERVED;
-    assert_eq!(resets.room(TableCapacity::Unreserved, now), rest);
+    assert_eq!(resets.free_entries(TableCapacity::Unreserved, now), rest);
     resets.listed.push_back((now + LISTED_TIME, rest));
-    assert_eq!(resets.room(TableCapacity::Unreserved, now), 0);
-    assert_eq!(resets.room(TableCapacity::All, now), LISTED_RESERVED);
-    assert_eq!(resets.room(TableCapacity::Unreserved, now + LISTED_TIME), rest);
+    assert_eq!(resets.free_entries(TableCapacity::Unreserved, now), 0);
+    assert_eq!(resets.free_entries(TableCapacity::All, now), LISTED_RESERVED);
+    assert_eq!(
+        resets.free_entries(TableCapacity::Unreserved, now + LISTED_TIME),
+        rest
+    );
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(super) fn render(trace: &Trace) -> String {
         "{} from {}{node}: {}",
         trace.destination,
         trace.client,
-        sentence(trace.verdict, &trace.reason)
+        verdict_with_reason(trace.verdict, &trace.reason)
     ));
     if let Some(name) = &trace.name {
         text.name(&trace.destination.host.to_string(), name);
@@ -40,7 +40,7 @@ pub(super) fn render(trace: &Trace) -> String {
 }
 
 /// Returns the verdict with its reason.
-fn sentence(verdict: Verdict, reason: &str) -> String {
+fn verdict_with_reason(verdict: Verdict, reason: &str) -> String {
     match verdict {
         Verdict::Reaches => format!("reaches {reason}"),
         other => format!("{}: {reason}", other.as_str()),
@@ -153,7 +153,10 @@ impl Text {
             self.excluded(endpoint);
         }
         self.more(path.excluded.len());
-        self.line(format_args!("  {}", sentence(path.verdict, &path.reason)));
+        self.line(format_args!(
+            "  {}",
+            verdict_with_reason(path.verdict, &path.reason)
+        ));
     }
 
     fn more(&mut self, count: usize) {
