@@ -48,7 +48,7 @@ pub(super) fn run(
         gaps.push(start.elapsed());
         set_link(environment, owner, true)?;
         let during = format!("return of the address after kill {number}");
-        returned = returned.and(connect_during(environment, service, &during, || {
+        returned = returned.combined_with(connect_during(environment, service, &during, || {
             restart(environment, &arp_client, nodes, owner)
         })?);
     }
@@ -66,7 +66,7 @@ pub(super) fn run(
         let owner = owner_index(&arp_client, nodes)?;
         let hardware = nodes[owner].hardware;
         let during = format!("shutdown {number} of the owner");
-        moved = moved.and(connect_during(environment, service, &during, || {
+        moved = moved.combined_with(connect_during(environment, service, &during, || {
             nodes[owner].announcer.terminate()?;
             arp_client.wait_for_owner(ADDRESS, |other| *other != hardware)?;
             Ok(())
@@ -148,12 +148,12 @@ struct Connections {
 }
 
 impl Connections {
-    fn and(self, other: Self) -> Self {
+    fn combined_with(self, other: Self) -> Self {
         Self {
             count: self.count + other.count,
             failed: self.failed + other.failed,
             longest: self.longest.max(other.longest),
-            open: self.open.and(other.open),
+            open: self.open.combined_with(other.open),
         }
     }
 

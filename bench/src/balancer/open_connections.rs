@@ -172,7 +172,7 @@ impl ConnectionStats {
     }
 
     /// Sum of two statistics.
-    pub(super) fn and(mut self, other: Self) -> Self {
+    pub(super) fn combined_with(mut self, other: Self) -> Self {
         self.lost.extend(other.lost);
         Self {
             count: self.count + other.count,

@@ -108,7 +108,7 @@ impl Drains {
             .iter()
             .any(|known| known.endpoint == flow.endpoint && known.from.key == owner.key);
         if let Some(draining) = Draining::of(owner).filter(|_| !is_known) {
-            self.depart(flow.endpoint, draining, now);
+            self.record_departure(flow.endpoint, draining, now);
         }
     }
 
@@ -141,13 +141,13 @@ impl Drains {
             for endpoint in &port.serving {
                 let is_known = |known: &Departure| known.endpoint == *endpoint && known.from.key == port.key;
                 if !serves(&port.key, endpoint) && !self.departures.iter().any(is_known) {
-                    self.depart(*endpoint, port.clone(), now);
+                    self.record_departure(*endpoint, port.clone(), now);
                 }
             }
         }
     }
 
-    fn depart(&mut self, endpoint: SocketAddr, from: Draining, now: Instant) {
+    fn record_departure(&mut self, endpoint: SocketAddr, from: Draining, now: Instant) {
         if self.departures.len() < DEPARTURES_MAX {
             self.departures.push(Departure {
                 at: now + Duration::from_secs(u64::from(from.seconds)),

@@ -326,7 +326,7 @@ impl Processes {
             }
             if let Some(process) = shared.processes.remove(&pid) {
                 let exit = exit(status, process.started_at);
-                shared.ended(process.role, exit);
+                shared.record_exit(process.role, exit);
             }
         }
     }
@@ -363,7 +363,7 @@ impl ProcessTable {
         })
     }
 
-    fn ended(&mut self, role: Role, exit: Exit) {
+    fn record_exit(&mut self, role: Role, exit: Exit) {
         match role {
             Role::Container(name) => {
                 self.containers

@@ -85,7 +85,7 @@ struct Synced {
 }
 
 impl Synced {
-    fn all(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.services && self.slices && self.node && self.service_cidrs
     }
 }
@@ -323,7 +323,7 @@ impl<D: Dataplane> Worker<D> {
 
     /// Applies pending changes. After an error, all of them wait for the next attempt.
     pub(crate) fn apply(&mut self) -> Result<SyncResult, DataplaneError> {
-        if !self.synced.all() {
+        if !self.synced.is_complete() {
             return Ok(SyncResult::Applied);
         }
         let changes = self.plan.take_changes();
