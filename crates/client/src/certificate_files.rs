@@ -74,7 +74,7 @@ impl CertificateFiles {
     ///
     /// Returns [`CertificateFilesError`] if the files cannot be read or are invalid.
     pub fn load(&self) -> Result<Arc<CertifiedKey>, CertificateFilesError> {
-        let stamps = [stamp(&self.certificate)?, stamp(&self.key)?];
+        let stamps = [file_stamp(&self.certificate)?, file_stamp(&self.key)?];
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = loaded.as_ref().filter(|loaded| loaded.stamps == stamps) {
             return Ok(Arc::clone(&loaded.pair));
@@ -124,7 +124,7 @@ impl CertificateFiles {
     }
 }
 
-fn stamp(path: &PathBuf) -> Result<FileStamp, CertificateFilesError> {
+fn file_stamp(path: &PathBuf) -> Result<FileStamp, CertificateFilesError> {
     let about = fs::metadata(path).map_err(|source| CertificateFilesError::Read {
         path: path.clone(),
         source,

@@ -590,11 +590,11 @@ struct KubeProxyText(MetricsText);
 
 impl KubeProxyText {
     fn family(&mut self, name: &str, metric_type: MetricType, help: &str) {
-        self.0.family(&prefixed(name), metric_type, help);
+        self.0.family(&prefixed_name(name), metric_type, help);
     }
 
     fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
-        self.0.sample(&prefixed(name), labels, value);
+        self.0.sample(&prefixed_name(name), labels, value);
     }
 
     /// Writes one value that holds for both IP families.
@@ -608,12 +608,12 @@ impl KubeProxyText {
         self.family(name, MetricType::Histogram, help);
         for family in FAMILIES {
             let labels = format!("ip_family=\"{family}\"");
-            self.0.histogram(&prefixed(name), &labels, histogram);
+            self.0.histogram(&prefixed_name(name), &labels, histogram);
         }
     }
 }
 
-fn prefixed(name: &str) -> String {
+fn prefixed_name(name: &str) -> String {
     format!("kubeproxy_{name}")
 }
 

@@ -39,7 +39,7 @@ impl ServingCertificate {
     /// Certificate or key are invalid.
     pub(crate) fn new(pair: &CertificateAndKey) -> Result<ServingCertificate, TlsError> {
         Ok(ServingCertificate {
-            key: RwLock::new(certified(pair)?),
+            key: RwLock::new(certified_key(pair)?),
         })
     }
 
@@ -48,7 +48,7 @@ impl ServingCertificate {
     /// # Errors
     /// Certificate or key are invalid; the current one stays.
     pub(crate) fn replace(&self, pair: &CertificateAndKey) -> Result<(), TlsError> {
-        let key = certified(pair)?;
+        let key = certified_key(pair)?;
         *self.key.write().unwrap_or_else(PoisonError::into_inner) = key;
         Ok(())
     }
@@ -89,7 +89,7 @@ pub(crate) fn server_config(pki: &Pki, serving: Arc<ServingCertificate>) -> Resu
     Ok(config)
 }
 
-fn certified(pair: &CertificateAndKey) -> Result<Arc<CertifiedKey>, TlsError> {
+fn certified_key(pair: &CertificateAndKey) -> Result<Arc<CertifiedKey>, TlsError> {
     let chain: Result<Vec<CertificateDer<'static>>, _> =
         CertificateDer::pem_slice_iter(pair.certificate.as_bytes()).collect();
     let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes())?;

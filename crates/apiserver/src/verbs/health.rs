@@ -49,7 +49,7 @@ pub(crate) async fn respond(resources: &Resources, path: &str, query: &Query) ->
             None => response::text(StatusCode::NOT_FOUND, "404 page not found\n"),
             Some(check) => match check.fault(resources).await {
                 None => text_response("ok".to_owned()),
-                Some(fault) => failed(format!("internal server error: {fault}\n")),
+                Some(fault) => failure_response(format!("internal server error: {fault}\n")),
             },
         };
     }
@@ -60,7 +60,7 @@ pub(crate) async fn respond(resources: &Resources, path: &str, query: &Query) ->
     let excluded: Vec<&str> = query.all("exclude").flat_map(|names| names.split(',')).collect();
     let (is_healthy, text) = summary(endpoint, &faults, &excluded);
     match (is_healthy, query.has("verbose")) {
-        (false, _) => failed(text),
+        (false, _) => failure_response(text),
         (true, true) => text_response(text),
         (true, false) => text_response("ok".to_owned()),
     }
@@ -135,7 +135,7 @@ fn text_response(text: String) -> ApiResponse {
     no_sniffing(response::text(StatusCode::OK, text))
 }
 
-fn failed(text: String) -> ApiResponse {
+fn failure_response(text: String) -> ApiResponse {
     no_sniffing(response::text(StatusCode::INTERNAL_SERVER_ERROR, text))
 }
 

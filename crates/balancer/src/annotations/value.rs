@@ -119,7 +119,7 @@ pub fn keyword<T: Clone>(text: &str, keywords: &[(&str, T)]) -> Result<T, Invali
 /// # Errors
 /// The value is not an integer within the bounds.
 pub fn number(text: &str, bounds: RangeInclusive<u32>) -> Result<u32, InvalidValue> {
-    bounded(text, &bounds, "a number")
+    number_within(text, &bounds, "a number")
 }
 
 /// Parses a duration in seconds within bounds.
@@ -127,7 +127,9 @@ pub fn number(text: &str, bounds: RangeInclusive<u32>) -> Result<u32, InvalidVal
 /// # Errors
 /// The value is not an integer within the bounds.
 pub fn seconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, InvalidValue> {
-    Ok(Duration::from_secs(bounded(text, &bounds, "seconds")?.into()))
+    Ok(Duration::from_secs(
+        number_within(text, &bounds, "seconds")?.into(),
+    ))
 }
 
 /// Parses a duration in minutes within bounds.
@@ -135,7 +137,7 @@ pub fn seconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, Inva
 /// # Errors
 /// The value is not an integer within the bounds.
 pub fn minutes(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, InvalidValue> {
-    let minutes: u64 = bounded(text, &bounds, "minutes")?.into();
+    let minutes: u64 = number_within(text, &bounds, "minutes")?.into();
     Ok(Duration::from_secs(minutes * 60))
 }
 
@@ -145,7 +147,7 @@ pub fn minutes(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, Inva
 /// The value is not an integer within the bounds.
 pub fn milliseconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, InvalidValue> {
     Ok(Duration::from_millis(
-        bounded(text, &bounds, "milliseconds")?.into(),
+        number_within(text, &bounds, "milliseconds")?.into(),
     ))
 }
 
@@ -155,10 +157,10 @@ pub fn milliseconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration,
 /// The value is not an integer within the bounds.
 pub fn megabits_per_second(text: &str, bounds: RangeInclusive<u32>) -> Result<u64, InvalidValue> {
     const MEGABIT_BYTES: u64 = 1_000_000 / 8;
-    Ok(u64::from(bounded(text, &bounds, "Mbit/s")?) * MEGABIT_BYTES)
+    Ok(u64::from(number_within(text, &bounds, "Mbit/s")?) * MEGABIT_BYTES)
 }
 
-fn bounded(text: &str, bounds: &RangeInclusive<u32>, unit: &str) -> Result<u32, InvalidValue> {
+fn number_within(text: &str, bounds: &RangeInclusive<u32>, unit: &str) -> Result<u32, InvalidValue> {
     let number = text.parse().ok().filter(|number| bounds.contains(number));
     number.ok_or_else(|| {
         let (first, last) = (bounds.start(), bounds.end());

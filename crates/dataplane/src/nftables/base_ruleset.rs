@@ -39,7 +39,7 @@ pub(super) fn chains(plan: &Plan, has_virtual_servers: bool) -> Vec<(Chain, Vec<
     let mut chains = vec![reject(), masquerade(), answer_ping(plan)];
     chains.extend((1..MASQUERADE_BITS).map(|bits| masquerade_origins(bits, pods)));
     chains.push(services(plan, has_virtual_servers));
-    chains.push(redirected(has_virtual_servers));
+    chains.push(redirect_chain(has_virtual_servers));
     let to_services = || vec![RuleBuilder::any_family().goto(SERVICES).finish()];
     let base = |name, hook, priority, comment: &str| Chain {
         name: String::from(name),
@@ -152,7 +152,7 @@ fn node_ports(family: Family, settings: &Settings) -> Rule {
         .comment("by the verdict of the node port; mark restored")
 }
 
-fn redirected(has_virtual_servers: bool) -> (Chain, Vec<Rule>) {
+fn redirect_chain(has_virtual_servers: bool) -> (Chain, Vec<Rule>) {
     let mut rules = Vec::new();
     for family in FAMILIES {
         rules.push(

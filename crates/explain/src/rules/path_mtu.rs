@@ -37,7 +37,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(limit) = limit(&found) else {
         return Vec::new();
     };
-    let (message, remedy) = texts(&limit);
+    let (message, remedy) = limit_texts(&limit);
     let message = format!(
         "{message}. Large responses of Service {} do not arrive",
         subject.service.name
@@ -69,7 +69,7 @@ fn check_other_targets(world: &World) -> Vec<Finding> {
             let probes = node.observation.probes.iter().flatten().filter(is_other);
             let found: Vec<Found<'_>> = probes.map(|probe| (node.observation, probe)).collect();
             let limit = limit(&found)?;
-            let (message, remedy) = texts(&limit);
+            let (message, remedy) = limit_texts(&limit);
             let finding = node.finding(CODE, Severity::Warning, "probes", message, remedy);
             Some(finding.with_evidence(probes::description(limit.found)))
         })
@@ -107,7 +107,7 @@ fn is_same_path((observation, probe): &Found<'_>, (other, other_probe): (&NodeOb
         && probe.target == other_probe.target
 }
 
-fn texts(limit: &Limit<'_>) -> (String, String) {
+fn limit_texts(limit: &Limit<'_>) -> (String, String) {
     let (_, probe) = limit.found;
     let message = format!(
         "Packets of {} bytes from {} to {} pass, packets of {} bytes get no response and no ICMP error",
