@@ -213,14 +213,14 @@ impl OwnershipHistory {
     /// Records that the lease of the holder of this node's vote expired. The holder may no longer forward packets to
     /// this node.
     pub(crate) fn successor_lost(&mut self, now: Time, address: IpAddr, holder: &LeaseHolder) {
-        if let Some(ownership) = self.former(address) {
+        if let Some(ownership) = self.former_ownership(address) {
             ownership.lost_successor = Some((holder.clone(), now));
         }
     }
 
     /// Records that this node granted its vote to another process. The chain is broken if the former holder is lost.
     pub(crate) fn vote_granted(&mut self, address: IpAddr, to: &LeaseHolder) {
-        let Some(ownership) = self.former(address) else {
+        let Some(ownership) = self.former_ownership(address) else {
             return;
         };
         if let Some((lost, at)) = ownership.lost_successor.take()
@@ -253,7 +253,7 @@ impl OwnershipHistory {
         self.by_address.remove(&address);
     }
 
-    fn former(&mut self, address: IpAddr) -> Option<&mut Ownership> {
+    fn former_ownership(&mut self, address: IpAddr) -> Option<&mut Ownership> {
         let ownership = self.by_address.get_mut(&address);
         ownership.filter(|ownership| !ownership.is_current)
     }

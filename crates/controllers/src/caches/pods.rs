@@ -160,7 +160,7 @@ impl Pods {
         let before = self.by_key.get(&key);
         if before.is_none_or(|before| before.labels != pod.labels) {
             if let Some(before) = self.by_key.remove(&key) {
-                self.unlist(&before);
+                self.remove_labels(&before);
                 self.list(&pod);
                 self.by_key.insert(key, pod);
                 return Some(before);
@@ -173,7 +173,7 @@ impl Pods {
     /// Removes and returns a Pod.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<PodFacts> {
         let pod = self.by_key.remove(key)?;
-        self.unlist(&pod);
+        self.remove_labels(&pod);
         Some(pod)
     }
 
@@ -254,7 +254,7 @@ impl Pods {
         }
     }
 
-    fn unlist(&mut self, pod: &PodFacts) {
+    fn remove_labels(&mut self, pod: &PodFacts) {
         for pair in pairs(pod) {
             if let Some(names) = self.by_label.get_mut(&pair) {
                 names.remove(&pod.name);

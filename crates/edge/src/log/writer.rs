@@ -73,7 +73,7 @@ impl Writer {
             tokio::select! {
                 count = queue.recv_many(&mut lines, LINES_PER_READ_MAX), if has_room && !is_closed => {
                     is_closed = count == 0;
-                    self.gather(&mut batch, &mut lines);
+                    self.append_to_batch(&mut batch, &mut lines);
                 }
                 () = tokio::time::sleep(due_in), if !is_writing && batch.is_some() => {}
                 () = written(writing.as_mut()), if is_writing => {
@@ -91,7 +91,7 @@ impl Writer {
         batch.due_in(Timestamp::now(), self.settings.interval)
     }
 
-    fn gather(&self, batch: &mut Option<Batch>, lines: &mut Vec<String>) {
+    fn append_to_batch(&self, batch: &mut Option<Batch>, lines: &mut Vec<String>) {
         for line in lines.drain(..) {
             match batch {
                 Some(batch) => batch.push(&line),

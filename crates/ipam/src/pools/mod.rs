@@ -163,7 +163,7 @@ impl Pools {
             .iter()
             .copied()
             .partition(|address| self.sharing_conflict(*address, holder, sharing).is_none());
-        self.hold(holder, kept, sharing);
+        self.record_assignment(holder, kept, sharing);
         lost.is_empty()
     }
 
@@ -177,7 +177,7 @@ impl Pools {
         let before = self.of(request.holder).to_vec();
         self.release(request.holder);
         let assigned = self.choose(request, &before)?;
-        self.hold(request.holder, assigned.clone(), &request.sharing);
+        self.record_assignment(request.holder, assigned.clone(), &request.sharing);
         Ok(assigned)
     }
 
@@ -208,7 +208,7 @@ impl Pools {
         true
     }
 
-    fn hold(&mut self, holder: &Holder, addresses: Vec<IpAddr>, sharing: &Sharing) {
+    fn record_assignment(&mut self, holder: &Holder, addresses: Vec<IpAddr>, sharing: &Sharing) {
         if addresses.is_empty() {
             return;
         }

@@ -145,21 +145,21 @@ impl Text {
         for endpoint in path.endpoints.iter().take(ENDPOINTS_SHOWN) {
             self.chosen(endpoint);
         }
-        self.more(path.endpoints.len());
+        self.write_omitted_count(path.endpoints.len());
         if !path.excluded.is_empty() {
             self.line(format_args!("  not used"));
         }
         for endpoint in path.excluded.iter().take(ENDPOINTS_SHOWN) {
             self.excluded(endpoint);
         }
-        self.more(path.excluded.len());
+        self.write_omitted_count(path.excluded.len());
         self.line(format_args!(
             "  {}",
             verdict_with_reason(path.verdict, &path.reason)
         ));
     }
 
-    fn more(&mut self, count: usize) {
+    fn write_omitted_count(&mut self, count: usize) {
         if let Some(more) = count.checked_sub(ENDPOINTS_SHOWN).filter(|more| *more > 0) {
             self.line(format_args!("    … and {more} more"));
         }
