@@ -56,7 +56,7 @@ enum Benchmark {
     Proxy(proxy::Flags),
     /// Assign and move load balancer IPs: time until an address is announced, failover time
     Balancer(balancer::Flags),
-    /// Announce load balancer IPs by BGP to BIRD or FRR: time until a route is installed, failover by BFD, memory
+    /// Announce load balancer IPs by BGP to BIRD, FRR or GoBGP: time until a route is installed, failover by BFD, memory
     Bgp(bgp::Flags),
     /// Replace the process that announces and serves an address: time without ARP replies, failed connections
     Upgrades(balancer::upgrades::Flags),
@@ -68,6 +68,12 @@ enum Benchmark {
     Traffic(traffic::Flags),
     /// Add, remove and kill nodes behind a router: connections lost with two-tier forwarding and without
     TwoTier(two_tier::Flags),
+    /// Run a client of `bench two-tier`
+    #[command(hide = true)]
+    TwoTierClient(two_tier::ClientFlags),
+    /// Run an endpoint of `bench two-tier`
+    #[command(hide = true)]
+    TwoTierEndpoint(two_tier::EndpointFlags),
     /// Report the traffic of many connections: CPU time and memory of `portolan top`
     Flows(flows::Flags),
     /// Start `portolan up`: time until the first Service answers, idle memory and CPU
@@ -113,6 +119,8 @@ fn main() -> ExitCode {
         Benchmark::Multicluster(flags) => multicluster::run(&flags),
         Benchmark::Traffic(flags) => traffic::run(&flags),
         Benchmark::TwoTier(flags) => two_tier::run(&flags),
+        Benchmark::TwoTierClient(flags) => two_tier::run_client(&flags),
+        Benchmark::TwoTierEndpoint(flags) => two_tier::run_endpoint(&flags),
         Benchmark::Flows(flags) => flows::run(&flags),
         Benchmark::Up(flags) => standalone::up(&flags),
         Benchmark::Pods(flags) => standalone::pods(&flags),

@@ -1,9 +1,9 @@
 //! Measured processes: CPU time and memory from `/proc`, signals, logs.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -11,6 +11,8 @@ use crate::Failure;
 
 /// USER_HZ, the unit of times in `/proc`, which is 100 on all architectures (proc_pid_stat(5)).
 const CLOCK_TICKS_PER_SECOND: f64 = 100.0;
+/// Interval between two checks of a start.
+const START_POLL_PERIOD: Duration = Duration::from_millis(10);
 
 /// Measured process; killed when the value is dropped.
 pub(crate) struct Measured {
@@ -57,6 +59,19 @@ impl Measured {
             Some(status) => Err(format!("{} exited: {status}", self.name).into()),
         }
     }
+
+    /// Waits until the process has created a file, such as its socket. Fails if it exits.
+    pub(crate) fn wait_for_file(&mut self, path: &Path, timeout: Duration) -> Result<(), Failure> {
+        let deadline = Instant::now() + timeout;
+        while !path.exists() {
+            self.must_run()?;
+            if Instant::now() > deadline {
+                return Err(format!("{} does not create {}", self.name, path.display()).into());
+            }
+            std::thread::sleep(START_POLL_PERIOD);
+        }
+        Ok(())
+    }
 }
 
 impl Measured {
@@ -100,7 +115,7 @@ pub(crate) fn own_cpu() -> Result<Duration, Failure> {
 }
 
 /// Proportional memory (Pss) of the process with that directory in `/proc`, in MiB. 0 if it is gone.
-pub(crate) fn proportional_mib(process: &std::path::Path) -> f64 {
+pub(crate) fn proportional_mib(process: &Path) -> f64 {
     let rollup = fs::read_to_string(process.join("smaps_rollup")).unwrap_or_default();
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
@@ -133,11 +148,7 @@ pub(crate) fn portolan() -> Result<PathBuf, Failure> {
 }
 
 /// Redirects the output of a command to `NAME.log` in `directory`.
-pub(crate) fn with_log(
-    mut command: Command,
-    directory: &std::path::Path,
-    name: &str,
-) -> Result<Command, Failure> {
+pub(crate) fn with_log(mut command: Command, directory: &Path, name: &str) -> Result<Command, Failure> {
     let log = directory.join(format!("{name}.log"));
     let log = fs::OpenOptions::new().create(true).append(true).open(log)?;
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

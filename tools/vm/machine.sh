@@ -6,6 +6,7 @@
 #   TIMEOUT       limit in seconds [3000]
 #   ACCELERATION  accelerator of QEMU, such as kvm [tcg,thread=multi]
 #   PARAMETERS    further kernel parameters, such as lockdown=confidentiality
+#   ALLOW_SKIPS   1: skipped tests do not count as failures
 # Needs qemu-system-x86, busybox-static, kmod, cpio and zstd.
 
 # Sets `root` to a new directory with busybox, and `kernel` to the directory of the kernel.
@@ -26,6 +27,20 @@ new_root() {
     mkdir -p "$root/var"
     ln -s /run "$root/var/run"
     printf 'root:x:0:0::/root:/bin/sh\n' >"$root/etc/passwd"
+}
+
+# Builds a test program, and prints its path: a library's unit tests, or a file in tests/. `name` is its name; the arguments are those of cargo.
+program() {
+    cargo test --quiet "$@" --no-run --message-format=json |
+        sed -n 's/.*"name":"'"$name"'".*"executable":"\([^"]*\)".*/\1/p' | tail -1
+}
+
+# Prints the latest program of this name in TARGET that has a test with that text in its name: two crates have tests called "traffic".
+latest() {
+    local built
+    for built in $(find "$TARGET" -maxdepth 1 -type f -executable -name "$1-*" -printf '%T@ %p\n' | sort -rn | cut -d' ' -f2); do
+        ! "$built" --list 2>/dev/null | grep "$2" >/dev/null || { echo "$built"; return; }
+    done
 }
 
 # Copies a program to the path in the root, with the libraries that it loads.
@@ -67,7 +82,7 @@ copy_modules() {
         nft_compat xt_MASQUERADE xt_conntrack xt_comment xt_mark xt_statistic xt_nat xt_tcpudp xt_addrtype xt_multiport xt_recent
         xt_physdev xt_sctp xt_nfacct xt_REDIRECT ipt_REJECT ip6t_REJECT iptable_nat iptable_filter iptable_mangle ip6table_nat ip6table_filter
         ip6table_mangle nf_reject_ipv4 nf_reject_ipv6 xt_set xt_ipvs ip_set_hash_ip ip_set_hash_ipport ip_set_hash_ipportip
-        ip_set_hash_ipportnet ip_set_bitmap_port vxlan"
+        ip_set_hash_ipportnet ip_set_bitmap_port vxlan vrf"
     for module in $modules; do
         case " ${without_modules:-} " in *" $module "*) continue ;; esac
         modprobe -d "$kernel" -S "$version" --show-depends "$module" 2>/dev/null || true
@@ -114,4 +129,17 @@ INIT
         -append "console=ttyS0 quiet panic=-1 loglevel=3 mitigations=off ${PARAMETERS:-}" \
         -nographic -no-reboot -nodefaults -serial stdio -monitor none </dev/null | tee "$machine_directory/log" | tr -d '\r'
     grep -q '^RESULT=0' "$machine_directory/log"
+}
+
+# Boots the machine. Exits with 1 if a test fails, or if one is skipped.
+boot_tests() {
+    local output skipped status=0
+    output=$machine_directory/output
+    boot | tee "$output" || status=$?
+    skipped=$(grep -c '^skipped: ' "$output" || true)
+    [ "$status" = 0 ] || { echo "tests failed" >&2; exit 1; }
+    if [ "${ALLOW_SKIPS:-0}" != 1 ] && [ "$skipped" != 0 ]; then
+        echo "tests were skipped: $skipped" >&2
+        exit 1
+    fi
 }

@@ -231,6 +231,7 @@ pub(crate) async fn create_further_services(
         )
         .await?;
     }
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let list: Value = client.get("/api/v1/namespaces/default/services").await?;
         let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
@@ -238,6 +239,9 @@ pub(crate) async fn create_further_services(
             |service: &&Value| service["status"]["loadBalancer"]["ingress"][0]["ip"].is_string();
         if items.iter().filter(has_address).count() > services {
             return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err("not all Services have addresses; the log of the assigner has the reason".into());
         }
         tokio::time::sleep(POLL_PERIOD).await;
     }

@@ -8,8 +8,11 @@ use testbed::Member;
 
 use super::{NODES_SYSTEM, ROUTER_SYSTEM};
 use crate::Failure;
-use crate::environment::Environment;
+use crate::environment::{Environment, TIMEOUT};
 use crate::process::Measured;
+
+/// Programs of the router.
+pub(super) const PROGRAMS: &[&str] = &["bird", "birdc"];
 
 /// Starts a router with its control socket. With `has_kernel`, its routes are those of the namespace.
 pub(super) fn start(
@@ -27,23 +30,40 @@ pub(super) fn start(
     command
         .arg("-P")
         .arg(environment.directory.join(format!("{name}.pid")));
-    environment.start_component(name, member, command)
+    let mut process = environment.start_component(name, member, command)?;
+    process.wait_for_file(control, TIMEOUT)?;
+    Ok(process)
 }
 
 /// Returns the number of routes of a session.
 pub(super) fn routes(control: &Path, node: usize) -> Result<usize, Failure> {
-    let output = Command::new("birdc")
-        .arg("-s")
-        .arg(control)
-        .args(["show", "route", "count", "protocol", &format!("node{node}")])
-        .output()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let session = format!("node{node}");
+    let text = query(control, &["show", "route", "count", "protocol", &session])?;
     let line = text
         .lines()
         .find(|line| line.contains(" of "))
         .unwrap_or_default();
     let number = line.split_whitespace().next().unwrap_or("0");
     Ok(number.parse().unwrap_or(0))
+}
+
+/// Returns true if BFD with a node is up.
+pub(super) fn is_bfd_up(control: &Path, node: Ipv4Addr) -> Result<bool, Failure> {
+    let node = node.to_string();
+    let sessions = query(control, &["show", "bfd", "sessions"])?;
+    Ok(sessions.lines().any(|line| {
+        let mut fields = line.split_whitespace();
+        fields.next() == Some(node.as_str()) && fields.any(|field| field == "Up")
+    }))
+}
+
+fn query(control: &Path, command: &[&str]) -> Result<String, Failure> {
+    let output = Command::new("birdc")
+        .arg("-s")
+        .arg(control)
+        .args(command)
+        .output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Returns the configuration of a router.

@@ -3,7 +3,6 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testbed::Member;
@@ -20,8 +19,13 @@ const BFD: &str =
     "bfd\n profile fast\n  detect-multiplier 3\n  receive-interval 50\n  transmit-interval 50\n";
 /// Configuration of `zebra`: routes in the kernel have their gateways themselves.
 const ZEBRA: &str = "no zebra nexthop kernel enable\n";
-/// Interval between two checks of a start.
-const START_POLL_PERIOD: Duration = Duration::from_millis(10);
+/// Programs of the router.
+pub(super) const PROGRAMS: &[&str] = &[
+    "/usr/lib/frr/zebra",
+    "/usr/lib/frr/bfdd",
+    "/usr/lib/frr/bgpd",
+    "vtysh",
+];
 
 /// Starts a router with the directory of its sockets. With `has_kernel`, its routes are those of the namespace.
 pub(super) fn start(
@@ -55,33 +59,40 @@ pub(super) fn start(
             }
             _ => {}
         }
-        processes.push(environment.start_component(&format!("{name}-{daemon}"), member, command)?);
+        let mut process = environment.start_component(&format!("{name}-{daemon}"), member, command)?;
         // A daemon that starts before zebra listens connects with a delay.
-        let deadline = Instant::now() + TIMEOUT;
-        while !control.join(format!("{daemon}.vty")).exists() {
-            if Instant::now() > deadline {
-                return Err(format!("{daemon} of FRR does not start").into());
-            }
-            std::thread::sleep(START_POLL_PERIOD);
-        }
+        process.wait_for_file(&control.join(format!("{daemon}.vty")), TIMEOUT)?;
+        processes.push(process);
     }
     Ok(processes)
 }
 
 /// Returns the number of routes of the session with a node.
 pub(super) fn routes(control: &Path, node: Ipv4Addr) -> Result<usize, Failure> {
+    let summary = query(control, "show bgp ipv4 unicast summary json")?;
+    let summary = summary.get("ipv4Unicast").unwrap_or(&summary);
+    let count = summary["peers"][node.to_string()]["pfxRcd"].as_u64().unwrap_or(0);
+    Ok(usize::try_from(count)?)
+}
+
+/// Returns true if BFD with a node is up.
+pub(super) fn is_bfd_up(control: &Path, node: Ipv4Addr) -> Result<bool, Failure> {
+    let node = node.to_string();
+    let peers = query(control, "show bfd peers json")?;
+    let mut peers = peers.as_array().into_iter().flatten();
+    Ok(peers.any(|peer| peer["peer"] == node && peer["status"] == "up"))
+}
+
+/// Returns the response to a command; `null` if it is no JSON, as without sessions.
+fn query(control: &Path, command: &str) -> Result<Value, Failure> {
     let output = Command::new("vtysh")
         .arg("--vty_socket")
         .arg(control)
         .arg("--config_dir")
         .arg(control)
-        .args(["-c", "show bgp ipv4 unicast summary json"])
+        .args(["-c", command])
         .output()?;
-    // Without sessions, the response is no JSON or has no peers.
-    let summary: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    let summary = summary.get("ipv4Unicast").unwrap_or(&summary);
-    let count = summary["peers"][node.to_string()]["pfxRcd"].as_u64().unwrap_or(0);
-    Ok(usize::try_from(count)?)
+    Ok(serde_json::from_slice(&output.stdout).unwrap_or_default())
 }
 
 /// Returns the configuration of `bgpd`.

@@ -3,6 +3,7 @@
 
 mod bird;
 mod frr;
+mod gobgp;
 mod router;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -32,8 +33,10 @@ const NODES_SYSTEM: u32 = 64_512;
 const ROUTER_SYSTEM: u32 = 64_513;
 /// Interval between two reads of the routes of the kernel.
 const POLL_PERIOD: Duration = Duration::from_micros(200);
-/// Pause before a kill, in which BFD comes up.
-const RECOVERY_PAUSE: Duration = Duration::from_secs(5);
+/// Pause before a kill, in which the router selects its routes.
+const RECOVERY_PAUSE: Duration = Duration::from_secs(1);
+/// Pause after a lost session. GoBGP accepts no further one for 5 s.
+const RESET_PAUSE: Duration = Duration::from_secs(6);
 
 /// Flags of `bench bgp`.
 #[derive(Debug, Args)]
@@ -52,8 +55,20 @@ pub(crate) struct Flags {
     router: Program,
 }
 
+impl Flags {
+    /// Routes of the measured Services, with the one that precedes them.
+    fn measured_routes(&self) -> usize {
+        if self.router.forwards() {
+            usize::from(self.assignments) + 1
+        } else {
+            1
+        }
+    }
+}
+
 /// Runs the benchmark.
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+    flags.router.require()?;
     run_enclosed_with_nodes(NODES, false, |environment| {
         environment.with_api(async || {
             let client = environment.client()?;
@@ -65,6 +80,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         assigner.arg("--leader-elect=false");
         let _assigner = environment.start_component("assigner", control_plane, assigner)?;
         let outside = environment.cluster.outside()?;
+        eprintln!("starting 2 routers and {NODES} speakers");
         let routers = [
             Router::start(&environment, flags.router, "router-1", outside, true)?,
             Router::start(&environment, flags.router, "router-2", control_plane, false)?,
@@ -73,8 +89,12 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         for node in environment.cluster.nodes() {
             speakers.push(start_speaker(&environment, node)?);
         }
-        assign(flags.assignments, &environment)?;
-        kill(flags.kills, &environment, &mut speakers)?;
+        if flags.router.forwards() {
+            assign(flags.assignments, &environment)?;
+            kill(flags, &environment, &routers[0], &mut speakers)?;
+        } else {
+            environment.with_api(async || create_first(&environment.client()?).await)?;
+        }
         converge(flags, &environment, &routers, &mut speakers)
     })
 }
@@ -111,6 +131,15 @@ fn start_speaker(environment: &Environment, member: &Member) -> Result<Measured,
 /// Address of a measured Service.
 fn address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 200, 15, number)
+}
+
+/// Creates the Service that precedes the measured ones.
+async fn create_first(client: &Client) -> Result<(), Failure> {
+    let name = "a-0";
+    fixtures::post(client, &fixtures::slice(name, &[fixtures::unused_address(0)])).await?;
+    let service = load_balancer_service(name, "portolan.dev/load-balancer-ips", &address(0).to_string());
+    fixtures::post(client, &service).await?;
+    Ok(())
 }
 
 /// Creates Services one after the other, and waits for the route of each in the kernel of the router.
@@ -181,17 +210,29 @@ fn wait_for_gateway(
 }
 
 /// Kills the node of the best route, and waits until the router uses the other one.
-fn kill(count: usize, environment: &Environment, speakers: &mut [Measured]) -> Result<(), Failure> {
+fn kill(
+    flags: &Flags,
+    environment: &Environment,
+    router: &Router,
+    speakers: &mut [Measured],
+) -> Result<(), Failure> {
     let mut kernel = Connection::open_in(&environment.cluster.outside()?.namespace)?;
     let nodes: Vec<&Member> = environment.cluster.nodes().collect();
+    let count = flags.kills;
     let mut gaps = Vec::new();
-    for _ in 0..count {
+    for number in 1..=count {
+        // The other node could be the one that was killed before.
+        for node in 0..NODES {
+            router.wait_for_routes(node, flags.measured_routes())?;
+            router.wait_for_bfd(node)?;
+        }
         std::thread::sleep(RECOVERY_PAUSE);
+        eprintln!("kill {number} of {count}");
         let before = gateway(&mut kernel, address(0))?.ok_or("no route to the first address")?;
         let is_best = |node: &&Member| IpAddr::from(node.plan.address.ipv4) == before;
         let index = nodes.iter().position(is_best).ok_or("an unknown gateway")?;
-        set_link(environment, index, false)?;
         let start = Instant::now();
+        set_link(environment, index, false)?;
         speakers[index].kill();
         wait_for_gateway(&mut kernel, |gateway| {
             gateway.is_some_and(|gateway| gateway != before)
@@ -217,8 +258,9 @@ fn converge(
     routers: &[Router; 2],
     speakers: &mut [Measured],
 ) -> Result<(), Failure> {
+    eprintln!("creating {} further Services", flags.services);
     environment.with_api(async || create_further_services(environment, flags.services).await)?;
-    let count = flags.services + usize::from(flags.assignments) + 1;
+    let count = flags.services + flags.measured_routes();
     let node = environment.cluster.nodes().next().ok_or("no node")?;
     for router in routers {
         router.wait_for_routes(0, count)?;
@@ -227,6 +269,7 @@ fn converge(
     for router in routers {
         router.wait_for_routes(0, 0)?;
     }
+    std::thread::sleep(RESET_PAUSE);
     let start = Instant::now();
     speakers[0] = start_speaker(environment, node)?;
     for router in routers {

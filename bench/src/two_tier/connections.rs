@@ -1,11 +1,8 @@
-//! Connections that stay open, and the endpoints that answer on them.
+//! Connections that stay open, in the process that holds them.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
-
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::task::JoinSet;
 
 use crate::Failure;
 use crate::environment::TIMEOUT;
@@ -23,47 +20,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Interval between reports of progress.
 const PROGRESS_PERIOD: Duration = Duration::from_secs(1);
 /// Request; the answer is the number of the endpoint.
-const REQUEST: [u8; 1] = [b'?'];
-
-/// Serves all endpoints on a thread that lives as long as the process. Their numbers are those of the order.
-pub(super) fn serve(listeners: Vec<TcpListener>) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    std::thread::spawn(move || runtime.block_on(accept_all(listeners)));
-    Ok(())
-}
-
-async fn accept_all(listeners: Vec<TcpListener>) {
-    let mut accepting = JoinSet::new();
-    for (endpoint, listener) in (0_u8..).zip(listeners) {
-        accepting.spawn(accept(endpoint, listener));
-    }
-    while let Some(ended) = accepting.join_next().await {
-        if let Ok(Err(error)) = ended {
-            eprintln!("bench: an endpoint accepts no further connections: {error}");
-        }
-    }
-}
-
-async fn accept(endpoint: u8, listener: TcpListener) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    loop {
-        let (stream, _) = listener.accept().await?;
-        tokio::spawn(answer(endpoint, stream));
-    }
-}
-
-/// Answers each byte with the number of the endpoint.
-async fn answer(endpoint: u8, mut stream: tokio::net::TcpStream) {
-    let mut request = REQUEST;
-    while let Ok(1) = stream.read(&mut request).await {
-        if stream.write_all(&[endpoint]).await.is_err() {
-            return;
-        }
-    }
-}
+pub(super) const REQUEST: [u8; 1] = [b'?'];
 
 /// An open connection.
 struct OpenConnection {
@@ -118,6 +75,7 @@ pub(super) fn wait_for(service: SocketAddr) -> Result<(), Failure> {
 pub(super) struct Connections(Vec<OpenConnection>);
 
 /// Result of an exchange on all connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Checked {
     /// Connections whose endpoint lives.
     pub(super) examined: usize,
@@ -126,15 +84,20 @@ pub(super) struct Checked {
 }
 
 impl Connections {
-    /// Opens connections one after the other, in the namespace of the current thread.
-    pub(super) fn open(service: SocketAddr, count: usize) -> Result<Self, Failure> {
+    /// Opens connections one after the other, in the namespace of the current thread. Reports each second how many are
+    /// open.
+    pub(super) fn open(
+        service: SocketAddr,
+        count: usize,
+        mut report_open: impl FnMut(usize),
+    ) -> Result<Self, Failure> {
         let mut open = Vec::with_capacity(count);
         let mut reported = Instant::now();
         for number in 1..=count {
             let connection = OpenConnection::open(service);
             open.push(connection.map_err(|error| format!("connection {number} to {service}: {error}"))?);
             if reported.elapsed() >= PROGRESS_PERIOD {
-                eprintln!("{number} of {count} connections are open");
+                report_open(number);
                 reported = Instant::now();
             }
         }

@@ -1,7 +1,9 @@
 //! Connections that break when nodes are added, removed and killed behind a router with equal-cost paths, with two-tier
 //! forwarding and without it. The two Services have the same endpoints and see the same changes in the same run.
 
+mod clients;
 mod connections;
+mod endpoints;
 mod world;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,11 +11,18 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use rustix::process::{Resource, getrlimit};
 
 use crate::Failure;
 use crate::environment::run_enclosed_with_nodes;
-use connections::{Checked, Connections};
+use clients::Clients;
+use connections::Checked;
 use world::{ENDPOINTS_AT_START, World};
+
+pub(crate) use clients::Flags as ClientFlags;
+pub(crate) use clients::run as run_client;
+pub(crate) use endpoints::Flags as EndpointFlags;
+pub(crate) use endpoints::run as run_endpoint;
 
 /// Nodes of the testbed.
 const NODES: usize = 8;
@@ -25,10 +34,14 @@ const REMOVED: usize = 0;
 const KILLED: usize = 1;
 /// Pause before connections are opened, and between changes, in which all nodes apply the last change.
 const APPLY_PAUSE: Duration = Duration::from_secs(3);
-/// Descriptors of the process besides connections.
-const DESCRIPTORS_OTHER: u64 = 1_000;
-/// Descriptors of a connection here, at the client and at the endpoint, for each of the two Services.
-const DESCRIPTORS_PER_CONNECTION: u64 = 4;
+/// Smallest limit of open files: this process has descriptors of namespaces, logs and processes.
+const OPEN_FILES_MIN: u64 = 1_024;
+/// Descriptors of a client or endpoint besides its connections.
+const DESCRIPTORS_OTHER: u64 = 64;
+/// Connections of an endpoint for which its processes have descriptors, relative to an even share.
+const SHARE_MAX: usize = 2;
+/// Further connections of an endpoint: shares of few connections vary more.
+const SHARE_RESERVE: usize = 100;
 /// Port of the Services.
 const SERVICE_PORT: u16 = 80;
 
@@ -66,27 +79,26 @@ const SERVICES: [MeasuredService; 2] = [
 
 /// Runs the benchmark.
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    let needed = u64::from(flags.connections) * DESCRIPTORS_PER_CONNECTION + DESCRIPTORS_OTHER;
-    let limit = netlink::rlimit::raise_open_files()?;
-    if limit < needed {
-        let remedy = "raise `ulimit -n`, or use fewer --connections";
-        return Err(format!("expected a limit of {needed} open files, found {limit}: {remedy}").into());
-    }
+    let count = usize::from(flags.connections);
+    let per_process = connections_per_process(getrlimit(Resource::Nofile).maximum)?;
     run_enclosed_with_nodes(NODES, false, |environment| {
         eprintln!("starting {NODES} proxies");
-        let mut world = World::start(environment, &flags.policy)?;
+        let mut world = World::start(
+            environment,
+            &flags.policy,
+            processes_of_endpoint(count, per_process),
+        )?;
         for service in SERVICES {
             eprintln!("{}: waiting until all nodes serve it", service.name);
             world.in_client(|| connections::wait_for(address_of(service)))?;
         }
         std::thread::sleep(APPLY_PAUSE);
-        let count = usize::from(flags.connections);
         let mut open = Vec::with_capacity(SERVICES.len());
         for service in SERVICES {
             eprintln!("{}: opening {count} connections", service.name);
-            let connections = world.in_client(|| Connections::open(address_of(service), count))?;
-            print_shares(service, &connections);
-            open.push(connections);
+            let clients = Clients::start(&world.client, address_of(service), count, per_process)?;
+            print_shares(service, clients.by_endpoint());
+            open.push(clients);
         }
         let mut lost = [0; SERVICES.len()];
         world.add(ADDED)?;
@@ -104,6 +116,24 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     })
 }
 
+/// Returns the number of connections that a process may hold open. Without a limit of open files, it holds all.
+fn connections_per_process(open_files_max: Option<u64>) -> Result<usize, Failure> {
+    match open_files_max {
+        None => Ok(usize::MAX),
+        Some(limit) if limit < OPEN_FILES_MIN => Err(format!(
+            "expected a limit of at least {OPEN_FILES_MIN} open files, found {limit}: raise `ulimit -Hn`"
+        )
+        .into()),
+        Some(limit) => Ok(usize::try_from(limit - DESCRIPTORS_OTHER)?),
+    }
+}
+
+/// Returns the number of processes of each endpoint, with this number of connections to each Service.
+fn processes_of_endpoint(connections: usize, per_process: usize) -> usize {
+    let even = (connections * SERVICES.len()).div_ceil(ENDPOINTS_AT_START);
+    (even * SHARE_MAX + SHARE_RESERVE).div_ceil(per_process)
+}
+
 fn address_of(service: MeasuredService) -> SocketAddr {
     (service.address, SERVICE_PORT).into()
 }
@@ -112,15 +142,15 @@ fn address_of(service: MeasuredService) -> SocketAddr {
 fn examine(
     change: &str,
     world: &World,
-    open: &mut [Connections],
+    open: &mut [Clients],
     lost: &mut [usize; SERVICES.len()],
 ) -> Result<(), Failure> {
-    for ((service, connections), lost) in SERVICES.iter().zip(open).zip(lost) {
+    for ((service, clients), lost) in SERVICES.iter().zip(open).zip(lost) {
         eprintln!("{}: exchanging on all connections, {change}", service.name);
         let Checked {
             examined,
             lost: now_lost,
-        } = connections.check(|endpoint| world.is_alive(endpoint));
+        } = clients.check(&world.living())?;
         *lost += now_lost;
         println!(
             "{}, {change}: {now_lost} of {examined} connections lost whose endpoint lives",
@@ -132,8 +162,7 @@ fn examine(
 }
 
 /// Prints the smallest and the largest share of an endpoint.
-fn print_shares(service: MeasuredService, connections: &Connections) {
-    let counts = connections.by_endpoint(ENDPOINTS_AT_START);
+fn print_shares(service: MeasuredService, counts: &[usize]) {
     let even = counts.iter().sum::<usize>() as f64 / ENDPOINTS_AT_START as f64;
     let percent = |count: Option<&usize>| count.map_or(0.0, |count| *count as f64 * 100.0 / even);
     println!(
@@ -143,3 +172,6 @@ fn print_shares(service: MeasuredService, connections: &Connections) {
         percent(counts.iter().max()),
     );
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! Nodes with proxies behind a router, a client behind the router, and endpoints on the nodes.
 
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 use std::process::Command;
 
@@ -11,8 +11,7 @@ use netlink::route::{Connection, LinkChange, LinkName, NetworkNamespace, Route};
 use serde_json::{Value, json};
 use testbed::{Member, write_sysctl};
 
-use super::connections::serve;
-use super::{ADDED, MeasuredService, NODES, SERVICES};
+use super::{ADDED, MeasuredService, NODES, SERVICES, endpoints};
 use crate::Failure;
 use crate::balancer::{load_balancer_service, prepare, set_link};
 use crate::environment::Environment;
@@ -53,9 +52,11 @@ struct Endpoint {
 /// The running world.
 pub(super) struct World {
     environment: Environment,
-    /// Namespace of the client, behind the router.
-    client: NetworkNamespace,
+    /// Namespace of the clients, behind the router.
+    pub(super) client: NetworkNamespace,
     endpoints: Vec<Endpoint>,
+    /// Processes of the endpoints, on all nodes.
+    servers: Vec<Measured>,
     /// Indexes of the nodes to which the router sends packets.
     receiving: Vec<usize>,
     /// Index of the node that was killed.
@@ -65,15 +66,22 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Starts all nodes and creates the Services, of which the plain one has this policy.
-    pub(super) fn start(environment: Environment, policy: &str) -> Result<Self, Failure> {
-        let endpoints = endpoints();
+    /// Starts all nodes and creates the Services, of which the plain one has this policy. Each endpoint has this number of
+    /// processes.
+    pub(super) fn start(
+        environment: Environment,
+        policy: &str,
+        processes_of_endpoint: usize,
+    ) -> Result<Self, Failure> {
+        let endpoints = all_endpoints();
         let members: Vec<&Member> = environment.cluster.nodes().collect();
-        let mut listeners = Vec::with_capacity(endpoints.len());
-        for endpoint in &endpoints {
-            listeners.push(members[endpoint.node].enter(|| listen(endpoint.address))??);
+        let mut servers = Vec::new();
+        for (number, endpoint) in (0_u8..).zip(&endpoints) {
+            let member = members[endpoint.node];
+            add_address(member, endpoint.address)?;
+            let address = (endpoint.address, ENDPOINT_PORT).into();
+            servers.extend(endpoints::start(member, number, address, processes_of_endpoint)?);
         }
-        serve(listeners)?;
         let router = environment.cluster.outside()?;
         let client = connect_client(router)?;
         for member in members {
@@ -85,6 +93,7 @@ impl World {
             environment,
             client,
             endpoints,
+            servers,
             receiving: (0..NODES).filter(|node| *node != ADDED).collect(),
             failed: None,
             proxies: Vec::with_capacity(NODES),
@@ -105,10 +114,13 @@ impl World {
         self.client.enter(work)?
     }
 
-    /// Returns true unless the node of an endpoint was killed.
-    pub(super) fn is_alive(&self, endpoint: u8) -> bool {
-        let endpoint = self.endpoints.get(usize::from(endpoint));
-        endpoint.is_some_and(|endpoint| Some(endpoint.node) != self.failed)
+    /// Returns the numbers of the endpoints on nodes that were not killed.
+    pub(super) fn living(&self) -> Vec<u8> {
+        let numbered = (0_u8..).zip(&self.endpoints);
+        numbered
+            .filter(|(_, endpoint)| Some(endpoint.node) != self.failed)
+            .map(|(number, _)| number)
+            .collect()
     }
 
     /// Lets a node receive packets, with an endpoint.
@@ -132,14 +144,14 @@ impl World {
         self.change(node, EndpointState::Absent)
     }
 
-    /// Fails if the proxy of a living node has exited.
+    /// Fails if the proxy of a living node or an endpoint has exited.
     pub(super) fn must_run(&mut self) -> Result<(), Failure> {
         let failed = self.failed;
         let living = self.proxies.iter_mut().enumerate();
         for (_, proxy) in living.filter(|(node, _)| Some(*node) != failed) {
             proxy.must_run()?;
         }
-        Ok(())
+        self.servers.iter_mut().try_for_each(Measured::must_run)
     }
 
     fn change(&mut self, node: usize, state: EndpointState) -> Result<(), Failure> {
@@ -222,7 +234,7 @@ impl World {
 
 /// Returns the endpoints: two on each of the first three nodes, one on each of the next four, and one on the last
 /// node. The last endpoint is absent at first.
-fn endpoints() -> Vec<Endpoint> {
+fn all_endpoints() -> Vec<Endpoint> {
     let at_start = (0..ENDPOINTS_AT_START).map(|number| (number % ADDED, EndpointState::Ready));
     let all = at_start.chain(std::iter::once((ADDED, EndpointState::Absent)));
     (10_u8..)
@@ -236,12 +248,12 @@ fn endpoints() -> Vec<Endpoint> {
         .collect()
 }
 
-/// Adds an address to the namespace of the current thread and listens on it.
-fn listen(address: Ipv4Addr) -> Result<TcpListener, Failure> {
-    let mut connection = Connection::open()?;
+/// Adds the address of an endpoint to a node.
+fn add_address(member: &Member, address: Ipv4Addr) -> Result<(), Failure> {
+    let mut connection = Connection::open_in(&member.namespace)?;
     let loopback = connection.link_index(&"lo".parse()?)?;
     connection.add_address(loopback, IpAddr::from(address).into())?;
-    Ok(TcpListener::bind((address, ENDPOINT_PORT))?)
+    Ok(())
 }
 
 /// Creates the namespace of the client behind the router. The router selects the path of a packet by addresses and

@@ -38,6 +38,8 @@ const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// Maximum length of a datagram that is read; packets have 24 bytes.
 const DATAGRAM_BYTES: usize = 128;
+/// Token of all listening sockets.
+const LISTENER: Token = Token(0);
 const WAKE: Token = Token(4);
 /// Token of the paths of all echo packets.
 const ECHO: Token = Token(5);
@@ -203,6 +205,14 @@ struct Running {
     echo: Option<EchoPath>,
 }
 
+/// A listening socket.
+struct Listener {
+    socket: UdpSocket,
+    vrf: Option<String>,
+    /// True for peers on other links.
+    is_routed: bool,
+}
+
 /// State of the thread.
 struct Worker {
     desired: Arc<Mutex<DesiredSessions>>,
@@ -210,8 +220,8 @@ struct Worker {
     poll: Poll,
     start: Instant,
     sessions: BTreeMap<Name, Running>,
-    /// Listening sockets: of IPv4 and IPv6, for the same link and routed.
-    listeners: Vec<UdpSocket>,
+    /// Listening sockets: of IPv4 and IPv6, for the same link and routed, outside of VRFs and in each VRF of a peer.
+    listeners: Vec<Listener>,
     /// Minimum TTL of the listening sockets for packets from other links.
     minimum_ttl: u8,
     losses: BTreeMap<Name, u64>,
@@ -284,6 +294,9 @@ impl Worker {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         let count = desired.len();
+        self.listeners.retain(|listener| {
+            listener.vrf.is_none() || desired.values().any(|settings| settings.vrf == listener.vrf)
+        });
         let has_minimum = self.set_minimum_ttl(&desired);
         self.losses.retain(|name, _| desired.contains_key(name));
         let gone = self
@@ -314,14 +327,11 @@ impl Worker {
         if minimum == self.minimum_ttl {
             return true;
         }
-        for listener in &self.listeners {
-            let changed = listener.local_addr().and_then(|local| {
-                if local.port() == ROUTED_PORT {
-                    SockRef::from(listener).attach_filter(&ttl_filter(local, minimum))
-                } else {
-                    Ok(())
-                }
-            });
+        for listener in self.listeners.iter().filter(|listener| listener.is_routed) {
+            let socket = &listener.socket;
+            let changed = socket
+                .local_addr()
+                .and_then(|local| SockRef::from(socket).attach_filter(&ttl_filter(local, minimum)));
             if let Err(error) = changed {
                 tracing::debug!(%error, "minimum TTL of BFD packets not changed; retrying");
                 return false;
@@ -332,8 +342,11 @@ impl Worker {
     }
 
     fn start_session(&mut self, settings: BfdSettings) -> io::Result<Running> {
-        if self.listeners.is_empty() {
-            self.listen()?;
+        // The link of a VRF may have been deleted, and created again.
+        self.listeners
+            .retain(|listener| SockRef::from(&listener.socket).device().is_ok());
+        if !self.listeners.iter().any(|listener| listener.vrf == settings.vrf) {
+            self.listen(settings.vrf.as_deref())?;
         }
         self.next_discriminator += 1;
         let socket = sending_socket(&settings)?;
@@ -395,52 +408,69 @@ impl Worker {
         Ok((timers, Some(path)))
     }
 
-    fn listen(&mut self) -> io::Result<()> {
-        // A failure leaves no listeners, so the next attempt opens all of them.
+    /// Opens the listening sockets of a VRF, or those outside of VRFs. Listeners of several VRFs have the same ports.
+    fn listen(&mut self, vrf: Option<&str>) -> io::Result<()> {
+        let is_shared = !self.listeners.is_empty();
+        self.share_ports(is_shared)?;
+        let opened = self.open_listeners(vrf, is_shared);
+        self.share_ports(false)?;
+        self.listeners.extend(opened?);
+        Ok(())
+    }
+
+    /// Sets if further sockets may have the ports of the listeners. They may only for a moment: other processes could
+    /// receive the packets.
+    fn share_ports(&self, are_shared: bool) -> io::Result<()> {
+        let mut listeners = self.listeners.iter();
+        listeners.try_for_each(|listener| SockRef::from(&listener.socket).set_reuse_address(are_shared))
+    }
+
+    fn open_listeners(&self, vrf: Option<&str>, is_shared: bool) -> io::Result<Vec<Listener>> {
+        // A failure leaves no listeners of the VRF, so the next attempt opens all of them.
         let mut listeners = Vec::new();
         let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
         for (port, ttl) in [(LINK_PORT, TTL), (ROUTED_PORT, self.minimum_ttl)] {
             for address in any {
-                let listener = listening_socket(SocketAddr::new(address, port), ttl);
+                let socket = listening_socket(SocketAddr::new(address, port), vrf, ttl, is_shared);
                 // A host may have one family only.
-                let mut listener = match listener {
+                let mut socket = match socket {
                     Err(error) if address.is_ipv6() => {
                         tracing::debug!(%error, "IPv6 sockets for BFD not opened");
                         continue;
                     }
-                    listener => UdpSocket::from_std(listener?),
+                    socket => UdpSocket::from_std(socket?),
                 };
-                let token = Token(listeners.len());
                 self.poll
                     .registry()
-                    .register(&mut listener, token, Interest::READABLE)?;
-                listeners.push(listener);
+                    .register(&mut socket, LISTENER, Interest::READABLE)?;
+                listeners.push(Listener {
+                    socket,
+                    vrf: vrf.map(str::to_owned),
+                    is_routed: port == ROUTED_PORT,
+                });
             }
         }
-        self.listeners = listeners;
-        Ok(())
+        Ok(listeners)
     }
 
-    fn receive(&mut self, listener: usize) {
+    fn receive(&mut self, index: usize) {
+        let Some(listener) = self.listeners.get(index) else {
+            return;
+        };
         let mut bytes = [0; DATAGRAM_BYTES];
         for _ in 0..READS_MAX {
-            let Some((length, source)) = self
-                .listeners
-                .get(listener)
-                .and_then(|socket| socket.recv_from(&mut bytes).ok())
-            else {
+            let Ok((length, source)) = listener.socket.recv_from(&mut bytes) else {
                 return;
             };
             let packet = bytes.get(..length).and_then(Packet::decode);
             let Some(packet) = packet else { continue };
-            let is_routed = self.listeners[listener]
-                .local_addr()
-                .is_ok_and(|local| local.port() == ROUTED_PORT);
             let now = self.start.elapsed();
             let running = self.sessions.values_mut().find(|running| {
                 let is_known = packet.your_discriminator == 0
                     || packet.your_discriminator == running.session.discriminator();
-                is_known && running.settings.is_from_peer(source) && running.settings.is_routed == is_routed
+                let settings = &running.settings;
+                let is_of_listener = settings.is_routed == listener.is_routed && settings.vrf == listener.vrf;
+                is_known && settings.is_from_peer(source) && is_of_listener
             });
             if let Some(running) = running {
                 running.session.received(now, &packet);
@@ -556,14 +586,24 @@ fn sending_socket(settings: &BfdSettings) -> io::Result<std::net::UdpSocket> {
     Err(io::ErrorKind::AddrInUse.into())
 }
 
-/// Opens a listening socket that drops packets with a lower TTL.
-fn listening_socket(address: SocketAddr, ttl: u8) -> io::Result<std::net::UdpSocket> {
+/// Opens a listening socket that drops packets with a lower TTL. With `is_shared`, listeners of other VRFs have the port.
+fn listening_socket(
+    address: SocketAddr,
+    vrf: Option<&str>,
+    ttl: u8,
+    is_shared: bool,
+) -> io::Result<std::net::UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if let Some(vrf) = vrf {
+        socket.bind_device(Some(vrf.as_bytes()))?;
+    }
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
     socket.attach_filter(&ttl_filter(address, ttl))?;
     socket.set_nonblocking(true)?;
+    socket.set_reuse_address(is_shared)?;
     socket.bind(&address.into())?;
+    socket.set_reuse_address(false)?;
     Ok(socket.into())
 }

@@ -1,7 +1,11 @@
-//! Listening sockets for connections of peers, one for each family.
+//! Listening sockets for connections of peers: one for each family, outside of VRFs and in each VRF of a peer.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::future::poll_fn;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -12,42 +16,55 @@ use super::sockets::{self, Key};
 
 /// Pause after a failure to accept, such as a lack of file descriptors.
 const FAILURE_PAUSE: Duration = Duration::from_millis(100);
+/// Time between two checks of the links of VRFs, which can be created and deleted at any time.
+const VRF_PERIOD: Duration = Duration::from_secs(5);
+
+/// Keys of peers by address.
+type Keys = BTreeMap<IpAddr, Key>;
 
 /// Listening sockets, and the keys of peers on them.
 pub(super) struct Listeners {
+    port: u16,
+    outside: Pair,
+    vrfs: BTreeMap<String, Pair>,
+    /// VRFs of peers, and the keys of their peers.
+    desired_vrfs: BTreeMap<String, Keys>,
+}
+
+/// Sockets of one VRF, or outside of VRFs.
+#[derive(Default)]
+struct Pair {
     ipv4: Option<TcpListener>,
     ipv6: Option<TcpListener>,
-    keys: BTreeMap<IpAddr, Key>,
+    keys: Keys,
 }
 
 impl Listeners {
-    /// Listens at a port; port 0 accepts nothing. A host without IPv6 listens for IPv4 only.
+    /// Listens at a port outside of VRFs; port 0 accepts nothing. A host without IPv6 listens for IPv4 only.
     pub(super) fn start(port: u16) -> Result<Self, SpeakerError> {
-        let mut listeners = Self {
-            ipv4: None,
-            ipv6: None,
-            keys: BTreeMap::new(),
+        let outside = if port == 0 {
+            Pair::default()
+        } else {
+            let address = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
+            Pair::open(port, None).map_err(|source| SpeakerError::Listen { address, source })?
         };
-        if port == 0 {
-            return Ok(listeners);
-        }
-        let address = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
-        let listener = sockets::listen(address).map_err(|source| SpeakerError::Listen { address, source })?;
-        listeners.ipv4 = Some(listener);
-        let address = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
-        match sockets::listen(address) {
-            Ok(listener) => listeners.ipv6 = Some(listener),
-            Err(error) => tracing::warn!(%address, %error, "IPv6 listener not opened"),
-        }
-        Ok(listeners)
+        Ok(Self {
+            port,
+            outside,
+            vrfs: BTreeMap::new(),
+            desired_vrfs: BTreeMap::new(),
+        })
     }
 
     /// Waits for a connection. Cancel safe.
-    pub(super) async fn accept(&self) -> (TcpStream, IpAddr) {
+    pub(super) async fn accept(&mut self) -> (TcpStream, IpAddr) {
         loop {
             let accepted = tokio::select! {
-                accepted = accept(self.ipv4.as_ref()) => accepted,
-                accepted = accept(self.ipv6.as_ref()) => accepted,
+                accepted = poll_fn(|context| self.poll_accept(context)) => accepted,
+                () = sleep(VRF_PERIOD), if !self.desired_vrfs.is_empty() => {
+                    self.update_vrfs();
+                    continue;
+                }
             };
             match accepted {
                 Ok((stream, address)) => return (stream, address.ip()),
@@ -59,8 +76,78 @@ impl Listeners {
         }
     }
 
+    /// Listens in the VRFs of peers, sets the keys of peers, and removes those of others. `keys` has an entry for each VRF,
+    /// and for peers outside. The next call tries again what fails.
+    pub(super) fn set_peers(&mut self, mut keys: BTreeMap<Option<String>, Keys>) {
+        self.outside.set_keys(keys.remove(&None).unwrap_or_default());
+        let of_vrfs = keys.into_iter();
+        self.desired_vrfs = of_vrfs.filter_map(|(vrf, keys)| Some((vrf?, keys))).collect();
+        self.update_vrfs();
+    }
+
+    /// Opens listeners in VRFs of peers, and closes those in others and those whose link was deleted.
+    fn update_vrfs(&mut self) {
+        let desired = &self.desired_vrfs;
+        self.vrfs
+            .retain(|vrf, pair| desired.contains_key(vrf) && pair.have_links());
+        if self.port == 0 {
+            return;
+        }
+        for (vrf, keys) in desired {
+            let pair = match self.vrfs.entry(vrf.clone()) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => match Pair::open(self.port, Some(vrf)) {
+                    Ok(pair) => entry.insert(pair),
+                    Err(error) => {
+                        // With `tcp_l3mdev_accept`, the listeners outside accept connections of VRFs and use the port.
+                        tracing::debug!(%vrf, %error, "no listener in the VRF; retrying");
+                        continue;
+                    }
+                },
+            };
+            pair.set_keys(keys.clone());
+        }
+    }
+
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        let pairs = std::iter::once(&self.outside).chain(self.vrfs.values());
+        let listeners: Vec<&TcpListener> = pairs.flat_map(Pair::listeners).collect();
+        // From a random one on: a busy listener does not keep the others waiting.
+        let (last, first) = listeners.split_at(fastrand::usize(..=listeners.len()));
+        for listener in first.iter().chain(last) {
+            if let Poll::Ready(accepted) = listener.poll_accept(context) {
+                return Poll::Ready(accepted);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Pair {
+    /// Opens the sockets. A host without IPv6 has the one of IPv4 only.
+    fn open(port: u16, vrf: Option<&str>) -> io::Result<Self> {
+        let ipv4 = sockets::listen(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port), vrf)?;
+        let address = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
+        let ipv6 = sockets::listen(address, vrf)
+            .inspect_err(|error| tracing::warn!(%address, vrf, %error, "IPv6 listener not opened"));
+        Ok(Self {
+            ipv4: Some(ipv4),
+            ipv6: ipv6.ok(),
+            keys: Keys::new(),
+        })
+    }
+
+    fn listeners(&self) -> impl Iterator<Item = &TcpListener> {
+        self.ipv4.iter().chain(&self.ipv6)
+    }
+
+    /// Returns false if the link of the VRF was deleted. A link of the same name is another one.
+    fn have_links(&self) -> bool {
+        self.listeners().all(|listener| sockets::device(listener).is_ok())
+    }
+
     /// Sets the keys of peers, and removes those of others. The next call tries again what fails.
-    pub(super) fn set_keys(&mut self, keys: BTreeMap<IpAddr, Key>) {
+    fn set_keys(&mut self, keys: Keys) {
         let present = std::mem::take(&mut self.keys);
         for (peer, former) in &present {
             if !keys.contains_key(peer) && !self.set_key(*peer, None) {
@@ -84,12 +171,5 @@ impl Listeners {
             return false;
         }
         true
-    }
-}
-
-async fn accept(listener: Option<&TcpListener>) -> std::io::Result<(TcpStream, SocketAddr)> {
-    match listener {
-        Some(listener) => listener.accept().await,
-        None => std::future::pending().await,
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::mem;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use bgp::session::LocalAddresses;
 use netlink::route::{Address, Connection};
@@ -98,21 +98,25 @@ pub(crate) fn prepare_accepted(stream: &TcpStream, options: &SocketOptions) -> i
     stream.set_nodelay(true)
 }
 
-/// Returns the link or VRF to which the kernel bound a connection.
+/// Returns the link or VRF to which a connection or a listener is bound.
 ///
 /// # Errors
-/// The kernel does not report it.
-pub(crate) fn device(stream: &TcpStream) -> io::Result<Option<String>> {
-    let name = SockRef::from(stream).device()?;
+/// The link was deleted, or the kernel does not report it.
+pub(crate) fn device(socket: &impl AsFd) -> io::Result<Option<String>> {
+    let name = SockRef::from(socket).device()?;
     Ok(name.map(|name| String::from_utf8_lossy(&name).into_owned()))
 }
 
-/// Listens on all addresses of a family.
+/// Listens on all addresses of a family, in a VRF or outside of VRFs. By default, the kernel passes no connections of VRFs to
+/// listeners outside, and listeners of several VRFs have the same port (`vrf.rst` of the kernel).
 ///
 /// # Errors
-/// Another process uses the port.
-pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+/// Another process uses the port, or the VRF does not exist.
+pub(crate) fn listen(address: SocketAddr, vrf: Option<&str>) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if let Some(vrf) = vrf {
+        socket.bind_device(Some(vrf.as_bytes()))?;
+    }
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }

@@ -319,11 +319,13 @@ impl Speaker {
 
     /// Starts, replaces and ends sessions.
     async fn update_sessions(&mut self, desired: BTreeMap<Name, (SessionSettings, Option<BfdSettings>)>) {
-        let keys = desired.values().filter_map(|(settings, _)| {
+        let mut keys = BTreeMap::<Option<String>, BTreeMap<IpAddr, Key>>::new();
+        for (settings, _) in desired.values() {
             let socket = &settings.socket;
-            Some((socket.remote.ip(), socket.key.clone()?)).filter(|_| socket.vrf.is_none())
-        });
-        self.listeners.set_keys(keys.collect());
+            let of_vrf = keys.entry(socket.vrf.clone()).or_default();
+            of_vrf.extend(socket.key.clone().map(|key| (socket.remote.ip(), key)));
+        }
+        self.listeners.set_peers(keys);
         let changed: Vec<Name> = self
             .sessions
             .iter()

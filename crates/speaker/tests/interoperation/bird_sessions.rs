@@ -182,6 +182,40 @@ fn bird_learns_both_families_from_a_peer_that_names_its_link_only() {
     });
 }
 
+#[test]
+fn bird_accepts_and_opens_sessions_with_ttl_security() {
+    testbed::in_namespace(|| {
+        Bird::require();
+        let fixture = Fixture::start();
+        let router = fixture.cluster.topology.outside.address.ipv6;
+        let bird = Bird::start(
+            &fixture.cluster,
+            fixture.directory.path(),
+            "protocol bgp accepted {
+                local as 64513; neighbor 172.30.0.11 as 64512; ttl security on; passive;
+                ipv4 { import all; export none; };
+             }
+             protocol bgp opened {
+                local as 64513; neighbor fd00:30::11 as 64512; ttl security on;
+                connect delay time 1; connect retry time 1;
+                ipv6 { import all; export none; };
+             }",
+        );
+        fixture.create_peer("accepting", json!({"ttlSecurity": true}));
+        fixture.create_peer(
+            "opening",
+            json!({"peerAddress": router.to_string(), "ttlSecurity": true, "passive": true}),
+        );
+        fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", json!({}));
+        fixture.create_service();
+        let speaker = fixture.start_speaker();
+        bird.wait_established("accepted");
+        bird.wait_established("opened");
+        bird.wait(SHOW_ROUTES, has_both);
+        speaker.shut_down();
+    });
+}
+
 /// Addresses of an edge.
 type Served = Arc<BTreeSet<IpAddr>>;
 

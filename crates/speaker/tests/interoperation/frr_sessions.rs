@@ -265,3 +265,26 @@ fn frr_learns_routes_of_a_multihop_session_by_ipv6() {
         speaker.shut_down();
     });
 }
+
+#[test]
+fn frr_learns_a_route_of_a_session_with_ttl_security() {
+    testbed::in_namespace(|| {
+        Frr::require();
+        let fixture = Fixture::start();
+        let statements = ["remote-as 64512", "ttl-security hops 1", "timers connect 1"];
+        let frr = Frr::start(
+            &fixture.cluster,
+            fixture.directory.path(),
+            &bgpd(64513, NODE, &statements, &["ipv4"]),
+            "",
+            "",
+        );
+        fixture.create_peer("router", json!({"ttlSecurity": true}));
+        fixture.create_own("bgpadvertisements", "BGPAdvertisement", "all", json!({}));
+        fixture.create_service();
+        let speaker = fixture.start_speaker();
+        frr.wait_established(NODE);
+        frr.wait_for(SHOW_IPV4, "1 available");
+        speaker.shut_down();
+    });
+}

@@ -10,3 +10,4 @@ mod gobgp_sessions;
 mod router;
 #[path = "../../../balancer/tests/support/mod.rs"]
 mod support;
+mod vrf_sessions;
