@@ -29,6 +29,7 @@
 //! # }
 //! ```
 
+mod api_requests;
 pub mod backends;
 pub(crate) mod caches;
 pub mod certificates;
@@ -61,7 +62,6 @@ pub(crate) mod taint_eviction;
 pub(crate) mod token_cleaner;
 mod topology_mode;
 mod workload;
-mod write;
 
 pub use environment::Environment;
 pub use metrics::Metrics;

@@ -7,8 +7,8 @@ use api::object::{Labels, ObjectKey, ObjectMeta, OwnerReference, Resource};
 use api::selector::LabelSelector;
 use serde_json::Value;
 
+use crate::api_requests::Listed;
 use crate::caches::ObjectCache;
-use crate::write::Listed;
 
 /// A cache of one kind with an index by the UID of the owning controller.
 pub(crate) struct OwnedObjects<T> {
@@ -95,7 +95,7 @@ impl<T: Resource> OwnedObjects<T> {
         gone.into_iter()
             .map(|key| {
                 let owner = before.get(&key).cloned().flatten();
-                self.unlist(&key, owner.as_deref());
+                self.remove_owner(&key, owner.as_deref());
                 AffectedOwners {
                     owners: owner.into_iter().filter(|owner| !owner.is_empty()).collect(),
                     orphan: None,
@@ -151,7 +151,7 @@ impl<T: Resource> OwnedObjects<T> {
             .filter(|_| after.as_deref() == Some(""))
             .map(|object| (key.clone(), object.metadata().labels.clone()));
         if before != after {
-            self.unlist(key, before.as_deref());
+            self.remove_owner(key, before.as_deref());
             if let Some(owner) = &after {
                 self.by_owner
                     .entry(owner.clone())
@@ -166,7 +166,7 @@ impl<T: Resource> OwnedObjects<T> {
         }
     }
 
-    fn unlist(&mut self, key: &ObjectKey, owner: Option<&str>) {
+    fn remove_owner(&mut self, key: &ObjectKey, owner: Option<&str>) {
         let owner = owner.unwrap_or_default();
         if let Some(keys) = self.by_owner.get_mut(owner) {
             keys.remove(key);

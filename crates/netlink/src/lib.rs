@@ -1,5 +1,5 @@
 //! Network interfaces of the kernel: netlink (RFC 3549) on raw sockets, packet sockets, TCP state, resource limits
-//! and clocks. No other program is run.
+//! and clocks. The crate starts no other program.
 //!
 //! - [`message`]: messages and attributes as bytes
 //! - [`socket`]: netlink sockets

@@ -345,10 +345,10 @@ impl Inputs<'_> {
             let slices = self
                 .slices
                 .iter()
-                .filter(|s| s.family == family.family && !s.ports.is_empty());
+                .filter(|slice| slice.family == family.family && !slice.ports.is_empty());
             let ready = slices
                 .flat_map(|slice| &slice.endpoints)
-                .filter(|e| e.is_local() && e.is_ready());
+                .filter(|endpoint| endpoint.is_local() && endpoint.is_ready());
             ready
                 .map(|endpoint| endpoint.address)
                 .collect::<BTreeSet<IpAddr>>()

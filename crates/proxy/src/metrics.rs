@@ -228,7 +228,7 @@ impl Metrics {
             "pendingEndpointChanges": values.sync_proxy_rules_endpoint_changes_pending,
             "failedSyncs": values.sync_proxy_rules_nftables_sync_failures_total,
             "repairedElements": values.repaired_elements_total,
-            "forgottenFlows": values.conntrack_reconciler_deleted_entries_total.iter().sum::<u64>(),
+            "deletedFlows": values.conntrack_reconciler_deleted_entries_total.iter().sum::<u64>(),
             "drainedConnections": values.drained_connections_total + values.counts.drained_connections,
             "resetConnections": ResetReason::ALL.into_iter().map(|reason| values.reset_connections(reason)).sum::<u64>(),
             "faultyServices": values.faulty_services,
@@ -393,7 +393,7 @@ impl Values {
             text.sample(name, "", value);
         }
         let name = "reset_connections_total";
-        let help = "Number of TCP connections reset because the node of their endpoint died, because of their age, or to rebalance them";
+        let help = "Number of TCP connections reset because the node of their endpoint failed, because of their age, or to rebalance them";
         text.family(name, MetricType::Counter, help);
         for reason in ResetReason::ALL {
             let labels = format!("reason=\"{}\"", reason.label());
@@ -599,11 +599,11 @@ struct KubeProxyText(MetricsText);
 
 impl KubeProxyText {
     fn family(&mut self, name: &str, metric_type: MetricType, help: &str) {
-        self.0.family(&prefixed(name), metric_type, help);
+        self.0.family(&prefixed_name(name), metric_type, help);
     }
 
     fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
-        self.0.sample(&prefixed(name), labels, value);
+        self.0.sample(&prefixed_name(name), labels, value);
     }
 
     /// Writes one value that holds for both IP families.
@@ -617,12 +617,12 @@ impl KubeProxyText {
         self.family(name, MetricType::Histogram, help);
         for family in FAMILIES {
             let labels = format!("ip_family=\"{family}\"");
-            self.0.histogram(&prefixed(name), &labels, histogram);
+            self.0.histogram(&prefixed_name(name), &labels, histogram);
         }
     }
 }
 
-fn prefixed(name: &str) -> String {
+fn prefixed_name(name: &str) -> String {
     format!("kubeproxy_{name}")
 }
 

@@ -19,8 +19,8 @@ use crate::metrics::QueueMetrics;
 use crate::queue::Queue;
 use crate::reconciler::{Action, Reconciler};
 
-/// Changes and results that are applied before new jobs start. The bound is large enough that one reconciliation covers
-/// a burst, and small enough that a steady stream does not delay the jobs.
+/// Changes and results that are applied before new jobs start. With this bound, one reconciliation covers a burst,
+/// and a steady stream does not delay the jobs.
 const BATCH_MAX: usize = 4_096;
 
 /// Reconciliations without a job between two looks at changes and results. Thousands of expensive ones would occupy a

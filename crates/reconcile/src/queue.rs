@@ -42,8 +42,8 @@ impl BackOff {
 
 /// A queue of keys.
 ///
-/// A key that is added while a worker has it becomes ready when that worker is done, so that no two workers write for
-/// one key. Each key is in the queue at most once, so its size is bounded by the number of keys that exist.
+/// A key that is added while a worker has it becomes ready when that worker is done. No two workers therefore write
+/// for one key. Each key is in the queue at most once, so the number of keys that exist bounds its size.
 #[derive(Debug)]
 pub struct Queue<K> {
     back_off: BackOff,

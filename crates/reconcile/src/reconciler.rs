@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::queue::Queue;
 
-/// A state machine without clock or I/O: changes, results and the time in; keys and jobs out.
+/// A state machine without clock or I/O. Inputs are changes, results and the time; outputs are keys and jobs.
 ///
 /// The driver ([`crate::run`]) calls [`Reconciler::reconcile`] for one key at a time, and only after
 /// [`Reconciler::is_synced`] returns true.

@@ -37,7 +37,7 @@ fn status(pod: &Pod, containers: &Containers, ready: &[(&str, bool)]) -> Value {
 
 fn condition_of<'a>(status: &'a Value, kind: &str) -> &'a Value {
     let list = status["conditions"].as_array().unwrap();
-    list.iter().find(|c| c["type"] == kind).unwrap()
+    list.iter().find(|condition| condition["type"] == kind).unwrap()
 }
 
 #[test]

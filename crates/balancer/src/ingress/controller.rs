@@ -68,8 +68,8 @@ pub(super) struct IngressController {
 const KINDS: usize = 4;
 
 impl IngressController {
-    /// Creates a controller with empty caches. With `creates_node_pool`, Ingresses without any pool get the addresses of
-    /// nodes.
+    /// Creates a controller with empty caches. With `creates_node_pool`, Ingresses without any pool receive the
+    /// addresses of nodes.
     pub(super) fn new(creates_node_pool: bool) -> Self {
         Self {
             needs_node_pool: creates_node_pool,

@@ -415,8 +415,8 @@ impl<T: Resource> Watch<T> {
     }
 }
 
-/// Returns the delay before the collection is listed again after a 410: none the first time; then back-off, for a
-/// server that compacts revisions faster than they can be watched.
+/// Returns the delay before the collection is listed again after a 410. The first delay is zero. Back-off follows,
+/// for a server that compacts revisions faster than they can be watched.
 fn pause_before_list(lists_without_watch: u32) -> Duration {
     match lists_without_watch.checked_sub(1) {
         None => Duration::ZERO,

@@ -22,7 +22,7 @@ const BATCH_LINES_MAX: usize = 1_000;
 /// Bytes after which a batch has no further line. The backlog of a watch can have lines of several megabytes.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Idle timeout of a watch: servers send bookmarks about once per minute.
-const SILENCE_MAX: Duration = Duration::from_secs(360);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(360);
 
 /// A line of a watch.
 #[derive(Deserialize)]
@@ -49,7 +49,7 @@ impl WatchEvent<'_> {
         }
         serde_json::from_str::<Object>(self.object.get())
             .ok()
-            .map(|o| o.metadata.resource_version)
+            .map(|object| object.metadata.resource_version)
     }
 
     /// Returns the error of an ERROR event.
@@ -103,7 +103,7 @@ impl Lines {
     /// Returns the next line; `None` at the end of the body. Cancelling loses nothing.
     async fn next(&mut self, client: &Client) -> Result<Option<Bytes>, ClientError> {
         loop {
-            if let Some(line) = self.cut() {
+            if let Some(line) = self.take_line() {
                 return Ok(Some(line));
             }
             if self.is_ended {
@@ -115,19 +115,19 @@ impl Lines {
                     limit_bytes: LINE_BYTES_MAX,
                 });
             }
-            let frame = tokio::time::timeout(SILENCE_MAX, self.body.frame())
+            let frame = tokio::time::timeout(IDLE_TIMEOUT, self.body.frame())
                 .await
                 .map_err(|_| ClientError::Timeout {
                     method: Method::GET,
                     path: self.path.clone(),
-                    limit: SILENCE_MAX,
+                    limit: IDLE_TIMEOUT,
                 })?;
             match frame {
                 None => self.is_ended = true,
                 Some(Ok(frame)) => self.take(frame),
-                Some(Err(e)) => {
+                Some(Err(error)) => {
                     self.is_ended = true;
-                    return Err(client.transport(&Method::GET, &self.path, e));
+                    return Err(client.transport(&Method::GET, &self.path, error));
                 }
             }
         }
@@ -136,7 +136,7 @@ impl Lines {
     /// Returns a line that has arrived.
     fn next_ready(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(line) = self.cut() {
+            if let Some(line) = self.take_line() {
                 return Some(line);
             }
             if self.is_ended || self.buffer.len() > LINE_BYTES_MAX {
@@ -156,7 +156,7 @@ impl Lines {
         }
     }
 
-    fn cut(&mut self) -> Option<Bytes> {
+    fn take_line(&mut self) -> Option<Bytes> {
         let Some(end) = self.buffer[self.searched..]
             .iter()
             .position(|&byte| byte == b'\n')

@@ -1,4 +1,5 @@
-//! The backend health controller: slices, probe results and time in; probes and writes out.
+//! State machine of the backend health controller. Inputs are slices, probe results and time; outputs are probes and
+//! writes.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -54,7 +54,7 @@ impl Caches {
     pub(crate) fn apply_service(&mut self, mut service: Service) -> bool {
         let mut annotations = std::mem::take(&mut service.metadata.annotations);
         annotations.retain(|key, _| key == TOPOLOGY_MODE || key == TOPOLOGY_AWARE_HINTS);
-        slim(&mut service.metadata);
+        drop_unused_metadata(&mut service.metadata);
         service.metadata.annotations = annotations;
         service.status = Default::default();
         let key = service.metadata.key();
@@ -176,7 +176,7 @@ impl Caches {
 }
 
 /// Drops annotations, owners and finalizers, which no endpoint controller reads.
-fn slim(metadata: &mut api::object::ObjectMeta) {
+fn drop_unused_metadata(metadata: &mut api::object::ObjectMeta) {
     metadata.annotations.clear();
     metadata.owner_references.clear();
     metadata.finalizers.clear();

@@ -62,7 +62,7 @@ impl PodFacts {
     /// Extracts the facts of `pod`.
     pub fn of(pod: &Pod, interner: &mut Interner) -> Self {
         let (spec, status) = (&pod.spec, &pod.status);
-        let condition = |kind: &str| status.conditions.iter().find(|c| c.kind == kind);
+        let condition = |kind: &str| status.conditions.iter().find(|condition| condition.kind == kind);
         let since = condition("Ready").and_then(|ready| ready.last_transition_time.as_deref());
         let host = Host {
             name: spec.hostname.clone(),
@@ -121,7 +121,7 @@ fn addresses_of(status: &PodStatus) -> Box<[Arc<str>]> {
 }
 
 fn ports_of(pod: &Pod) -> Vec<NamedPort> {
-    let restartable = |c: &&Container| c.restart_policy.as_deref() == Some("Always");
+    let restartable = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
     let restartable = pod.spec.init_containers.iter().filter(restartable);
     let containers = pod.spec.containers.iter().chain(restartable);
     let ports = containers.flat_map(|container| &container.ports);
@@ -137,7 +137,7 @@ fn ports_of(pod: &Pod) -> Vec<NamedPort> {
 
 /// A label within a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Pair {
+pub(super) struct NamespacedLabel {
     pub(super) namespace: Arc<str>,
     pub(super) key: Arc<str>,
     pub(super) value: Arc<str>,
@@ -149,7 +149,7 @@ pub(crate) struct Pods {
     /// Boxed: a node of the map has room for eleven Pods, of which it uses about half.
     by_key: BTreeMap<ObjectKey, Box<PodFacts>>,
     /// Names of Pods by label, for the label keys that selectors use.
-    by_label: HashMap<Pair, BTreeSet<Arc<str>>>,
+    by_label: HashMap<NamespacedLabel, BTreeSet<Arc<str>>>,
     /// Label keys that selectors of a namespace use, with the number of selectors.
     selected_keys: HashMap<Arc<str>, HashMap<Arc<str>, usize>>,
 }
@@ -166,7 +166,7 @@ impl Pods {
         let before = self.by_key.get(&key);
         if before.is_none_or(|before| before.labels != pod.labels) {
             if let Some(before) = self.by_key.remove(&key) {
-                self.unlist(&before);
+                self.remove_labels(&before);
                 self.list(&pod);
                 self.by_key.insert(key, Box::new(pod));
                 return Some(*before);
@@ -179,7 +179,7 @@ impl Pods {
     /// Removes and returns a Pod.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<PodFacts> {
         let pod = self.by_key.remove(key)?;
-        self.unlist(&pod);
+        self.remove_labels(&pod);
         Some(*pod)
     }
 
@@ -238,7 +238,7 @@ impl Pods {
     /// keys are not indexed, matches none.
     pub(crate) fn matching(&self, namespace: &str, selector: &Labels) -> Vec<&PodFacts> {
         let named = |(key, value): (&String, &String)| {
-            let pair = Pair {
+            let pair = NamespacedLabel {
                 namespace: namespace.into(),
                 key: key.as_str().into(),
                 value: value.as_str().into(),
@@ -276,7 +276,7 @@ impl Pods {
         }
     }
 
-    fn unlist(&mut self, pod: &PodFacts) {
+    fn remove_labels(&mut self, pod: &PodFacts) {
         for pair in pairs(pod) {
             if let Some(names) = self.by_label.get_mut(&pair) {
                 names.remove(&pod.name);
@@ -302,17 +302,17 @@ fn in_namespace<'a>(
 }
 
 /// Returns the label of a Pod with this key.
-fn pair(pod: &PodFacts, label_key: &str) -> Option<Pair> {
+fn pair(pod: &PodFacts, label_key: &str) -> Option<NamespacedLabel> {
     let (key, value) = pod.labels.label(label_key)?;
-    Some(Pair {
+    Some(NamespacedLabel {
         namespace: Arc::clone(&pod.namespace),
         key: Arc::clone(key),
         value: Arc::clone(value),
     })
 }
 
-fn pairs(pod: &PodFacts) -> impl Iterator<Item = Pair> {
-    pod.labels.iter().map(|(key, value)| Pair {
+fn pairs(pod: &PodFacts) -> impl Iterator<Item = NamespacedLabel> {
+    pod.labels.iter().map(|(key, value)| NamespacedLabel {
         namespace: Arc::clone(&pod.namespace),
         key: Arc::clone(key),
         value: Arc::clone(value),

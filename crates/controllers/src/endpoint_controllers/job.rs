@@ -5,10 +5,10 @@ use client::ClientError;
 use jiff::Timestamp;
 
 use super::work::Work;
+use crate::api_requests::{self, Listed};
 use crate::endpoints::EndpointsWrite;
 use crate::endpointslice::{self, MANAGED_BY_LABEL, Report, SliceWrite};
 use crate::environment::Environment;
-use crate::write::{self, Listed};
 use crate::{endpoints, mirroring};
 
 /// A read or write for a unit of work.

@@ -4,7 +4,7 @@ use api::object::{Endpoints, ObjectMeta};
 use client::{Client, ClientError};
 
 use super::EndpointsWrite;
-use crate::write;
+use crate::api_requests;
 
 /// The result of a write.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use super::inputs::Inputs;
 use super::packing::{PortSet, pack};
 use super::slice::{address_types, identity, is_owned, ports_key};
 use super::slice_changes::{SliceChanges, SliceWrite};
+use super::slice_reuse::Writes;
 use super::topology;
-use super::writes::Writes;
 use crate::topology_mode::is_auto;
 
 /// Computes the writes that bring the slices of a Service to their desired state.

@@ -4,8 +4,8 @@ use api::object::{EndpointSlice, ObjectMeta};
 use client::{Client, ClientError};
 
 use super::slice_changes::SliceWrite;
+use crate::api_requests;
 use crate::caches::SliceCache;
-use crate::write;
 
 /// The result of a series of writes.
 #[derive(Debug, Default)]

@@ -1,4 +1,5 @@
-//! The controller: changes of all clusters in; the desired state of imports out.
+//! State machine of the multi-cluster controller. Inputs are changes of all clusters; outputs are the desired states
+//! of imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

@@ -12,8 +12,8 @@ use super::desired::Desired;
 use super::names::{self, MANAGED_BY};
 use super::observed::Observed;
 use super::step::{self, Write};
+use crate::api_requests::{self, decode, path_of, status_message};
 use crate::endpointslice::MANAGED_BY_LABEL;
-use crate::write::{self, decode, path_of, status_message};
 
 /// Most writes of one job. The events of these writes start the next job, so other imports get their turn.
 const WRITES_MAX: usize = 500;
@@ -23,10 +23,10 @@ const REJECTIONS: [u16; 4] = [400, 403, 413, 422];
 /// Status code of a Service for which the API server has no cluster IP left.
 const INTERNAL_ERROR: u16 = 500;
 /// Most characters of a response in a condition: a sentence or two. An invalid slice may have a fault in each endpoint.
-const RESPONSE_CHARS_MAX: usize = 1_024;
+const RESPONSE_CHARACTERS_MAX: usize = 1_024;
 
-/// Makes the objects of an import the desired ones. The objects are read first, so the writes do not depend on the age of
-/// the caches. Rejected objects are left out; an error at the end causes a retry with back-off.
+/// Makes the objects of an import the desired ones. The objects are read first, so the writes do not depend on the
+/// age of the caches. Rejected objects are left out; an error at the end causes a retry with back-off.
 pub(super) async fn execute(client: &Client, clock: &WallClock, desired: Desired) -> Result<(), ClientError> {
     let mut observed = read(client, &desired.key).await?;
     let mut rejected = None;
@@ -71,7 +71,10 @@ fn is_rejection(write: &Write, error: &ClientError) -> bool {
 }
 
 fn note_rejection(write: &Write, error: &ClientError, observed: &mut Observed) {
-    let response: String = status_message(error).chars().take(RESPONSE_CHARS_MAX).collect();
+    let response: String = status_message(error)
+        .chars()
+        .take(RESPONSE_CHARACTERS_MAX)
+        .collect();
     match write {
         Write::CreateSlice(slice) | Write::ReplaceSlice(slice) => {
             let name = slice.metadata.name.clone();

@@ -10,9 +10,9 @@ use client::Event;
 use reconcile::queue::Queue;
 use serde_json::Value;
 
+use crate::api_requests::Listed;
 use crate::malformed_object::log_skipped;
 use crate::owned_objects::{AffectedOwners, OwnedObjects, read_selector, selects};
-use crate::write::Listed;
 
 pub(crate) use server_state::{ServerState, read_current, write_owner_changes};
 

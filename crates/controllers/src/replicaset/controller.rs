@@ -1,4 +1,4 @@
-//! The ReplicaSet controller: ReplicaSets and Pods in; steps out.
+//! State machine of the ReplicaSet controller. Inputs are ReplicaSets and Pods; outputs are steps.
 
 use std::collections::HashMap;
 use std::time::Instant;

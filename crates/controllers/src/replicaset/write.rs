@@ -13,11 +13,11 @@ use tokio::task::JoinSet;
 use super::pod::ReplicaPod;
 use super::reconcile::{Inputs, Step, owned, reconcile};
 use super::status::{Failure, status_of, status_patch};
+use crate::api_requests::{decode, patch_status, path_of, status_message};
 use crate::environment::Environment;
 use crate::owned_objects::reference_to;
 use crate::owner_cache::{self, read_current, write_owner_changes};
 use crate::selection::Controller;
-use crate::write::{decode, patch_status, path_of, status_message};
 
 /// A step of a ReplicaSet.
 #[derive(Debug)]
@@ -153,10 +153,10 @@ async fn delete(
     let mut failed = None;
     for (outcome, meta) in tasks.join_all().await {
         match outcome {
-            Ok(ending) => {
+            Ok(completion) => {
                 let message = format!("Deleted pod: {}", meta.name);
                 events.push(EventText::normal("SuccessfulDelete", message));
-                match ending {
+                match completion {
                     Some(pod) => output.objects.push(pod),
                     None => output.deleted.push(meta),
                 }

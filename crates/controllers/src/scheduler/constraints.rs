@@ -11,7 +11,7 @@ use super::node_affinity::matches_node_affinity;
 use super::pod::SchedulePod;
 
 /// A Node with its Pods.
-pub(super) type Occupied<'a> = (&'a Node, Vec<&'a SchedulePod>);
+pub(super) type NodeWithPods<'a> = (&'a Node, Vec<&'a SchedulePod>);
 
 /// Domain: a label of Nodes and its value.
 type Domain<'a> = (&'a str, &'a str);
@@ -21,10 +21,10 @@ type Domain<'a> = (&'a str, &'a str);
 pub(super) struct Constraints<'a> {
     /// True if the terms of the Pod are too large, so that they were not read.
     are_terms_excessive: bool,
-    spreads: Vec<Spread<'a>>,
+    spreads: Vec<SpreadCounts<'a>>,
     /// For each required affinity term, its label and the domains with a Pod that all terms select.
     affinities: Vec<(&'a str, BTreeSet<&'a str>)>,
-    /// True if no Pod is selected by all terms and the Pod selects itself. The first Pod of a group is then feasible.
+    /// True if all terms select no Pod, and the Pod selects itself. The first Pod of a group is then feasible.
     is_first: bool,
     /// Domains that the anti-affinity of the Pod excludes.
     own_exclusions: BTreeSet<Domain<'a>>,
@@ -34,7 +34,7 @@ pub(super) struct Constraints<'a> {
 
 /// A topology spread constraint with the Pods in each domain.
 #[derive(Debug)]
-struct Spread<'a> {
+struct SpreadCounts<'a> {
     constraint: &'a SpreadConstraint,
     pods: BTreeMap<&'a str, i64>,
     counts_itself: bool,
@@ -53,7 +53,7 @@ struct SpreadNode<'a, 'b> {
 
 impl<'a> Constraints<'a> {
     /// Evaluates the constraints of a Pod and those of the Pods on the Nodes.
-    pub(super) fn of(pod: &'a SchedulePod, nodes: &[Occupied<'a>], namespaces: &Namespaces) -> Self {
+    pub(super) fn of(pod: &'a SchedulePod, nodes: &[NodeWithPods<'a>], namespaces: &Namespaces) -> Self {
         let affinity = &pod.spec.affinity;
         let terms = &affinity.pod_affinity.required;
         // As upstream, a Pod counts for an affinity only if all terms select it.
@@ -74,7 +74,7 @@ impl<'a> Constraints<'a> {
         let required: Vec<&SpreadConstraint> = constraints
             .filter(|constraint| constraint.is_required())
             .collect();
-        let has_labels = |(node, _): &&Occupied<'a>| {
+        let has_labels = |(node, _): &&NodeWithPods<'a>| {
             let labels = &node.metadata.labels;
             let mut keys = required.iter().map(|constraint| &constraint.topology_key);
             keys.all(|key| labels.contains_key(key))
@@ -91,7 +91,7 @@ impl<'a> Constraints<'a> {
                 || pod.spec.topology_spread_constraints.is_excessive(),
             spreads: required
                 .iter()
-                .map(|constraint| Spread::of(constraint, pod, &labelled))
+                .map(|constraint| SpreadCounts::of(constraint, pod, &labelled))
                 .collect(),
             is_first: affinities.iter().all(|(_, domains)| domains.is_empty())
                 && terms.iter().all(|term| term.selects(pod, pod, namespaces)),
@@ -131,7 +131,7 @@ impl<'a> Constraints<'a> {
 }
 
 impl<'a, 'b> SpreadNode<'a, 'b> {
-    fn of((node, pods): &'b Occupied<'a>, pod: &SchedulePod) -> Self {
+    fn of((node, pods): &'b NodeWithPods<'a>, pod: &SchedulePod) -> Self {
         let is_tolerated =
             |taint: &Taint| !matches!(&*taint.effect, "NoSchedule" | "NoExecute") || pod.tolerates(taint);
         Self {
@@ -149,7 +149,7 @@ impl<'a, 'b> SpreadNode<'a, 'b> {
     }
 }
 
-impl<'a> Spread<'a> {
+impl<'a> SpreadCounts<'a> {
     /// Counts the Pods on `nodes`, which have the labels of all constraints.
     fn of(constraint: &'a SpreadConstraint, pod: &SchedulePod, nodes: &[SpreadNode<'a, '_>]) -> Self {
         let mut pods = BTreeMap::new();
@@ -189,8 +189,8 @@ impl<'a> Spread<'a> {
 }
 
 /// Returns the Nodes with a selected Pod.
-fn nodes_with<'a>(nodes: &[Occupied<'a>], is_selected: impl Fn(&SchedulePod) -> bool) -> Vec<&'a Node> {
-    let has_selected = |(_, pods): &&Occupied<'a>| pods.iter().any(|pod| is_selected(pod));
+fn nodes_with<'a>(nodes: &[NodeWithPods<'a>], is_selected: impl Fn(&SchedulePod) -> bool) -> Vec<&'a Node> {
+    let has_selected = |(_, pods): &&NodeWithPods<'a>| pods.iter().any(|pod| is_selected(pod));
     let nodes = nodes.iter().filter(has_selected);
     nodes.map(|(node, _)| *node).collect()
 }
@@ -206,7 +206,7 @@ fn domains_of<'a>(topology_key: &str, nodes: &[&'a Node]) -> BTreeSet<&'a str> {
 /// Returns the domains that the anti-affinity of Pods on Nodes excludes for a Pod.
 fn exclusions_of_others<'a>(
     pod: &SchedulePod,
-    nodes: &[Occupied<'a>],
+    nodes: &[NodeWithPods<'a>],
     namespaces: &Namespaces,
 ) -> BTreeSet<Domain<'a>> {
     let mut excluded = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The scheduler: Nodes and Pods in; bindings out.
+//! State machine of the scheduler. Inputs are Nodes and Pods; outputs are bindings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -10,7 +10,7 @@ use reconcile::{Action, Reconciler};
 
 use super::SCHEDULER_NAME;
 use super::affinity::Namespaces;
-use super::constraints::{Constraints, Occupied};
+use super::constraints::{Constraints, NodeWithPods};
 use super::filter::{NodeUsage, summary};
 use super::pod::SchedulePod;
 use super::retry::Attempts;
@@ -204,7 +204,7 @@ impl Scheduler {
     }
 
     /// Returns all Nodes with their Pods.
-    fn occupied(&self) -> Vec<Occupied<'_>> {
+    fn occupied(&self) -> Vec<NodeWithPods<'_>> {
         let nodes = self.nodes.iter();
         nodes.map(|(name, node)| (node, self.pods_on(name))).collect()
     }
@@ -221,7 +221,7 @@ fn add_retry(queue: &mut Queue<ObjectKey>, key: &ObjectKey, attempts: &Attempts,
 }
 
 /// Returns the Nodes with the resources in use.
-fn usage<'a>(pod: &SchedulePod, occupied: &[Occupied<'a>]) -> Vec<(&'a Node, NodeUsage<'a>)> {
+fn usage<'a>(pod: &SchedulePod, occupied: &[NodeWithPods<'a>]) -> Vec<(&'a Node, NodeUsage<'a>)> {
     let has_host_ports = pod.host_ports().next().is_some();
     let nodes = occupied.iter().map(|(node, pods)| {
         let mut usage = NodeUsage::default();

@@ -165,7 +165,9 @@ impl SchedulePod {
     /// Returns true if the condition PodScheduled is False with this message.
     pub(crate) fn is_marked_unschedulable(&self, reason: &str) -> bool {
         let mut conditions = self.status.conditions.iter();
-        conditions.any(|c| c.kind == "PodScheduled" && c.status == "False" && c.message == reason)
+        conditions.any(|condition| {
+            condition.kind == "PodScheduled" && condition.status == "False" && condition.message == reason
+        })
     }
 
     /// Returns true if the Pod uses resources of its Node.

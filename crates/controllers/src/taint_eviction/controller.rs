@@ -1,4 +1,4 @@
-//! The controller: Nodes and Pods in; evictions out.
+//! State machine of the taint eviction controller. Inputs are Nodes and Pods; outputs are evictions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

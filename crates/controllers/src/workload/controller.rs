@@ -1,4 +1,5 @@
-//! The controller of a workload: its objects, Pods, revisions and Nodes in; steps out.
+//! State machine of the controller of a workload. Inputs are its objects, Pods, revisions and Nodes; outputs are
+//! steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

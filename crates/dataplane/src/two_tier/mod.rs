@@ -1,12 +1,12 @@
 //! Two-tier forwarding of connections to load balancer IPs.
 //!
-//! Any node may receive the packets of a connection: routers distribute connections over the nodes that announce an
+//! Any node may receive the packets of a connection. Routers distribute connections over the nodes that announce an
 //! address, and an address moves between nodes. The node that receives a packet chooses the serving node by a hash of
-//! the addresses. The hash selects a slot of a Maglev table of nodes, which are weighted by their endpoints (`slots`).
-//! The node forwards the packet through a VXLAN link (`links`). The serving node translates the destination to one of
-//! its own endpoints, and answers the client directly. Only the serving node tracks the connection. Each slot remembers
-//! its previous nodes: they get the packets of connections that the current node does not track. Previous nodes without
-//! endpoints come last, since a node that died forwards no packets.
+//! the addresses. The hash selects a slot of a Maglev table of nodes, which are weighted by their endpoints
+//! (`slots`). The node forwards the packet through a VXLAN link (`links`). The serving node translates the
+//! destination to one of its own endpoints, and answers the client directly. Only the serving node tracks the
+//! connection. Each slot remembers its previous nodes: they receive the packets of connections that the current node
+//! does not track. Previous nodes without endpoints come last, since a failed node forwards no packets.
 //!
 //! `rules` builds one nftables table for each IP family, independent of the table of the data plane. At one interface, an
 //! XDP program may forward packets in place of the rules (`xdp`).
@@ -68,8 +68,8 @@ pub struct TwoTier {
 }
 
 impl TwoTier {
-    /// Opens the network in the namespace of the calling thread. The first [`TwoTier::apply`] takes over the state of an
-    /// earlier process.
+    /// Opens the network in the namespace of the calling thread. The first [`TwoTier::apply`] takes over the state of
+    /// an earlier process.
     ///
     /// # Errors
     ///

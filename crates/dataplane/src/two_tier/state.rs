@@ -18,18 +18,19 @@ pub(crate) const LEVELS: usize = PREVIOUS_MAX + 1;
 pub(crate) const HOPS: usize = LEVELS + 1;
 
 /// Returns the levels that a node tries, in this order, for a packet in the middle of a connection that it does not
-/// track. `hop` is the link by which it got the packet, from 1; 0 for a packet of a client, whose current node was tried
-/// already.
+/// track. `hop` is the link by which it received the packet, from 1. It is 0 for a packet of a client, whose current
+/// node was tried already.
 ///
-/// The tables of two nodes differ while a change spreads, so the node tries the level by which it got the packet itself.
-/// The table of a node that joined lacks earlier previous nodes, so the node tries the level before that last.
+/// The tables of two nodes differ while a change spreads, so the node tries the level by which it received the packet
+/// itself. The table of a node that joined lacks earlier previous nodes, so the node tries the level before that
+/// last.
 pub(crate) fn levels_after(hop: usize) -> impl Iterator<Item = usize> {
     let first = if hop == 0 { 1 } else { hop - 1 };
     (first..LEVELS).chain(hop.checked_sub(2))
 }
 
-/// Returns the hop by which a packet that came by `hop` goes to the node of a level. Hops increase, so a packet takes each
-/// link once at most.
+/// Returns the hop by which a packet that came by `hop` goes to the node of a level. Hops increase, so a packet takes
+/// each link once at most.
 pub(crate) fn hop_to(level: usize, hop: usize) -> usize {
     level.max(hop) + 1
 }

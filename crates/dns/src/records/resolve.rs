@@ -187,13 +187,15 @@ impl Resolver<'_, '_, '_> {
         let target = grammar::read(name, self.zone_at, self.index.settings.kind);
         match (kind, target) {
             (kind::AXFR | kind::IXFR, _) => LookupResult::Refused,
-            (kind::SOA, QueryTarget::Apex) => self.all(|a| a.put_soa(Section::Answer)),
-            (kind::TXT, QueryTarget::Version) => self.all(|a| {
-                let version = match a.index.settings.kind {
+            (kind::SOA, QueryTarget::Apex) => self.all(|resolver| resolver.put_soa(Section::Answer)),
+            (kind::TXT, QueryTarget::Version) => self.all(|resolver| {
+                let version = match resolver.index.settings.kind {
                     ZoneKind::Cluster => SCHEMA_VERSION,
                     ZoneKind::ClusterSet => SET_SCHEMA_VERSION,
                 };
-                a.reply.text(NameRef::QUESTION, SCHEMA_TTL_SECONDS, version)
+                resolver
+                    .reply
+                    .text(NameRef::QUESTION, SCHEMA_TTL_SECONDS, version)
             }),
             // CoreDNS does not check the existence of the name for this type.
             (kind::SOA, _) => LookupResult::NoData,

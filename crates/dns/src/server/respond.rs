@@ -1,4 +1,4 @@
-//! From a query message to its response, with or without an upstream resolver.
+//! Processing of a query message to its response, with or without an upstream resolver.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -124,7 +124,7 @@ fn two_tier_forwarding_serves_load_balancer_ips_by_local_endpoints() {
 }
 
 #[test]
-fn nothing_is_forwarded_without_request_or_support() {
+fn port_has_no_serving_nodes_without_request_or_support() {
     for (supports, annotation, is_requested) in [
         (true, "false", false),
         (false, "true", true),

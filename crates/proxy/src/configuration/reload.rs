@@ -52,8 +52,8 @@ pub async fn watch_file(
     }
 }
 
-/// Returns the settings in the file. A changed mode applies after a restart, and so do the defaults that depend on it:
-/// the other settings are those of the running mode.
+/// Returns the settings in the file. A changed mode applies after a restart, and so do the defaults that depend on
+/// it. Until then, the other settings are those of the running mode.
 fn reload(
     path: &Path,
     hostname_override: Option<&str>,

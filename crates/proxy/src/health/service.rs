@@ -108,7 +108,7 @@ pub(crate) async fn serve_service_checks(checks: Arc<ServiceChecks>, health: Arc
         if is_complete {
             changed.await;
         } else if tokio::time::timeout(BIND_RETRY_PERIOD, changed).await.is_err() {
-            tracing::debug!("retrying health check ports");
+            tracing::debug!("health check ports retried");
         }
     }
 }

@@ -9,9 +9,9 @@ use crate::queue::Queue;
 use crate::reconciler::{Action, Reconciler};
 
 /// Reports each key that it reconciles, and waits for the end of time with it.
-struct Patient(mpsc::UnboundedSender<&'static str>);
+struct BlockingReconciler(mpsc::UnboundedSender<&'static str>);
 
-impl Reconciler for Patient {
+impl Reconciler for BlockingReconciler {
     type Change = &'static str;
     type Key = &'static str;
     type Job = ();
@@ -39,7 +39,7 @@ async fn key_with_an_endless_delay_does_not_affect_the_others() {
     let (changes, received) = mpsc::channel(1);
     let (reconciled, mut keys) = mpsc::unbounded_channel();
     tokio::spawn(run(
-        Patient(reconciled),
+        BlockingReconciler(reconciled),
         received,
         Arc::default(),
         |_, ()| async { Ok(()) },

@@ -60,7 +60,7 @@ fn vxlan_maps_ranges_to_nodes() {
         [net("10.244.1.0/32"), net("fd00:244:0:1::/128")].into()
     );
     assert_ne!(ethernet_of("n1"), ethernet);
-    assert_eq!(ethernet[0] & 3, 2, "a local address of one machine");
+    assert_eq!(ethernet[0] & 3, 2, "a local address of one host");
 }
 
 #[test]

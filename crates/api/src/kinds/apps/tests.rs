@@ -21,7 +21,9 @@ fn messages(errors: &FieldErrors) -> Vec<String> {
 }
 
 fn faults(change: impl FnOnce(&mut Value)) -> Vec<String> {
-    messages(&validate_deployment(&deployment(|d| change(&mut d["spec"]))))
+    messages(&validate_deployment(&deployment(|deployment| {
+        change(&mut deployment["spec"])
+    })))
 }
 
 #[test]
@@ -43,13 +45,14 @@ fn deployment_gets_defaults() {
 
 #[test]
 fn defaults_keep_given_values() {
-    let recreate = deployment(|d| {
-        d["spec"]["replicas"] = json!(0);
-        d["spec"]["strategy"] = json!({"type": "Recreate"});
+    let recreate = deployment(|deployment| {
+        deployment["spec"]["replicas"] = json!(0);
+        deployment["spec"]["strategy"] = json!({"type": "Recreate"});
     });
     assert_eq!(recreate["spec"]["strategy"], json!({"type": "Recreate"}));
     assert_eq!(recreate["spec"]["replicas"], 0);
-    let half = deployment(|d| d["spec"]["strategy"] = json!({"rollingUpdate": {"maxSurge": 2}}));
+    let half =
+        deployment(|deployment| deployment["spec"]["strategy"] = json!({"rollingUpdate": {"maxSurge": 2}}));
     assert_eq!(
         half["spec"]["strategy"]["rollingUpdate"],
         json!({"maxSurge": 2, "maxUnavailable": "25%"})
@@ -146,9 +149,9 @@ fn requires_a_deadline_above_the_minimum_ready_time() {
 #[test]
 fn selector_is_immutable() {
     let old = deployment(|_| {});
-    let new = deployment(|d| {
-        d["spec"]["selector"]["matchLabels"]["tier"] = json!("x");
-        d["spec"]["template"]["metadata"]["labels"]["tier"] = json!("x");
+    let new = deployment(|deployment| {
+        deployment["spec"]["selector"]["matchLabels"]["tier"] = json!("x");
+        deployment["spec"]["template"]["metadata"]["labels"]["tier"] = json!("x");
     });
     let errors = messages(&validate_deployment_update(&new, &old));
     assert_eq!(errors.len(), 1, "{errors:?}");
@@ -167,13 +170,22 @@ fn generation_counts_changes_of_the_desired_state() {
         prepare_deployment_update(&mut new, &old);
         new["metadata"]["generation"].clone()
     };
-    assert_eq!(generation(&|d| d["spec"]["replicas"] = json!(2)), 2);
     assert_eq!(
-        generation(&|d| d["metadata"]["annotations"] = json!({"a": "b"})),
+        generation(&|deployment| deployment["spec"]["replicas"] = json!(2)),
         2
     );
-    assert_eq!(generation(&|d| d["metadata"]["labels"] = json!({"a": "b"})), 1);
-    assert_eq!(generation(&|d| d["status"] = json!({"replicas": 2})), 1);
+    assert_eq!(
+        generation(&|deployment| deployment["metadata"]["annotations"] = json!({"a": "b"})),
+        2
+    );
+    assert_eq!(
+        generation(&|deployment| deployment["metadata"]["labels"] = json!({"a": "b"})),
+        1
+    );
+    assert_eq!(
+        generation(&|deployment| deployment["status"] = json!({"replicas": 2})),
+        1
+    );
     let mut new = old.clone();
     new["metadata"]["labels"] = json!({"a": "b"});
     new["spec"]["replicas"] = json!(9);
@@ -186,7 +198,7 @@ fn generation_counts_changes_of_the_desired_state() {
 
 #[test]
 fn rejects_inconsistent_counts_of_a_status() {
-    let old = deployment(|d| d["status"] = json!({"collisionCount": 2}));
+    let old = deployment(|deployment| deployment["status"] = json!({"collisionCount": 2}));
     let mut new = old.clone();
     new["status"] = json!({"replicas": 1, "readyReplicas": 1, "availableReplicas": 2, "collisionCount": 1});
     assert_eq!(

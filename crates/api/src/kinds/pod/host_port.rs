@@ -24,7 +24,7 @@ impl RequestedHostPort<'_> {
         self.port != 0
             && self.port == other.port
             && protocol_or_default(self.protocol) == protocol_or_default(other.protocol)
-            && overlap(self.host_ip, other.host_ip)
+            && host_ips_overlap(self.host_ip, other.host_ip)
     }
 }
 
@@ -102,7 +102,7 @@ fn protocol_or_default(protocol: &str) -> &str {
     if protocol.is_empty() { "TCP" } else { protocol }
 }
 
-fn overlap(host_ip: &str, other: &str) -> bool {
+fn host_ips_overlap(host_ip: &str, other: &str) -> bool {
     match (HostAddress::of(host_ip), HostAddress::of(other)) {
         (HostAddress::Any, _) | (_, HostAddress::Any) => true,
         (address, other) => address == other,

@@ -13,7 +13,7 @@ fn pod(spec: Value) -> Value {
 fn causes(errors: &FieldErrors) -> Vec<String> {
     errors
         .iter()
-        .map(|e| format!("{} {}", e.reason.as_str(), e.path))
+        .map(|error| format!("{} {}", error.reason.as_str(), error.path))
         .collect()
 }
 

@@ -326,7 +326,7 @@ fn oldest_updaters_are_merged() {
     let records = records(&object);
     let names: Vec<&str> = crate::machinery::tree::items(&object["metadata"], "managedFields")
         .iter()
-        .map(|m| text(m, "manager"))
+        .map(|manager| text(manager, "manager"))
         .collect();
     assert_eq!(names.len(), 11, "{records}");
     assert_eq!(&names[..3], ["me", "ancient-changes", "m11"]);
@@ -407,7 +407,14 @@ fn rejects_invalid_configurations() {
 
 #[test]
 fn list_merge_keeps_both_orders() {
-    let list = |names: &str| Value::Array(names.chars().map(|c| Value::from(c.to_string())).collect());
+    let list = |names: &str| {
+        Value::Array(
+            names
+                .chars()
+                .map(|character| Value::from(character.to_string()))
+                .collect(),
+        )
+    };
     for (live, applied, expected) in [
         ("abc", "", "abc"),
         ("", "abc", "abc"),
@@ -464,7 +471,7 @@ fn ports() -> impl Strategy<Value = Value> {
 prop_compose! {
     fn configurations()(labels in labels(), ports in ports(), finalizers in "[ab]{0,2}", kind in prop::option::of("A|B"))
         -> Value {
-        let finalizers: Vec<String> = finalizers.chars().map(|c| format!("x/{c}")).collect();
+        let finalizers: Vec<String> = finalizers.chars().map(|character| format!("x/{character}")).collect();
         service(json!({"labels": labels, "finalizers": finalizers}), json!({"ports": ports, "type": kind}))
     }
 }
@@ -494,8 +501,10 @@ fn anything() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(5, 40, 5, move |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
-            prop::collection::vec((name.clone(), inner), 0..5)
-                .prop_map(|fields| fields.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
+            prop::collection::vec((name.clone(), inner), 0..5).prop_map(|fields| fields
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect()),
         ]
     })
 }

@@ -10,7 +10,10 @@ fn surplus_cells(kind: &Kind) -> usize {
 
 /// Returns the row of an object that was created three minutes ago, as text.
 fn row(kind: &str, mut object: Value) -> Vec<String> {
-    let kind = kind::all().iter().find(|k| k.kind == kind).expect("kind");
+    let kind = kind::all()
+        .iter()
+        .find(|candidate| candidate.kind == kind)
+        .expect("kind");
     object["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
     let now: Timestamp = "2026-01-01T00:03:00Z".parse().expect("timestamp");
     let cells = cells(kind, &object, now);
@@ -22,7 +25,7 @@ fn row(kind: &str, mut object: Value) -> Vec<String> {
 }
 
 #[test]
-fn prints_ingresses() {
+fn ingress_rows_match_upstream() {
     let rule = |host: &str| json!({"host": host});
     let rows = [
         (
@@ -60,7 +63,7 @@ fn prints_ingresses() {
 }
 
 #[test]
-fn prints_services() {
+fn service_rows_match_upstream() {
     let rows = [
         (
             json!({"metadata":{"name":"a"},"spec":{"type":"ClusterIP","clusterIPs":["10.96.0.1"],
@@ -158,7 +161,7 @@ fn pods_with_many_statuses_and_gates_take_linear_time() {
 }
 
 #[test]
-fn prints_pods() {
+fn pod_rows_match_upstream() {
     let pod = |status: Value| {
         json!({"metadata": {"name": "p"},
                "spec": {"nodeName": "n", "containers": [{"name": "a"}, {"name": "b"}],
@@ -217,7 +220,7 @@ fn prints_pods() {
 }
 
 #[test]
-fn prints_other_kinds() {
+fn rows_of_other_kinds_match_upstream() {
     let node = json!({"metadata": {"name": "n", "labels": {"node-role.kubernetes.io/control-plane": ""}},
         "spec": {"unschedulable": true},
         "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1"},
@@ -274,7 +277,7 @@ fn all_kinds_print_empty_objects() {
 }
 
 #[test]
-fn formats_durations() {
+fn durations_have_the_format_of_kubectl() {
     let cases = [
         (-5, "<invalid>"),
         (-1, "0s"),

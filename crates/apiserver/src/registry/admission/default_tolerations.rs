@@ -1,5 +1,5 @@
-//! DefaultTolerationSeconds: a new Pod stays on a Node that is not ready or unreachable for five minutes, unless it has
-//! other tolerations for these taints.
+//! DefaultTolerationSeconds: a new Pod stays for five minutes on a Node that is not ready or unreachable. Other
+//! tolerations for these taints take precedence.
 
 use api::tree::{items, object_mut, set, text};
 use serde_json::{Value, json};

@@ -38,10 +38,10 @@ pub(super) fn decide(kind: &Kind, object: &Value, options: &DeleteOptions) -> De
             return Decision::Pending;
         }
     }
-    Decision::Mark(marked(kind, object, grace_seconds, finalizers))
+    Decision::Mark(marked_for_deletion(kind, object, grace_seconds, finalizers))
 }
 
-fn marked(kind: &Kind, object: &Value, grace_seconds: i64, finalizers: Vec<Value>) -> Value {
+fn marked_for_deletion(kind: &Kind, object: &Value, grace_seconds: i64, finalizers: Vec<Value>) -> Value {
     let mut marked = object.clone();
     let is_first = !is_set(child(object, "metadata"), "deletionTimestamp");
     let metadata = metadata_mut(&mut marked);

@@ -258,7 +258,7 @@ impl WatchStream {
                 frame.bytes
             }
             Err(error) => {
-                tracing::info!(prefix = %self.lines.selection.prefix, %error, "watch ended: events were lost");
+                tracing::info!(prefix = %self.lines.selection.prefix, %error, "watch ended; events lost");
                 let failure = Failure::expired("too old resource version: the watch did not keep up");
                 let mut out = BytesMut::new();
                 watch_events::error(&failure, self.lines.form.encoding, &mut out);

@@ -85,7 +85,11 @@ impl Caches {
 }
 
 fn ready(slice: &EndpointSlice) -> Vec<Option<bool>> {
-    slice.endpoints.iter().map(|e| e.conditions.ready).collect()
+    slice
+        .endpoints
+        .iter()
+        .map(|endpoint| endpoint.conditions.ready)
+        .collect()
 }
 
 #[test]
@@ -132,8 +136,9 @@ fn failures_are_reported_again_after_a_failed_write() {
     world.work(0, |_| ProbeResult::Failure);
     let key = Subject::Slice(ObjectKey::new("n", "db-a"));
     let written = world.work(10, |_| ProbeResult::Failure);
-    let reports =
-        |written: &[(EndpointSlice, Vec<EventText>)]| written.iter().map(|w| w.1.len()).sum::<usize>();
+    let reports = |written: &[(EndpointSlice, Vec<EventText>)]| {
+        written.iter().map(|write| write.1.len()).sum::<usize>()
+    };
     assert_eq!(reports(&written), 2);
     world.backends.on_failure(&key);
     let now = world.at(11);
@@ -177,7 +182,7 @@ fn foreign_slices_and_slices_without_a_probe_are_ignored() {
         let mut slice = slice(1, None);
         change(&mut slice);
         let mut world = Caches::new(slice);
-        assert!(world.work(0, |_| panic!("nobody is to be probed")).is_empty());
+        assert!(world.work(0, |_| panic!("no backend is to be probed")).is_empty());
     }
 }
 

@@ -41,7 +41,7 @@ fn pods_are_indexed_by_selector_keys() {
     assert_eq!(
         services(&pods, "zone", "1"),
         Vec::<String>::new(),
-        "nobody asks by zone"
+        "no selector uses the zone"
     );
     pods.add_selector_key(namespace, &zone);
     assert_eq!(services(&pods, "zone", "2"), ["a"]);

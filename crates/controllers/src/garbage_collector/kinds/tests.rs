@@ -15,7 +15,7 @@ fn all_stored_kinds_except_events_are_collected() {
         let is_optional = [api::kind::PORTOLAN_GROUP, api::multicluster::GROUP].contains(&row.group);
         assert_eq!(kind.is_everywhere(), !is_optional, "{}", row.kind);
         let namespace = row.namespaced.then_some("ns");
-        let middle = namespace.map_or_else(String::new, |n| format!("namespaces/{n}/"));
+        let middle = namespace.map_or_else(String::new, |namespace| format!("namespaces/{namespace}/"));
         let path = format!("{}/{middle}{}/x", row.root_path(), row.plural);
         assert_eq!(
             ObjectLocation::new(kind, ObjectKey::new(namespace.unwrap_or(""), "x")).path(),

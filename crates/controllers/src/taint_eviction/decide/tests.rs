@@ -68,9 +68,9 @@ fn mirror_and_ending_pods_stay() {
         .annotations
         .insert(MIRROR_ANNOTATION.to_owned(), "x".to_owned());
     assert_eq!(remaining(&mirror, &taints, time(0)), RemainingTime::Forever);
-    let mut ending = pod(json!([]));
-    ending.metadata.deletion_timestamp = Some(time(0).to_string());
-    assert_eq!(remaining(&ending, &taints, time(0)), RemainingTime::Forever);
+    let mut completion = pod(json!([]));
+    completion.metadata.deletion_timestamp = Some(time(0).to_string());
+    assert_eq!(remaining(&completion, &taints, time(0)), RemainingTime::Forever);
 }
 
 #[test]

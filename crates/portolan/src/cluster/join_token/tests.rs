@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn hash_is_optional() {
+fn hash_of_a_join_token_is_optional() {
     let hash = format!("sha256:{}", "0a".repeat(32));
     let text = format!("abcdef.0123456789abcdef.{hash}");
     let with_hash: JoinToken = text.parse().expect("a token");

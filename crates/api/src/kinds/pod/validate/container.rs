@@ -98,7 +98,10 @@ fn validate_variables(errors: &mut FieldErrors, container: &Value, path: &Path) 
         let name = text(variable, "name");
         if name.is_empty() {
             errors.push(FieldError::required(&path.child("name"), ""));
-        } else if !name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=') {
+        } else if !name
+            .bytes()
+            .all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=')
+        {
             let fault = "a valid environment variable name must consist only of printable ASCII characters \
                 other than '='";
             errors.push(FieldError::invalid(&path.child("name"), name, fault));

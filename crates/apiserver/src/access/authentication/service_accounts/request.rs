@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::ServiceAccounts;
 use super::claims::{Claims, Owner, Reference};
-use super::keys::KEY_LIFE;
+use super::keys::KEY_LIFETIME;
 use crate::failure::Failure;
 use crate::request::query::FieldValidation;
 use crate::request::route::Target;
@@ -57,7 +57,7 @@ impl ServiceAccounts {
         };
         let now_seconds = Timestamp::now().as_second();
         // The key verifies tokens for this period only.
-        let lifetime_seconds = seconds.min(i64::try_from(KEY_LIFE.as_secs()).unwrap_or(i64::MAX));
+        let lifetime_seconds = seconds.min(i64::try_from(KEY_LIFETIME.as_secs()).unwrap_or(i64::MAX));
         let claims = Claims {
             aud: audiences.clone(),
             exp: now_seconds + lifetime_seconds,

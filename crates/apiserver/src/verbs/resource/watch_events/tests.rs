@@ -43,7 +43,7 @@ fn written_events(kind: EventKind, value: &str, previous: Option<&str>) -> Vec<(
         (line["type"].as_str().unwrap().to_owned(), version)
     };
     out[..]
-        .split(|b| *b == b'\n')
+        .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
         .map(read)
         .collect()
@@ -95,7 +95,7 @@ fn columns_are_sent_once() {
     lines.initial("/services/default/a", &labelled("1"), &mut out);
     lines.initial("/services/default/a", &labelled("1"), &mut out);
     let counts: Vec<usize> = out[..]
-        .split(|b| *b == b'\n')
+        .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
         .map(|line| serde_json::from_slice::<Value>(line).unwrap())
         .map(|line| line["object"]["columnDefinitions"].as_array().unwrap().len())

@@ -66,7 +66,7 @@ fn replacing_the_secret_moves_no_client() {
     served.edge.set_sticky_secrets(&secrets("old", None));
     let old = cookie(&get(served.address, "/")).unwrap();
     served.edge.set_sticky_secrets(&secrets("new", Some("old")));
-    // The client stays with its backend and gets a cookie of the new secret …
+    // The client stays with its backend and receives a cookie of the new secret …
     let new = cookie(&with_cookie(&served, &old)).unwrap();
     assert_ne!(new, old);
     assert_eq!(cookie(&with_cookie(&served, &new)), None);

@@ -25,7 +25,7 @@ enum Case {
 
 /// A question as received.
 #[derive(Clone, Debug)]
-struct Seen {
+struct ReceivedQuestion {
     port: u16,
     id: [u8; 2],
     name: Vec<u8>,
@@ -34,7 +34,7 @@ struct Seen {
 /// A resolver that returns one address for every name and records its UDP queries.
 struct Resolver {
     address: SocketAddr,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<ReceivedQuestion>>>,
 }
 
 impl Resolver {
@@ -48,7 +48,7 @@ impl Resolver {
             let mut buffer = [0; 512];
             while let Ok((length, peer)) = socket.recv_from(&mut buffer).await {
                 let query = &buffer[..length];
-                keep.lock().expect("not poisoned").push(Seen {
+                keep.lock().expect("not poisoned").push(ReceivedQuestion {
                     port: peer.port(),
                     id: [query[0], query[1]],
                     name: query[12..name_end(query)].to_vec(),
@@ -76,7 +76,7 @@ impl Resolver {
         Self { address, seen }
     }
 
-    fn seen(&self) -> Vec<Seen> {
+    fn seen(&self) -> Vec<ReceivedQuestion> {
         self.seen.lock().expect("not poisoned").clone()
     }
 }
@@ -140,7 +140,8 @@ async fn upstream_queries_are_unpredictable() {
     }
     let seen = resolver.seen();
     assert_eq!(seen.len(), QUESTIONS);
-    let distinct = |of: &dyn Fn(&Seen) -> Vec<u8>| seen.iter().map(of).collect::<HashSet<_>>().len();
+    let distinct =
+        |of: &dyn Fn(&ReceivedQuestion) -> Vec<u8>| seen.iter().map(of).collect::<HashSet<_>>().len();
     let ports = distinct(&|seen| seen.port.to_be_bytes().to_vec());
     let ids = distinct(&|seen| seen.id.to_vec());
     // Out of 28,000 ports and 65,536 identifiers, some of 200 coincide.
@@ -173,7 +174,7 @@ async fn response_in_other_case_is_retried_over_tcp() {
         assert_eq!((answer.code, answer.answer.len()), (0, 1));
     }
     // Over TCP the case was preserved, so datagrams in another case still count as forged.
-    let lower = |seen: &Seen| seen.name == seen.name.to_ascii_lowercase();
+    let lower = |seen: &ReceivedQuestion| seen.name == seen.name.to_ascii_lowercase();
     assert!(!resolver.seen().iter().any(lower));
 }
 
@@ -186,7 +187,7 @@ async fn resolver_without_case_gets_clients_case() {
         assert_eq!((answer.code, answer.answer.len()), (0, 1));
     }
     let seen = resolver.seen();
-    let lower = |seen: &Seen| seen.name == seen.name.to_ascii_lowercase();
+    let lower = |seen: &ReceivedQuestion| seen.name == seen.name.to_ascii_lowercase();
     assert!(!lower(&seen[0]));
     assert!(
         seen[1..].iter().all(lower),

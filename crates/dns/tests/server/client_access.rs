@@ -91,7 +91,8 @@ fn clients_of_other_networks_get_few_refusals() {
                 .expect("a namespace")
         };
         let (strict, open) = (start(&["192.0.2.0/24"]), start(&[&of_client]));
-        let [strict_at, open_at] = [&strict, &open].map(|s| address(server, s.addresses()[0].port()));
+        let [strict_at, open_at] =
+            [&strict, &open].map(|listener| address(server, listener.addresses()[0].port()));
         client
             .enter(|| {
                 runtime().block_on(async {

@@ -17,7 +17,7 @@ use http::Method;
 use serde_json::{Value, json};
 use testbed::Backend;
 
-use super::buckets::Buckets;
+use super::buckets::BucketService;
 use super::lab::Lab;
 
 /// Time for a change on a busy host.
@@ -230,7 +230,7 @@ fn documented_annotations_take_effect() {
             testbed::skip_inside("openssl is not installed");
         }
         let mut lab = Lab::new(2);
-        let buckets = Buckets::start(&mut lab);
+        let buckets = BucketService::start(&mut lab);
         buckets.create(&lab, BUCKET);
         let endpoint = format!("--edge-access-log-s3-endpoint={}", buckets.url());
         let pool = format!("--load-balancer-addresses={ADDRESSES}");
@@ -251,7 +251,7 @@ fn documented_annotations_take_effect() {
         drop(connection);
         check_status_and_metrics(&lab);
 
-        // An unhealthy backend gets no connections until it is healthy again.
+        // An unhealthy backend receives no connections until it is healthy again.
         let has_state = |backend: &Backend, state: &str| {
             let address = SocketAddr::new(backend.address, Backend::ECHO_PORT).to_string();
             states(&lab, "web")

@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Number of names below which no sweep takes place.
-const SWEEP_NAMES_MIN: usize = 1_024;
+/// Number of names below which unused names are not removed.
+const REMOVAL_NAMES_MIN: usize = 1_024;
 
-/// Shared strings. A sweep removes unused names whenever their number has doubled, which bounds the memory.
+/// Shared strings. The interner removes unused names whenever their number has doubled, which bounds the memory.
 #[derive(Debug, Default)]
 pub(crate) struct Interner {
     names: HashSet<Arc<str>>,
-    sweep_at: usize,
+    removal_at: usize,
 }
 
 impl Interner {
@@ -19,9 +19,9 @@ impl Interner {
         if let Some(shared) = self.names.get(name) {
             return shared.clone();
         }
-        if self.names.len() >= self.sweep_at.max(SWEEP_NAMES_MIN) {
+        if self.names.len() >= self.removal_at.max(REMOVAL_NAMES_MIN) {
             self.names.retain(|name| Arc::strong_count(name) > 1);
-            self.sweep_at = self.names.len() * 2;
+            self.removal_at = self.names.len() * 2;
         }
         let shared: Arc<str> = name.into();
         self.names.insert(shared.clone());

@@ -142,13 +142,13 @@ impl Fixture {
 }
 
 /// A client that counts its lookups.
-struct Asking {
+struct LookupClient {
     socket: UdpSocket,
     stream: TcpStream,
     lookups: usize,
 }
 
-impl Asking {
+impl LookupClient {
     async fn connect(server: SocketAddr) -> Self {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a socket");
         socket.connect(server).await.expect("a route");
@@ -205,7 +205,7 @@ impl Asking {
         ] {
             let found = addresses(&answer);
             assert_eq!(answer.code, 0);
-            assert!(answer.truncated, "not all of them fit, which is said");
+            assert!(answer.truncated, "not all of them fit, so TC is set");
             assert!(found.len() >= at_least, "{}", found.len());
             assert_eq!(found.len(), answer.answer.len(), "none comes twice");
             assert!(found.is_subset(&ready), "{:?}", found.difference(&ready));
@@ -224,7 +224,7 @@ async fn lookups_of_ready_members_succeed() {
     let responder = Arc::new(Responder::new(fixture.index.clone(), Forwarder::to(Vec::new())));
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = Server::start(&[listen], responder).expect("a free port");
-    let mut asking = Asking::connect(server.addresses()[0]).await;
+    let mut asking = LookupClient::connect(server.addresses()[0]).await;
     for replaced in (0..MEMBERS).step_by(REPLACED_EVERY) {
         fixture
             .replace(replaced, async |fixture| {

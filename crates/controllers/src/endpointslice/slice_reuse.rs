@@ -33,7 +33,7 @@ impl Writes {
             let place = self
                 .creates
                 .iter()
-                .position(|c| reusable && c.address_type == slice.address_type);
+                .position(|created| reusable && created.address_type == slice.address_type);
             match place {
                 Some(index) => {
                     let desired = self.creates.swap_remove(index);

@@ -1,4 +1,4 @@
-//! Behaviour that all engines share, as functions of a store; `battery!(Engine)` makes a test of each.
+//! Behaviour that all engines share, as functions of a store; `engine_tests!(Engine)` makes a test of each.
 
 pub(crate) mod concurrency;
 pub(crate) mod lists;
@@ -23,9 +23,9 @@ pub(crate) trait Engine: Sized {
     fn open(&self) -> Arc<dyn Store>;
 }
 
-macro_rules! battery {
+macro_rules! engine_tests {
     ($engine:ty) => {
-        battery!($engine, transactions: store {
+        engine_tests!($engine, transactions: store {
             put_reads_back
             all_keys_of_a_transaction_get_one_revision
             failed_expectation_names_its_key_and_writes_nothing
@@ -36,14 +36,14 @@ macro_rules! battery {
             revision_is_inserted_at_its_offset
             creation_revision_is_kept_until_deletion
         });
-        battery!($engine, lists: store {
+        engine_tests!($engine, lists: store {
             list_is_ordered_and_has_the_prefix_only
             pages_add_up_to_the_whole
             old_revisions_are_readable_until_compaction
             rejects_future_revisions
             repeated_and_older_compactions_are_ignored
         });
-        battery!($engine, watches: store {
+        engine_tests!($engine, watches: store {
             events_describe_the_writes
             deletion_carries_the_last_value
             watch_resumes_after_any_revision
@@ -55,12 +55,12 @@ macro_rules! battery {
             progress_covers_writes_to_other_prefixes
             watch_ends_when_the_store_is_closed
         });
-        battery!($engine, concurrency: store {
+        engine_tests!($engine, concurrency: store {
             every_watch_sees_every_event_in_order
             no_increment_is_lost
             readers_see_transactions_as_a_whole
         });
-        battery!($engine, reopening: engine {
+        engine_tests!($engine, reopening: engine {
             all_data_survive_reopening
             revisions_grow_after_deletion_and_compaction
             history_starts_again
@@ -71,11 +71,11 @@ macro_rules! battery {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $case() {
                 let name = concat!(stringify!($module), "::", stringify!($case));
-                let Some(engine) = <$engine as crate::battery::Engine>::empty(name) else {
+                let Some(engine) = <$engine as crate::engine_tests::Engine>::empty(name) else {
                     return;
                 };
-                let store = crate::battery::Engine::open(&engine);
-                crate::battery::guarded(crate::battery::$module::$case(store)).await;
+                let store = crate::engine_tests::Engine::open(&engine);
+                crate::engine_tests::guarded(crate::engine_tests::$module::$case(store)).await;
             })*
         }
     };
@@ -84,10 +84,10 @@ macro_rules! battery {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $case() {
                 let name = concat!(stringify!($module), "::", stringify!($case));
-                let Some(engine) = <$engine as crate::battery::Engine>::empty(name) else {
+                let Some(engine) = <$engine as crate::engine_tests::Engine>::empty(name) else {
                     return;
                 };
-                crate::battery::guarded(crate::battery::$module::$case(&engine)).await;
+                crate::engine_tests::guarded(crate::engine_tests::$module::$case(&engine)).await;
             })*
         }
     };

@@ -154,12 +154,12 @@ pub(crate) async fn revision_is_inserted_at_its_offset(store: Arc<dyn Store>) {
         .into_iter()
         .zip(values)
         .map(|(key, value)| Write::Put(key.into(), value));
-    let r = commit(&store, puts).await;
+    let revision = commit(&store, puts).await;
     let expected = [
-        format!("{r}"),
-        format!("{r}after"),
-        format!("before{r}"),
-        format!("{{rv:'{r}', x:1}}"),
+        format!("{revision}"),
+        format!("{revision}after"),
+        format!("before{revision}"),
+        format!("{{rv:'{revision}', x:1}}"),
     ];
     for (key, expected) in keys.into_iter().zip(expected) {
         assert_eq!(text(&store.index().get(key).expect("the entry").value), expected);

@@ -86,7 +86,7 @@ fn reports_endpoints_of_deleted_slice_once() {
 #[test]
 fn list_is_bounded() {
     let mut list = DepartedList::default();
-    let mut names = crate::intern::Interner::default();
+    let mut names = crate::interner::Interner::default();
     let endpoints: Vec<Value> = (0..200)
         .map(|number| endpoint(&format!("10.244.1.{number}"), Some("node-b"), State::Ready))
         .collect();

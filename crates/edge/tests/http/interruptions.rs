@@ -127,7 +127,7 @@ fn of_connections() -> (ServiceSettings, Backend) {
 }
 
 /// Returns a client whose data has reached the backend.
-fn heard(served: &Served, backend: &Backend) -> Client {
+fn client_with_received_data(served: &Served, backend: &Backend) -> Client {
     let mut client = Client::connect(served.address);
     client.take(5);
     client.send("some words");
@@ -155,7 +155,7 @@ fn assert_line(directory: &Path, backend: &Backend, outcome: &str) {
 fn shutdown_logs_cut_off_connections() {
     let (service, backend) = of_connections();
     let (served, directory) = logged(service);
-    let mut client = heard(&served, &backend);
+    let mut client = client_with_received_data(&served, &backend);
     end_at_once(&served);
     assert_eq!(client.rest(), "");
     assert_line(directory.path(), &backend, "shutdown");
@@ -166,7 +166,7 @@ fn logs_connections_cut_off_with_their_backend() {
     let (mut service, backend) = of_connections();
     service.policy.draining = Some(Duration::from_millis(100));
     let (mut served, directory) = logged(service);
-    let mut client = heard(&served, &backend);
+    let mut client = client_with_received_data(&served, &backend);
     served.service.listeners[0].backends.clear();
     served.apply();
     assert_eq!(client.rest(), "");

@@ -36,7 +36,7 @@ pub(super) struct Statistics {
 }
 
 /// Measured server, with the clients of the measurement.
-pub(super) struct Victim<'a> {
+pub(super) struct MeasuredServer<'a> {
     /// Member with the measuring clients.
     pub node: &'a Member,
     /// Creates a client of the administrator.
@@ -47,13 +47,13 @@ pub(super) struct Victim<'a> {
     pub backends: [IpAddr; 2],
 }
 
-impl Victim<'_> {
+impl MeasuredServer<'_> {
     /// Measures until `is_over`.
     pub(super) fn measure(&self, is_over: &AtomicBool) -> Result<Statistics, Failure> {
         let (reads, lease, changes) = std::thread::scope(|scope| {
-            let reads = scope.spawn(|| run_in(self.node, async || self.reads(is_over).await));
+            let reads = scope.spawn(|| run_in(self.node, async || self.measure_reads(is_over).await));
             let lease = scope.spawn(|| run_in(self.node, async || self.lease_gap(is_over).await));
-            let changes = scope.spawn(|| run_in(self.node, async || self.changes(is_over).await));
+            let changes = scope.spawn(|| run_in(self.node, async || self.measure_changes(is_over).await));
             (reads.join(), lease.join(), changes.join())
         });
         let panicked = |_| Failure::from("a measuring thread panicked");
@@ -66,7 +66,7 @@ impl Victim<'_> {
         })
     }
 
-    async fn reads(&self, is_over: &AtomicBool) -> Result<(Vec<Duration>, usize), Failure> {
+    async fn measure_reads(&self, is_over: &AtomicBool) -> Result<(Vec<Duration>, usize), Failure> {
         let client = (self.administrator)()?;
         let (mut times, mut failed) = (Vec::new(), 0);
         while !is_over.load(Ordering::Relaxed) {
@@ -104,7 +104,7 @@ impl Victim<'_> {
         Ok(longest)
     }
 
-    async fn changes(&self, is_over: &AtomicBool) -> Result<Vec<Duration>, Failure> {
+    async fn measure_changes(&self, is_over: &AtomicBool) -> Result<Vec<Duration>, Failure> {
         let client = (self.administrator)()?;
         let mut times = Vec::new();
         for backend in self.backends.iter().cycle() {

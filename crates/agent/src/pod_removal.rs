@@ -20,8 +20,8 @@ use crate::{network, stop_signal};
 
 /// Result of the removal of all Pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EndedPods {
-    /// Ended Pods as `namespace/name`.
+pub struct RemovedPods {
+    /// Removed Pods as `namespace/name`.
     pub pods: Vec<String>,
     /// Deleted links.
     pub links: Vec<String>,
@@ -29,13 +29,13 @@ pub struct EndedPods {
     pub failures: Vec<String>,
 }
 
-/// Ends all Pods that an agent with this state directory left. Containers have `grace` between their stop signal and
+/// Removes all Pods that an agent with this state directory left. Containers have `grace` between their stop signal and
 /// SIGKILL. A second call finds nothing.
 ///
 /// # Errors
 /// [`StateError`] if the records cannot be listed.
-pub async fn end_pods(state_directory: &Path, grace: Duration) -> Result<EndedPods, StateError> {
-    let mut ended = EndedPods::default();
+pub async fn remove_pods(state_directory: &Path, grace: Duration) -> Result<RemovedPods, StateError> {
+    let mut removed = RemovedPods::default();
     if state_directory.exists() {
         let state = StateDirectory::open(state_directory)?;
         let (records, unreadable) = state.records()?;
@@ -53,7 +53,7 @@ pub async fn end_pods(state_directory: &Path, grace: Duration) -> Result<EndedPo
         for ((record, directory), failure) in pods.iter().zip(failures) {
             // The next call needs the directory of a sandbox that stays.
             if let Some(failure) = failure {
-                ended.failures.push(failure);
+                removed.failures.push(failure);
                 continue;
             }
             if let Some(record) = record {
@@ -61,18 +61,18 @@ pub async fn end_pods(state_directory: &Path, grace: Duration) -> Result<EndedPo
                 if let Some(cgroups) = &cgroups {
                     cgroups.remove_pod(&record.uid);
                 }
-                ended.pods.push(name_of(record));
+                removed.pods.push(name_of(record));
             }
             if let Err(error) = directory.remove() {
-                ended.failures.push(format!("directory of a Pod: {error}"));
+                removed.failures.push(format!("directory of a Pod: {error}"));
             }
         }
     }
     match delete_links() {
-        Ok(links) => ended.links = links,
-        Err(error) => ended.failures.push(format!("links of Pods: {error}")),
+        Ok(links) => removed.links = links,
+        Err(error) => removed.failures.push(format!("links of Pods: {error}")),
     }
-    Ok(ended)
+    Ok(removed)
 }
 
 fn delete_links() -> Result<Vec<String>, RouteError> {

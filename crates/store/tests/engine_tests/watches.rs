@@ -71,7 +71,7 @@ pub(crate) async fn watch_resumes_after_any_revision(store: Arc<dyn Store>) {
         let expected: Vec<Revision> = revisions
             .iter()
             .skip(position + 1)
-            .flat_map(|r| [*r, *r])
+            .flat_map(|revision| [*revision, *revision])
             .collect();
         assert_eq!(seen, expected);
     }

@@ -77,14 +77,14 @@ struct Client {
 
 /// Sums of a Service.
 #[derive(Default)]
-struct Tally<'t> {
+struct ServiceStatistics<'t> {
     statistics: TrafficStatistics,
     frontends: HashMap<&'t FrontendName, TrafficStatistics>,
     endpoints: HashMap<(Option<SocketAddr>, Protocol), TrafficStatistics>,
     clients: HashMap<IpAddr, Client>,
 }
 
-impl<'t> Tally<'t> {
+impl<'t> ServiceStatistics<'t> {
     fn add(&mut self, flow: &'t Flow, statistics: &TrafficStatistics) {
         let attributed = &flow.attributed;
         self.statistics.add(statistics);
@@ -102,8 +102,8 @@ impl<'t> Tally<'t> {
     }
 }
 
-/// Rows that are left for all Services together.
-struct Rest {
+/// Numbers of rows that remain for all Services together.
+struct RemainingRows {
     endpoints: usize,
     clients: usize,
 }
@@ -112,7 +112,7 @@ impl Tracker {
     /// Returns the report of the interval that the last sample ended. The reader adds the name of the node, the wall
     /// clock, the mode, and the state of events and byte counters.
     pub fn report(&self, limits: &Limits, rows: &RowSelection) -> NodeFlows {
-        let mut services: HashMap<&ObjectKey, Tally<'_>> = HashMap::new();
+        let mut services: HashMap<&ObjectKey, ServiceStatistics<'_>> = HashMap::new();
         let mut flows_without_bytes = 0;
         for flow in self.flows() {
             let statistics = flow.statistics(self.at());
@@ -124,15 +124,15 @@ impl Tracker {
         if self.is_truncated() {
             truncated.push("flows");
         }
-        let mut rest = Rest {
+        let mut remaining = RemainingRows {
             endpoints: limits.endpoints,
             clients: limits.clients,
         };
         let (services, services_omitted) =
-            largest(services, limits.services, |tally| activity(&tally.statistics));
+            largest(services, limits.services, |sums| activity(&sums.statistics));
         let services: Vec<ServiceTraffic> = services
             .into_iter()
-            .map(|(key, tally)| service_traffic(key, tally, limits, &mut rest))
+            .map(|(key, sums)| service_traffic(key, sums, limits, &mut remaining))
             .collect();
         let (flows, flows_omitted) = self.rows(rows);
         let is_any = |omitted: fn(&ServiceTraffic) -> u64| services.iter().any(|one| omitted(one) > 0);
@@ -218,19 +218,24 @@ fn largest<K: Ord + Hash, V, O: Ord>(
     (all, omitted)
 }
 
-fn service_traffic(key: &ObjectKey, tally: Tally<'_>, limits: &Limits, rest: &mut Rest) -> ServiceTraffic {
-    let endpoints_max = limits.endpoints_per_service.min(rest.endpoints);
-    let (endpoints, endpoints_omitted) = largest(tally.endpoints, endpoints_max, activity);
-    rest.endpoints -= endpoints.len();
-    let clients_max = limits.clients_per_service.min(rest.clients);
+fn service_traffic(
+    key: &ObjectKey,
+    sums: ServiceStatistics<'_>,
+    limits: &Limits,
+    remaining: &mut RemainingRows,
+) -> ServiceTraffic {
+    let endpoints_max = limits.endpoints_per_service.min(remaining.endpoints);
+    let (endpoints, endpoints_omitted) = largest(sums.endpoints, endpoints_max, activity);
+    remaining.endpoints -= endpoints.len();
+    let clients_max = limits.clients_per_service.min(remaining.clients);
     let (clients, clients_omitted) =
-        largest(tally.clients, clients_max, |client| activity(&client.statistics));
-    rest.clients -= clients.len();
-    let (frontends, _) = largest(tally.frontends, FRONTENDS_MAX, activity);
+        largest(sums.clients, clients_max, |client| activity(&client.statistics));
+    remaining.clients -= clients.len();
+    let (frontends, _) = largest(sums.frontends, FRONTENDS_MAX, activity);
     ServiceTraffic {
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
-        statistics: tally.statistics,
+        statistics: sums.statistics,
         frontends: frontends
             .into_iter()
             .map(|(frontend, statistics)| FrontendTraffic {

@@ -19,7 +19,7 @@ use crate::workload::{count, is_tracked};
 const UNCOUNTED_MAX: usize = 500;
 
 /// Finished Pods of a Job: the counts of the status and the Pods that it does not count yet.
-pub(super) struct Tally {
+pub(super) struct FinishedPods {
     /// Counts of the status after the next write.
     succeeded: usize,
     failed: usize,
@@ -35,7 +35,7 @@ pub(super) struct Tally {
     pub(super) total_failed: usize,
 }
 
-impl Tally {
+impl FinishedPods {
     /// Counts the Pods of a Job. With `ends_all`, Pods that run count as failed, because the Job has ended.
     pub(super) fn of(job: &Job, pods: &[&ReplicaPod], ends_all: bool) -> Self {
         let stored = child(&job.status, "uncountedTerminatedPods");

@@ -133,7 +133,7 @@ fn slow_requests_time_out() {
     let mut body = Client::connect(served.address);
     body.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc");
     assert_status(&body.rest(), 408);
-    // A client without a request gets no response.
+    // A client without a request receives no response.
     assert_eq!(Client::connect(served.address).rest(), "");
     let recorded = backend.recorded();
     assert!(
