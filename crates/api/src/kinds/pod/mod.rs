@@ -1,9 +1,11 @@
-//! Rules of Pods: defaults, permitted updates, and validation of the fields that agents use. Fields that only
-//! schedulers and volume plugins read are stored unchecked.
+//! Rules of Pods: defaults, permitted updates, and validation. Of volumes that need a plugin, only the required fields are
+//! validated.
 
 mod defaults;
 mod ephemeral_containers;
+mod gated;
 mod host_port;
+mod label_keys;
 mod references;
 mod update;
 mod validate;

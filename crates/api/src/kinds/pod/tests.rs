@@ -236,7 +236,7 @@ fn reports_faults_of_a_container() {
     );
     assert_eq!(
         of("readinessProbe", json!({"exec": {}, "tcpSocket": {"port": 1}})),
-        "FieldValueForbidden readinessProbe.tcpSocket"
+        "FieldValueRequired readinessProbe.exec.command FieldValueForbidden readinessProbe.tcpSocket"
     );
 }
 
@@ -272,7 +272,8 @@ fn reports_faults_of_the_spec() {
 
 #[test]
 fn update_changes_few_fields() {
-    let old = pod(json!({"containers": [{"name": "c", "image": "x"}], "tolerations": [{"key": "a"}]}));
+    let own = json!({"key": "a", "effect": "NoExecute"});
+    let old = pod(json!({"containers": [{"name": "c", "image": "x"}], "tolerations": [own]}));
     let faults = |change: &dyn Fn(&mut Value)| {
         let mut new = old.clone();
         change(&mut new["spec"]);
@@ -282,7 +283,7 @@ fn update_changes_few_fields() {
     assert_eq!(faults(&|spec| spec["containers"][0]["image"] = "y".into()), "");
     assert_eq!(faults(&|spec| spec["nodeName"] = "n1".into()), "");
     assert_eq!(
-        faults(&|spec| spec["tolerations"] = json!([{"key": "b"}, {"key": "a"}])),
+        faults(&|spec| spec["tolerations"] = json!([{"key": "b"}, own])),
         ""
     );
     assert_eq!(
@@ -290,7 +291,7 @@ fn update_changes_few_fields() {
         ""
     );
     assert_eq!(
-        faults(&|spec| spec["tolerations"][0]["effect"] = "NoExecute".into()),
+        faults(&|spec| spec["tolerations"][0]["effect"] = "NoSchedule".into()),
         "FieldValueForbidden spec.tolerations"
     );
     assert_eq!(faults(&|spec| spec["activeDeadlineSeconds"] = 5.into()), "");
@@ -304,7 +305,7 @@ fn update_changes_few_fields() {
     );
     assert_eq!(
         faults(&|spec| spec["containers"] = json!([])),
-        "FieldValueForbidden spec.containers"
+        "FieldValueRequired spec.containers FieldValueForbidden spec.containers"
     );
     let mut new = old.clone();
     new["spec"]["nodeName"] = "n1".into();

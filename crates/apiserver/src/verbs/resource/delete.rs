@@ -4,9 +4,9 @@ use api::tree::text;
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
-use store::{Expectation, Transaction, Write};
+use store::{Expectation, Revision, Transaction, Write};
 
-use super::delete_rules::{Decision, decide};
+use super::delete_rules::{Decision, decide, removed_state};
 use super::{
     Outcome, Resources, Stored, Strategy, WriteError, encode, encode_at_revision, render, retry_on_conflict,
 };
@@ -99,14 +99,17 @@ impl Resources {
                 })
             }
             Decision::Remove if options.dry_run => Ok(Deleted {
-                object: stored.entry.value,
+                object: removed_state(target.kind, &stored.object)
+                    .map_or(stored.entry.value, |state| render(&state)),
                 is_gone: true,
                 uid,
             }),
             Decision::Remove => {
-                let object = self.remove(target, &stored, &stored.object).await?;
+                let (last, revision) = self.remove_stored(target, &stored, &stored.object).await?;
+                let state = removed_state(target.kind, &stored.object);
+                let shown = state.as_ref().map_or(last, encode);
                 Ok(Deleted {
-                    object,
+                    object: encode_at_revision(&shown, revision)?,
                     is_gone: true,
                     uid,
                 })
@@ -122,6 +125,17 @@ impl Resources {
         stored: &Stored,
         last: &Value,
     ) -> Result<Bytes, WriteError> {
+        let (value, revision) = self.remove_stored(target, stored, last).await?;
+        Ok(encode_at_revision(&value, revision)?)
+    }
+
+    /// Removes an object. Returns its last state and the revision of the removal.
+    async fn remove_stored(
+        &self,
+        target: &Target,
+        stored: &Stored,
+        last: &Value,
+    ) -> Result<(store::Value, Revision), WriteError> {
         let strategy = Strategy::of(target.kind);
         let allocation = if strategy.allocates {
             Some(self.services.delete(self.store.index(), &stored.object, false))
@@ -138,7 +152,7 @@ impl Resources {
         };
         let revision = self.commit_allocated(transaction, allocation).await?;
         (strategy.after_commit)(&self.services, target.name(), None);
-        Ok(encode_at_revision(&value, revision)?)
+        Ok((value, revision))
     }
 }
 

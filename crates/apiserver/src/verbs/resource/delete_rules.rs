@@ -41,6 +41,12 @@ pub(super) fn decide(kind: &Kind, object: &Value, options: &DeleteOptions) -> De
     Decision::Mark(marked(kind, object, grace_seconds, finalizers))
 }
 
+/// Returns the state of a removed object in the response, if it is not the stored one: a Pod has the mark of a deletion
+/// without grace period (upstream's `BeforeDelete`).
+pub(super) fn removed_state(kind: &Kind, object: &Value) -> Option<Value> {
+    (kind.kind == "Pod").then(|| marked(kind, object, 0, Vec::new()))
+}
+
 fn marked(kind: &Kind, object: &Value, grace_seconds: i64, finalizers: Vec<Value>) -> Value {
     let mut marked = object.clone();
     let is_first = !is_set(child(object, "metadata"), "deletionTimestamp");

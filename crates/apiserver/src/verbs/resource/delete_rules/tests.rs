@@ -60,3 +60,21 @@ fn finalizers_keep_a_deleted_object() {
     };
     assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
 }
+
+// Upstream: registry/rest/delete.go, `BeforeDelete`, and registry/core/pod/strategy.go, `CheckGracefulDelete`.
+#[test]
+fn removed_pods_have_a_deletion_mark_without_grace_period() {
+    let pods = find("", "v1", "pods").unwrap();
+    let unscheduled = removed_state(pods, &pod("")).unwrap();
+    assert_eq!(unscheduled["metadata"]["deletionGracePeriodSeconds"], 0);
+    assert_eq!(unscheduled["metadata"]["generation"], 2);
+    assert!(unscheduled["metadata"]["deletionTimestamp"].is_string());
+    let Decision::Mark(marked) = decide(pods, &pod("n"), &DeleteOptions::default()) else {
+        panic!("a running Pod is marked first");
+    };
+    let removed = removed_state(pods, &marked).unwrap();
+    assert_eq!(removed["metadata"]["deletionGracePeriodSeconds"], 0);
+    assert_eq!(removed["metadata"]["generation"], 2);
+    let services = find("", "v1", "services").unwrap();
+    assert_eq!(removed_state(services, &pod("")), None);
+}
