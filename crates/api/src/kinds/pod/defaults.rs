@@ -351,3 +351,6 @@ fn set_if_unset(tree: &mut Value, field: &str, value: Value) {
         set(tree, field, value);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,3 +107,6 @@ pub(super) fn restore(spec: &mut Value, before: &Value) {
         clear(spec, "affinity");
     }
 }
+
+#[cfg(test)]
+mod tests;

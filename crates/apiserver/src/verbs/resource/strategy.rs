@@ -297,7 +297,7 @@ static DEPLOYMENT: Strategy = Strategy {
 
 static REPLICA_SET: Strategy = Strategy {
     default_on_write: apps::default_replica_set_on_write,
-    prepare_create: apps::prepare_create,
+    prepare_create: apps::prepare_replica_set_create,
     prepare_update: apps::prepare_replica_set_update,
     validate: apps::validate_replica_set,
     validate_update: apps::validate_replica_set_update,
@@ -307,7 +307,7 @@ static REPLICA_SET: Strategy = Strategy {
 
 static STATEFUL_SET: Strategy = Strategy {
     default_on_write: apps::default_stateful_set_on_write,
-    prepare_create: apps::prepare_create,
+    prepare_create: apps::prepare_stateful_set_create,
     prepare_update: apps::prepare_stateful_set_update,
     validate: apps::validate_stateful_set,
     validate_update: apps::validate_stateful_set_update,
@@ -333,7 +333,7 @@ static CONTROLLER_REVISION: Strategy = Strategy {
 
 static REPLICATION_CONTROLLER: Strategy = Strategy {
     default_on_write: apps::default_replication_controller_on_write,
-    prepare_create: apps::prepare_create,
+    prepare_create: apps::prepare_replica_set_create,
     prepare_update: apps::prepare_replication_controller_update,
     validate: apps::validate_replication_controller,
     validate_update: apps::validate_replication_controller_update,
