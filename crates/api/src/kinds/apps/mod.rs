@@ -10,6 +10,7 @@ mod replication_controller;
 mod stateful_set;
 pub(crate) mod status;
 pub(crate) mod template;
+mod warnings;
 
 pub use controller_revision::{validate_controller_revision, validate_controller_revision_update};
 pub use daemon_set::{
@@ -34,6 +35,11 @@ pub use replication_controller::{
 pub use stateful_set::{
     default_stateful_set_on_write, prepare_stateful_set_create, prepare_stateful_set_update,
     validate_stateful_set, validate_stateful_set_status_update, validate_stateful_set_update,
+};
+
+pub use warnings::{
+    daemon_set_creation_warnings, stateful_set_creation_warnings, stateful_set_update_warnings,
+    workload_creation_warnings, workload_update_warnings,
 };
 
 use serde_json::{Value, json};

@@ -9,6 +9,7 @@ mod label_keys;
 mod references;
 mod update;
 mod validate;
+mod warnings;
 
 pub use defaults::default_pod_on_write;
 pub(crate) use defaults::default_spec;
@@ -24,6 +25,8 @@ pub use update::{
 };
 pub use validate::validate_pod;
 pub(crate) use validate::validate_spec;
+pub use warnings::pod_creation_warnings;
+pub(crate) use warnings::{name_warnings, template_warnings};
 
 /// Lists of containers in the spec of a Pod.
 const CONTAINER_LISTS: [&str; 2] = ["initContainers", "containers"];

@@ -55,6 +55,8 @@ pub(crate) struct Strategy {
     pub(crate) default_on_read: fn(&mut Value, Family),
     /// Returns the warnings about a new object, besides those about a valid object.
     pub(crate) creation_warnings: fn(&Value) -> Vec<String>,
+    /// Returns the warnings about an update, besides those about a valid object; takes the new object and the old one.
+    pub(crate) update_warnings: fn(&Value, &Value) -> Vec<String>,
     /// Returns the warnings about a valid object.
     pub(crate) warnings: fn(&Value) -> Vec<String>,
     /// Returns the warnings about an update of the status.
@@ -119,6 +121,7 @@ const PLAIN: Strategy = Strategy {
     validate_ephemeral_containers_update: metadata::validate_update,
     default_on_read: |_, _| {},
     creation_warnings: |_| Vec::new(),
+    update_warnings: |_, _| Vec::new(),
     warnings: |_| Vec::new(),
     status_warnings: |_| Vec::new(),
     after_commit: |_, _, _| {},
@@ -281,6 +284,7 @@ static POD: Strategy = Strategy {
     validate_update: pod::validate_pod_update,
     validate_status_update: pod::validate_pod_status_update,
     validate_ephemeral_containers_update: pod::validate_ephemeral_containers_update,
+    creation_warnings: pod::pod_creation_warnings,
     ..PLAIN
 };
 
@@ -292,6 +296,8 @@ static DEPLOYMENT: Strategy = Strategy {
     validate: apps::validate_deployment,
     validate_update: apps::validate_deployment_update,
     validate_status_update: apps::validate_deployment_status_update,
+    creation_warnings: apps::workload_creation_warnings,
+    update_warnings: apps::workload_update_warnings,
     ..PLAIN
 };
 
@@ -302,6 +308,8 @@ static REPLICA_SET: Strategy = Strategy {
     validate: apps::validate_replica_set,
     validate_update: apps::validate_replica_set_update,
     validate_status_update: apps::validate_replica_set_status_update,
+    creation_warnings: apps::workload_creation_warnings,
+    update_warnings: apps::workload_update_warnings,
     ..PLAIN
 };
 
@@ -312,6 +320,8 @@ static STATEFUL_SET: Strategy = Strategy {
     validate: apps::validate_stateful_set,
     validate_update: apps::validate_stateful_set_update,
     validate_status_update: apps::validate_stateful_set_status_update,
+    creation_warnings: apps::stateful_set_creation_warnings,
+    update_warnings: apps::stateful_set_update_warnings,
     ..PLAIN
 };
 
@@ -322,6 +332,8 @@ static DAEMON_SET: Strategy = Strategy {
     validate: apps::validate_daemon_set,
     validate_update: apps::validate_daemon_set_update,
     validate_status_update: apps::validate_daemon_set_status_update,
+    creation_warnings: apps::daemon_set_creation_warnings,
+    update_warnings: apps::workload_update_warnings,
     ..PLAIN
 };
 
@@ -338,6 +350,8 @@ static REPLICATION_CONTROLLER: Strategy = Strategy {
     validate: apps::validate_replication_controller,
     validate_update: apps::validate_replication_controller_update,
     validate_status_update: apps::validate_replication_controller_status_update,
+    creation_warnings: apps::workload_creation_warnings,
+    update_warnings: apps::workload_update_warnings,
     ..PLAIN
 };
 
@@ -348,6 +362,8 @@ static JOB: Strategy = Strategy {
     validate: batch::validate_job,
     validate_update: batch::validate_job_update,
     validate_status_update: batch::validate_job_status_update,
+    creation_warnings: apps::workload_creation_warnings,
+    update_warnings: apps::workload_update_warnings,
     ..PLAIN
 };
 

@@ -97,7 +97,7 @@ impl Resources {
         self.admission.admit(self.store.index(), attempt, &mut new)?;
         let allocation = self.prepare(target, old, &mut new, dry_run)?;
         warnings.extend(match target.subresource {
-            None => (strategy.warnings)(&new),
+            None => [(strategy.warnings)(&new), (strategy.update_warnings)(&new, old)].concat(),
             Some(_) => (strategy.status_warnings)(&new),
         });
         warnings.extend(self.admission.validate(self.store.index(), attempt, &new)?);
