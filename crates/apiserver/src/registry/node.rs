@@ -48,12 +48,11 @@ const PROVIDER_CHANGED: &str = "node updates may not change providerID except fr
 pub(crate) fn default_on_write(node: &mut Value) {
     metadata::omit_empty(node);
     let fields = as_object_mut(node);
-    if let Some(spec) = fields.get_mut("spec").filter(|spec| spec.is_object()) {
-        join_ranges(spec);
-        if as_object_mut(spec).is_empty() {
-            fields.remove("spec");
-        }
-    }
+    let spec = fields.entry("spec").or_insert_with(|| json!({}));
+    as_object_mut(spec);
+    join_ranges(spec);
+    // As upstream, which has no dynamic configuration of kubelets.
+    clear(spec, "configSource");
     let status = fields.entry("status").or_insert_with(|| json!({}));
     if status.is_null() {
         *status = json!({});
@@ -104,6 +103,13 @@ fn default_status(status: &mut Value) {
     for field in NODE_INFO {
         info.entry(field).or_insert(json!(""));
     }
+}
+
+/// Returns the warnings about a Node (upstream's `GetWarningsForNode`).
+pub(crate) fn warnings(node: &Value) -> Vec<String> {
+    let has_external_id = !text(child(node, "spec"), "externalID").is_empty();
+    let warning = "spec.externalID: this field is deprecated, and is unused by Kubernetes";
+    has_external_id.then(|| warning.to_owned()).into_iter().collect()
 }
 
 /// Validates a new Node.

@@ -361,3 +361,18 @@ fn first_collision_count_is_no_decrement() {
         ["status.collisionCount: Invalid value: -1: must be greater than or equal to 0"]
     );
 }
+
+#[test]
+fn templates_and_names_cause_warnings() {
+    let mut old = workload(json!({"revisionHistoryLimit": -1}));
+    old["metadata"]["name"] = json!("a.b");
+    old["spec"]["template"]["spec"]["imagePullSecrets"] = json!([{"name": ""}]);
+    assert_eq!(workload_creation_warnings(&old).len(), 2);
+    assert_eq!(daemon_set_creation_warnings(&old).len(), 1);
+    assert_eq!(stateful_set_creation_warnings(&old).len(), 2);
+    let mut new = old.clone();
+    assert!(workload_update_warnings(&new, &old).is_empty());
+    new["metadata"]["generation"] = json!(2);
+    assert_eq!(workload_update_warnings(&new, &old).len(), 1);
+    assert_eq!(stateful_set_update_warnings(&new, &old).len(), 2);
+}

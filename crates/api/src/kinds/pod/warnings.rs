@@ -123,10 +123,10 @@ fn of_spec_and_metadata(pod: &Value, path: &Path) -> Vec<String> {
 
 /// Returns the reason if a label of Nodes is deprecated.
 fn deprecation(label: &str) -> Option<&'static str> {
-    let known = DEPRECATED_LABELS
+    DEPRECATED_LABELS
         .iter()
-        .find(|(deprecated, _)| *deprecated == label);
-    known.map(|(_, reason)| *reason)
+        .find(|(deprecated, _)| *deprecated == label)
+        .map(|(_, reason)| *reason)
 }
 
 fn of_node_affinity(warnings: &mut Vec<String>, spec: &Value, path: &Path) {

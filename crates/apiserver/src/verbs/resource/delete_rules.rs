@@ -58,7 +58,10 @@ fn marked(kind: &Kind, object: &Value, grace_seconds: i64, finalizers: Vec<Value
             "deletionTimestamp",
             new_object::seconds_ahead(grace_seconds),
         );
-        set(metadata, "deletionGracePeriodSeconds", grace_seconds);
+        // As upstream: Namespaces have no grace period.
+        if kind.kind != "Namespace" {
+            set(metadata, "deletionGracePeriodSeconds", grace_seconds);
+        }
     }
     let generation = number(metadata, "generation");
     if is_first && generation > 0 {

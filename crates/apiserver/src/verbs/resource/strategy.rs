@@ -434,6 +434,7 @@ static NODE: Strategy = Strategy {
     validate: node::validate,
     validate_update: node::validate_update,
     validate_status_update: node::validate_update,
+    warnings: node::warnings,
     ..PLAIN_OF_CLUSTER
 };
 

@@ -78,3 +78,15 @@ fn removed_pods_have_a_deletion_mark_without_grace_period() {
     let services = find("", "v1", "services").unwrap();
     assert_eq!(removed_state(services, &pod("")), None);
 }
+
+// Upstream: registry/core/namespace/storage/storage.go, `Delete`.
+#[test]
+fn terminating_namespaces_have_no_grace_period() {
+    let namespaces = find("", "v1", "namespaces").unwrap();
+    let namespace = json!({"metadata": {"name": "n"}, "spec": {"finalizers": ["kubernetes"]}});
+    let Decision::Mark(marked) = decide(namespaces, &namespace, &DeleteOptions::default()) else {
+        panic!("a Namespace with finalizers is marked first");
+    };
+    assert!(marked["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(marked["metadata"].get("deletionGracePeriodSeconds"), None);
+}
