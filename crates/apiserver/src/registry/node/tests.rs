@@ -37,11 +37,15 @@ fn new_node_has_the_fields_that_clients_expect() {
 // The expectations are responses of kube-apiserver 1.36.2.
 #[test]
 fn deprecated_fields_are_dropped_or_warned_of() {
-    let node = node(
+    let mut node = node(
         json!({"configSource": {"configMap": {}}, "externalID": "x"}),
         json!({}),
     );
+    let mut updated = node.clone();
+    prepare_create(&mut node);
     assert_eq!(node["spec"], json!({"externalID": "x"}));
+    prepare_update(&mut updated, &node);
+    assert_eq!(updated, node);
     assert_eq!(
         warnings(&node),
         ["spec.externalID: this field is deprecated, and is unused by Kubernetes"]

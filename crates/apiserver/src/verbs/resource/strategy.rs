@@ -429,8 +429,8 @@ static CERTIFICATE_SIGNING_REQUEST: Strategy = Strategy {
 
 static NODE: Strategy = Strategy {
     default_on_write: node::default_on_write,
-    // A kubelet registers its Node with a status, so a new Node keeps it.
-    prepare_update: keep_status,
+    prepare_create: node::prepare_create,
+    prepare_update: node::prepare_update,
     validate: node::validate,
     validate_update: node::validate_update,
     validate_status_update: node::validate_update,
@@ -440,8 +440,4 @@ static NODE: Strategy = Strategy {
 
 fn keep_spec(new: &mut Value, old: &Value) {
     set_or_clear(new, "spec", old.get("spec").cloned());
-}
-
-fn keep_status(new: &mut Value, old: &Value) {
-    set_or_clear(new, "status", old.get("status").cloned());
 }
