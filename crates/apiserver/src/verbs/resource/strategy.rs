@@ -159,6 +159,7 @@ static SECRET: Strategy = Strategy {
     prepare_update: configuration::prepare_secret_update,
     validate: configuration::validate_secret,
     validate_update: configuration::validate_secret_update,
+    warnings: configuration::secret_warnings,
     ..PLAIN
 };
 

@@ -165,7 +165,7 @@ impl Resources {
         if errors.is_empty() {
             Ok(allocation)
         } else {
-            Err(Failure::invalid(kind, target.name(), &errors))
+            Err(Failure::invalid(kind.stored(), target.name(), &errors))
         }
     }
 
