@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::references::service_account_name;
-use super::{ALL_CONTAINER_LISTS, CONTAINER_LISTS};
+use super::{ALL_CONTAINER_LISTS, CONTAINER_LISTS, status};
 use crate::machinery::decode::quantity_in_thousandths;
 use crate::machinery::metadata;
 use crate::machinery::tree::{
@@ -32,7 +32,7 @@ pub fn default_pod_on_write(pod: &mut Value) {
     object_mut(pod, "status");
     if let Some(status) = pod.get_mut("status") {
         default_addresses(status);
-        default_conditions(status);
+        status::complete(status);
     }
 }
 
@@ -295,17 +295,6 @@ fn default_projection(source: &mut Value) {
     let token = source.get_mut("serviceAccountToken");
     if let Some(token) = token.filter(|token| token.is_object()) {
         set_if_unset(token, "expirationSeconds", json!(TOKEN_SECONDS_DEFAULT));
-    }
-}
-
-/// Sets the times that each condition has; null if they are unknown.
-fn default_conditions(status: &mut Value) {
-    for condition in items_mut(status, "conditions") {
-        for time in ["lastProbeTime", "lastTransitionTime"] {
-            if condition.is_object() && !is_set(condition, time) {
-                set(condition, time, Value::Null);
-            }
-        }
     }
 }
 

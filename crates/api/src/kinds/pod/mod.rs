@@ -7,6 +7,7 @@ mod gated;
 mod host_port;
 mod label_keys;
 mod references;
+mod status;
 mod update;
 mod validate;
 mod warnings;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::validate::{validate_spec, validate_tolerations as validate_each_toleration};
-use super::{CONTAINER_LISTS, MIRROR_ANNOTATION, default_pod_on_write, gated, label_keys};
+use super::{CONTAINER_LISTS, MIRROR_ANNOTATION, default_pod_on_write, gated, label_keys, status};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::ip;
 use crate::machinery::metadata;
@@ -123,6 +123,7 @@ fn validate_image(errors: &mut FieldErrors, image: &str, path: &Path) {
 pub fn validate_pod_status_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     errors.extend(validate_mirror_annotation(new, old));
+    status::validate(&mut errors, new, old);
     let addresses = |pod| {
         items(child(pod, "status"), "podIPs")
             .iter()
