@@ -15,6 +15,10 @@ use crate::registry::namespace;
 use crate::request::query::DeleteOptions;
 use crate::request::route::Target;
 
+/// Warning about a delete of a Job without a propagation policy.
+const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+     remove them or set propagationPolicy=Orphan to suppress this warning";
+
 /// The result of a deletion.
 pub(crate) struct Deleted {
     /// The object: its last state, or its state with the deletion mark.
@@ -45,7 +49,7 @@ impl Resources {
             code,
             object,
             is_status,
-            warnings: Vec::new(),
+            warnings: warnings(target, options),
         })
     }
 
@@ -154,6 +158,15 @@ impl Resources {
         (strategy.after_commit)(&self.services, target.name(), None);
         Ok((value, revision))
     }
+}
+
+/// Returns the warning about a Job whose Pods stay (upstream's `batch/job/storage`).
+fn warnings(target: &Target, options: &DeleteOptions) -> Vec<String> {
+    let is_given = options.propagation.is_some() || options.is_old_cascade;
+    if target.kind.kind != "Job" || is_given {
+        return Vec::new();
+    }
+    vec![JOB_WARNING.to_owned()]
 }
 
 fn check_preconditions(target: &Target, stored: &Stored, options: &DeleteOptions) -> Result<(), Failure> {

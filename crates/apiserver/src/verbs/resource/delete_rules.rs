@@ -26,7 +26,7 @@ pub(super) enum Decision {
 pub(super) fn decide(kind: &Kind, object: &Value, options: &DeleteOptions) -> Decision {
     let metadata = child(object, "metadata");
     let grace_seconds = grace_seconds(kind, object, options);
-    let finalizers = finalizers_for(metadata, options.propagation);
+    let finalizers = finalizers_for(kind, metadata, options.propagation);
     let has_finalizers = !finalizers.is_empty() || !items(child(object, "spec"), "finalizers").is_empty();
     if grace_seconds == 0 && !has_finalizers {
         return Decision::Remove;
@@ -92,13 +92,22 @@ fn grace_seconds(kind: &Kind, object: &Value, options: &DeleteOptions) -> i64 {
         .max(0)
 }
 
+/// Returns true if the dependents of an object stay after a delete without a propagation policy (upstream's
+/// `DefaultGarbageCollectionPolicy`).
+fn orphans_dependents(kind: &Kind) -> bool {
+    matches!(kind.kind, "Job" | "ReplicationController")
+}
+
 /// Returns the finalizers, including the one that the propagation policy requires.
-fn finalizers_for(metadata: &Value, propagation: Option<Propagation>) -> Vec<Value> {
+fn finalizers_for(kind: &Kind, metadata: &Value, propagation: Option<Propagation>) -> Vec<Value> {
     let mut finalizers = items(metadata, "finalizers").to_vec();
+    let has_policy = finalizers
+        .iter()
+        .any(|finalizer| finalizer == "orphan" || finalizer == "foregroundDeletion");
     let policy_finalizer = match propagation {
-        None => return finalizers,
+        None if has_policy || !orphans_dependents(kind) => return finalizers,
         Some(Propagation::Background) => None,
-        Some(Propagation::Orphan) => Some("orphan"),
+        None | Some(Propagation::Orphan) => Some("orphan"),
         Some(Propagation::Foreground) => Some("foregroundDeletion"),
     };
     finalizers.retain(|finalizer| finalizer != "orphan" && finalizer != "foregroundDeletion");

@@ -90,3 +90,25 @@ fn terminating_namespaces_have_no_grace_period() {
     assert!(marked["metadata"]["deletionTimestamp"].is_string());
     assert_eq!(marked["metadata"].get("deletionGracePeriodSeconds"), None);
 }
+
+// Upstream: registry/batch/job/strategy.go, `DefaultGarbageCollectionPolicy`.
+#[test]
+fn jobs_orphan_their_pods_without_a_policy() {
+    let jobs = find("batch", "v1", "jobs").unwrap();
+    let job = json!({"metadata": {"name": "j"}});
+    let Decision::Mark(marked) = decide(jobs, &job, &DeleteOptions::default()) else {
+        panic!("a Job is marked until its Pods are orphaned");
+    };
+    assert_eq!(marked["metadata"]["finalizers"], json!(["orphan"]));
+    let background = DeleteOptions {
+        propagation: Some(Propagation::Background),
+        ..DeleteOptions::default()
+    };
+    assert_eq!(decide(jobs, &job, &background), Decision::Remove);
+    let foreground = json!({"metadata": {"name": "j", "finalizers": ["foregroundDeletion"],
+        "deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    assert_eq!(
+        decide(jobs, &foreground, &DeleteOptions::default()),
+        Decision::Pending
+    );
+}
