@@ -254,3 +254,10 @@ fn deadline_counts_from_the_start_of_the_pod() {
     assert_eq!(left(json!(60), 0), Some(70));
     assert_eq!(left(json!(i64::MAX), 0), Some(i64::MAX.unsigned_abs()));
 }
+
+#[test]
+fn hosts_have_one_address_of_each_family() {
+    let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
+    let all = ["fd00::1", "10.0.0.1", "10.0.0.2", "fd00::2"].map(ip);
+    assert_eq!(first_of_each_family(&all), [ip("fd00::1"), ip("10.0.0.1")]);
+}

@@ -132,7 +132,8 @@ impl Services {
             let applied = self.assign_elements(groups(plan, service, self.abilities), &former, &mut edit);
             // A Service has room for tens of thousands of ports.
             let left: HashSet<&SocketAddr> = applied.iter().flat_map(|now| &now.group.frontends).collect();
-            let packed_generations: HashSet<PackedGeneration> = applied.iter().map(|now| now.packed).collect();
+            let packed_generations: HashSet<PackedGeneration> =
+                applied.iter().map(|now| now.packed).collect();
             let counters: HashSet<u32> = applied.iter().map(|now| now.counter).collect();
             for gone in &former {
                 let frontends = gone.group.frontends.iter();
@@ -228,7 +229,12 @@ impl Services {
     }
 
     /// Gives groups their elements: those of a former state if the endpoints are the same, new ones otherwise.
-    fn assign_elements(&mut self, groups: Vec<Group>, former: &[AppliedGroup], edit: &mut Edit) -> Vec<AppliedGroup> {
+    fn assign_elements(
+        &mut self,
+        groups: Vec<Group>,
+        former: &[AppliedGroup],
+        edit: &mut Edit,
+    ) -> Vec<AppliedGroup> {
         let former: HashMap<_, &AppliedGroup> = former
             .iter()
             .map(|former| (former.group.identity(), former))

@@ -236,7 +236,7 @@ fn reports_faults_of_a_container() {
     );
     assert_eq!(
         of("readinessProbe", json!({"exec": {}, "tcpSocket": {"port": 1}})),
-        "FieldValueForbidden readinessProbe.tcpSocket"
+        "FieldValueRequired readinessProbe.exec.command FieldValueForbidden readinessProbe.tcpSocket"
     );
 }
 
@@ -272,8 +272,8 @@ fn reports_faults_of_the_spec() {
 
 #[test]
 fn update_changes_few_fields() {
-    let tolerations = json!([{"key": "a", "effect": "NoExecute"}]);
-    let old = pod(json!({"containers": [{"name": "c", "image": "x"}], "tolerations": tolerations}));
+    let own = json!({"key": "a", "effect": "NoExecute"});
+    let old = pod(json!({"containers": [{"name": "c", "image": "x"}], "tolerations": [own]}));
     let faults = |change: &dyn Fn(&mut Value)| {
         let mut new = old.clone();
         change(&mut new["spec"]);
@@ -283,7 +283,7 @@ fn update_changes_few_fields() {
     assert_eq!(faults(&|spec| spec["containers"][0]["image"] = "y".into()), "");
     assert_eq!(faults(&|spec| spec["nodeName"] = "n1".into()), "");
     assert_eq!(
-        faults(&|spec| spec["tolerations"] = json!([{"key": "b"}, {"key": "a", "effect": "NoExecute"}])),
+        faults(&|spec| spec["tolerations"] = json!([{"key": "b"}, own])),
         ""
     );
     let added = json!([{"key": "a", "effect": "NoExecute"}, {"key": "b", "operator": "Lt"}]);
@@ -310,7 +310,7 @@ fn update_changes_few_fields() {
     );
     assert_eq!(
         faults(&|spec| spec["containers"] = json!([])),
-        "FieldValueForbidden spec.containers"
+        "FieldValueRequired spec.containers FieldValueForbidden spec.containers"
     );
     let mut new = old.clone();
     new["spec"]["nodeName"] = "n1".into();

@@ -565,6 +565,35 @@ proptest! {
     }
 }
 
+// A response of kube-apiserver 1.36.2. Fields that its Go types serialize always have no entry `.`.
+#[test]
+fn new_workloads_have_no_entries_of_fields_that_are_always_present() {
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w"}, "spec": {
+        "replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "strategy": {"type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": "25%"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"securityContext": {}, "dnsPolicy": "ClusterFirst",
+            "containers": [{"name": "c", "image": "i", "resources": {}}]}}}, "status": {}});
+    let author = Author {
+        kind: kind::find("apps", "v1", "deployments").expect("kind"),
+        ..author("me")
+    };
+    let records = record_creation(&deployment, None, author).expect("records");
+    assert_eq!(
+        records[0]["fieldsV1"],
+        json!({"f:spec": {
+            "f:replicas": {}, "f:selector": {},
+            "f:strategy": {"f:rollingUpdate": {".": {}, "f:maxSurge": {}}, "f:type": {}},
+            "f:template": {
+                "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+                "f:spec": {
+                    "f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}, "f:name": {}, "f:resources": {}}},
+                    "f:dnsPolicy": {}, "f:securityContext": {},
+                },
+            },
+        }})
+    );
+}
+
 #[test]
 fn many_managers_are_parsed_in_linear_time_and_the_last_entry_of_each_counts() {
     let entry = |manager: usize, time: &str| {
