@@ -22,12 +22,12 @@ pub(super) fn complete(status: &mut Value) {
     }
     for list in CONTAINER_LISTS {
         for container in items_mut(status, list) {
-            complete_container(container);
+            complete_container_status(container);
         }
     }
 }
 
-fn complete_container(container: &mut Value) {
+fn complete_container_status(container: &mut Value) {
     if !container.is_object() {
         return;
     }
@@ -73,7 +73,7 @@ fn set_null_times(tree: &mut Value, times: &[&str]) {
 pub(super) fn validate(errors: &mut FieldErrors, new: &Value, old: &Value) {
     let (status, before) = (child(new, "status"), child(old, "status"));
     let path = Path::new("status");
-    validate_nomination(errors, new, before, &path.child("nominatedNodeName"));
+    validate_nominated_node(errors, new, before, &path.child("nominatedNodeName"));
     let generation = number(status, "observedGeneration");
     if generation < 0 {
         let fault = "must be a non-negative integer";
@@ -90,14 +90,19 @@ pub(super) fn validate(errors: &mut FieldErrors, new: &Value, old: &Value) {
         errors.push(FieldError::invalid(&path, class, "field is immutable"));
     }
     for (index, condition) in items(status, "conditions").iter().enumerate() {
-        let kind = text(condition, "type");
+        let condition_type = text(condition, "type");
         // As upstream, with a capital letter.
         let path = path.child("conditions").index(index).child("Type");
-        push_faults(errors, &path, kind, names::qualified_name(kind));
+        push_faults(
+            errors,
+            &path,
+            condition_type,
+            names::qualified_name(condition_type),
+        );
     }
 }
 
-fn validate_nomination(errors: &mut FieldErrors, pod: &Value, before: &Value, path: &Path) {
+fn validate_nominated_node(errors: &mut FieldErrors, pod: &Value, before: &Value, path: &Path) {
     const FIELD: &str = "nominatedNodeName";
     let node = text(child(pod, "status"), FIELD);
     if node.is_empty() {
