@@ -85,13 +85,13 @@ impl<T: Resource> OwnedObjects<T> {
 
     /// Records that the watch has delivered a complete list of this revision; returns the owners of the removed
     /// objects.
-    pub(crate) fn list_completed(&mut self, revision: u64) -> Vec<AffectedOwners> {
+    pub(crate) fn complete_list(&mut self, revision: u64) -> Vec<AffectedOwners> {
         let before: BTreeMap<ObjectKey, Option<String>> = self
             .objects
             .iter()
             .map(|(key, object)| (key.clone(), owner_of(object)))
             .collect();
-        let gone = self.objects.list_completed(revision);
+        let gone = self.objects.complete_list(revision);
         gone.into_iter()
             .map(|key| {
                 let owner = before.get(&key).cloned().flatten();

@@ -31,8 +31,8 @@ impl SliceCache {
     }
 
     /// Records that the watch has delivered a complete list of this revision; returns the Services of removed slices.
-    pub(crate) fn list_completed(&mut self, revision: u64) -> Vec<ObjectKey> {
-        let missing = self.pending.list_completed(revision);
+    pub(crate) fn complete_list(&mut self, revision: u64) -> Vec<ObjectKey> {
+        let missing = self.pending.complete_list(revision);
         missing.iter().filter_map(|key| self.discard(key)).collect()
     }
 

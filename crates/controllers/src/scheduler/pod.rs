@@ -120,7 +120,7 @@ impl SchedulePod {
             return;
         }
         let metadata = &mut self.metadata;
-        self.shared_labels = Some(labels.of(std::mem::take(&mut metadata.labels)));
+        self.shared_labels = Some(labels.intern(std::mem::take(&mut metadata.labels)));
         metadata.annotations = Labels::new();
         metadata.finalizers = Vec::new();
         metadata.creation_timestamp = None;

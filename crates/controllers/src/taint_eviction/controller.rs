@@ -77,23 +77,23 @@ impl TaintEviction {
         match event {
             Event::Applied(mut pod) => {
                 let key = pod.metadata.key();
-                self.forget_node(&key);
+                self.unindex(&key);
                 pod.drop_unread_fields(&mut self.tolerations);
                 self.pods.apply(pod);
-                self.note_node(&key);
+                self.index(&key);
                 // A later taint adds all Pods of its Node. Without taints there is nothing to decide about most Pods.
                 if self.is_on_tainted_node(&key) {
                     queue.add(key, now);
                 }
             }
             Event::Deleted(key) => {
-                self.forget_node(&key);
+                self.unindex(&key);
                 self.pods.remove(&key);
-                self.note_node(&key);
+                self.index(&key);
             }
             Event::Synced => {
                 self.are_pods_synced = true;
-                for key in self.pods.list_completed(revision) {
+                for key in self.pods.complete_list(revision) {
                     for pods in self.on_node.values_mut() {
                         pods.remove(&key);
                     }
@@ -108,7 +108,8 @@ impl TaintEviction {
         pod.is_some_and(|pod| self.taints.contains_key(&pod.spec.node_name))
     }
 
-    fn forget_node(&mut self, key: &ObjectKey) {
+    /// Removes a cached Pod from the Pods of its Node.
+    fn unindex(&mut self, key: &ObjectKey) {
         let Some(pod) = self.pods.get(key) else { return };
         if let Some(pods) = self.on_node.get_mut(&pod.spec.node_name) {
             pods.remove(key);
@@ -118,7 +119,8 @@ impl TaintEviction {
         }
     }
 
-    fn note_node(&mut self, key: &ObjectKey) {
+    /// Adds a cached Pod to the Pods of its Node.
+    fn index(&mut self, key: &ObjectKey) {
         let Some(pod) = self.pods.get(key) else { return };
         if !pod.spec.node_name.is_empty() {
             let node = self.on_node.entry(pod.spec.node_name.clone()).or_default();

@@ -44,7 +44,7 @@ api::resource!(EvictionPod, "", "v1", "Pod", "pods");
 impl EvictionPod {
     /// Drops the fields that no decision reads, and shares the tolerations with other Pods.
     pub(super) fn drop_unread_fields(&mut self, tolerations: &mut Shared<[Toleration]>) {
-        self.spec.tolerations = tolerations.of(std::mem::take(&mut self.spec.tolerations));
+        self.spec.tolerations = tolerations.intern(std::mem::take(&mut self.spec.tolerations));
         let metadata = &mut self.metadata;
         if !metadata.annotations.contains_key(MIRROR_ANNOTATION) {
             metadata.annotations = Labels::new();

@@ -21,9 +21,9 @@ fn term(app: &str, key: &str) -> Value {
 /// Returns the reasons of the Nodes a (z1), b (z1) and c (z2) with these Pods.
 fn refusals(pod: &SchedulePod, on: [Vec<&SchedulePod>; 3]) -> Vec<String> {
     let nodes = [node("a", "z1"), node("b", "z1"), node("c", "z2")];
-    let occupied: Vec<NodeWithPods<'_>> = nodes.iter().zip(on).collect();
+    let with_pods: Vec<NodeWithPods<'_>> = nodes.iter().zip(on).collect();
     let namespaces = Namespaces::from([("other".to_owned(), api::object::Labels::new())]);
-    let constraints = Constraints::of(pod, &occupied, &namespaces);
+    let constraints = Constraints::of(pod, &with_pods, &namespaces);
     let reason = |node| {
         constraints
             .refusal(node)
