@@ -2,7 +2,7 @@ use api::object::{Condition, LoadBalancerIngress};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::assigner::reconcile::condition_message;
+use crate::assigner::service_update::condition_message;
 use crate::assigner::{
     ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, EXCLUDE_LABEL, IngressMode, ServiceUpdate, StatusChange,
 };
