@@ -3,6 +3,7 @@
 
 mod awaited_secrets;
 mod build;
+mod class_settings;
 mod ingress;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -2,6 +2,7 @@ use api::object::EndpointSlice;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use client::ClientError;
+use edge::settings::{BackendProtocol, Policy, ServiceName, Stickiness, Tls};
 use serde_json::{Value, json};
 
 use super::*;
