@@ -11,6 +11,7 @@
 mod attachments;
 mod container_log;
 mod container_output;
+mod container_start;
 mod context;
 mod credentials;
 pub(crate) mod descriptors;
