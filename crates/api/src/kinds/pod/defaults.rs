@@ -17,7 +17,7 @@ const FILE_MODE_DEFAULT: i64 = 0o644;
 /// Seconds for which a projected token is valid.
 const TOKEN_SECONDS_DEFAULT: i64 = 3600;
 
-/// Sets defaults and drops empty fields.
+/// Sets the defaults of a Pod, and drops empty fields.
 pub fn default_pod_on_write(pod: &mut Value) {
     metadata::omit_empty(pod);
     object_mut(pod, "spec");
@@ -27,7 +27,7 @@ pub fn default_pod_on_write(pod: &mut Value) {
         if number(spec, GRACE_PERIOD) < 0 {
             set(spec, GRACE_PERIOD, 1);
         }
-        default_running_spec(spec);
+        default_pod_spec(spec);
     }
     object_mut(pod, "status");
     if let Some(status) = pod.get_mut("status") {
@@ -37,7 +37,7 @@ pub fn default_pod_on_write(pod: &mut Value) {
 }
 
 /// Sets the defaults that a Pod has and a template has not (upstream's `SetDefaults_Pod`).
-fn default_running_spec(spec: &mut Value) {
+fn default_pod_spec(spec: &mut Value) {
     set_if_unset(spec, "enableServiceLinks", json!(true));
     let uses_host_network = flag_if_set(spec, "hostNetwork") == Some(true);
     for list in CONTAINER_LISTS {

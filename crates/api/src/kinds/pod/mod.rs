@@ -6,6 +6,7 @@ mod ephemeral_containers;
 mod gated;
 mod host_port;
 mod label_keys;
+mod quality_of_service;
 mod references;
 mod status;
 mod update;

@@ -78,7 +78,7 @@ impl Resources {
         let mut period = tokio::time::interval(BOOKMARK_PERIOD);
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
         period.reset();
-        self.watch_counts.watches(target.kind, 1);
+        self.watch_counts.add_watches(target.kind, 1);
         let stream = WatchStream {
             counts: self.watch_counts.clone(),
             writer,
@@ -164,7 +164,7 @@ enum Input {
 
 impl Drop for WatchStream {
     fn drop(&mut self) {
-        self.counts.watches(self.writer.kind, -1);
+        self.counts.add_watches(self.writer.kind, -1);
     }
 }
 
