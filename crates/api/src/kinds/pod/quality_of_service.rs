@@ -9,14 +9,14 @@ use crate::machinery::tree::{child, items, text};
 /// whole Pod take precedence. An amount of zero counts as none.
 pub(super) fn quality_of_service(spec: &Value) -> &'static str {
     const COUNTED: [&str; 2] = ["cpu", "memory"];
-    let of_whole_pod = child(spec, "resources");
+    let pod_resources = child(spec, "resources");
     let has_pod_resources = ["limits", "requests"].iter().any(|kind| {
-        child(of_whole_pod, kind)
+        child(pod_resources, kind)
             .as_object()
             .is_some_and(|amounts| !amounts.is_empty())
     });
     let resources: Vec<&Value> = if has_pod_resources {
-        vec![of_whole_pod]
+        vec![pod_resources]
     } else {
         let containers = CONTAINER_LISTS.into_iter().flat_map(|list| items(spec, list));
         containers

@@ -40,18 +40,18 @@ pub(super) fn listeners(
         .values()
         .map(|certificate| (&certificate.source, certificate))
         .collect();
-    let with = certificates
+    let hosts_with_certificate = certificates
         .iter()
         .map(|(host, certificate)| (host.as_str().into(), Some(Arc::clone(&certificate.source))));
-    let without = plan.hosts.iter().filter(|(host, host_plan)| {
+    let hosts_without_certificate = plan.hosts.iter().filter(|(host, host_plan)| {
         !certificates.contains_key(*host) && is_below_foreign_wildcard(plan, host, host_plan)
     });
-    let without = without.map(|(host, _)| (host.as_str().into(), None));
+    let hosts_without_certificate = hosts_without_certificate.map(|(host, _)| (host.as_str().into(), None));
     let tls = Tls {
         certificates: by_source.into_values().cloned().collect(),
         policy: served.spec.tls_policy,
         alpn: served.spec.alpn,
-        hosts: Some(with.chain(without).collect()),
+        hosts: Some(hosts_with_certificate.chain(hosts_without_certificate).collect()),
     };
     listeners.push(listener("https", HTTPS_PORT, Frontend::Https(tls)));
     listeners
