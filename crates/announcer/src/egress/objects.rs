@@ -83,6 +83,7 @@ impl EgressObjects {
         &self.nodes
     }
 
+    /// Adds or replaces a Service.
     pub(crate) fn service_applied(&mut self, service: &Service) {
         let key = service.metadata.key();
         let has_egress = service.spec.kind == "LoadBalancer"
@@ -101,10 +102,12 @@ impl EgressObjects {
         }
     }
 
+    /// Removes a Service.
     pub(crate) fn service_deleted(&mut self, key: &ObjectKey) {
         self.is_changed |= self.services.remove(key).is_some();
     }
 
+    /// Adds or replaces an EndpointSlice.
     pub(crate) fn slice_applied(&mut self, slice: &EndpointSlice) {
         let key = slice.metadata.key();
         let Some(name) = slice.metadata.labels.get(SERVICE_NAME_LABEL) else {
@@ -124,6 +127,7 @@ impl EgressObjects {
         self.slices.insert(key, pods);
     }
 
+    /// Removes an EndpointSlice.
     pub(crate) fn slice_deleted(&mut self, key: &ObjectKey) {
         let Some(before) = self.slices.remove(key) else {
             return;
@@ -137,6 +141,7 @@ impl EgressObjects {
         self.is_changed |= self.services.contains_key(&before.service);
     }
 
+    /// Adds or replaces a Node.
     pub(crate) fn node_applied(&mut self, node: &Node) {
         let name = NodeName::from(node.metadata.name.as_str());
         let ranges = node.spec.pod_cidrs.iter().chain([&node.spec.pod_cidr]);
@@ -156,6 +161,7 @@ impl EgressObjects {
         }
     }
 
+    /// Removes a Node.
     pub(crate) fn node_deleted(&mut self, name: &str) {
         self.is_changed |= self.nodes.remove(name).is_some();
     }

@@ -417,6 +417,7 @@ impl AssignerState {
         service.spec.kind == "LoadBalancer" && self.serves(service.spec.load_balancer_class.as_deref())
     }
 
+    /// Returns true if the assigner serves Services of this class; `None` stands for no class.
     pub(super) fn serves(&self, class: Option<&str>) -> bool {
         match class {
             None => self.options.serves_default_class,
@@ -463,6 +464,7 @@ impl AssignerState {
         services.chain(self.all_pools()).collect()
     }
 
+    /// Iterates over all pools: AddressPools, valid or not, and valid IPAddressPools.
     pub(super) fn all_pools(&self) -> impl Iterator<Item = WorkItem> {
         let names: BTreeSet<&String> = self.pools.keys().chain(self.address_pools.keys()).collect();
         let pools: Vec<WorkItem> = names.into_iter().cloned().map(WorkItem::Pool).collect();
@@ -495,6 +497,7 @@ pub(super) fn holder_of(key: &ObjectKey) -> Holder {
     Arc::from(key.to_string())
 }
 
+/// Returns true if the Service has the finalizer of load balancers.
 pub(super) fn has_finalizer(service: &Service) -> bool {
     service.metadata.finalizers.iter().any(|name| name == FINALIZER)
 }

@@ -85,6 +85,7 @@ impl Watches {
         }
     }
 
+    /// Applies an event about an IngressClass.
     pub(super) fn apply_class(&mut self, event: Event<IngressClass>, state: &mut EdgeState) {
         match event {
             Event::Applied(class) => state.class_applied(class),
@@ -96,6 +97,7 @@ impl Watches {
         }
     }
 
+    /// Applies an event about an Ingress.
     pub(super) fn apply_ingress(&mut self, event: Event<Ingress>, state: &mut EdgeState) {
         match event {
             Event::Applied(ingress) => state.ingress_applied(ingress),
@@ -107,6 +109,7 @@ impl Watches {
         }
     }
 
+    /// Applies an event about a Service to which routes may lead.
     pub(super) fn apply_target(&mut self, event: Event<Service>, state: &mut EdgeState) {
         match event {
             Event::Applied(service) => state.target_applied(service),
@@ -126,6 +129,7 @@ impl Watches {
         }
     }
 
+    /// Applies an event about a Service.
     pub(super) fn apply_service(&mut self, event: Event<Service>, state: &mut EdgeState) {
         match event {
             Event::Applied(service) => state.service_applied(service),
@@ -137,6 +141,7 @@ impl Watches {
         }
     }
 
+    /// Applies an event about an EndpointSlice.
     pub(super) fn apply_slice(&mut self, event: Event<EndpointSlice>, state: &mut EdgeState) {
         match event {
             Event::Applied(slice) => state.slice_applied(slice),
