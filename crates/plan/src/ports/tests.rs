@@ -184,10 +184,7 @@ fn health_check_counts_the_endpoints_of_each_family() {
             ..Settings::default()
         });
         plan.apply_service(&service);
-        apply(
-            &mut plan,
-            &[("node-a", true), ("node-a", true), ("node-b", true)],
-        );
+        apply(&mut plan, &[("node-a", true), ("node-a", true), ("node-b", true)]);
         let (_, check) = plan.health_checks().next().expect("a health check");
         check.local_endpoints
     };
