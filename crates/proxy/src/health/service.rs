@@ -104,7 +104,7 @@ pub(crate) async fn serve_service_checks(checks: Arc<ServiceChecks>, health: Arc
         events,
     };
     loop {
-        let is_complete = servers.reconcile();
+        let is_complete = servers.reconcile().await;
         let changed = servers.checks.changed.notified();
         if is_complete {
             changed.await;
@@ -125,7 +125,7 @@ struct Servers {
 
 impl Servers {
     /// Closes servers that are not desired and opens missing ones. Returns true if all are open.
-    fn reconcile(&mut self) -> bool {
+    async fn reconcile(&mut self) -> bool {
         let desired = self.checks.desired().clone();
         let addresses = desired
             .addresses
@@ -139,13 +139,19 @@ impl Servers {
         };
         let mut desired: Vec<(ObjectKey, SocketAddr)> = desired.checks.iter().flat_map(at).collect();
         desired.sort_unstable();
+        let mut ending: usize = 0;
         self.open.retain(|key, server| {
             let is_desired = desired.binary_search(key).is_ok();
             if !is_desired {
+                ending += usize::from(!server.is_finished());
                 server.abort();
             }
             is_desired
         });
+        // A port is free when its server has ended; another Service may have it now.
+        for _ in 0..ending {
+            self.tasks.join_next().await;
+        }
         while self.tasks.try_join_next().is_some() {}
         let mut is_complete = true;
         for key in desired {

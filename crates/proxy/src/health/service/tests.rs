@@ -124,6 +124,16 @@ fn each_family_reports_its_own_endpoints() {
     assert_eq!(status([None, Some(1)], "0.0.0.0"), weighted(200, "1"));
 }
 
+fn servers(checks: Arc<ServiceChecks>) -> Servers {
+    Servers {
+        tasks: JoinSet::new(),
+        open: BTreeMap::new(),
+        checks,
+        health: Arc::default(),
+        events: Events::discarding(),
+    }
+}
+
 #[tokio::test]
 async fn servers_listen_in_the_families_of_their_service() {
     let (service, port) = (ObjectKey::new("ns", "web"), free_port());
@@ -141,18 +151,30 @@ async fn servers_listen_in_the_families_of_their_service() {
         local_endpoints: [Some(1), None],
     };
     checks.set(&service, "uid-1", Some(check));
-    let mut servers = Servers {
-        tasks: JoinSet::new(),
-        open: BTreeMap::new(),
-        checks,
-        health: Arc::default(),
-        events: Events::discarding(),
-    };
+    let mut servers = servers(checks);
     // The second pass keeps the servers of the first one.
     for _ in 0..2 {
-        assert!(servers.reconcile());
+        assert!(servers.reconcile().await);
         let open: Vec<SocketAddr> = servers.open.keys().map(|(_, address)| *address).collect();
         assert_eq!(open, [v4, other]);
         assert!(servers.open.values().all(|server| !server.is_finished()));
     }
+}
+
+#[tokio::test]
+async fn port_of_a_deleted_service_is_free_for_another_one() {
+    let checks = Arc::new(ServiceChecks::default());
+    checks.listen_on(Some(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]));
+    let check = HealthCheck {
+        port: free_port(),
+        local_endpoints: [Some(1), None],
+    };
+    let mut servers = servers(checks.clone());
+    let (former, next) = (ObjectKey::new("ns", "former"), ObjectKey::new("ns", "next"));
+    checks.set(&former, "uid-1", Some(check));
+    assert!(servers.reconcile().await);
+    checks.set(&former, "uid-1", None);
+    checks.set(&next, "uid-2", Some(check));
+    assert!(servers.reconcile().await, "the port is free");
+    assert!(servers.open.keys().all(|(service, _)| *service == next));
 }
