@@ -139,20 +139,15 @@ impl Servers {
         };
         let mut desired: Vec<(ObjectKey, SocketAddr)> = desired.checks.iter().flat_map(at).collect();
         desired.sort_unstable();
-        let mut ending: usize = 0;
         self.open.retain(|key, server| {
             let is_desired = desired.binary_search(key).is_ok();
             if !is_desired {
-                ending += usize::from(!server.is_finished());
                 server.abort();
             }
             is_desired
         });
-        // A port is free when its server has ended; another Service may have it now.
-        for _ in 0..ending {
-            self.tasks.join_next().await;
-        }
-        while self.tasks.try_join_next().is_some() {}
+        // An aborted server holds its port, which another Service may have now, until it is joined.
+        while self.tasks.len() > self.open.len() && self.tasks.join_next().await.is_some() {}
         let mut is_complete = true;
         for key in desired {
             if !self.open.contains_key(&key) {
