@@ -143,14 +143,14 @@ impl EdgeState {
     }
 
     /// Adds or replaces a class.
-    pub(in crate::serving) fn class_applied(&mut self, class: IngressClass) {
+    pub(in crate::serving) fn apply_class(&mut self, class: IngressClass) {
         let name = class.metadata.name.clone();
         self.ingress.classes.insert(name.as_str().into(), class);
         self.class_changed(&name);
     }
 
     /// Removes a class.
-    pub(in crate::serving) fn class_deleted(&mut self, key: &ObjectKey) {
+    pub(in crate::serving) fn remove_class(&mut self, key: &ObjectKey) {
         self.ingress.classes.remove(&*key.name);
         self.class_changed(&key.name);
     }
@@ -162,7 +162,7 @@ impl EdgeState {
     }
 
     /// Adds or replaces an Ingress.
-    pub(in crate::serving) fn ingress_applied(&mut self, ingress: Ingress) {
+    pub(in crate::serving) fn apply_ingress(&mut self, ingress: Ingress) {
         let state = &mut self.ingress;
         let key = ingress.metadata.key();
         let former = state.ingresses.get(&key);
@@ -178,14 +178,14 @@ impl EdgeState {
     }
 
     /// Removes an Ingress.
-    pub(in crate::serving) fn ingress_deleted(&mut self, key: &ObjectKey) {
+    pub(in crate::serving) fn remove_ingress(&mut self, key: &ObjectKey) {
         if let Some(former) = self.ingress.ingresses.remove(key) {
             self.ingress.mark_outdated(former.class());
         }
     }
 
     /// Adds or replaces a Service to which routes may lead.
-    pub(in crate::serving) fn target_applied(&mut self, service: Service) {
+    pub(in crate::serving) fn apply_target(&mut self, service: Service) {
         let key = service.metadata.key();
         let former = self.ingress.services.get(&key);
         // Status and metadata do not matter. A watch that starts again reports all Services.
@@ -196,7 +196,7 @@ impl EdgeState {
     }
 
     /// Removes a Service to which routes may lead.
-    pub(in crate::serving) fn target_deleted(&mut self, key: &ObjectKey) {
+    pub(in crate::serving) fn remove_target(&mut self, key: &ObjectKey) {
         if self.ingress.services.remove(key).is_some() {
             self.target_changed(key);
         }
