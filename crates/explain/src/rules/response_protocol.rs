@@ -1,5 +1,7 @@
 //! PTL-0059: the response is of another protocol, or of a proxy without a backend.
 
+mod configured;
+
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind};
@@ -31,7 +33,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     });
     let first = proxy_protocol(subject, &found)
         .or_else(|| each.into_iter().next())
-        .or_else(|| other_readiness_probe(subject));
+        .or_else(|| other_readiness_probe(subject))
+        .or_else(|| configured::of_ingresses(subject))
+        .or_else(|| configured::of_clients(subject));
     first.into_iter().collect()
 }
 

@@ -23,10 +23,10 @@ const CODE: Code = Code(2);
 const FIELD: &str = "spec.selector";
 /// Namespace and components of control planes, which managed clusters and some distributions do not run as Pods. Charts for
 /// monitoring create headless Services for them in any cluster.
-const SYSTEM_NAMESPACE: &str = "kube-system";
+pub(super) const SYSTEM_NAMESPACE: &str = "kube-system";
 /// Namespace and name of the Service of the DNS servers.
 const DNS_SERVICE: (&str, &str) = (SYSTEM_NAMESPACE, "kube-dns");
-const CONTROL_PLANE: [&str; 6] = [
+pub(super) const CONTROL_PLANE: [&str; 6] = [
     "kube-apiserver",
     "kube-controller-manager",
     "kube-scheduler",
@@ -52,7 +52,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return scaled_to_zero(subject, &workloads).into_iter().collect();
     }
     if !is_known {
-        return Vec::new();
+        return from_workloads(subject).into_iter().collect();
     }
     let selector = format_labels(&service.selector());
     let finding = |message: String, remedy: String| {
@@ -90,7 +90,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             finding(message, remedy).with_evidence(format!("Pod {}/{} matches", pod.namespace, pod.name)),
         ];
     }
-    if !shows_absence(subject) || is_of_control_plane(subject) {
+    if subject.lacks_pods() || !shows_absence(subject) || is_of_control_plane(subject) {
         return Vec::new();
     }
     let remedy = format!(
@@ -98,6 +98,38 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         service.namespace
     );
     vec![finding(String::new(), remedy)]
+}
+
+/// Without Pods in the input, slices without endpoints and a workload with similar labels show that the selector is at
+/// fault.
+fn from_workloads(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let slices = subject.slices();
+    let has_endpoints = slices.iter().any(|slice| slice.endpoints().next().is_some());
+    if !subject.has(Kind::EndpointSlice) || slices.is_empty() || has_endpoints {
+        return None;
+    }
+    let (world, namespace) = (subject.world, service.0.namespace.as_str());
+    let workloads = Workload::KINDS.into_iter().flat_map(|kind| {
+        let of_kind = world.in_namespace(kind, namespace);
+        of_kind.take(COMPARED_PODS_MAX).map(Workload)
+    });
+    let running = workloads.filter(|workload| workload.0.controller().is_none() && workload.desired() > 0);
+    let similar = running.filter_map(|workload| {
+        let (cost, labels) = resembling(subject, &workload.template_labels().collect())?;
+        Some((cost, workload, labels))
+    });
+    let (_, workload, labels) = similar.min_by_key(|(cost, ..)| *cost)?;
+    let message = format!(
+        "The selector {} matches no Pod in namespace {}: no EndpointSlice has an endpoint. The nearest workload is {} {}, whose Pods have {}",
+        format_labels(&service.selector()),
+        service.namespace,
+        workload.kind.name(),
+        workload.name,
+        differences(subject, &labels)
+    );
+    let remedy = kubectl::set_selector(service.0, labels.iter().copied());
+    Some(subject.finding(CODE, Severity::Error, FIELD, message, remedy))
 }
 
 /// Finished Pods are no endpoints. Reports that only they match: those that a workload left before it was scaled to
@@ -198,26 +230,32 @@ fn nearest_pod<'w>(
     subject: &Subject<'w>,
     pods: impl Iterator<Item = Pod<'w>>,
 ) -> Option<(Pod<'w>, Vec<(&'w str, &'w str)>)> {
-    let selector = subject.service.selector();
     let mut best: Option<(usize, Pod<'w>, Vec<(&'w str, &'w str)>)> = None;
     for pod in pods {
-        let labels: BTreeMap<&str, &str> = pod.0.labels().collect();
-        let mut cost = 0;
-        let matched: Option<Vec<_>> = selector
-            .iter()
-            .map(|wanted| {
-                let (label_cost, label) = nearest_label(*wanted, &labels)?;
-                cost += label_cost;
-                Some(label)
-            })
-            .collect();
-        if let Some(matched) = matched
+        if let Some((cost, matched)) = resembling(subject, &pod.0.labels().collect())
             && best.as_ref().is_none_or(|(least, ..)| cost < *least)
         {
             best = Some((cost, pod, matched));
         }
     }
     best.map(|(_, pod, labels)| (pod, labels))
+}
+
+/// Returns the labels that resemble the selector, with the number of differing characters.
+fn resembling<'w>(
+    subject: &Subject<'w>,
+    labels: &BTreeMap<&'w str, &'w str>,
+) -> Option<(usize, Vec<(&'w str, &'w str)>)> {
+    let mut cost = 0;
+    let selector = subject.service.selector().into_iter();
+    let matched: Option<Vec<_>> = selector
+        .map(|wanted| {
+            let (label_cost, label) = nearest_label(wanted, labels)?;
+            cost += label_cost;
+            Some(label)
+        })
+        .collect();
+    matched.map(|matched| (cost, matched))
 }
 
 /// Returns the label that resembles a pair of the selector: the pair itself, the key with a similar value, or the value
