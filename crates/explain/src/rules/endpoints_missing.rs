@@ -5,7 +5,7 @@ use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
-use crate::views::{Endpoints, Service, Target};
+use crate::views::{Endpoints, Pod, Service, Target};
 
 use super::selector_matches_no_pod::{CONTROL_PLANE, SYSTEM_NAMESPACE};
 
@@ -99,8 +99,9 @@ fn remedy(service: Service<'_>) -> String {
 }
 
 /// An input with slices, or with the Endpoints of the Service, shows that endpoints are missing. An input without both
-/// kinds shows it if some Pods probably belong to the Service. Such Pods have the name of the Service in a label, or no
-/// Service selects them. An input of Services alone shows it in a manifest, and if it is about this Service.
+/// kinds shows it if some Pods probably belong to the Service. Such Pods have the name of the Service in a label, or they
+/// declare its target port and no Service selects them. An input of Services alone shows it in a manifest, and if it is
+/// about this Service.
 fn are_endpoints_known(subject: &Subject<'_>) -> bool {
     let world = subject.world;
     let service = subject.service;
@@ -115,12 +116,26 @@ fn are_endpoints_known(subject: &Subject<'_>) -> bool {
         let labels = [(*key, service.0.name.as_str())];
         !world.pods_with(&service.namespace, &labels).is_empty()
     };
-    let has_pods =
-        NAME_LABELS.iter().any(is_meant) || world.unselected_pods(&service.namespace).next().is_some();
+    let mut unselected = world.unselected_pods(&service.namespace);
+    let has_pods = NAME_LABELS.iter().any(is_meant) || unselected.any(|pod| declares_target(service, pod));
     let is_manifest = service.text("/metadata/uid").is_empty() && service.text("/spec/clusterIP").is_empty();
     let is_single = world.all(Kind::Service).nth(1).is_none();
     let is_alone = world.has_only_kind(Kind::Service) && (subject.is_named || is_single || is_manifest);
     has_pods && !service.is_headless() || is_alone || subject.is_named && subject.has(Kind::Endpoints)
+}
+
+/// Returns true if a Pod declares the target of a port of the Service.
+fn declares_target(service: Service<'_>, pod: Pod<'_>) -> bool {
+    let declared = pod.ports();
+    service.ports().iter().any(|port| {
+        let mut same_protocol = declared
+            .iter()
+            .filter(|declared| declared.protocol == port.protocol);
+        same_protocol.any(|declared| match port.target {
+            Target::Number(number) => declared.number == number,
+            Target::Name(name) => declared.name == name,
+        })
+    })
 }
 
 /// Returns Endpoints whose name is that of no Service, with a port of this Service.

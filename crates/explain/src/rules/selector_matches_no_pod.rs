@@ -24,6 +24,9 @@ const FIELD: &str = "spec.selector";
 /// Namespace and components of control planes, which managed clusters and some distributions do not run as Pods. Charts for
 /// monitoring create headless Services for them in any cluster.
 pub(super) const SYSTEM_NAMESPACE: &str = "kube-system";
+/// End of the keys of labels with the role of an instance, and values of the roles that single instances lack.
+const ROLE: &str = "role";
+const REPLICAS: [&str; 5] = ["replica", "standby", "slave", "secondary", "follower"];
 /// Namespace and name of the Service of the DNS servers.
 const DNS_SERVICE: (&str, &str) = (SYSTEM_NAMESPACE, "kube-dns");
 pub(super) const CONTROL_PLANE: [&str; 6] = [
@@ -53,6 +56,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }
     if !is_known {
         return from_workloads(subject).into_iter().collect();
+    }
+    if is_of_replicas(subject) {
+        return without_replica(subject).into_iter().collect();
     }
     let selector = format_labels(&service.selector());
     let finding = |message: String, remedy: String| {
@@ -98,6 +104,35 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         service.namespace
     );
     vec![finding(String::new(), remedy)]
+}
+
+/// Returns true if the selector asks for replicas, and matches Pods with other roles except for that. A database with one
+/// instance has no replica.
+fn is_of_replicas(subject: &Subject<'_>) -> bool {
+    let service = subject.service;
+    let is_role = |(key, value): &(&str, &str)| {
+        key.to_ascii_lowercase().ends_with(ROLE) && REPLICAS.iter().any(|replica| replica == value)
+    };
+    let (roles, others): (Vec<_>, Vec<_>) = service.selector().into_iter().partition(is_role);
+    let has_roles = |pod: &Pod<'_>| roles.iter().all(|(key, _)| pod.0.label(key).is_some());
+    let instances = subject.world.pods_with(&service.namespace, &others);
+    !roles.is_empty() && instances.iter().any(|pod| pod.is_active() && has_roles(pod))
+}
+
+/// Reports that there is no replica, if the user names the Service.
+fn without_replica(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let message = format!(
+        "The selector {} matches no Pod: no instance of the application has this role",
+        format_labels(&service.selector())
+    );
+    let remedy = format!(
+        "Add an instance of the application, or use the Service of the other role. Roles of the Pods: kubectl -n {} get pods --show-labels",
+        service.namespace
+    );
+    subject
+        .is_named
+        .then(|| subject.finding(CODE, Severity::Info, FIELD, message, remedy))
 }
 
 /// Without Pods in the input, slices without endpoints and a workload with similar labels show that the selector is at
