@@ -109,7 +109,8 @@ fn are_endpoints_known(subject: &Subject<'_>) -> bool {
     if subject.has(Kind::EndpointSlice) || has_endpoints() {
         return true;
     }
-    if is_of_api_server(service) {
+    // A controller that owns the Service can write its endpoints.
+    if is_of_api_server(service) || service.controller().is_some() {
         return false;
     }
     let is_meant = |key: &&str| {
