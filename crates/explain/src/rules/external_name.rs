@@ -182,7 +182,8 @@ fn ingress_host(subject: &Subject<'_>) -> Option<Finding> {
         is_of_nginx && is_of_tls(ingress) && !has_host(ingress)
     })?;
     let message = format!(
-        "The controller of Ingress {} connects to {host}, the external name of Service {}, and sends the host name of the Ingress: the server may have          no virtual host for it",
+        "The controller of Ingress {} connects to {host}, the external name of Service {}, and sends the host name of the Ingress: the server may have \
+         no virtual host for it",
         ingress.name, service.name
     );
     let [annotation, ..] = HOST_ANNOTATIONS;
