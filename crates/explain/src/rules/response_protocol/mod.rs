@@ -12,7 +12,7 @@ use crate::views::Port;
 
 pub(super) const RULE: Rule = Rule {
     code: CODE,
-    documentation: include_str!("response_protocol.md"),
+    documentation: include_str!("../response_protocol.md"),
     explained_by: &[Code(2), Code(4), Code(5), Code(6), Code(12), Code(16), Code(48)],
     service: Some(check),
     cluster: None,
