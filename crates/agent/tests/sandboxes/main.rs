@@ -64,7 +64,10 @@ macro_rules! skip {
 }
 
 fn run_all() -> Outcome {
-    let has_own_proc = testbed::set_up_enclosure()?.has_own_proc;
+    if !testbed::set_up_enclosure()?.has_own_proc {
+        eprintln!("skipped: sandboxes: this host forbids to mount /proc, which every Pod needs");
+        return Ok(());
+    }
     network::prepare_node();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -74,7 +77,7 @@ fn run_all() -> Outcome {
         run!(
             lifecycle::echo_responds_from_its_own_namespace(),
             lifecycle::exits_are_reported_and_names_are_reusable(),
-            lifecycle::commands_see_the_namespaces_of_the_pod(has_own_proc),
+            lifecycle::commands_see_the_namespaces_of_the_pod(),
             lifecycle::second_agent_adopts_the_sandbox(),
             confinement::node_credentials_are_hidden(),
             confinement::node_files_and_devices_are_protected(),
