@@ -28,7 +28,7 @@ use super::protocol::Program;
 use super::session::Input;
 use super::user_namespace::UserNamespace;
 
-use super::{SELF_EXE, mounts, terminal};
+use super::{SELF_EXE, keyring, mounts, terminal};
 
 /// Hidden subcommand of that process.
 pub const SUBCOMMAND: &str = "internal-container";
@@ -242,6 +242,7 @@ fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::conv
     let credentials = Credentials::prepare(confinement)?;
     let users = confinement.users.map(UserNamespace::of_pod).transpose()?;
     rustix::process::setsid()?;
+    keyring::join_for(confinement)?;
     for cgroup in &confinement.cgroups {
         let path = cgroup.join("cgroup.procs");
         std::fs::write(&path, "0")

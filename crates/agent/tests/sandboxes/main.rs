@@ -5,6 +5,7 @@ mod confinement;
 mod fixture;
 mod hostile_images;
 mod image_roots;
+mod keyring;
 mod lifecycle;
 mod user_namespaces;
 
@@ -24,6 +25,10 @@ fn main() -> ExitCode {
     }
     if arguments.first().map(String::as_str) == Some(confinement::CALLS_SUBCOMMAND) {
         confinement::attempt_calls();
+        return ExitCode::SUCCESS;
+    }
+    if arguments.first().map(String::as_str) == Some(keyring::SEARCH_SUBCOMMAND) {
+        keyring::search_key();
         return ExitCode::SUCCESS;
     }
     // `cargo test -- --list` and tools that list tests.
@@ -69,6 +74,8 @@ fn run_all() -> Outcome {
         return Ok(());
     }
     network::prepare_node();
+    // The threads of the runtime inherit the keyring.
+    let has_key = keyring::add_key();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -87,6 +94,11 @@ fn run_all() -> Outcome {
             confinement::nested_mount_points_follow_no_symbolic_link(),
             confinement::mount_paths_reach_no_file_of_the_node(),
         );
+        if has_key {
+            run!(keyring::keys_of_the_agent_are_not_inherited());
+        } else {
+            skip!("this host forbids to add keys"; keyring::keys_of_the_agent_are_not_inherited);
+        }
         match testbed::static_shell() {
             Ok(shell) => run!(
                 image_roots::root_is_the_image(&shell),
