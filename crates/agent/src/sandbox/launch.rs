@@ -28,7 +28,7 @@ use super::protocol::Program;
 use super::session::Input;
 use super::user_namespace::UserNamespace;
 
-use super::{SELF_EXE, keyring, mounts, terminal};
+use super::{SELF_EXE, cgroup_namespace, keyring, mounts, terminal};
 
 /// Hidden subcommand of that process.
 pub const SUBCOMMAND: &str = "internal-container";
@@ -249,8 +249,16 @@ fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::conv
             .map_err(|error| with_context(&format!("joining {}", path.display()), &error))?;
     }
     match launch.mounts_of {
-        Some(pid) => enter_mounts(pid)?,
-        None => mounts::build(confinement, &pod_directory, users.as_ref())?,
+        Some(pid) => {
+            cgroup_namespace::enter(pid)?;
+            enter_mounts(pid)?;
+        }
+        None => {
+            if confinement.has_own_control_groups() {
+                cgroup_namespace::create()?;
+            }
+            mounts::build(confinement, &pod_directory, users.as_ref())?;
+        }
     }
     // Closed before the working directory is set: `/proc/self/fd/N` must not lead to the Pod's directory on the node.
     drop(pod_directory);

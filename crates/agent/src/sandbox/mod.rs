@@ -9,6 +9,7 @@
 //! processes enter a new PID namespace.
 
 mod attachments;
+mod cgroup_namespace;
 mod container_log;
 mod container_output;
 mod context;

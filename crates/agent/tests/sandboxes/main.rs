@@ -88,6 +88,7 @@ fn run_all() -> Outcome {
             lifecycle::second_agent_adopts_the_sandbox(),
             confinement::node_credentials_are_hidden(),
             confinement::node_files_and_devices_are_protected(),
+            confinement::control_groups_of_the_node_are_hidden(),
             confinement::system_calls_are_filtered(),
             confinement::privileged_container_can_change_the_node(),
             confinement::working_directory_reaches_no_agent_file(),
