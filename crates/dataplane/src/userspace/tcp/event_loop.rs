@@ -11,7 +11,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
 use super::connecting::{Client, EndpointSearch, PendingConnect, SearchResult};
-use super::listener::SharedListener;
+use super::listener::{Arrival, SharedListener};
 use super::outbound_sockets::OutboundSockets;
 use super::pump::BUFFER_BYTES;
 use super::rebalance::{ConnectionId, Report, Round};
@@ -336,9 +336,9 @@ impl EventLoop {
             return;
         };
         match listener.accept() {
-            Ok(Some(client)) => self.connect_client(client),
-            // Another worker accepted the connection first.
-            Ok(None) => {}
+            Ok(Arrival::Client(client)) => self.connect_client(client),
+            // Another worker may have accepted the connection first.
+            Ok(Arrival::Refused | Arrival::None) => {}
             Err(error) => {
                 tracing::debug!(%error, "accept failed; retrying");
                 // File descriptors may be exhausted.
@@ -354,8 +354,9 @@ impl EventLoop {
     fn accept_backlog(&mut self, listener: &Arc<SharedListener>) {
         loop {
             match listener.accept() {
-                Ok(Some(client)) => self.connect_client(client),
-                Ok(None) => return,
+                Ok(Arrival::Client(client)) => self.connect_client(client),
+                Ok(Arrival::Refused) => {}
+                Ok(Arrival::None) => return,
                 Err(error) => {
                     tracing::warn!(%error, "pending connections of a closed listener not accepted; the kernel resets them");
                     return;
