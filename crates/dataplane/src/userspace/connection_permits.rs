@@ -1,5 +1,6 @@
 //! Permits for open connections and UDP flows. Each Service and each client address has a share of them, so that one
-//! Service or client leaves permits to the others.
+//! Service or client leaves permits to the others. A Service holds at most as many as are free, as with the edge: one gets
+//! half of them, two get a third each.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -13,8 +14,8 @@ use crate::counts::PermitRefusals;
 #[cfg(test)]
 mod tests;
 
-/// Part of all permits that one Service or client address can hold: a quarter.
-const SHARE_DIVISOR: usize = 4;
+/// Part of all permits that one client address can hold: a quarter.
+const CLIENT_SHARE_DIVISOR: usize = 4;
 /// Permits that one Service or client address can hold at least, if there are as many.
 const SHARE_MIN: usize = 1_024;
 
@@ -36,7 +37,9 @@ pub(super) enum Refusal {
 #[derive(Debug)]
 pub(super) struct ConnectionPermits {
     permits_max: usize,
-    share_max: usize,
+    /// Permits that a Service can hold, even if fewer are free.
+    service_share_min: usize,
+    client_share_max: usize,
     held: Mutex<Held>,
 }
 
@@ -73,14 +76,15 @@ pub(super) struct ConnectionPermit {
 impl ConnectionPermits {
     /// Creates the permits of a process.
     pub(super) fn new(permits_max: usize) -> Arc<Self> {
-        let share_max = (permits_max / SHARE_DIVISOR).max(SHARE_MIN).min(permits_max);
-        Self::with_share(permits_max, share_max)
+        let client_share_max = (permits_max / CLIENT_SHARE_DIVISOR).max(SHARE_MIN);
+        Self::with_shares(permits_max, SHARE_MIN, client_share_max)
     }
 
-    fn with_share(permits_max: usize, share_max: usize) -> Arc<Self> {
+    fn with_shares(permits_max: usize, service_share_min: usize, client_share_max: usize) -> Arc<Self> {
         Arc::new(Self {
             permits_max,
-            share_max,
+            service_share_min,
+            client_share_max,
             held: Mutex::default(),
         })
     }
@@ -92,10 +96,11 @@ impl ConnectionPermits {
     /// [`Refusal::Process`] or [`Refusal::Service`].
     pub(super) fn acquire(self: &Arc<Self>, service: &ObjectKey) -> Result<ConnectionPermit, Refusal> {
         let mut held = self.lock();
-        if held.all >= self.permits_max {
+        let free = self.permits_max.saturating_sub(held.all);
+        if free == 0 {
             return Err(held.count(Refusal::Process));
         }
-        if !take(&mut held.services, service, self.share_max) {
+        if !take(&mut held.services, service, free.max(self.service_share_min)) {
             return Err(held.count(Refusal::Service));
         }
         held.all += 1;
@@ -125,7 +130,7 @@ impl ConnectionPermit {
     pub(super) fn for_client(mut self, client: IpAddr) -> Result<Self, Refusal> {
         let client = client.to_canonical();
         let mut held = self.permits.lock();
-        if !take(&mut held.clients, &client, self.permits.share_max) {
+        if !take(&mut held.clients, &client, self.permits.client_share_max) {
             return Err(held.count(Refusal::Client));
         }
         drop(held);
@@ -150,7 +155,6 @@ fn take<K: Clone + Eq + Hash>(held: &mut HashMap<K, usize>, holder: &K, share_ma
     match held.get_mut(holder) {
         Some(count) if *count >= share_max => return false,
         Some(count) => *count += 1,
-        None if share_max == 0 => return false,
         None => {
             held.insert(holder.clone(), 1);
         }
