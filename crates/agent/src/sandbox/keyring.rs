@@ -1,5 +1,5 @@
-//! Session keyring of a container's program. A program without a keyring of its own possesses the keys of the session in
-//! which the agent was started.
+//! Session keyring of a container's program. A program without a keyring of its own possesses the keys of the session
+//! in which the agent was started.
 
 use std::io;
 use std::path::Path;

@@ -24,8 +24,8 @@ mod tests;
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// Creates the mounts of the Pod. If a host forbids to mount `/sys` or `/etc/resolv.conf`, the error is logged and the
-/// Pod runs with those of the node. The `/proc` of the node would show the processes of the node and of other Pods, with
-/// their environment and files. A hidden path must be covered, because it may contain credentials of the cluster.
+/// Pod runs with those of the node. The `/proc` of the node would show the processes of the node and of other Pods,
+/// with their environment and files. A hidden path must be covered, because it may contain credentials of the cluster.
 ///
 /// # Errors
 /// Errors of `mount(2)`, except those of the paths above.
@@ -49,8 +49,8 @@ pub(super) fn prepare(settings: &Settings) -> io::Result<()> {
     })
 }
 
-/// Handles a `/proc` that cannot be mounted. Only a Pod with `hostPID` runs with the `/proc` of the node, which it sees in
-/// any case.
+/// Handles a `/proc` that cannot be mounted. Only a Pod with `hostPID` runs with the `/proc` of the node, which it sees
+/// in any case.
 ///
 /// # Errors
 /// The error of the mount with the usual remedy, for all other Pods.

@@ -98,8 +98,8 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Returns true if the container sees its own control groups only. A privileged container sees those of the node, as
-    /// with containerd, unless it has the users of its Pod only.
+    /// Returns true if the container sees its own control groups only. A privileged container sees those of the node,
+    /// as with containerd, unless its Pod has a user namespace.
     pub fn has_own_control_groups(&self) -> bool {
         !self.is_privileged || self.users.is_some()
     }

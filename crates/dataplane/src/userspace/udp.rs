@@ -47,7 +47,8 @@ impl Drop for Flow {
     }
 }
 
-/// Relays the datagrams of a Service's listener at an address as long as permits are available. The flows end with this future.
+/// Relays the datagrams of a Service's listener at an address as long as permits are available. The flows end with
+/// this future.
 pub(super) async fn serve(
     socket: UdpSocket,
     address: SocketAddr,
