@@ -16,7 +16,7 @@ use super::connecting::Client;
 use super::lifetime::AgeLimit;
 use super::relay::reset_at_close;
 use crate::userspace::SharedBalancer;
-use crate::userspace::connection_permits::ConnectionPermits;
+use crate::userspace::connection_permits::{ConnectionPermits, Refusal};
 
 /// Result of an attempt to accept a connection.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(super) enum Arrival {
     Refused,
     /// No connection waits.
     None,
+    /// No permit is free for the Service. A connection waits, if there is one.
+    NoPermit(Refusal),
 }
 
 /// A listener at which all workers wait.
@@ -62,10 +64,12 @@ impl SharedListener {
         Ok(epoll::delete(registry, &self.socket)?)
     }
 
-    /// Accepts a connection. Returns an error without a file descriptor, and without a permit for the Service: the
-    /// connection waits.
+    /// Accepts a connection. Returns an error without a file descriptor.
     pub(super) fn accept(self: &Arc<Self>) -> io::Result<Arrival> {
-        let permit = self.permits.acquire(&self.service).map_err(io::Error::other)?;
+        let permit = match self.permits.acquire(&self.service) {
+            Ok(permit) => permit,
+            Err(refusal) => return Ok(Arrival::NoPermit(refusal)),
+        };
         loop {
             match acceptfrom_with(&self.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok((stream, from)) => {
