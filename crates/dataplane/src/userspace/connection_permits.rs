@@ -80,7 +80,13 @@ impl ConnectionPermits {
         Self::with_shares(permits_max, SHARE_MIN, client_share_max)
     }
 
-    fn with_shares(permits_max: usize, service_share_min: usize, client_share_max: usize) -> Arc<Self> {
+    /// Creates permits with other shares: a Service can hold `service_share_min` even if fewer are free, and a client
+    /// address `client_share_max`.
+    pub(super) fn with_shares(
+        permits_max: usize,
+        service_share_min: usize,
+        client_share_max: usize,
+    ) -> Arc<Self> {
         Arc::new(Self {
             permits_max,
             service_share_min,
