@@ -17,7 +17,7 @@ pub(super) enum Attack {
     Handshakes,
     /// Requests with forged tokens
     ForgedTokens,
-    /// 200 requests of a Pod whose bodies have one byte every nine seconds
+    /// 200 requests of a Pod whose bodies arrive one byte every nine seconds
     SlowBodies,
     /// Incomplete bodies of almost 3 MiB, sent by a Pod
     LargeBodies,
@@ -25,7 +25,8 @@ pub(super) enum Attack {
     Requests,
     /// As many watches of an editor as the server admits
     Watches,
-    /// Lists of all ConfigMaps of a namespace by an editor on 16 connections, each after the response to the previous one
+    /// Lists of all ConfigMaps of a namespace by an editor on 16 connections, each after the response to the previous
+    /// one
     Lists,
     /// JSON patches of an editor that build deeply nested objects
     NestedPatches,

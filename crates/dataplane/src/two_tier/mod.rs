@@ -95,20 +95,20 @@ impl TwoTier {
         self.xdp = Some(Xdp::new(interface));
     }
 
-    /// Returns the use of the XDP program since the last [`TwoTier::apply`]; `None` without an interface for it.
+    /// Returns the state of the XDP program after the last [`TwoTier::apply`]; `None` without an interface for it.
     pub fn xdp_use(&self) -> Option<&XdpUse> {
-        self.xdp.as_ref().map(Xdp::usage)
+        self.xdp.as_ref().map(Xdp::xdp_use)
     }
 
-    /// Returns the number of packets that the XDP program forwarded since it began. [`ForwardedPackets`] does not contain
-    /// them.
+    /// Returns the number of packets that the XDP program forwarded since its creation. [`ForwardedPackets`] does not
+    /// contain them.
     pub fn xdp_forwarded_packets(&self) -> u64 {
         self.xdp.as_ref().map_or(0, Xdp::forwarded_packets)
     }
 
     /// Forwards the connections of all Service ports that `plan` forwards. `nodes` are all Nodes. Returns the ports
-    /// beyond [`PORTS_MAX`], which are not forwarded. A failure of the XDP program is no error, as the rules forward its
-    /// packets then ([`TwoTier::xdp_use`]).
+    /// beyond [`PORTS_MAX`], which are not forwarded. A failure of the XDP program is no error, as the rules forward
+    /// its packets then ([`TwoTier::xdp_use`]).
     ///
     /// # Errors
     ///
