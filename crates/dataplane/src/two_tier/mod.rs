@@ -5,7 +5,7 @@
 //! the addresses. The hash selects a slot of a Maglev table of nodes, which are weighted by their endpoints
 //! (`slots`). The node forwards the packet through a VXLAN link (`links`). The serving node translates the
 //! destination to one of its own endpoints, and answers the client directly. Only the serving node tracks the
-//! connection. Each slot remembers its previous nodes: they receive the packets of connections that the current node
+//! connection. Each slot keeps its previous nodes: they receive the packets of connections that the current node
 //! does not track. Previous nodes without endpoints come last, since a failed node forwards no packets.
 //!
 //! `rules` builds one nftables table for each IP family, independent of the table of the data plane. At one interface, an
