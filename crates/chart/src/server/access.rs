@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::response::Refusal;
-use super::secrets::{Digest, NoRandomness, new_secret};
+use super::secrets::{Digest, NoRandomNumbers, new_secret};
 use crate::feed::KINDS_OF_COMPONENT;
 
 /// Maximum of bytes of a bearer token. ServiceAccount tokens have about 1 kB.
@@ -60,8 +60,8 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// [`NoRandomness`] if the kernel provides none.
-    pub fn by_secret(user: &str, announce: Announce) -> Result<Self, NoRandomness> {
+    /// [`NoRandomNumbers`] if the kernel provides none.
+    pub fn by_secret(user: &str, announce: Announce) -> Result<Self, NoRandomNumbers> {
         let secret = new_secret()?;
         announce(&secret);
         Ok(Self::Secret {
