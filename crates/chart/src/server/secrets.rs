@@ -33,7 +33,9 @@ pub struct NoRandomNumbers;
 /// [`NoRandomNumbers`] if the kernel provides none.
 pub(super) fn new_secret() -> Result<String, NoRandomNumbers> {
     let mut bytes = [0; SECRET_BYTES];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomNumbers)?;
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| NoRandomNumbers)?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
