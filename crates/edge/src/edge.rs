@@ -157,7 +157,7 @@ impl Edge {
             is_handed_over: watch::Sender::new(false),
         });
         control.spawn(retry_listening(Arc::downgrade(&inner)));
-        control.spawn(watch_log_space(Arc::downgrade(&inner), inner.logs.watch_room()));
+        control.spawn(watch_log_space(Arc::downgrade(&inner), inner.logs.watch_space()));
         Ok(Self {
             inner,
             stop,

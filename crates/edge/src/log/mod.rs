@@ -286,7 +286,7 @@ impl Logs {
     }
 
     /// Changes when a log runs out of space or has space again, and so when [`Log::fault`] changes.
-    pub(crate) fn watch_room(&self) -> watch::Receiver<u64> {
+    pub(crate) fn watch_space(&self) -> watch::Receiver<u64> {
         self.space_changed.subscribe()
     }
 
