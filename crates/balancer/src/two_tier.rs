@@ -32,7 +32,7 @@ pub(crate) fn invalid_value(pool: &ObjectMeta) -> Option<&str> {
     annotation_value(pool, TWO_TIER_ANNOTATION).filter(|text| !["true", "false"].contains(text))
 }
 
-fn value<'m>(object: &'m ObjectMeta, name: &str) -> Option<&'m str> {
+fn annotation_value<'m>(object: &'m ObjectMeta, name: &str) -> Option<&'m str> {
     object.annotations.get(name).map(|text| text.trim())
 }
 

@@ -16,8 +16,8 @@ use crate::service::{FamilyRecord, PortRecord, ServiceRecord};
 use crate::settings::{NodeFacts, Settings};
 use crate::slice::{EndpointRecord, SliceRecord};
 use crate::types::{
-    EndpointSet, Frontend, FrontendKind, HealthCheck, Origin, PingPlan, PortKey, Scheduler, ServicePortPlan,
-    Target,
+    EndpointSet, Family, Frontend, FrontendKind, HealthCheck, Origin, PingPlan, PortKey, Scheduler,
+    ServicePortPlan, Target,
 };
 
 /// Name of the port ranges in a [`PortKey`]. No Service port has it, because it is no DNS label.
@@ -341,22 +341,21 @@ impl Inputs<'_> {
     /// Returns the health check (HLT-06).
     fn health_check(&self) -> Option<HealthCheck> {
         let port = self.record.health_check_port?;
-        let local = self.record.families.iter().map(|family| {
+        let local_endpoints = [Family::V4, Family::V6].map(|family| {
+            let has_family = self.record.families.iter().any(|own| own.family == family);
             let slices = self
                 .slices
                 .iter()
-                .filter(|slice| slice.family == family.family && !slice.ports.is_empty());
+                .filter(|slice| slice.family == family && !slice.ports.is_empty());
             let ready = slices
                 .flat_map(|slice| &slice.endpoints)
                 .filter(|endpoint| endpoint.is_local() && endpoint.is_ready());
-            ready
-                .map(|endpoint| endpoint.address)
-                .collect::<BTreeSet<IpAddr>>()
-                .len()
+            let addresses: BTreeSet<IpAddr> = ready.map(|endpoint| endpoint.address).collect();
+            has_family.then_some(addresses.len())
         });
         Some(HealthCheck {
             port,
-            local_endpoints: local.max().unwrap_or(0),
+            local_endpoints,
         })
     }
 }

@@ -371,8 +371,23 @@ pub struct WithdrawnFrontend {
 pub struct HealthCheck {
     /// Port of the health check.
     pub port: u16,
-    /// Ready endpoints on this node with distinct addresses; the larger number of the two families.
-    pub local_endpoints: usize,
+    /// Ready endpoints on this node with distinct addresses, of IPv4 and of IPv6; `None` for a family that the Service
+    /// does not have.
+    pub local_endpoints: [Option<usize>; 2],
+}
+
+impl HealthCheck {
+    /// Returns the number of endpoints that a server on `address` reports: those of its family, as each family has a
+    /// server of its own in kube-proxy. The server on all addresses reports the larger number. Returns `None` if the
+    /// Service does not have the family.
+    pub fn endpoints_at(&self, address: IpAddr) -> Option<usize> {
+        let [v4, v6] = self.local_endpoints;
+        match address {
+            _ if address.is_unspecified() => v4.max(v6),
+            IpAddr::V4(_) => v4,
+            IpAddr::V6(_) => v6,
+        }
+    }
 }
 
 /// Totals of a plan in one family (MET-11).

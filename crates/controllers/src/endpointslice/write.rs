@@ -48,12 +48,12 @@ pub(crate) async fn execute(client: &Client, writes: Vec<SliceWrite>) -> Report 
 async fn execute_write(client: &Client, write: SliceWrite, report: &mut Report) -> Result<(), ClientError> {
     match write {
         SliceWrite::Create(slice) => {
-            report.written.push(write::create(client, &slice).await?);
+            report.written.push(api_requests::create(client, &slice).await?);
             report.created += 1;
         }
-        SliceWrite::Update(slice) => report.written.push(write::replace(client, &slice).await?),
+        SliceWrite::Update(slice) => report.written.push(api_requests::replace(client, &slice).await?),
         SliceWrite::Delete(meta) => {
-            write::delete::<EndpointSlice>(client, &meta).await?;
+            api_requests::delete::<EndpointSlice>(client, &meta).await?;
             report.deleted.push(meta);
         }
     }

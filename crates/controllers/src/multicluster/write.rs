@@ -90,12 +90,12 @@ async fn read(client: &Client, key: &ObjectKey) -> Result<Observed, ClientError>
         "{SERVICE_NAME_LABEL}={},{SOURCE_CLUSTER_LABEL},{MANAGED_BY_LABEL}={MANAGED_BY}",
         key.name
     );
-    let slices = write::list::<EndpointSlice>(client, &key.namespace, &selector).await?;
+    let slices = api_requests::list::<EndpointSlice>(client, &key.namespace, &selector).await?;
     Ok(Observed {
-        import: write::read(client, key).await?,
-        service: write::read(client, &derived).await?,
+        import: api_requests::read(client, key).await?,
+        service: api_requests::read(client, &derived).await?,
         slices: slices.items,
-        export: write::read(client, key).await?,
+        export: api_requests::read(client, key).await?,
         rejection: None,
         rejected_slices: BTreeMap::new(),
     })
@@ -122,30 +122,30 @@ async fn execute_write(
             observed.service = Some(patch(client, &derived_key(key), "", change).await?);
         }
         Write::DeleteService(meta) => {
-            write::delete::<Service>(client, meta).await?;
+            api_requests::delete::<Service>(client, meta).await?;
             observed.service = None;
         }
-        Write::CreateImport(import) => observed.import = Some(write::create(client, &**import).await?),
+        Write::CreateImport(import) => observed.import = Some(api_requests::create(client, &**import).await?),
         Write::PatchImport(change) => observed.import = Some(patch(client, key, "", change).await?),
         Write::DeleteImport(meta) => {
-            write::delete::<ServiceImport>(client, meta).await?;
+            api_requests::delete::<ServiceImport>(client, meta).await?;
             observed.import = None;
         }
         Write::CreateSlice(slice) => {
-            let created = match write::create(client, slice).await {
+            let created = match api_requests::create(client, slice).await {
                 Err(error) if error.is_conflict() => replace_unlabelled(client, slice, error).await?,
                 created => created?,
             };
             observed.slices.push(created);
         }
         Write::ReplaceSlice(slice) => {
-            let slice = write::replace(client, slice).await?;
+            let slice = api_requests::replace(client, slice).await?;
             let is_other = |known: &EndpointSlice| known.metadata.name != slice.metadata.name;
             observed.slices.retain(is_other);
             observed.slices.push(slice);
         }
         Write::DeleteSlice(meta) => {
-            write::delete::<EndpointSlice>(client, meta).await?;
+            api_requests::delete::<EndpointSlice>(client, meta).await?;
             observed.slices.retain(|known| known.metadata.name != meta.name);
         }
         Write::PatchImportStatus(change) => {
@@ -165,13 +165,13 @@ async fn replace_unlabelled(
     slice: &EndpointSlice,
     conflict: ClientError,
 ) -> Result<EndpointSlice, ClientError> {
-    let Some(known) = write::read::<EndpointSlice>(client, &slice.metadata.key()).await? else {
+    let Some(known) = api_requests::read::<EndpointSlice>(client, &slice.metadata.key()).await? else {
         return Err(conflict);
     };
     let mut slice = slice.clone();
     slice.metadata.uid = known.metadata.uid;
     slice.metadata.resource_version = known.metadata.resource_version;
-    write::replace(client, &slice).await
+    api_requests::replace(client, &slice).await
 }
 
 async fn patch<T: Resource>(

@@ -593,11 +593,11 @@ fn udp_flow_keeps_endpoint_until_it_leaves() {
 #[test]
 fn udp_listener_serves_no_client_that_bypasses_the_rules() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("UDP", json!({}));
+        let mut host = TestHost::new("UDP", json!({}));
         let endpoint = UdpSocket::bind("127.0.0.1:0").unwrap();
         endpoint.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
-        machine.endpoints("UDP", &[endpoint.local_addr().unwrap()]);
-        let mut listeners = machine.dataplane.listeners.values().flatten();
+        host.endpoints("UDP", &[endpoint.local_addr().unwrap()]);
+        let mut listeners = host.dataplane.listeners.values().flatten();
         let listener = listeners.next().unwrap().address;
         let [direct, redirected] = [0, 1].map(|_| UdpSocket::bind((NODE, 0)).unwrap());
         direct.send_to(b"direct", listener).unwrap();

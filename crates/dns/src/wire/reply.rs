@@ -188,7 +188,8 @@ impl<'a> Reply<'a> {
         u16::try_from(at).map_err(|_| ResponseFull)
     }
 
-    /// Adds an SRV record of priority 0. Its target is not compressed (RFC 2782).
+    /// Adds an SRV record of priority 0. Its target is not compressed (RFC 2782). Returns the offset of the target, or
+    /// `None` if a compression pointer cannot reach it.
     ///
     /// # Errors
     ///
@@ -200,13 +201,18 @@ impl<'a> Reply<'a> {
         weight: u16,
         port: u16,
         target: &Name,
-    ) -> Result<(), ResponseFull> {
+    ) -> Result<Option<u16>, ResponseFull> {
+        let mut at = 0;
         self.record(Section::Answer, owner, kind::SRV, ttl, |record| {
             record.put(&[0, 0])?;
             record.put(&weight.to_be_bytes())?;
             record.put(&port.to_be_bytes())?;
+            at = record.length;
             record.put(target.as_wire())
-        })
+        })?;
+        Ok(u16::try_from(at)
+            .ok()
+            .filter(|at| usize::from(*at) <= POINTER_MAX))
     }
 
     /// Adds a TXT record with the first 255 octets of `text`.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::{Decoded, decode, objects, question};
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
-use dns::server::{Clients, Policy, Responder, Server, ServerSettings};
+use dns::server::{Clients, Peer, Policy, Reaction, Responder, Server, ServerSettings, Transport};
 use dns::wire::Name;
 use dns::zone::Zone;
 use testbed::{Topology, in_namespace};
@@ -18,8 +18,8 @@ const WEB: &str = "web.ns.svc.cluster.local.";
 const BIG: &str = "big.ns.svc.cluster.local.";
 const REFUSED: u16 = 5;
 
-/// A server on all addresses that answers clients of these networks only.
-fn serve(allowed: &[&str], refusals_per_second_max: u32, udp_octets_max: usize) -> Server {
+/// A responder that answers clients of these networks only.
+fn responder(allowed: &[&str], udp_octets_max: usize) -> Responder {
     let index = Index::new(Settings::of(Name::from_text("cluster.local").expect("a name")));
     for service in [
         objects::service("web", "10.96.0.1"),
@@ -35,12 +35,17 @@ fn serve(allowed: &[&str], refusals_per_second_max: u32, udp_octets_max: usize) 
         udp_octets_max,
         ..Policy::default()
     };
-    let responder = Responder::with_policy(
+    Responder::with_policy(
         Arc::new(Zone::new(Arc::new(index))),
         Forwarder::to(Vec::new()),
         policy,
         Arc::default(),
-    );
+    )
+}
+
+/// A server on all addresses that answers clients of these networks only.
+fn serve(allowed: &[&str], refusals_per_second_max: u32, udp_octets_max: usize) -> Server {
+    let responder = responder(allowed, udp_octets_max);
     let listening = ServerSettings {
         plain: vec![SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))],
         refusals_per_second_max,
@@ -154,16 +159,38 @@ async fn flood(server: SocketAddr) -> usize {
     answers
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn udp_responses_stay_below_1232_octets_and_advertise_it() {
-    let server = serve(&["127.0.0.0/8"], 0, 1_232);
-    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, server.addresses()[0].port()));
+#[test]
+fn udp_responses_to_other_hosts_have_at_most_1232_octets_and_advertise_it() {
+    let responder = responder(&["192.0.2.0/24"], 1_232);
+    let peer = Peer {
+        address: [192, 0, 2, 1].into(),
+        transport: Transport::Udp,
+    };
+    let mut buffer = vec![0; 65_535];
     for edns in [None, Some(512), Some(1_400), Some(4_096), Some(65_535)] {
-        let (answer, octets) = query(at, &question(1, BIG, "A", edns)).await.expect("an answer");
+        let message = question(1, BIG, "A", edns);
+        let reaction = responder.respond(&message, peer, &mut buffer, &mut responder.worker_state());
+        let Reaction::Send(octets) = reaction else {
+            panic!("the name is in the zone");
+        };
+        let answer = decode(&buffer[..octets]);
         let limit = edns.unwrap_or(512).min(1_232);
         assert!(answer.truncated, "200 endpoints do not fit");
         assert!(octets <= usize::from(limit), "{octets} octets for {edns:?}");
         assert_eq!(answer.edns, edns.map(|_| limit));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn responses_to_loopback_addresses_and_over_tcp_are_larger() {
+    let server = serve(&["127.0.0.0/8"], 0, 1_232);
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, server.addresses()[0].port()));
+    for edns in [4_096, 65_535] {
+        let (answer, _) = query(at, &question(1, BIG, "A", Some(edns)))
+            .await
+            .expect("an answer");
+        assert!(!answer.truncated && answer.answer.len() == 200);
+        assert_eq!(answer.edns, Some(4_096));
     }
     let whole = query_tcp(at, &question(2, BIG, "A", Some(4_096))).await;
     assert!(!whole.truncated && whole.answer.len() == 200);

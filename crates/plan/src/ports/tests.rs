@@ -204,3 +204,32 @@ fn ports_with_too_many_endpoints_together_are_served_without_them() {
         assert_eq!(frontend.target(Origin::Outside) == Target::Reject, ports > 0);
     }
 }
+
+/// As in kube-proxy, where each family has a proxier with a health check server of its own (`NewDualStackProxier` in
+/// `pkg/proxy/nftables/proxier.go`).
+#[test]
+fn health_check_counts_the_endpoints_of_each_family() {
+    let counts = |families: &[&str], addresses: &[&str]| {
+        let service: Service = serde_json::from_value(json!({
+            "metadata": {"namespace": "ns", "name": "web"},
+            "spec": {
+                "type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 31_000,
+                "clusterIP": addresses[0], "clusterIPs": addresses, "ipFamilies": families,
+                "ports": [{"port": 80, "nodePort": 30_080}],
+            },
+        }))
+        .expect("a Service");
+        let mut plan = Plan::new(Settings {
+            node_name: "node-a".to_owned(),
+            ..Settings::default()
+        });
+        plan.apply_service(&service);
+        apply(&mut plan, &[("node-a", true), ("node-a", true), ("node-b", true)]);
+        let (_, check) = plan.health_checks().next().expect("a health check");
+        check.local_endpoints
+    };
+    let dual = counts(&["IPv4", "IPv6"], &["10.96.0.5", "fd00:10:96::5"]);
+    assert_eq!(dual, [Some(2), Some(0)]);
+    assert_eq!(counts(&["IPv4"], &["10.96.0.5"]), [Some(2), None]);
+    assert_eq!(counts(&["IPv6"], &["fd00:10:96::5"]), [None, Some(0)]);
+}

@@ -91,7 +91,7 @@ fn every_delay_of_an_object_has_an_end() {
 
 #[test]
 fn tenants_take_turns_and_keep_the_order_of_their_keys() {
-    fn tenant(key: &&'static str) -> &str {
+    fn tenant<'a>(key: &'a &'static str) -> &'a str {
         &key[..1]
     }
     let mut queue = Queue::default().shared_by(tenant);

@@ -117,7 +117,7 @@ fn decode_headers(plain: &[u8]) -> Result<Headers, ProtocolError> {
     let mut headers = Headers::new();
     for _ in 0..pairs {
         let (name, after) = decode_string(rest)?;
-        let (value, after) = string(after)?;
+        let (value, after) = decode_string(after)?;
         rest = after;
         if headers.insert(name.to_ascii_lowercase(), value).is_some() {
             return Err(ProtocolError::Headers);

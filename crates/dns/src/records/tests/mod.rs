@@ -1,4 +1,5 @@
 mod clusterset;
+mod locations;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
