@@ -123,7 +123,7 @@ impl<'w> Subject<'w> {
     pub(crate) fn is_rolling(&self) -> bool {
         let selector = self.service.selector();
         let mut workloads = self.world.workloads_with(&self.service.namespace, &selector);
-        // ReplicaSets do not know if their Deployment replaces them.
+        // A ReplicaSet does not show if its Deployment replaces it.
         workloads.retain(|workload| workload.kind != Kind::ReplicaSet);
         if !workloads.is_empty() {
             return workloads.into_iter().any(Workload::is_rolling);

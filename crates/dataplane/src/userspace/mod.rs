@@ -66,7 +66,7 @@ enum ListenError {
     #[error("this node has no address of the IP family")]
     NoAddress,
     /// The data plane is being dropped.
-    #[error("the dataplane is closing")]
+    #[error("the data plane is closing")]
     Closing,
     /// A system call failed.
     #[error("cannot open a listener: {0}")]

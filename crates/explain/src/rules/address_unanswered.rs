@@ -145,7 +145,7 @@ fn no_host_answers(
     Some(finding.with_evidence(probes::description(*first)))
 }
 
-/// Returns true if a host asks for an address of its own subnet. The subnets of hosts outside of the cluster are unknown.
+/// Returns true if a host resolves an address of its own subnet. The subnets of hosts outside of the cluster are unknown.
 /// Without links in the observation, a response shows the subnet.
 fn is_on_link((observation, probe): Found<'_>, address: IpAddr) -> bool {
     let links = observation.links.iter().flatten();
