@@ -20,7 +20,7 @@ use crate::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_aut
 
 pub(crate) use interner::Shared;
 pub(crate) use nodes::NodeFacts;
-pub(crate) use object_cache::ObjectCache;
+pub(crate) use object_cache::{Cached, ObjectCache};
 pub(crate) use pods::{PodFacts, Pods};
 pub(crate) use selectors::Selectors;
 pub(crate) use slices::SliceCache;

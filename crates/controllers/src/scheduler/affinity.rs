@@ -4,8 +4,8 @@ use api::object::Labels;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::cached_pod::PlacementFacts;
 use super::node_affinity::NodeTerm;
-use super::pod::SchedulePod;
 use crate::owned_objects::selects;
 
 /// `affinity` of a Pod.
@@ -91,13 +91,18 @@ pub(super) type Namespaces = std::collections::BTreeMap<String, Labels>;
 
 impl PodTerm {
     /// Returns true if the term of `owner` selects `pod`.
-    pub(crate) fn selects(&self, owner: &SchedulePod, pod: &SchedulePod, namespaces: &Namespaces) -> bool {
-        let namespace = &pod.metadata.namespace;
+    pub(crate) fn selects(
+        &self,
+        owner: &PlacementFacts,
+        pod: &PlacementFacts,
+        namespaces: &Namespaces,
+    ) -> bool {
+        let namespace = pod.namespace();
         let selects_namespace = if self.namespaces.is_empty() && self.namespace_selector.is_null() {
-            owner.metadata.namespace == *namespace
+            owner.namespace() == namespace
         } else {
             let labels = namespaces.get(namespace);
-            self.namespaces.contains(namespace)
+            self.namespaces.iter().any(|name| name == namespace)
                 || (!self.namespace_selector.is_null()
                     && labels.is_some_and(|labels| matches(&self.namespace_selector, labels)))
         };
@@ -118,10 +123,10 @@ impl SpreadConstraint {
     }
 
     /// Returns true if the constraint of `owner` counts `pod`.
-    pub(crate) fn counts(&self, owner: &SchedulePod, pod: &SchedulePod) -> bool {
+    pub(crate) fn counts(&self, owner: &PlacementFacts, pod: &PlacementFacts) -> bool {
         let (own, other) = (owner.labels(), pod.labels());
         let is_shared = |key: &String| own.get(key).is_none_or(|value| other.get(key) == Some(value));
-        owner.metadata.namespace == pod.metadata.namespace
+        owner.namespace() == pod.namespace()
             && matches(&self.label_selector, other)
             && self.match_label_keys.iter().all(is_shared)
     }

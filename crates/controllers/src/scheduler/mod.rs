@@ -6,6 +6,7 @@
 //! Nodes or Pods change. The scheduler does not preempt Pods.
 
 mod affinity;
+mod cached_pod;
 mod constraints;
 mod controller;
 pub(crate) mod filter;

@@ -1,14 +1,11 @@
 //! The fields of a Pod that the scheduler reads.
 
-use std::sync::Arc;
-
 use api::object::{Condition, Labels, ObjectMeta, Taint, is_final_phase};
 use api::pod::RequestedHostPort;
 use serde::Deserialize;
 
-use super::affinity::{Affinity, NodeAffinity, PodTerms, SpreadConstraint};
+use super::affinity::{Affinity, SpreadConstraint};
 use super::resources::Resources;
-use crate::caches::Shared;
 
 /// A view of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -20,9 +17,6 @@ pub(crate) struct SchedulePod {
     pub spec: SchedulePodSpec,
     /// Observed state.
     pub status: SchedulePodStatus,
-    /// Labels of a Pod with a Node, which Pods share; `None` for those of the metadata.
-    #[serde(skip)]
-    pub shared_labels: Option<Arc<Labels>>,
 }
 
 /// `spec` of a Pod.
@@ -115,47 +109,6 @@ pub(crate) struct SchedulePodStatus {
 api::resource!(SchedulePod, "", "v1", "Pod", "pods");
 
 impl SchedulePod {
-    /// Returns the labels.
-    pub(crate) fn labels(&self) -> &Labels {
-        self.shared_labels.as_deref().unwrap_or(&self.metadata.labels)
-    }
-
-    /// Drops the fields of a Pod with a Node that no other Pod depends on. A cluster has far more Pods with a Node than
-    /// pending ones.
-    pub(crate) fn drop_unread_fields(&mut self, labels: &mut Shared<Labels>) {
-        if self.spec.node_name.is_empty() {
-            return;
-        }
-        let metadata = &mut self.metadata;
-        self.shared_labels = Some(labels.of(std::mem::take(&mut metadata.labels)));
-        metadata.annotations = Labels::new();
-        metadata.finalizers = Vec::new();
-        metadata.creation_timestamp = None;
-        metadata.generate_name = String::new();
-        metadata
-            .owner_references
-            .retain(|owner| owner.controller == Some(true));
-        let spec = &mut self.spec;
-        spec.scheduler_name = String::new();
-        spec.node_selector = Labels::new();
-        spec.tolerations = Vec::new();
-        spec.affinity.node_affinity = NodeAffinity::default();
-        spec.affinity.pod_affinity = PodTerms::default();
-        spec.topology_spread_constraints = Vec::new();
-        for containers in [&mut spec.containers, &mut spec.init_containers] {
-            for container in containers.iter_mut() {
-                container.ports.retain(|port| port.host_port != 0);
-                container.ports.shrink_to_fit();
-            }
-            containers.retain(ScheduleContainer::uses_node);
-            containers.shrink_to_fit();
-        }
-        self.status.conditions = Vec::new();
-        if !self.is_finished() {
-            self.status.phase = String::new();
-        }
-    }
-
     /// Returns true if the Pod has succeeded or failed.
     pub(crate) fn is_finished(&self) -> bool {
         is_final_phase(&self.status.phase)
@@ -173,11 +126,6 @@ impl SchedulePod {
     pub(crate) fn is_marked_unschedulable(&self, reason: &str) -> bool {
         let mut conditions = self.status.conditions.iter();
         conditions.any(|c| c.kind == "PodScheduled" && c.status == "False" && c.message == reason)
-    }
-
-    /// Returns true if the Pod uses resources of its Node.
-    pub(crate) fn uses_node(&self) -> bool {
-        !self.spec.node_name.is_empty() && !self.is_finished()
     }
 
     /// Returns the effective requests: the sum of containers and sidecars, or the maximum during
@@ -225,24 +173,9 @@ impl SchedulePod {
             || !pod_anti_affinity.required.is_empty()
             || !self.spec.topology_spread_constraints.is_empty()
     }
-
-    /// Returns true if the two Pods are to be spread: they have the same owner, or no owner and equal labels.
-    pub(crate) fn is_spread_with(&self, other: &Self) -> bool {
-        match (self.metadata.controller(), other.metadata.controller()) {
-            (Some(a), Some(b)) => a.uid == b.uid,
-            (None, None) => !self.labels().is_empty() && self.labels() == other.labels(),
-            _ => false,
-        }
-    }
 }
 
 impl ScheduleContainer {
-    /// Returns true if the container has resources or ports.
-    fn uses_node(&self) -> bool {
-        let ScheduleResources { requests, limits } = &self.resources;
-        !requests.is_empty() || !limits.is_empty() || !self.ports.is_empty()
-    }
-
     /// Returns the requests; limits are the default of requests.
     fn requests(&self) -> Resources {
         let ScheduleResources { requests, limits } = &self.resources;
