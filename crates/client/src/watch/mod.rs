@@ -6,6 +6,7 @@
 //! refused request (403) reports nothing: the objects that were reported stay until a list shows that they are gone.
 
 mod keys;
+mod shared;
 mod stream;
 
 use std::collections::VecDeque;
@@ -20,6 +21,8 @@ use serde_json::value::RawValue;
 use crate::error::ClientError;
 use crate::request::{Client, JSON, decode};
 use tokio::sync::mpsc;
+
+pub use shared::{SharedWatch, Subscription};
 
 use keys::Keys;
 use stream::{Lines, WatchEvent};
@@ -37,7 +40,7 @@ const BACK_OFF_MIN: Duration = Duration::from_millis(50);
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 
 /// A change of a collection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Event<T> {
     /// The object is new or changed.
     Applied(T),
