@@ -61,10 +61,7 @@ macro_rules! kinds {
 
         /// Watches all kinds, each in a task that ends with the receiver.
         pub(super) fn watch_all(environment: &Environment, sender: &Sender<Change>) {
-            $(watches::forward(&environment.client, Query::default(), sender.clone(), |event| Change {
-                kind: Kind::$kind,
-                event: metadata_of(event, |view: views::$kind| view.metadata),
-            });)*
+            $(watch_kind(environment, sender.clone(), Kind::$kind, |view: views::$kind| view.metadata);)*
         }
     };
 }
@@ -142,6 +139,24 @@ impl ObjectLocation {
     pub(super) fn path(&self) -> String {
         let namespace = self.kind.is_namespaced().then_some(&*self.key.namespace);
         format!("{}/{}", self.kind.collection(namespace), self.key.name)
+    }
+}
+
+/// Watches a kind. Pods have a watch that controllers share.
+fn watch_kind<T: Resource>(
+    environment: &Environment,
+    sender: Sender<Change>,
+    kind: Kind,
+    read: fn(T) -> ObjectMeta,
+) {
+    let to_change = move |event: Event<T>| Change {
+        kind,
+        event: metadata_of(event, read),
+    };
+    if kind == Kind::Pod {
+        environment.pods.forward(sender, move |event, _| to_change(event));
+    } else {
+        watches::forward(&environment.client, Query::default(), sender, to_change);
     }
 }
 
