@@ -9,6 +9,7 @@ mod selectors;
 mod shared_texts;
 mod slices;
 mod tombstones;
+mod uid;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ pub(crate) use pods::{PodFacts, Pods};
 pub(crate) use selectors::Selectors;
 pub(crate) use slices::SliceCache;
 pub(crate) use tombstones::Tombstones;
+pub(crate) use uid::Uid;
 
 /// Objects that the endpoint controllers read. Methods that apply a change return the affected Services.
 #[derive(Default)]

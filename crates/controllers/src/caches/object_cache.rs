@@ -1,5 +1,6 @@
 //! A cache of objects by key that is never older than this process's own writes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use api::object::{ObjectKey, ObjectMeta, Resource};
@@ -11,7 +12,7 @@ pub(crate) trait Cached {
     /// Returns the namespace and name.
     fn key(&self) -> ObjectKey;
     /// Returns the UID.
-    fn uid(&self) -> &str;
+    fn uid(&self) -> Cow<'_, str>;
     /// Returns the version as a number; versions of one kind are ordered.
     fn version(&self) -> u64;
 }
@@ -21,8 +22,8 @@ impl<T: Resource> Cached for T {
         self.metadata().key()
     }
 
-    fn uid(&self) -> &str {
-        &self.metadata().uid
+    fn uid(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.metadata().uid)
     }
 
     fn version(&self) -> u64 {
@@ -89,7 +90,8 @@ impl<T: Cached> ObjectCache<T> {
     /// Applies the response of a read that services no object. `known_uid` is the UID of the cached object at
     /// the start of the read; an object with another UID was created since and stays.
     pub(crate) fn confirm_absence(&mut self, key: &ObjectKey, known_uid: Option<&str>) {
-        if self.get(key).is_some_and(|now| Some(now.uid()) == known_uid) {
+        let is_known = |now: &T| known_uid.is_some_and(|known| now.uid() == known);
+        if self.get(key).is_some_and(is_known) {
             self.discard(key);
         }
     }
@@ -116,7 +118,7 @@ impl<T: Cached> ObjectCache<T> {
 
     fn insert(&mut self, key: ObjectKey, object: T) -> bool {
         let cached = self.get(&key);
-        if self.pending.is_deleted(object.uid())
+        if self.pending.is_deleted(&object.uid())
             || cached.is_some_and(|cached| cached.version() >= object.version())
         {
             return false;
@@ -129,7 +131,7 @@ impl<T: Cached> ObjectCache<T> {
         let Some(gone) = self.by_key.remove(key) else {
             return false;
         };
-        self.pending.mark_deleted(key, gone.uid());
+        self.pending.mark_deleted(key, &gone.uid());
         true
     }
 }

@@ -3,6 +3,7 @@
 //! A cluster has far more Pods with a Node than pending ones. The cache has the whole view of pending Pods, and for each
 //! Pod the facts on which the placement of other Pods depends.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use api::object::{Labels, ObjectKey};
@@ -10,7 +11,7 @@ use api::object::{Labels, ObjectKey};
 use super::affinity::PodTerm;
 use super::pod::{SchedulePod, SchedulePort};
 use super::resources::Resources;
-use crate::caches::{Cached, Shared};
+use crate::caches::{Cached, Shared, Uid};
 
 /// A Pod in the cache of the scheduler.
 #[derive(Clone, Debug)]
@@ -19,7 +20,7 @@ pub(super) struct CachedPod {
     pub(super) facts: PlacementFacts,
     /// The view of a Pod without a Node.
     unplaced: Option<Box<SchedulePod>>,
-    uid: Box<str>,
+    uid: Uid,
     version: u64,
 }
 
@@ -63,7 +64,7 @@ impl CachedPod {
     pub(super) fn of(pod: SchedulePod, shared: &mut SharedFacts) -> Self {
         Self {
             facts: PlacementFacts::of(&pod, shared),
-            uid: pod.metadata.uid.as_str().into(),
+            uid: Uid::new(&pod.metadata.uid),
             version: pod.metadata.resource_version.parse().unwrap_or(0),
             unplaced: pod.spec.node_name.is_empty().then(|| Box::new(pod)),
         }
@@ -85,8 +86,8 @@ impl Cached for CachedPod {
         self.facts.key.clone()
     }
 
-    fn uid(&self) -> &str {
-        &self.uid
+    fn uid(&self) -> Cow<'_, str> {
+        self.uid.text()
     }
 
     fn version(&self) -> u64 {

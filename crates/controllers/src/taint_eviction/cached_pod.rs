@@ -1,5 +1,6 @@
 //! Pods as the eviction by taints caches them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use api::object::{ObjectKey, ObjectMeta};
@@ -7,14 +8,14 @@ use api::pod::MIRROR_ANNOTATION;
 use jiff::Timestamp;
 
 use super::pod::EvictionPod;
-use crate::caches::{Cached, Shared};
+use crate::caches::{Cached, Shared, Uid};
 use crate::scheduler::Toleration;
 
 /// The fields of a Pod that decide about its eviction, and those that name the Pod.
 #[derive(Clone, Debug)]
 pub(super) struct CachedPod {
     key: ObjectKey,
-    uid: Box<str>,
+    uid: Uid,
     version: u64,
     /// Name of the Node; empty if the Pod is pending.
     pub(super) node_name: Arc<str>,
@@ -42,7 +43,7 @@ impl CachedPod {
         let created = metadata.creation_timestamp.as_deref();
         Self {
             key: metadata.key(),
-            uid: metadata.uid.as_str().into(),
+            uid: Uid::new(&metadata.uid),
             version: metadata.resource_version.parse().unwrap_or(0),
             node_name: shared.names.of(pod.spec.node_name.as_str()),
             created: created.and_then(|time| time.parse().ok()),
@@ -56,7 +57,7 @@ impl CachedPod {
         ObjectMeta {
             namespace: (*self.key.namespace).to_owned(),
             name: (*self.key.name).to_owned(),
-            uid: (*self.uid).to_owned(),
+            uid: self.uid.text().into_owned(),
             ..ObjectMeta::default()
         }
     }
@@ -72,8 +73,8 @@ impl Cached for CachedPod {
         self.key.clone()
     }
 
-    fn uid(&self) -> &str {
-        &self.uid
+    fn uid(&self) -> Cow<'_, str> {
+        self.uid.text()
     }
 
     fn version(&self) -> u64 {

@@ -75,7 +75,7 @@ fn pods_without_a_node_keep_their_view() {
     );
     let cached = CachedPod::of(pending.clone(), &mut shared);
     assert_eq!(cached.unplaced(), Some(&pending));
-    assert_eq!((cached.uid(), cached.version()), ("u", 7));
+    assert_eq!((&*cached.uid(), cached.version()), ("u", 7));
     let placed = CachedPod::of(view(json!({"name": "p"}), json!({"nodeName": "a"})), &mut shared);
     assert_eq!(placed.unplaced(), None);
 }

@@ -18,7 +18,7 @@ fn cached(change: impl FnOnce(&mut Value)) -> CachedPod {
 fn pods_keep_the_fields_of_their_eviction() {
     let pod = cached(|_| {});
     assert_eq!(pod.key(), ObjectKey::new("n", "p"));
-    assert_eq!((pod.uid(), pod.version(), &*pod.node_name), ("u", 7, "a"));
+    assert_eq!((&*pod.uid(), pod.version(), &*pod.node_name), ("u", 7, "a"));
     assert_eq!(pod.tolerations.len(), 1);
     let created: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
     assert_eq!(pod.created, Some(created));
