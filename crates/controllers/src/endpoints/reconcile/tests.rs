@@ -36,11 +36,14 @@ fn said(endpoints: &Endpoints) -> BTreeSet<(String, bool, u16)> {
     let mut said = BTreeSet::new();
     for subset in &endpoints.subsets {
         for port in &subset.ports {
-            let ready = subset.addresses.iter().map(|a| (a.ip.clone(), true, port.port));
+            let ready = subset
+                .addresses
+                .iter()
+                .map(|a| (a.ip.to_string(), true, port.port));
             let unready = subset
                 .not_ready_addresses
                 .iter()
-                .map(|a| (a.ip.clone(), false, port.port));
+                .map(|a| (a.ip.to_string(), false, port.port));
             said.extend(ready.chain(unready));
         }
     }
@@ -80,7 +83,7 @@ fn addresses_are_of_the_first_family_and_in_canonical_form() {
     let mut pod = pod(1, true, 80);
     pod.status.pod_ips[1].ip = "fd00:0::1".into();
     let endpoints = settled(&v6, &[pod], None);
-    assert_eq!(endpoints.subsets[0].addresses[0].ip, "fd00::1");
+    assert_eq!(&*endpoints.subsets[0].addresses[0].ip, "fd00::1");
 }
 
 #[test]
