@@ -15,6 +15,7 @@ pub(crate) mod pod;
 mod resources;
 mod run;
 mod score;
+mod selected_pods;
 mod write;
 
 pub(crate) use node_affinity::matches_node_affinity;
