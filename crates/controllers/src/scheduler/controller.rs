@@ -317,3 +317,6 @@ impl Reconciler for Scheduler {
         self.assumed.remove(key);
     }
 }
+
+#[cfg(test)]
+mod tests;
