@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::Failure;
 
 /// Maximum number of requests in flight.
-const IN_FLIGHT: usize = 32;
+const CONCURRENT_REQUESTS_MAX: usize = 32;
 
 /// Creates Services `s-0`, `s-1`, …, each with an EndpointSlice of `endpoints` unused addresses.
 pub(crate) async fn create_services(
@@ -19,7 +19,7 @@ pub(crate) async fn create_services(
 ) -> Result<(), Failure> {
     let mut tasks = tokio::task::JoinSet::new();
     for index in 0..services {
-        if tasks.len() >= IN_FLIGHT
+        if tasks.len() >= CONCURRENT_REQUESTS_MAX
             && let Some(done) = tasks.join_next().await
         {
             done??;

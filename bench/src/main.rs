@@ -28,6 +28,7 @@ mod takeover;
 mod traffic;
 mod two_tier;
 mod watches;
+mod xdp;
 
 use std::process::ExitCode;
 
@@ -74,6 +75,8 @@ enum Benchmark {
     /// Run an endpoint of `bench two-tier`
     #[command(hide = true)]
     TwoTierEndpoint(two_tier::EndpointFlags),
+    /// Forward packets to other nodes by nftables rules and by an XDP program: rate, CPU time; as root
+    Xdp(xdp::Flags),
     /// Report the traffic of many connections: CPU time and memory of `portolan top`
     Flows(flows::Flags),
     /// Start `portolan up`: time until the first Service answers, idle memory and CPU
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
         Benchmark::TwoTier(flags) => two_tier::run(&flags),
         Benchmark::TwoTierClient(flags) => two_tier::run_client(&flags),
         Benchmark::TwoTierEndpoint(flags) => two_tier::run_endpoint(&flags),
+        Benchmark::Xdp(flags) => xdp::run(&flags),
         Benchmark::Flows(flags) => flows::run(&flags),
         Benchmark::Up(flags) => standalone::up(&flags),
         Benchmark::Pods(flags) => standalone::pods(&flags),

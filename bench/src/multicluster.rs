@@ -23,7 +23,7 @@ const EXPORTER_CIDRS: &str = "10.97.0.0/16,fd00:10:97::/112";
 /// Port of the API server of the exporting cluster.
 const EXPORTER_PORT: u16 = 6444;
 /// Maximum number of requests in flight.
-const IN_FLIGHT: usize = 32;
+const CONCURRENT_REQUESTS_MAX: usize = 32;
 /// Pause between two reads of a state that changes.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -128,7 +128,7 @@ async fn export(environment: &Environment, flags: &Flags) -> Result<(), Failure>
     fixtures::create_services(std::slice::from_ref(&client), services, endpoints).await?;
     let mut tasks = JoinSet::new();
     for number in 0..services {
-        if tasks.len() >= IN_FLIGHT
+        if tasks.len() >= CONCURRENT_REQUESTS_MAX
             && let Some(done) = tasks.join_next().await
         {
             done??;

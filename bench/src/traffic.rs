@@ -112,10 +112,10 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         proxy.must_run()?;
         node.enter(reuse_ports)??;
         let direct = SocketAddr::new(backend, BACKEND_PORT);
-        node.enter(|| connections(flags, direct, service, &proxy))??;
+        node.enter(|| measure_connections(flags, direct, service, &proxy))??;
         node.enter(|| rates(flags, direct, service, &proxy))??;
-        node.enter(|| streams(flags, direct, service, &proxy))??;
-        node.enter(|| memory(flags, service, &mut proxy))??;
+        node.enter(|| measure_streams(flags, direct, service, &proxy))??;
+        node.enter(|| measure_memory(flags, service, &mut proxy))??;
         drop(proxy);
         if group.is_some() {
             ControlGroup::remove_all(&process())?;
@@ -276,7 +276,7 @@ fn wait_for(service: SocketAddr) -> Result<(), Failure> {
 }
 
 /// Measures consecutive connections on alternating paths, so that other load of the host affects both.
-fn connections(
+fn measure_connections(
     flags: &Flags,
     direct: SocketAddr,
     service: SocketAddr,
@@ -337,7 +337,12 @@ fn rates(flags: &Flags, direct: SocketAddr, service: SocketAddr, proxy: &Measure
 }
 
 /// Measures streams of one second on alternating paths.
-fn streams(flags: &Flags, direct: SocketAddr, service: SocketAddr, proxy: &Measured) -> Result<(), Failure> {
+fn measure_streams(
+    flags: &Flags,
+    direct: SocketAddr,
+    service: SocketAddr,
+    proxy: &Measured,
+) -> Result<(), Failure> {
     let (mut direct_sum, mut service_sum, mut cpu) = (0.0, 0.0, Duration::ZERO);
     for _ in 0..flags.seconds {
         direct_sum += stream(direct)?;
@@ -371,7 +376,7 @@ fn stream(to: SocketAddr) -> Result<f64, Failure> {
     Ok(u64::from_be_bytes(received) as f64 * 8e-9 / started.elapsed().as_secs_f64())
 }
 
-fn memory(flags: &Flags, service: SocketAddr, proxy: &mut Measured) -> Result<(), Failure> {
+fn measure_memory(flags: &Flags, service: SocketAddr, proxy: &mut Measured) -> Result<(), Failure> {
     let before = proxy.resident_mib()?;
     let mut open = Vec::with_capacity(flags.open);
     for _ in 0..flags.open {

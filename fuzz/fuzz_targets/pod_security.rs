@@ -1,5 +1,5 @@
-//! Pod Security Standards: every decoded Pod is evaluated at every level and version, and a stricter level
-//! has at least as many findings. Configurations and labels are parsed.
+//! Pod Security Standards: evaluates every decoded Pod at every level and version. A stricter level has at least as
+//! many findings. Configurations and labels are parsed.
 #![no_main]
 
 use api::decode::{Format, decode};

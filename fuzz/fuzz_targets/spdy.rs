@@ -1,4 +1,4 @@
-//! SPDY frames. A server that receives them in pieces reports the same events as one that receives all at once, and its
+//! SPDY frames. A server that receives them in pieces reports the same events as one that receives all at once. Its
 //! responses are valid frames.
 #![no_main]
 

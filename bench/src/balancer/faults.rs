@@ -62,14 +62,14 @@ pub(super) fn run(count: usize, environment: &Environment, nodes: &[Node]) -> Re
             observer.observe(RECOVERY_PAUSE)?;
             observer.periods.clear();
             observer.wait_for_owner(|_| true)?;
-            let owner = observer.last()?;
+            let owner = observer.last_owner()?;
             let node = nodes.iter().position(|node| node.hardware == owner);
             let node = node.ok_or("no node of the testbed replies for the address")?;
             with_fault(fault, environment, &nodes[node], node, || {
                 observer.wait_for_owner(|last| last != owner)?;
                 away.push(observer.gap());
                 observer.observe(FAULT_DURATION)?;
-                if observer.last()? == owner {
+                if observer.last_owner()? == owner {
                     return Err("the owner replies during its fault".into());
                 }
                 Ok(())
@@ -192,7 +192,7 @@ impl Observer {
         Err(format!("no reply for {ADDRESS} from an expected owner").into())
     }
 
-    fn last(&self) -> Result<EthernetAddress, Failure> {
+    fn last_owner(&self) -> Result<EthernetAddress, Failure> {
         let last = self.periods.last().ok_or("no reply")?;
         Ok(last.by)
     }

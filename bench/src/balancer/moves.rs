@@ -14,7 +14,7 @@ use crate::Failure;
 use crate::environment::Environment;
 use crate::percentiles::Percentiles;
 
-/// Timeout of a connection while its packets may go to a dead node.
+/// Timeout of a connection while its packets may go to a failed node.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(20);
 /// Timeout of a connection during a planned move; TCP retransmits a SYN after one second.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ pub(super) fn run(
         gaps.push(start.elapsed());
         set_link(environment, owner, true)?;
         let during = format!("return of the address after kill {number}");
-        returned = returned.and(connect_during(environment, service, &during, || {
+        returned = returned.combined_with(connect_during(environment, service, &during, || {
             restart(environment, &arp_client, nodes, owner)
         })?);
     }
@@ -66,7 +66,7 @@ pub(super) fn run(
         let owner = owner_index(&arp_client, nodes)?;
         let hardware = nodes[owner].hardware;
         let during = format!("shutdown {number} of the owner");
-        moved = moved.and(connect_during(environment, service, &during, || {
+        moved = moved.combined_with(connect_during(environment, service, &during, || {
             nodes[owner].announcer.terminate()?;
             arp_client.wait_for_owner(ADDRESS, |other| *other != hardware)?;
             Ok(())
@@ -113,10 +113,10 @@ fn wait_for_connection(service: SocketAddr) -> Result<(), Failure> {
 }
 
 /// Connects and reads the response of the backend.
-pub(super) fn connect(service: SocketAddr, timeout: Duration) -> std::io::Result<Opened> {
+pub(super) fn connect(service: SocketAddr, timeout: Duration) -> std::io::Result<OpenedConnection> {
     let begin = Instant::now();
     let mut stream = TcpStream::connect_timeout(&service, timeout)?;
-    let opened = Opened {
+    let opened = OpenedConnection {
         port: stream.local_addr()?.port(),
         handshake: begin.elapsed(),
     };
@@ -130,7 +130,7 @@ pub(super) fn connect(service: SocketAddr, timeout: Duration) -> std::io::Result
 }
 
 /// Successful connection.
-pub(super) struct Opened {
+pub(super) struct OpenedConnection {
     /// Port of the client.
     port: u16,
     /// Duration of the handshake.
@@ -148,12 +148,12 @@ struct Connections {
 }
 
 impl Connections {
-    fn and(self, other: Self) -> Self {
+    fn combined_with(self, other: Self) -> Self {
         Self {
             count: self.count + other.count,
             failed: self.failed + other.failed,
             longest: self.longest.max(other.longest),
-            open: self.open.and(other.open),
+            open: self.open.combined_with(other.open),
         }
     }
 

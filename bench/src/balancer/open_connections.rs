@@ -69,13 +69,13 @@ pub(super) struct OpenConnections(Vec<TcpStream>);
 #[derive(Default)]
 pub(super) struct ConnectionStats {
     count: usize,
-    lost: Vec<Loss>,
+    lost: Vec<LostConnection>,
     exchanges: usize,
     longest: Duration,
 }
 
 /// Lost connection.
-struct Loss {
+struct LostConnection {
     /// Port of the client.
     port: Option<u16>,
     /// Time since the first round.
@@ -84,7 +84,7 @@ struct Loss {
     error: std::io::Error,
 }
 
-impl Loss {
+impl LostConnection {
     fn new(stream: &TcpStream, start: Instant, was_closing: bool, error: std::io::Error) -> Self {
         Self {
             port: stream.local_addr().ok().map(|address| address.port()),
@@ -141,7 +141,9 @@ impl OpenConnections {
                 let result = exchange(stream);
                 stats.exchanges += 1;
                 stats.longest = stats.longest.max(begin.elapsed());
-                let loss = result.err().map(|error| Loss::new(stream, first, false, error));
+                let loss = result
+                    .err()
+                    .map(|error| LostConnection::new(stream, first, false, error));
                 let is_lost = loss.is_some();
                 stats.lost.extend(loss);
                 !is_lost
@@ -154,7 +156,7 @@ impl OpenConnections {
         for stream in &open {
             let loss = close(stream)
                 .err()
-                .map(|error| Loss::new(stream, first, true, error));
+                .map(|error| LostConnection::new(stream, first, true, error));
             stats.lost.extend(loss);
         }
         stats
@@ -170,7 +172,7 @@ impl ConnectionStats {
     }
 
     /// Sum of two statistics.
-    pub(super) fn and(mut self, other: Self) -> Self {
+    pub(super) fn combined_with(mut self, other: Self) -> Self {
         self.lost.extend(other.lost);
         Self {
             count: self.count + other.count,

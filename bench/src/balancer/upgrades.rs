@@ -25,7 +25,7 @@ use crate::proxy::{backends, wait_for};
 /// Timeout of a connection; TCP retransmits a SYN after one second, then after two.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Measurement time after the exit of the old process, in which its successor acquires everything.
-const AFTERMATH: Duration = Duration::from_secs(3);
+const TAKEOVER_DURATION: Duration = Duration::from_secs(3);
 /// Time in which a process reports to a connected successor.
 const REPORT_PAUSE: Duration = Duration::from_millis(500);
 
@@ -137,7 +137,8 @@ fn start(environment: &Environment, member: &Member) -> Result<Measured, Failure
     environment.start_component(&format!("node-{name}"), member, process)
 }
 
-/// Waits until the announcer of a successor is connected to the one before it on a node, and until that one has reported.
+/// Waits until the announcer of a successor is connected to the one before it on a node, and until that one has
+/// reported.
 fn wait_for_report(member: &Member) -> Result<(), Failure> {
     let deadline = Instant::now() + TIMEOUT;
     let is_connected = || {
@@ -158,7 +159,7 @@ fn wait_for_report(member: &Member) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Replaces the process of the owner. Returns the observations from shortly before to [`AFTERMATH`] after.
+/// Replaces the process of the owner. Returns the observations from shortly before to [`TAKEOVER_DURATION`] after.
 fn upgrade(
     environment: &Environment,
     nodes: &mut [Node],
@@ -180,7 +181,7 @@ fn upgrade(
             } else {
                 hand_over(environment, member, node, flags.killed)?;
             }
-            std::thread::sleep(AFTERMATH);
+            std::thread::sleep(TAKEOVER_DURATION);
             node.process.must_run()
         };
         let outcome = replace();

@@ -1,4 +1,4 @@
-//! Time to announce load balancer IPs by BGP, to move traffic from a dead node by BFD, and to announce many addresses
+//! Time to announce load balancer IPs by BGP, to move traffic from a failed node by BFD, and to announce many addresses
 //! to two routers.
 
 mod bird;

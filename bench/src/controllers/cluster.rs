@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::Failure;
 
 /// Maximum number of requests in flight.
-const IN_FLIGHT: usize = 64;
+const CONCURRENT_REQUESTS_MAX: usize = 64;
 const PODS: &str = "/api/v1/namespaces/default/pods";
 /// Node of all Pods.
 const NODE: &str = "bench-node";
@@ -45,7 +45,7 @@ pub(super) async fn create(client: &Client, services: usize, pods: usize) -> Res
 }
 
 async fn wait_for_slot(tasks: &mut JoinSet<Result<(), ClientError>>) -> Result<(), Failure> {
-    if tasks.len() >= IN_FLIGHT
+    if tasks.len() >= CONCURRENT_REQUESTS_MAX
         && let Some(done) = tasks.join_next().await
     {
         done??;

@@ -73,7 +73,7 @@ pub(super) async fn run(flags: &Flags, context: &Context<'_>, client: &Client) -
             slice = slices.next() => {
                 let endpoints = slice.into_iter().flat_map(|slice| &slice.endpoints);
                 let targets = endpoints.filter_map(|endpoint| endpoint.target_ref.as_ref());
-                let new: Vec<String> = targets.filter(|t| t.name.starts_with("n-")).map(|t| t.name.to_string()).collect();
+                let new: Vec<String> = targets.filter(|target| target.name.starts_with("n-")).map(|target| target.name.to_string()).collect();
                 published.extend(new.into_iter().filter(|name| slices.is_ready(name)));
                 missing += published.iter().filter(|name| !slices.is_ready(name)).count();
             }

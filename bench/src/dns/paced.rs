@@ -17,8 +17,8 @@ pub(super) struct Flags {
     rate: u32,
 }
 
-/// Runs the case. The latency of a query counts from the time when it was due, so that queries that wait for
-/// a stalled server are included.
+/// Runs the case. The latency of a query counts from the time when it was due. So it includes the wait for a stalled
+/// server.
 pub(super) fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
     let names = cluster_names(context)?;
     let socket = context.node()?.enter(|| connect(context.listen))??;

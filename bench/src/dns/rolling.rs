@@ -44,7 +44,7 @@ pub(super) struct Flags {
 
 /// Results of lookups.
 #[derive(Default)]
-struct Tally {
+struct LookupCounts {
     lookups: u64,
     /// Number of lookups of members that did not change.
     of_stable: u64,
@@ -192,7 +192,7 @@ async fn write(client: &Client, slice: usize, endpoints: &[Value]) -> Result<(),
     Ok(())
 }
 
-impl Tally {
+impl LookupCounts {
     /// Adds the result of a lookup of a member.
     fn count(
         &mut self,
@@ -216,10 +216,10 @@ fn query_by_name(
     histories: &[History],
     bound: Duration,
     is_over: &AtomicBool,
-) -> Result<Tally, Failure> {
+) -> Result<LookupCounts, Failure> {
     const PART: Duration = Duration::from_millis(100);
     let mut window = Window::new(context.node()?.enter(|| connect(context.listen))??);
-    let mut tally = Tally::default();
+    let mut tally = LookupCounts::default();
     let mut next = 0;
     let queried = RefCell::new(vec![0; usize::from(u16::MAX) + 1]);
     while !is_over.load(Ordering::Acquire) {
@@ -254,11 +254,11 @@ fn query_all(
     histories: &[History],
     bound: Duration,
     is_over: &AtomicBool,
-) -> Result<(u64, Tally), Failure> {
+) -> Result<(u64, LookupCounts), Failure> {
     let mut stream = context.node()?.enter(|| TcpStream::connect(context.listen))??;
     let query = query(1, &format!("{SERVICE}.default.svc.cluster.local"));
     let framed = [&u16::try_from(query.len())?.to_be_bytes(), query.as_slice()].concat();
-    let (mut sets, mut tally) = (0, Tally::default());
+    let (mut sets, mut tally) = (0, LookupCounts::default());
     let mut buffer = vec![0; MESSAGE_OCTETS_MAX];
     while !is_over.load(Ordering::Acquire) {
         let sent = Instant::now();

@@ -162,16 +162,16 @@ fn measure(flags: &Flags, directory: &Path) -> Result<(), Failure> {
     }
     outside.enter(|| -> Result<(), Failure> {
         if flags.has(Part::Stream) {
-            streams(flags, &proxies)?;
+            measure_streams(flags, &proxies)?;
         }
         if flags.has(Part::Connections) {
-            connections(flags, &proxies)?;
+            measure_connections(flags, &proxies)?;
         }
         if flags.has(Part::Handshakes) {
-            handshakes(flags, &proxies)?;
+            measure_handshakes(flags, &proxies)?;
         }
         for proxy in &mut proxies {
-            memory(open, proxy)?;
+            measure_memory(open, proxy)?;
         }
         Ok(())
     })??;
@@ -244,7 +244,7 @@ impl Launcher<'_> {
     }
 }
 
-fn streams(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
+fn measure_streams(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
     alternate(
         flags.stream_rounds(),
         proxies,
@@ -253,7 +253,7 @@ fn streams(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
     )
 }
 
-fn connections(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
+fn measure_connections(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
     alternate(
         flags.short_rounds(),
         proxies,
@@ -262,7 +262,7 @@ fn connections(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
     )
 }
 
-fn handshakes(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
+fn measure_handshakes(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
     let tls = Arc::new(clients::tls()?);
     let subject = ("TLS handshakes, ECDSA P-256, none resumed", "a second");
     alternate(flags.short_rounds(), proxies, subject, |proxy, duration| {
@@ -287,7 +287,7 @@ fn connections_max() -> Result<usize, Failure> {
     Ok(usize::try_from((descriptors - DESCRIPTORS_OTHER) / 2)?)
 }
 
-fn memory(open: usize, proxy: &mut Proxy) -> Result<(), Failure> {
+fn measure_memory(open: usize, proxy: &mut Proxy) -> Result<(), Failure> {
     if open == 0 {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! End of the cold start: the measured Service answers, the kernel has all virtual servers, the first sync has ended.
 //!
-//! A proxy in IPVS mode adds virtual servers one by one, in an order of its own, and writes rules or address sets
+//! A proxy in IPVS mode adds virtual servers one by one, in an order of its own. It writes rules or address sets
 //! afterwards. So the answer of one Service is not the end.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -15,7 +15,7 @@ const RESYNC_PAUSE: Duration = Duration::from_secs(1);
 /// Number of elements in a transaction: more than the notification buffer of the kernel holds.
 const FLOOD_ELEMENTS: u32 = 120_000;
 
-/// Changes the table of the proxy `resyncs` times in each of two ways. First a harmless set is added or
+/// Changes the table of the proxy `resyncs` times in each of two ways. First an unused set is added or
 /// removed, and the kernel notifies the proxy. Then so many elements are added and removed while the proxy is
 /// stopped that notifications are lost, and the proxy reads everything back.
 pub(super) fn run(resyncs: u32, node: &Member, proxy: &Measured) -> Result<(), Failure> {
@@ -56,7 +56,7 @@ fn touch(time: u32, nftables: &mut Nftables) -> Result<(), Failure> {
         Change::Delete
     };
     let mut batch = Batch::new(TABLE, None);
-    batch.set(change, &harmless(), 0);
+    batch.set(change, &unused_set(), 0);
     nftables.commit(batch)?;
     Ok(())
 }
@@ -65,7 +65,7 @@ fn touch(time: u32, nftables: &mut Nftables) -> Result<(), Failure> {
 fn flood(nftables: &mut Nftables, proxy: &Measured) -> Result<(), Failure> {
     let set = Set {
         name: "flood".to_owned(),
-        ..harmless()
+        ..unused_set()
     };
     let mut filling = Batch::new(TABLE, None);
     filling.set(Change::Add, &set, 0);
@@ -83,7 +83,7 @@ fn flood(nftables: &mut Nftables, proxy: &Measured) -> Result<(), Failure> {
     })
 }
 
-fn harmless() -> Set {
+fn unused_set() -> Set {
     Set {
         name: "foreign".to_owned(),
         key: vec![Field::Mark],

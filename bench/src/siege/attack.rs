@@ -37,7 +37,7 @@ pub(super) enum Attack {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Credentials {
     /// None.
-    Nobody,
+    None,
     /// The token of a Pod's ServiceAccount without any binding.
     Pod,
     /// The token of a ServiceAccount with the ClusterRole `edit` in one namespace.
@@ -53,7 +53,7 @@ impl Attack {
             | Self::HalfPrefaces
             | Self::SilentSockets
             | Self::Handshakes
-            | Self::ForgedTokens => Credentials::Nobody,
+            | Self::ForgedTokens => Credentials::None,
             Self::SlowBodies | Self::LargeBodies | Self::Requests => Credentials::Pod,
             Self::Watches | Self::Lists | Self::PatchBombs | Self::ProxiedRequests => Credentials::Editor,
         }

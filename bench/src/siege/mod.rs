@@ -4,7 +4,7 @@
 
 mod attack;
 mod attacker;
-mod victim;
+mod measured_server;
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +18,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use self::attack::{Attack, Credentials};
-use self::victim::{Statistics, Victim};
+use self::measured_server::{MeasuredServer, Statistics};
 use crate::Failure;
 use crate::environment::{TIMEOUT, run_enclosed_in_directory};
 use crate::fixtures;
@@ -147,14 +147,14 @@ fn measure(
         .arg(format!("--seconds={seconds}"));
     let mut attacker = outside.spawn(&mut with_log(command, directory, "attacker")?)?;
     let is_over = AtomicBool::new(false);
-    let victim = Victim {
+    let measured = MeasuredServer {
         node,
         administrator: &|| Ok(Client::new(Config::from_kubeconfig(&standalone.kubeconfig)?)?),
         service,
         backends,
     };
     let (statistics, status) = std::thread::scope(|scope| {
-        let statistics = scope.spawn(|| victim.measure(&is_over));
+        let statistics = scope.spawn(|| measured.measure(&is_over));
         let status = attacker.wait();
         is_over.store(true, Ordering::Relaxed);
         (statistics.join(), status)

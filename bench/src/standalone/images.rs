@@ -24,7 +24,7 @@ use crate::process::{portolan, proportional_mib};
 /// Pause between reads of a Pod until it is ready: the resolution of start times.
 const POLL_PAUSE: Duration = Duration::from_millis(2);
 /// Time before the measurement of memory.
-const SETTLE_TIME: Duration = Duration::from_secs(5);
+const MEASUREMENT_DELAY: Duration = Duration::from_secs(5);
 
 /// Flags of `bench images`.
 #[derive(Clone, Debug, Args)]
@@ -88,7 +88,7 @@ pub(super) fn run(flags: &Flags, standalone: &mut StandaloneNode) -> Result<(), 
         Ok(times)
     })?;
     print_percentiles("exec of true", commands);
-    std::thread::sleep(SETTLE_TIME);
+    std::thread::sleep(MEASUREMENT_DELAY);
     let (mib, processes) = memory_of_all(&portolan()?)?;
     println!(
         "proportional memory of portolan up and {} sandboxes of {} Pods: {mib:.1} MiB",

@@ -70,7 +70,7 @@ impl Counts {
 
 /// Results of requests.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct RequestResults {
     /// Requests over new connections and from new sockets.
     pub new: Counts,
     /// Queries from kept UDP sockets, which have a conntrack entry from before the step.
@@ -81,7 +81,7 @@ pub(super) struct Tally {
     pub failures: BTreeMap<String, (u64, Instant, Instant)>,
 }
 
-impl Tally {
+impl RequestResults {
     /// Adds requests that were in flight at the end. Their failures are reported by themselves.
     pub(super) fn add(&mut self, last: Self) {
         self.new.add(last.new);
@@ -108,7 +108,7 @@ impl Tally {
 
 /// Load that runs until it is stopped.
 pub(super) struct Load {
-    tally: Arc<Mutex<Tally>>,
+    tally: Arc<Mutex<RequestResults>>,
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Result<(), Failure>>>,
 }
@@ -134,12 +134,12 @@ impl Load {
     }
 
     /// Results since the previous call.
-    pub(super) fn take(&self) -> Tally {
+    pub(super) fn take(&self) -> RequestResults {
         std::mem::take(&mut *self.tally.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Stops the clients and waits for requests in flight.
-    pub(super) fn stop(self) -> Result<Tally, Failure> {
+    pub(super) fn stop(self) -> Result<RequestResults, Failure> {
         self.is_over.store(true, Ordering::Release);
         for thread in self.threads {
             thread.join().map_err(|_| "a client panicked")??;
@@ -153,7 +153,7 @@ impl Load {
 fn run(
     place: &ClientLocation,
     rate: f64,
-    tally: &Arc<Mutex<Tally>>,
+    tally: &Arc<Mutex<RequestResults>>,
     is_over: &AtomicBool,
 ) -> Result<(), Failure> {
     place.namespace.enter(|| {
@@ -167,7 +167,7 @@ fn run(
 async fn send_all(
     place: &ClientLocation,
     rate: f64,
-    tally: &Arc<Mutex<Tally>>,
+    tally: &Arc<Mutex<RequestResults>>,
     is_over: &AtomicBool,
 ) -> Result<(), Failure> {
     let mut ticks = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));

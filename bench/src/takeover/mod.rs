@@ -18,7 +18,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use self::cluster::{DNS, RealCluster};
-use self::load::{ClientLocation, Load, Tally, Target};
+use self::load::{ClientLocation, Load, RequestResults, Target};
 use self::parts::{Mode, Parts};
 use self::scenarios::Scenario;
 use crate::Failure;
@@ -131,7 +131,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     })
 }
 
-type Row = (String, Tally);
+type Row = (String, RequestResults);
 
 fn measure_all(flags: &Flags, cluster: &RealCluster, scenarios: &[Scenario]) -> Result<Vec<Row>, Failure> {
     let binary = flags.binary.clone().map_or_else(portolan, Ok)?;
@@ -252,7 +252,7 @@ fn places(cluster: &RealCluster) -> Result<Vec<ClientLocation>, Failure> {
 }
 
 /// Prints the failures of a step, with their times in seconds after its begin.
-fn report(name: String, tally: Tally, begun: Instant) -> Row {
+fn report(name: String, tally: RequestResults, begun: Instant) -> Row {
     eprintln!(
         "{name}: {} requests, {} failed; {} queries of kept sockets, {} failed; longest {:.0} ms",
         tally.new.requests,
@@ -274,7 +274,7 @@ fn print_table(rows: &[Row]) {
     println!("|---|---|---|---|---|---|");
     for (
         name,
-        Tally {
+        RequestResults {
             new, kept, longest, ..
         },
     ) in rows.iter().filter(|(_, tally)| tally.new.requests > 0)

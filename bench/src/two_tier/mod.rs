@@ -33,7 +33,7 @@ const REMOVED: usize = 0;
 /// Index of the node that is killed together with its link.
 const KILLED: usize = 1;
 /// Pause before connections are opened, and between changes, in which all nodes apply the last change.
-const SETTLE_PAUSE: Duration = Duration::from_secs(3);
+const APPLY_PAUSE: Duration = Duration::from_secs(3);
 /// Smallest limit of open files: this process has descriptors of namespaces, logs and processes.
 const OPEN_FILES_MIN: u64 = 1_024;
 /// Descriptors of a client or endpoint besides its connections.
@@ -92,7 +92,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             eprintln!("{}: waiting until all nodes serve it", service.name);
             world.in_client(|| connections::wait_for(address_of(service)))?;
         }
-        std::thread::sleep(SETTLE_PAUSE);
+        std::thread::sleep(APPLY_PAUSE);
         let mut open = Vec::with_capacity(SERVICES.len());
         for service in SERVICES {
             eprintln!("{}: opening {count} connections", service.name);
@@ -157,7 +157,7 @@ fn examine(
             service.name
         );
     }
-    std::thread::sleep(SETTLE_PAUSE);
+    std::thread::sleep(APPLY_PAUSE);
     Ok(())
 }
 

@@ -60,7 +60,7 @@ pub(super) struct World {
     /// Indexes of the nodes to which the router sends packets.
     receiving: Vec<usize>,
     /// Index of the node that was killed.
-    dead: Option<usize>,
+    failed: Option<usize>,
     /// Proxies in the order of the nodes.
     proxies: Vec<Measured>,
 }
@@ -95,7 +95,7 @@ impl World {
             endpoints,
             servers,
             receiving: (0..NODES).filter(|node| *node != ADDED).collect(),
-            dead: None,
+            failed: None,
             proxies: Vec::with_capacity(NODES),
         };
         world.route()?;
@@ -118,7 +118,7 @@ impl World {
     pub(super) fn living(&self) -> Vec<u8> {
         let numbered = (0_u8..).zip(&self.endpoints);
         numbered
-            .filter(|(_, endpoint)| Some(endpoint.node) != self.dead)
+            .filter(|(_, endpoint)| Some(endpoint.node) != self.failed)
             .map(|(number, _)| number)
             .collect()
     }
@@ -139,16 +139,16 @@ impl World {
     pub(super) fn kill(&mut self, node: usize) -> Result<(), Failure> {
         set_link(&self.environment, node, false)?;
         self.proxies[node].kill();
-        self.dead = Some(node);
+        self.failed = Some(node);
         self.receiving.retain(|other| *other != node);
         self.change(node, EndpointState::Absent)
     }
 
     /// Fails if the proxy of a living node or an endpoint has exited.
     pub(super) fn must_run(&mut self) -> Result<(), Failure> {
-        let dead = self.dead;
+        let failed = self.failed;
         let living = self.proxies.iter_mut().enumerate();
-        for (_, proxy) in living.filter(|(node, _)| Some(*node) != dead) {
+        for (_, proxy) in living.filter(|(node, _)| Some(*node) != failed) {
             proxy.must_run()?;
         }
         self.servers.iter_mut().try_for_each(Measured::must_run)
@@ -232,8 +232,8 @@ impl World {
     }
 }
 
-/// Returns the endpoints: ten on the first seven nodes, two of them on each of the first three, and one on the last node.
-/// The last endpoint is absent at first.
+/// Returns the endpoints: two on each of the first three nodes, one on each of the next four, and one on the last
+/// node. The last endpoint is absent at first.
 fn all_endpoints() -> Vec<Endpoint> {
     let at_start = (0..ENDPOINTS_AT_START).map(|number| (number % ADDED, EndpointState::Ready));
     let all = at_start.chain(std::iter::once((ADDED, EndpointState::Absent)));
@@ -256,7 +256,8 @@ fn add_address(member: &Member, address: Ipv4Addr) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Creates the namespace of the client behind the router. The router selects the path of a packet by addresses and ports.
+/// Creates the namespace of the client behind the router. The router selects the path of a packet by addresses and
+/// ports.
 fn connect_client(router: &Member) -> Result<NetworkNamespace, Failure> {
     let client = NetworkNamespace::create()?;
     router.enter(|| {

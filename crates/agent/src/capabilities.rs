@@ -19,7 +19,7 @@ const CAPABILITIES_DEFAULT: &str = "CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID
 
 /// Error of a name that is no Linux capability.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("capabilities: {name:?} is not one that Linux has")]
+#[error("capabilities: expected a capability of Linux, such as NET_ADMIN, found {name:?}")]
 pub struct UnknownCapability {
     /// Name in the Pod.
     pub name: String,

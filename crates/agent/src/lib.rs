@@ -7,8 +7,8 @@
 //!   `pod_worker`).
 //! - A worker allocates addresses and connects the Pod ([`network`]). It starts a sandbox ([`sandbox`], through [`runtime`])
 //!   and containers in it in the order of [`containers`], and writes the status ([`status`]).
-//! - The endpoint for the API server (`server`) has logs, streams to containers, and reports: the observation of the node and
-//!   the usage of its containers (`stats`).
+//! - The endpoint for the API server (`server`) has logs, streams to containers, and reports. A report holds the
+//!   observation of the node or the usage of its containers (`stats`).
 //! - An image table maps images to programs of the node ([`image_table`]). Other images come from the store of the node,
 //!   into which the agent pulls them.
 //! - Pods outlive the agent. The next agent adopts them from their records and checkpoints ([`state_directory`]).
@@ -51,9 +51,9 @@ mod mirror_pod;
 mod mount_attributes;
 pub mod network;
 mod node;
-mod node_end;
 pub mod object;
 mod pod_api;
+mod pod_removal;
 mod pod_worker;
 mod pull_credentials;
 mod pull_policy;
@@ -84,7 +84,7 @@ use std::process::ExitCode;
 
 pub use agent::{AgentError, check_capabilities, run};
 pub use images_in_use::release_images;
-pub use node_end::{EndedPods, end_pods};
+pub use pod_removal::{RemovedPods, remove_pods};
 pub use settings::{NodeTaint, PODS_MAX_DEFAULT, Settings, ShutdownPolicy, StaticPods};
 
 /// Runs a hidden subcommand if the arguments, without the name of the program, begin with one. Call this first in

@@ -12,8 +12,8 @@ use api::object::ObjectKey;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Reports of one kind that are created at the same time: reports of flows, which take up to 20 s, do not delay
-/// observations. An observation reads every process and every Service of the node.
+/// Reports of one kind that are created at the same time. The kinds are separate because reports of flows take up to
+/// 20 s, and must not delay observations. An observation reads every process and every Service of the node.
 const CONCURRENT_MAX: usize = 2;
 /// Wait of a request for one of them. Clients of the API server wait longer.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ pub enum ReportError {
     #[error("{CONCURRENT_MAX} reports are created at the same time; try again")]
     Busy,
     /// The report is larger than the limit.
-    #[error("the report has {0} bytes, more than {REPORT_BYTES_MAX}")]
+    #[error("expected a report of at most {REPORT_BYTES_MAX} bytes, found {0}")]
     TooLarge(usize),
     /// The report cannot be created. A retry can help.
     #[error("{0}")]

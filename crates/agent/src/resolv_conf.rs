@@ -88,14 +88,18 @@ pub fn for_pod(pod: &Pod, cluster: &ClusterDns, host: &ResolvConf) -> (ResolvCon
         append_unique(&mut conf.nameservers, own.nameservers.iter().cloned());
         append_unique(
             &mut conf.searches,
-            own.searches.iter().map(|s| without_trailing_dot(s)),
+            own.searches.iter().map(|domain| without_trailing_dot(domain)),
         );
         for option in &own.options {
             let text = match &option.value {
                 Some(value) => format!("{}:{value}", option.name),
                 None => option.name.clone(),
             };
-            match conf.options.iter_mut().find(|o| option_name(o) == option.name) {
+            match conf
+                .options
+                .iter_mut()
+                .find(|present| option_name(present) == option.name)
+            {
                 Some(present) => *present = text,
                 None => conf.options.push(text),
             }

@@ -1,7 +1,7 @@
 //! Writer of a Pod's status (kubelet's `status_manager.go`).
 //!
-//! A task writes the latest status and retries until the API server has it, so that an unreachable API server delays no
-//! container.
+//! A task writes the latest status and retries until the API server has it. An unreachable API server therefore
+//! delays no container.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::object::Pod;
 use crate::pod_api::{self, BACK_OFF_MAX, BACK_OFF_MIN, patch_status};
 use crate::status;
 
-/// Delay before an overwritten status is written again. Controllers act upon the status of the other client meanwhile, for
-/// example upon a Pod that a client marks as failed; a kubelet repairs every ten seconds.
+/// Delay before an overwritten status is written again. Meanwhile controllers act upon the status of the other
+/// client, for example on a Pod that a client marks as failed. A kubelet repairs the status every ten seconds.
 const REPAIR_DELAY: Duration = Duration::from_millis(500);
 
 /// Writer of one Pod's status.

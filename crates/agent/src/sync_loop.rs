@@ -226,7 +226,7 @@ impl SyncLoop {
         self.start_worker(pod, None);
     }
 
-    /// Returns true if a port of the node that the Pod names is taken by another Pod, which has not ended.
+    /// Returns true if another Pod, which has not ended, has a host port of this Pod.
     fn has_taken_port(&self, pod: &Pod) -> bool {
         let is_taken_by = |state: &DesiredState| match state {
             DesiredState::Present(other) => !other.is_finished() && admission::collide(pod, other),

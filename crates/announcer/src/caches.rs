@@ -1,8 +1,8 @@
 //! Watches of the API: Services, EndpointSlices, Nodes and AddressPools.
 //!
-//! The announcer makes no decision before all initial lists have arrived. If its role does not permit it to read
-//! AddressPools, or the cluster does not have the kind, no address is known to be in a pool, and the announcer
-//! announces none.
+//! The announcer makes no decision before all initial lists have arrived. It announces only addresses of pools. It
+//! therefore announces none if its role does not permit it to read AddressPools, or if the cluster does not have the
+//! kind.
 
 use std::collections::BTreeSet;
 use std::future::pending;

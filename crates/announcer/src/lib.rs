@@ -1,12 +1,13 @@
 //! L2 announcement of load balancer IPs: at most one node, the owner of an address, answers ARP and NDP for it.
 //!
-//! Nodes elect the owner of each address with time-bounded votes. Each member has one vote per address and leases it to
-//! one candidate at a time. The lease ends when the member has not received a probe of the candidate for the fencing
-//! interval. A node announces an address only while it holds leases from a majority of the members, measured on its own
-//! clock (`CLOCK_BOOTTIME`). Two majorities share a member, so two nodes do not announce the same address, even across
-//! a network partition. A frozen process finds its leases expired when it resumes. One case is not covered: a
-//! hypervisor suspends a host and stops its clock. The election needs the API server only for the list of members
-//! ([`api::announcers`]) and for the tie-breaker vote of clusters with an even number of members.
+//! Nodes elect the owner of each address with time-bounded votes. Each member has one vote per address and leases it
+//! to one candidate at a time. The lease ends when the member has not received a probe of the candidate for the
+//! fencing interval. A node announces an address only while it holds leases from a majority of the members, measured
+//! on its own clock (`CLOCK_BOOTTIME`). Two majorities share a member, so two nodes do not announce the same address,
+//! even across a network partition. A frozen process finds its leases expired when it resumes. One case is not
+//! covered: a hypervisor suspends a host and stops its clock. The election needs the API server only for the list of
+//! members ([`api::announcers`]) and for the tie-breaker. Clusters with an even number of members have this
+//! additional vote.
 //!
 //! | Module | Contents |
 //! |---|---|

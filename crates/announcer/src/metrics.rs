@@ -113,8 +113,8 @@ impl Metrics {
     /// Sets the Services with egress, each with its state.
     pub(crate) fn set_egress_services(&self, services: &BTreeMap<ObjectKey, ServiceEgress>) {
         let states = services.iter().map(|(key, state)| {
-            let is_in_force = matches!(state, ServiceEgress::InForce(_));
-            (key.clone(), is_in_force)
+            let is_applied = matches!(state, ServiceEgress::Applied(_));
+            (key.clone(), is_applied)
         });
         let states = states.collect();
         *self
@@ -237,8 +237,13 @@ impl Metrics {
                 &self.probes_refused,
             ),
             (
-                "portolan_announcer_connections_forgotten_total",
+                "portolan_announcer_conntrack_entries_flushed_total",
                 "Number of stale connection tracking entries deleted.",
+                &self.flushed,
+            ),
+            (
+                "portolan_announcer_connections_forgotten_total",
+                "Deprecated name of portolan_announcer_conntrack_entries_flushed_total.",
                 &self.flushed,
             ),
         ];
@@ -276,16 +281,28 @@ impl Metrics {
     }
 
     fn write_gauges(&self, text: &mut MetricsText) {
+        let forwarded = self.forwarded.load(Ordering::Relaxed);
+        let families_not_forwarded = self.forwarding_unavailable().len();
         let gauges = [
             (
-                "portolan_announcer_led_addresses",
+                "portolan_announcer_forwarded_addresses",
                 "Number of addresses for which this node forwards packets of earlier connections to previous owners.",
-                self.forwarded.load(Ordering::Relaxed),
+                forwarded,
+            ),
+            (
+                "portolan_announcer_led_addresses",
+                "Deprecated name of portolan_announcer_forwarded_addresses.",
+                forwarded,
+            ),
+            (
+                "portolan_announcer_families_not_forwarded",
+                "Number of IP families for which the kernel cannot forward packets of earlier connections.",
+                families_not_forwarded,
             ),
             (
                 "portolan_announcer_families_not_led",
-                "Number of IP families for which the kernel cannot forward packets of earlier connections.",
-                self.forwarding_unavailable().len(),
+                "Deprecated name of portolan_announcer_families_not_forwarded.",
+                families_not_forwarded,
             ),
         ];
         for (name, help, value) in gauges {
@@ -338,9 +355,9 @@ impl Metrics {
             .egress_services
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        for (key, is_in_force) in &*services {
+        for (key, is_applied) in &*services {
             let labels = format!("namespace=\"{}\",service=\"{}\"", key.namespace, key.name);
-            text.sample(name, &labels, u8::from(*is_in_force));
+            text.sample(name, &labels, u8::from(*is_applied));
         }
     }
 }

@@ -94,7 +94,7 @@ fn start_load_balancer(
                     },
                     ..edge::log::Destinations::default()
                 },
-                buckets: serving::Buckets::default(),
+                buckets: serving::AllowedBuckets::default(),
                 connections_max: 0,
                 shares: edge::Shares::default(),
                 sticky_secrets: None,
@@ -333,7 +333,7 @@ fn documented_aws_annotations_have_their_effect() {
             "{found:?} in {}",
             logs.display()
         );
-        assert!(!is_local(&cluster), "the address is nobody's");
+        assert!(!is_local(&cluster), "the address belongs to no node");
     });
 }
 

@@ -15,7 +15,8 @@ pub const POOL_TWO_TIER_ANNOTATION: &str = "service.portolan.dev/two-tier-forwar
 /// Returns true if a Service requests two-tier forwarding, or a pool of its addresses does and the Service does not
 /// decline.
 pub fn requests(service: &Service) -> bool {
-    let flag = |name: &str| value(&service.metadata, name).and_then(|text| text.parse::<bool>().ok());
+    let flag =
+        |name: &str| annotation_value(&service.metadata, name).and_then(|text| text.parse::<bool>().ok());
     flag(TWO_TIER_ANNOTATION)
         .or_else(|| flag(POOL_TWO_TIER_ANNOTATION))
         .unwrap_or(false)
@@ -23,15 +24,15 @@ pub fn requests(service: &Service) -> bool {
 
 /// Returns true if the annotation of a pool requests two-tier forwarding.
 pub(crate) fn requested_by_pool(pool: &ObjectMeta) -> bool {
-    value(pool, TWO_TIER_ANNOTATION) == Some("true")
+    annotation_value(pool, TWO_TIER_ANNOTATION) == Some("true")
 }
 
 /// Returns the value of a pool's annotation that is neither `true` nor `false`.
 pub(crate) fn invalid_value(pool: &ObjectMeta) -> Option<&str> {
-    value(pool, TWO_TIER_ANNOTATION).filter(|text| !["true", "false"].contains(text))
+    annotation_value(pool, TWO_TIER_ANNOTATION).filter(|text| !["true", "false"].contains(text))
 }
 
-fn value<'m>(object: &'m ObjectMeta, name: &str) -> Option<&'m str> {
+fn annotation_value<'m>(object: &'m ObjectMeta, name: &str) -> Option<&'m str> {
     object.annotations.get(name).map(|text| text.trim())
 }
 

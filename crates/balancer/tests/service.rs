@@ -219,7 +219,7 @@ async fn request_of_a_pool_for_two_tier_forwarding_follows_its_annotation() {
 
 /// CCM-12: updates of Services, and updates after changes of nodes.
 #[tokio::test]
-async fn metrics_count_updates() {
+async fn metrics_count_updates_of_services() {
     let cluster = start().await;
     let pool = json!({
         "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "p"},

@@ -42,18 +42,18 @@ pub enum CertificateFilesError {
 pub struct CertificateFiles {
     certificate: PathBuf,
     key: PathBuf,
-    loaded: Mutex<Option<Loaded>>,
+    loaded: Mutex<Option<LoadedPair>>,
 }
 
 #[derive(Debug)]
-struct Loaded {
-    stamps: [Stamp; 2],
+struct LoadedPair {
+    stamps: [FileStamp; 2],
     pair: Arc<CertifiedKey>,
 }
 
 /// File attributes that change when a file is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     inode: u64,
     modified_nanoseconds: i128,
 }
@@ -74,13 +74,13 @@ impl CertificateFiles {
     ///
     /// Returns [`CertificateFilesError`] if the files cannot be read or are invalid.
     pub fn load(&self) -> Result<Arc<CertifiedKey>, CertificateFilesError> {
-        let stamps = [stamp(&self.certificate)?, stamp(&self.key)?];
+        let stamps = [file_stamp(&self.certificate)?, file_stamp(&self.key)?];
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = loaded.as_ref().filter(|loaded| loaded.stamps == stamps) {
             return Ok(Arc::clone(&loaded.pair));
         }
         let pair = self.read()?;
-        *loaded = Some(Loaded {
+        *loaded = Some(LoadedPair {
             stamps,
             pair: Arc::clone(&pair),
         });
@@ -124,12 +124,12 @@ impl CertificateFiles {
     }
 }
 
-fn stamp(path: &PathBuf) -> Result<Stamp, CertificateFilesError> {
+fn file_stamp(path: &PathBuf) -> Result<FileStamp, CertificateFilesError> {
     let about = fs::metadata(path).map_err(|source| CertificateFilesError::Read {
         path: path.clone(),
         source,
     })?;
-    Ok(Stamp {
+    Ok(FileStamp {
         inode: about.ino(),
         modified_nanoseconds: i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec()),
     })

@@ -101,9 +101,9 @@ impl Config {
     pub fn from_kubeconfig(path: &Path) -> Result<Self, ConfigError> {
         let text = read(path)?;
         let text = String::from_utf8_lossy(&text);
-        let file: KubeconfigFile = serde_saphyr::from_str(&text).map_err(|e| ConfigError::Parse {
+        let file: KubeconfigFile = serde_saphyr::from_str(&text).map_err(|error| ConfigError::Parse {
             path: path.into(),
-            reason: e.to_string(),
+            reason: error.to_string(),
         })?;
         let undefined = |subject, name: &str| ConfigError::Undefined {
             path: path.into(),

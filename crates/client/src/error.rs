@@ -112,7 +112,7 @@ impl ClientError {
         self.code() == Some(410)
     }
 
-    /// Returns true if the requested revision is newer than the server's history: the server lags behind others, or
+    /// Returns true if the requested revision is newer than the server's history. The server lags behind others, or
     /// was restored from an older snapshot. The API has no reason code for it, so the message decides.
     pub fn is_ahead_of_server(&self) -> bool {
         match self {

@@ -1,5 +1,5 @@
-//! Fencing: a permission to write that expires, so that a process that lost its lease, or was frozen and does not
-//! notice, writes nothing.
+//! Fencing: a permission to write that expires. A process that lost its lease, or was frozen and does not notice,
+//! therefore writes nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,13 +28,13 @@ use crate::clock::WallClock;
 #[derive(Clone, Debug)]
 pub struct Fence {
     clock: WallClock,
-    permission: Arc<Mutex<Option<Permission>>>,
+    permission: Arc<Mutex<Option<WritePermission>>>,
     /// Time of the last write that was abandoned without a response.
     abandoned_write: Arc<Mutex<Option<Moment>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Permission {
+struct WritePermission {
     since: Moment,
     duration: Duration,
 }
@@ -81,7 +81,7 @@ impl Fence {
     /// Permits writes until `duration` after `since`.
     pub fn open(&self, since: Moment, duration: Duration) {
         *self.permission.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Permission { since, duration });
+            Some(WritePermission { since, duration });
     }
 
     /// Denies further writes.
@@ -110,7 +110,7 @@ impl Fence {
     /// Returns the remaining duration of the permission; zero without one.
     pub fn remaining(&self) -> Duration {
         let permission = *self.permission.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Permission { since, duration }) = permission else {
+        let Some(WritePermission { since, duration }) = permission else {
             return Duration::ZERO;
         };
         duration.saturating_sub(Moment::now(&self.clock).since(&since))

@@ -86,11 +86,12 @@ impl Client {
             .with_tls_config(tls)
             .https_or_http();
         if let Some(name) = &config.tls_server_name {
-            let name =
-                rustls::pki_types::ServerName::try_from(name.clone()).map_err(|e| ConfigError::Unusable {
+            let name = rustls::pki_types::ServerName::try_from(name.clone()).map_err(|error| {
+                ConfigError::Unusable {
                     subject: "tls-server-name",
-                    reason: e.to_string(),
-                })?;
+                    reason: error.to_string(),
+                }
+            })?;
             connector = connector.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name));
         }
         let http = HttpClient::builder(TokioExecutor::new())
@@ -266,8 +267,8 @@ impl Client {
         let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
         self.inner.counters.count(&method, code, started.elapsed());
         self.inner.record_reachability(code.is_some());
-        let answer = answer.map_err(|e| {
-            let error = self.transport(&method, path, e);
+        let answer = answer.map_err(|error| {
+            let error = self.transport(&method, path, error);
             self.inner.switch_server(turn);
             error
         })?;
@@ -308,7 +309,7 @@ impl Client {
         }
         let bearer = config
             .bearer()
-            .map_err(|e| self.transport(&method, path, Box::new(e)))?;
+            .map_err(|error| self.transport(&method, path, Box::new(error)))?;
         if let Some(token) = bearer {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
@@ -321,7 +322,7 @@ impl Client {
     async fn collect(&self, method: &Method, path: &str, mut body: Body) -> Result<Bytes, ClientError> {
         let mut whole = BytesMut::new();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|e| self.transport(method, path, e))?;
+            let frame = frame.map_err(|error| self.transport(method, path, error))?;
             let Ok(part) = frame.into_data() else { continue };
             if whole.len() + part.len() > ANSWER_BYTES_MAX {
                 return Err(ClientError::TooLarge {
@@ -372,7 +373,7 @@ impl Inner {
         }
     }
 
-    /// Records that a request got a response, or none.
+    /// Records that a request received a response, or none.
     fn record_reachability(&self, has_response: bool) {
         let mut since = self
             .unreachable_since
@@ -396,7 +397,7 @@ impl Inner {
             .compare_exchange(turn, next, Ordering::Relaxed, Ordering::Relaxed);
         if exchange.is_ok() {
             tracing::warn!(
-                silent = self.server(turn),
+                server = self.server(turn),
                 next = self.server(next),
                 "API server not responding"
             );

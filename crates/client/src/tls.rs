@@ -19,7 +19,7 @@ pub fn tls_config(config: &Config) -> Result<ClientConfig, ConfigError> {
     let provider = Arc::new(trust::client_crypto_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|e| unusable("the TLS library", e))?;
+        .map_err(|error| unusable("the TLS library", error))?;
     let builder = if config.insecure_skip_tls_verify {
         builder
             .dangerous()
@@ -30,7 +30,9 @@ pub fn tls_config(config: &Config) -> Result<ClientConfig, ConfigError> {
     if let Some((certificate, key)) = &config.client_certificate_files {
         let files = CertificateFiles::new(certificate.clone(), key.clone());
         // Unusable files at start are most likely a mistake.
-        files.load().map_err(|e| unusable("the client certificate", e))?;
+        files
+            .load()
+            .map_err(|error| unusable("the client certificate", error))?;
         return Ok(builder.with_client_cert_resolver(Arc::new(files)));
     }
     let tls = match &config.client_certificate {
@@ -38,11 +40,12 @@ pub fn tls_config(config: &Config) -> Result<ClientConfig, ConfigError> {
         Some((certificate, key)) => {
             let chain = CertificateDer::pem_slice_iter(certificate)
                 .collect::<Result<Vec<_>, _>>()
-                .map_err(|e| unusable("the client certificate", e))?;
-            let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| unusable("the client key", e))?;
+                .map_err(|error| unusable("the client certificate", error))?;
+            let key =
+                PrivateKeyDer::from_pem_slice(key).map_err(|error| unusable("the client key", error))?;
             builder
                 .with_client_auth_cert(chain, key)
-                .map_err(|e| unusable("the client certificate", e))?
+                .map_err(|error| unusable("the client certificate", error))?
         }
     };
     Ok(tls)
@@ -51,10 +54,10 @@ pub fn tls_config(config: &Config) -> Result<ClientConfig, ConfigError> {
 fn roots(config: &Config) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&config.certificate_authority) {
-        let certificate = certificate.map_err(|e| unusable("the certificate authority", e))?;
+        let certificate = certificate.map_err(|error| unusable("the certificate authority", error))?;
         roots
             .add(certificate)
-            .map_err(|e| unusable("the certificate authority", e))?;
+            .map_err(|error| unusable("the certificate authority", error))?;
     }
     Ok(roots)
 }

@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = Client::new(Config::from_kubeconfig(Path::new(&kubeconfig))?)?;
     let interrupted = async {
         if let Err(error) = tokio::signal::ctrl_c().await {
-            eprintln!("Ctrl-C cannot be heard: {error}");
+            eprintln!("handler of Ctrl-C not installed: {error}");
         }
     };
     run(Environment::new(client), options, interrupted).await;

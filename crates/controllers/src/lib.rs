@@ -30,6 +30,7 @@
 //! # }
 //! ```
 
+mod api_requests;
 pub mod backends;
 pub(crate) mod caches;
 pub mod certificates;
@@ -63,7 +64,6 @@ pub(crate) mod taint_eviction;
 pub(crate) mod token_cleaner;
 mod topology_mode;
 mod workload;
-mod write;
 
 pub use environment::Environment;
 pub use metrics::Metrics;

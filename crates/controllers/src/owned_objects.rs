@@ -7,8 +7,8 @@ use api::object::{Labels, ObjectKey, ObjectMeta, OwnerReference, Resource};
 use api::selector::LabelSelector;
 use serde_json::Value;
 
+use crate::api_requests::Listed;
 use crate::caches::ObjectCache;
-use crate::write::Listed;
 
 /// A cache of one kind with an index by the UID of the owning controller.
 pub(crate) struct OwnedObjects<T> {
@@ -50,7 +50,7 @@ impl<T: Resource> OwnedObjects<T> {
 
     /// Applies the complete list of objects that match a selector. Objects of the owner that it lacks are
     /// deleted.
-    pub(crate) fn apply_list(&mut self, owner_uid: &str, selector: &LabelSelector, listed: Listed<T>) {
+    pub(crate) fn apply_list(&mut self, owner: &ObjectMeta, selector: &LabelSelector, listed: Listed<T>) {
         let there: BTreeSet<&str> = listed
             .items
             .iter()
@@ -60,7 +60,7 @@ impl<T: Resource> OwnedObjects<T> {
             let version = meta.resource_version.parse().unwrap_or(0_u64);
             selects(selector, &meta.labels) && !there.contains(&*meta.uid) && version <= listed.revision
         };
-        let of_owner = self.of(owner_uid).map(Resource::metadata);
+        let of_owner = self.of(&owner.namespace, &owner.uid).map(Resource::metadata);
         let gone: Vec<ObjectMeta> = of_owner.filter(is_gone).cloned().collect();
         for meta in gone {
             self.confirm_deletion(&meta);
@@ -95,7 +95,7 @@ impl<T: Resource> OwnedObjects<T> {
         gone.into_iter()
             .map(|key| {
                 let owner = before.get(&key).cloned().flatten();
-                self.unlist(&key, owner.as_deref());
+                self.remove_owner(&key, owner.as_deref());
                 AffectedOwners {
                     owners: owner.into_iter().filter(|owner| !owner.is_empty()).collect(),
                     orphan: None,
@@ -104,19 +104,19 @@ impl<T: Resource> OwnedObjects<T> {
             .collect()
     }
 
-    /// Iterates over the objects of a controller in the order of their keys.
-    pub(crate) fn of(&self, owner_uid: &str) -> impl Iterator<Item = &T> {
-        let keys = self.by_owner.get(owner_uid).into_iter().flatten();
+    /// Iterates over the objects of a controller in the order of their names. An object of another namespace is not one
+    /// of them, although it can name any UID as that of its owner.
+    pub(crate) fn of(&self, namespace: &str, owner_uid: &str) -> impl Iterator<Item = &T> {
+        let keys = self.by_owner.get(owner_uid).into_iter();
+        let keys = keys.flat_map(move |keys| keys.range(ObjectKey::new(namespace, "")..));
+        let keys = keys.take_while(move |key| &*key.namespace == namespace);
         keys.filter_map(|key| self.objects.get(key))
     }
 
     /// Returns the matching objects of a namespace without owner.
     pub(crate) fn orphans(&self, namespace: &str, selector: &LabelSelector) -> Vec<&T> {
-        let is_chosen = |object: &&T| {
-            let meta = object.metadata();
-            meta.namespace == namespace && selects(selector, &meta.labels)
-        };
-        self.of("").filter(is_chosen).collect()
+        let is_chosen = |object: &&T| selects(selector, &object.metadata().labels);
+        self.of(namespace, "").filter(is_chosen).collect()
     }
 
     /// Iterates over the objects of a namespace in the order of their names.
@@ -151,7 +151,7 @@ impl<T: Resource> OwnedObjects<T> {
             .filter(|_| after.as_deref() == Some(""))
             .map(|object| (key.clone(), object.metadata().labels.clone()));
         if before != after {
-            self.unlist(key, before.as_deref());
+            self.remove_owner(key, before.as_deref());
             if let Some(owner) = &after {
                 self.by_owner
                     .entry(owner.clone())
@@ -166,7 +166,7 @@ impl<T: Resource> OwnedObjects<T> {
         }
     }
 
-    fn unlist(&mut self, key: &ObjectKey, owner: Option<&str>) {
+    fn remove_owner(&mut self, key: &ObjectKey, owner: Option<&str>) {
         let owner = owner.unwrap_or_default();
         if let Some(keys) = self.by_owner.get_mut(owner) {
             keys.remove(key);

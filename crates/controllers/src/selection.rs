@@ -179,7 +179,11 @@ impl Selection {
             }
         }
         if all {
-            chosen.extend(Controller::ALL.into_iter().filter(|c| !named.contains(c)));
+            chosen.extend(
+                Controller::ALL
+                    .into_iter()
+                    .filter(|controller| !named.contains(controller)),
+            );
         }
         Ok(Self(chosen))
     }

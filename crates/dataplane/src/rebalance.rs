@@ -1,13 +1,13 @@
-//! Choice of the connections that end after a scale-out, so that their clients connect again: the oldest connections of
-//! endpoints with more than an equal share.
+//! Choice of the connections that end after a scale-out, so that their clients connect again. They are the oldest
+//! connections of endpoints with more than an equal share.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 
-/// Returns the connections to reset: of each endpoint with more than its share the oldest ones, at most `percent` of all,
-/// and at least one. The endpoint that has the most left is next. `endpoint` and `start` return the endpoint and the
-/// start of a connection; connections to other endpoints do not count.
+/// Returns the connections to reset, the oldest ones of each endpoint with more than its share. They are at most
+/// `percent` of all, and at least one. The endpoint that has the most left is next. `endpoint` and `start` return the
+/// endpoint and the start of a connection; connections to other endpoints do not count.
 pub fn excess<C, S: Ord>(
     mut connections: Vec<C>,
     endpoints: &[SocketAddr],

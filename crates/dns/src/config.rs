@@ -71,7 +71,7 @@ pub struct Config {
     pub responses_per_second_max: u32,
     /// Limit of UDP refusals per second for each network of clients that are not allowed; 0 for no limit.
     pub refusals_per_second_max: u32,
-    /// Limit of UDP responses in octets.
+    /// Limit of UDP responses to other hosts in octets.
     pub udp_octets_max: usize,
     /// Logs every query.
     pub log_queries: bool,

@@ -126,8 +126,8 @@ fn rules(addresses: &[IpAddr], table_exists: bool) -> Batch {
         batch.chain(Change::Add, &chain, 0);
         for address in addresses {
             for protocol in [UDP, TCP] {
-                for end in [End::Destination, End::Source] {
-                    batch.rule(name, &rule(*address, protocol, end), 0);
+                for field in [AddressField::Destination, AddressField::Source] {
+                    batch.rule(name, &rule(*address, protocol, field), 0);
                 }
             }
         }
@@ -143,24 +143,24 @@ fn table() -> Table {
     }
 }
 
-/// End of a packet that has an address of node-local DNS.
+/// Address of a packet that is an address of node-local DNS.
 #[derive(Clone, Copy)]
-enum End {
+enum AddressField {
     Source,
     Destination,
 }
 
-fn rule(address: IpAddr, protocol: u8, end: End) -> Rule {
+fn rule(address: IpAddr, protocol: u8, field: AddressField) -> Rule {
     let into = Register::at(0);
-    let (family, octets, offset) = match (address, end) {
-        (IpAddr::V4(v4), End::Source) => (IPV4, v4.octets().to_vec(), 12),
-        (IpAddr::V4(v4), End::Destination) => (IPV4, v4.octets().to_vec(), 16),
-        (IpAddr::V6(v6), End::Source) => (IPV6, v6.octets().to_vec(), 8),
-        (IpAddr::V6(v6), End::Destination) => (IPV6, v6.octets().to_vec(), 24),
+    let (family, octets, offset) = match (address, field) {
+        (IpAddr::V4(v4), AddressField::Source) => (IPV4, v4.octets().to_vec(), 12),
+        (IpAddr::V4(v4), AddressField::Destination) => (IPV4, v4.octets().to_vec(), 16),
+        (IpAddr::V6(v6), AddressField::Source) => (IPV6, v6.octets().to_vec(), 8),
+        (IpAddr::V6(v6), AddressField::Destination) => (IPV6, v6.octets().to_vec(), 24),
     };
-    let port_offset = match end {
-        End::Source => 0,
-        End::Destination => 2,
+    let port_offset = match field {
+        AddressField::Source => 0,
+        AddressField::Destination => 2,
     };
     let equal = |value: Vec<u8>| Expression::Compare {
         register: into,

@@ -90,7 +90,9 @@ fn write(reply: &mut Reply<'_>, record: &ZoneRecord, zone: &Name, ttl: u32) -> R
             {
                 return Ok(());
             }
-            reply.srv(NameRef::below_question(owner, 0), ttl, *weight, *port, &name)
+            reply
+                .srv(NameRef::below_question(owner, 0), ttl, *weight, *port, &name)
+                .map(|_| ())
         }
         ZoneRecord::Text {
             owner,

@@ -109,7 +109,7 @@ impl Zone {
         let Some(index) = self.snapshot() else {
             return self.live.resolve(reply, scratch);
         };
-        let before = reply.mark();
+        let before = reply.savepoint();
         match index.resolve(reply, scratch) {
             Resolution::Complete(ResponseCode::NoError) if !reply.is_empty() => {
                 Resolution::Complete(ResponseCode::NoError)

@@ -1,10 +1,10 @@
 //! Hand-over of listening sockets to a successor process, so that an upgrade refuses no connection.
 //!
 //! The successor connects to a socket in the file system. Each packet that it receives names an address and contains
-//! the listening sockets of the address (`SCM_RIGHTS`, unix(7)); a last packet ends the list. Then both processes have
-//! the same sockets, and both accept connections. The successor confirms when it serves the sockets. If the successor
-//! still runs [`CONFIRMATION_TIME`] later, the predecessor accepts no more connections. Otherwise the predecessor
-//! continues to serve, and waits for another successor.
+//! the listening sockets of the address (`SCM_RIGHTS`, unix(7)). A last packet ends the list. Then both processes
+//! have the same sockets, and both accept connections. The successor confirms when it serves the sockets. If the
+//! successor still runs [`CONFIRMATION_TIME`] later, the predecessor accepts no more connections. Otherwise the
+//! predecessor continues to serve, and waits for another successor.
 
 use std::fs::{self, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};

@@ -41,7 +41,7 @@ pub struct Route {
     pub path: Arc<str>,
     /// Comparison with the path of a request.
     pub matching: PathMatching,
-    /// Port whose backends get the request; `None` for a backend that does not exist.
+    /// Port whose backends receive the request; `None` for a backend that does not exist.
     pub target: Option<PortKey>,
 }
 
@@ -102,8 +102,8 @@ impl RouteTable {
         self.host(&host_of(authority)).redirects_to_https
     }
 
-    /// Returns true if two hosts have the same owner. A client may use one TLS connection for all hosts of a certificate
-    /// (RFC 9113, section 9.1.1).
+    /// Returns true if two hosts have the same owner. A client may use one TLS connection for all hosts of a
+    /// certificate (RFC 9113, section 9.1.1).
     pub fn have_same_owner(&self, authority: &str, other: &str) -> bool {
         let (host, other) = (host_of(authority), host_of(other));
         host == other || self.host(&host).owner == self.host(&other).owner

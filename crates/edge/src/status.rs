@@ -82,7 +82,8 @@ pub struct LastFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendState {
-    /// The endpoint of the backend terminates and still serves. It gets connections only if no other backend is usable.
+    /// The endpoint of the backend terminates and still serves. It receives connections only if no other backend is
+    /// usable.
     Terminating,
     /// The endpoint is not ready.
     NotReady,

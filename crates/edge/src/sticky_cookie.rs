@@ -26,7 +26,7 @@ const IDS_MAX: usize = 16;
 pub struct StickySecrets {
     /// Secret of new cookies.
     pub current: Vec<u8>,
-    /// Secret of older cookies, which still name their backends. Clients get new cookies in their place, so a
+    /// Secret of older cookies, which still name their backends. Clients receive new cookies in their place, so a
     /// secret can be replaced without moving a client.
     pub previous: Option<Vec<u8>>,
 }

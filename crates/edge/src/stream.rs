@@ -70,8 +70,7 @@ macro_rules! delegate_write_control {
 }
 pub(crate) use delegate_write_control;
 
-/// Informs the peer, when the stream is dropped, that the edge ends the stream: by an alert of TLS, or by a reset of
-/// plain TCP.
+/// Informs the peer of the end when the stream is dropped. TLS sends an alert, plain TCP a reset.
 pub(crate) fn close_early(stream: &mut impl RelayStream) {
     if !stream.is_tls() {
         stream.abort_on_drop();

@@ -25,13 +25,13 @@ const FLOWS_MAX: usize = 16_384;
 /// Datagrams received before other tasks run.
 const DATAGRAMS_PER_POLL_MAX: usize = 64;
 /// Backends that are tried for one datagram.
-const TRIES_MAX: usize = 4;
-/// Shortest and longest interval between sweeps for idle flows.
-const SWEEP: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const ATTEMPTS_MAX: usize = 4;
+/// Shortest and longest interval between removals of idle flows.
+const REMOVAL_INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// Pause after a failed read of the socket.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Time for which responses to the last datagrams are forwarded after the socket is closed.
-const LAST_RESPONSES: Duration = Duration::from_secs(2);
+const LAST_RESPONSES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Forwards the datagrams of a socket until `stop` changes.
 pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Receiver<()>) {
@@ -45,12 +45,12 @@ pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Rec
         flows: HashMap::new(),
         responses: JoinSet::new(),
         started_at: Instant::now(),
-        swept: Instant::now(),
+        last_removal: Instant::now(),
         port,
     };
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     loop {
-        let pause = flows.sweep_interval();
+        let pause = flows.removal_interval();
         tokio::select! {
             biased;
             _ = stop.changed() => break,
@@ -68,10 +68,10 @@ pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Rec
             }
             () = tokio::time::sleep(pause) => {}
         }
-        flows.sweep(pause);
+        flows.remove_idle_flows(pause);
     }
     if !flows.flows.is_empty() {
-        tokio::time::sleep(LAST_RESPONSES).await;
+        tokio::time::sleep(LAST_RESPONSES_TIMEOUT).await;
     }
     drop(accept_loop);
 }
@@ -83,7 +83,7 @@ struct Flows {
     /// Tasks that wait for responses. Each returns the client whose flow ends, because its backend refuses.
     responses: JoinSet<SocketAddr>,
     started_at: Instant,
-    swept: Instant,
+    last_removal: Instant,
 }
 
 /// Flow of one client.
@@ -128,7 +128,7 @@ impl Flows {
         }
         let now = self.now();
         let mut tried = Vec::new();
-        while tried.len() < TRIES_MAX {
+        while tried.len() < ATTEMPTS_MAX {
             if !self.flows.contains_key(&client) {
                 match self.open_flow(client, &tried, now) {
                     Ok(flow) => drop(self.flows.insert(client, flow)),
@@ -208,11 +208,11 @@ impl Flows {
     }
 
     /// Removes idle flows, and those whose backend is removed.
-    fn sweep(&mut self, interval: Duration) {
-        if self.swept.elapsed() < interval {
+    fn remove_idle_flows(&mut self, interval: Duration) {
+        if self.last_removal.elapsed() < interval {
             return;
         }
-        self.swept = Instant::now();
+        self.last_removal = Instant::now();
         let now = self.now();
         let idle_timeout = self.port.policy.settings().service.policy.idle_timeout;
         self.flows.retain(|_, flow| {
@@ -221,9 +221,9 @@ impl Flows {
         });
     }
 
-    fn sweep_interval(&self) -> Duration {
+    fn removal_interval(&self) -> Duration {
         let idle_timeout = self.port.policy.settings().service.policy.idle_timeout;
-        (idle_timeout / 4).clamp(SWEEP.0, SWEEP.1)
+        (idle_timeout / 4).clamp(REMOVAL_INTERVAL.0, REMOVAL_INTERVAL.1)
     }
 
     fn now(&self) -> u64 {

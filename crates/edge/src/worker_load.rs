@@ -13,7 +13,7 @@ mod tests;
 /// response take.
 const LONG_LIVED_POLLS: u32 = 16;
 /// A connection moves to another thread if this one has so many more long-lived connections, and a quarter more.
-const SLACK: usize = 1;
+const LOAD_DIFFERENCE_MIN: usize = 1;
 
 /// Number of long-lived connections of a thread.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl WorkerLoad {
     /// Returns true if a new connection should go to a thread with the other load.
     pub(crate) fn exceeds(&self, other: &Self) -> bool {
         let own = self.count();
-        own >= other.count() + SLACK + own / 4
+        own >= other.count() + LOAD_DIFFERENCE_MIN + own / 4
     }
 
     /// Returns the number of long-lived connections.

@@ -1,5 +1,5 @@
-//! Threads that serve connections. Each has a runtime of its own, so that the sockets of a connection wake the one
-//! thread that serves it and no other.
+//! Threads that serve connections. Each has a runtime of its own. The sockets of a connection therefore wake only the
+//! thread that serves it.
 
 use std::cell::Cell;
 use std::io;

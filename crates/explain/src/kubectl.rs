@@ -8,7 +8,7 @@ use crate::object::Object;
 /// Returns true if a shell takes a text as one word and kubectl takes it as no flag. All names of Kubernetes are of
 /// this form.
 pub(crate) fn is_plain(text: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_.:".contains(character);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)
 }
 

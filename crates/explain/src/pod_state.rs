@@ -62,7 +62,7 @@ pub(crate) fn failure(world: &World, pod: Pod<'_>) -> Option<Failure> {
     }
     let scheduled = pod.condition("PodScheduled");
     if let Some(condition) = scheduled.filter(|condition| condition["status"] == "False") {
-        let text = sentence(&condition["reason"], &condition["message"]);
+        let text = reason_with_message(&condition["reason"], &condition["message"]);
         return Some(pod_failure("status.conditions", text));
     }
     if let Some(event) = world.latest_event(pod.0, &START_FAILURES) {
@@ -103,11 +103,14 @@ fn status_failure(list: &str, index: usize, status: &Value) -> Option<Failure> {
         .as_i64()
         .is_some_and(|code| code != 0);
     let (branch, mut text) = if is_failing {
-        ("waiting", sentence(&waiting["reason"], &waiting["message"]))
+        (
+            "waiting",
+            reason_with_message(&waiting["reason"], &waiting["message"]),
+        )
     } else if has_failed {
         (
             "terminated",
-            sentence(&state["terminated"]["reason"], &state["terminated"]["message"]),
+            reason_with_message(&state["terminated"]["reason"], &state["terminated"]["message"]),
         )
     } else {
         return None;
@@ -130,7 +133,7 @@ fn status_failure(list: &str, index: usize, status: &Value) -> Option<Failure> {
 }
 
 /// Returns `reason: message`, without line breaks.
-fn sentence(reason: &Value, message: &Value) -> String {
+fn reason_with_message(reason: &Value, message: &Value) -> String {
     let reason = reason.as_str().unwrap_or("no reason");
     match message.as_str().filter(|message| !message.is_empty()) {
         Some(message) => format!(

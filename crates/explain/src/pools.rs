@@ -54,7 +54,7 @@ impl Pool<'_> {
         !self.blocks.is_empty() && self.blocks.len() == self.object.list("/spec/addresses").len()
     }
 
-    /// Returns true if Services that request no pool get addresses of it.
+    /// Returns true if Services that request no pool receive addresses of it.
     pub(crate) fn is_automatic(&self) -> bool {
         self.object.at("/spec/autoAssign").as_bool().unwrap_or(true)
     }

@@ -23,7 +23,7 @@ pub enum ConfigError {
     #[error("the configuration of the image has more than {CONFIG_BYTES_MAX} bytes")]
     TooLong,
     /// The image is for another platform.
-    #[error("the image is for {actual}, not for {required}")]
+    #[error("expected an image for {required}, found one for {actual}")]
     Platform {
         /// Platform of the image.
         actual: Box<Platform>,
@@ -31,7 +31,7 @@ pub enum ConfigError {
         required: Box<Platform>,
     },
     /// The root file system does not consist of layers.
-    #[error("the root file system of the image has the type {0:?}; expected \"layers\"")]
+    #[error("expected a root file system of type \"layers\" in the image, found {0:?}")]
     RootFileSystem(String),
     /// The numbers of layers in manifest and configuration differ.
     #[error("the manifest has {manifest} layers, and the configuration {config}")]

@@ -22,13 +22,13 @@ pub enum Algorithm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
     /// There is no colon.
-    #[error("a digest has the form ALGORITHM:HEX, as in sha256:2cf24d…")]
+    #[error("expected a digest of the form ALGORITHM:HEX, such as sha256:2cf24d…")]
     Form,
     /// The algorithm is not implemented.
-    #[error("the algorithm of a digest must be sha256 or sha512")]
+    #[error("expected the algorithm sha256 or sha512 in a digest, found another one")]
     Algorithm,
     /// The second part has another length or other characters.
-    #[error("the hash of a {algorithm} digest must have {} lower-case hexadecimal digits", algorithm.hex_digits())]
+    #[error("expected {} lower-case hexadecimal digits in a {algorithm} digest, found another hash", algorithm.hex_digits())]
     Hash {
         /// Algorithm of the digest.
         algorithm: Algorithm,
@@ -45,7 +45,7 @@ pub struct Digest {
 impl Digest {
     /// Returns the SHA-256 digest of `content`.
     pub fn sha256(content: &[u8]) -> Self {
-        let mut hasher = Hasher::new(Algorithm::Sha256);
+        let mut hasher = DigestHasher::new(Algorithm::Sha256);
         hasher.update(content);
         hasher.finish()
     }
@@ -73,7 +73,7 @@ impl Digest {
 
     /// Returns `true` if `content` has this digest.
     pub(crate) fn matches(&self, content: &[u8]) -> bool {
-        let mut hasher = Hasher::new(self.algorithm);
+        let mut hasher = DigestHasher::new(self.algorithm);
         hasher.update(content);
         hasher.finish() == *self
     }
@@ -143,12 +143,12 @@ impl fmt::Display for Algorithm {
 
 /// Computes the digest of content that arrives in parts.
 #[derive(Clone)]
-pub(crate) enum Hasher {
+pub(crate) enum DigestHasher {
     Sha256(Sha256),
     Sha512(Box<Sha512>),
 }
 
-impl Hasher {
+impl DigestHasher {
     pub(crate) fn new(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::Sha256 => Self::Sha256(Sha256::new()),

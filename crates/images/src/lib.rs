@@ -1,10 +1,10 @@
 //! Container images of a node: references, registries, archives, and a store on disk with unpacked layers.
 //!
-//! The crate knows nothing of Kubernetes. [`ImageStore::pull`] downloads an image, [`ImageStore::load`] reads it from an
-//! archive. [`Image::layers`] are the lower directories of an overlay file system.
+//! The crate does not depend on Kubernetes. [`ImageStore::pull`] downloads an image, [`ImageStore::load`] reads it
+//! from an archive. [`Image::layers`] are the lower directories of an overlay file system.
 //!
-//! Everything in an image and everything that a registry sends is untrusted. Content is verified by its digest. Layers
-//! are unpacked through directory descriptors, never through paths.
+//! Everything in an image and everything that a registry sends is untrusted. The crate verifies content by its
+//! digest. It unpacks layers through directory descriptors, never through paths.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

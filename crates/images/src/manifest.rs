@@ -70,10 +70,10 @@ pub enum ManifestError {
         media_type: String,
     },
     /// There are more layers than [`LAYERS_MAX`].
-    #[error("the image has {0} layers; the limit is {LAYERS_MAX}")]
+    #[error("expected at most {LAYERS_MAX} layers in the image, found {0}")]
     Layers(usize),
     /// A layer is longer than an archive may be, even without compression.
-    #[error("layer {digest} has {bytes} bytes; the limit is {ARCHIVE_BYTES_MAX}")]
+    #[error("expected at most {ARCHIVE_BYTES_MAX} bytes in layer {digest}, found {bytes}")]
     LayerBytes {
         /// Digest of the layer.
         digest: Digest,
@@ -81,10 +81,10 @@ pub enum ManifestError {
         bytes: u64,
     },
     /// The layers are too long together.
-    #[error("the layers of the image have {0} bytes; the limit is {IMAGE_BYTES_MAX}")]
+    #[error("expected at most {IMAGE_BYTES_MAX} bytes in the layers of the image, found {0}")]
     ImageBytes(u64),
     /// There are too many manifests in the index.
-    #[error("the index has {0} manifests; the limit is {INDEX_ENTRIES_MAX}")]
+    #[error("expected at most {INDEX_ENTRIES_MAX} manifests in the index, found {0}")]
     IndexEntries(usize),
     /// The index has no image for the platform.
     #[error("no image for {required}; the index has {}", list(offered))]

@@ -103,8 +103,8 @@ impl AddressRange {
         }
     }
 
-    /// Takes a free address: from a random offset of the upper band on, wrapping around; if it is full, the same in
-    /// the lower band (FAM-21). `None` if all are taken.
+    /// Takes a free address of the upper band, or of the lower band if the upper one is full (FAM-21). The search
+    /// begins at a random offset and wraps around. `None` if all are taken.
     pub fn take_next(&mut self, random: &mut impl Random) -> Option<IpAddr> {
         let offset = take_next(&mut self.taken, self.size, self.lower_band, random)?;
         Some(self.address_of(offset))

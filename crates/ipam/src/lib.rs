@@ -1,8 +1,8 @@
-//! Allocators of addresses and ports, without I/O. Randomness is passed in, so that tests reach every choice.
+//! Allocators of addresses and ports, without I/O. The caller passes random numbers, so that tests reach every
+//! choice.
 //!
-//! Both kinds of range have two bands. Requested values come from either band. Values that the allocator chooses
-//! come from the upper band while it has free ones, so that the lower band stays free for requests (KEP-3070,
-//! KEP-3668).
+//! Both kinds of range have two bands. Requested values come from either band. Values that the allocator chooses come
+//! from the upper band while it has free ones. The lower band thus stays free for requests (KEP-3070, KEP-3668).
 //!
 //! ```
 //! use ipam::{AddressRange, TakeError};

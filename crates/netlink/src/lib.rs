@@ -1,5 +1,5 @@
 //! Network interfaces of the kernel: netlink (RFC 3549) on raw sockets, packet sockets, TCP state, resource limits
-//! and clocks. No other program is run.
+//! and clocks. The crate starts no other program.
 //!
 //! - [`message`]: messages and attributes as bytes
 //! - [`socket`]: netlink sockets
@@ -8,7 +8,7 @@
 //! - [`ipset`]: listing and deletion of sets
 //! - [`ipvs`]: virtual servers and their destinations
 //! - [`accounting`]: counters of iptables rules
-//! - [`bpf`]: eBPF programs, maps, and attachments to control groups
+//! - [`bpf`]: eBPF programs, maps, and attachments to control groups and interfaces
 //! - [`route`]: links, addresses, routes, policy rules, neighbours
 //! - [`socket_diagnostics`]: TCP sockets of a network namespace, and their destruction
 //! - [`packet`]: frames of a link

@@ -26,7 +26,7 @@ pub struct Writer {
 /// An open nested attribute; [`Writer::end`] closes it.
 #[derive(Debug)]
 #[must_use = "an attribute that is not ended has no length"]
-pub struct Nest(usize);
+pub struct NestedAttribute(usize);
 
 impl Writer {
     /// Creates a writer with room for `bytes`.
@@ -81,21 +81,21 @@ impl Writer {
     }
 
     /// Opens a nested attribute.
-    pub fn nest(&mut self, kind: u16) -> Nest {
+    pub fn nest(&mut self, kind: u16) -> NestedAttribute {
         let at = self.bytes.len();
         self.header(kind | NESTED, 0);
-        Nest(at)
+        NestedAttribute(at)
     }
 
     /// Closes a nested attribute.
-    pub fn end(&mut self, nest: Nest) -> &mut Self {
+    pub fn end(&mut self, nest: NestedAttribute) -> &mut Self {
         let length = (self.bytes.len() - nest.0) as u16;
         self.bytes[nest.0..nest.0 + 2].copy_from_slice(&length.to_ne_bytes());
         self
     }
 
     /// Returns the number of bytes in an open nested attribute.
-    pub fn bytes_in(&self, nest: &Nest) -> usize {
+    pub fn bytes_in(&self, nest: &NestedAttribute) -> usize {
         self.bytes.len() - nest.0 - ATTRIBUTE_HEADER_BYTES
     }
 

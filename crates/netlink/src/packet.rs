@@ -56,7 +56,7 @@ impl PacketSocket {
             Frames::Arp | Frames::ArpRequests => libc::ETH_P_ARP,
             Frames::Solicitations => libc::ETH_P_IPV6,
         };
-        filter::attach(descriptor.as_fd(), &steps(frames))?;
+        filter::attach(descriptor.as_fd(), &filter_program(frames))?;
         // SAFETY: all zeros are a valid address.
         let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
         address.sll_family = libc::AF_PACKET as libc::c_ushort;
@@ -121,7 +121,7 @@ impl AsRawFd for PacketSocket {
     }
 }
 
-fn steps(frames: Frames) -> Vec<libc::sock_filter> {
+fn filter_program(frames: Frames) -> Vec<libc::sock_filter> {
     let load_byte = |offset| step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, offset);
     let load_half = |offset| step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, offset);
     let unless = |value, skip| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, skip, value);

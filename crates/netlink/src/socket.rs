@@ -240,8 +240,8 @@ impl Socket {
         }
     }
 
-    /// Sends a request and passes each message of the response to `each`, up to the end of a dump (`NLM_F_DUMP`) or
-    /// up to the acknowledgement (`NLM_F_ACK` is required). The result reports an interrupted dump.
+    /// Sends a request and passes each message of the response to `each`. The response ends with the dump
+    /// (`NLM_F_DUMP`), or with the acknowledgement (`NLM_F_ACK` is required). The result reports an interrupted dump.
     ///
     /// # Errors
     ///
@@ -253,11 +253,13 @@ impl Socket {
         mut each: impl FnMut(&Message<'_>),
     ) -> io::Result<Exchange> {
         self.send(request)?;
-        let mut outcome = Exchange { torn: false };
+        let mut outcome = Exchange {
+            is_inconsistent: false,
+        };
         loop {
             let datagram = self.receive()?;
             for message in messages(datagram).filter(|message| message.sequence == sequence) {
-                outcome.torn |= i32::from(message.flags) & libc::NLM_F_DUMP_INTR != 0;
+                outcome.is_inconsistent |= i32::from(message.flags) & libc::NLM_F_DUMP_INTR != 0;
                 match i32::from(message.kind) {
                     libc::NLMSG_NOOP => {}
                     libc::NLMSG_ERROR | libc::NLMSG_DONE => {
@@ -343,7 +345,7 @@ impl AsFd for Socket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// True if a change interrupted the dump (`NLM_F_DUMP_INTR`): entries may be missing or duplicate.
-    pub torn: bool,
+    pub is_inconsistent: bool,
 }
 
 /// Acknowledgement of a request (`struct nlmsgerr`).

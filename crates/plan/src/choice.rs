@@ -68,6 +68,18 @@ pub(crate) fn candidates<'a>(
     distinct(found)
 }
 
+/// Returns the number of endpoints of one Service port in one family, including duplicates.
+pub(crate) fn candidate_count<'a>(
+    slices: impl Iterator<Item = &'a SliceRecord>,
+    port: &str,
+    protocol: Protocol,
+    family: Family,
+) -> usize {
+    let of_family = slices.filter(|slice| slice.family == family);
+    let counts = of_family.map(|slice| slice.ports_named(port, protocol).count() * slice.endpoints.len());
+    counts.sum()
+}
+
 /// Returns the endpoints of all slices in one family, for port ranges; their addresses have port 0. The ports of the
 /// slices are irrelevant, because an endpoint gets the port that the client used.
 pub(crate) fn range_candidates<'a>(

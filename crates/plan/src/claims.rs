@@ -61,8 +61,8 @@ impl Claims {
         self.frontends.get(key).map(|frontend| &frontend.owner)
     }
 
-    /// Returns the oldest Service whose range overlaps. Its own range can overlap with that of an even older Service;
-    /// then it owns no port of its range, because a range is owned as a whole or not at all.
+    /// Returns the oldest Service whose range overlaps. Its own range can overlap with that of an even older Service.
+    /// Then it owns no port of its range, because a Service owns a range as a whole or not at all.
     pub(crate) fn range_owner(
         &self,
         address: IpAddr,

@@ -88,7 +88,7 @@ pub struct PingDecision<'a> {
 pub enum Verdict {
     /// The destination is not a Service; the packet continues unchanged.
     NotAService,
-    /// One of these endpoints gets the packet with equal probability, unless the client has affinity.
+    /// One of these endpoints receives the packet with equal probability, unless the client has affinity.
     Balanced {
         /// Endpoint set.
         set: EndpointSet,

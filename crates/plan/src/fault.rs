@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use api::object::{ObjectKey, Protocol};
 
 use crate::port_ranges::RANGE_ELEMENTS_MAX;
+use crate::ports::PORT_ENDPOINTS_MAX;
 use crate::service::EXTERNAL_ELEMENTS_MAX;
 
 /// Reasons why a part of a Service is skipped. A retry does not help; a change of the object does.
@@ -92,6 +93,15 @@ pub enum Fault {
     ExternalElements {
         /// Number of elements.
         elements: usize,
+    },
+    /// The ports of the Service have too many endpoints together; the last ports are served without endpoints.
+    #[error(
+        "{ports} ports are served without endpoints: the ports of the Service have more than {most} endpoints together; use fewer ports or endpoints, or several Services",
+        most = PORT_ENDPOINTS_MAX
+    )]
+    PortEndpoints {
+        /// Number of ports without endpoints, counted for each family.
+        ports: usize,
     },
     /// An external address is one of a node: port ranges would take its ports away from the node.
     #[error(

@@ -13,7 +13,7 @@
 //! - `port_ranges`: the annotation for port ranges
 //! - `pings`: answers to echo requests
 //! - `decide`: decision about a packet
-//! - `departed`: endpoints that left without termination
+//! - `departed_endpoints`: endpoints that left without termination
 //! - `outline`: endpoint choice of each Service port, for terminals and comparisons
 //!
 //! ```
@@ -24,16 +24,16 @@
 //!     ..Settings::default()
 //! });
 //! let changes = plan.take_changes();
-//! assert!(changes.everything && plan.services().next().is_none());
+//! assert!(changes.needs_full_write && plan.services().next().is_none());
 //! ```
 
 mod address;
 mod choice;
 mod claims;
 mod decide;
-mod departed;
+mod departed_endpoints;
 mod fault;
-mod intern;
+mod interner;
 mod outline;
 mod pings;
 mod plan;
@@ -45,7 +45,7 @@ mod slice;
 mod types;
 
 pub use decide::{Choice, Decision, Packet, PingDecision, Verdict};
-pub use departed::DepartedEndpoint;
+pub use departed_endpoints::DepartedEndpoint;
 pub use fault::Fault;
 pub use outline::Outline;
 pub use plan::Plan;

@@ -1,9 +1,9 @@
 //! Answers to echo requests (ping).
 //!
-//! The node answers an echo request to a cluster IP or load balancer IP if a port of its Service has an endpoint for
-//! the origin of the request. Without an endpoint, the node rejects or drops echo requests like the first packets of
-//! connections. Echo requests to external IPs pass, because external IPs are often addresses of hosts that answer
-//! themselves.
+//! The node answers an echo request to a cluster IP or load balancer IP of a Service. The condition is that one of
+//! its ports has an endpoint for the origin of the request. Without an endpoint, the node rejects or drops echo
+//! requests like the first packets of connections. Echo requests to external IPs pass, because external IPs are often
+//! addresses of hosts that answer themselves.
 
 use crate::ports::Inputs;
 use crate::types::{EndpointSet, Frontend, FrontendKind, PingPlan, ServicePortPlan, Target};
@@ -74,10 +74,10 @@ fn targets_of_pings(port: &ServicePortPlan, frontend: &Frontend) -> [Target; 3] 
 fn best_of_each(one: [Target; 3], other: [Target; 3]) -> [Target; 3] {
     let [a, b, c] = one;
     let [d, e, f] = other;
-    [best(a, d), best(b, e), best(c, f)]
+    [preferred(a, d), preferred(b, e), preferred(c, f)]
 }
 
-fn best(one: Target, other: Target) -> Target {
+fn preferred(one: Target, other: Target) -> Target {
     match (one, other) {
         (Target::Balance { .. }, _) => one,
         (_, Target::Balance { .. }) => other,

@@ -8,9 +8,9 @@ use api::object::{EndpointSlice, ObjectKey, Protocol, Service};
 use ipnet::IpNet;
 
 use crate::claims::{Claims, FrontendKey};
-use crate::departed::{DepartedEndpoint, DepartedList};
+use crate::departed_endpoints::{DepartedEndpoint, DepartedList};
 use crate::fault::Fault;
-use crate::intern::Interner;
+use crate::interner::Interner;
 use crate::port_ranges::PortRange;
 use crate::ports::{Decided, Inputs};
 use crate::service::{ServiceRecord, has_other_proxy};
@@ -36,7 +36,7 @@ pub struct Plan {
     names: Interner,
     changed_services: BTreeSet<ObjectKey>,
     departed: DepartedList,
-    everything: bool,
+    needs_full_write: bool,
     totals: [Totals; 2],
 }
 
@@ -61,7 +61,7 @@ impl Plan {
             names: Interner::default(),
             changed_services: BTreeSet::new(),
             departed: DepartedList::default(),
-            everything: true,
+            needs_full_write: true,
             totals: [Totals::default(); 2],
         }
     }
@@ -128,7 +128,7 @@ impl Plan {
         if self.node != node {
             let pings = self.ping_addresses();
             self.node = node;
-            self.everything |= pings != self.ping_addresses();
+            self.needs_full_write |= pings != self.ping_addresses();
             self.changed_services.extend(self.services.keys().cloned());
         }
     }
@@ -137,7 +137,7 @@ impl Plan {
     pub fn set_pods(&mut self, pods: PodDetection) {
         if self.settings.pods != pods {
             self.settings.pods = pods;
-            self.everything = true;
+            self.needs_full_write = true;
             self.changed_services.extend(self.services.keys().cloned());
         }
     }
@@ -154,7 +154,7 @@ impl Plan {
     pub fn set_service_cidrs(&mut self, service_cidrs: Vec<IpNet>) {
         if self.settings.service_cidrs != service_cidrs {
             self.settings.service_cidrs = service_cidrs;
-            self.everything = true;
+            self.needs_full_write = true;
         }
     }
 
@@ -165,9 +165,9 @@ impl Plan {
         self.settings.node_addresses = node_addresses;
         self.settings.node_port_addresses = node_ports;
         let after = FAMILIES.map(|family| self.settings.node_port_ips(family));
-        self.everything |= before != after;
+        self.needs_full_write |= before != after;
         if pings != self.ping_addresses() {
-            self.everything = true;
+            self.needs_full_write = true;
             self.changed_services.extend(self.services.keys().cloned());
         }
     }
@@ -184,10 +184,10 @@ impl Plan {
     /// Decides all changed Services again. Returns the changes since the previous call.
     pub fn take_changes(&mut self) -> Changes {
         let mut changes = Changes {
-            everything: self.everything,
+            needs_full_write: self.needs_full_write,
             ..Changes::default()
         };
-        self.everything = false;
+        self.needs_full_write = false;
         for key in std::mem::take(&mut self.changed_services) {
             self.decide_service(key, &mut changes);
         }
@@ -201,7 +201,7 @@ impl Plan {
 
     /// Requests a full write with the next changes.
     pub fn mark_everything(&mut self) {
-        self.everything = true;
+        self.needs_full_write = true;
     }
 
     /// Returns the decisions for the ports of a Service; none if it is not served.

@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use api::object::{ObjectKey, Protocol};
 use ipnet::IpNet;
 
-use crate::choice::{Chosen, UsedPolicies, candidates, choose, range_candidates, serving_nodes};
+use crate::choice::{
+    Candidate, Chosen, UsedPolicies, candidate_count, candidates, choose, range_candidates, serving_nodes,
+};
 use crate::claims::{Claims, FrontendKey};
 use crate::fault::Fault;
 use crate::port_ranges::PROTOCOLS;
@@ -14,12 +16,16 @@ use crate::service::{FamilyRecord, PortRecord, ServiceRecord};
 use crate::settings::{NodeFacts, Settings};
 use crate::slice::{EndpointRecord, SliceRecord};
 use crate::types::{
-    EndpointSet, Frontend, FrontendKind, HealthCheck, Origin, PingPlan, PortKey, Scheduler, ServicePortPlan,
-    Target,
+    EndpointSet, Family, Frontend, FrontendKind, HealthCheck, Origin, PingPlan, PortKey, Scheduler,
+    ServicePortPlan, Target,
 };
 
 /// Name of the port ranges in a [`PortKey`]. No Service port has it, because it is no DNS label.
 const RANGES_NAME: &str = "*";
+
+/// Maximum of the endpoints of a Service in one family, added up over its ports. A slice can have 1,000 endpoints with
+/// 20,000 ports each, which would exhaust the memory of every node.
+pub(crate) const PORT_ENDPOINTS_MAX: usize = 500_000;
 
 /// Inputs of the decisions for one Service.
 pub(crate) struct Inputs<'a> {
@@ -52,9 +58,14 @@ impl Inputs<'_> {
             health_check: self.health_check(),
             ..Decided::default()
         };
+        let mut ports_without_endpoints = 0;
         for family in &self.record.families {
+            let mut endpoints_left = PORT_ENDPOINTS_MAX;
             for (index, port) in self.record.ports.iter().enumerate() {
-                let plan = self.port(family, port, index, &mut decided.conflicts);
+                let found = self.endpoints(family, port, &mut endpoints_left);
+                ports_without_endpoints += usize::from(found.is_none());
+                let found = found.unwrap_or_default();
+                let plan = self.port(family, port, index, &found, &mut decided.conflicts);
                 decided.ports.push(plan);
             }
             for protocol in PROTOCOLS {
@@ -62,9 +73,27 @@ impl Inputs<'_> {
                 decided.ranges.extend(plan);
             }
         }
+        if ports_without_endpoints > 0 {
+            let ports = ports_without_endpoints;
+            decided.conflicts.push(Fault::PortEndpoints { ports });
+        }
         decided.pings = self.pings(&decided.ports, &decided.ranges);
         decided.ports.shrink_to_fit(); // kept as long as the Service is
         decided
+    }
+
+    /// Returns the endpoints of a Service port, and subtracts them from those that the Service may still have in the
+    /// family. Returns `None` if they are more.
+    fn endpoints(
+        &self,
+        family: &FamilyRecord,
+        port: &PortRecord,
+        endpoints_left: &mut usize,
+    ) -> Option<Vec<Candidate<'_>>> {
+        let slices = || self.slices.iter().copied();
+        let count = candidate_count(slices(), &port.name, port.protocol, family.family);
+        *endpoints_left = endpoints_left.checked_sub(count)?;
+        Some(candidates(slices(), &port.name, port.protocol, family.family))
     }
 
     fn port(
@@ -72,17 +101,12 @@ impl Inputs<'_> {
         family: &FamilyRecord,
         port: &PortRecord,
         port_index: usize,
+        found: &[Candidate<'_>],
         conflicts: &mut Vec<Fault>,
     ) -> ServicePortPlan {
         let record = self.record;
         let used = used_policies(record, family, port);
-        let found = candidates(
-            self.slices.iter().copied(),
-            &port.name,
-            port.protocol,
-            family.family,
-        );
-        let chosen = choose(&found, used, self.node.zone.as_deref());
+        let chosen = choose(found, used, self.node.zone.as_deref());
         let mut serving = Vec::new();
         let is_tcp = port.protocol == Protocol::Tcp;
         if !is_tcp || record.drain_seconds.is_some() {
@@ -100,7 +124,7 @@ impl Inputs<'_> {
             },
             is_range: false,
             serving_nodes: is_two_tier(record, family)
-                .then(|| serving_nodes(&found, &self.settings.node_name)),
+                .then(|| serving_nodes(found, &self.settings.node_name)),
             frontends: self.frontends(family, port, port_index, &chosen, conflicts),
             cluster: chosen.cluster,
             local: chosen.local,
@@ -317,22 +341,21 @@ impl Inputs<'_> {
     /// Returns the health check (HLT-06).
     fn health_check(&self) -> Option<HealthCheck> {
         let port = self.record.health_check_port?;
-        let local = self.record.families.iter().map(|family| {
+        let local_endpoints = [Family::V4, Family::V6].map(|family| {
+            let has_family = self.record.families.iter().any(|own| own.family == family);
             let slices = self
                 .slices
                 .iter()
-                .filter(|s| s.family == family.family && !s.ports.is_empty());
+                .filter(|slice| slice.family == family && !slice.ports.is_empty());
             let ready = slices
                 .flat_map(|slice| &slice.endpoints)
-                .filter(|e| e.is_local() && e.is_ready());
-            ready
-                .map(|endpoint| endpoint.address)
-                .collect::<BTreeSet<IpAddr>>()
-                .len()
+                .filter(|endpoint| endpoint.is_local() && endpoint.is_ready());
+            let addresses: BTreeSet<IpAddr> = ready.map(|endpoint| endpoint.address).collect();
+            has_family.then_some(addresses.len())
         });
         Some(HealthCheck {
             port,
-            local_endpoints: local.max().unwrap_or(0),
+            local_endpoints,
         })
     }
 }

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use crate::address::{parse_address, parse_range};
 use crate::claims::FrontendKey;
 use crate::fault::Fault;
-use crate::intern::Interner;
+use crate::interner::Interner;
 use crate::port_ranges::{PORT_RANGES_ANNOTATION, PortRanges, RANGE_ELEMENTS_MAX};
 use crate::settings::Settings;
 use crate::types::{Family, FrontendKind, Scheduler};
@@ -38,8 +38,8 @@ pub(crate) const POOL_TWO_TIER_ANNOTATION: &str = "service.portolan.dev/two-tier
 /// Shortest maximum age of connections in seconds: a shorter one would reset connections faster than they are checked.
 const CONNECTION_AGE_SECONDS_MIN: u32 = 10;
 
-/// Maximum of elements of a Service at load balancer IPs and external IPs: ports times addresses, and at load balancer
-/// IPs times source ranges. The lists of an object of a megabyte can make a billion.
+/// Maximum of elements of a Service at load balancer IPs and external IPs. An element is a port at an address, at
+/// load balancer IPs for one source range. The lists of an object of a megabyte can make a billion.
 pub(crate) const EXTERNAL_ELEMENTS_MAX: usize = 65_536;
 
 /// Returns true if labels assign an object to another proxy.

@@ -28,7 +28,7 @@ pub struct InterfaceName {
 
 /// Text that is not a valid interface name. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not the name of a network interface: 1 to 15 characters, none of them \"/\" or a space")]
+#[error("expected the name of a network interface, 1 to 15 characters without \"/\" or a space, found {0:?}")]
 pub struct InterfaceNameError(pub String);
 
 impl InterfaceName {
@@ -162,8 +162,9 @@ impl NodeFacts {
 }
 
 impl Settings {
-    /// Returns the origin of a connection with this source and input interface. An address that belongs to a Pod and
-    /// to the node, such as the gateway of its Pods, counts as a Pod's, as in the order of kube-proxy's rules.
+    /// Returns the origin of a connection with this source and input interface. An address can belong to a Pod and to
+    /// the node, for example the gateway of its Pods. It counts as the address of a Pod. The order of kube-proxy's
+    /// rules has the same effect.
     pub fn origin(&self, source: IpAddr, interface: Option<InterfaceName>) -> Origin {
         if self.pods.is_pod(source, interface) {
             Origin::Pod
@@ -204,8 +205,8 @@ impl Settings {
 
     /// Returns the address of this node that answers echo requests to Services; `None` if no address of the Node is
     /// usable in the family. Any address serves: connection tracking gives the answer the address of the Service.
-    /// Addresses that the Node does not have are not used: they come and go with Pods and links, and a change rewrites
-    /// the rules of all Services.
+    /// Addresses that the Node object does not list are not used. They change with Pods and links, and each change
+    /// would rewrite the rules of all Services.
     pub(crate) fn ping_address(&self, node: &NodeFacts, family: Family) -> Option<IpAddr> {
         let is_usable = |ip: &IpAddr| match ip {
             IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local() && !ip.is_unspecified(),

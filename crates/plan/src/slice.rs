@@ -8,7 +8,7 @@ use api::object::{AddressType, Endpoint, EndpointSlice, Protocol};
 
 use crate::address::parse_address;
 use crate::fault::Fault;
-use crate::intern::Interner;
+use crate::interner::Interner;
 use crate::types::Family;
 
 /// Maximum of distinct sets of zone hints in a slice. The API allows 1,000 endpoints, so no slice reaches it.

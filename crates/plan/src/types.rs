@@ -213,7 +213,7 @@ impl Frontend {
     }
 }
 
-/// An endpoint that may get connections.
+/// An endpoint that may receive connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Backend {
     /// Address and port.
@@ -237,9 +237,9 @@ pub struct ServicePortPlan {
     /// Usable endpoints of traffic policy Local, sorted, without duplicates; empty if no frontend uses that policy.
     pub local: Vec<Backend>,
     /// Endpoints whose flows continue, sorted; flows to other endpoints are stale (EPT-22). These are the serving
-    /// endpoints, usable or not. With the annotation `service.portolan.dev/keep-unready-flows` they include, for UDP and
-    /// SCTP, those that neither serve nor terminate. It is filled for UDP, SCTP, and TCP ports that drain. Other TCP
-    /// connections are never cut for a change of endpoints (EPT-21).
+    /// endpoints, usable or not. With the annotation `service.portolan.dev/keep-unready-flows` they include, for UDP
+    /// and SCTP, those that neither serve nor terminate. It is filled for UDP, SCTP, and TCP ports that drain. Other
+    /// TCP connections are never cut for a change of endpoints (EPT-21).
     pub serving: Vec<SocketAddr>,
     /// Scheduler of new connections.
     pub scheduler: Scheduler,
@@ -297,8 +297,8 @@ impl ServicePortPlan {
 pub struct ServingNode {
     /// Name of the Node.
     pub name: Arc<str>,
-    /// Number of its ready endpoints, or of those that serve and terminate if no endpoint of the cluster is ready. It is 0
-    /// if its endpoints serve open connections only.
+    /// Number of its ready endpoints, or of those that serve and terminate if no endpoint of the cluster is ready. It
+    /// is 0 if its endpoints serve open connections only.
     pub endpoints: u32,
 }
 
@@ -324,13 +324,13 @@ pub struct Changes {
     /// frontend now.
     pub withdrawn: Vec<WithdrawnFrontend>,
     /// True if a full write is needed: the plan is new, or a setting changed that affects all Services.
-    pub everything: bool,
+    pub needs_full_write: bool,
 }
 
 impl Changes {
     /// Returns true if nothing changed.
     pub fn is_empty(&self) -> bool {
-        !self.everything
+        !self.needs_full_write
             && self.services.is_empty()
             && self.health_checks.is_empty()
             && self.withdrawn.is_empty()
@@ -347,7 +347,7 @@ impl Changes {
         self.withdrawn.extend(later.withdrawn);
         self.withdrawn.sort_unstable();
         self.withdrawn.dedup();
-        self.everything |= later.everything;
+        self.needs_full_write |= later.needs_full_write;
     }
 }
 
@@ -371,8 +371,23 @@ pub struct WithdrawnFrontend {
 pub struct HealthCheck {
     /// Port of the health check.
     pub port: u16,
-    /// Ready endpoints on this node with distinct addresses; the larger number of the two families.
-    pub local_endpoints: usize,
+    /// Ready endpoints on this node with distinct addresses, of IPv4 and of IPv6; `None` for a family that the Service
+    /// does not have.
+    pub local_endpoints: [Option<usize>; 2],
+}
+
+impl HealthCheck {
+    /// Returns the number of endpoints that a server on `address` reports: those of its family, as each family has a
+    /// server of its own in kube-proxy. The server on all addresses reports the larger number. Returns `None` if the
+    /// Service does not have the family.
+    pub fn endpoints_at(&self, address: IpAddr) -> Option<usize> {
+        let [v4, v6] = self.local_endpoints;
+        match address {
+            _ if address.is_unspecified() => v4.max(v6),
+            IpAddr::V4(_) => v4,
+            IpAddr::V6(_) => v6,
+        }
+    }
 }
 
 /// Totals of a plan in one family (MET-11).

@@ -13,12 +13,12 @@ use serde_json::Value;
 
 /// Observation of a probe: the result, and the sources that each backend saw.
 #[derive(Debug, Default, PartialEq)]
-struct Seen {
+struct ProbeObservation {
     result: String,
     backends: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl Seen {
+impl ProbeObservation {
     fn only(result: &str) -> Self {
         Self {
             result: result.to_owned(),
@@ -33,7 +33,9 @@ impl Seen {
             let sources = sources.as_array().into_iter().flatten();
             seen.backends.insert(
                 backend.clone(),
-                sources.map(|s| s.as_str().unwrap_or("?").to_owned()).collect(),
+                sources
+                    .map(|source| source.as_str().unwrap_or("?").to_owned())
+                    .collect(),
             );
         }
         seen
@@ -102,19 +104,19 @@ fn port(world: &World, port: &Value) -> u16 {
         let ports = world.service(service)["spec"]["ports"].as_array()?;
         ports
             .iter()
-            .find(|p| name.is_none() || p["name"].as_str() == name)?["nodePort"]
+            .find(|port| name.is_none() || port["name"].as_str() == name)?["nodePort"]
             .as_u64()
     });
     u16::try_from(number.unwrap_or_else(|| panic!("port {port}"))).expect("a port number")
 }
 
 /// Applies the decisions of the nodes to a packet, beginning with `first`.
-fn walk(world: &World, packet: &Packet, first: &str) -> Seen {
+fn walk(world: &World, packet: &Packet, first: &str) -> ProbeObservation {
     let decision = world.plan(first).decide(packet);
     let owner = world.name_of(packet.destination);
     match decision.verdict {
         Verdict::Balanced { choices, .. } => {
-            let mut seen = Seen::only("ok");
+            let mut seen = ProbeObservation::only("ok");
             for choice in choices {
                 let backend = world.name_of(choice.address.ip());
                 let is_here = backend.starts_with("pod-") && world.node_of(&backend) == first;
@@ -129,30 +131,30 @@ fn walk(world: &World, packet: &Packet, first: &str) -> Seen {
             seen
         }
         Verdict::Answered => unreachable!("only echo requests are answered"),
-        Verdict::NoEndpoints | Verdict::UndefinedPort => Seen::only("refused"),
+        Verdict::NoEndpoints | Verdict::UndefinedPort => ProbeObservation::only("refused"),
         Verdict::NoLocalEndpoints | Verdict::OutOfSourceRanges | Verdict::Unallocated => {
-            Seen::only("timeout")
+            ProbeObservation::only("timeout")
         }
         Verdict::NotAService if owner != first && owner.starts_with("node-") => walk(world, packet, &owner),
         Verdict::NotAService if packet.port == 8080 && owner.starts_with("node-") => {
             // Every member responds on this port itself.
             let sources = BTreeSet::from([world.name_of(packet.source)]);
-            Seen {
+            ProbeObservation {
                 result: "ok".to_owned(),
                 backends: [(format!("{owner}:8080"), sources)].into(),
             }
         }
-        Verdict::NotAService if packet.destination.is_loopback() => Seen::only("refused"),
+        Verdict::NotAService if packet.destination.is_loopback() => ProbeObservation::only("refused"),
         Verdict::NotAService if owner.starts_with("node-") || owner.starts_with("pod-") => {
-            Seen::only("refused")
+            ProbeObservation::only("refused")
         }
-        Verdict::NotAService => Seen::only("timeout"),
+        Verdict::NotAService => ProbeObservation::only("timeout"),
     }
 }
 
 /// Returns true if the decision matches the observation. A client with affinity reaches one of the backends, and
 /// unusual addresses do not respond.
-fn agrees(decided: &Seen, recorded: &Seen, has_affinity: bool) -> bool {
+fn agrees(decided: &ProbeObservation, recorded: &ProbeObservation, has_affinity: bool) -> bool {
     let results = (decided.result.as_str(), recorded.result.as_str());
     let is_part = recorded
         .backends
@@ -196,7 +198,7 @@ fn decisions_match_recorded_probes() {
             } else if is_for_a_plan(step) && !is_away {
                 let (packet, first) = packet(&world, step);
                 let decided = walk(&world, &packet, &first);
-                let recorded = Seen::recorded(&step["expect"]);
+                let recorded = ProbeObservation::recorded(&step["expect"]);
                 compared += 1;
                 if !agrees(&decided, &recorded, id.contains("affinity")) {
                     wrong.push(format!(

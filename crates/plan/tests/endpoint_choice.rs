@@ -136,7 +136,7 @@ fn differences(plan: &Plan, port: &ServicePortPlan, expected: &Value) -> Vec<Str
     let cluster_ip = port
         .frontends
         .iter()
-        .find(|f| f.kind == FrontendKind::ClusterIp)
+        .find(|frontend| frontend.kind == FrontendKind::ClusterIp)
         .expect("a cluster IP");
     let at = cluster_ip.address.map(|ip| SocketAddr::new(ip, cluster_ip.port));
     let recorded_ip = expected["clusterIP"]
@@ -153,8 +153,8 @@ fn differences(plan: &Plan, port: &ServicePortPlan, expected: &Value) -> Vec<Str
     let node_port = port
         .frontends
         .iter()
-        .find(|f| f.kind == FrontendKind::NodePort)
-        .map_or(0, |f| f.port);
+        .find(|frontend| frontend.kind == FrontendKind::NodePort)
+        .map_or(0, |frontend| frontend.port);
     compare(
         "nodePort",
         node_port.to_string(),
@@ -169,7 +169,7 @@ fn differences(plan: &Plan, port: &ServicePortPlan, expected: &Value) -> Vec<Str
     if let Some(balancer) = port
         .frontends
         .iter()
-        .find(|f| f.kind == FrontendKind::LoadBalancerIp)
+        .find(|frontend| frontend.kind == FrontendKind::LoadBalancerIp)
     {
         let ranges: Texts = balancer.source_ranges.iter().map(ToString::to_string).collect();
         compare(
@@ -195,7 +195,8 @@ fn endpoint_choice_matches_recordings() {
         let id = world["id"].as_str().expect("id");
         let plan = plan_of(world);
         let expected = world["expect"].as_object().expect("expect");
-        let ours: BTreeMap<String, &ServicePortPlan> = plan.ports().map(|p| (name_of(p), p)).collect();
+        let ours: BTreeMap<String, &ServicePortPlan> =
+            plan.ports().map(|port| (name_of(port), port)).collect();
         let names: BTreeSet<&String> = ours.keys().collect();
         let recorded: BTreeSet<&String> = expected.keys().collect();
         if names != recorded {

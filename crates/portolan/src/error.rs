@@ -21,7 +21,7 @@ impl UsageError {
 
 /// Value of a flag that does not have the expected form.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{value:?} is not {expected}")]
+#[error("expected {expected}, found {value:?}")]
 pub(crate) struct InvalidValue {
     value: String,
     expected: &'static str,

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use client::election::{self, Ending, Settings};
+use client::election::{self, RequestCompletion, Settings};
 use client::{Client, WallClock};
 use tokio::sync::watch;
 
@@ -20,7 +20,7 @@ pub(crate) async fn run<F>(
     shutdown: Shutdown,
     mut work: impl FnMut(Client, Shutdown) -> F,
 ) where
-    F: Future<Output = Ending>,
+    F: Future<Output = RequestCompletion>,
 {
     let Some(settings) = election else {
         work(client, shutdown).await;

@@ -51,7 +51,7 @@ pub(crate) fn start(flags: &LogFlags) {
 enum FilterError {
     /// A word that is not a level would select a component of this name, and nothing else.
     #[error(
-        "{0:?} is not a level; expected error, warn, info, debug, trace or off, or COMPONENT=LEVEL, for example proxy=debug,info"
+        "expected error, warn, info, debug, trace or off, or COMPONENT=LEVEL, for example proxy=debug,info; found {0:?}"
     )]
     Level(String),
     /// The filter is malformed.

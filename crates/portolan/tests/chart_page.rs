@@ -22,8 +22,8 @@ const CHROMIUM: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const HOSTILE_SERVICES: usize = 300;
 /// Requests at the same time that change Services.
 const WRITERS: usize = 8;
-/// Memory of the server of the page in KiB: caches and examinations, the history, and for each Service its row, its
-/// tree, and its part of responses.
+/// Memory of the server of the page in KiB: caches, examinations and history, and for each Service its row, its tree
+/// and its part of responses.
 const CHART_KIB: u64 = 256 << 10;
 const CHART_KIB_OF_SERVICE: u64 = 40;
 /// Texts that attack a page: markup, an end of a script, a link, reordering, control characters, and a long one.
@@ -86,8 +86,8 @@ async fn create(client: &Client, collection: &str, object: Value) {
     created.unwrap_or_else(|error| panic!("{collection}: {error}"));
 }
 
-/// Creates two namespaces, two nodes, a Service with two endpoints, and a Service whose selector matches no Pod while a
-/// Pod has nearly the same labels.
+/// Creates two namespaces, two nodes, and two Services. One has two endpoints. The selector of the other one matches
+/// no Pod, while a Pod has nearly the same labels.
 async fn create_objects(client: &Client) {
     for name in ["shop", "late"] {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});

@@ -88,8 +88,6 @@ fn dns() {
         "dns",
         &format!("--kubeconfig={}", api.kubeconfig().display()),
         &format!("--listen={dns}"),
-        // CoreDNS has no limit, and one recorded response exceeds the default of Portolan.
-        "--udp-size-max=4096",
         "--forward=",
     ]);
     let mut runner = Command::new("python3");

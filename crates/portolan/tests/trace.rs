@@ -102,7 +102,7 @@ fn exit_code_is_the_verdict() {
 }
 
 #[test]
-fn text_compares_nodes() {
+fn text_shows_how_nodes_decide_differently() {
     let mut objects = objects();
     objects[0]["spec"]["internalTrafficPolicy"] = json!("Local");
     for name in ["node-a", "node-b", "node-c"] {
@@ -195,7 +195,7 @@ fn server(objects: &[Value]) -> Responder {
     Responder::new(Arc::new(index), Forwarder::to(Vec::new()))
 }
 
-/// Addresses of a name in the answers of the DNS server, and true if the name exists, and true if it is an alias.
+/// Addresses of a name in the answers of the DNS server, true if the name exists, and true if it is an alias.
 fn answer(server: &Responder, name: &str) -> (BTreeSet<IpAddr>, bool, bool) {
     let mut addresses = BTreeSet::new();
     let (mut exists, mut is_alias) = (false, false);

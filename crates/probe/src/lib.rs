@@ -1,9 +1,9 @@
-//! Probes of containers and of external backends: scheduling and evaluation (here, pure), and execution over the
-//! network ([`execute`]: [`http`], [`grpc`], [`tcp`]).
+//! Probes of containers and of external backends. This module decides about the schedule and the results, and is
+//! pure. [`execute`] runs probes over the network ([`http`], [`grpc`], [`tcp`]).
 //!
 //! The rules are the kubelet's (`pkg/kubelet/prober/worker.go`). A startup probe holds back the others until it has
-//! succeeded. Results count in a row. A liveness or startup probe that reaches its failure threshold ends the
-//! container, and all probes of the container stop.
+//! succeeded. Thresholds count successive equal results. A liveness or startup probe that reaches its failure
+//! threshold ends the container, and all probes of the container stop.
 //!
 //! ```
 //! use std::time::Duration;
@@ -141,7 +141,11 @@ impl ProbeSchedule {
 
     /// Marks the container as ready until its readiness probe fails.
     pub fn already_ready(mut self) -> Self {
-        for readiness in self.states.iter_mut().filter(|t| t.kind == ProbeKind::Readiness) {
+        for readiness in self
+            .states
+            .iter_mut()
+            .filter(|state| state.kind == ProbeKind::Readiness)
+        {
             readiness.is_successful = true;
         }
         self
@@ -154,7 +158,10 @@ impl ProbeSchedule {
 
     /// Returns true if the container is ready.
     pub fn is_ready(&self) -> bool {
-        let readiness = self.states.iter().find(|t| t.kind == ProbeKind::Readiness);
+        let readiness = self
+            .states
+            .iter()
+            .find(|state| state.kind == ProbeKind::Readiness);
         self.is_started && readiness.is_none_or(|state| state.is_successful)
     }
 
@@ -202,7 +209,11 @@ impl ProbeSchedule {
                 state.is_stopped = true;
                 self.is_started = true;
                 // The readiness probe runs at once, not at its next tick.
-                for readiness in self.states.iter_mut().filter(|t| t.kind == ProbeKind::Readiness) {
+                for readiness in self
+                    .states
+                    .iter_mut()
+                    .filter(|state| state.kind == ProbeKind::Readiness)
+                {
                     readiness.due = now.max(readiness.initial_delay);
                 }
             }
@@ -214,7 +225,10 @@ impl ProbeSchedule {
 
     /// Stops all probes except readiness, because the Pod is terminating.
     pub fn begin_termination(&mut self) {
-        let others = self.states.iter_mut().filter(|t| t.kind != ProbeKind::Readiness);
+        let others = self
+            .states
+            .iter_mut()
+            .filter(|state| state.kind != ProbeKind::Readiness);
         others.for_each(|state| state.is_stopped = true);
     }
 

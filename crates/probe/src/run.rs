@@ -151,13 +151,13 @@ impl Target<'_> {
     /// Resolves the port of a probe: a number, or the name of a container port.
     pub(crate) fn number(self, port: &IntOrString) -> Option<u16> {
         match port {
-            IntOrString::Int(number) => u16::try_from(*number).ok().filter(|n| *n != 0),
+            IntOrString::Int(number) => u16::try_from(*number).ok().filter(|port| *port != 0),
             IntOrString::String(name) => self
                 .ports
                 .iter()
-                .find(|p| p.name == *name)
-                .map(|p| p.container_port)
-                .or_else(|| name.parse().ok().filter(|n| *n != 0)),
+                .find(|port| port.name == *name)
+                .map(|port| port.container_port)
+                .or_else(|| name.parse().ok().filter(|port| *port != 0)),
         }
     }
 }

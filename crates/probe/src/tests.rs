@@ -82,7 +82,10 @@ fn thresholds_count_results_in_a_row() {
         probing.count(ProbeKind::Readiness, answer, now);
         states.push(probing.is_ready());
     }
-    assert_eq!(states, [0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 1].map(|s| s == 1));
+    assert_eq!(
+        states,
+        [0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 1].map(|state| state == 1)
+    );
 }
 
 #[test]
@@ -164,8 +167,8 @@ fn terminating_pod_runs_readiness_probe_only() {
 }
 
 proptest! {
-    /// For any results, a probe runs no sooner than its period and its initial delay, and only the startup probe runs
-    /// before the container has started.
+    /// For any results, a probe runs no sooner than its period and its initial delay. Before the container has
+    /// started, only the startup probe runs.
     #[test]
     fn probes_respect_their_period(
         delays in proptest::array::uniform3(0u32..20),

@@ -5,10 +5,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use netlink::route::LinkName;
 use plan::{PodDetection, Scheduler};
 
+use crate::debug_pages::Pages;
 use crate::leftovers::LeftoverScope;
-use crate::pages::Pages;
 use crate::sysctl::ConntrackSettings;
 
 /// Settings of the proxy. Field names follow upstream's flags.
@@ -54,6 +55,8 @@ pub struct Config {
     pub default_scheduler: Scheduler,
     /// `--answer-ping`: answer echo requests to addresses of Services with endpoints, if the data plane supports it.
     pub answers_ping: bool,
+    /// `--xdp-interface`: interface at which an XDP program does two-tier forwarding, if the data plane supports it.
+    pub xdp_interface: Option<LinkName>,
     /// `--feature-gates`: debug pages of the metrics server (HLT-04).
     pub pages: Pages,
     /// Configuration as JSON for `/configz`.
@@ -82,6 +85,7 @@ impl Default for Config {
             allows_external_ips: true,
             default_scheduler: Scheduler::default(),
             answers_ping: true,
+            xdp_interface: None,
             pages: Pages::default(),
             configuration: serde_json::Value::Null,
         }

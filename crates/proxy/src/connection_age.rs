@@ -45,7 +45,7 @@ enum StartTimes {
 impl ConnectionAges {
     /// Records changes that were applied.
     pub(crate) fn record(&mut self, plan: &Plan, changes: &Changes, now: Instant) {
-        if changes.everything {
+        if changes.needs_full_write {
             self.services.clear();
             self.services
                 .extend(plan.services().filter(|service| has_age(plan, service)).cloned());

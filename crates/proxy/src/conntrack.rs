@@ -14,10 +14,10 @@ use crate::stale_flows::{CleanupScope, TrackedFlow};
 
 /// Handling of the entries of UDP requests without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Requests {
+pub(crate) enum UnansweredRequests {
     /// The entries of requests remain: the endpoint can still respond, and without the entry the client would not get
     /// the response.
-    Spare,
+    Keep,
     /// The entries of requests are deleted, as all others.
     Delete,
 }
@@ -28,22 +28,22 @@ pub(crate) struct Deleted {
     /// Deleted entries by IP family.
     pub(crate) counts: [u64; 2],
     /// True if an entry remains for a request.
-    pub(crate) has_spared_requests: bool,
+    pub(crate) keeps_requests: bool,
 }
 
-/// Deletes all stale entries, except those that `requests` keeps. Call it with [`Requests::Spare`] first. A later call
-/// with [`Requests::Delete`] removes the remaining entries, which are entries of UDP.
+/// Deletes all stale entries, except those that `requests` keeps. Call it with [`UnansweredRequests::Keep`] first. A
+/// later call with [`UnansweredRequests::Delete`] removes the remaining entries, which are entries of UDP.
 pub(crate) fn delete_stale(
     conntrack: &mut Conntrack,
     plan: &Plan,
     scope: &CleanupScope,
-    requests: Requests,
+    requests: UnansweredRequests,
 ) -> Result<Deleted, ConntrackError> {
     let mut deleted = Deleted::default();
     let protocols: &[Protocol] = match requests {
-        Requests::Delete => &[Protocol::Udp],
-        Requests::Spare if scope.is_everything() => &[Protocol::Udp, Protocol::Sctp, Protocol::Tcp],
-        Requests::Spare => &[Protocol::Udp, Protocol::Sctp],
+        UnansweredRequests::Delete => &[Protocol::Udp],
+        UnansweredRequests::Keep if scope.has_all_flows() => &[Protocol::Udp, Protocol::Sctp, Protocol::Tcp],
+        UnansweredRequests::Keep => &[Protocol::Udp, Protocol::Sctp],
     };
     for protocol in protocols.iter().copied() {
         let families = [(Family::V4, plan::Family::V4), (Family::V6, plan::Family::V6)];
@@ -54,9 +54,9 @@ pub(crate) fn delete_stale(
             let stale = conntrack.flows(family, protocol.number(), |flow| {
                 let flow = view(protocol, flow);
                 let is_stale = scope.is_stale(plan, &flow);
-                let is_spared = is_stale && requests == Requests::Spare && flow.is_request();
-                deleted.has_spared_requests |= is_spared;
-                is_stale && !is_spared
+                let is_kept = is_stale && requests == UnansweredRequests::Keep && flow.is_request();
+                deleted.keeps_requests |= is_kept;
+                is_stale && !is_kept
             })?;
             for flow in stale {
                 *count += u64::from(conntrack.delete(&flow)?);

@@ -65,7 +65,7 @@ pub(crate) struct Drains {
 impl Drains {
     /// Records changes that were applied.
     pub(crate) fn record(&mut self, plan: &Plan, changes: &Changes, now: Instant) {
-        if changes.everything {
+        if changes.needs_full_write {
             let known: Vec<ObjectKey> = self.ports.keys().cloned().collect();
             for service in plan.services().chain(&known) {
                 self.record_service(plan, service, now);
@@ -115,7 +115,7 @@ impl Drains {
         if !self.is_known(flow.endpoint, &owner.key)
             && let Some(draining) = Draining::without_endpoints(owner)
         {
-            self.depart(flow.endpoint, Arc::new(draining), now);
+            self.record_departure(flow.endpoint, Arc::new(draining), now);
         }
     }
 
@@ -148,7 +148,7 @@ impl Drains {
         for port in drained {
             for endpoint in &port.serving {
                 if !serves(&port.key, endpoint) && !self.is_known(*endpoint, &port.key) {
-                    self.depart(*endpoint, Arc::clone(port), now);
+                    self.record_departure(*endpoint, Arc::clone(port), now);
                 }
             }
         }
@@ -158,7 +158,7 @@ impl Drains {
         self.departures.contains_key(&(endpoint, port.clone()))
     }
 
-    fn depart(&mut self, endpoint: SocketAddr, from: Arc<Draining>, now: Instant) {
+    fn record_departure(&mut self, endpoint: SocketAddr, from: Arc<Draining>, now: Instant) {
         if self.departures.len() < DEPARTURES_MAX {
             let at = now + Duration::from_secs(u64::from(from.seconds));
             let key = (endpoint, from.key.clone());

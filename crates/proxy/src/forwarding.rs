@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Instant;
 
 use api::object::{Node, ObjectKey};
 use client::Event;
-use dataplane::two_tier::{NodeAddresses, TwoTier};
+use dataplane::two_tier::{NodeAddresses, TwoTier, XdpUse};
 use plan::PortKey;
 use tokio::sync::watch;
 
@@ -32,6 +33,10 @@ pub(crate) struct Forwarding {
     pub(crate) is_due: bool,
     /// Failure, as it was last reported.
     pub(crate) failure: Option<String>,
+    /// Next comparison of the XDP program with the neighbours; `None` without a program.
+    pub(crate) refresh_at: Option<Instant>,
+    /// Use of the XDP program, as it was last reported.
+    pub(crate) xdp_use: Option<XdpUse>,
     /// Service ports that are not forwarded, because there are too many.
     pub(crate) excess: BTreeSet<PortKey>,
 }

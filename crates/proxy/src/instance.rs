@@ -87,8 +87,8 @@ async fn holder() -> Option<AnotherProxy> {
     may_write_rules.then_some(AnotherProxy { process })
 }
 
-/// Returns true if this process has `CAP_NET_ADMIN`, and the other process lacks it, or has exited and left its socket
-/// to a third process.
+/// Returns true if this process has `CAP_NET_ADMIN` and the other process lacks it. An exited process, whose socket a
+/// third process holds, counts as one without it.
 fn cannot_write_rules(process: i32) -> bool {
     has_net_admin("self") == Some(true) && has_net_admin(&process.to_string()) != Some(true)
 }

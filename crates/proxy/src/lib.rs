@@ -21,7 +21,7 @@
 //! - `leftovers`: removal of the rules of kube-proxy and of Portolan's other modes
 //! - `health`, `metrics`: servers with kube-proxy's ports, paths and names
 //! - `plan_reader`: access of other parts of the process to the plan
-//! - `pages`: debug pages `/statusz` and `/flagz`
+//! - `debug_pages`: pages `/statusz` and `/flagz`
 //! - `traffic`: connections and bytes of each Service, read from connection tracking on request
 //!
 //! Except in userspace mode, the rules stay in the kernel when the process exits; the next process adopts them.
@@ -46,6 +46,7 @@ mod config;
 pub mod configuration;
 mod connection_age;
 mod conntrack;
+mod debug_pages;
 mod drain;
 mod events;
 mod faults;
@@ -58,7 +59,6 @@ mod lost_nodes;
 mod metrics;
 mod node;
 mod node_plan;
-mod pages;
 mod plan_reader;
 mod rebalance;
 mod resets;
@@ -70,10 +70,10 @@ mod traffic;
 mod worker;
 
 pub use config::{Config, NodePortSelection, NodePortSelectionError, PodSelection};
+pub use debug_pages::Pages;
 pub use instance::{AnotherProxy, InstanceGuard};
 pub use leftovers::{LeftoverScope, Removal, remove_leftovers};
 pub use node_plan::{NodeObjects, plan_of_node};
-pub use pages::Pages;
 pub use plan_reader::{PlanReadError, PlanReader};
 pub use run::{ProxyError, run, run_readable, run_reloading};
 pub use sysctl::{ConntrackSettings, set_up_host};

@@ -138,7 +138,7 @@ pub(crate) async fn relay_localhost(ports: Arc<LocalhostPorts>) {
         if is_complete {
             changed.await;
         } else if tokio::time::timeout(BIND_RETRY_PERIOD, changed).await.is_err() {
-            tracing::trace!("retrying node ports on loopback");
+            tracing::trace!("node ports on loopback retried");
         }
     }
 }

@@ -26,8 +26,8 @@ use crate::worker::Update;
 
 /// Taint of a Node whose kubelet sends no heartbeats.
 const UNREACHABLE_TAINT: &str = "node.kubernetes.io/unreachable";
-/// Port of the kubelet: the default of `status.daemonEndpoints.kubeletEndpoint.Port`. On another port, the host refuses the
-/// connection, which is an answer, too.
+/// Port of the kubelet: the default of `status.daemonEndpoints.kubeletEndpoint.Port`. On another port, the host
+/// refuses the connection, which is an answer, too.
 const KUBELET_PORT: u16 = 10_250;
 /// Capacity of the queue, in batches. A batch holds the endpoints that left in one sync.
 pub(crate) const QUEUE_BATCHES_MAX: usize = 256;
@@ -45,7 +45,7 @@ const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
 /// Maximum of nodes that wait for checks; endpoints of further ones are not checked.
 const NODES_MAX: usize = 1_024;
 /// Maximum of nodes that are checked at the same time: 32 requests to the API server, and 256 file descriptors.
-const NODES_AT_ONCE_MAX: usize = 32;
+const CONCURRENT_NODES_MAX: usize = 32;
 /// Maximum of endpoints of a node: twice the Pods that a large one runs.
 const ENDPOINTS_PER_NODE_MAX: usize = 1_024;
 /// Maximum of addresses of a node to which a check connects: several, because a firewall can drop the packets to one
@@ -68,7 +68,8 @@ pub(crate) fn check_delay(node_name: &str) -> Duration {
     Duration::from_millis(hasher.finish() % (span + 1))
 }
 
-/// Checks the nodes of departed endpoints, and sends the lost endpoints to `updates`. Ends with the sender of `departed`.
+/// Checks the nodes of departed endpoints, and sends the lost endpoints to `updates`. Ends with the sender of
+/// `departed`.
 pub(crate) async fn check_departed(
     client: Client,
     check_delay: Duration,
@@ -78,7 +79,7 @@ pub(crate) async fn check_departed(
     let mut checks = Checks::new(check_delay);
     let mut running: JoinSet<(Arc<str>, Checked)> = JoinSet::new();
     loop {
-        let room = NODES_AT_ONCE_MAX.saturating_sub(running.len());
+        let room = CONCURRENT_NODES_MAX.saturating_sub(running.len());
         let next = checks.next().filter(|_| room > 0);
         let wait = async {
             match next {
@@ -163,8 +164,8 @@ fn is_deleted(error: &ClientError) -> bool {
     error.code() == Some(404)
 }
 
-/// Returns true if the host of a Node, or one of its endpoints, answers. A NetworkPolicy may drop connections from nodes to
-/// endpoints, but not those to hosts.
+/// Returns true if the host of a Node, or one of its endpoints, answers. A NetworkPolicy may drop connections from
+/// nodes to endpoints, but not those to hosts.
 async fn answers(node: Option<&Node>, endpoints: &Endpoints) -> bool {
     let hosts = node.map(kubelet_addresses).unwrap_or_default();
     any_answers(hosts).await || any_answers(sample(endpoints)).await

@@ -46,6 +46,8 @@ pub(crate) struct Values {
     pub(crate) drained_connections_total: u64,
     /// TCP connections that were reset for another reason, by [`ResetReason`]. Portolan only.
     pub(crate) reset_connections_total: [u64; ResetReason::ALL.len()],
+    /// Packets that the XDP program of two-tier forwarding forwarded; `None` without a program. Portolan only.
+    pub(crate) xdp_forwarded_packets: Option<u64>,
     /// Services that are not applied completely. Portolan only.
     pub(crate) faulty_services: u64,
     /// Responses of `/healthz` with 200 and 503.
@@ -118,6 +120,7 @@ impl Default for Values {
             repaired_elements_total: 0,
             drained_connections_total: 0,
             reset_connections_total: [0; ResetReason::ALL.len()],
+            xdp_forwarded_packets: None,
             faulty_services: 0,
             proxy_healthz_total: [0; 2],
             proxy_livez_total: [0; 2],
@@ -225,7 +228,7 @@ impl Metrics {
             "pendingEndpointChanges": values.sync_proxy_rules_endpoint_changes_pending,
             "failedSyncs": values.sync_proxy_rules_nftables_sync_failures_total,
             "repairedElements": values.repaired_elements_total,
-            "forgottenFlows": values.conntrack_reconciler_deleted_entries_total.iter().sum::<u64>(),
+            "deletedFlows": values.conntrack_reconciler_deleted_entries_total.iter().sum::<u64>(),
             "drainedConnections": values.drained_connections_total + values.counts.drained_connections,
             "resetConnections": ResetReason::ALL.into_iter().map(|reason| values.reset_connections(reason)).sum::<u64>(),
             "faultyServices": values.faulty_services,
@@ -360,6 +363,12 @@ impl Values {
 
     /// Writes the metrics that kube-proxy does not have.
     fn write_own(&self, text: &mut KubeProxyText) {
+        if let Some(packets) = self.xdp_forwarded_packets {
+            let name = "two_tier_xdp_forwarded_packets_total";
+            let help = "Number of packets to load balancer IPs that the XDP program of this node forwarded to the current node of their slot";
+            text.family(name, MetricType::Counter, help);
+            text.sample(name, "", packets);
+        }
         for (name, metric_type, help, value) in [
             (
                 "repaired_elements_total",
@@ -384,7 +393,7 @@ impl Values {
             text.sample(name, "", value);
         }
         let name = "reset_connections_total";
-        let help = "Number of TCP connections reset because the node of their endpoint died, because of their age, or to rebalance them";
+        let help = "Number of TCP connections reset because the node of their endpoint failed, because of their age, or to rebalance them";
         text.family(name, MetricType::Counter, help);
         for reason in ResetReason::ALL {
             let labels = format!("reason=\"{}\"", reason.label());
@@ -590,11 +599,11 @@ struct KubeProxyText(MetricsText);
 
 impl KubeProxyText {
     fn family(&mut self, name: &str, metric_type: MetricType, help: &str) {
-        self.0.family(&prefixed(name), metric_type, help);
+        self.0.family(&prefixed_name(name), metric_type, help);
     }
 
     fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
-        self.0.sample(&prefixed(name), labels, value);
+        self.0.sample(&prefixed_name(name), labels, value);
     }
 
     /// Writes one value that holds for both IP families.
@@ -608,12 +617,12 @@ impl KubeProxyText {
         self.family(name, MetricType::Histogram, help);
         for family in FAMILIES {
             let labels = format!("ip_family=\"{family}\"");
-            self.0.histogram(&prefixed(name), &labels, histogram);
+            self.0.histogram(&prefixed_name(name), &labels, histogram);
         }
     }
 }
 
-fn prefixed(name: &str) -> String {
+fn prefixed_name(name: &str) -> String {
     format!("kubeproxy_{name}")
 }
 

@@ -26,12 +26,12 @@ pub(crate) struct Rebalancing {
 impl Rebalancing {
     /// Records changes that were applied. Endpoints that are present at the first record were not added.
     pub(crate) fn record(&mut self, plan: &Plan, changes: &Changes, now: Instant) {
-        let services: BTreeSet<&ObjectKey> = if changes.everything {
+        let services: BTreeSet<&ObjectKey> = if changes.needs_full_write {
             plan.services().collect()
         } else {
             changes.services.iter().collect()
         };
-        if changes.everything {
+        if changes.needs_full_write {
             self.endpoints.retain(|service, _| services.contains(service));
         }
         for service in services {

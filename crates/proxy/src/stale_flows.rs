@@ -33,7 +33,7 @@ impl TrackedFlow {
 #[derive(Debug, Default)]
 pub(crate) struct CleanupScope {
     /// True for all flows: after a start, earlier changes are unknown.
-    everything: bool,
+    has_all_flows: bool,
     addresses: HashSet<(Protocol, SocketAddr)>,
     node_ports: HashSet<(Protocol, Family, u16)>,
     /// First and last ports of ranges.
@@ -44,7 +44,7 @@ impl CleanupScope {
     /// Returns the flows that `changes`, which led to `plan`, may have made stale.
     pub(crate) fn after(plan: &Plan, changes: &Changes) -> Self {
         let mut scope = Self {
-            everything: changes.everything,
+            has_all_flows: changes.needs_full_write,
             ..Self::default()
         };
         let changed = changes.services.iter();
@@ -70,19 +70,22 @@ impl CleanupScope {
 
     /// Returns true if no flow can be stale.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.everything && self.addresses.is_empty() && self.node_ports.is_empty() && self.ranges.is_empty()
+        !self.has_all_flows
+            && self.addresses.is_empty()
+            && self.node_ports.is_empty()
+            && self.ranges.is_empty()
     }
 
     /// Returns true if all flows may be stale, TCP connections included.
-    pub(crate) fn is_everything(&self) -> bool {
-        self.everything
+    pub(crate) fn has_all_flows(&self) -> bool {
+        self.has_all_flows
     }
 
     /// Returns true if flows of a protocol and family can be stale. The kernel reads its whole table for each list,
     /// about 10 ms, so a list without possible stale flows is not requested.
     pub(crate) fn includes_flows_of(&self, protocol: Protocol, family: Family) -> bool {
         let is_same = |other: Protocol, address: IpAddr| other == protocol && Family::of(address) == family;
-        self.everything
+        self.has_all_flows
             || self
                 .addresses
                 .iter()
@@ -99,7 +102,7 @@ impl CleanupScope {
 
     /// Adds the flows of another scope.
     pub(crate) fn merge(&mut self, other: Self) {
-        self.everything |= other.everything;
+        self.has_all_flows |= other.has_all_flows;
         self.addresses.extend(other.addresses);
         self.node_ports.extend(other.node_ports);
         for (key, ranges) in other.ranges {
@@ -107,7 +110,7 @@ impl CleanupScope {
         }
     }
 
-    /// Returns true if a flow is stale: its frontend no longer leads to its endpoint, or the frontend is gone and the
+    /// Returns true if a flow is stale. Its frontend no longer leads to its endpoint, or the frontend is gone and the
     /// destination was translated.
     pub(crate) fn is_stale(&self, plan: &Plan, flow: &TrackedFlow) -> bool {
         if flow.protocol == Protocol::Tcp {
@@ -127,18 +130,18 @@ impl CleanupScope {
         }
     }
 
-    /// Returns true for a TCP connection that a client opened to a cluster IP before the first rules. The entry has no
-    /// translation, so the kernel does not send the packets to an endpoint, and the client would wait until its
-    /// timeout.
+    /// Returns true for a TCP connection that a client opened to a cluster IP before the first rules. The entry has
+    /// no translation. The kernel therefore does not send the packets to an endpoint, and the client would wait until
+    /// its timeout.
     fn is_untranslated_tcp(&self, plan: &Plan, flow: &TrackedFlow) -> bool {
-        self.everything
+        self.has_all_flows
             && flow.endpoint == flow.destination
             && plan.settings().is_in_service_cidr(flow.destination.ip())
             && plan.frontend_at(Protocol::Tcp, flow.destination).is_some()
     }
 
     fn includes(&self, plan: &Plan, flow: &TrackedFlow) -> bool {
-        self.everything || self.names_frontend(plan, flow)
+        self.has_all_flows || self.names_frontend(plan, flow)
     }
 
     fn names_frontend(&self, plan: &Plan, flow: &TrackedFlow) -> bool {

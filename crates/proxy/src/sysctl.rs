@@ -41,7 +41,11 @@ impl ConntrackSettings {
 
     /// Returns the values to write, by name below `net/netfilter`.
     fn values(&self) -> Vec<(&'static str, u64)> {
-        let seconds = |duration: Option<Duration>| duration.map(|d| d.as_secs()).filter(|s| *s > 0);
+        let seconds = |duration: Option<Duration>| {
+            duration
+                .map(|duration| duration.as_secs())
+                .filter(|seconds| *seconds > 0)
+        };
         let timeouts = [
             (
                 "nf_conntrack_tcp_timeout_established",

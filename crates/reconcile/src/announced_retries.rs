@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 #[cfg(test)]
 mod tests;
 
-/// The time of the announced retry of each failing key. Keys that succeed leave the table, so its size is bounded by the
-/// keys of the queue.
+/// The time of the announced retry of each failing key. Keys that succeed leave the table, so the keys of the queue
+/// bound its size.
 #[derive(Debug)]
 pub(crate) struct AnnouncedRetries<K> {
     due: HashMap<K, Instant>,

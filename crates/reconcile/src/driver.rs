@@ -19,9 +19,13 @@ use crate::metrics::QueueMetrics;
 use crate::queue::Queue;
 use crate::reconciler::{Action, Reconciler};
 
-/// Changes and results that are applied before new jobs start. The bound is large enough that one reconciliation covers
-/// a burst, and small enough that a steady stream does not delay the jobs.
+/// Changes and results that are applied before new jobs start. With this bound, one reconciliation covers a burst,
+/// and a steady stream does not delay the jobs.
 const BATCH_MAX: usize = 4_096;
+
+/// Reconciliations without a job between two looks at changes and results. Thousands of expensive ones would occupy a
+/// thread of the runtime, decide with outdated caches and delay the shutdown.
+const RECONCILIATIONS_MAX: usize = 64;
 
 /// Runs a reconciler until `shutdown` resolves, then waits for the running jobs.
 pub async fn run<R, F>(
@@ -38,7 +42,7 @@ pub async fn run<R, F>(
     let mut driver = Driver {
         reconciler,
         changes,
-        queue: Queue::with_metrics(metrics),
+        queue: Queue::with_metrics(metrics).shared_by(R::tenant),
         tasks: JoinSet::new(),
         keys: HashMap::new(),
         retries: AnnouncedRetries::default(),
@@ -76,14 +80,19 @@ where
     J: Fn(R::Key, R::Job) -> F,
     F: Future<Output = Result<R::Output, ClientError>> + Send + 'static,
 {
-    /// Waits for one change, result or timer, applies it, and starts the jobs that are due.
+    /// Waits for one change, result, timer or ready key, applies it, and starts the jobs that are due.
     async fn step(&mut self) {
+        let has_work = self.reconciler.is_synced()
+            && self.queue.depth() > 0
+            && self.tasks.len() < R::CONCURRENT_JOBS_MAX;
         let wake = [self.queue.next_wake(), self.reconciler.next_tick()];
         let wake = wake.into_iter().flatten().min();
         tokio::select! {
             biased;
             Some(result) = self.tasks.join_next_with_id() => self.finish(result),
             Some(change) = self.changes.recv() => self.reconciler.apply_change(change, &mut self.queue, now()),
+            // Other tasks of the thread run in between.
+            () = tokio::task::yield_now(), if has_work => {}
             // No key is due before the caches are complete.
             () = sleep_until(wake.filter(|_| self.reconciler.is_synced())) => {}
         }
@@ -105,7 +114,10 @@ where
     }
 
     fn start_jobs(&mut self) {
-        while self.tasks.len() < R::CONCURRENT_JOBS_MAX {
+        for _ in 0..RECONCILIATIONS_MAX {
+            if self.tasks.len() >= R::CONCURRENT_JOBS_MAX {
+                return;
+            }
             let Some((key, _)) = self.queue.take(now()) else {
                 return;
             };

@@ -7,7 +7,7 @@ pub use client::events::{EventBatch, EventRecorder, EventText, ObjectReference, 
 
 /// The current Events of each topic, so that an Event about a lasting state is written once.
 ///
-/// Its size is bounded by the topics with Events: a topic without Events is removed.
+/// The topics with Events bound its size: a topic without Events is removed.
 #[derive(Debug)]
 pub struct CurrentEvents<T>(HashMap<T, Vec<EventText>>);
 

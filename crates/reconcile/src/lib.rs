@@ -1,7 +1,7 @@
 //! Building blocks of control loops.
 //!
 //! - [`queue`]: a work queue of keys with deduplication and back-off, as client-go's `workqueue`.
-//! - [`Reconciler`] and [`run`]: the frame of a controller with private caches. The reconciler is a state machine
+//! - [`Reconciler`] and [`run`]: the driver of a controller with caches of its own. The reconciler is a state machine
 //!   without clock or I/O; the driver waits for changes and runs the jobs as tasks.
 //! - [`events`]: the Event recorder of `client`, and the Events that are written already.
 //! - [`metrics`]: the `workqueue_*` metrics of client-go.
@@ -36,6 +36,7 @@ mod driver;
 pub mod events;
 pub mod metrics;
 pub mod queue;
+mod ready_keys;
 mod reconciler;
 pub mod watches;
 

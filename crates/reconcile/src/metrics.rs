@@ -34,22 +34,25 @@ impl QueueRegistry {
             "workqueue_adds_total",
             counter,
             "Total number of adds handled by workqueue",
-            |c, _| c.adds as f64,
+            |counts, _| counts.adds as f64,
         );
-        number("workqueue_depth", gauge, "Current depth of workqueue", |c, _| {
-            c.depth as f64
-        });
+        number(
+            "workqueue_depth",
+            gauge,
+            "Current depth of workqueue",
+            |counts, _| counts.depth as f64,
+        );
         number(
             "workqueue_longest_running_processor_seconds",
             gauge,
             "How many seconds has the longest running processor for workqueue been running.",
-            |c, now| c.unfinished_seconds(now).longest,
+            |counts, now| counts.unfinished_seconds(now).longest,
         );
         number(
             "workqueue_retries_total",
             counter,
             "Total number of retries handled by workqueue",
-            |c, _| c.retries as f64,
+            |counts, _| counts.retries as f64,
         );
         number(
             "workqueue_unfinished_work_seconds",
@@ -57,7 +60,7 @@ impl QueueRegistry {
             "How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large \
              values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at \
              which this increases.",
-            |c, now| c.unfinished_seconds(now).total,
+            |counts, now| counts.unfinished_seconds(now).total,
         );
         let mut durations = |name: &str, help: &str, histogram_of: fn(&Counts) -> &Histogram| {
             text.family(name, MetricType::Histogram, help);
@@ -69,12 +72,12 @@ impl QueueRegistry {
         durations(
             "workqueue_queue_duration_seconds",
             "How long in seconds an item stays in workqueue before being requested.",
-            |c| &c.queue_seconds,
+            |counts| &counts.queue_seconds,
         );
         durations(
             "workqueue_work_duration_seconds",
             "How long in seconds processing an item from workqueue takes.",
-            |c| &c.work_seconds,
+            |counts| &counts.work_seconds,
         );
     }
 

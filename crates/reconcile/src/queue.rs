@@ -1,11 +1,12 @@
 //! A work queue of keys with deduplication and back-off, as client-go's `workqueue`.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::metrics::QueueMetrics;
+use crate::ready_keys::ReadyKeys;
 
 /// Longest delay of [`Queue::add_after`]: a year. Delays come from objects, such as deadlines of Jobs. They can be so
 /// long that their end does not exist.
@@ -41,13 +42,13 @@ impl BackOff {
 
 /// A queue of keys.
 ///
-/// A key that is added while a worker has it becomes ready when that worker is done, so that no two workers write for
-/// one key. Each key is in the queue at most once, so its size is bounded by the number of keys that exist.
+/// A key that is added while a worker has it becomes ready when that worker is done. No two workers therefore write
+/// for one key. Each key is in the queue at most once, so the number of keys that exist bounds its size.
 #[derive(Debug)]
 pub struct Queue<K> {
     back_off: BackOff,
     entries: HashMap<K, Entry>,
-    ready: VecDeque<K>,
+    ready: ReadyKeys<K>,
     delayed: BTreeSet<(Instant, K)>,
     in_progress: BTreeSet<(Instant, K)>,
     metrics: Arc<QueueMetrics>,
@@ -74,7 +75,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         Self {
             back_off,
             entries: HashMap::new(),
-            ready: VecDeque::new(),
+            ready: ReadyKeys::new(|_| ""),
             delayed: BTreeSet::new(),
             in_progress: BTreeSet::new(),
             metrics: Arc::default(),
@@ -89,6 +90,32 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         }
     }
 
+    /// Lets the tenants of an empty queue take turns; `tenant_of` returns the tenant of a key, usually its namespace.
+    /// Otherwise all keys belong to one tenant. Many ready keys of one tenant do not delay those of others.
+    ///
+    /// ```
+    /// use std::time::Instant;
+    ///
+    /// use reconcile::queue::Queue;
+    ///
+    /// fn namespace(key: &(&'static str, u32)) -> &str {
+    ///     key.0
+    /// }
+    ///
+    /// let mut queue = Queue::default().shared_by(namespace);
+    /// let now = Instant::now();
+    /// for key in [("a", 1), ("a", 2), ("b", 3)] {
+    ///     queue.add(key, now);
+    /// }
+    /// let order: Vec<u32> = std::iter::from_fn(|| queue.take(now)).map(|((_, number), _)| number).collect();
+    /// assert_eq!(order, [1, 3, 2]);
+    /// ```
+    #[must_use]
+    pub fn shared_by(mut self, tenant_of: fn(&K) -> &str) -> Self {
+        self.ready = ReadyKeys::new(tenant_of);
+        self
+    }
+
     /// Adds a key; returns false if it was added already.
     pub fn add(&mut self, key: K, now: Instant) -> bool {
         let entry = self.entries.entry(key.clone()).or_default();
@@ -97,7 +124,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         }
         entry.added_at = Some(now);
         if entry.started_at.is_none() {
-            self.ready.push_back(key);
+            self.ready.push(key);
         }
         self.metrics.count_add();
         self.metrics.set_depth(self.ready.len());
@@ -136,7 +163,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     /// Takes the next ready key, with the time at which it was added. The worker ends with [`Queue::done`] or
     /// [`Queue::failed`].
     pub fn take(&mut self, now: Instant) -> Option<(K, Instant)> {
-        let key = self.ready.pop_front()?;
+        let key = self.ready.pop()?;
         let entry = self.entries.entry(key.clone()).or_default();
         let added_at = entry.added_at.take().unwrap_or(now);
         entry.started_at = Some(now);
@@ -209,7 +236,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         };
         let started_at = entry.started_at.take();
         if entry.added_at.is_some() {
-            self.ready.push_back(key.clone());
+            self.ready.push(key.clone());
         } else if entry.delayed_until.is_none() && entry.failures == 0 {
             self.entries.remove(key);
         }

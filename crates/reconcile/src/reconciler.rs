@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::queue::Queue;
 
-/// A state machine without clock or I/O: changes, results and the time in; keys and jobs out.
+/// A state machine without clock or I/O. Inputs are changes, results and the time; outputs are keys and jobs.
 ///
 /// The driver ([`crate::run`]) calls [`Reconciler::reconcile`] for one key at a time, and only after
 /// [`Reconciler::is_synced`] returns true.
@@ -79,6 +79,10 @@ pub trait Reconciler {
     /// Upper bound of concurrent jobs.
     const CONCURRENT_JOBS_MAX: usize;
 
+    /// Returns the tenant of a key, usually its namespace. Many keys of one tenant do not delay those of others.
+    fn tenant(_key: &Self::Key) -> &str {
+        ""
+    }
     /// Applies a change to the caches and adds the affected keys to the queue.
     fn apply_change(&mut self, change: Self::Change, queue: &mut Queue<Self::Key>, now: Instant);
     /// Returns true if the caches have received their initial lists.

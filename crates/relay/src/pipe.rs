@@ -29,7 +29,7 @@ thread_local! {
     static IDLE_PIPES: RefCell<Vec<PipeEnds>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Pipe for one direction of a connection. A pipe that is empty when it is dropped is kept by its thread.
+/// Pipe for one direction of a connection. The thread keeps a pipe that is empty when it is dropped.
 #[derive(Debug)]
 pub struct Pipe {
     /// `None` only while the pipe is dropped.

@@ -1,5 +1,5 @@
-//! Routes between the Pods of different nodes. They lead to the addresses of the nodes if these share a segment, or
-//! through a VXLAN link if routers are between them.
+//! Routes between the Pods of different nodes. If the nodes share a segment, the routes have the addresses of the
+//! nodes as gateways. If routers are between the nodes, they use a VXLAN link.
 //!
 //! [`Plan`] derives the desired state of this node's kernel from all Nodes. [`Changes`] is the difference to the
 //! current state. Both are pure. [`run()`] watches Nodes and applies the changes by [`Kernel`]. The routing protocol

@@ -74,7 +74,7 @@ fn host_gw_routes_follow_plan_and_are_removed() {
             .apply(&settings, &Plan::new(&settings, &nodes))
             .expect("applied");
         assert!(again.is_empty(), "{again:?}");
-        // A node gets another address, and another one disappears.
+        // A node receives another address, and another one disappears.
         nodes[1].addresses = vec![ip("192.0.2.22"), ip("2001:db8::22")];
         nodes.pop();
         kernel

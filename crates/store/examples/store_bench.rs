@@ -1,5 +1,5 @@
-//! Measurements: memory of an object, durable writes per second by the number of concurrent clients, and the time until
-//! the last of many watches has received a write.
+//! Measurements of the store: memory of an object; durable writes per second by the number of concurrent clients;
+//! time until the last of many watches has received a write.
 //!
 //! `cargo run --release -p store --example store_bench -- [DIRECTORY] [SECONDS]`: the directory decides
 //! which disk is measured; a new one inside it is used and removed.

@@ -1,5 +1,5 @@
-//! A revisioned, watchable key-value store in the manner of etcd: one global, monotonic revision; compare-and-swap
-//! transactions over several keys; watches from a revision; compaction.
+//! A revisioned, watchable key-value store in the manner of etcd. It has one global, monotonic revision,
+//! compare-and-swap transactions over several keys, watches from a revision, and compaction.
 //!
 //! An in-memory multi-version [`Index`] serves reads and watches. An engine makes writes durable before it
 //! publishes them there: an acknowledged write is on disk.

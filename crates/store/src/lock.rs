@@ -1,5 +1,5 @@
-//! Locks that ignore poisoning: the guarded data is consistent between any two statements that can panic, so a
-//! panic elsewhere need not stop the server.
+//! Locks that ignore poisoning. The guarded data is consistent between any two statements that can panic. A panic
+//! elsewhere therefore need not stop the server.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

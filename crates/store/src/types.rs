@@ -19,8 +19,8 @@ impl fmt::Display for Revision {
 /// A key, `/`-separated like a path: `/services/default/web`.
 pub type Key = Arc<str>;
 
-/// A value to be written. An object contains its own revision, which is known at commit only, so the value contains
-/// the offset at which the store inserts it.
+/// A value to be written. An object contains its own revision, which is known at commit only. The value therefore
+/// contains the offset at which the store inserts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
     /// Bytes without the revision.

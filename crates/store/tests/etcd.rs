@@ -1,7 +1,7 @@
 //! The common test suite on etcd.
 
 #[macro_use]
-mod battery;
+mod engine_tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ struct Etcd {
     _directory: TempDir,
 }
 
-impl battery::Engine for Etcd {
+impl engine_tests::Engine for Etcd {
     fn empty(test: &str) -> Option<Etcd> {
         if !EtcdServer::is_installed() {
             println!("skipped: {test}: etcd is not installed");
@@ -49,4 +49,4 @@ impl battery::Engine for Etcd {
     }
 }
 
-battery!(super::Etcd);
+engine_tests!(super::Etcd);

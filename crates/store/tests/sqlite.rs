@@ -1,7 +1,7 @@
 //! The common test suite on the embedded engine.
 
 #[macro_use]
-mod battery;
+mod engine_tests;
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 struct Sqlite(TempDir);
 
-impl battery::Engine for Sqlite {
+impl engine_tests::Engine for Sqlite {
     fn empty(_test: &str) -> Option<Sqlite> {
         Some(Sqlite(tempfile::tempdir().expect("a directory")))
     }
@@ -20,4 +20,4 @@ impl battery::Engine for Sqlite {
     }
 }
 
-battery!(super::Sqlite);
+engine_tests!(super::Sqlite);

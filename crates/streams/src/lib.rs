@@ -1,6 +1,5 @@
-//! Protocols of streams to containers, without I/O. The modules are SPDY/3.1 ([`spdy`]), the channels of WebSocket
-//! connections ([`channels`]), the protocols of each operation ([`protocol`]), and the Status of a command
-//! ([`status`]).
+//! Protocols of streams to containers, without I/O. [`spdy`] holds SPDY/3.1, and [`channels`] the channels of
+//! WebSocket connections. [`protocol`] holds the protocols of each operation, and [`status`] the Status of a command.
 //!
 //! All input is untrusted: each buffer, list and decompressed block has a bound.
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A histogram in the sense of Prometheus: counts of observations per bucket, and their sum.
 ///
-/// Its size is fixed by its bounds. Readers may see an observation in the buckets before the sum includes it.
+/// Its bounds determine its size. Readers may see an observation in the buckets before the sum includes it.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: Cow<'static, [f64]>,

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-
 /// Time for etcd to start on a busy host.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -175,30 +173,6 @@ impl EtcdServer {
         if let Err(error) = process.kill().and_then(|()| process.wait()) {
             tracing::error!(%error, "etcd not killed");
         }
-    }
-
-    /// Stops the process with SIGSTOP: connections stay open without responses until [`EtcdServer::thaw`].
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it does not run.
-    pub fn freeze(&self) -> io::Result<()> {
-        self.signal(Signal::STOP)
-    }
-
-    /// Continues the process.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it does not run.
-    pub fn thaw(&self) -> io::Result<()> {
-        self.signal(Signal::CONT)
-    }
-
-    fn signal(&self, signal: Signal) -> io::Result<()> {
-        let id = self.process_id().and_then(|id| i32::try_from(id).ok());
-        let id = id.and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
-        Ok(kill_process(id, signal)?)
     }
 }
 

@@ -1,18 +1,18 @@
-//! Test clusters of network namespaces as nodes, control plane and outside client, for tests, benchmarks and
-//! `portolan playground`. `portolan` is the only product crate that uses it.
+//! Test clusters for tests, benchmarks and `portolan playground`. Network namespaces serve as nodes, control plane
+//! and outside client. Of the crates of the product, only `portolan` uses it.
 //!
 //! Two layers:
 //! - an **enclosure** ([`enclose`], [`in_namespace`]): a process in new user (unless root), network, mount and pid
-//!   namespaces. It does not affect the host, and all of it ends with the process that started it, even by `kill
-//!   -9`;
-//! - a **topology** inside ([`Topology`] → [`Cluster`]): further network namespaces on one bridge, held by
-//!   descriptors.
+//!   namespaces. It does not affect the host. All of its processes exit with the process that started it, even after
+//!   `kill -9`.
+//! - a **topology** inside ([`Topology`] → [`Cluster`]): further network namespaces on one bridge. Descriptors hold
+//!   them.
 //!
 //! [`ImageLayout`] writes a container image of a static shell.
 //!
 //! On the members, [`arp_client`] observes announcements, [`Backend`] serves connections, and [`request_tcp`] and
-//! [`exchange_udp`] send requests. No external program is needed: links and routes are set by rtnetlink, settings by
-//! `/proc/sys`.
+//! [`exchange_udp`] send requests. The crate needs no external program: it sets links and routes by rtnetlink, and
+//! settings by `/proc/sys`.
 //!
 //! ```no_run
 //! #[test]

@@ -46,7 +46,7 @@ impl ProbeError {
     }
 }
 
-/// Connects from `from` to `to` over TCP, sends `request`, and reads until the server closes the connection, or
+/// Connects from `from` to `to` over TCP, and sends `request`. Reads until the server closes the connection, or
 /// pauses for `timeout` after a first byte.
 ///
 /// # Errors

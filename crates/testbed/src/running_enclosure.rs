@@ -99,8 +99,8 @@ impl RunningEnclosure {
     }
 }
 
-/// Runs `command` in a running enclosure, in the network namespace of a member, with the standard streams of this
-/// process, and waits for it. Call this before any thread is started: the kernel lets only single-threaded
+/// Runs `command` in the network namespace of a member of a running enclosure. The command has the standard streams
+/// of this process. Waits for it. Call this before any thread is started: the kernel lets only single-threaded
 /// processes change their user namespace.
 ///
 /// # Errors
@@ -144,7 +144,11 @@ fn join(
     };
     let theirs = File::open(format!("/proc/{}/ns/{kind}", running.pid)).map_err(failed)?;
     let ours = File::open(format!("/proc/self/ns/{kind}")).map_err(failed)?;
-    let number = |file: &File| file.metadata().map(|m| (m.dev(), m.ino())).map_err(failed);
+    let number = |file: &File| {
+        file.metadata()
+            .map(|metadata| (metadata.dev(), metadata.ino()))
+            .map_err(failed)
+    };
     // The kernel refuses to enter the user namespace that one is in already, which is so for root.
     if number(&theirs)? == number(&ours)? {
         return Ok(());

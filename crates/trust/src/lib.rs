@@ -1,5 +1,5 @@
-//! [`private_file`]s for keys and tokens, and TLS clients that do not verify the certificates of servers, for probes
-//! and backends.
+//! Files that only their owner may read, for keys and tokens ([`private_file`]); TLS configurations of clients.
+//! Clients of probes and backends do not verify the certificates of servers.
 //!
 //! ```
 //! # fn main() -> Result<(), rustls::Error> {

@@ -212,8 +212,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Adds the endpoints of all load balancers, and those of an overlay network: its source address, and its cluster
-    /// IPs as remote endpoints of this host.
+    /// Adds the endpoints of all load balancers. Adds those of an overlay network, too: its source address, and its
+    /// cluster IPs as remote endpoints of this host.
     fn add_endpoints(&self, plan: &Plan, desired: &mut Desired) {
         let mut endpoints = BTreeMap::new();
         let members = desired.balancers.values().flat_map(|balancer| &balancer.members);

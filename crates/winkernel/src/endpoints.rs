@@ -49,8 +49,8 @@ pub(crate) fn addresses(endpoint: &Endpoint) -> impl Iterator<Item = IpAddr> {
     texts.filter_map(|configuration| configuration.ip_address.parse().ok())
 }
 
-/// Returns true if a proxy created a remote endpoint: its MAC address derives from its address, or is that of the host,
-/// as for the cluster IPs of an overlay network. Other programs create the endpoints of Pods.
+/// Returns true if a proxy created a remote endpoint. Its MAC address then derives from its address, or is that of
+/// the host, as for the cluster IPs of an overlay network. Other programs create the endpoints of Pods.
 pub(crate) fn is_of_proxy(endpoint: &Endpoint, host_mac: Option<MacAddress>) -> bool {
     let Ok(mac) = endpoint.mac_address.parse::<MacAddress>() else {
         return false;

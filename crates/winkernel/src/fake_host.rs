@@ -1,4 +1,4 @@
-//! A model of HNS for tests. It refuses what HNS refuses: two load balancers with one address and port, load balancers of
+//! A model of HNS for tests. Like HNS, it refuses two load balancers with one address and port, load balancers of
 //! unknown endpoints, and the deletion of endpoints in use.
 
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
 //! Kernelspace mode of Windows: a [`Plan`](plan::Plan) as endpoints and load balancers of the Host Networking Service
-//! (HNS), with the names, flags and JSON of kube-proxy (WIN-01).
+//! (HNS). Names, flags and JSON are those of kube-proxy (WIN-01).
 //!
-//! The crate is pure except for `windows`, which only compiles on Windows. Nobody has run it there yet, and no
-//! subcommand uses it: the other crates of the binary need Linux.
+//! The crate is pure except for `windows`, which compiles on Windows only. The crate has not run on Windows yet. No
+//! subcommand uses it, because the other crates of the binary need Linux.
 //!
 //! - `schema`: JSON of the Host Compute Network API (HCN)
 //! - `guid`, `mac`, `features`: identifiers, MAC addresses of remote endpoints, abilities of an HNS version

@@ -17,8 +17,8 @@ pub struct MacAddress(pub [u8; 6]);
 pub struct MacAddressError(pub String);
 
 impl MacAddress {
-    /// Returns the MAC address of the remote endpoint with this address: the prefix, and the bytes of an IPv4 address or
-    /// the last four bytes of an IPv6 address in reverse order. It never appears on a wire.
+    /// Returns the MAC address of the remote endpoint with this address. The prefix precedes the bytes of an IPv4
+    /// address, or the last four bytes of an IPv6 address in reverse order. It never appears on a wire.
     pub fn of_remote_endpoint(address: IpAddr) -> Self {
         let [a, b] = PREFIX;
         let [c, d, e, f] = match address {

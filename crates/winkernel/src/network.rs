@@ -76,7 +76,8 @@ impl HnsNetwork {
         found.map(|subnet| subnet.host)
     }
 
-    /// Returns true if an address may be one of this host: it is in a subnet of the network, or the network names none.
+    /// Returns true if an address may be one of this host. It is in a subnet of the network, or the network names
+    /// none.
     pub fn may_be_local(&self, address: IpAddr) -> bool {
         self.subnets.is_empty() || self.subnets.iter().any(|subnet| subnet.contains(&address))
     }

@@ -93,7 +93,7 @@ pub struct HnsVersion {
 /// Query of properties, without a filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Query {
+pub struct PropertyQuery {
     /// Version of the expected schema.
     pub schema_version: SchemaVersion,
 }

@@ -94,7 +94,7 @@ pub enum SettingsError {
 /// The section `winkernel`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Section {
+struct WinkernelSection {
     network_name: String,
     source_vip: String,
     #[serde(rename = "enableDSR")]
@@ -111,9 +111,11 @@ impl Settings {
     ///
     /// A [`SettingsError`] if a field has an invalid value, or the network has no name.
     pub fn read(section: &Value, kube_network: Option<&str>) -> Result<Self, SettingsError> {
-        let section: Section = match section {
-            Value::Null => Section::default(),
-            section => Section::deserialize(section).map_err(|source| SettingsError::Section { source })?,
+        let section: WinkernelSection = match section {
+            Value::Null => WinkernelSection::default(),
+            section => {
+                WinkernelSection::deserialize(section).map_err(|source| SettingsError::Section { source })?
+            }
         };
         let source_vip = match section.source_vip.as_str() {
             "" => None,

@@ -1,4 +1,4 @@
-//! Calls of HNS on Windows. Nobody has run them yet.
+//! Calls of HNS on Windows. They have not run yet.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::guid::Guid;
-use crate::schema::{Endpoint, HnsId, HnsVersion, LoadBalancer, Network, Query, decode};
+use crate::schema::{Endpoint, HnsId, HnsVersion, LoadBalancer, Network, PropertyQuery, decode};
 use crate::service::{HnsError, HostNetworkService};
 
 /// Handle of an open object.
@@ -215,7 +215,7 @@ impl HostNetworkService for WindowsHost {
 
 /// Returns all objects of a kind. An object that disappears meanwhile is left out.
 fn list<T: DeserializeOwned>(kind: &'static Kind) -> Result<Vec<T>, HnsError> {
-    let query = wide_json(kind.name, &Query::default())?;
+    let query = wide_json(kind.name, &PropertyQuery::default())?;
     let (mut ids, mut error) = (null_mut(), null_mut());
     // SAFETY: the query outlives the call; both results are valid for a write.
     let result = unsafe { (kind.enumerate)(query.as_ptr(), &mut ids, &mut error) };
@@ -243,7 +243,7 @@ fn open(kind: &'static Kind, id: &HnsId) -> Result<Object, HnsError> {
 
 fn properties<T: DeserializeOwned>(object: &Object) -> Result<T, HnsError> {
     let name = object.kind.name;
-    let query = wide_json(name, &Query::default())?;
+    let query = wide_json(name, &PropertyQuery::default())?;
     let (mut text, mut error) = (null_mut(), null_mut());
     // SAFETY: the object is open; the query outlives the call; both results are valid for a write.
     let result = unsafe { (object.kind.properties)(object.handle, query.as_ptr(), &mut text, &mut error) };

@@ -40,12 +40,12 @@ pub(super) fn open() -> Result<Cgroups, CgroupError> {
         }
     }
     let group_of = |controller: &str| -> Result<PathBuf, CgroupError> {
-        let has_controller = |m: &&Mounted| {
-            let controllers = m.controllers.as_ref();
-            controllers.is_some_and(|all| all.iter().any(|c| c == controller))
+        let has_controller = |hierarchy: &&Mounted| {
+            let controllers = hierarchy.controllers.as_ref();
+            controllers.is_some_and(|all| all.iter().any(|name| name == controller))
         };
         let hierarchy = mounted.iter().find(has_controller).ok_or(CgroupError::None)?;
-        let pods = below(&hierarchy.path, &path_of(&own, controller)).join(PODS);
+        let pods = group_directory(&hierarchy.path, &path_of(&own, controller)).join(PODS);
         create_usable(&pods)?;
         Ok(pods)
     };
@@ -63,7 +63,7 @@ fn open_v2(root: &Path, own: &str) -> Result<Cgroups, CgroupError> {
     let own = path_of(own, "");
     // The agent may run in the group of another agent that started it.
     let base = own.trim_end_matches('/').trim_end_matches(AGENT).to_owned();
-    let base = below(root, &base);
+    let base = group_directory(root, &base);
     if base != root {
         let agent = base.join(AGENT);
         create(&agent)?;
@@ -111,7 +111,7 @@ pub(super) fn path_of(own: &str, controller: &str) -> String {
         let (controllers, path) = (fields.next()?, fields.next()?);
         controllers
             .split(',')
-            .any(|c| c == controller)
+            .any(|name| name == controller)
             .then(|| path.to_owned())
     });
     path.unwrap_or_else(|| "/".to_owned())
@@ -119,7 +119,7 @@ pub(super) fn path_of(own: &str, controller: &str) -> String {
 
 /// Returns the path of a group in a hierarchy. In a container, the path may not be visible; then the root stands for
 /// it.
-fn below(root: &Path, path: &str) -> PathBuf {
+fn group_directory(root: &Path, path: &str) -> PathBuf {
     let group = root.join(path.trim_start_matches('/'));
     if group.is_dir() && !path.trim_matches('/').is_empty() {
         group

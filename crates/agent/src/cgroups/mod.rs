@@ -28,7 +28,7 @@ const CPU_PERIOD_US: u64 = 100_000;
 /// Smallest CPU quota that the kernel accepts, in microseconds.
 const CPU_QUOTA_US_MIN: u64 = 1_000;
 /// Attempts to remove a group, and the delay between them: killed processes leave their group after a moment.
-const REMOVAL_TRIES_MAX: usize = 20;
+const REMOVAL_ATTEMPTS_MAX: usize = 20;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
 /// Name of the group of all Pods, below the group of the agent.
 const PODS: &str = "portolan-pods";
@@ -220,7 +220,8 @@ impl Cgroups {
 /// Removes groups of a Pod with those of its containers, and kills the processes in them. After the end of its sandbox,
 /// only a Pod with `hostPID` has any.
 pub fn remove_groups(groups: &[PathBuf]) {
-    // Without `cgroup.kill`, processes that fork could escape. In version 1, one of the hierarchies has this limit for all.
+    // Without `cgroup.kill`, processes that fork could escape. In version 1, one of the hierarchies has this limit
+    // for all.
     for pod in groups {
         limit_processes(pod, "0");
     }
@@ -265,7 +266,7 @@ fn oom_kills(path: &Path) -> u64 {
 
 /// Removes a group after killing its processes.
 fn remove(group: &Path) {
-    for _ in 0..REMOVAL_TRIES_MAX {
+    for _ in 0..REMOVAL_ATTEMPTS_MAX {
         match fs::remove_dir(group) {
             Ok(()) => return,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,

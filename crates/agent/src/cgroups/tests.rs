@@ -90,7 +90,7 @@ fn writes_limits_for_version_1() {
 }
 
 #[test]
-fn finds_hierarchies() {
+fn cgroup_hierarchies_are_found_in_mounts() {
     let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
                   cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0\n\
                   cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";

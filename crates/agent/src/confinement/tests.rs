@@ -20,7 +20,7 @@ fn confined(pod: Value, container: Value) -> Result<Confinement, ConfinementErro
 }
 
 #[test]
-fn container_overrides_pod() {
+fn security_context_of_a_container_overrides_that_of_its_pod() {
     let both = confined(
         json!({"runAsUser": 1, "runAsGroup": 2, "fsGroup": 3, "supplementalGroups": [4]}),
         json!({"securityContext": {"runAsUser": 5}}),

@@ -286,8 +286,8 @@ impl Containers {
         self.init.iter().any(failed)
     }
 
-    /// Returns the containers whose turn it is to start: during initialization the sidecars before the first incomplete
-    /// init container and that container, afterwards all others. Ephemeral containers always.
+    /// Returns the containers that start next. During initialization these are the first incomplete init container
+    /// and the sidecars before it, afterwards all others. Ephemeral containers always.
     fn startable(&self) -> impl Iterator<Item = &TrackedContainer> {
         let is_finished = self.is_complete() || self.is_terminating;
         let current = self

@@ -18,7 +18,12 @@ fn terminated(exit_code: i32, started: i64, finished: i64) -> Terminated {
 }
 
 fn containers(policy: RestartPolicy, init: &[&str], main: &[&str]) -> Containers {
-    let track = |names: &[&str]| names.iter().map(|n| TrackedContainer::new(n, 0, at(0))).collect();
+    let track = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| TrackedContainer::new(name, 0, at(0)))
+            .collect()
+    };
     Containers::new("web_shop(1)".to_owned(), policy, track(init), track(main))
 }
 
@@ -208,7 +213,7 @@ proptest! {
         for (index, step, wait) in steps {
             let name = ["a", "b"][index];
             match step {
-                0 if pod.due(at(now)).iter().any(|n| n == name) => pod.mark_started(name, at(now)),
+                0 if pod.due(at(now)).iter().any(|due| due == name) => pod.mark_started(name, at(now)),
                 1 | 2 if matches!(pod.get(name).unwrap().state, State::Running { .. }) => {
                     pod.mark_terminated(name, terminated(step - 1, now - wait, now));
                 }

@@ -41,7 +41,7 @@ pub(super) fn detect_protocol(bytes: &[u8]) -> DetectedProtocol {
 
 /// Parses a request head; `None` while its empty line is missing.
 pub(super) fn parse_head(bytes: &[u8]) -> Option<Head> {
-    let end = bytes.windows(4).position(|w| w == b"\r\n\r\n")? + 4;
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let text = String::from_utf8_lossy(bytes.get(..end)?).into_owned();
     let mut lines = text.split("\r\n");
     let mut words = lines.next()?.split(' ');
@@ -52,12 +52,12 @@ pub(super) fn parse_head(bytes: &[u8]) -> Option<Head> {
         text.split("\r\n")
             .skip(1)
             .filter_map(|line| line.split_once(':'))
-            .find(|(n, _)| n.eq_ignore_ascii_case(name))
+            .find(|(header, _)| header.eq_ignore_ascii_case(name))
             .map(|(_, value)| value.trim().to_ascii_lowercase())
     };
     // Bodies are not read: the connection closes after a request that has one.
     let has_body =
-        header("content-length").is_some_and(|l| l != "0") || header("transfer-encoding").is_some();
+        header("content-length").is_some_and(|length| length != "0") || header("transfer-encoding").is_some();
     let is_requested = match header("connection").as_deref() {
         Some("close") => false,
         Some("keep-alive") => true,

@@ -37,7 +37,7 @@ pub struct Settings {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
     /// An argument has no value.
-    #[error("{name} needs a value")]
+    #[error("expected a value after {name}, found none")]
     MissingValue {
         /// Name of the argument.
         name: String,

@@ -40,11 +40,11 @@ pub(super) async fn serve(settings: Settings) -> io::Result<()> {
         let settings = Arc::clone(&settings);
         match protocol {
             Protocol::Udp => {
-                let socket = bind_udp(port).await.map_err(|e| with_port(port, e))?;
+                let socket = bind_udp(port).await.map_err(|error| with_port(port, error))?;
                 tasks.spawn(serve_datagrams(settings, socket, port));
             }
             Protocol::Tcp | Protocol::Sctp => {
-                let listener = bind_tcp(port).await.map_err(|e| with_port(port, e))?;
+                let listener = bind_tcp(port).await.map_err(|error| with_port(port, error))?;
                 tasks.spawn(accept(settings, listener, port, Arc::clone(&connections)));
             }
         }
@@ -90,7 +90,7 @@ async fn serve_connection(
     let mut read = Vec::new();
     if timeout(INITIAL_DATA_TIMEOUT, stream.read_buf(&mut read))
         .await
-        .is_ok_and(|r| matches!(r, Ok(0)))
+        .is_ok_and(|read| matches!(read, Ok(0)))
     {
         return Ok(());
     }

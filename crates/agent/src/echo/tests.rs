@@ -2,7 +2,7 @@ use super::http::{DetectedProtocol, detect_protocol, parse_head, response};
 use super::*;
 
 #[test]
-fn arguments_round_trip() {
+fn echo_arguments_round_trip() {
     let settings = Settings {
         pod: "a".to_owned(),
         namespace: "b".to_owned(),
@@ -15,8 +15,8 @@ fn arguments_round_trip() {
 #[test]
 fn default_port_is_8080() {
     let ports = |arguments: &[&str]| {
-        let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
-        Settings::parse(&arguments).map(|s| s.ports)
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        Settings::parse(&arguments).map(|settings| settings.ports)
     };
     let both = vec![(Protocol::Tcp, 8080), (Protocol::Udp, 8080)];
     assert_eq!(ports(&[]), Ok(both));

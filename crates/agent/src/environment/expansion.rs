@@ -35,7 +35,7 @@ pub fn expand<'a>(
             push("$")?;
             rest = after;
         } else if rest.len() > unclosed
-            && let Some((name, after)) = rest.strip_prefix('(').and_then(|r| r.split_once(')'))
+            && let Some((name, after)) = rest.strip_prefix('(').and_then(|inner| inner.split_once(')'))
         {
             match value_of(name) {
                 Some(value) => push(value)?,

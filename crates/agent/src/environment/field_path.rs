@@ -21,7 +21,7 @@ pub fn resource_field(
     let named = pod
         .spec
         .all_containers()
-        .find(|c| c.name == reference.container_name);
+        .find(|container| container.name == reference.container_name);
     let container = if reference.container_name.is_empty() {
         own
     } else {

@@ -249,16 +249,30 @@ impl OwnVariables {
 /// Returns the ConfigMaps and Secrets to which the environment of a container refers.
 pub fn referenced(container: &Container) -> impl Iterator<Item = (SourceKind, &str)> {
     let objects = container.env_from.iter().flat_map(|from| {
-        let config_map = from.config_map_ref.iter().map(|r| (SourceKind::ConfigMap, r));
-        config_map.chain(from.secret_ref.iter().map(|r| (SourceKind::Secret, r)))
+        let config_map = from
+            .config_map_ref
+            .iter()
+            .map(|reference| (SourceKind::ConfigMap, reference));
+        config_map.chain(
+            from.secret_ref
+                .iter()
+                .map(|reference| (SourceKind::Secret, reference)),
+        )
     });
     let keys = container
         .env
         .iter()
-        .filter_map(|v| v.value_from.as_ref())
+        .filter_map(|variable| variable.value_from.as_ref())
         .flat_map(|from| {
-            let config_map = from.config_map_key_ref.iter().map(|r| (SourceKind::ConfigMap, r));
-            config_map.chain(from.secret_key_ref.iter().map(|r| (SourceKind::Secret, r)))
+            let config_map = from
+                .config_map_key_ref
+                .iter()
+                .map(|reference| (SourceKind::ConfigMap, reference));
+            config_map.chain(
+                from.secret_key_ref
+                    .iter()
+                    .map(|reference| (SourceKind::Secret, reference)),
+            )
         });
     objects
         .chain(keys)

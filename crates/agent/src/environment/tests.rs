@@ -52,8 +52,12 @@ fn visible_services_are_of_the_namespace_and_kubernetes() {
         service("shop", "web", "10.0.0.3"),
         service("shop", "headless", "None"),
     ];
-    let names =
-        |visible: Vec<&Service>| -> Vec<String> { visible.iter().map(|s| s.metadata.name.clone()).collect() };
+    let names = |visible: Vec<&Service>| -> Vec<String> {
+        visible
+            .iter()
+            .map(|service| service.metadata.name.clone())
+            .collect()
+    };
     assert_eq!(
         names(visible_services(&services, "shop", true)),
         ["kubernetes", "web"]
@@ -195,10 +199,15 @@ fn variables_that_multiply_each_other_are_rejected() {
     let ten = |name: &str| format!("$({name})").repeat(10);
     let mut variables = vec![json!({"name": "V0", "value": "0123456789"})];
     let of = |variables: &[serde_json::Value]| variables_of(json!({"name": "a", "env": variables}));
-    variables.extend((1..5).map(|n| json!({"name": format!("V{n}"), "value": ten(&format!("V{}", n - 1))})));
+    variables.extend(
+        (1..5).map(|number| json!({"name": format!("V{number}"), "value": ten(&format!("V{}", number - 1))})),
+    );
     assert_eq!(of(&variables).unwrap()["V4"].len(), 100_000);
     // Ten more would have 10^16 bytes.
-    variables.extend((5..15).map(|n| json!({"name": format!("V{n}"), "value": ten(&format!("V{}", n - 1))})));
+    variables.extend(
+        (5..15)
+            .map(|number| json!({"name": format!("V{number}"), "value": ten(&format!("V{}", number - 1))})),
+    );
     assert_eq!(of(&variables), Err(EnvironmentError::TooLarge));
 }
 
@@ -207,14 +216,14 @@ fn values_of_objects_that_a_container_repeats_are_bounded() {
     let key = json!({"configMapKeyRef": {"name": "c", "key": "k"}});
     let of_keys = |count: usize| {
         let variables: Vec<_> = (0..count)
-            .map(|n| json!({"name": format!("V{n}"), "valueFrom": key}))
+            .map(|number| json!({"name": format!("V{number}"), "valueFrom": key}))
             .collect();
         variables_of(json!({"name": "a", "env": variables}))
     };
     assert_eq!(of_keys(50).unwrap().len(), 52);
     assert_eq!(of_keys(100), Err(EnvironmentError::TooLarge));
     let sources: Vec<_> = (0..100)
-        .map(|n| json!({"prefix": format!("P{n}"), "configMapRef": {"name": "c"}}))
+        .map(|number| json!({"prefix": format!("P{number}"), "configMapRef": {"name": "c"}}))
         .collect();
     let all = variables_of(json!({"name": "a", "envFrom": sources}));
     assert_eq!(all, Err(EnvironmentError::TooLarge));

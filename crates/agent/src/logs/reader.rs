@@ -39,7 +39,7 @@ pub fn read(
     };
     let mut current = None;
     for path in files(&log.path) {
-        let Some(mut file) = Tail::open(&path)? else {
+        let Some(mut file) = GrowingLog::open(&path)? else {
             continue;
         };
         if file.drain(|entry| writer.write(entry))?.is_err() {
@@ -65,7 +65,7 @@ pub fn read(
 
 /// Reads new entries, also from the next file after a rotation.
 fn follow<S>(
-    current: &mut Option<Tail>,
+    current: &mut Option<GrowingLog>,
     path: &Path,
     writer: &mut Writer<'_, S>,
 ) -> io::Result<Result<(), ClientGone>>
@@ -77,7 +77,7 @@ where
     {
         return Ok(Err(ClientGone));
     }
-    if let Some(mut next) = Tail::open(path)?
+    if let Some(mut next) = GrowingLog::open(path)?
         && current.as_ref().is_none_or(|file| file.inode != next.inode)
     {
         // Entries that were written to the old file before the rotation.
@@ -107,7 +107,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
 fn count_lines(path: &Path, options: &Options) -> io::Result<u64> {
     let mut lines = 0;
     for path in files(path) {
-        let Some(mut file) = Tail::open(&path)? else {
+        let Some(mut file) = GrowingLog::open(&path)? else {
             continue;
         };
         let counted = file.drain(|entry| {
@@ -122,14 +122,14 @@ fn count_lines(path: &Path, options: &Options) -> io::Result<u64> {
 }
 
 /// Log file that grows.
-struct Tail {
+struct GrowingLog {
     reader: BufReader<File>,
     inode: u64,
     /// Beginning of an entry whose end is not written yet.
     partial: Vec<u8>,
 }
 
-impl Tail {
+impl GrowingLog {
     fn open(path: &Path) -> io::Result<Option<Self>> {
         let file = match File::open(path) {
             Ok(file) => file,

@@ -52,7 +52,7 @@ fn parses_parameters_and_rejects_invalid_values() {
     let parse = |pairs: &[(&str, &str)]| {
         let query = pairs
             .iter()
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect();
         Options::parse(&query, at(100))
     };
@@ -145,15 +145,21 @@ fn reads_rotated_files_in_order() {
         read_all(&state, &options)
     };
     assert_eq!(with(|_| {}), "one\ntwo\n\nfour 4\n");
-    assert_eq!(with(|o| o.previous = true), "before\n");
-    assert_eq!(with(|o| o.tail_lines = Some(2)), "\nfour 4\n");
-    assert_eq!(with(|o| o.tail_lines = Some(0)), "");
-    assert_eq!(with(|o| o.tail_lines = Some(99)), "one\ntwo\n\nfour 4\n");
-    assert_eq!(with(|o| o.since = Some(at(3))), "\nfour 4\n");
-    assert_eq!(with(|o| o.limit_bytes = Some(6)), "one\ntw");
+    assert_eq!(with(|options| options.previous = true), "before\n");
+    assert_eq!(with(|options| options.tail_lines = Some(2)), "\nfour 4\n");
+    assert_eq!(with(|options| options.tail_lines = Some(0)), "");
+    assert_eq!(
+        with(|options| options.tail_lines = Some(99)),
+        "one\ntwo\n\nfour 4\n"
+    );
+    assert_eq!(with(|options| options.since = Some(at(3))), "\nfour 4\n");
+    assert_eq!(with(|options| options.limit_bytes = Some(6)), "one\ntw");
     // Following ends at once for a container that does not run.
-    assert_eq!(with(|o| (o.follow, o.tail_lines) = (true, Some(1))), "four 4\n");
-    let stamped = with(|o| (o.timestamps, o.tail_lines) = (true, Some(3)));
+    assert_eq!(
+        with(|options| (options.follow, options.tail_lines) = (true, Some(1))),
+        "four 4\n"
+    );
+    let stamped = with(|options| (options.timestamps, options.tail_lines) = (true, Some(3)));
     assert_eq!(stamped.lines().next(), Some("2023-11-14T22:13:22.000000000Z two"));
 }
 

@@ -51,7 +51,7 @@ impl AddressPool {
         let end = ranges.iter().map(end).min().unwrap_or_default();
         if ranges.is_empty() || families.len() != ranges.len() || end <= GATEWAY + 1 {
             return Err(AddressError::Ranges {
-                ranges: texts(&ranges),
+                ranges: range_texts(&ranges),
             });
         }
         Ok(Self {
@@ -78,7 +78,7 @@ impl AddressPool {
             .find(|index| !self.used.contains(index));
         let Some(index) = free else {
             return Err(AddressError::Exhausted {
-                ranges: texts(&self.ranges),
+                ranges: range_texts(&self.ranges),
             });
         };
         self.used.insert(index);
@@ -139,6 +139,6 @@ fn offset(range: &IpNet, address: IpAddr) -> Option<u32> {
     }
 }
 
-fn texts(ranges: &[IpNet]) -> Vec<String> {
+fn range_texts(ranges: &[IpNet]) -> Vec<String> {
     ranges.iter().map(ToString::to_string).collect()
 }

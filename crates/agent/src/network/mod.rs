@@ -54,7 +54,7 @@ pub fn link_name(uid: &str) -> Result<LinkName, RouteError> {
 /// Returns true if a link with that name is the node's end of a Pod's link.
 pub fn is_pod_link(name: &str) -> bool {
     name.strip_prefix(LINK_PREFIX)
-        .is_some_and(|hash| hash.len() == 12 && hash.bytes().all(|b| b.is_ascii_hexdigit()))
+        .is_some_and(|hash| hash.len() == 12 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Enables forwarding and source address validation on the node. Failures are logged: the settings may be correct

@@ -1,11 +1,11 @@
 //! Source address validation: packets of Pods leave with addresses of the Pod only. An nftables table of the agent.
 //!
-//! The node's ends of Pod links belong to a link group. A packet from a link of the group is dropped unless the route
-//! to its source address uses the same link (strict reverse path filtering, RFC 3704). Only addresses of the Pod have
-//! such a route. Link-local IPv6 addresses pass: neighbour discovery needs them, and they are not forwarded. The table
-//! does not depend on single Pods, so it stays correct while no agent runs.
+//! The node's ends of Pod links belong to a link group. The table drops a packet from a link of the group unless the
+//! route to its source address uses the same link. RFC 3704 calls this strict reverse path filtering. Only addresses
+//! of the Pod have such a route. Link-local IPv6 addresses pass: neighbour discovery needs them, and they are not
+//! forwarded. The table does not depend on single Pods, so it stays correct while no agent runs.
 //!
-//! Forged ARP and neighbour discovery messages have no effect: each Pod has a link of its own, and the node sends by
+//! Forged ARP and neighbour discovery messages have no effect. Each Pod has a link of its own, and the node sends by
 //! its routes.
 
 use netlink::nftables::{

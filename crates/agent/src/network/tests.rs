@@ -7,11 +7,11 @@ use super::*;
 
 fn pool() -> AddressPool {
     let ranges = ["10.244.1.0/24", "fd00:244:1::/64"];
-    AddressPool::new(ranges.iter().map(|r| r.parse().unwrap()).collect()).unwrap()
+    AddressPool::new(ranges.iter().map(|range| range.parse().unwrap()).collect()).unwrap()
 }
 
 /// Node with two Pods.
-struct TwoPods {
+struct NodeWithTwoPods {
     pool: AddressPool,
     gateways: Vec<IpAddr>,
     a: Vec<IpAddr>,
@@ -21,14 +21,14 @@ struct TwoPods {
 }
 
 /// Prepares the calling thread's namespace as a node with two Pods.
-fn node_with_two_pods() -> TwoPods {
+fn node_with_two_pods() -> NodeWithTwoPods {
     prepare_node();
     let mut pool = pool();
     let gateways = pool.gateways();
     let (a, b) = (pool.allocate().unwrap(), pool.allocate().unwrap());
     let pod_a = create_namespace(&link_name("a").unwrap(), &a, &gateways).unwrap();
     let pod_b = create_namespace(&link_name("b").unwrap(), &b, &gateways).unwrap();
-    TwoPods {
+    NodeWithTwoPods {
         pool,
         gateways,
         a,
@@ -68,7 +68,7 @@ fn link_names_are_derived_from_uids() {
 #[test]
 fn node_and_pods_reach_each_other_in_both_families() {
     testbed::in_namespace(|| {
-        let TwoPods {
+        let NodeWithTwoPods {
             gateways,
             a,
             b,

@@ -73,7 +73,7 @@ pub(crate) async fn wait_for_pod_cidrs(client: &Client, node_name: &str) -> Vec<
                 if !ranges.is_empty() {
                     return ranges;
                 }
-                tracing::info!("waiting for the Node's podCIDRs");
+                tracing::info!("Node without podCIDRs; waiting");
             }
             Event::Malformed { error, .. } => tracing::warn!(error, "malformed Node ignored"),
             _ => {}

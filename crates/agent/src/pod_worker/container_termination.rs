@@ -79,7 +79,7 @@ async fn terminate(plan: TerminationPlan, mut deadline: watch::Receiver<Instant>
 
 async fn pre_stop(plan: &TerminationPlan, until: Instant) {
     let lifecycle = plan.runner.container.lifecycle.as_ref();
-    let Some(handler) = lifecycle.and_then(|l| l.pre_stop.as_ref()) else {
+    let Some(handler) = lifecycle.and_then(|lifecycle| lifecycle.pre_stop.as_ref()) else {
         return;
     };
     let timeout = until.saturating_duration_since(Instant::now());

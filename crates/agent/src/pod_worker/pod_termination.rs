@@ -16,8 +16,8 @@ const LAST_STATUS_TIMEOUT: Duration = Duration::from_secs(30);
 /// The same at the agent's shutdown, which must not delay the stop of a service.
 const LAST_STATUS_TIMEOUT_AT_SHUTDOWN: Duration = Duration::from_secs(2);
 /// Delay of SIGTERM for a Pod behind a Service. In this time the EndpointSlice marks the endpoint as terminating, and
-/// the proxies of all nodes remove it, so that no client finds a closed port. It counts towards the grace period and
-/// takes at most half of it.
+/// the proxies of all nodes remove it. Otherwise clients would reach a closed port. It counts towards the grace
+/// period and takes at most half of it.
 const DRAIN: Duration = Duration::from_secs(2);
 /// Grace period of an evicted Pod (upstream's `immediateEvictionGracePeriodSeconds`).
 const EVICTION_GRACE: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ impl PodWorker {
         let keeps_running = reason == EndReason::AgentShutdown
             && matches!(self.context.agent.settings.shutdown, ShutdownPolicy::KeepPods);
         if keeps_running {
-            tracing::info!(pod = %self.context.key, "Pod keeps running after the exit of the agent");
+            tracing::info!(pod = %self.context.key, "Pod left running at the exit of the agent");
         } else {
             tracing::info!(pod = %self.context.key, ?reason, "Pod termination started");
         }

@@ -55,7 +55,10 @@ pub(super) struct ProbeWorker {
 
 /// Returns true if a container has a `postStart` handler or probes.
 pub(super) fn is_needed(container: &Container) -> bool {
-    let post_start = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref());
+    let post_start = container
+        .lifecycle
+        .as_ref()
+        .and_then(|lifecycle| lifecycle.post_start.as_ref());
     post_start.is_some() || !ProbeSchedule::new(container.probes()).is_idle()
 }
 
@@ -99,7 +102,7 @@ impl ProbeWorker {
     /// Runs the `postStart` handler. Returns false after a failure, which terminates the container.
     async fn post_start(&mut self) -> bool {
         let lifecycle = self.runner.container.lifecycle.as_ref();
-        let Some(handler) = lifecycle.and_then(|l| l.post_start.as_ref()) else {
+        let Some(handler) = lifecycle.and_then(|lifecycle| lifecycle.post_start.as_ref()) else {
             return true;
         };
         let Err(error) = self.runner.run_handler(handler, POST_START_TIMEOUT).await else {

@@ -67,8 +67,8 @@ impl PodStatus {
         self.writer.set(status);
     }
 
-    /// Writes the status again if another client has overwritten it, for example the node lifecycle controller, which
-    /// marks the Pods of an unreachable node as not ready.
+    /// Writes the status again if another client has overwritten it. For example, the node lifecycle controller marks
+    /// the Pods of an unreachable node as not ready.
     pub(super) fn repair(&mut self, pod: &Pod, key: &ObjectKey) {
         if self.writer.repair(pod) {
             tracing::info!(pod = %key, "status overwritten by another client; written again");

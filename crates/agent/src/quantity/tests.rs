@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn parses_suffixes() {
+fn quantity_suffixes_are_parsed() {
     let thousandths = |text: &str| Quantity::parse(text).map(Quantity::thousandths);
     for (text, expected) in [
         ("1", 1000),
@@ -39,7 +39,7 @@ fn parses_suffixes() {
 }
 
 #[test]
-fn division_rounds_up() {
+fn quotient_of_quantities_is_rounded_up() {
     let quantity = |text| Quantity::parse(text).unwrap();
     assert_eq!(quantity("1500m").divided_by(quantity("1")), Some(2));
     assert_eq!(quantity("1500m").divided_by(quantity("1m")), Some(1500));

@@ -62,7 +62,7 @@ fn dns_config_appends_and_overrides_options() {
 
 #[test]
 fn truncates_at_limits_with_warnings() {
-    let searches: Vec<String> = (0..40).map(|i| format!("s{i}.example")).collect();
+    let searches: Vec<String> = (0..40).map(|number| format!("s{number}.example")).collect();
     let spec = json!({"dnsPolicy": "None", "dnsConfig": {
         "nameservers": ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"],
         "searches": searches,
@@ -72,7 +72,9 @@ fn truncates_at_limits_with_warnings() {
         (conf.nameservers.len(), conf.searches.len(), warnings.len()),
         (3, 32, 2)
     );
-    let long: Vec<String> = (0..20).map(|i| format!("{i}{}", "a".repeat(200))).collect();
+    let long: Vec<String> = (0..20)
+        .map(|number| format!("{number}{}", "a".repeat(200)))
+        .collect();
     let spec = json!({"dnsPolicy": "None", "dnsConfig": {"searches": long}});
     let (conf, warnings) = for_pod(&pod(spec), &cluster(), &host());
     assert!(conf.searches.join(" ").len() <= 2048 && conf.searches.len() > 8);

@@ -138,10 +138,13 @@ pub(crate) async fn network_namespace(socket: PathBuf) -> Result<NetworkNamespac
 }
 
 /// Connection with the first message and its descriptors.
-type Exchanged = (UnixStream, SessionMessage, Vec<OwnedFd>);
+type FirstMessage = (UnixStream, SessionMessage, Vec<OwnedFd>);
 
 /// Runs the exchange on a thread, because tokio receives no descriptors.
-async fn exchange_in_background(socket: PathBuf, request: SessionRequest) -> Result<Exchanged, RuntimeError> {
+async fn exchange_in_background(
+    socket: PathBuf,
+    request: SessionRequest,
+) -> Result<FirstMessage, RuntimeError> {
     let exchanged = tokio::task::spawn_blocking(move || exchange(&socket, &request)).await;
     exchanged.unwrap_or_else(|error| {
         let source = io::Error::other(error);
@@ -149,7 +152,7 @@ async fn exchange_in_background(socket: PathBuf, request: SessionRequest) -> Res
     })
 }
 
-fn exchange(socket: &Path, request: &SessionRequest) -> Result<Exchanged, RuntimeError> {
+fn exchange(socket: &Path, request: &SessionRequest) -> Result<FirstMessage, RuntimeError> {
     let send_and_receive = || {
         let mut stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(START_TIMEOUT))?;

@@ -1,5 +1,5 @@
-//! Standard streams of a running container, and the sessions that are attached to them. A thread reads the output for the
-//! log; it copies each read to the sessions, before a line is complete.
+//! Standard streams of a running container, and the sessions that are attached to them. A thread reads the output for
+//! the log; it copies each read to the sessions, before a line is complete.
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter};
@@ -31,7 +31,8 @@ const POLL_INTERVAL: Timespec = Timespec {
 pub(super) enum ContainerInput {
     /// Empty.
     Null,
-    /// Other end of a pipe. With `is_for_one`, the first session with an input takes it; the input ends with that session.
+    /// Other end of a pipe. With `is_for_one`, the first session with an input takes it; the input ends with that
+    /// session.
     Pipe {
         /// The end; `None` once a session has taken it.
         end: Option<OwnedFd>,
@@ -49,19 +50,19 @@ pub(super) enum ContainerInput {
 /// Standard streams of one run of a container. Clones share them.
 #[derive(Clone)]
 pub(super) struct ContainerStreams {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<StreamsState>>,
 }
 
-struct Shared {
+struct StreamsState {
     input: ContainerInput,
-    attached: BTreeMap<u64, Attached>,
+    attached: BTreeMap<u64, AttachedSession>,
     /// Sessions so far.
     begun: u64,
     /// Streams that have not ended.
     open: Vec<OutputStream>,
 }
 
-struct Attached {
+struct AttachedSession {
     /// Ends of pipes by stream, up to the end of the stream. Without a pipe for the standard error, two streams share one.
     outputs: BTreeMap<OutputStream, Arc<PipeWriter>>,
     agent: UnixStream,
@@ -71,7 +72,7 @@ impl ContainerStreams {
     /// Returns the streams of a container without sessions.
     pub(super) fn new(input: ContainerInput) -> Self {
         Self {
-            shared: Arc::new(Mutex::new(Shared {
+            shared: Arc::new(Mutex::new(StreamsState {
                 input,
                 attached: BTreeMap::new(),
                 begun: 0,
@@ -102,7 +103,7 @@ impl ContainerStreams {
             BTreeMap::from([(OutputStream::Output, of_output), (OutputStream::Error, of_error)]);
         outputs.retain(|stream, _| shared.open.contains(stream));
         let agent = agent.try_clone()?;
-        shared.attached.insert(id, Attached { outputs, agent });
+        shared.attached.insert(id, AttachedSession { outputs, agent });
         Ok(id)
     }
 
@@ -149,7 +150,7 @@ impl ContainerStreams {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, StreamsState> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -103,8 +103,8 @@ impl BoundedLog {
             .ok();
         let bytes = file
             .as_ref()
-            .and_then(|f| f.metadata().ok())
-            .map_or(0, |m| m.len());
+            .and_then(|file| file.metadata().ok())
+            .map_or(0, |metadata| metadata.len());
         Self {
             path,
             bytes_max,

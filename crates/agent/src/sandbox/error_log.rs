@@ -24,7 +24,7 @@ fn bounded<'a>(written: &AtomicUsize, line: &'a str) -> Option<&'a str> {
     let before = written.fetch_add(line.len() + 1, Ordering::Relaxed);
     match before + line.len() < BYTES_MAX {
         true => Some(line),
-        // The first line that does not fit is replaced by a notice. The count then stays at the limit.
+        // A notice replaces the first line that does not fit. The count then stays at the limit.
         false if before < BYTES_MAX => {
             written.store(BYTES_MAX, Ordering::Relaxed);
             Some("sandbox: log full, further errors are not written")

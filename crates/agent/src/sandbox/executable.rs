@@ -1,7 +1,8 @@
 //! Executable of this process, for processes of Pods.
 //!
-//! A container with root can open the executable of another process of its Pod through `/proc/PID/exe`, even for
-//! writing once no process executes it. Processes of Pods are therefore executed from a read-only mount of the file.
+//! A container with root can open the executable of another process of its Pod through `/proc/PID/exe`. Once no
+//! process executes it, the container can write it. Processes of Pods are therefore executed from a read-only mount
+//! of the file.
 
 use std::fs;
 use std::io;

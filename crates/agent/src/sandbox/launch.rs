@@ -1,7 +1,7 @@
 //! Start of a program in a container. Another process of this binary enters the mounts, credentials and limits of the
 //! container, then executes the program. It reports an error over a socket, which a successful `execve` closes. The
-//! built-in server closes the socket when it serves, because a container without a readiness probe is ready as soon as
-//! it has started.
+//! built-in server closes the socket when it serves. A container without a readiness probe is ready as soon as it has
+//! started.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;

@@ -1,8 +1,8 @@
 //! Sandbox of a Pod: the process that holds the Pod's namespaces, starts its containers and reaps them.
 //!
-//! The sandbox is process 1 of the Pod's PID namespace, so that the kernel kills all processes of the Pod when the
-//! sandbox exits. In a Pod with `hostPID`, the sandbox is a process of the node, and the agent ends the processes of
-//! the Pod by their control groups.
+//! The sandbox is process 1 of the Pod's PID namespace. The kernel therefore kills all processes of the Pod when the
+//! sandbox exits. In a Pod with `hostPID`, the sandbox is a process of the node. There the agent kills the processes
+//! of the Pod by their control groups.
 //!
 //! The sandbox outlives the agent: a restarted agent connects to its socket and receives the state of the containers.
 //! The agent starts the sandbox as a hidden subcommand of the same binary. The start has two steps, because only child

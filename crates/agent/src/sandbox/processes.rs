@@ -186,7 +186,7 @@ impl Processes {
         let executions = shared
             .processes
             .values()
-            .filter(|p| matches!(p.role, Role::Execution(_)));
+            .filter(|process| matches!(process.role, Role::Execution(_)));
         if executions.count() >= EXECUTIONS_MAX {
             return Err(io::Error::other("too many programs are being executed"));
         }
@@ -335,7 +335,7 @@ impl Processes {
             }
             if let Some(process) = shared.processes.remove(&pid) {
                 let exit = exit(status, process.started_at);
-                shared.ended(process.role, exit);
+                shared.record_exit(process.role, exit);
             }
         }
     }
@@ -372,7 +372,7 @@ impl ProcessTable {
         })
     }
 
-    fn ended(&mut self, role: Role, exit: Exit) {
+    fn record_exit(&mut self, role: Role, exit: Exit) {
         match role {
             Role::Container(name) => {
                 self.containers

@@ -1,4 +1,4 @@
-//! Protocol between agent and sandbox: one JSON value for each line, over a Unix socket. A newer agent talks to
+//! Protocol between agent and sandbox: one JSON value for each line, over a Unix socket. A newer agent connects to
 //! sandboxes of an older one, so names on the wire stay.
 
 use std::collections::BTreeMap;

@@ -12,8 +12,8 @@ const MULTIPLEXER: &str = "/dev/pts/ptmx";
 /// `DEVPTS_SUPER_MAGIC` of `magic.h`.
 const DEVPTS_MAGIC: i64 = 0x1cd1;
 
-/// Opens a terminal for `user`, and makes it the controlling terminal and the standard streams of this process, which
-/// leads a session without a terminal. Returns the other side.
+/// Opens a terminal for `user`, and makes it the controlling terminal and the standard streams of this process. The
+/// process must lead a session without a terminal. Returns the other side.
 ///
 /// # Errors
 /// Errors of the kernel. The container may have mounted another file system over `/dev/pts`.

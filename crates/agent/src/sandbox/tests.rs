@@ -36,7 +36,7 @@ fn rotation_keeps_the_end_within_bounds() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.log");
     let output: Vec<u8> = (0..100_000u32)
-        .flat_map(|i| format!("{i}\n").into_bytes())
+        .flat_map(|number| format!("{number}\n").into_bytes())
         .collect();
     LogWriter::open(path.clone(), 50_000).append(OutputStream::Output, &output);
     let size = |path: &std::path::Path| fs::metadata(path).unwrap().len();

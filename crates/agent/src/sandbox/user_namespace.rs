@@ -46,7 +46,7 @@ impl UserNamespace {
     }
 
     /// Makes the process root of the namespace, without privileges outside. With `owns_mounts` it also gets a mount
-    /// namespace that the user namespace owns; the kernel locks masking mounts and read-only flags in it.
+    /// namespace that the user namespace owns. The kernel locks masking mounts and read-only flags in it.
     ///
     /// # Errors
     /// Errors of `setns(2)`, `setresuid(2)` and `unshare(2)`. A process that is already in the namespace gets `EINVAL`.

@@ -157,7 +157,7 @@ impl StateDirectory {
         let directories = named.filter_map(|record| self.pod(&record.uid).ok());
         let written = |directory: &PodDirectory| {
             fs::metadata(directory.path.join(RECORD))
-                .and_then(|m| m.modified())
+                .and_then(|metadata| metadata.modified())
                 .ok()
         };
         directories.max_by_key(written)
@@ -168,7 +168,9 @@ impl StateDirectory {
     /// # Errors
     /// [`StateError::Uid`].
     pub fn pod(&self, uid: &str) -> Result<PodDirectory, StateError> {
-        let is_plain = uid.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        let is_plain = uid
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         if uid.is_empty() || uid.len() > UID_BYTES_MAX || !is_plain {
             return Err(StateError::Uid { uid: uid.to_owned() });
         }

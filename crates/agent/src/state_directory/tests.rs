@@ -52,7 +52,7 @@ fn rejects_uids_that_leave_the_directory() {
         assert!(matches!(state.pod(uid), Err(StateError::Uid { .. })), "{uid}");
     }
     let log = state.pod("a").unwrap().log("../../x", 0);
-    assert!(log.starts_with(root.path()) && !log.components().any(|c| c.as_os_str() == ".."));
+    assert!(log.starts_with(root.path()) && !log.components().any(|component| component.as_os_str() == ".."));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! CPU time and memory of the node and of its containers (kubelet's `pkg/kubelet/stats`), for `metrics.k8s.io`.
 //!
-//! A task reads all counters each [`INTERVAL`]. The API server gets the usage between the latest two readings, so its
-//! requests read no counters.
+//! A task reads all counters each [`INTERVAL`]. The API server receives the usage between the latest two readings, so
+//! its requests read no counters.
 
 mod node_counters;
 mod sample;

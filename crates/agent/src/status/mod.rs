@@ -50,7 +50,7 @@ pub fn generate(pod: &Pod, observation: &Observation<'_>, now: Timestamp) -> Val
         "phase": phase.as_str(),
         "startTime": whole_seconds(observation.start_time),
         "hostIP": first(observation.host_ips),
-        "hostIPs": ips(observation.host_ips),
+        "hostIPs": ips(&first_of_each_family(observation.host_ips)),
         "conditions": conditions(pod, observation, phase, now),
         "containerStatuses": container_statuses(pod, &pod.spec.containers, observation),
     });
@@ -69,6 +69,19 @@ pub fn generate(pod: &Pod, observation: &Observation<'_>, now: Timestamp) -> Val
         status["ephemeralContainerStatuses"] = container_statuses(pod, ephemeral, observation);
     }
     status
+}
+
+/// Returns the first address of each family. The API server rejects a status with further ones.
+fn first_of_each_family(addresses: &[IpAddr]) -> Vec<IpAddr> {
+    let first = |is_ipv4: bool| addresses.iter().position(|ip| ip.is_ipv4() == is_ipv4);
+    let (four, six) = (first(true), first(false));
+    let is_first = |index: usize| Some(index) == four || Some(index) == six;
+    addresses
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| is_first(*index))
+        .map(|(_, ip)| *ip)
+        .collect()
 }
 
 /// Returns the generation of the Pod that a status describes; `None` for a Pod from a server or manifest without

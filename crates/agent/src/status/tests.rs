@@ -37,7 +37,7 @@ fn status(pod: &Pod, containers: &Containers, ready: &[(&str, bool)]) -> Value {
 
 fn condition_of<'a>(status: &'a Value, kind: &str) -> &'a Value {
     let list = status["conditions"].as_array().unwrap();
-    list.iter().find(|c| c["type"] == kind).unwrap()
+    list.iter().find(|condition| condition["type"] == kind).unwrap()
 }
 
 #[test]
@@ -253,4 +253,11 @@ fn deadline_counts_from_the_start_of_the_pod() {
     // The clock was set back after the start.
     assert_eq!(left(json!(60), 0), Some(70));
     assert_eq!(left(json!(i64::MAX), 0), Some(i64::MAX.unsigned_abs()));
+}
+
+#[test]
+fn hosts_have_one_address_of_each_family() {
+    let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
+    let all = ["fd00::1", "10.0.0.1", "10.0.0.2", "fd00::2"].map(ip);
+    assert_eq!(first_of_each_family(&all), [ip("fd00::1"), ip("10.0.0.1")]);
 }

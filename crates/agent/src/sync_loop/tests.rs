@@ -79,7 +79,7 @@ fn panicking_worker(context: &Arc<Context>) -> (SyncLoop, Record) {
 }
 
 #[tokio::test]
-async fn a_worker_that_panics_leaves_neither_record_nor_addresses() {
+async fn panicking_worker_leaves_neither_record_nor_addresses() {
     let directory = tempfile::tempdir().unwrap();
     let context = context(directory.path());
     let (mut sync_loop, record) = panicking_worker(&context);
@@ -97,7 +97,7 @@ async fn a_worker_that_panics_leaves_neither_record_nor_addresses() {
 }
 
 #[tokio::test]
-async fn a_pod_whose_worker_panicked_has_a_worker_again() {
+async fn pod_whose_worker_panicked_has_a_worker_again() {
     let directory = tempfile::tempdir().unwrap();
     let context = context(directory.path());
     let (mut sync_loop, _) = panicking_worker(&context);

@@ -1,9 +1,9 @@
 //! User namespaces of Pods (`hostUsers: false`, KEP-127).
 //!
-//! IDs 0 to 65535 of the Pod map to 65,536 host IDs that no other Pod has ([`ranges`]). The user namespace
-//! owns the network, UTS and IPC namespaces of the Pod ([`Holder`]) and the mount namespace of each
-//! container. The sandbox process stays root of the host, out of reach of the Pod; each container enters the
-//! user namespace before it executes its program.
+//! IDs 0 to 65535 of the Pod map to 65,536 host IDs that no other Pod has ([`ranges`]). The user namespace owns the
+//! network, UTS and IPC namespaces of the Pod ([`Holder`]) and the mount namespace of each container. The sandbox
+//! process stays root of the host, out of reach of the Pod. Each container enters the user namespace before it
+//! executes its program.
 //!
 //! Files in volumes keep the owners that they have without a user namespace: ID-mapped mounts translate them.
 //! Without ID-mapped mounts, volumes that the agent creates belong to IDs of the range ([`owners`]).

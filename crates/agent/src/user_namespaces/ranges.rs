@@ -26,7 +26,7 @@ pub struct IdRange {
 /// Error of a number that no range starts with.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected the first ID of a range, a multiple of 65536 from 65536 to 4294836224, found {first}")]
-pub struct NotARange {
+pub struct InvalidRangeStart {
     /// Rejected host ID.
     pub first: u32,
 }
@@ -44,12 +44,14 @@ impl IdRange {
 }
 
 impl TryFrom<u32> for IdRange {
-    type Error = NotARange;
+    type Error = InvalidRangeStart;
 
-    fn try_from(first: u32) -> Result<Self, NotARange> {
-        let index = u16::try_from(first / IDS_PER_POD).map_err(|_| NotARange { first })?;
+    fn try_from(first: u32) -> Result<Self, InvalidRangeStart> {
+        let index = u16::try_from(first / IDS_PER_POD).map_err(|_| InvalidRangeStart { first })?;
         let is_range = first.is_multiple_of(IDS_PER_POD) && (FIRST_INDEX..=LAST_INDEX).contains(&index);
-        is_range.then_some(Self { index }).ok_or(NotARange { first })
+        is_range
+            .then_some(Self { index })
+            .ok_or(InvalidRangeStart { first })
     }
 }
 

@@ -1,7 +1,8 @@
 //! Directory by its descriptor. Operations on names in it follow no symbolic link and never leave it.
 //!
 //! A container may have written to a volume (through `hostPath`, or under an agent that left such volumes writable).
-//! The agent is root on the node, so a symbolic link of a container must not choose where the agent writes or deletes.
+//! The agent is root on the node. A symbolic link of a container must not choose the place where the agent writes or
+//! deletes.
 
 use std::ffi::OsString;
 use std::fs;

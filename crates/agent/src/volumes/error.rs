@@ -24,7 +24,7 @@ pub enum VolumeError {
         path: String,
     },
     /// The size limit is not a quantity.
-    #[error("emptyDir.sizeLimit: {text:?} is not a quantity, such as 64Mi")]
+    #[error("emptyDir.sizeLimit: expected a quantity such as 64Mi, found {text:?}")]
     SizeLimit {
         /// Value of the field.
         text: String,

@@ -62,7 +62,7 @@ impl FetchedSources {
         }
         for source in projections
             .iter()
-            .filter_map(|p| p.service_account_token.as_ref())
+            .filter_map(|projection| projection.service_account_token.as_ref())
         {
             let present = self.tokens.get(&source.audience);
             if present.is_none_or(|token| token.renewed_at <= Timestamp::now()) {
@@ -104,7 +104,7 @@ pub async fn read(
 async fn request_token(client: &Client, pod: &Pod, source: &TokenSource) -> Result<Token, VolumeError> {
     let meta = &pod.metadata;
     let audiences: Vec<&String> = Some(&source.audience)
-        .filter(|a| !a.is_empty())
+        .filter(|audience| !audience.is_empty())
         .into_iter()
         .collect();
     let request = json!({

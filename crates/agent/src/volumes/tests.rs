@@ -215,7 +215,7 @@ fn directory_follows_no_symbolic_link() {
 fn items_that_repeat_a_large_key_are_rejected() {
     let items = |count: usize| -> Vec<_> {
         (0..count)
-            .map(|n| json!({"key": "k", "path": n.to_string()}))
+            .map(|number| json!({"key": "k", "path": number.to_string()}))
             .collect()
     };
     let pod = |count| pod(json!({"configMap": {"name": "c", "items": items(count)}}));
@@ -237,7 +237,7 @@ fn items_that_repeat_a_large_key_are_rejected() {
 }
 
 #[tokio::test]
-async fn a_refresh_writes_the_changed_labels_of_the_pod() {
+async fn refresh_writes_the_changed_labels_of_the_pod() {
     let directory = tempfile::tempdir().unwrap();
     let items = json!([{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]);
     let pod = pod(json!({"name": "v", "downwardAPI": {"items": items}}));

@@ -197,7 +197,7 @@ impl Cluster {
         loop {
             let events: Value = self.client.get("/api/v1/namespaces/default/events").await?;
             let mut all = events["items"].as_array().into_iter().flatten();
-            let found = all.find(|e| e["involvedObject"]["name"] == pod && e["reason"] == reason);
+            let found = all.find(|event| event["involvedObject"]["name"] == pod && event["reason"] == reason);
             if let Some(event) = found {
                 return Ok(event["message"].as_str().unwrap_or_default().to_owned());
             }
@@ -280,8 +280,10 @@ pub(crate) fn container(name: &str, script: &str, fields: Value) -> Value {
 /// Status of a condition; "" if the Pod has none.
 pub(crate) fn condition<'a>(pod: &'a Value, kind: &str) -> &'a str {
     let mut all = pod["status"]["conditions"].as_array().into_iter().flatten();
-    let found = all.find(|c| c["type"] == kind);
-    found.and_then(|c| c["status"].as_str()).unwrap_or_default()
+    let found = all.find(|condition| condition["type"] == kind);
+    found
+        .and_then(|condition| condition["status"].as_str())
+        .unwrap_or_default()
 }
 
 /// Returns true if the Pod is ready.

@@ -89,7 +89,7 @@ pub(crate) async fn completed_pod_keeps_its_phase(cluster: &mut Cluster) -> Outc
             .as_array()
             .into_iter()
             .flatten()
-            .find(|c| c["type"] == "Ready");
+            .find(|condition| condition["type"] == "Ready");
         check(ready.is_some_and(|c: &Value| c["status"] == "False"), &pod)?;
         cluster.delete_pod(name).await?;
         cluster.wait_until_gone(name).await?;

@@ -39,7 +39,7 @@ pub(crate) fn attempt_calls() {
         ("clone3", libc::SYS_clone3, [0; 4]),
     ];
     for (name, number, [a, b, c, d]) in calls {
-        // SAFETY: none of the calls gets an address of this process; those that need one fail.
+        // SAFETY: none of the calls receives an address of this process; those that need one fail.
         let result = unsafe { libc::syscall(number, a, b, c, d) };
         let error = std::io::Error::last_os_error().raw_os_error();
         println!("{name} {}", if result < 0 { error.unwrap_or(0) } else { 0 });

@@ -238,7 +238,7 @@ fn processes() -> std::io::Result<usize> {
             .file_name()
             .to_string_lossy()
             .bytes()
-            .all(|b| b.is_ascii_digit())
+            .all(|byte| byte.is_ascii_digit())
     };
     Ok(std::fs::read_dir("/proc")?.flatten().filter(is_process).count())
 }

@@ -361,7 +361,7 @@ impl DesiredAnnouncements {
         };
         Some(Arc::new(Candidates {
             preferred: select(&self.unrestricted.preferred),
-            otherwise: select(&self.unrestricted.otherwise),
+            fallback: select(&self.unrestricted.fallback),
             requirements,
         }))
     }
@@ -372,7 +372,7 @@ impl DesiredAnnouncements {
         holders.any(|key| self.services.get(key).is_some_and(|service| service.needs_edge))
     }
 
-    /// Returns true if a Service of the address requests two-tier forwarding. It is in force where the proxy of the
+    /// Returns true if a Service of the address requests two-tier forwarding. It has an effect where the proxy of the
     /// node supports it.
     pub(crate) fn requests_two_tier(&self, address: IpAddr) -> bool {
         let holders = self.holders.get(&address).into_iter().flatten();
@@ -463,7 +463,7 @@ impl DesiredAnnouncements {
         };
         self.unrestricted = Arc::new(Candidates {
             preferred: of(false),
-            otherwise: of(true),
+            fallback: of(true),
             requirements: Requirements::default(),
         });
         self.addresses().collect()

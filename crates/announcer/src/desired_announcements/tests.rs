@@ -110,7 +110,7 @@ fn cordoned_nodes_are_the_last_choice_and_excluded_ones_none() {
     );
     let candidates = desired.candidates(ip("192.0.2.1")).unwrap();
     assert_eq!(names(&candidates.preferred), ["c"]);
-    assert_eq!(names(&candidates.otherwise), ["b"]);
+    assert_eq!(names(&candidates.fallback), ["b"]);
     assert_eq!(desired.node_deleted("c").len(), 1);
     assert!(desired.candidates(ip("192.0.2.1")).unwrap().preferred.is_empty());
 }

@@ -49,8 +49,9 @@ impl EgressKernel {
         self.applied = None;
     }
 
-    /// Writes the desired state. Routes precede the marks that select them. Those of earlier states follow. Returns the
-    /// owners whose route the kernel refuses: packets to them are dropped, and the next call writes everything again.
+    /// Writes the desired state. Routes precede the marks that select them. The removal of earlier states follows.
+    /// Returns the owners whose route the kernel refuses: packets to them are dropped, and the next call writes
+    /// everything again.
     ///
     /// # Errors
     /// An [`EgressError`]; the next call writes everything again.

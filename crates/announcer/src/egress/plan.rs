@@ -121,8 +121,7 @@ impl fmt::Display for EgressFault {
             ),
             Self::Kernel(error) => write!(
                 f,
-                "the kernel of this node refuses the rules; those that it accepted before stay in force, if there are \
-                 any: {error}"
+                "the kernel of this node refuses the rules; the previous rules stay applied: {error}"
             ),
         }
     }
@@ -152,7 +151,7 @@ pub(crate) enum ServiceEgress {
     /// Packets are dropped or leave as without egress, for this reason.
     Fault(EgressFault),
     /// No fault is known. This node translates Pods to these addresses; none if it owns no address, or without Pods.
-    InForce(BTreeSet<IpAddr>),
+    Applied(BTreeSet<IpAddr>),
 }
 
 /// View of the cluster that decides about Pods.
@@ -207,7 +206,7 @@ impl EgressPlan {
             let mut sources = BTreeSet::new();
             for pod in objects.pods_of(key) {
                 let fault = plan.add_pod(pod, &decisions, objects, view, &mut sources);
-                worst_fault = worse(worst_fault, fault);
+                worst_fault = more_severe(worst_fault, fault);
             }
             if !sources.is_empty() {
                 plan.translated.insert(key.clone(), sources);
@@ -277,7 +276,7 @@ impl EgressPlan {
             let of_kernel = kernel_error.map(|error| EgressFault::Kernel(error.to_owned()));
             match of_kernel.or_else(|| self.faults.get(key).cloned()) {
                 Some(fault) => ServiceEgress::Fault(fault),
-                None => ServiceEgress::InForce(self.translated.get(key).cloned().unwrap_or_default()),
+                None => ServiceEgress::Applied(self.translated.get(key).cloned().unwrap_or_default()),
             }
         };
         let keys = objects.services().map(|(key, _)| key);
@@ -289,7 +288,7 @@ impl EgressPlan {
 type Decision = Result<PodEgress, EgressFault>;
 
 /// Returns the present fault of a Service or that of a further Pod, whichever is worse.
-fn worse(present: Option<EgressFault>, further: Option<EgressFault>) -> Option<EgressFault> {
+fn more_severe(present: Option<EgressFault>, further: Option<EgressFault>) -> Option<EgressFault> {
     match (present, further) {
         (Some(present), Some(further)) if present.drops_packets() && !further.drops_packets() => {
             Some(further)
@@ -347,8 +346,8 @@ fn inside(objects: &EgressObjects, balanced: impl Iterator<Item = IpAddr>) -> BT
         .collect()
 }
 
-/// Returns the route to the Pods of a node among the routes of table `main`: packets to the owner take the way of packets
-/// to its Pods, through VXLAN or directly. The gateway counts as reachable on its link.
+/// Returns the route to the Pods of a node among the routes of table `main`. Packets to the owner use this route,
+/// through VXLAN or directly. The gateway counts as reachable on its link.
 pub(crate) fn route_to_pods(routes: &[Route], node: &EgressNode, is_ipv4: bool) -> Option<Action> {
     let range = node
         .pod_ranges

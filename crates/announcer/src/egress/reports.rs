@@ -100,12 +100,12 @@ impl EgressReports {
             let before = lasting.reported.replace(lasting.state.clone());
             let report = match (&lasting.state, before) {
                 (ServiceEgress::Fault(fault), _) => EgressReport::Fault(fault.clone()),
-                (ServiceEgress::InForce(addresses), _) if !addresses.is_empty() => {
+                (ServiceEgress::Applied(addresses), _) if !addresses.is_empty() => {
                     EgressReport::Applied(addresses.clone())
                 }
-                (ServiceEgress::InForce(_), Some(ServiceEgress::Fault(fault))) => EgressReport::Ended(fault),
+                (ServiceEgress::Applied(_), Some(ServiceEgress::Fault(fault))) => EgressReport::Ended(fault),
                 // No node translates, or another one, which reports it.
-                (ServiceEgress::InForce(_), _) => continue,
+                (ServiceEgress::Applied(_), _) => continue,
             };
             due.push((key.clone(), report));
         }

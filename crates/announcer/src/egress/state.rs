@@ -48,8 +48,8 @@ impl OwnerNumber {
     }
 }
 
-/// Numbers of owners. A number is not used again while the process runs, so a packet that is marked by an earlier table
-/// never takes the route to another node.
+/// Numbers of owners. A number is not used again while the process runs. A packet with a mark of an earlier table
+/// therefore never takes the route to another node.
 #[derive(Debug, Default)]
 pub(crate) struct OwnerNumbers(BTreeMap<NodeName, OwnerNumber>);
 

@@ -156,9 +156,9 @@ fn intervals(ranges: Vec<IpNet>) -> Vec<(IpAddr, IpAddr)> {
     intervals
 }
 
-/// Builds the rules of the chain [`LEAVING`]. Packets without a connection have no direction; they are marked, too. A packet
-/// to a load balancer IP of another owner, without DNAT, is a reply to its translation: routers that spread packets
-/// over several nodes send it here, as do neighbours that know the previous owner.
+/// Builds the rules of the chain [`LEAVING`]. Packets without a connection have no direction; they are marked, too. A
+/// packet without DNAT to a load balancer IP of another owner is a reply to a connection that the owner translates.
+/// It arrives from routers that spread packets over several nodes, or from neighbours that know the previous owner.
 fn leaving_rules(family: RuleFamily) -> Vec<Vec<Expression>> {
     let to_clients = vec![
         Expression::Ct {

@@ -1,10 +1,10 @@
-//! Messages in, votes granted, messages out.
+//! Processing of received messages, granting of votes, and creation of messages.
 
 use std::net::{IpAddr, SocketAddr};
 
 use super::state::{Effect, Election};
 use super::vote_leases::LeaseHolder;
-use crate::protocol::message::{Entry, Message};
+use crate::protocol::message::{Message, VoteEntry};
 use crate::{FENCING_INTERVAL, NodeName, PROBE_PERIOD, Time};
 
 impl Election {
@@ -43,23 +43,23 @@ impl Election {
         self.update(now);
     }
 
-    fn process_entry(&mut self, now: Time, sender: &LeaseHolder, entry: Entry, generation: Option<u64>) {
+    fn process_entry(&mut self, now: Time, sender: &LeaseHolder, entry: VoteEntry, generation: Option<u64>) {
         match entry {
-            Entry::RequestVote(address) => self.process_request(now, sender, address),
-            Entry::ReleaseVote(address) => self.process_release(now, sender, address),
-            Entry::ReleaseAddress(address) => {
+            VoteEntry::RequestVote(address) => self.process_request(now, sender, address),
+            VoteEntry::ReleaseVote(address) => self.process_release(now, sender, address),
+            VoteEntry::ReleaseAddress(address) => {
                 if self.candidates.contains_key(&address) {
                     self.record_release(now, sender, address);
                 }
                 self.process_release(now, sender, address);
             }
-            Entry::GrantVote(address) => {
+            VoteEntry::GrantVote(address) => {
                 let peer = self.peers.get_mut(&sender.name);
                 if peer.is_some_and(|peer| peer.vote_granted(now, address, generation)) {
                     self.claims.are_votes_stale = true;
                 }
             }
-            Entry::ConfirmRelease(address) => {
+            VoteEntry::ConfirmRelease(address) => {
                 let is_claimed = self.claims.is_claimed(address);
                 if let Some(peer) = self.peers.get_mut(&sender.name) {
                     peer.release_confirmed(address);
@@ -81,13 +81,13 @@ impl Election {
         let receives_votes = self.peers.is(&sender.name, |peer| peer.receives_votes);
         if receives_votes && self.votes.request(now, sender, address) {
             self.handoff.vote_granted(address, sender);
-            self.reply(now, &sender.name, Entry::GrantVote(address));
+            self.reply(now, &sender.name, VoteEntry::GrantVote(address));
         }
     }
 
     fn process_release(&mut self, now: Time, sender: &LeaseHolder, address: IpAddr) {
         let next = self.votes.release(now, sender, address);
-        self.reply(now, &sender.name, Entry::ConfirmRelease(address));
+        self.reply(now, &sender.name, VoteEntry::ConfirmRelease(address));
         match next {
             Some(next) => self.vote_granted(now, &next, address),
             // The request of this node itself may be too old to count as waiting. A free vote could go to another node,
@@ -129,11 +129,11 @@ impl Election {
             self.claims.are_votes_stale = true;
         } else {
             self.handoff.vote_granted(address, to);
-            self.reply(now, &to.name, Entry::GrantVote(address));
+            self.reply(now, &to.name, VoteEntry::GrantVote(address));
         }
     }
 
-    fn reply(&mut self, now: Time, to: &NodeName, entry: Entry) {
+    fn reply(&mut self, now: Time, to: &NodeName, entry: VoteEntry) {
         if let Some(peer) = self.peers.get_mut(to) {
             peer.reply(now, entry);
         }

@@ -47,7 +47,7 @@ impl Election {
     pub(crate) fn candidate_count(&self, address: IpAddr) -> usize {
         let candidates = self.candidates.get(&address);
         candidates.map_or(0, |candidates| {
-            candidates.preferred.union(&candidates.otherwise).count()
+            candidates.preferred.union(&candidates.fallback).count()
         })
     }
 }

@@ -1,12 +1,12 @@
-//! Election of the owner of each address: messages, API changes and time in; messages, announcements and writes out.
-//! No clock, no I/O.
+//! Election of the owner of each address. Inputs are messages, API changes and time; outputs are messages,
+//! announcements and writes. No clock, no I/O.
 //!
 //! A vote has two deadlines, one for the member and an earlier one for the candidate. A member that receives a probe
 //! leases its votes to the sender for [`crate::FENCING_INTERVAL`], on its own clock. Its next message confirms the
 //! lease. The candidate uses the votes until [`crate::VOTE_LEASE`] after *it sent* that probe, on its own clock. A
-//! starting process grants no votes for one fencing interval, because it does not know the votes of its predecessor. The
-//! interval is shorter on a node that is alone: if the list has never contained another node, or if the predecessor
-//! reported the end of its votes.
+//! starting process grants no votes for one fencing interval, because it does not know the votes of its predecessor.
+//! The interval is shorter in two cases: the list has never contained another node, or the predecessor reported the
+//! end of its votes.
 //!
 //! Each node claims the addresses that it wins by [`rendezvous`] hashing among the nodes that it considers
 //! available. Nodes with different views may claim the same address; votes decide. The owner keeps an address

@@ -77,7 +77,7 @@ impl Election {
             if !self.candidates.contains_key(&address) {
                 self.handoff.history.remove_address(address);
             }
-            self.lose(address, to);
+            self.record_loss(address, to);
         }
         for peer in self.peers.values_mut() {
             peer.release_vote(now, address, claim.is_owned);
@@ -165,7 +165,7 @@ impl Election {
             available.is_some_and(|capabilities| capabilities.satisfy(requirements))
         };
         rendezvous::winner(address, candidates.preferred.iter().filter(is_able))
-            .or_else(|| rendezvous::winner(address, candidates.otherwise.iter().filter(is_able)))
+            .or_else(|| rendezvous::winner(address, candidates.fallback.iter().filter(is_able)))
     }
 
     /// Requests the votes of this node itself, which another node may hold.
@@ -203,7 +203,7 @@ impl Election {
                 self.acquire(now, address);
             } else {
                 self.handoff.history.end(now, address, false);
-                self.lose(address, None);
+                self.record_loss(address, None);
                 if !is_own {
                     self.withdraw_claim(now, address, None);
                 }
@@ -223,7 +223,7 @@ impl Election {
         self.claims.schedule_announcements(now, address);
     }
 
-    fn lose(&mut self, address: IpAddr, to: Option<&NodeName>) {
+    fn record_loss(&mut self, address: IpAddr, to: Option<&NodeName>) {
         // Forwarding by this process ends with it.
         let to = to.filter(|_| !self.node.is_leaving);
         self.handoff.previous_owners.lost(address, to);

@@ -8,7 +8,7 @@ use api::announcers::Member;
 
 use crate::election::capabilities::NodeCapabilities;
 use crate::handoff::next_hop::LinkAddress;
-use crate::protocol::message::{ENTRIES_SENT_MAX, Echo, Entry, Message, Timestamp};
+use crate::protocol::message::{ENTRIES_SENT_MAX, Echo, Message, Timestamp, VoteEntry};
 use crate::{SUSPECT_AFTER, Time, VOTE_LEASE};
 
 /// Maximum age of the echoed message. An older echo means a delayed message, or a sender that receives
@@ -72,7 +72,7 @@ pub(crate) struct Peer {
     pub(crate) next_probe: Time,
     lease: Option<GrantedLease>,
     votes: BTreeMap<IpAddr, VoteState>,
-    replies: Vec<Entry>,
+    replies: Vec<VoteEntry>,
 }
 
 impl Peer {
@@ -298,7 +298,7 @@ impl Peer {
     }
 
     /// Queues a reply and sends it at once.
-    pub(crate) fn reply(&mut self, now: Time, entry: Entry) {
+    pub(crate) fn reply(&mut self, now: Time, entry: VoteEntry) {
         if self.replies.len() < REPLIES_MAX {
             self.replies.push(entry);
             self.next_probe = now;
@@ -308,13 +308,13 @@ impl Peer {
     /// Returns the entries of the next datagrams, at least one datagram. Requests repeat until they are
     /// granted. Released addresses precede granted votes: a node that acquires an address by these votes has
     /// to know the previous owner.
-    pub(crate) fn take_entries(&mut self) -> Vec<Vec<Entry>> {
+    pub(crate) fn take_entries(&mut self) -> Vec<Vec<VoteEntry>> {
         let (mut entries, mut later) = (Vec::new(), Vec::new());
         for (address, state) in &self.votes {
             match state {
-                VoteState::Requested => later.push(Entry::RequestVote(*address)),
-                VoteState::Releasing { was_owner: true } => entries.push(Entry::ReleaseAddress(*address)),
-                VoteState::Releasing { was_owner: false } => later.push(Entry::ReleaseVote(*address)),
+                VoteState::Requested => later.push(VoteEntry::RequestVote(*address)),
+                VoteState::Releasing { was_owner: true } => entries.push(VoteEntry::ReleaseAddress(*address)),
+                VoteState::Releasing { was_owner: false } => later.push(VoteEntry::ReleaseVote(*address)),
                 VoteState::Granted => {}
             }
         }
@@ -323,12 +323,15 @@ impl Peer {
         if entries.is_empty() {
             return vec![entries];
         }
-        entries.chunks(ENTRIES_SENT_MAX).map(<[Entry]>::to_vec).collect()
+        entries
+            .chunks(ENTRIES_SENT_MAX)
+            .map(<[VoteEntry]>::to_vec)
+            .collect()
     }
 }
 
-/// Returns true if a message to the process `receiver` echoes a recent message of that process, which proves that its
-/// sender ran a short time ago.
+/// Returns true if a message to the process `receiver` echoes a recent message of that process. The echo proves that
+/// its sender ran a short time ago.
 fn is_fresh(now: Time, message: &Message, receiver: u64) -> bool {
     let echo = message.echo.filter(|echo| echo.incarnation == receiver);
     echo.is_some_and(|echo| {

@@ -26,7 +26,7 @@ use crate::{NodeName, Time};
 const TIE_BREAKER_RESERVED: Duration = Duration::from_secs(4);
 /// Period of confirmations of the tie-breaker vote.
 const TIE_BREAKER_PERIOD: Duration = Duration::from_secs(1);
-/// Time for which all members have to refuse older lists before joining nodes become members: the lifetime of
+/// Time for which all members have to refuse older lists before joining nodes become members. It is the lifetime of
 /// votes and of the tie-breaker vote.
 const JOIN_DELAY: Duration = TIE_BREAKER_RESERVED;
 /// Time without a list after which a node founds one beside other nodes. A node that does not know of the deletion of

@@ -21,7 +21,7 @@ fn score(address: IpAddr, name: &str) -> u64 {
         let octets = octets.iter().copied();
         fnv1a_64(octets.chain([b'#']).chain(name.bytes()))
     };
-    mix(match address {
+    finalize(match address {
         IpAddr::V4(address) => hash(&address.octets()),
         IpAddr::V6(address) => hash(&address.octets()),
     })
@@ -29,7 +29,7 @@ fn score(address: IpAddr, name: &str) -> u64 {
 
 /// Applies the finalizer of SplitMix64: each input bit flips about half of the output bits. FNV alone spreads its last
 /// bytes poorly.
-fn mix(mut hash: u64) -> u64 {
+fn finalize(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^ (hash >> 31)

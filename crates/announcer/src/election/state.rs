@@ -44,7 +44,7 @@ pub(crate) struct Candidates {
     /// Candidates of first choice.
     pub(crate) preferred: BTreeSet<NodeName>,
     /// Candidates if no preferred one is available: cordoned nodes.
-    pub(crate) otherwise: BTreeSet<NodeName>,
+    pub(crate) fallback: BTreeSet<NodeName>,
     /// Required capabilities.
     pub(crate) requirements: Requirements,
 }
@@ -173,8 +173,8 @@ impl Election {
         self.node.grants_votes_from.max(granted)
     }
 
-    /// Returns true if no other node uses a vote of this process or of its predecessors, or receives one without a
-    /// change of the member list.
+    /// Returns true if no other node uses a vote of this process or of its predecessors. Another node receives such a
+    /// vote only after a change of the member list.
     pub(crate) fn is_free_of_votes(&self, now: Time) -> bool {
         self.is_alone() && self.votes_until() <= now
     }
@@ -204,7 +204,7 @@ impl Election {
     /// nodes of their list only, and found a list when their earlier votes are free.
     fn has_always_been_alone(&self) -> bool {
         let record = self.membership.record();
-        record.is_some_and(|record| record.has_only_had(self.node.name()))
+        record.is_some_and(|record| record.never_had_other_than(self.node.name()))
     }
 
     /// Returns the addresses that the next process restores if this one is killed.

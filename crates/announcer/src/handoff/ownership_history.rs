@@ -1,18 +1,19 @@
 //! Ownership history: when this node and other nodes owned an address, and the conntrack entries that are
 //! stale for that reason.
 //!
-//! Clients reuse source ports. This node may still have a conntrack entry for an old connection with the same 5-tuple.
-//! Packets of a newer connection (opened at another node) then match that entry and fail the window check. They are
-//! neither forwarded nor answered. Therefore closed connections are flushed when an address returns. If another node
-//! owned the address meanwhile, two faults are possible: this node lost the address unplanned, or the forwarding chain
-//! to this node broke. Then the other node has reset active connections without this node, which flushes them, too.
+//! Clients reuse source ports. This node may still have a conntrack entry for an old connection with the same
+//! 5-tuple. Packets of a newer connection (opened at another node) then match that entry and fail the window check.
+//! They are neither forwarded nor answered. Therefore closed connections are flushed when an address returns. If
+//! another node owned the address meanwhile, two faults are possible. This node lost the address unplanned, or the
+//! forwarding chain to this node broke. Then the other node has reset active connections without this node, which
+//! flushes them, too.
 //!
 //! The forwarding chain consists of all nodes that owned the address since, in order
 //! ([`crate::handoff::previous_owners`]). It breaks in these cases:
 //!
 //! - A node of the chain shuts down or fails.
 //! - A node of the chain releases the address a second time, because an owner forwards to one node only.
-//! - [`FORWARDED_FOR_MAX`] has passed.
+//! - [`FORWARDING_DURATION_MAX`] has passed.
 //!
 //! This node does not detect breaks before the start of its process. It also does not detect breaks at nodes without
 //! space for the address, or without a common link.
@@ -21,21 +22,21 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use balancer::serving::FORWARDED_FOR_MAX;
+use balancer::serving::FORWARDING_DURATION_MAX;
 
 use crate::election::vote_leases::LeaseHolder;
-use crate::handoff::previous_owners::{Liveness, SILENCE_MAX};
+use crate::handoff::previous_owners::{Liveness, UNANSWERED_MAX};
 use crate::{ADDRESSES_MAX, FENCING_INTERVAL, Time};
 
 #[cfg(test)]
 mod tests;
 
 /// Margin of the absence of an address: votes outlast the last probe, and the kernel counts whole seconds.
-const SLACK: Duration = FENCING_INTERVAL.saturating_add(Duration::from_secs(2));
+const ABSENCE_MARGIN: Duration = FENCING_INTERVAL.saturating_add(Duration::from_secs(2));
 /// Maximum number of recorded later owners of an address. A longer forwarding chain counts as broken.
 const CHAIN_MAX: usize = 16;
 /// Upper bound of the time between the end of a process and the first message of its successor.
-const REPLACED_WITHIN: Duration = SILENCE_MAX.saturating_mul(2);
+const REPLACED_WITHIN: Duration = UNANSWERED_MAX.saturating_mul(2);
 
 /// Stale conntrack entries of the TCP connections to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,10 +115,10 @@ impl Ownership {
         }
         let broken_at = self.hops().iter().filter_map(|hop| match liveness(hop) {
             Liveness::Gone => Some(now.saturating_sub(REPLACED_WITHIN)),
-            Liveness::Leaving => Some(now.saturating_sub(SILENCE_MAX)),
-            Liveness::Silent(lasts) => (lasts > SILENCE_MAX).then(|| now.saturating_sub(lasts)),
+            Liveness::Leaving => Some(now.saturating_sub(UNANSWERED_MAX)),
+            Liveness::Silent(lasts) => (lasts > UNANSWERED_MAX).then(|| now.saturating_sub(lasts)),
         });
-        let expired_at = self.ended.map(|ended| ended + FORWARDED_FOR_MAX);
+        let expired_at = self.ended.map(|ended| ended + FORWARDING_DURATION_MAX);
         let broken_at = broken_at
             .chain(expired_at.filter(|expired_at| *expired_at <= now))
             .min();
@@ -152,9 +153,9 @@ impl OwnershipHistory {
             _ if !ownership.had_other_owner => (!is_first).then_some(ConntrackFlush::Closed),
             ChainState::Complete => Some(ConntrackFlush::Closed),
             // A connection that was idle before the break for as long as the break lasted counts as idle throughout.
-            ChainState::BrokenSince(at) => {
-                Some(ConntrackFlush::ActiveWithin(now.saturating_sub(at) * 2 + SLACK))
-            }
+            ChainState::BrokenSince(at) => Some(ConntrackFlush::ActiveWithin(
+                now.saturating_sub(at) * 2 + ABSENCE_MARGIN,
+            )),
             ChainState::Unknown => Some(ConntrackFlush::ActiveWithin(Duration::MAX)),
         };
         *ownership = Ownership {
@@ -180,9 +181,9 @@ impl OwnershipHistory {
         }
     }
 
-    /// Records that another node released an address that it announced; `is_leaving` if its process shuts down. If the
-    /// message arrives after this node acquired the address, the kernel holds connections of both periods, and closed
-    /// ones have to be flushed.
+    /// Records that another node released an address that it announced; `is_leaving` if its process shuts down. If
+    /// the message arrives after this node acquired the address, the kernel holds connections of both periods. The
+    /// closed ones have to be flushed.
     pub(crate) fn record_release(
         &mut self,
         now: Time,
@@ -212,14 +213,14 @@ impl OwnershipHistory {
     /// Records that the lease of the holder of this node's vote expired. The holder may no longer forward packets to
     /// this node.
     pub(crate) fn successor_lost(&mut self, now: Time, address: IpAddr, holder: &LeaseHolder) {
-        if let Some(ownership) = self.former(address) {
+        if let Some(ownership) = self.former_ownership(address) {
             ownership.lost_successor = Some((holder.clone(), now));
         }
     }
 
     /// Records that this node granted its vote to another process. The chain is broken if the former holder is lost.
     pub(crate) fn vote_granted(&mut self, address: IpAddr, to: &LeaseHolder) {
-        let Some(ownership) = self.former(address) else {
+        let Some(ownership) = self.former_ownership(address) else {
             return;
         };
         if let Some((lost, at)) = ownership.lost_successor.take()
@@ -252,7 +253,7 @@ impl OwnershipHistory {
         self.by_address.remove(&address);
     }
 
-    fn former(&mut self, address: IpAddr) -> Option<&mut Ownership> {
+    fn former_ownership(&mut self, address: IpAddr) -> Option<&mut Ownership> {
         let ownership = self.by_address.get_mut(&address);
         ownership.filter(|ownership| !ownership.is_current)
     }

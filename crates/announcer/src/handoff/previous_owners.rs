@@ -3,11 +3,11 @@
 //! Only the node through which a TCP connection was opened tracks the connection. After a planned move, the new owner
 //! forwards packets of unknown connections to the previous owner.
 //!
-//! Each node records which node released an address last ([`PreviousOwners::record_release`]). It forwards to that node
-//! while it owns the address, and after its own release. Packets therefore reach the connections of several former
-//! owners, one hop after the other. Forwarding never loops: no node forwards to the current owner, and no node starts
-//! to forward to a node that may forward back. A node does not forward back after it has granted its vote for the
-//! address to this node, or has announced its shutdown.
+//! Each node records which node released an address last ([`PreviousOwners::record_release`]). It forwards to that
+//! node while it owns the address, and after its own release. Packets therefore reach the connections of several
+//! former owners, one hop after the other. Forwarding never loops. No node forwards to the current owner, and no node
+//! starts to forward to a node that may forward back. A node does not forward back after it has granted its vote for
+//! the address to this node, or has announced its shutdown.
 //!
 //! A new owner may not know the previous owner yet, or may not forward to it yet. Until then the address is
 //! *pending* ([`PreviousOwners::pending`]): packets of unknown connections are dropped, and TCP retransmits
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use balancer::serving::FORWARDED_FOR_MAX;
+use balancer::serving::FORWARDING_DURATION_MAX;
 
 use crate::{ADDRESSES_MAX, NodeName, Time};
 
@@ -26,7 +26,7 @@ mod tests;
 
 /// Maximum time without a message of a previous owner that did not announce its shutdown. Clients with connections
 /// through a failed node notice no earlier. A busy network or process costs no connection.
-pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(5);
+pub(crate) const UNANSWERED_MAX: Duration = Duration::from_secs(5);
 /// Time for which a new owner waits for the vote of the previous owner, and for messages that name it.
 pub(crate) const ATTRIBUTION_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -175,7 +175,7 @@ impl PreviousOwners {
         }
     }
 
-    /// Drops failed nodes and releases older than [`FORWARDED_FOR_MAX`].
+    /// Drops failed nodes and releases older than [`FORWARDING_DURATION_MAX`].
     pub(crate) fn expire(&mut self, now: Time, liveness: impl Fn(&NodeName) -> Liveness) {
         let nodes = self
             .by_address
@@ -185,13 +185,15 @@ impl PreviousOwners {
             .flatten()
             .map(|owner| NodeName::clone(&owner.node))
             .collect();
-        let is_dead = |node: &NodeName| match liveness(node) {
+        let has_failed = |node: &NodeName| match liveness(node) {
             Liveness::Gone => true,
-            Liveness::Silent(lasts) => lasts > SILENCE_MAX,
+            Liveness::Silent(lasts) => lasts > UNANSWERED_MAX,
             Liveness::Leaving => false,
         };
-        let dead: BTreeSet<NodeName> = nodes.into_iter().filter(is_dead).collect();
-        self.retain(|owner| !dead.contains(&owner.node) && now < owner.released_at + FORWARDED_FOR_MAX);
+        let failed: BTreeSet<NodeName> = nodes.into_iter().filter(has_failed).collect();
+        self.retain(|owner| {
+            !failed.contains(&owner.node) && now < owner.released_at + FORWARDING_DURATION_MAX
+        });
     }
 
     /// Returns the forwarded addresses and the nodes that packets of unknown connections go to.

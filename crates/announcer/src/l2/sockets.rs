@@ -1,4 +1,4 @@
-//! Packet sockets on the announcing links: resolution requests in, replies and announcements out.
+//! Packet sockets on the announcing links. They receive resolution requests, and send replies and announcements.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, UdpSocket};
@@ -157,8 +157,8 @@ impl LinkSockets {
         &self.gateways
     }
 
-    /// Restricts ARP replies of the kernel on all network links: it would answer for local addresses on links
-    /// on which they are not announced.
+    /// Restricts ARP replies of the kernel on all network links. Otherwise it answers for local addresses on links on
+    /// which they are not announced.
     fn restrict_kernel_arp(&mut self, found: &[NetworkLink]) {
         let now: BTreeSet<(u32, String)> = found
             .iter()
@@ -309,9 +309,10 @@ impl LinkSockets {
     }
 }
 
-/// Restricts ARP of the kernel on a link to addresses of the link: replies (`arp_ignore` 1 of the kernel's `ip-sysctl`)
-/// and sender addresses of requests (`arp_announce` 2). Otherwise the kernel would answer for an address that a frozen
-/// process no longer owns. NDP needs no such setting: the kernel answers only for addresses of the link.
+/// Restricts ARP of the kernel on a link to addresses of the link. `arp_ignore` 1 restricts replies, and
+/// `arp_announce` 2 restricts the sender addresses of requests (`ip-sysctl` of the kernel). Otherwise the kernel
+/// would answer for an address that a frozen process no longer owns. NDP needs no such setting: the kernel answers
+/// only for addresses of the link.
 fn restrict_kernel_arp(link: &str) {
     for (setting, minimum) in [("arp_ignore", 1), ("arp_announce", 2)] {
         let path = format!("/proc/sys/net/ipv4/conf/{link}/{setting}");

@@ -47,7 +47,7 @@ fn services_with_egress_are_ready_without_a_fault() {
     assert!(lines().is_empty());
     metrics.set_egress_services(&BTreeMap::from([
         (key("mail"), ServiceEgress::Fault(EgressFault::TooManyPods)),
-        (key("web"), ServiceEgress::InForce(BTreeSet::new())),
+        (key("web"), ServiceEgress::Applied(BTreeSet::new())),
     ]));
     assert_eq!(
         lines(),
@@ -58,4 +58,27 @@ fn services_with_egress_are_ready_without_a_fault() {
     );
     metrics.set_egress_services(&BTreeMap::new());
     assert!(lines().is_empty());
+}
+
+#[test]
+fn deprecated_names_have_the_values_of_their_replacements() {
+    let metrics = Metrics::default();
+    Metrics::add(&metrics.flushed, 3);
+    metrics.set_forwarded(2);
+    metrics.set_forwarding_unavailable(vec!["IPv6".to_owned()]);
+    let text = metrics.render();
+    assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
+    for (value, names) in [
+        (
+            3,
+            ["conntrack_entries_flushed_total", "connections_forgotten_total"],
+        ),
+        (2, ["forwarded_addresses", "led_addresses"]),
+        (1, ["families_not_forwarded", "families_not_led"]),
+    ] {
+        for name in names {
+            let line = format!("portolan_announcer_{name} {value}");
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+    }
 }

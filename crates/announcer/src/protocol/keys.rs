@@ -1,10 +1,10 @@
 //! Authentication keys of the members' messages.
 //!
 //! Each process creates an X25519 key pair (RFC 7748) at startup and keeps the secret key in memory. The member list
-//! holds the public key alongside the incarnation of the process. From the shared secret of two processes, HKDF-SHA-256
-//! (RFC 5869) derives one key per direction, bound to both names, both incarnations and the cluster. Therefore a reader
-//! of the member list learns no key, and no member can forge messages of another one. Messages from or to earlier
-//! processes fail authentication.
+//! holds the public key alongside the incarnation of the process. HKDF-SHA-256 (RFC 5869) derives one key per
+//! direction from the shared secret of two processes. The key is bound to both names, both incarnations and the
+//! cluster. Therefore a reader of the member list learns no key, and no member can forge messages of another one.
+//! Messages from or to earlier processes fail authentication.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -46,7 +46,7 @@ impl fmt::Debug for SecretKey {
 
 /// One side of a key agreement.
 #[derive(Clone, Copy, Debug)]
-struct Party<'a> {
+struct AgreementSide<'a> {
     name: &'a str,
     incarnation: u64,
 }
@@ -131,7 +131,8 @@ impl Keyring {
     /// Authenticates and decodes a datagram from a source address.
     ///
     /// # Errors
-    /// Returns an error if the sender is unknown, the source is not its recorded address, or the message is not authentic.
+    /// Returns an error if the sender is unknown, the source is not its recorded address, or the message is not
+    /// authentic.
     pub fn open(&self, from: SocketAddr, bytes: &[u8]) -> Result<Message, MessageError> {
         let sender = Message::claimed_sender(bytes)?;
         let entry = self.members.get(&sender).ok_or(MessageError::UnknownSender)?;
@@ -160,11 +161,11 @@ impl Keyring {
         if !shared.was_contributory() {
             return None;
         }
-        let here = Party {
+        let here = AgreementSide {
             name: &self.name,
             incarnation: self.incarnation,
         };
-        let there = Party {
+        let there = AgreementSide {
             name,
             incarnation: process.incarnation,
         };
@@ -185,7 +186,12 @@ impl KeyType for KeyLength {
 }
 
 /// Derives the key of one direction.
-fn derive_key(shared: &[u8; KEY_BYTES], cluster: &str, from: Party<'_>, to: Party<'_>) -> Option<Key> {
+fn derive_key(
+    shared: &[u8; KEY_BYTES],
+    cluster: &str,
+    from: AgreementSide<'_>,
+    to: AgreementSide<'_>,
+) -> Option<Key> {
     let (lengths, numbers) = (
         [cluster.len(), from.name.len(), to.name.len()].map(|length| (length as u64).to_be_bytes()),
         [from.incarnation, to.incarnation].map(u64::to_be_bytes),

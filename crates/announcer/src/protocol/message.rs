@@ -90,7 +90,7 @@ pub struct Message {
     /// generations are void.
     pub lease_generation: Option<u64>,
     /// Requests and answers about votes.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<VoteEntry>,
     /// Capabilities of the sender.
     pub capabilities: NodeCapabilities,
     /// Addresses at which the sender receives forwarded packets of former connections.
@@ -108,7 +108,7 @@ pub struct Echo {
 
 /// Request or answer about the vote for one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum VoteEntry {
     /// The sender requests the vote of the receiver.
     RequestVote(IpAddr),
     /// The receiver holds the vote of the sender.
@@ -209,7 +209,7 @@ impl Message {
         encode_capabilities(&self.capabilities, &mut body);
         encode_link_addresses(&self.link_addresses, &mut body);
         let released = entries.iter().enumerate();
-        let released = released.filter(|(_, entry)| matches!(entry, Entry::ReleaseAddress(_)));
+        let released = released.filter(|(_, entry)| matches!(entry, VoteEntry::ReleaseAddress(_)));
         let bits = released.fold(0_u32, |bits, (index, _)| bits | 1 << index);
         body.extend(bits.to_be_bytes());
         let mut bytes = Vec::with_capacity(MAGIC.len() + TAG_BYTES + body.len());
@@ -269,15 +269,15 @@ impl Message {
         if count > ENTRIES_MAX {
             return Err(reader.malformed("fewer entries"));
         }
-        let mut entries: Vec<Entry> = (0..count).map(|_| reader.entry()).collect::<Result<_, _>>()?;
+        let mut entries: Vec<VoteEntry> = (0..count).map(|_| reader.entry()).collect::<Result<_, _>>()?;
         let capabilities = reader.capabilities()?;
         let link_addresses = reader.link_addresses()?;
         let released = u32::from_be_bytes(reader.take("the bit set of released addresses")?);
         for (index, entry) in entries.iter_mut().enumerate() {
-            if let Entry::ReleaseVote(address) = *entry
+            if let VoteEntry::ReleaseVote(address) = *entry
                 && released >> index & 1 != 0
             {
-                *entry = Entry::ReleaseAddress(address);
+                *entry = VoteEntry::ReleaseAddress(address);
             }
         }
         Ok(Self {
@@ -333,7 +333,7 @@ fn encode_address(address: IpAddr, bytes: &mut Vec<u8>) {
     }
 }
 
-impl Entry {
+impl VoteEntry {
     fn encode(self, bytes: &mut Vec<u8>) {
         let (kind, address) = match self {
             Self::RequestVote(address) => (1, address),
@@ -418,14 +418,14 @@ impl Reader<'_> {
         })
     }
 
-    fn entry(&mut self) -> Result<Entry, MessageError> {
+    fn entry(&mut self) -> Result<VoteEntry, MessageError> {
         let [kind] = self.take("an entry")?;
         let address = self.address()?;
         match kind {
-            1 => Ok(Entry::RequestVote(address)),
-            2 => Ok(Entry::GrantVote(address)),
-            3 => Ok(Entry::ReleaseVote(address)),
-            4 => Ok(Entry::ConfirmRelease(address)),
+            1 => Ok(VoteEntry::RequestVote(address)),
+            2 => Ok(VoteEntry::GrantVote(address)),
+            3 => Ok(VoteEntry::ReleaseVote(address)),
+            4 => Ok(VoteEntry::ConfirmRelease(address)),
             _ => Err(self.malformed("a kind of entry")),
         }
     }

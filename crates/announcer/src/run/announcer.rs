@@ -17,8 +17,8 @@ use super::forwarding::ForwardingControl;
 use super::membership::{self, MembershipChange, MembershipClient, MembershipInput};
 use super::probes::{Datagram, ProbeSocket};
 use super::reporter::Reporter;
-use super::served::ServedAddresses;
-use super::standby::{self, Bound};
+use super::served_addresses::ServedAddresses;
+use super::standby::{self, BoundPort};
 use super::standing_report::StandingReport;
 use super::{AnnouncerError, Settings};
 use crate::caches::{CacheChanges, CacheEvent, Caches};
@@ -92,13 +92,13 @@ impl Announcer {
         SystemRandom::new()
             .fill(&mut random)
             .map_err(|_| AnnouncerError::Random)?;
-        let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|n| random[at + n]));
+        let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|index| random[at + index]));
         let address = SocketAddr::new(node_ip, settings.port);
         let (bound, changes) = bind(address, settings.waits_for_port, &mut caches).await?;
-        // The member list is read after the exit of the predecessor: it must not be older than one that the predecessor has
-        // seen. The request is on its way while this process prepares the kernel.
+        // The member list is read after the exit of the predecessor: it must not be older than one that the
+        // predecessor has seen. The request is on its way while this process prepares the kernel.
         let membership = MembershipClient::start(client.clone());
-        let secret = SecretKey::new(std::array::from_fn(|n| random[32 + n]));
+        let secret = SecretKey::new(std::array::from_fn(|index| random[32 + index]));
         let identity = Identity {
             name: settings.node_name.as_str().into(),
             incarnation: number(0),
@@ -138,9 +138,8 @@ impl Announcer {
         Ok(this)
     }
 
-    /// Waits for an input, processes it with one queued input of each other kind, and applies the effects.
-    /// One input of each kind per step keeps a flood of one kind, which anybody on the network can send, from
-    /// starving the others.
+    /// Waits for an input, processes it with one queued input of each other kind, and applies the effects. A flood of
+    /// one kind, which any host on the network can send, therefore delays the others little.
     pub(super) async fn step(&mut self) {
         let now = since_boot();
         let pause = self.election.next_wake(now).saturating_sub(now);
@@ -384,7 +383,8 @@ impl Announcer {
             announcements = self.metrics.announcements.load(Ordering::Relaxed),
             "announcer stopped"
         );
-        // The successor binds the port when its connection ends. The other sockets take the kernel milliseconds to close.
+        // The successor binds the port when its connection ends. The other sockets take the kernel milliseconds to
+        // close.
         drop(self.probes);
         drop(successor);
     }
@@ -395,7 +395,7 @@ async fn bind(
     address: SocketAddr,
     waits: bool,
     caches: &mut Caches,
-) -> Result<(Bound, CacheChanges), AnnouncerError> {
+) -> Result<(BoundPort, CacheChanges), AnnouncerError> {
     let mut changes = CacheChanges::default();
     let binding = standby::bind(address, waits);
     tokio::pin!(binding);

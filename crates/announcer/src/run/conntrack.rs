@@ -68,8 +68,8 @@ impl ConntrackFlusher {
         event.and_then(Result::ok)
     }
 
-    /// Returns true if the announcement of an address has to wait: connections that are opened after it would
-    /// be flushed with the stale ones.
+    /// Returns true if the announcement of an address has to wait. Connections that open after it would be flushed
+    /// with the stale ones.
     pub(crate) fn is_awaited(&self, address: IpAddr) -> bool {
         let until = self.awaited.get(&address);
         until.is_some_and(|until| since_boot() < *until)

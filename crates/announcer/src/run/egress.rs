@@ -1,4 +1,5 @@
-//! Control of egress: owners of the election and objects of the API in; tables, routes, Events and metrics out.
+//! Control of egress. Inputs are owners of the election and objects of the API; outputs are tables, routes, Events
+//! and metrics.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

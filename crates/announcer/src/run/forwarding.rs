@@ -1,4 +1,5 @@
-//! Control of the forwarding tables: desired state of the election in, nftables out; liveness of the next hops.
+//! Control of the forwarding tables: writes the desired state of the election to nftables, and observes the liveness
+//! of the next hops.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! Event loop around the election: probes, resolution requests, API events and time in; messages, frames,
-//! writes and Events out.
+//! Event loop around the election. Inputs are probes, resolution requests, API events and time; outputs are messages,
+//! frames, writes and Events.
 
 mod announcer;
 mod conntrack;
@@ -9,7 +9,7 @@ mod forwarding;
 mod membership;
 mod probes;
 mod reporter;
-mod served;
+mod served_addresses;
 mod standby;
 mod standing_report;
 
@@ -49,9 +49,9 @@ pub struct Settings {
     pub metallb_namespace: Option<String>,
     /// Announce from nodes with the label `node.kubernetes.io/exclude-from-external-load-balancers` (LBM-18).
     pub ignores_exclude_label: bool,
-    /// Addresses that the edge of this process serves; `None` without an edge. An address of an edge Service
-    /// is announced only while the edge serves it. With an edge, ARP replies of the kernel are restricted:
-    /// the kernel would continue to answer for local addresses while this process is frozen.
+    /// Addresses that the edge of this process serves; `None` without an edge. An address of an edge Service is
+    /// announced only while the edge serves it. With an edge, the announcer restricts ARP replies of the kernel.
+    /// Otherwise the kernel would answer for local addresses while this process is frozen.
     pub served: Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>,
 }
 

@@ -1,11 +1,11 @@
 //! Takeover by a successor process of this node, which waits for the port of the probes.
 //!
-//! A starting process grants no votes for a fencing interval, because it does not know the votes of its predecessor. A
-//! predecessor that exits by shutdown reports the time until which other nodes may use its votes. It sends the report
-//! over an abstract Unix socket to the process that waits for its port, and closes the connection when the port is free. A
-//! predecessor that is killed may have left a report ([`super::standing_report`]). A report is valid for a fencing interval
-//! from a time at which the predecessor ran. A third process that had the port in this interval has granted no vote. A node
-//! that was always alone needs no report ([`crate::election`]).
+//! A starting process grants no votes for a fencing interval, because it does not know the votes of its predecessor.
+//! A predecessor that exits by shutdown reports the time until which other nodes may use its votes. It sends the
+//! report over an abstract Unix socket to the process that waits for its port. It closes the connection when the port
+//! is free. A predecessor that is killed may have left a report ([`super::standing_report`]). A report is valid for a
+//! fencing interval from a time at which the predecessor ran. A third process that had the port in this interval has
+//! granted no vote. A node that was always alone needs no report ([`crate::election`]).
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The bound port.
 #[derive(Debug)]
-pub(super) struct Bound {
+pub(super) struct BoundPort {
     pub(super) socket: UdpSocket,
     /// Time until which votes of the predecessor may be in use, if it reported that.
     pub(super) votes_until: Option<Time>,
@@ -40,7 +40,7 @@ pub(super) struct Bound {
 
 /// Report of a predecessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Report {
+struct PredecessorReport {
     /// Time at which the predecessor ran.
     as_of: Time,
     votes_until: Time,
@@ -50,10 +50,10 @@ struct Report {
 ///
 /// # Errors
 /// The port cannot be bound, or another process has it and `waits` is false.
-pub(super) async fn bind(address: SocketAddr, waits: bool) -> Result<Bound, AnnouncerError> {
+pub(super) async fn bind(address: SocketAddr, waits: bool) -> Result<BoundPort, AnnouncerError> {
     let mut seen_at = since_boot();
     if let Some(socket) = try_bind(address, waits).await? {
-        return Ok(Bound {
+        return Ok(BoundPort {
             socket,
             votes_until: None,
         });
@@ -66,26 +66,26 @@ pub(super) async fn bind(address: SocketAddr, waits: bool) -> Result<Bound, Anno
     tokio::pin!(receiving);
     let ending = killed(address, listener.is_some());
     tokio::pin!(ending);
-    let mut report: Option<Report> = None;
+    let mut report: Option<PredecessorReport> = None;
     let mut predecessor = None;
     loop {
         let now = since_boot();
         match report {
             Some(_) => port_released(&mut predecessor).await,
-            // The time of the report is that of the round before: this process may have been frozen since the predecessor
-            // ended.
+            // The time of the report is that of the round before: this process may have been frozen since the
+            // predecessor ended.
             None => tokio::select! {
                 biased;
                 (votes_until, connection) = &mut receiving => {
-                    report = Some(Report { as_of: seen_at, votes_until });
+                    report = Some(PredecessorReport { as_of: seen_at, votes_until });
                     predecessor = Some(connection);
                 }
-                () = &mut ending => report = Some(Report { as_of: seen_at, votes_until: seen_at }),
+                () = &mut ending => report = Some(PredecessorReport { as_of: seen_at, votes_until: seen_at }),
                 () = sleep(WAIT_PERIOD) => seen_at = now,
             },
         }
         if let Some(socket) = try_bind(address, true).await? {
-            return Ok(Bound {
+            return Ok(BoundPort {
                 socket,
                 votes_until: report.and_then(|report| report.votes_until(since_boot())),
             });
@@ -97,7 +97,7 @@ pub(super) async fn bind(address: SocketAddr, waits: bool) -> Result<Bound, Anno
     }
 }
 
-impl Report {
+impl PredecessorReport {
     /// Returns the reported time, while the report is valid.
     fn votes_until(&self, now: Time) -> Option<Time> {
         (now.saturating_sub(self.as_of) < FENCING_INTERVAL).then_some(self.votes_until)
@@ -113,8 +113,8 @@ async fn try_bind(address: SocketAddr, waits: bool) -> Result<Option<UdpSocket>,
     }
 }
 
-/// Waits until the predecessor closes the connection, which it does when it has released the port. Without a connection,
-/// waits for [`TAKEOVER_PERIOD`].
+/// Waits until the predecessor closes the connection, which it does when it has released the port. Without a
+/// connection, waits for [`TAKEOVER_PERIOD`].
 async fn port_released(predecessor: &mut Option<UnixStream>) {
     match predecessor.take() {
         Some(mut connection) => {
@@ -126,8 +126,8 @@ async fn port_released(predecessor: &mut Option<UnixStream>) {
     }
 }
 
-/// Reports the end of the votes of this process to a waiting successor. Returns the connection to it, if there is one. It has
-/// to stay open until the port is released.
+/// Reports the end of the votes of this process to a waiting successor. Returns the connection to it, if there is
+/// one. It has to stay open until the port is released.
 pub(super) async fn report(address: SocketAddr, votes_until: Time) -> Option<UnixStream> {
     let remaining = votes_until.saturating_sub(since_boot());
     let nanoseconds = u64::try_from(remaining.as_nanos()).unwrap_or(u64::MAX);
@@ -141,14 +141,14 @@ pub(super) async fn report(address: SocketAddr, votes_until: Time) -> Option<Uni
             tracing::info!("successor informed");
             return Some(stream);
         }
-        Ok(Err(error)) => tracing::debug!(%error, "no successor waits"),
-        Err(_) => tracing::debug!("the successor does not read the report"),
+        Ok(Err(error)) => tracing::debug!(%error, "no waiting successor"),
+        Err(_) => tracing::debug!("report not read by the successor"),
     }
     None
 }
 
-/// Waits until the predecessor is killed with a valid report. Only the process that receives reports does so; for others it
-/// never resolves.
+/// Waits until the predecessor is killed with a valid report. Only the process that receives reports does so; for
+/// others it never resolves.
 async fn killed(address: SocketAddr, receives_reports: bool) {
     if !receives_reports {
         return std::future::pending().await;
@@ -157,7 +157,7 @@ async fn killed(address: SocketAddr, receives_reports: bool) {
     tracing::info!("predecessor exited; no other node uses its votes");
 }
 
-/// Waits for a report, and returns the time until which votes may be in use, and the connection; never resolves without a
+/// Waits for a report. Returns the time until which votes may be in use, and the connection. Never resolves without a
 /// socket.
 async fn receive(listener: Option<&UnixListener>) -> (Time, UnixStream) {
     let Some(listener) = listener else {

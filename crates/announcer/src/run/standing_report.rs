@@ -114,7 +114,7 @@ impl StandingReport {
         match UnixListener::bind(socket_name(self.address)) {
             Ok(listener) => self.listener = Some(listener),
             Err(error) => {
-                tracing::debug!(%error, "no successor can connect yet");
+                tracing::debug!(%error, "socket for a successor not bound yet");
                 self.listens_from = Instant::now() + RETRY_PERIOD;
             }
         }
@@ -152,7 +152,7 @@ pub(super) async fn predecessor_ended(address: SocketAddr) {
     loop {
         match follow_report(address).await {
             Ok(true) => return,
-            Ok(false) => tracing::debug!("the predecessor withdrew its report"),
+            Ok(false) => tracing::debug!("report withdrawn by the predecessor"),
             // It does not listen yet, or is of a version without standing reports.
             Err(error) => tracing::trace!(%error, "no report of the predecessor"),
         }

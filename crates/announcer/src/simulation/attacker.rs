@@ -2,7 +2,7 @@
 //! them. It can read the member list, and can have the keys of a member that it has taken over.
 
 use super::*;
-use crate::protocol::message::{Echo, Entry, Timestamp};
+use crate::protocol::message::{Echo, Timestamp, VoteEntry};
 
 /// Most stored datagrams; above it, a random one is replaced.
 const KEPT_MAX: usize = 2_000;
@@ -105,12 +105,12 @@ impl Cluster {
             Timestamp(nanoseconds.expect("a short time"))
         };
         let addresses = self.candidates.keys().copied();
-        let lies: Vec<Entry> = addresses
+        let lies: Vec<VoteEntry> = addresses
             .flat_map(|address| {
                 [
-                    Entry::GrantVote(address),
-                    Entry::ReleaseAddress(address),
-                    Entry::ConfirmRelease(address),
+                    VoteEntry::GrantVote(address),
+                    VoteEntry::ReleaseAddress(address),
+                    VoteEntry::ConfirmRelease(address),
                 ]
             })
             .collect();

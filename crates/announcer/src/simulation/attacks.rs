@@ -24,7 +24,7 @@ fn attacked(seed: u64, nodes: usize) -> Cluster {
 
 fn assert_owned(cluster: &Cluster) {
     for address in cluster.addresses() {
-        let expected: Vec<usize> = cluster.winner(address).into_iter().collect();
+        let expected: Vec<usize> = cluster.expected_owner(address).into_iter().collect();
         assert_eq!(cluster.owners(address), expected, "owners of {address}");
     }
 }
@@ -45,7 +45,7 @@ fn datagrams_of_earlier_processes_change_nothing() {
         let recorded = cluster.attacker.take().expect("an attacker").recorded;
         for node in [1, 2, 0] {
             cluster.kill(node);
-            cluster.boot(node);
+            cluster.start_process(node);
             cluster.run(Duration::from_secs(10));
         }
         assert_owned(&cluster);
@@ -96,24 +96,36 @@ fn copies_do_not_revive_a_node_that_returns_to_the_list() {
         cluster.nodes.insert(name);
         cluster.set_nodes();
         cluster.run(Duration::from_secs(5));
-        let owned: Vec<_> = cluster.addresses().iter().map(|a| cluster.owners(*a)).collect();
+        let owned: Vec<_> = cluster
+            .addresses()
+            .iter()
+            .map(|address| cluster.owners(*address))
+            .collect();
         for datagram in kept {
             cluster.deliver(milliseconds(1), datagram);
             cluster.run(milliseconds(5));
         }
         let heard = cluster.seen_by(0, address(0)).1;
-        assert_eq!(heard, [true, true, false], "nobody hears it, seed {seed}");
-        let still: Vec<_> = cluster.addresses().iter().map(|a| cluster.owners(*a)).collect();
+        assert_eq!(
+            heard,
+            [true, true, false],
+            "no node receives its messages, seed {seed}"
+        );
+        let still: Vec<_> = cluster
+            .addresses()
+            .iter()
+            .map(|address| cluster.owners(*address))
+            .collect();
         assert_eq!(owned, still, "seed {seed}");
     }
 }
 
-/// Withheld datagrams of a dead node keep others from electing a new owner for a short time only.
+/// Withheld datagrams of a failed node keep others from electing a new owner for a short time only.
 #[test]
-fn dead_owner_is_replaced_despite_withheld_datagrams() {
+fn failed_owner_is_replaced_despite_withheld_datagrams() {
     for seed in 0..10 {
         let mut cluster = attacked(seed, 3);
-        let owner = cluster.winner(address(0)).expect("a winner");
+        let owner = cluster.expected_owner(address(0)).expect("an owner");
         cluster.attacker.as_mut().expect("an attacker").holding = 0.6;
         cluster.run(Duration::from_secs(20));
         cluster.kill(owner);

@@ -67,7 +67,7 @@ enum Event {
         process: u64,
         outcome: WriteResult,
     },
-    Thaw {
+    Unfreeze {
         node: usize,
     },
     Candidates {
@@ -117,7 +117,7 @@ pub(crate) struct Cluster {
     events: BTreeMap<(Time, u64), Event>,
     event_count: u64,
     /// Directions in which no datagram arrives.
-    cuts: BTreeSet<(usize, usize)>,
+    disconnected: BTreeSet<(usize, usize)>,
     pub(crate) loss: f64,
     /// Share of lost API responses. The write counts, but its writer does not learn of it.
     pub(crate) response_loss: f64,
@@ -152,7 +152,7 @@ impl Cluster {
             queue: BinaryHeap::new(),
             events: BTreeMap::new(),
             event_count: 0,
-            cuts: BTreeSet::new(),
+            disconnected: BTreeSet::new(),
             loss: 0.0,
             response_loss: 0.0,
             record: None,
@@ -194,7 +194,7 @@ impl Cluster {
             standing_report: None,
         });
         self.set_nodes();
-        self.boot(number);
+        self.start_process(number);
     }
 
     pub(crate) fn size(&self) -> usize {
@@ -213,7 +213,7 @@ impl Cluster {
     }
 
     /// Starts a process on a node that runs none.
-    pub(crate) fn boot(&mut self, node: usize) {
+    pub(crate) fn start_process(&mut self, node: usize) {
         if self.is_up(node) || !self.nodes.contains(&self.hosts[node].name) {
             return;
         }
@@ -251,25 +251,25 @@ impl Cluster {
     pub(crate) fn freeze(&mut self, node: usize, duration: Duration) {
         if !self.hosts[node].is_frozen && self.is_up(node) {
             self.hosts[node].is_frozen = true;
-            self.schedule(duration, Event::Thaw { node });
+            self.schedule(duration, Event::Unfreeze { node });
         }
     }
 
-    /// Cuts the network from one node to another, in this direction only.
-    pub(crate) fn cut(&mut self, from: usize, to: usize) {
-        self.cuts.insert((from, to));
+    /// Drops all packets from one node to another, in this direction only.
+    pub(crate) fn disconnect(&mut self, from: usize, to: usize) {
+        self.disconnected.insert((from, to));
     }
 
-    /// Heals all cuts.
-    pub(crate) fn heal(&mut self) {
-        self.cuts.clear();
+    /// Reconnects all nodes.
+    pub(crate) fn reconnect_all(&mut self) {
+        self.disconnected.clear();
     }
 
     /// Cuts the network between the nodes of one side and all others.
     pub(crate) fn split(&mut self, is_of_one_side: impl Fn(usize) -> bool) {
         for (a, b) in pairs(self.size()) {
             if is_of_one_side(a) != is_of_one_side(b) {
-                self.cut(a, b);
+                self.disconnect(a, b);
             }
         }
     }
@@ -291,8 +291,8 @@ impl Cluster {
         self.hosts[node].capabilities = capabilities.clone();
         let now = self.clock(node);
         let host = &mut self.hosts[node];
-        let is_asleep = host.is_frozen;
-        if let Some(election) = host.election.as_mut().filter(|_| !is_asleep) {
+        let is_frozen = host.is_frozen;
+        if let Some(election) = host.election.as_mut().filter(|_| !is_frozen) {
             election.set_capabilities(now, capabilities);
             self.follow_up(node);
         }
@@ -325,7 +325,7 @@ impl Cluster {
             .map(|node| NodeName::clone(&self.hosts[*node].name));
         let candidates = Candidates {
             preferred: names.collect(),
-            otherwise: BTreeSet::new(),
+            fallback: BTreeSet::new(),
             requirements,
         };
         self.candidates.insert(address, Arc::new(candidates));
@@ -369,7 +369,7 @@ impl Cluster {
     }
 
     /// Expected owner among the running nodes.
-    pub(crate) fn winner(&self, address: IpAddr) -> Option<usize> {
+    pub(crate) fn expected_owner(&self, address: IpAddr) -> Option<usize> {
         let candidates = &self.candidates[&address];
         let running = candidates.preferred.iter().filter(|name| {
             let host = self.hosts.iter().find(|host| host.name == **name);
@@ -480,7 +480,7 @@ impl Cluster {
     fn handle(&mut self, event: Event) {
         let node = match &event {
             Event::WriteArrived { .. } => return self.arrive_at_api(event),
-            Event::Thaw { node } => return self.thaw(*node),
+            Event::Unfreeze { node } => return self.unfreeze(*node),
             Event::Datagram { to: node, .. }
             | Event::Wake { node, .. }
             | Event::RecordDelivered { node }
@@ -531,7 +531,7 @@ impl Cluster {
         self.follow_up(node);
     }
 
-    fn thaw(&mut self, node: usize) {
+    fn unfreeze(&mut self, node: usize) {
         self.hosts[node].is_frozen = false;
         let capabilities = self.hosts[node].capabilities.clone();
         self.set_capabilities(node, capabilities);
@@ -653,7 +653,7 @@ impl Cluster {
         let source = self.hosts[from].address;
         // The versions do not understand each other.
         let is_understood = self.hosts[from].is_unkeyed == self.hosts[to].is_unkeyed;
-        if !is_understood || self.cuts.contains(&(from, to)) || self.random.f64() < self.loss {
+        if !is_understood || self.disconnected.contains(&(from, to)) || self.random.f64() < self.loss {
             return;
         }
         let datagram = attacker::Datagram {

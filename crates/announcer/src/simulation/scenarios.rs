@@ -59,7 +59,7 @@ pub(super) fn settled(seed: u64, nodes: usize, addresses: u8) -> Cluster {
 /// Checks that each address has its expected owner, and that each forwarding chain ends.
 pub(super) fn assert_owned(cluster: &Cluster) {
     for address in cluster.addresses() {
-        let expected: Vec<usize> = cluster.winner(address).into_iter().collect();
+        let expected: Vec<usize> = cluster.expected_owner(address).into_iter().collect();
         assert_eq!(cluster.owners(address), expected, "owners of {address}");
         for (from, to) in cluster.forwardings(address) {
             assert_ne!(expected, [to], "{from} forwards to the owner of {address}");
@@ -86,7 +86,7 @@ fn new_owner_forwards_to_the_previous_owner() {
         }
         cluster.run(Duration::from_secs(3));
         assert_owned(&cluster);
-        let first = cluster.winner(address(0)).expect("a winner");
+        let first = cluster.expected_owner(address(0)).expect("an owner");
         let [second, third] = [1, 2].map(|more| (first + more) % 4);
         assert_eq!(cluster.forwardings(address(0)).count(), 0, "no previous owner");
         for (to, forwardings) in [
@@ -122,7 +122,7 @@ fn unattributed_packets_are_dropped_or_forwarded_from_the_start() {
     let have_waited = Cell::new(0);
     for seed in 0..20 {
         let mut cluster = settled(seed, 3 + (seed % 3) as usize, 1);
-        let first = cluster.winner(address(0)).expect("a winner");
+        let first = cluster.expected_owner(address(0)).expect("an owner");
         let second = (first + 1) % cluster.size();
         cluster.loss = 0.1;
         cluster.set_candidates(address(0), &[second]);
@@ -145,10 +145,10 @@ fn unattributed_packets_are_dropped_or_forwarded_from_the_start() {
         );
         assert!(!cluster.is_unsettled(second, address(0)), "seed {seed}");
 
-        // No node waits for a dead one.
+        // No node waits for a failed one.
         cluster.loss = 0.0;
         cluster.set_candidates(address(0), &[first, second]);
-        let owner = cluster.winner(address(0)).expect("a winner");
+        let owner = cluster.expected_owner(address(0)).expect("an owner");
         cluster.run(Duration::from_secs(5));
         cluster.kill(owner);
         let end = cluster.now + Duration::from_secs(2);
@@ -193,7 +193,7 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
                 move_to(cluster, address(0), (first + 2) % 3);
                 cluster.kill(next);
                 cluster.run(Duration::from_secs(2));
-                cluster.boot(next);
+                cluster.start_process(next);
                 cluster.run(Duration::from_secs(5));
                 cluster.set_candidates(address(0), &[0, 1, 2]);
             },
@@ -209,7 +209,7 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
                 cluster.run(milliseconds(500));
                 cluster.kill(first);
                 cluster.run(Duration::from_secs(5));
-                cluster.boot(first);
+                cluster.start_process(first);
             },
             |flush| flush == ConntrackFlush::Closed,
         ),
@@ -218,7 +218,7 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
             |cluster, first| {
                 cluster.kill(first);
                 cluster.run(Duration::from_secs(5));
-                cluster.boot(first);
+                cluster.start_process(first);
             },
             |flush| flush == ConntrackFlush::ActiveWithin(Duration::MAX),
         ),
@@ -235,7 +235,7 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
         // With seed 9 the frozen node regains its address before its own release message arrives, and flushes twice.
         for seed in 0..9 {
             let mut cluster = settled(seed, 3, 1);
-            let first = cluster.winner(address(0)).expect("a winner");
+            let first = cluster.expected_owner(address(0)).expect("an owner");
             cluster.flushes.clear();
             disturb_owner(&mut cluster, first);
             cluster.run(Duration::from_secs(15));
@@ -255,13 +255,13 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
 fn connections_are_kept_if_the_address_had_no_other_owner() {
     for seed in 0..10 {
         let mut cluster = settled(seed, 3, 1);
-        let first = cluster.winner(address(0)).expect("a winner");
+        let first = cluster.expected_owner(address(0)).expect("an owner");
         move_to(&mut cluster, address(0), first);
         cluster.flushes.clear();
         cluster.split(|node| node == first);
         cluster.run(Duration::from_secs(5));
         assert_eq!(cluster.owners(address(0)), [0; 0], "cut off");
-        cluster.heal();
+        cluster.reconnect_all();
         cluster.run(Duration::from_secs(5));
         assert_owned(&cluster);
         assert_eq!(
@@ -273,10 +273,10 @@ fn connections_are_kept_if_the_address_had_no_other_owner() {
 }
 
 #[test]
-fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_dead_node() {
+fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_failed_node() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 3, 1);
-        let first = cluster.winner(address(0)).expect("a winner");
+        let first = cluster.expected_owner(address(0)).expect("an owner");
         cluster.shut_down(first);
         cluster.run(milliseconds(500));
         let second = cluster.owners(address(0))[0];
@@ -287,8 +287,8 @@ fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_dead_node() {
             Some(first),
             "its kernel goes on, seed {seed}"
         );
-        // The node returns and gets its address back.
-        cluster.boot(first);
+        // The node returns and has its address again.
+        cluster.start_process(first);
         cluster.run(Duration::from_secs(5));
         assert_owned(&cluster);
         assert_eq!(
@@ -300,11 +300,11 @@ fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_dead_node() {
         assert_eq!(
             cluster.forwardings(address(0)).count(),
             0,
-            "a dead one, seed {seed}"
+            "a failed one, seed {seed}"
         );
-        // The successor of a dead node forwards to no node.
+        // The successor of a failed node forwards to no node.
         cluster.kill(first);
-        cluster.boot(second);
+        cluster.start_process(second);
         cluster.run(Duration::from_secs(10));
         assert_eq!(cluster.forwardings(address(0)).count(), 0, "seed {seed}");
     }
@@ -314,7 +314,7 @@ fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_dead_node() {
 fn forwarding_ends_with_the_node_and_the_address() {
     for (seed, node_goes) in [(1, true), (2, false)] {
         let mut cluster = settled(seed, 3, 1);
-        let first = cluster.winner(address(0)).expect("a winner");
+        let first = cluster.expected_owner(address(0)).expect("an owner");
         let second = (first + 1) % 3;
         move_to(&mut cluster, address(0), second);
         assert_eq!(cluster.forwarded_to(second, address(0)), Some(first));
@@ -345,7 +345,7 @@ fn clusters_settle_and_then_do_not_need_the_api() {
 fn members_report_owners_and_unreachable_members() {
     let mut cluster = settled(1, 4, 5);
     for address in cluster.addresses() {
-        let owner = cluster.winner(address).map(|node| cluster.name(node));
+        let owner = cluster.expected_owner(address).map(|node| cluster.name(node));
         for node in 0..4 {
             assert_eq!(cluster.seen_by(node, address), (owner.clone(), vec![true; 4]));
         }
@@ -353,7 +353,7 @@ fn members_report_owners_and_unreachable_members() {
     cluster.kill(3);
     cluster.run(Duration::from_secs(10));
     for address in cluster.addresses() {
-        let owner = cluster.winner(address).map(|node| cluster.name(node));
+        let owner = cluster.expected_owner(address).map(|node| cluster.name(node));
         for node in 0..3 {
             let seen = cluster.seen_by(node, address);
             assert_eq!(seen, (owner.clone(), vec![true, true, true, false]), "{address}");
@@ -362,34 +362,34 @@ fn members_report_owners_and_unreachable_members() {
 }
 
 #[test]
-fn dead_owner_is_replaced_with_and_without_the_api() {
+fn failed_owner_is_replaced_with_and_without_the_api() {
     for (nodes, has_api) in [(3, false), (5, false), (2, true), (4, true)] {
         for seed in 0..20 {
             let mut cluster = settled(seed, nodes, 3);
-            let owner = cluster.winner(address(0)).expect("a winner");
+            let owner = cluster.expected_owner(address(0)).expect("an owner");
             for node in 0..nodes {
                 cluster.set_api(node, has_api);
             }
             let gains = cluster.gains;
             let moves = (0..3)
-                .filter(|n| cluster.winner(address(*n)) == Some(owner))
+                .filter(|number| cluster.expected_owner(address(*number)) == Some(owner))
                 .count();
             cluster.kill(owner);
-            let died = cluster.now;
+            let failed_at = cluster.now;
             let is_replaced = |cluster: &Cluster| !cluster.owners(address(0)).is_empty();
             let limit = Duration::from_millis(if has_api { 1_300 } else { 1_000 });
             assert!(
-                cluster.run_until(died + limit, is_replaced),
+                cluster.run_until(failed_at + limit, is_replaced),
                 "{nodes} nodes, seed {seed}"
             );
             cluster.run(Duration::from_secs(3));
             assert_owned(&cluster);
-            // Taking the tie-breaker may last longer than the votes of the dead node.
+            // Taking the tie-breaker may last longer than the votes of the failed node.
             if nodes % 2 == 1 {
                 assert_eq!(
                     cluster.gains,
                     gains + moves,
-                    "only addresses of the dead node move"
+                    "only addresses of the failed node move"
                 );
             }
         }
@@ -402,10 +402,14 @@ fn partitioned_pair_has_one_serving_node() {
         let mut cluster = settled(seed, 2, 4);
         cluster.split(|node| node == 0);
         cluster.run(Duration::from_secs(6));
-        let owners: BTreeSet<Vec<usize>> = cluster.addresses().iter().map(|a| cluster.owners(*a)).collect();
+        let owners: BTreeSet<Vec<usize>> = cluster
+            .addresses()
+            .iter()
+            .map(|address| cluster.owners(*address))
+            .collect();
         assert_eq!(owners.len(), 1, "all addresses are with one of them");
         assert_eq!(owners.first().map(Vec::len), Some(1));
-        cluster.heal();
+        cluster.reconnect_all();
         cluster.run(Duration::from_secs(10));
         assert_owned(&cluster);
         assert_eq!(cluster.record().expect("a record").tie_breaker, None);
@@ -416,14 +420,14 @@ fn partitioned_pair_has_one_serving_node() {
 fn leaving_node_is_replaced_at_once() {
     for nodes in [2, 3, 5] {
         let mut cluster = settled(7, nodes, 4);
-        let owner = cluster.winner(address(0)).expect("a winner");
+        let owner = cluster.expected_owner(address(0)).expect("an owner");
         cluster.shut_down(owner);
         let end = cluster.now + milliseconds(100);
         let is_followed = |cluster: &Cluster| {
             cluster
                 .addresses()
                 .iter()
-                .all(|a| !cluster.owners(*a).contains(&owner))
+                .all(|address| !cluster.owners(*address).contains(&owner))
         };
         assert!(cluster.run_until(end, is_followed), "{nodes} nodes");
         cluster.run(milliseconds(300));
@@ -434,10 +438,10 @@ fn leaving_node_is_replaced_at_once() {
 }
 
 #[test]
-fn frozen_owner_is_replaced_and_wakes_up_without_its_addresses() {
+fn frozen_owner_is_replaced_and_resumes_without_its_addresses() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 3, 4);
-        let owner = cluster.winner(address(0)).expect("a winner");
+        let owner = cluster.expected_owner(address(0)).expect("an owner");
         cluster.freeze(owner, Duration::from_secs(4));
         cluster.run(FENCING_INTERVAL * 2);
         assert_eq!(cluster.owners(address(0)).len(), 1, "replaced");
@@ -451,17 +455,17 @@ fn frozen_owner_is_replaced_and_wakes_up_without_its_addresses() {
 fn nodes_that_cannot_receive_or_send_are_passed_over() {
     for is_deaf in [true, false] {
         let mut cluster = settled(3, 3, 4);
-        let owner = cluster.winner(address(0)).expect("a winner");
+        let owner = cluster.expected_owner(address(0)).expect("an owner");
         for other in (0..3).filter(|node| *node != owner) {
             let (from, to) = if is_deaf { (other, owner) } else { (owner, other) };
-            cluster.cut(from, to);
+            cluster.disconnect(from, to);
         }
         cluster.run(Duration::from_secs(3));
         for address in cluster.addresses() {
             let owners = cluster.owners(address);
             assert!(owners.len() == 1 && owners[0] != owner, "{owners:?}");
         }
-        cluster.heal();
+        cluster.reconnect_all();
         cluster.run(Duration::from_secs(5));
         assert_owned(&cluster);
     }
@@ -496,7 +500,7 @@ fn announcing_nodes_satisfy_the_requirements() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 4, 4);
         let all: Vec<usize> = (0..4).collect();
-        let first = cluster.winner(address(0)).expect("a winner");
+        let first = cluster.expected_owner(address(0)).expect("an owner");
         for node in all.iter().copied().filter(|node| *node != first) {
             cluster.set_capabilities(node, full_capabilities());
         }
@@ -507,7 +511,7 @@ fn announcing_nodes_satisfy_the_requirements() {
         cluster.set_candidates_with(address(0), &all, needy);
         cluster.run(Duration::from_secs(3));
         assert_owned(&cluster);
-        assert_ne!(cluster.winner(address(0)), Some(first));
+        assert_ne!(cluster.expected_owner(address(0)), Some(first));
 
         // It loses the links of another address, and gets that back with them.
         let links = Requirements {
@@ -516,7 +520,7 @@ fn announcing_nodes_satisfy_the_requirements() {
         };
         cluster.set_candidates_with(address(1), &all, links);
         cluster.run(Duration::from_secs(3));
-        let second = cluster.winner(address(1)).expect("a winner");
+        let second = cluster.expected_owner(address(1)).expect("an owner");
         let before = cluster.hosts[second].capabilities.clone();
         let lacking = NodeCapabilities {
             missing_links: BTreeSet::from([LINKS]),
@@ -543,8 +547,8 @@ fn announcing_nodes_satisfy_the_requirements() {
     }
 }
 
-/// Nodes are upgraded one after another from the version without keys, and the versions ignore each other's messages. Two
-/// majorities would show as two owners.
+/// Nodes are upgraded one after another from the version without keys, and the versions ignore each other's messages.
+/// Two majorities would show as two owners.
 #[test]
 fn upgrade_from_the_version_without_keys_ends_with_every_address_owned() {
     for seed in 0..20 {
@@ -561,7 +565,7 @@ fn upgrade_from_the_version_without_keys_ends_with_every_address_owned() {
             cluster.run(milliseconds(500));
             cluster.upgrade(node);
             cluster.run(milliseconds(500));
-            cluster.boot(node);
+            cluster.start_process(node);
             cluster.run(Duration::from_secs(15));
             // The version with the majority answers. With the tie-breaker, half of the nodes are a majority.
             let upgraded = node + 1;
@@ -581,9 +585,9 @@ fn upgrade_from_the_version_without_keys_ends_with_every_address_owned() {
     }
 }
 
-/// Random loss, one-way cuts, partitions, freezes, deaths, successions, absences of the API server, deletions of the
-/// member list, new nodes, upgrades, and an attacker who controls a node. An address never has two owners, and the cluster settles soon after
-/// the last disturbance. `PORTOLAN_ANNOUNCER_SEEDS` sets the number of seeds.
+/// Random loss, one-way losses, partitions, freezes, crashes, successions, absences of the API server, deletions of the
+/// member list, new nodes, upgrades, and an attacker who controls a node. An address never has two owners, and the
+/// cluster settles soon after the last disturbance. `PORTOLAN_ANNOUNCER_SEEDS` sets the number of seeds.
 #[test]
 fn disturbances_never_cause_two_owners_and_the_cluster_settles() {
     let seeds: u64 =
@@ -610,13 +614,13 @@ fn disturbances_never_cause_two_owners_and_the_cluster_settles() {
         if let Some(attacker) = &mut cluster.attacker {
             attacker.holding = 0.0;
         }
-        cluster.heal();
+        cluster.reconnect_all();
         for node in 0..cluster.size() {
             cluster.set_api(node, true);
             if cluster.hosts[node].is_unkeyed {
                 cluster.upgrade(node);
             }
-            cluster.boot(node);
+            cluster.start_process(node);
         }
         // The attacker continues.
         for _ in 0..400 {
@@ -641,19 +645,19 @@ fn disturb(cluster: &mut Cluster) {
     match cluster.random.u32(..25) {
         0 => cluster.loss = cluster.random.f64() * 0.6,
         1 => cluster.loss = 0.0,
-        2 | 3 => cluster.cut(node, other),
+        2 | 3 => cluster.disconnect(node, other),
         4 => {
             let side = cluster.random.u64(..);
             cluster.split(|node| side >> node & 1 == 0);
         }
-        5 | 6 => cluster.heal(),
+        5 | 6 => cluster.reconnect_all(),
         7 => {
             let lasts = milliseconds(cluster.random.u64(1..4_000));
             cluster.freeze(node, lasts);
         }
         8 if cluster.random.bool() => cluster.kill_followed(node),
         8 => cluster.kill(node),
-        9 | 10 => cluster.boot(node),
+        9 | 10 => cluster.start_process(node),
         11 => cluster.set_api(node, false),
         12 | 13 => cluster.set_api(node, true),
         14 => {
@@ -676,7 +680,7 @@ fn disturb(cluster: &mut Cluster) {
         22 => cluster.end(node),
         23 => {
             cluster.end(node);
-            cluster.boot(node);
+            cluster.start_process(node);
         }
         24 => cluster.delete_record_everywhere(),
         _ if cluster.size() < 7 => cluster.add_node(),

@@ -26,7 +26,8 @@ impl Cluster {
         }
     }
 
-    /// Ends a process as the driver does after the hand-over, or after its timeout. It reports its votes to a successor.
+    /// Ends a process as the driver does after the hand-over, or after its timeout. It reports its votes to a
+    /// successor.
     pub(super) fn end(&mut self, node: usize) {
         let now = self.clock(node);
         let host = &mut self.hosts[node];
@@ -105,7 +106,7 @@ fn is_alone(cluster: &Cluster) -> bool {
 
 /// Starts a process on the first node. Returns true if it has all addresses within a duration.
 fn answers_within(cluster: &mut Cluster, duration: Duration) -> bool {
-    cluster.boot(0);
+    cluster.start_process(0);
     let end = cluster.now + duration;
     cluster.run_until(end, |cluster| owns_all(cluster, 0))
 }
@@ -147,7 +148,7 @@ fn successor_on_a_node_that_is_alone_again_answers_at_once_with_a_report() {
 
 /// The process that waits ends within two seconds, before its predecessor.
 #[test]
-fn predecessor_continues_if_its_successor_dies() {
+fn predecessor_continues_if_its_successor_exits() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 1, 3);
         cluster.wait_behind(0);
@@ -183,7 +184,7 @@ fn standing_report_is_withdrawn_when_another_node_joins() {
         assert_eq!(cluster.hosts[0].standing_report, Some(false), "seed {seed}");
         // Each step checks that no address has two owners.
         cluster.kill(0);
-        cluster.boot(0);
+        cluster.start_process(0);
         cluster.run(Duration::from_secs(10));
         assert_owned(&cluster);
     }
@@ -203,7 +204,7 @@ fn successor_of_a_founder_does_not_answer_beside_a_node_of_the_former_list() {
         let end = cluster.now + Duration::from_secs(8);
         assert!(cluster.run_until(end, is_alone), "seed {seed}");
         cluster.kill(0);
-        cluster.boot(0);
+        cluster.start_process(0);
         // Each step checks that no address has two owners.
         cluster.run(Duration::from_secs(3));
         assert!(owns_all(&cluster, 0), "seed {seed}");
@@ -231,7 +232,7 @@ fn successor_waits_for_the_votes_of_its_predecessor() {
         } else {
             cluster.kill_followed(0);
         }
-        cluster.boot(0);
+        cluster.start_process(0);
         // Each step checks that no address has two owners.
         cluster.run(Duration::from_secs(3));
         assert!(owns_all(&cluster, 0), "seed {seed}");
@@ -244,7 +245,7 @@ fn successor_waits_for_the_votes_of_its_predecessor() {
 fn report_serves_one_process() {
     let mut cluster = alone_again(1, 1);
     cluster.end(0);
-    cluster.boot(0);
+    cluster.start_process(0);
     cluster.kill(0);
     assert!(!answers_within(&mut cluster, milliseconds(600)));
 }

@@ -69,7 +69,7 @@ impl Connections {
             .for_each(|connection| connection.send(text).expect(text));
     }
 
-    pub(crate) fn send_much(&mut self) {
+    pub(crate) fn send_bulk(&mut self) {
         self.send(&"much".repeat(MUCH_BYTES / 4));
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use announcer::NodeCapabilities;
 use announcer::protocol::keys::{Keyring, SecretKey};
-use announcer::protocol::message::{Echo, Entry, Message, Timestamp};
+use announcer::protocol::message::{Echo, Message, Timestamp, VoteEntry};
 use api::announcers::{ANNOTATION, NAME, NodeName, Record};
 use http::Method;
 use netlink::clock::since_boot;
@@ -46,7 +46,7 @@ fn forged_messages_of_members_move_no_address() {
         for _ in 0..ROUNDS {
             for (victim, receiver) in names.iter().flat_map(|a| names.map(|b| (*a, b))) {
                 if victim != receiver {
-                    lie(&socket, &record, victim, receiver);
+                    send_forged_messages(&socket, &record, victim, receiver);
                 }
             }
             observer.observe(Duration::from_millis(100));
@@ -61,7 +61,7 @@ fn forged_messages_of_members_move_no_address() {
 }
 
 /// Forges messages of a member: shutdown, votes and releases.
-fn lie(socket: &Socket, record: &Record, victim: &str, receiver: &str) {
+fn send_forged_messages(socket: &Socket, record: &Record, victim: &str, receiver: &str) {
     let entry = |name: &str| record.member(name).expect("a member");
     let incarnation = |name: &str| entry(name).process.as_ref().expect("a process").incarnation;
     let address = IpAddr::from(ADDRESS);
@@ -81,9 +81,9 @@ fn lie(socket: &Socket, record: &Record, victim: &str, receiver: &str) {
         }),
         lease_generation: Some(1),
         entries: vec![
-            Entry::ReleaseAddress(address),
-            Entry::GrantVote(address),
-            Entry::RequestVote(address),
+            VoteEntry::ReleaseAddress(address),
+            VoteEntry::GrantVote(address),
+            VoteEntry::RequestVote(address),
         ],
         capabilities: NodeCapabilities::default(),
         link_addresses: Vec::new(),

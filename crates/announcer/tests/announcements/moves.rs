@@ -91,7 +91,7 @@ fn connections_continue_through_their_first_node() {
         moves.move_to(second, first);
         let mut opened_second = moves.open(second);
         opened_first.send("after the move");
-        opened_first.send_much();
+        opened_first.send_bulk();
         opened_second.send("first line");
         idle.close();
 
@@ -100,7 +100,7 @@ fn connections_continue_through_their_first_node() {
         let mut opened_third = moves.open(first);
         for connections in [&mut opened_first, &mut opened_second, &mut opened_third] {
             connections.send("back");
-            connections.send_much();
+            connections.send_bulk();
         }
 
         // The process shuts down; its node keeps running.
@@ -142,7 +142,7 @@ fn connections_reuse_ports_of_closed_ones() {
         moves.move_to(first, second);
         moves.open(first).close();
         again.send("after the move");
-        again.send_much();
+        again.send_bulk();
         opened_first.send("after the move");
         again.close();
         opened_first.close();
@@ -179,7 +179,7 @@ fn connections_reuse_ports_of_broken_ones() {
             moves.move_to(first, second);
             moves.open(first).close();
             again.send("after the move");
-            again.send_much();
+            again.send_bulk();
             again.close();
         }
     });

@@ -31,7 +31,7 @@ fn address_has_one_owner_through_failures() {
         let owner = announcers[owner_number].hardware;
         observer.wait_for_owner(|last| *last == owner);
 
-        // Frozen: another node announces; after the thaw the address is handed back.
+        // While the owner is frozen, another node announces. After it resumes, the address is handed back.
         let send =
             |announcer: &Announcer, signal| announcer.signals.send(signal).expect("a running announcer");
         send(&announcers[owner_number], Signal::Freeze(Duration::from_secs(4)));
@@ -93,7 +93,7 @@ fn successor_on_a_node_that_is_alone_waits_and_takes_over() {
 
 /// The successor ends while it waits. Then others start after the end of their predecessors.
 #[test]
-fn process_announces_on_after_its_successor_dies() {
+fn process_continues_to_announce_after_its_successor_exits() {
     testbed::in_namespace(|| {
         let Fixture { cluster, api, .. } = &Fixture::start(1);
         let mut present = start_announcer(cluster, &api.announcer, "node-1");

@@ -209,7 +209,7 @@ fn await_neighbour(cluster: &Cluster, link: LinkIndex, hardware: EthernetAddress
         if found {
             return;
         }
-        assert!(Instant::now() < end, "nobody says that {ADDRESS6} is there");
+        assert!(Instant::now() < end, "no node answers for {ADDRESS6}");
         thread::sleep(REQUEST_PERIOD);
     }
 }

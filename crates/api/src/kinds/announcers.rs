@@ -265,7 +265,7 @@ impl Record {
     }
 
     /// Returns true if the list has never contained a node other than `name`.
-    pub fn has_only_had(&self, name: &str) -> bool {
+    pub fn never_had_other_than(&self, name: &str) -> bool {
         // A node joins, becomes a member or is removed only with a new epoch.
         self.epoch == FOUNDING_EPOCH && self.members_and_joining().all(|(member, _)| **member == *name)
     }
@@ -278,10 +278,10 @@ impl Record {
         })
     }
 
-    /// Returns true if the tie-breaking vote decides among the nodes for which `is_heard` holds.
-    pub fn is_tie(&self, is_heard: impl Fn(&NodeName) -> bool) -> bool {
+    /// Returns true if the tie-breaking vote decides among the nodes for which `is_reachable` holds.
+    pub fn is_tie(&self, is_reachable: impl Fn(&NodeName) -> bool) -> bool {
         self.lists()
-            .any(|(size, list)| 2 * list.filter(|name| is_heard(name)).count() == size)
+            .any(|(size, list)| 2 * list.filter(|name| is_reachable(name)).count() == size)
     }
 
     /// Returns true if the nodes for which `is_settled` holds are a majority of the members without the

@@ -52,7 +52,10 @@ impl FromStr for Token {
     fn from_str(text: &str) -> Result<Self, TokenError> {
         let (id, secret) = text.split_once('.').ok_or(TokenError)?;
         let is_of = |text: &str, letters: usize| {
-            text.len() == letters && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+            text.len() == letters
+                && text
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
         };
         if is_of(id, ID_LETTERS) && is_of(secret, SECRET_LETTERS) {
             Ok(Self {
@@ -203,10 +206,12 @@ pub fn is_extra_group(group: &str) -> bool {
         .strip_prefix(GROUP)
         .and_then(|rest| rest.strip_prefix(':'))
         .is_some_and(|rest| {
-            let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b':' || b == b'-';
+            let allowed =
+                |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b':' || byte == b'-';
             rest.len() <= 256
                 && rest.bytes().all(allowed)
-                && rest.ends_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+                && rest
+                    .ends_with(|character: char| character.is_ascii_lowercase() || character.is_ascii_digit())
         })
 }
 

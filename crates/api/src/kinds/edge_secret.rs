@@ -119,8 +119,9 @@ fn secret(text: &str) -> Option<SecretName> {
 }
 
 fn name(text: &str) -> Option<Arc<str>> {
-    let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
-    let is_end = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let is_inner =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    let is_end = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = text.as_bytes();
     let fits = bytes.len() <= NAME_BYTES_MAX
         && bytes.first().is_some_and(is_end)

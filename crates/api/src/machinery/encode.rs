@@ -79,7 +79,7 @@ fn write_separator(out: &mut Vec<u8>) {
 }
 
 fn write_name(out: &mut Vec<u8>, name: &str) {
-    if name.bytes().all(|b| b.is_ascii_alphanumeric()) {
+    if name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         out.push(b'"');
         out.extend_from_slice(name.as_bytes());
         out.push(b'"');

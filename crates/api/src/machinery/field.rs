@@ -127,7 +127,7 @@ impl FieldError {
 
     /// Returns the error of a value outside of the set `allowed`, which the message lists.
     pub fn not_supported(path: &Path, value: impl Into<Value>, allowed: &[&str]) -> Self {
-        let list: Vec<String> = allowed.iter().map(|a| format!("\"{a}\"")).collect();
+        let list: Vec<String> = allowed.iter().map(|value| format!("\"{value}\"")).collect();
         let value = shown(&value.into());
         Self::of(
             Reason::NotSupported,
@@ -209,9 +209,9 @@ fn with_detail(subject: &str, detail: impl fmt::Display) -> String {
 
 /// Formats a value for a message. Long values are cut, so that the message stays readable.
 fn shown(value: &Value) -> String {
-    const SHOWN_CHARS_MAX: usize = 300;
+    const SHOWN_CHARACTERS_MAX: usize = 300;
     let text = value.to_string();
-    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+    match text.char_indices().nth(SHOWN_CHARACTERS_MAX) {
         Some((cut, _)) => format!("{}…", &text[..cut]),
         None => text,
     }

@@ -1,5 +1,5 @@
-//! IP addresses and CIDRs of the API. Old fields accept the lenient form, new values need the strict one
-//! (`StrictIPCIDRValidation`, VAL-27), and accepted values that are not canonical cause warnings (WRN-02).
+//! IP addresses and CIDRs of the API. Old fields accept the lenient form, and new values need the strict one
+//! (`StrictIPCIDRValidation`, VAL-27). Accepted values that are not canonical cause warnings (WRN-02).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -185,7 +185,7 @@ pub struct LegacyCidr {
 pub fn parse_legacy_cidr(value: &str) -> Option<LegacyCidr> {
     const LONGEST_PREFIX_DIGITS: usize = 3;
     let (address, length) = value.split_once('/')?;
-    if length.is_empty() || !length.bytes().all(|b| b.is_ascii_digit()) {
+    if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let significant = length.trim_start_matches('0');

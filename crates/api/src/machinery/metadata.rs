@@ -177,7 +177,7 @@ fn validate_transition(errors: &mut FieldErrors, new: &Value, old: &Value) {
         let before: HashSet<&str> = texts(old, "finalizers").into_iter().collect();
         let added: Vec<&str> = texts(new, "finalizers")
             .into_iter()
-            .filter(|f| !before.contains(f))
+            .filter(|finalizer| !before.contains(finalizer))
             .collect();
         if !added.is_empty() {
             let detail = format!(

@@ -1,12 +1,12 @@
-//! Formats and operations that are the same for all kinds. They are driven by two tables: [`schema`], the OpenAPI
+//! Formats and operations that are the same for all kinds. Two tables determine their work: [`schema`], the OpenAPI
 //! definitions of the kinds, and [`crate::kinds::kind`], the list of the served kinds.
 //!
 //! - Input: [`decode`] reads JSON, YAML and [`protobuf`] into a tree; [`patch`] and [`apply`] change a stored tree.
 //! - Output: [`encode`] writes the stored form, [`table`] the columns of kubectl, [`discovery`] and [`openapi`] the
 //!   documents that describe the API.
 //! - Selection: [`selector`] matches labels and fields.
-//! - Parts of all rules: [`tree`] reads and changes fields, [`field`] has the errors, [`metadata`], [`names`] and
-//!   [`ip`] the checks of common values, [`hash`] the hashes in derived names.
+//! - Parts of all rules: [`tree`] reads and changes fields, and [`field`] has the errors. [`metadata`], [`names`] and
+//!   [`ip`] check common values, and [`hash`] computes the hashes in derived names.
 
 pub mod apply;
 pub mod decode;

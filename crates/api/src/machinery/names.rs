@@ -77,7 +77,7 @@ pub fn wildcard_dns_subdomain(value: &str) -> Vec<String> {
 /// Checks an RFC 1035 label, which starts with a letter.
 pub fn dns_1035_label(value: &str) -> Vec<String> {
     let mut faults = length_at_most(value, LABEL_BYTES_MAX);
-    if !is_label(value) || !value.starts_with(|c: char| c.is_ascii_lowercase()) {
+    if !is_label(value) || !value.starts_with(|character: char| character.is_ascii_lowercase()) {
         faults.push(form(LABEL_1035_RULE, LABEL_1035_FORM, &["my-name", "abc-123"]));
     }
     faults
@@ -96,7 +96,7 @@ pub fn qualified_name(value: &str) -> Vec<String> {
                 faults.extend(
                     dns_subdomain(prefix)
                         .into_iter()
-                        .map(|f| format!("prefix part {f}")),
+                        .map(|fault| format!("prefix part {fault}")),
                 );
             }
             name
@@ -114,7 +114,7 @@ pub fn qualified_name(value: &str) -> Vec<String> {
         faults.extend(
             bytes_at_most(name, LABEL_BYTES_MAX)
                 .into_iter()
-                .map(|f| format!("name part {f}")),
+                .map(|fault| format!("name part {fault}")),
         );
     }
     if !is_qualified_part(name) {
@@ -141,7 +141,11 @@ pub fn label_value(value: &str) -> Vec<String> {
 pub fn port_name(value: &str) -> Vec<String> {
     let mut faults = length_at_most(value, PORT_NAME_BYTES_MAX);
     let bytes = value.as_bytes();
-    if bytes.is_empty() || !bytes.iter().all(|&b| is_lower_alphanumeric(b) || b == b'-') {
+    if bytes.is_empty()
+        || !bytes
+            .iter()
+            .all(|&byte| is_lower_alphanumeric(byte) || byte == b'-')
+    {
         faults.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
     }
     if !bytes.iter().any(u8::is_ascii_lowercase) {
@@ -172,7 +176,7 @@ pub fn config_key(value: &str) -> Vec<String> {
     if value.len() > KEY_BYTES_MAX {
         faults.push(format!("must be no more than {KEY_BYTES_MAX} bytes"));
     }
-    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if value.is_empty() || !value.bytes().all(is_plain) {
         faults.push(
             "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
@@ -221,10 +225,12 @@ pub fn fully_qualified_domain(value: &str) -> Vec<String> {
 
 fn is_label(value: &str) -> bool {
     let bytes = value.as_bytes();
-    let ends_well = |b: Option<&u8>| b.is_some_and(|&b| is_lower_alphanumeric(b));
+    let ends_well = |byte: Option<&u8>| byte.is_some_and(|&byte| is_lower_alphanumeric(byte));
     ends_well(bytes.first())
         && ends_well(bytes.last())
-        && bytes.iter().all(|&b| is_lower_alphanumeric(b) || b == b'-')
+        && bytes
+            .iter()
+            .all(|&byte| is_lower_alphanumeric(byte) || byte == b'-')
 }
 
 fn is_subdomain(value: &str) -> bool {
@@ -233,12 +239,12 @@ fn is_subdomain(value: &str) -> bool {
 
 fn is_qualified_part(value: &str) -> bool {
     let bytes = value.as_bytes();
-    let ends_well = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+    let ends_well = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     ends_well(bytes.first())
         && ends_well(bytes.last())
         && bytes
             .iter()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 fn is_lower_alphanumeric(byte: u8) -> bool {
@@ -264,7 +270,7 @@ fn length_at_most(value: &str, max: usize) -> Vec<String> {
 
 /// Builds the message of a rule, with examples and the regular expression.
 fn form(rule: &str, expression: &str, examples: &[&str]) -> String {
-    let examples: Vec<String> = examples.iter().map(|e| format!("'{e}', ")).collect();
+    let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
     format!(
         "{rule} (e.g. {}regex used for validation is '{expression}')",
         examples.join(" or ")

@@ -1,6 +1,6 @@
 //! Access to object trees by field name. For most fields of the Kubernetes API, absence, `null` and the zero value of
-//! the type are equal; each function states its reading. A field of an unexpected JSON type reads as absent, because
-//! decoding has rejected it before.
+//! the type are equal. Each function states its interpretation. A field of an unexpected JSON type reads as absent,
+//! because decoding has rejected it before.
 
 use serde_json::{Map, Value};
 
@@ -63,13 +63,13 @@ pub fn child<'a>(tree: &'a Value, field: &str) -> &'a Value {
     tree.get(field).unwrap_or(NONE)
 }
 
-/// Returns the object at `field`. A missing value, or one of another type, is replaced by an empty object.
+/// Returns the object at `field`. An empty object replaces a missing value, or one of another type.
 pub fn object_mut<'a>(tree: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     let slot = as_object_mut(tree).entry(field).or_insert(Value::Null);
     as_object_mut(slot)
 }
 
-/// Returns the tree as an object. A value of another type is replaced by an empty object.
+/// Returns the tree as an object. An empty object replaces a value of another type.
 pub fn as_object_mut(tree: &mut Value) -> &mut Map<String, Value> {
     if !tree.is_object() {
         *tree = Value::Object(Map::new());

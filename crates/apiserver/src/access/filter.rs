@@ -103,9 +103,8 @@ impl AccessFilter {
         self.allows_anonymous && !self.authorizer.allows_everything()
     }
 
-    /// Authorizes the verb of a request. Streams to Pods need `create` besides, also with the method GET, because a
-    /// WebSocket connection permits the same actions as a POST (upstream's
-    /// `AuthorizePodWebsocketUpgradeCreatePermission`).
+    /// Authorizes the verb of a request. Streams to Pods also need `create`, even with the method GET. A WebSocket
+    /// connection permits the same actions as a POST (upstream's `AuthorizePodWebsocketUpgradeCreatePermission`).
     fn authorize(&self, request: &AccessRequest<'_>, requester: &Identity) -> Result<(), Failure> {
         let is_get = request.info.verb == Some(Verb::Get);
         if let Some(target) = request.info.target()

@@ -9,7 +9,7 @@ use super::Failure;
 use crate::registry::service;
 
 /// Message for lists and watches of a compacted revision (upstream's text).
-const TOO_OLD: &str = "The provided resource version is too old to display a consistent list.";
+const TOO_OLD_MESSAGE: &str = "The provided resource version is too old to display a consistent list.";
 
 impl Failure {
     /// Converts a decoding error: 413 for a body with too many values, otherwise 400.
@@ -26,7 +26,7 @@ impl Failure {
     /// Converts an error of a store read.
     pub fn of_read(error: &StoreError) -> Failure {
         match error {
-            StoreError::Compacted { .. } => Failure::expired(TOO_OLD),
+            StoreError::Compacted { .. } => Failure::expired(TOO_OLD_MESSAGE),
             StoreError::Future { requested, current } => Failure::version_too_large(*requested, *current),
             other => Failure::of_store(other),
         }

@@ -48,7 +48,7 @@ impl WatchCounts {
     }
 
     fn of(&self, kind: &'static Kind) -> Option<&WatchCount> {
-        let at = kind::all().iter().position(|k| std::ptr::eq(k, kind))?;
+        let at = kind::all().iter().position(|row| std::ptr::eq(row, kind))?;
         self.by_kind.get(at)
     }
 

@@ -7,10 +7,9 @@ use api::kind::{self, Kind};
 use api::tree::{child, text};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use store::Entry;
 
 use crate::failure::Failure;
-use crate::request::query::{DeleteOptions, ListOptions};
+use crate::request::query::ListOptions;
 use crate::request::route::Target;
 use crate::verbs::resource::Resources;
 
@@ -47,25 +46,14 @@ async fn remove_expired(resources: &Resources, kind: &'static Kind, now: Timesta
     loop {
         let page = resources.list(&all, &options).await?;
         for entry in page.entries.iter().filter(|entry| is_expired(&entry.value, now)) {
-            remove(resources, kind, entry).await?;
+            // An Event that occurred again in the meantime stays. Finalizers do not keep one: anybody may set them.
+            let target = Target::at_key(kind, &entry.key);
+            resources.expire(&target, entry.modified).await?;
         }
         match page.continue_token {
             Some(token) => options.continue_token = token,
             None => return Ok(()),
         }
-    }
-}
-
-async fn remove(resources: &Resources, kind: &'static Kind, entry: &Entry) -> Result<(), Failure> {
-    let target = Target::at_key(kind, &entry.key);
-    // The version is a precondition: an Event that occurred again in the meantime stays.
-    let unchanged = DeleteOptions {
-        resource_version: Some(entry.modified.to_string()),
-        ..DeleteOptions::default()
-    };
-    match resources.delete_object(&target, &unchanged).await {
-        Err(failure) if failure.reason() != "Conflict" && failure.reason() != "NotFound" => Err(failure),
-        _ => Ok(()),
     }
 }
 

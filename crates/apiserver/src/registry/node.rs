@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use api::decode::quantity_in_thousandths;
 use api::field::{FieldError, FieldErrors, Path};
 use api::metadata::{self, NameForm, push_faults};
-use api::tree::{as_object_mut, child, clear, entries, is_set, items, items_mut, set, text, texts};
+use api::tree::{
+    as_object_mut, child, clear, entries, is_set, items, items_mut, set, set_or_clear, text, texts,
+};
 use api::{ip, names};
 use serde_json::{Map, Value, json};
 
@@ -48,12 +50,9 @@ const PROVIDER_CHANGED: &str = "node updates may not change providerID except fr
 pub(crate) fn default_on_write(node: &mut Value) {
     metadata::omit_empty(node);
     let fields = as_object_mut(node);
-    if let Some(spec) = fields.get_mut("spec").filter(|spec| spec.is_object()) {
-        join_ranges(spec);
-        if as_object_mut(spec).is_empty() {
-            fields.remove("spec");
-        }
-    }
+    let spec = fields.entry("spec").or_insert_with(|| json!({}));
+    as_object_mut(spec);
+    join_ranges(spec);
     let status = fields.entry("status").or_insert_with(|| json!({}));
     if status.is_null() {
         *status = json!({});
@@ -104,6 +103,31 @@ fn default_status(status: &mut Value) {
     for field in NODE_INFO {
         info.entry(field).or_insert(json!(""));
     }
+}
+
+/// Prepares a new Node. A kubelet registers its Node with a status, so a new Node keeps it.
+pub(crate) fn prepare_create(node: &mut Value) {
+    drop_disabled_fields(node);
+}
+
+/// Prepares an update: the status stays.
+pub(crate) fn prepare_update(new: &mut Value, old: &Value) {
+    set_or_clear(new, "status", old.get("status").cloned());
+    drop_disabled_fields(new);
+}
+
+/// Removes the source of a dynamic configuration, which upstream removed from the kubelet.
+fn drop_disabled_fields(node: &mut Value) {
+    if let Some(spec) = node.get_mut("spec") {
+        clear(spec, "configSource");
+    }
+}
+
+/// Returns the warnings about a Node (upstream's `GetWarningsForNode`).
+pub(crate) fn warnings(node: &Value) -> Vec<String> {
+    let has_external_id = !text(child(node, "spec"), "externalID").is_empty();
+    let warning = "spec.externalID: this field is deprecated, and is unused by Kubernetes";
+    has_external_id.then(|| warning.to_owned()).into_iter().collect()
 }
 
 /// Validates a new Node.

@@ -216,7 +216,7 @@ async fn suspicious_address(resources: &Resources, watch: &mut Watch) -> Result<
             // Created with its Service in one transaction.
             EventKind::Created if has_service => {}
             EventKind::Created => return Ok(LEAK_DELAY),
-            // Deleted with its Service, or after its Service got another address.
+            // Deleted with its Service, or after its Service received another address.
             EventKind::Deleted if !has_service => {}
             EventKind::Deleted | EventKind::Updated => return Ok(PASS_DELAY),
         }

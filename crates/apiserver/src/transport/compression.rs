@@ -53,7 +53,7 @@ pub(crate) fn is_accepted(headers: &HeaderMap) -> bool {
     let texts = headers
         .get_all(ACCEPT_ENCODING)
         .iter()
-        .filter_map(|v| v.to_str().ok());
+        .filter_map(|value| value.to_str().ok());
     texts
         .flat_map(|text| text.split(','))
         .any(|clause| clause.split(';').next().unwrap_or_default().trim() == "gzip")

@@ -11,7 +11,7 @@ use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 
-use crate::bootstrap::pki::{Pair, Pki};
+use crate::bootstrap::pki::{CertificateAndKey, Pki};
 
 /// Invalid TLS configuration.
 #[derive(Debug, thiserror::Error)]
@@ -37,9 +37,9 @@ impl ServingCertificate {
     ///
     /// # Errors
     /// Certificate or key are invalid.
-    pub(crate) fn new(pair: &Pair) -> Result<ServingCertificate, TlsError> {
+    pub(crate) fn new(pair: &CertificateAndKey) -> Result<ServingCertificate, TlsError> {
         Ok(ServingCertificate {
-            key: RwLock::new(certified(pair)?),
+            key: RwLock::new(certified_key(pair)?),
         })
     }
 
@@ -47,8 +47,8 @@ impl ServingCertificate {
     ///
     /// # Errors
     /// Certificate or key are invalid; the current one stays.
-    pub(crate) fn replace(&self, pair: &Pair) -> Result<(), TlsError> {
-        let key = certified(pair)?;
+    pub(crate) fn replace(&self, pair: &CertificateAndKey) -> Result<(), TlsError> {
+        let key = certified_key(pair)?;
         *self.key.write().unwrap_or_else(PoisonError::into_inner) = key;
         Ok(())
     }
@@ -89,7 +89,7 @@ pub(crate) fn server_config(pki: &Pki, serving: Arc<ServingCertificate>) -> Resu
     Ok(config)
 }
 
-fn certified(pair: &Pair) -> Result<Arc<CertifiedKey>, TlsError> {
+fn certified_key(pair: &CertificateAndKey) -> Result<Arc<CertifiedKey>, TlsError> {
     let chain: Result<Vec<CertificateDer<'static>>, _> =
         CertificateDer::pem_slice_iter(pair.certificate.as_bytes()).collect();
     let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes())?;

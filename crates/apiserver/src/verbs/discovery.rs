@@ -138,8 +138,10 @@ fn openapi_v2(headers: &HeaderMap) -> Result<ApiResponse, Failure> {
 fn tagged(hash: &str, headers: &HeaderMap, document: impl FnOnce() -> ApiResponse) -> ApiResponse {
     let tag = format!("\"{hash}\"");
     let client_tags = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    let is_current =
-        client_tags.is_some_and(|tags| tags.split(',').any(|t| t.trim().trim_start_matches("W/") == tag));
+    let is_current = client_tags.is_some_and(|tags| {
+        tags.split(',')
+            .any(|client_tag| client_tag.trim().trim_start_matches("W/") == tag)
+    });
     let mut answer = if is_current {
         response::not_modified()
     } else {

@@ -48,8 +48,8 @@ pub(crate) async fn respond(resources: &Resources, path: &str, query: &Query) ->
         return match checks.iter().find(|check| check.name() == name) {
             None => response::text(StatusCode::NOT_FOUND, "404 page not found\n"),
             Some(check) => match check.fault(resources).await {
-                None => plain("ok".to_owned()),
-                Some(fault) => failed(format!("internal server error: {fault}\n")),
+                None => text_response("ok".to_owned()),
+                Some(fault) => failure_response(format!("internal server error: {fault}\n")),
             },
         };
     }
@@ -60,9 +60,9 @@ pub(crate) async fn respond(resources: &Resources, path: &str, query: &Query) ->
     let excluded: Vec<&str> = query.all("exclude").flat_map(|names| names.split(',')).collect();
     let (is_healthy, text) = summary(endpoint, &faults, &excluded);
     match (is_healthy, query.has("verbose")) {
-        (false, _) => failed(text),
-        (true, true) => plain(text),
-        (true, false) => plain("ok".to_owned()),
+        (false, _) => failure_response(text),
+        (true, true) => text_response(text),
+        (true, false) => text_response("ok".to_owned()),
     }
 }
 
@@ -131,11 +131,11 @@ fn summary(endpoint: &str, faults: &[(Check, bool)], excluded: &[&str]) -> (bool
     (is_healthy, text)
 }
 
-fn plain(text: String) -> ApiResponse {
+fn text_response(text: String) -> ApiResponse {
     no_sniffing(response::text(StatusCode::OK, text))
 }
 
-fn failed(text: String) -> ApiResponse {
+fn failure_response(text: String) -> ApiResponse {
     no_sniffing(response::text(StatusCode::INTERNAL_SERVER_ERROR, text))
 }
 

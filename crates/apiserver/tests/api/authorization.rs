@@ -205,7 +205,7 @@ async fn users_cannot_grant_permissions_they_do_not_hold() {
 }
 
 #[tokio::test]
-async fn reviews_are_answered() {
+async fn access_reviews_report_the_rights_of_the_user() {
     let api = Api::start().await;
     let bindings = format!("{RBAC}/namespaces/default/rolebindings");
     api.post(&bindings, &binding("ann", "view", "ann"))

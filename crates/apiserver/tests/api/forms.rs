@@ -109,7 +109,10 @@ async fn openapi_documents_have_entity_tags() {
     assert!(protobuf.body.starts_with(b"\x0a\x032.0"));
     let list = api.get("/api/v1").await.expect(200);
     let services = list["resources"].as_array().unwrap();
-    let services = services.iter().find(|r| r["name"] == "services").unwrap();
+    let services = services
+        .iter()
+        .find(|resource| resource["name"] == "services")
+        .unwrap();
     assert_eq!(services["storageVersionHash"], "0/CO1lhkEBI=");
 }
 

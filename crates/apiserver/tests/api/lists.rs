@@ -8,9 +8,9 @@ use crate::harness::{Api, config_map, config_maps};
 
 async fn api_with_config_maps(count: usize) -> Api {
     let api = Api::start().await;
-    for n in 0..count {
-        let parity = if n % 2 == 0 { "even" } else { "odd" };
-        let name = format!("cm-{n:02}");
+    for number in 0..count {
+        let parity = if number % 2 == 0 { "even" } else { "odd" };
+        let name = format!("cm-{number:02}");
         api.post(&config_maps(""), &config_map(&name, json!({"parity": parity})))
             .await
             .expect(201);
@@ -47,7 +47,7 @@ async fn pages_contain_the_whole_list() {
     let all = pages(&api, "limit=3").await;
     assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 2]);
     // Every namespace has `kube-root-ca.crt`.
-    let expected = (0..7).map(|n| format!("cm-{n:02}"));
+    let expected = (0..7).map(|number| format!("cm-{number:02}"));
     assert_eq!(
         all.concat(),
         expected

@@ -232,3 +232,24 @@ async fn tokens_are_valid_after_a_restart() {
     let api = Api::start_in(api.stop().await).await;
     assert_eq!(code_with(&api, token.as_str().unwrap()).await, 403);
 }
+
+// Upstream: registry/core/serviceaccount/storage/token.go, `Create`.
+#[tokio::test]
+async fn invalid_requests_for_tokens_are_rejected() {
+    let api = Api::start().await;
+    let path = format!("{ACCOUNTS}/default/token");
+    let other = json!({"metadata": {"name": "other"}});
+    let refused = api.post(&path, &other).await.expect(422);
+    assert_eq!(
+        refused["message"],
+        "TokenRequest.authentication.k8s.io \"default\" is invalid: metadata.name: Invalid value: \"other\": must match the \
+         service account name if specified"
+    );
+    let short = json!({"spec": {"expirationSeconds": 5}});
+    let refused = api.post(&path, &short).await.expect(422);
+    assert_eq!(
+        refused["message"],
+        "TokenRequest.authentication.k8s.io \"\" is invalid: spec.expirationSeconds: Invalid value: 5: may not specify a \
+         duration less than 10 minutes"
+    );
+}

@@ -59,7 +59,7 @@ async fn requests_and_responses_in_protobuf() {
 }
 
 #[tokio::test]
-async fn generates_names() {
+async fn generate_name_yields_distinct_names() {
     let api = Api::start().await;
     let template = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "web-"}});
     let first = api.post(&config_maps(""), &template).await.expect(201);
@@ -182,10 +182,10 @@ async fn concurrent_patches_all_apply() {
     api.post(&config_maps(""), &config_map("a", json!({})))
         .await
         .expect(201);
-    let patches = (0..8).map(|n| {
+    let patches = (0..8).map(|number| {
         let (api, path) = (&api, config_maps("a"));
         async move {
-            api.merge(&path, &json!({"data": {format!("k{n}"): "v"}}))
+            api.merge(&path, &json!({"data": {format!("k{number}"): "v"}}))
                 .await
                 .expect(200)
         }
@@ -196,7 +196,7 @@ async fn concurrent_patches_all_apply() {
 }
 
 #[tokio::test]
-async fn accepts_yaml() {
+async fn yaml_bodies_are_accepted() {
     let api = Api::start().await;
     let yaml = [("content-type", "application/yaml")];
     let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: v\n";

@@ -62,7 +62,7 @@ impl Restrictions {
             ))
         }));
         let clients = &values.clients;
-        let admits_everybody = contain_everybody(&clients.source_ranges, service);
+        let admits_everybody = contain_all_clients(&clients.source_ranges, service);
         self.needs_edge_by = clients.ranges_source.filter(|_| !admits_everybody);
         let replaceable = std::mem::take(&mut self.replaceable);
         if clients.has_ranges_in_spec || !clients.source_ranges.is_empty() {
@@ -95,7 +95,7 @@ impl Restrictions {
 }
 
 /// Returns true if the ranges contain every client of each address family of the Service.
-fn contain_everybody(ranges: &[IpNet], service: &Service) -> bool {
+fn contain_all_clients(ranges: &[IpNet], service: &Service) -> bool {
     let has_all = |is_of_family: fn(&IpNet) -> bool| {
         let mut whole = ranges.iter().filter(|range| range.prefix_len() == 0);
         whole.any(is_of_family)

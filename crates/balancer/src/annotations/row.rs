@@ -56,7 +56,7 @@ pub type Apply = fn(&mut AnnotationValues, Annotation<'_>) -> Result<Effect, App
 /// Validates the value of an annotation.
 pub type Check = fn(&str) -> Result<(), InvalidValue>;
 
-/// Change that lets a Service get its address although an annotation restricts clients and cannot be enforced.
+/// Change that lets a Service receive its address although an annotation restricts clients and cannot be enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// The annotation allows clients: `spec.loadBalancerSourceRanges` can replace it.

@@ -124,7 +124,7 @@ pub fn keyword<T: Clone>(text: &str, keywords: &[(&str, T)]) -> Result<T, Invali
 /// # Errors
 /// The value is not an integer within the bounds.
 pub fn number(text: &str, bounds: RangeInclusive<u32>) -> Result<u32, InvalidValue> {
-    bounded(text, &bounds, "a number")
+    number_within(text, &bounds, "a number")
 }
 
 /// Parses a duration in seconds within bounds.
@@ -132,7 +132,9 @@ pub fn number(text: &str, bounds: RangeInclusive<u32>) -> Result<u32, InvalidVal
 /// # Errors
 /// The value is not an integer within the bounds.
 pub fn seconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, InvalidValue> {
-    Ok(Duration::from_secs(bounded(text, &bounds, "seconds")?.into()))
+    Ok(Duration::from_secs(
+        number_within(text, &bounds, "seconds")?.into(),
+    ))
 }
 
 /// Parses a duration in minutes within bounds.
@@ -140,7 +142,7 @@ pub fn seconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, Inva
 /// # Errors
 /// The value is not an integer within the bounds.
 pub fn minutes(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, InvalidValue> {
-    let minutes: u64 = bounded(text, &bounds, "minutes")?.into();
+    let minutes: u64 = number_within(text, &bounds, "minutes")?.into();
     Ok(Duration::from_secs(minutes * 60))
 }
 
@@ -150,7 +152,7 @@ pub fn minutes(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, Inva
 /// The value is not an integer within the bounds.
 pub fn milliseconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, InvalidValue> {
     Ok(Duration::from_millis(
-        bounded(text, &bounds, "milliseconds")?.into(),
+        number_within(text, &bounds, "milliseconds")?.into(),
     ))
 }
 
@@ -160,10 +162,10 @@ pub fn milliseconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration,
 /// The value is not an integer within the bounds.
 pub fn megabits_per_second(text: &str, bounds: RangeInclusive<u32>) -> Result<u64, InvalidValue> {
     const MEGABIT_BYTES: u64 = 1_000_000 / 8;
-    Ok(u64::from(bounded(text, &bounds, "Mbit/s")?) * MEGABIT_BYTES)
+    Ok(u64::from(number_within(text, &bounds, "Mbit/s")?) * MEGABIT_BYTES)
 }
 
-fn bounded(text: &str, bounds: &RangeInclusive<u32>, unit: &str) -> Result<u32, InvalidValue> {
+fn number_within(text: &str, bounds: &RangeInclusive<u32>, unit: &str) -> Result<u32, InvalidValue> {
     let number = text.parse().ok().filter(|number| bounds.contains(number));
     number.ok_or_else(|| {
         let (first, last) = (bounds.start(), bounds.end());
@@ -187,7 +189,9 @@ pub fn duration(text: &str) -> Result<Duration, InvalidValue> {
     let mut rest = text;
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(invalid)?;
+        let digits = rest
+            .find(|character: char| !character.is_ascii_digit())
+            .ok_or_else(invalid)?;
         let number: u32 = rest[..digits].parse().map_err(|_| invalid())?;
         rest = &rest[digits..];
         let units = [
@@ -232,8 +236,11 @@ pub fn port_ref(text: &str) -> Result<PortRef, InvalidValue> {
     {
         return Ok(PortRef::Number(number));
     }
-    let is_name = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    let is_name = is_name && text.bytes().any(|b| b.is_ascii_alphabetic());
+    let is_name = !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let is_name = is_name && text.bytes().any(|byte| byte.is_ascii_alphabetic());
     if is_name {
         return Ok(PortRef::Name(text.to_owned()));
     }
@@ -302,8 +309,9 @@ pub fn secrets(text: &str) -> Result<Vec<SecretName>, InvalidValue> {
 /// # Errors
 /// The value is not an absolute path of printable ASCII characters.
 pub fn path(text: &str) -> Result<Arc<str>, InvalidValue> {
-    let fits =
-        text.starts_with('/') && text.len() <= PATH_BYTES_MAX && text.bytes().all(|b| b.is_ascii_graphic());
+    let fits = text.starts_with('/')
+        && text.len() <= PATH_BYTES_MAX
+        && text.bytes().all(|byte| byte.is_ascii_graphic());
     fits.then(|| text.into())
         .ok_or_else(|| InvalidValue::expected("a path such as /healthz"))
 }
@@ -313,7 +321,7 @@ pub fn path(text: &str) -> Result<Arc<str>, InvalidValue> {
 /// # Errors
 /// The value contains other characters or is too long.
 pub fn host(text: &str) -> Result<Arc<str>, InvalidValue> {
-    let is_part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b':' | b'[' | b']');
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b':' | b'[' | b']');
     let fits = !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.bytes().all(is_part);
     fits.then(|| text.into())
         .ok_or_else(|| InvalidValue::expected("a host name such as www.example.com"))
@@ -327,11 +335,13 @@ pub fn hostname(text: &str) -> Result<String, InvalidValue> {
     let text = text.to_ascii_lowercase();
     let is_label = |label: &str| {
         let bytes = label.as_bytes();
-        let is_end = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+        let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
         bytes.len() <= 63
             && is_end(bytes.first())
             && is_end(bytes.last())
-            && bytes.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-')
+            && bytes
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
     };
     let fits =
         text.len() <= NAME_BYTES_MAX && text.split('.').all(is_label) && text.parse::<IpAddr>().is_err();
@@ -344,7 +354,7 @@ pub fn hostname(text: &str) -> Result<String, InvalidValue> {
 /// # Errors
 /// The value is not a token.
 pub fn cookie_name(text: &str) -> Result<Arc<str>, InvalidValue> {
-    let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let fits = !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.bytes().all(is_token);
     fits.then(|| text.into())
         .ok_or_else(|| InvalidValue::expected("a cookie's name, of letters, digits and !#$%&'*+-.^_`|~"))
@@ -356,7 +366,7 @@ pub fn cookie_name(text: &str) -> Result<Arc<str>, InvalidValue> {
 /// The value contains other characters, or `.` or `..` as a part.
 pub fn log_prefix(text: &str) -> Result<Arc<str>, InvalidValue> {
     let is_part = |part: &str| {
-        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.=".contains(&b);
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.=".contains(&byte);
         part != "." && part != ".." && part.bytes().all(is_plain)
     };
     let text = text.trim_matches('/');
@@ -370,7 +380,8 @@ pub fn log_prefix(text: &str) -> Result<Arc<str>, InvalidValue> {
 /// # Errors
 /// The value has another form.
 pub fn bucket(text: &str) -> Result<Arc<str>, InvalidValue> {
-    let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
+    let is_inner =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
     let fits = (3..=63).contains(&text.len())
         && text.bytes().all(is_inner)
         && !text.starts_with('.')

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use api::object::{Labels, Service};
-use ipam::pools::{Family, Need, PortUse, Sharing};
+use ipam::pools::{Family, FamilyPolicy, PortUse, Sharing};
 
 use super::IngressMode;
 use crate::annotations::row::{Meaning, Row};
@@ -15,7 +15,7 @@ pub struct AddressRequest {
     /// Families, in order of preference.
     pub families: Vec<Family>,
     /// Number of families that suffices.
-    pub need: Need,
+    pub family_policy: FamilyPolicy,
     /// Specific addresses; empty for any.
     pub addresses: Vec<IpAddr>,
     /// Specific pool; `None` for any eligible one.
@@ -74,7 +74,11 @@ impl AddressRequest {
             } else {
                 families
             },
-            need: if is_preference { Need::Any } else { Need::All },
+            family_policy: if is_preference {
+                FamilyPolicy::Any
+            } else {
+                FamilyPolicy::All
+            },
             addresses: addresses(service)?,
             pool: common_value(annotations, |meaning| matches!(meaning, Meaning::Pool))?
                 .map(|(_, pool)| pool.to_owned()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::object::{Labels, ObjectKey, Service};
 use api::selector::LabelSelector;
-use ipam::pools::{AssignError, Family, Need, Request};
+use ipam::pools::{AssignError, Family, FamilyPolicy, Request};
 
 use super::address_request::port_use;
 use super::node_pools::{self, PortConflict};
@@ -132,14 +132,14 @@ impl AssignerState {
         let addresses = self.allocations.assign(&Request {
             holder: &holder,
             families: &request.families,
-            need: request.need,
+            family_policy: request.family_policy,
             addresses: &request.addresses,
             pool: request.pool.as_deref(),
             eligible,
             sharing: request.sharing.clone(),
         })?;
         self.node_ports.release(subject.key);
-        let is_any = request.addresses.is_empty() && request.need == Need::Any;
+        let is_any = request.addresses.is_empty() && request.family_policy == FamilyPolicy::Any;
         Ok(Allocation {
             is_incomplete: is_any && addresses.len() < request.families.len(),
             is_of_nodes: false,
@@ -266,8 +266,8 @@ impl AssignerState {
         request.families.iter().flat_map(of_family).collect()
     }
 
-    /// Returns the claimed addresses whose nodes have endpoints, if the policy is `Local` (LBK-14). Until the endpoints are
-    /// read, the addresses in the status stay.
+    /// Returns the claimed addresses whose nodes have endpoints, if the policy is `Local` (LBK-14). Until the
+    /// endpoints are read, the addresses in the status stay.
     fn with_endpoints(
         &self,
         subject: &Subject<'_>,

@@ -1,4 +1,4 @@
-//! Event loop of the assigner: watch events in, writes in tasks, at most one per object.
+//! Event loop of the assigner. Inputs are watch events; tasks perform the writes, at most one per object.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::object::{AddressPool, EndpointSlice, Lease, Namespace, Node, ObjectKey, Resource, Service};
-use client::election::Ending;
+use client::election::RequestCompletion;
 use client::events::EventRecorder;
 use client::{Client, ClientError, Event, Query, WallClock, watch};
 use reconcile::queue::{BackOff, Queue};
@@ -25,7 +25,7 @@ use crate::metallb::{self, Configurations};
 const WATCH_EVENTS_MAX: usize = 1_024;
 /// Maximum number of events that are applied before writes start, so that a burst leads to one write per object.
 const BATCH_MAX: usize = 4_096;
-/// Back-off after failures. Upstream starts with 5 s (CCM-10) because of requests to clouds; after a conflict in the
+/// Back-off after failures. Upstream starts with 5 s (CCM-10) because of requests to clouds. After a conflict in the
 /// API server, a retry can succeed at once.
 const BACK_OFF: BackOff = BackOff {
     first: Duration::from_millis(200),
@@ -46,7 +46,7 @@ enum Written {
 
 /// Assigns addresses to Services of type LoadBalancer until `shutdown` resolves. Then writes in flight have
 /// 10 s to finish.
-pub async fn run(client: Client, options: Options, shutdown: impl Future<Output = ()>) -> Ending {
+pub async fn run(client: Client, options: Options, shutdown: impl Future<Output = ()>) -> RequestCompletion {
     let mut edge_tasks = JoinSet::new();
     if options.has_edges {
         edge_tasks.spawn(cookie_secret::ensure(client.clone()));
@@ -76,7 +76,7 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
         client: client.clone(),
         is_metallb_synced: false,
         state: AssignerState::new(options),
-        queue: Queue::new(BACK_OFF),
+        queue: Queue::new(BACK_OFF).shared_by(WorkItem::namespace),
         tasks: JoinSet::new(),
         in_flight: HashMap::new(),
         writer: StatusWriter {
@@ -450,7 +450,7 @@ impl Controller {
         }
     }
 
-    async fn drain(mut self) -> Ending {
+    async fn drain(mut self) -> RequestCompletion {
         self.metrics.clear_pools();
         let writes = async {
             while let Some(result) = self.tasks.join_next_with_id().await {
@@ -459,9 +459,9 @@ impl Controller {
         };
         if tokio::time::timeout(DRAIN_TIMEOUT, writes).await.is_err() {
             tracing::warn!(timeout = ?DRAIN_TIMEOUT, "writes in flight aborted");
-            return Ending::CutShort;
+            return RequestCompletion::Abandoned;
         }
-        Ending::Complete
+        RequestCompletion::Complete
     }
 }
 

@@ -74,7 +74,7 @@ pub struct Options {
     pub metallb_namespace: Option<String>,
     /// Count nodes with the label [`EXCLUDE_LABEL`] as nodes that take traffic (LBM-18).
     pub ignores_exclude_label: bool,
-    /// True if nodes run the edge. Otherwise Services that need it get an error.
+    /// True if nodes run the edge. Otherwise Services that need it receive an error.
     pub has_edges: bool,
     /// Creates a pool with the addresses of nodes for Ingresses if there is no pool at the first one.
     pub creates_node_pool: bool,

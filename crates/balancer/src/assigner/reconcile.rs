@@ -32,7 +32,7 @@ enum DesiredState {
 
 impl AssignerState {
     /// Compares desired and observed state of a Service. Returns the update, if there is one, and other objects to
-    /// reconcile because the Service released or got addresses.
+    /// reconcile because the Service released or received addresses.
     pub(super) fn reconcile(&mut self, key: &ObjectKey) -> (Option<ServiceUpdate>, Vec<WorkItem>) {
         let Some(service) = self.services.get(key).cloned() else {
             return (None, Vec::new());

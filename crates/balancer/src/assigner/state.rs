@@ -1,4 +1,4 @@
-//! State machine of the assigner: watch events in, updates out. No clock, no I/O.
+//! State machine of the assigner, without clock or I/O. Inputs are watch events; outputs are updates.
 //!
 //! The caches hold the objects of the API. [`ipam::pools`] holds the allocations. An address is allocated before an
 //! object names it, and released only after the Service is observed without it. Two Services therefore do not get the
@@ -34,6 +34,16 @@ pub(super) enum WorkItem {
     Service(ObjectKey),
     /// The status of an AddressPool.
     Pool(String),
+}
+
+impl WorkItem {
+    /// Returns the namespace of the object; pools have none.
+    pub(super) fn namespace(&self) -> &str {
+        match self {
+            Self::Service(key) => &key.namespace,
+            Self::Pool(_) => "",
+        }
+    }
 }
 
 /// Caches and allocations.

@@ -48,7 +48,9 @@ fn ignores_malformed_faults() {
         set(json!([fault("web", "Unknown error"), {"port": "x"}, fault("a", ERRORS[1])]).to_string()),
         1
     );
-    let many: Vec<PortFault> = (0..1_000).map(|n| fault(&format!("s{n}"), ERRORS[0])).collect();
+    let many: Vec<PortFault> = (0..1_000)
+        .map(|number| fault(&format!("s{number}"), ERRORS[0]))
+        .collect();
     assert_eq!(set(json!(many).to_string()), FAULTS_MAX);
     assert_eq!(set(format!("[{}]", " ".repeat(ANNOTATION_BYTES_MAX))), 0);
 }

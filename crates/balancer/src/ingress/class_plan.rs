@@ -41,7 +41,7 @@ pub struct HostPlan {
 }
 
 impl HostPlan {
-    /// Returns true if a route matches all paths. Later routes of this kind then get no request.
+    /// Returns true if a route matches all paths. Later routes of this kind then receive no request.
     fn has_route_of_all_paths(&self) -> bool {
         let mut routes = self.routes.iter();
         routes.any(|route| route.matching == PathMatching::Prefix && &*route.path == "/")

@@ -1,4 +1,4 @@
-//! Service of a class: it has no selector, gets the addresses, and belongs to the class.
+//! Service of a class: it has no selector, receives the addresses, and belongs to the class.
 
 use api::edge_secret::EDGE_CLASS;
 use api::object::{IngressClass, ObjectKey, Resource, Service};

@@ -68,8 +68,8 @@ pub(super) struct IngressController {
 const KINDS: usize = 4;
 
 impl IngressController {
-    /// Creates a controller with empty caches. With `creates_node_pool`, Ingresses without any pool get the addresses of
-    /// nodes.
+    /// Creates a controller with empty caches. With `creates_node_pool`, Ingresses without any pool receive the
+    /// addresses of nodes.
     pub(super) fn new(creates_node_pool: bool) -> Self {
         Self {
             needs_node_pool: creates_node_pool,
@@ -246,6 +246,13 @@ impl Reconciler for IngressController {
     type Job = Job;
     type Output = ();
     const CONCURRENT_JOBS_MAX: usize = 8;
+
+    fn tenant(subject: &Subject) -> &str {
+        match subject {
+            Subject::Ingress(key) => &key.namespace,
+            Subject::Class(_) | Subject::NodePool => "",
+        }
+    }
 
     fn apply_change(&mut self, change: Change, queue: &mut Queue<Subject>, now: Instant) {
         match change {

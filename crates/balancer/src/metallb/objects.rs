@@ -33,7 +33,7 @@ pub struct IpAddressPoolSpec {
     /// CIDRs and ranges.
     #[serde(deserialize_with = "null_as_default")]
     pub addresses: Vec<String>,
-    /// True if Services that select no pool get addresses from this one; `None` means true.
+    /// True if Services that select no pool receive addresses from this one; `None` means true.
     pub auto_assign: Option<bool>,
     /// True if IPv4 addresses that end in .0 or .255 are not assigned.
     #[serde(rename = "avoidBuggyIPs")]

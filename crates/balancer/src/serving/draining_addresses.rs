@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Addresses, FORWARDED_FOR_MAX};
+use super::{Addresses, FORWARDING_DURATION_MAX};
 
 #[cfg(test)]
 mod tests;
@@ -48,7 +48,7 @@ impl DrainingAddresses {
         let busy = busy();
         self.since.retain(|address, since| {
             let elapsed = now.saturating_duration_since(*since);
-            elapsed < DRAIN_MIN || (elapsed < FORWARDED_FOR_MAX && busy.contains(address))
+            elapsed < DRAIN_MIN || (elapsed < FORWARDING_DURATION_MAX && busy.contains(address))
         });
         if self.since.is_empty() {
             self.next_check = None;

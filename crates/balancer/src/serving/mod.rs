@@ -29,11 +29,11 @@ use netlink::route::RouteError;
 
 pub use metrics::Metrics;
 pub use server::run;
-pub use settings::{Addresses, Buckets, Settings};
+pub use settings::{Addresses, AllowedBuckets, Settings};
 
 /// Maximum time for which the owner forwards packets of open connections to the previous owner, and the previous owner
 /// continues to serve the address. Older connections are closed.
-pub const FORWARDED_FOR_MAX: Duration = Duration::from_secs(24 * 3_600);
+pub const FORWARDING_DURATION_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 /// Failure of the edge server.
 #[derive(Debug, thiserror::Error)]

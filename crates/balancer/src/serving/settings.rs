@@ -27,7 +27,7 @@ pub struct Settings {
     /// Destinations of access logs.
     pub log_destinations: edge::log::Destinations,
     /// Buckets of access logs.
-    pub buckets: Buckets,
+    pub buckets: AllowedBuckets,
     /// Maximum number of open connections; 0 for the limit of open files.
     pub connections_max: usize,
     /// Shares of Services and clients.
@@ -47,7 +47,7 @@ pub struct Settings {
 
 /// Buckets to which access logs may be written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Buckets {
+pub enum AllowedBuckets {
     /// No S3 endpoint is configured: access logs go to the directory.
     #[default]
     Unknown,
@@ -55,7 +55,7 @@ pub enum Buckets {
     Allowed(BTreeSet<Arc<str>>),
 }
 
-impl Buckets {
+impl AllowedBuckets {
     pub(super) fn allow(&self, bucket: &str) -> bool {
         match self {
             Self::Unknown => false,

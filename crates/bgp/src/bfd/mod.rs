@@ -1,8 +1,8 @@
 //! Bidirectional Forwarding Detection (RFC 5880), asynchronous mode: packets and the state machine of a session.
 //!
 //! Both speakers send packets at a fixed period. A session that misses [`Settings::detect_multiplier`] packets of the
-//! peer is down. With the echo function of [`EchoSettings`], the session is also down if the peer returns none of as
-//! many echo packets, and control packets are slow. There is no authentication or demand mode.
+//! peer is down. With the echo function of [`EchoSettings`], control packets are slow. The session is then also down
+//! if the peer returns none of as many echo packets. There is no authentication or demand mode.
 
 mod echo;
 mod packet;
@@ -20,8 +20,8 @@ use echo::Echo;
 #[cfg(test)]
 mod tests;
 
-/// Minimum period of control packets while the session is not up, and of the peer's while the echo function is active
-/// (RFC 5880, section 6.8.3).
+/// Minimum period of control packets while the session is not up. While the echo function is active, it is the
+/// minimum period for the packets of the peer (RFC 5880, section 6.8.3).
 const SLOW_PERIOD: Duration = Duration::from_secs(1);
 
 /// Settings of a session.
@@ -55,7 +55,7 @@ pub struct Session {
     peer_echo_interval: Duration,
     /// Echo function, while it is active.
     echo: Option<Echo>,
-    has_heard: bool,
+    has_received: bool,
     deadline: Option<Time>,
     transmit_due: Option<Time>,
     /// A parameter has changed since the peer last confirmed.
@@ -81,7 +81,7 @@ impl Session {
             peer_receive_interval: Duration::from_micros(1),
             peer_echo_interval: Duration::ZERO,
             echo: None,
-            has_heard: false,
+            has_received: false,
             deadline: None,
             transmit_due: (!settings.is_passive).then_some(now),
             polls: false,
@@ -120,7 +120,7 @@ impl Session {
         if is_for_other || is_first_late {
             return;
         }
-        let is_first = !std::mem::replace(&mut self.has_heard, true);
+        let is_first = !std::mem::replace(&mut self.has_received, true);
         self.peer_discriminator = packet.my_discriminator;
         self.peer_multiplier = packet.detect_multiplier;
         self.peer_transmit_interval = packet.desired_transmit;
@@ -210,7 +210,7 @@ impl Session {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.deadline = None;
             self.peer_discriminator = 0;
-            self.has_heard = false;
+            self.has_received = false;
             self.has_lost |= self.state == State::Up;
             if matches!(self.state, State::Init | State::Up) {
                 self.set_state(State::Down, Diagnostic::DetectionTimeExpired);

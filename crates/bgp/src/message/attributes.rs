@@ -192,8 +192,8 @@ impl Attributes {
         Some(())
     }
 
-    /// Returns true if the attributes that routes need are present; prefixes outside of MP_REACH_NLRI need a next hop,
-    /// routes of internal peers a preference.
+    /// Returns true if the attributes that routes need are present. Prefixes outside of MP_REACH_NLRI need a next
+    /// hop. Routes of internal peers need a preference.
     pub(super) fn is_complete(&self, has_prefixes: bool, context: &Context) -> bool {
         self.origin.is_some()
             && self.as_path.is_some()

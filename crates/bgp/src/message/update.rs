@@ -64,7 +64,7 @@ impl Update {
         let mut seen = [false; 256];
         while !reader.is_empty() {
             let Some(attribute) = attributes::next(&mut reader) else {
-                self.note(ErrorHandling::TreatAsWithdraw);
+                self.record_error(ErrorHandling::TreatAsWithdraw);
                 break;
             };
             let is_repeated = std::mem::replace(&mut seen[usize::from(attribute.kind)], true);
@@ -73,7 +73,7 @@ impl Update {
                     return Err(Notification::new(Notification::UPDATE, 1));
                 }
                 // All but the first are discarded (RFC 7606, section 3 g).
-                self.note(ErrorHandling::DiscardAttribute);
+                self.record_error(ErrorHandling::DiscardAttribute);
                 continue;
             }
             self.decode_attribute(&attribute, context)?;
@@ -85,7 +85,7 @@ impl Update {
             self.end_of_routes = self.end_of_routes.filter(|family| *family == Family::Ipv4);
         }
         if !self.announced.is_empty() && !self.attributes.is_complete(has_prefixes, context) {
-            self.note(ErrorHandling::TreatAsWithdraw);
+            self.record_error(ErrorHandling::TreatAsWithdraw);
         }
         if self.error == Some(ErrorHandling::TreatAsWithdraw) {
             self.withdrawn.append(&mut self.announced);
@@ -99,7 +99,7 @@ impl Update {
         context: &Context,
     ) -> Result<(), Notification> {
         if let Some(handling) = attribute.flag_error()? {
-            self.note(handling);
+            self.record_error(handling);
         }
         let malformed = || Notification::with_data(Notification::UPDATE, 9, attribute.value);
         match attribute.kind {
@@ -107,7 +107,7 @@ impl Update {
             MP_UNREACH => self.decode_unreachable(attribute.value).ok_or_else(malformed),
             _ => {
                 if let Err(handling) = self.attributes.add(attribute, context) {
-                    self.note(handling);
+                    self.record_error(handling);
                 }
                 Ok(())
             }
@@ -148,7 +148,7 @@ impl Update {
         Some(())
     }
 
-    fn note(&mut self, handling: ErrorHandling) {
+    fn record_error(&mut self, handling: ErrorHandling) {
         self.error = self.error.max(Some(handling));
     }
 }

@@ -82,7 +82,7 @@ impl Connection {
     }
 
     /// Restarts the hold timer.
-    pub(super) fn heard(&mut self, now: Time) {
+    pub(super) fn restart_hold_timer(&mut self, now: Time) {
         let hold = self.negotiated.as_ref().and_then(|negotiated| negotiated.hold);
         self.hold_deadline = hold.map(|hold| now + hold);
     }

@@ -1,12 +1,12 @@
 //! State machine of a session with one peer (RFC 4271, section 8).
 //!
-//! A [`Peer`] owns at most two connections, one that it opened and one that the peer opened, until the collision of both is
-//! resolved. Inputs are connections, bytes and time; outputs are [`Action`]s, which the caller takes after each input. The
-//! caller asks for UPDATEs with [`Peer::next_update`] when its write buffer has space, so a peer that reads slowly
-//! delays only itself.
+//! A [`Peer`] owns at most two connections: one that it opened, and one that the peer opened. It closes one of them
+//! when they collide. Inputs are connections, bytes and time; outputs are [`Action`]s, which the caller takes after
+//! each input. The caller asks for UPDATEs with [`Peer::next_update`] when its write buffer has space, so a peer that
+//! reads slowly delays only itself.
 //!
-//! Differences from the RFC: attempts to connect follow a back-off with jitter up to the connect-retry time, and
-//! OpenSent of an incoming connection does not stop outgoing attempts.
+//! The state machine differs from the RFC in two points. Attempts to connect follow a back-off with jitter up to the
+//! connect-retry time. OpenSent of an incoming connection does not stop outgoing attempts.
 
 mod connection;
 mod settings;
@@ -377,18 +377,18 @@ impl Peer {
                 self.establish(now, id);
             }
             (ConnectionState::Established, Message::Keepalive) => {
-                connection.heard(now);
+                connection.restart_hold_timer(now);
                 self.counters.keepalives_received += 1;
             }
             (ConnectionState::Established, Message::Update(update)) => {
-                connection.heard(now);
+                connection.restart_hold_timer(now);
                 self.counters.updates_received += 1;
                 self.counters.malformed_updates += u64::from(update.error.is_some());
                 let count = u64::try_from(update.announced.len()).unwrap_or(u64::MAX);
                 self.counters.prefixes_received = self.counters.prefixes_received.saturating_add(count);
             }
             (ConnectionState::Established, Message::RouteRefresh(family)) => {
-                connection.heard(now);
+                connection.restart_hold_timer(now);
                 self.counters.route_refreshes_received += 1;
                 if let Some(family) = family {
                     self.advertised.refresh(family);
@@ -422,7 +422,7 @@ impl Peer {
         if let Some(connection) = self.connection(id) {
             connection.negotiated = Some(negotiated);
             connection.state = ConnectionState::OpenConfirm;
-            connection.heard(now);
+            connection.restart_hold_timer(now);
         }
         self.send_keepalive(now, id);
     }
@@ -478,7 +478,7 @@ impl Peer {
         };
         connection.state = ConnectionState::Established;
         connection.since = now;
-        connection.heard(now);
+        connection.restart_hold_timer(now);
         let families = connection
             .negotiated
             .as_ref()

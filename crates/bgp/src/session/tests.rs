@@ -162,7 +162,7 @@ fn keepalives_have_a_minimum_period() {
 }
 
 #[test]
-fn rejects_other_peers() {
+fn rejects_opens_with_unexpected_parameters() {
     let cases: [(fn(&mut Open), (u8, u8)); 3] = [
         (
             |open| {
@@ -277,7 +277,7 @@ fn higher_identifier_keeps_its_connection() {
 }
 
 #[test]
-fn passive_peers_wait() {
+fn passive_session_opens_no_connection() {
     let mut peer = started(PeerSettings {
         is_passive: true,
         ..settings()

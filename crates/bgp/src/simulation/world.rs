@@ -177,7 +177,7 @@ impl World {
             }
             for side in 0..2 {
                 self.peers[side].tick(self.now);
-                self.settle(side);
+                self.perform_actions(side);
             }
             self.dial_due();
             self.deliver_due();
@@ -203,7 +203,7 @@ impl World {
         }
         self.desired[side] = routes.clone();
         self.peers[side].set_routes(routes);
-        self.settle(side);
+        self.perform_actions(side);
     }
 
     fn inject_fault(&mut self) {
@@ -237,7 +237,7 @@ impl World {
     }
 
     /// Performs the actions of a side.
-    fn settle(&mut self, side: usize) {
+    fn perform_actions(&mut self, side: usize) {
         let established = self.peers[side].counters().established;
         let is_established = self.peers[side].state() == State::Established;
         if established != self.sessions[side] || !is_established {
@@ -300,7 +300,7 @@ impl World {
             let (side, id) = (dial.side, dial.id);
             if dial.is_refused {
                 self.peers[side].closed(now, id, "refused");
-                self.settle(side);
+                self.perform_actions(side);
                 continue;
             }
             let [ours, theirs] = [side, 1 - side].map(addresses);
@@ -312,9 +312,9 @@ impl World {
                 link.wires[side].push_back((now, Delivery::Closed));
             }
             self.links.push(link);
-            self.settle(1 - side);
+            self.perform_actions(1 - side);
             self.peers[side].connected(now, id, ours);
-            self.settle(side);
+            self.perform_actions(side);
         }
     }
 
@@ -344,11 +344,11 @@ impl World {
             Delivery::Closed => {
                 state.ends[side] = None;
                 self.peers[side].closed(self.now, id, "closed");
-                self.settle(side);
+                self.perform_actions(side);
             }
             Delivery::Bytes(bytes) => {
                 self.peers[side].received(self.now, id, &bytes);
-                self.settle(side);
+                self.perform_actions(side);
                 self.observe(link, side, &bytes);
             }
         }

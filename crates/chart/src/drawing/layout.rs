@@ -108,7 +108,7 @@ pub(super) fn layout(picture: &Picture) -> Layout {
     }
     if picture.services_omitted > 0 {
         let text = format!("{} more Services", picture.services_omitted);
-        layout.shapes.push(more(2, y, text));
+        layout.shapes.push(omission(2, y, text));
         y += LINE_HEIGHT + GAP;
     }
     layout.height = y + GAP;
@@ -153,7 +153,7 @@ impl Layout {
         }
         if section.frontends_omitted > 0 {
             let text = format!("{} more", section.frontends_omitted);
-            self.shapes.push(more(1, y, text));
+            self.shapes.push(omission(1, y, text));
         }
         self.shapes.extend(placed.iter().map(|(_, shape)| shape.clone()));
         placed
@@ -184,7 +184,7 @@ impl Layout {
         }
         if section.clients_omitted > 0 {
             let text = format!("{} more", section.clients_omitted);
-            self.shapes.push(more(0, y, text));
+            self.shapes.push(omission(0, y, text));
         }
     }
 
@@ -223,9 +223,9 @@ impl Layout {
         }
         if section.endpoints_omitted > 0 {
             let text = format!("{} more endpoints", section.endpoints_omitted);
-            self.shapes.push(more(3, y, text));
+            self.shapes.push(omission(3, y, text));
         } else if section.places.is_empty() {
-            self.shapes.push(more(3, y, "no endpoints".to_owned()));
+            self.shapes.push(omission(3, y, "no endpoints".to_owned()));
         }
     }
 
@@ -270,7 +270,7 @@ fn line(form: Form, column: usize, y: u32, text: String) -> Shape {
     }
 }
 
-fn more(column: usize, y: u32, text: String) -> Shape {
+fn omission(column: usize, y: u32, text: String) -> Shape {
     line(Form::More, column, y, text)
 }
 

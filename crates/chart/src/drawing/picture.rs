@@ -183,7 +183,7 @@ fn section(model: &Model, detail: ServiceDetail) -> Section {
         frontends_omitted: shape.frontends.len() - frontends.len(),
         frontends,
         endpoints_omitted: detail.endpoints.len() - shown + detail.endpoints_omitted,
-        places: places(model, detail.endpoints.into_iter().take(shown)),
+        places: nodes_with_endpoints(model, detail.endpoints.into_iter().take(shown)),
         row: detail.row,
     }
 }
@@ -219,7 +219,7 @@ fn origin(client: &ClientRow) -> Origin {
     }
 }
 
-fn places(model: &Model, endpoints: impl Iterator<Item = EndpointRow>) -> Vec<NodeEndpoints> {
+fn nodes_with_endpoints(model: &Model, endpoints: impl Iterator<Item = EndpointRow>) -> Vec<NodeEndpoints> {
     let mut places: Vec<NodeEndpoints> = Vec::new();
     for endpoint in endpoints {
         let known = places

@@ -113,7 +113,7 @@ fn rectangle(shape: &Shape) -> String {
         format!("<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>");
     let texts: String = match shape.form {
         Form::Service(health) => service_texts(shape, health),
-        Form::Endpoint(health) => mark(shape, health, 17) + &text(shape, "", 0, TEXT_INDENT + 16, 17),
+        Form::Endpoint(health) => health_mark(shape, health, 17) + &text(shape, "", 0, TEXT_INDENT + 16, 17),
         Form::Node => text(shape, "sub", 0, TEXT_INDENT, 15),
         Form::More => text(shape, "sub", 0, TEXT_INDENT, 17),
         Form::Client | Form::Frontend => text(shape, "", 0, TEXT_INDENT, 17),
@@ -126,13 +126,13 @@ fn rectangle(shape: &Shape) -> String {
 }
 
 fn service_texts(shape: &Shape, health: Health) -> String {
-    mark(shape, health, 22)
+    health_mark(shape, health, 22)
         + &text(shape, NAME_CLASS, 0, TEXT_INDENT + 16, 22)
         + &text(shape, "sub", 1, TEXT_INDENT + 16, 39)
         + &text(shape, &format!("t-{}", health.as_str()), 2, TEXT_INDENT + 16, 56)
 }
 
-fn mark(shape: &Shape, health: Health, baseline: u32) -> String {
+fn health_mark(shape: &Shape, health: Health, baseline: u32) -> String {
     format!(
         "<text class=\"t-{}\" x=\"{}\" y=\"{}\">{}</text>",
         health.as_str(),

@@ -80,7 +80,11 @@ fn svg_of_hostile_texts_has_known_elements_only() {
     let svg = super::svg(&hostile());
     assert!(elements(&svg) > 30);
     assert!(!svg.contains("<image"));
-    assert!(!svg.chars().any(|c| c.is_control() && c != '\n'), "{svg}");
+    assert!(
+        !svg.chars()
+            .any(|character| character.is_control() && character != '\n'),
+        "{svg}"
+    );
     assert!(!svg.contains('\u{202e}') && svg.contains("&lt;script&gt;"));
 }
 
@@ -91,7 +95,11 @@ fn dot_of_hostile_texts_stays_in_its_quotes() {
         let unescaped = line.replace("\\\\", "").replace("\\\"", "");
         assert_eq!(unescaped.matches('"').count() % 2, 0, "{line}");
     }
-    assert!(!graph.chars().any(|c| c.is_control() && c != '\n'));
+    assert!(
+        !graph
+            .chars()
+            .any(|character| character.is_control() && character != '\n')
+    );
     let brackets: i64 = graph
         .lines()
         .map(|line| i64::from(line.ends_with('{')) - i64::from(line.trim() == "}"))
@@ -111,7 +119,11 @@ fn mermaid_of_hostile_texts_stays_in_its_quotes() {
             "{line}"
         );
     }
-    assert!(!chart.chars().any(|c| c.is_control() && c != '\n'));
+    assert!(
+        !chart
+            .chars()
+            .any(|character| character.is_control() && character != '\n')
+    );
 }
 
 #[test]

@@ -30,7 +30,7 @@ impl Drop for Reader {
 }
 
 impl Demand {
-    /// Records that somebody reads.
+    /// Records that a reader exists.
     pub(super) fn touch(&self) {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.begun.notify_one();

@@ -58,7 +58,7 @@ impl Examiner {
         let (examiner, shared) = (Arc::clone(self), Arc::clone(shared));
         tokio::task::spawn_blocking(move || {
             // The mark is removed even if a rule panics.
-            let _mark = Mark(&examiner.is_running);
+            let _mark = RunningMark(&examiner.is_running);
             examiner.examine(objects, &shared);
         });
     }
@@ -104,9 +104,9 @@ impl Examiner {
 }
 
 /// Mark of a running examination.
-struct Mark<'m>(&'m AtomicBool);
+struct RunningMark<'m>(&'m AtomicBool);
 
-impl Drop for Mark<'_> {
+impl Drop for RunningMark<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

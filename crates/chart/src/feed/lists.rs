@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::object::ObjectKey;
-use client::{Client, ClientError};
+use client::{Client, ClientError, PageSize};
 use explain::Kind;
 use serde_json::Value;
 
@@ -86,13 +86,17 @@ pub(super) async fn repeat(client: &Client, shared: &Shared, kinds: &[Kind]) {
 async fn list(client: &Client, kind: Kind) -> Result<Option<BTreeMap<ObjectKey, Tree>>, ClientError> {
     let mut objects = BTreeMap::new();
     let mut token = String::new();
+    let mut size = PageSize::new(PAGE_OBJECTS);
     for _ in 0..PAGES_MAX {
-        let mut path = format!("{}?limit={PAGE_OBJECTS}", kind.collection());
+        let mut path = format!("{}?limit={}", kind.collection(), size.objects());
         if !token.is_empty() {
             path.push_str("&continue=");
             client::push_escaped(&mut path, &token);
         }
-        let mut page: Value = client.get(&path).await?;
+        let mut page: Value = match client.get(&path).await {
+            Err(error) if size.shrink(&error) => continue,
+            page => page?,
+        };
         if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
             for mut tree in items {
                 reduce(kind, &mut tree);

@@ -79,7 +79,8 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Returns a feed without caches. `cluster` is the name that the page shows, `kinds` those that the client may read.
+    /// Returns a feed without caches. `cluster` is the name that the page shows, `kinds` those that the client may
+    /// read.
     pub fn new(client: Client, cluster: &str, kinds: &'static [Kind]) -> Self {
         Self {
             shared: Arc::default(),
@@ -141,7 +142,7 @@ impl Feed {
         }
     }
 
-    /// Records that somebody reads. The caches begin with the first record.
+    /// Records that a reader exists. The caches begin with the first record.
     pub fn touch(&self) {
         self.demand.touch();
     }
@@ -167,9 +168,9 @@ impl Feed {
     }
 
     /// Returns a past state: `None` while the caches are incomplete, `Some(None)` if no such state is kept.
-    pub fn past(&self, time: Timestamp) -> Option<Option<Snapshot>> {
+    pub fn state_at(&self, time: Timestamp) -> Option<Option<Snapshot>> {
         self.shared
-            .synced(|state| state.model.past(Timestamp::now(), time))
+            .synced(|state| state.model.state_at(Timestamp::now(), time))
     }
 
     /// Returns everything about a Service: `None` while the caches are incomplete, `Some(None)` if it does not exist.

@@ -1,4 +1,4 @@
-//! Model, trees and log behind one lock. No work that waits happens under it.
+//! Model, trees and log behind one lock. No task waits while it holds the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};

@@ -27,8 +27,8 @@ pub const WATCHED: [Kind; 5] = [
 /// Maximum of Events that are applied under one lock.
 const BATCH_EVENTS_MAX: usize = 1_000;
 
-/// A kind whose changes concern the model.
-pub(super) trait Shown: Resource {
+/// Kind whose changes concern the model.
+pub(super) trait ModelKind: Resource {
     /// Kind in examinations.
     const TREE_KIND: Kind;
 
@@ -39,7 +39,7 @@ pub(super) trait Shown: Resource {
     fn remove(model: &mut Model, key: &ObjectKey);
 }
 
-impl Shown for Service {
+impl ModelKind for Service {
     const TREE_KIND: Kind = Kind::Service;
 
     fn put(self, model: &mut Model) {
@@ -51,7 +51,7 @@ impl Shown for Service {
     }
 }
 
-impl Shown for EndpointSlice {
+impl ModelKind for EndpointSlice {
     const TREE_KIND: Kind = Kind::EndpointSlice;
 
     fn put(self, model: &mut Model) {
@@ -63,7 +63,7 @@ impl Shown for EndpointSlice {
     }
 }
 
-impl Shown for Pod {
+impl ModelKind for Pod {
     const TREE_KIND: Kind = Kind::Pod;
 
     fn put(self, model: &mut Model) {
@@ -75,7 +75,7 @@ impl Shown for Pod {
     }
 }
 
-impl Shown for Node {
+impl ModelKind for Node {
     const TREE_KIND: Kind = Kind::Node;
 
     fn put(self, model: &mut Model) {
@@ -87,7 +87,7 @@ impl Shown for Node {
     }
 }
 
-impl Shown for Namespace {
+impl ModelKind for Namespace {
     const TREE_KIND: Kind = Kind::Namespace;
 
     fn put(self, _: &mut Model) {}
@@ -101,7 +101,7 @@ struct Reduced<T> {
     tree: Tree,
 }
 
-impl<'de, T: Shown> Deserialize<'de> for Reduced<T> {
+impl<'de, T: ModelKind> Deserialize<'de> for Reduced<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut tree = Value::deserialize(deserializer)?;
         reduce(T::TREE_KIND, &mut tree);
@@ -113,7 +113,7 @@ impl<'de, T: Shown> Deserialize<'de> for Reduced<T> {
     }
 }
 
-impl<T: Shown> Resource for Reduced<T> {
+impl<T: ModelKind> Resource for Reduced<T> {
     const GROUP: &'static str = T::GROUP;
     const VERSION: &'static str = T::VERSION;
     const KIND: &'static str = T::KIND;
@@ -125,7 +125,7 @@ impl<T: Shown> Resource for Reduced<T> {
 }
 
 /// Applies all events of a kind; never returns.
-pub(super) async fn follow<T: Shown>(client: &Client, shared: &Shared) {
+pub(super) async fn follow<T: ModelKind>(client: &Client, shared: &Shared) {
     let mut events = watch::<Reduced<T>>(client, Query::default());
     loop {
         let first = events.next().await;
@@ -141,7 +141,7 @@ pub(super) async fn follow<T: Shown>(client: &Client, shared: &Shared) {
     }
 }
 
-fn apply<T: Shown>(state: &mut State, event: Event<Reduced<T>>) {
+fn apply<T: ModelKind>(state: &mut State, event: Event<Reduced<T>>) {
     match event {
         Event::Applied(Reduced { view, tree }) => {
             if state.put_tree(T::TREE_KIND, view.metadata().key(), tree) {

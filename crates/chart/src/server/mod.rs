@@ -20,7 +20,7 @@ mod router;
 mod secrets;
 pub mod sessions;
 mod shared_state;
-mod stall;
+mod stalled_connections;
 
 use std::convert::Infallible;
 use std::io;
@@ -36,7 +36,7 @@ use tokio::sync::Semaphore;
 
 use access::Access;
 use shared_state::SharedState;
-use stall::StallGuard;
+use stalled_connections::StallGuard;
 
 use crate::feed::Feed;
 

@@ -100,7 +100,7 @@ fn snapshot(state: &SharedState, query: &str) -> Result<Vec<u8>, Refusal> {
         let time: Timestamp = text
             .parse()
             .map_err(|_| invalid("expected a time such as 2026-01-31T12:00:00Z"))?;
-        let past = state.feed.past(time).ok_or_else(Refusal::not_ready)?;
+        let past = state.feed.state_at(time).ok_or_else(Refusal::not_ready)?;
         let unknown = || {
             Refusal::new(
                 StatusCode::NOT_FOUND,

@@ -43,7 +43,7 @@ struct Session {
 
 /// Streams and responses of a user that are under way. They can outlive the session that began them.
 #[derive(Debug, Default)]
-struct Held {
+struct UserResponses {
     streams: usize,
     responses: usize,
 }
@@ -59,7 +59,7 @@ pub struct Sessions {
     cookie: String,
     open: Mutex<HashMap<SessionId, Session>>,
     /// Users with streams or responses under way.
-    held: Mutex<HashMap<User, Held>>,
+    held: Mutex<HashMap<User, UserResponses>>,
 }
 
 impl Sessions {
@@ -72,14 +72,14 @@ impl Sessions {
         }
     }
 
-    fn with<R>(&self, call: impl FnOnce(&mut HashMap<SessionId, Session>) -> R) -> R {
+    fn with_open_sessions<R>(&self, call: impl FnOnce(&mut HashMap<SessionId, Session>) -> R) -> R {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|_, session| session.begun.elapsed() < LIFETIME);
         call(&mut open)
     }
 
     /// Begins a session. Returns the value of `Set-Cookie`. The cookie has no path, so it belongs to the directory of
-    /// the login (RFC 6265, section 5.1.4), and the page works below any prefix.
+    /// the login (RFC 6265, section 5.1.4). The page therefore works below any prefix.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Sessions {
             requests: Bucket::new(REQUESTS.0, REQUESTS.1, now),
             traces: Bucket::new(TRACES.0, TRACES.1, now),
         };
-        self.with(|open| {
+        self.with_open_sessions(|open| {
             if let Some(displaced) = displaced(open, &session.user) {
                 open.remove(&displaced);
             }
@@ -115,16 +115,16 @@ impl Sessions {
 
     /// Ends a session.
     pub fn end(&self, id: SessionId) {
-        self.with(|open| open.remove(&id));
+        self.with_open_sessions(|open| open.remove(&id));
     }
 
     /// Returns the number of sessions.
     pub fn count(&self) -> usize {
-        self.with(|open| open.len())
+        self.with_open_sessions(|open| open.len())
     }
 
-    /// Returns the session of a request, and checks its token again if the last check is a minute old. It takes a permit
-    /// first: a check is a dozen requests to the API, and is repeated while the API does not decide.
+    /// Returns the session of a request, and checks its token again if the last check is a minute old. It takes a
+    /// permit first: a check is a dozen requests to the API, and is repeated while the API does not decide.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Sessions {
     ///
     /// A [`Refusal`] without a session, or if the token is no longer valid.
     pub async fn check(&self, id: SessionId, access: &Access) -> Result<(), Refusal> {
-        let due = self.with(|open| {
+        let due = self.with_open_sessions(|open| {
             let session = open.get_mut(&id).ok_or_else(Refusal::no_session)?;
             let is_due = session.checked.elapsed() >= CHECK_PERIOD;
             Ok(session.token.clone().filter(|_| is_due))
@@ -161,7 +161,7 @@ impl Sessions {
             return Ok(());
         };
         let checked = access.check_again(&token).await;
-        self.with(|open| match &checked {
+        self.with_open_sessions(|open| match &checked {
             Ok(()) => {
                 if let Some(session) = open.get_mut(&id) {
                     session.checked = Instant::now();
@@ -178,7 +178,7 @@ impl Sessions {
 
     /// Returns the user of a session.
     pub fn user(&self, id: SessionId) -> Option<User> {
-        self.with(|open| open.get(&id).map(|session| session.user.clone()))
+        self.with_open_sessions(|open| open.get(&id).map(|session| session.user.clone()))
     }
 
     /// Takes a permit for a request.
@@ -205,7 +205,7 @@ impl Sessions {
     ///
     /// A [`Refusal`] without a session, or if the user has too many streams.
     pub fn begin_stream(&self, id: SessionId) -> Result<User, Refusal> {
-        self.hold(id, |held| {
+        self.acquire(id, |held| {
             let has_permit = held.streams < STREAMS_OF_USER_MAX;
             held.streams += usize::from(has_permit);
             has_permit
@@ -223,7 +223,7 @@ impl Sessions {
     ///
     /// A [`Refusal`] without a session, or if the user has too many responses.
     pub fn begin_response(&self, id: SessionId) -> Result<User, Refusal> {
-        self.hold(id, |held| {
+        self.acquire(id, |held| {
             let has_permit = held.responses < RESPONSES_OF_USER_MAX;
             held.responses += usize::from(has_permit);
             has_permit
@@ -235,7 +235,7 @@ impl Sessions {
         self.release(user, |held| held.responses = held.responses.saturating_sub(1));
     }
 
-    fn hold(&self, id: SessionId, take: impl FnOnce(&mut Held) -> bool) -> Result<User, Refusal> {
+    fn acquire(&self, id: SessionId, take: impl FnOnce(&mut UserResponses) -> bool) -> Result<User, Refusal> {
         let user = self.user(id).ok_or_else(Refusal::no_session)?;
         let mut users = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if take(users.entry(user.clone()).or_default()) {
@@ -245,7 +245,7 @@ impl Sessions {
         }
     }
 
-    fn release(&self, user: &User, give: impl FnOnce(&mut Held)) {
+    fn release(&self, user: &User, give: impl FnOnce(&mut UserResponses)) {
         let mut users = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(held) = users.get_mut(user) {
             give(held);
@@ -256,7 +256,7 @@ impl Sessions {
     }
 
     fn permit(&self, id: SessionId, take: impl FnOnce(&mut Session) -> bool) -> Result<(), Refusal> {
-        self.with(|open| {
+        self.with_open_sessions(|open| {
             let session = open.get_mut(&id).ok_or_else(Refusal::no_session)?;
             if take(session) {
                 Ok(())

@@ -88,7 +88,7 @@ pub struct History {
 }
 
 impl History {
-    /// Records the earlier row of a Service, before it is replaced by a row with the shape `next`.
+    /// Records the earlier row of a Service, before a row with the shape `next` replaces it.
     pub fn record_service(
         &mut self,
         key: &ObjectKey,
@@ -186,7 +186,7 @@ impl History {
     /// Restores the latest past state that is not later than `time`, from the current one. `None` if no such state is kept.
     pub fn restore(&self, present: Snapshot, time: Timestamp) -> Option<Snapshot> {
         let first = self.differences.iter().rposition(|past| past.from <= time)?;
-        let mut services: BTreeMap<ObjectKey, ServiceRow> = keyed(present.services);
+        let mut services: BTreeMap<ObjectKey, ServiceRow> = rows_by_key(present.services);
         let nodes = present.nodes.into_iter();
         let mut nodes: BTreeMap<Arc<str>, Arc<NodeRow>> =
             nodes.map(|row| (row.name.as_str().into(), row)).collect();
@@ -218,7 +218,7 @@ impl History {
     }
 }
 
-fn keyed(rows: Vec<ServiceRow>) -> BTreeMap<ObjectKey, ServiceRow> {
+fn rows_by_key(rows: Vec<ServiceRow>) -> BTreeMap<ObjectKey, ServiceRow> {
     let rows = rows.into_iter();
     rows.map(|row| (ObjectKey::new(&row.shape.namespace, &row.shape.name), row))
         .collect()

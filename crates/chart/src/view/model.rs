@@ -319,7 +319,7 @@ impl Model {
     }
 
     /// Returns the latest kept state that is not later than `time`. `None` if no such state is kept.
-    pub fn past(&self, now: Timestamp, time: Timestamp) -> Option<Snapshot> {
+    pub fn state_at(&self, now: Timestamp, time: Timestamp) -> Option<Snapshot> {
         let present = self.snapshot(now);
         if time >= now {
             return Some(present);

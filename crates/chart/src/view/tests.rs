@@ -205,11 +205,11 @@ proptest! {
             now += STEP;
         }
         for (time, expected) in kept {
-            let past = model.past(now, time + Duration::from_secs(1)).expect("a past state");
+            let past = model.state_at(now, time + Duration::from_secs(1)).expect("a past state");
             prop_assert_eq!(past.time, time);
             prop_assert_eq!(content(past), content(expected));
         }
-        prop_assert!(model.past(now, NOW - Duration::from_secs(1)).is_none());
+        prop_assert!(model.state_at(now, NOW - Duration::from_secs(1)).is_none());
     }
 }
 

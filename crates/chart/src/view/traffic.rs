@@ -18,7 +18,7 @@ pub struct Traffic {
     pub connections_per_second: f64,
     /// Bytes each second, in both directions; absent if no node counts them.
     pub bytes_per_second: Option<f64>,
-    /// Connections of the latest interval that were refused or got no response.
+    /// Connections of the latest interval that were refused or received no response.
     pub failed: u64,
 }
 

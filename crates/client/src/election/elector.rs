@@ -116,8 +116,8 @@ impl Elector {
             .map_or("", |observed| holder(&observed.lease))
     }
 
-    /// Returns a lease without a holder, which a leader writes at shutdown; its duration is as short as upstream's,
-    /// so that the next leader need not wait.
+    /// Returns a lease without a holder, which a leader writes at shutdown. Its duration is one second, as
+    /// upstream's, so that the next leader does not wait.
     pub fn resignation(&mut self, now: &Moment, wall: Timestamp) -> Option<LeaseRequest> {
         let is_leader = self.is_leader(now);
         self.renewed = None;

@@ -4,14 +4,14 @@
 //!
 //! A leadership rests on a renewal that the leader sent at a moment *s* and that the server accepted. Every write
 //! passes the leader's [`Fence`], which blocks writes later than *s* + the renew deadline and cancels those still in
-//! progress. Another candidate takes the lease only after it has seen it unchanged for the whole lease duration, and
-//! it saw the renewal no earlier than *s*. So at least the lease duration minus the renew deadline (5 s by default)
-//! separates the last write of one leader from the first of the next. This margin covers clocks with different rates
-//! and a server that still handles a request of a closed connection. Clocks of two hosts are never compared. A
-//! process that was stopped or suspended finds its fence closed when it wakes, since the fence uses the clock that
-//! went further.
+//! progress. Another candidate takes the lease only after it has seen it unchanged for the whole lease duration. It
+//! saw the renewal no earlier than *s*. A margin therefore separates the last write of one leader from the first of
+//! the next. It is at least the lease duration minus the renew deadline (5 s by default). This margin covers clocks
+//! with different rates and a server that still handles a request of a closed connection. Clocks of two hosts are
+//! never compared. A process that was stopped or suspended finds its fence closed when it wakes. The fence uses the
+//! clock that went further.
 //!
-//! Writes that the network delays even longer fail: updates and deletions carry versions and UIDs, so they conflict
+//! Writes that the network delays even longer fail. Updates and deletions carry versions and UIDs, so they conflict
 //! if the next leader wrote the object.
 
 mod elector;
@@ -109,13 +109,13 @@ impl Settings {
     }
 }
 
-/// State of pending requests when work has ended.
+/// Completion of the requests of a leader whose work has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum RequestCompletion {
     /// All requests are complete.
     Complete,
     /// Some requests were abandoned and may still arrive.
-    CutShort,
+    Abandoned,
 }
 
 /// Resolves when `end` becomes true: the work has to stop.
@@ -125,12 +125,12 @@ pub async fn shutdown_requested(mut end: watch::Receiver<bool>) {
 
 /// Runs `work` whenever this candidate is the leader, until `shutdown` resolves.
 ///
-/// The work gets a fenced client, which permits writes only while the lease is held. When the lease is lost, the
-/// work is cancelled and the candidate stands by. At shutdown, the lease is held until the work has ended and is
-/// then released, so that the next leader need not wait. `is_leader` publishes the leadership.
+/// The work gets a fenced client, which permits writes only while the lease is held. When the lease is lost, the work
+/// is cancelled and the candidate stands by. At shutdown, the candidate holds the lease until the work has ended.
+/// Then it releases the lease, so that the next leader does not wait. `is_leader` publishes the leadership.
 ///
 /// ```no_run
-/// use client::election::{self, Ending, Settings};
+/// use client::election::{self, RequestCompletion, Settings};
 /// use client::{Client, WallClock};
 /// use tokio::sync::watch;
 ///
@@ -138,7 +138,7 @@ pub async fn shutdown_requested(mut end: watch::Receiver<bool>) {
 /// let work = |client: Client, end| async move {
 ///     election::shutdown_requested(end).await;
 ///     drop(client); // The fenced client, for all writes of the leader.
-///     Ending::Complete
+///     RequestCompletion::Complete
 /// };
 /// let (is_leader, _) = watch::channel(false);
 /// let shutdown = std::future::pending();
@@ -153,7 +153,7 @@ pub async fn run_as_leader<F>(
     shutdown: impl Future<Output = ()>,
     mut work: impl FnMut(Client, watch::Receiver<bool>) -> F,
 ) where
-    F: Future<Output = Ending>,
+    F: Future<Output = RequestCompletion>,
 {
     let mut candidate = Candidate::new(client.clone(), settings, clock);
     tokio::pin!(shutdown);
@@ -167,7 +167,7 @@ pub async fn run_as_leader<F>(
         let (end, ended) = watch::channel(false);
         let fence = candidate.fence.clone();
         let work = work(client.fenced(fence.clone()), ended);
-        let (ending, is_shutdown) = {
+        let (completion, is_shutdown) = {
             let renew_until_lost = candidate.renew_until_lost();
             tokio::pin!(work, renew_until_lost);
             let is_shutdown = tokio::select! {
@@ -183,21 +183,21 @@ pub async fn run_as_leader<F>(
             };
             end.send_replace(true);
             let mut is_kept = is_shutdown;
-            let ending = loop {
+            let completion = loop {
                 tokio::select! {
                     biased;
-                    ending = &mut work => break ending,
+                    completion = &mut work => break completion,
                     () = &mut renew_until_lost, if is_kept => is_kept = false,
                 }
             };
-            (ending, is_shutdown)
+            (completion, is_shutdown)
         };
         fence.close();
         is_leader.send_replace(false);
         if is_shutdown {
             // Abandoned writes must not arrive after another leader has started: the lease expires instead of being
             // released.
-            if ending == Ending::Complete && !candidate.may_have_late_write() {
+            if completion == RequestCompletion::Complete && !candidate.may_have_late_write() {
                 candidate.resign().await;
             }
             return;

@@ -1,5 +1,5 @@
-//! Correlation of Events as in client-go's recorder: repeated Events increment a count, many similar ones are combined,
-//! and Events of an object are rate-limited. Pure.
+//! Correlation of Events as in client-go's recorder. Repeated Events increment a count, many similar ones become one,
+//! and the Events of an object have a rate limit. Pure.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -24,14 +24,18 @@ async fn server() -> String {
 }
 
 /// The URL of a port without a listener.
-async fn nobody() -> String {
+async fn url_without_listener() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())
 }
 
 #[tokio::test]
 async fn falls_back_to_next_server() {
-    let (gone, also_gone, there) = (nobody().await, nobody().await, server().await);
+    let (gone, also_gone, there) = (
+        url_without_listener().await,
+        url_without_listener().await,
+        server().await,
+    );
     let client = Client::new(Config {
         server: gone.clone(),
         further_servers: vec![also_gone, there.clone()],
@@ -52,7 +56,7 @@ async fn falls_back_to_next_server() {
 
 #[tokio::test]
 async fn single_server_is_kept() {
-    let gone = nobody().await;
+    let gone = url_without_listener().await;
     let client = Client::new(Config {
         server: gone.clone(),
         ..Config::default()

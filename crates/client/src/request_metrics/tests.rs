@@ -20,6 +20,9 @@ fn requests_have_the_labels_of_client_go() {
         "rest_client_request_duration_seconds_bucket{host=\"192.0.2.1:6443\",verb=\"GET\",le=\"0.01\"} 1",
         "rest_client_request_duration_seconds_sum{host=\"192.0.2.1:6443\",verb=\"POST\"} 20",
     ] {
-        assert!(text.lines().any(|l| l == line), "no line {line} in\n{text}");
+        assert!(
+            text.lines().any(|candidate| candidate == line),
+            "no line {line} in\n{text}"
+        );
     }
 }

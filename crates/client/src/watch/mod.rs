@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::ClientError;
+use crate::page_size::PageSize;
 use crate::request::{Client, JSON, decode};
 use tokio::sync::mpsc;
 
@@ -32,8 +33,6 @@ use stream::{Lines, WatchEvent};
 const PAGE_OBJECTS: usize = 500;
 /// Seconds after which the server ends a watch, so that load is redistributed over servers.
 const WATCH_SECONDS: u32 = 300;
-/// Events read from a watch at once: enough to batch a burst, few enough to buffer.
-const BATCH_LINES_MAX: usize = 1_000;
 /// First back-off after a failure; it doubles up to the maximum.
 const BACK_OFF_MIN: Duration = Duration::from_millis(50);
 /// Longest back-off: the delay after the server is back.
@@ -80,6 +79,7 @@ pub fn watch<T: Resource>(client: &Client, query: Query) -> Watch<T> {
         },
         known: Keys::default(),
         ready: VecDeque::new(),
+        page_size: PageSize::new(PAGE_OBJECTS),
         back_off: BACK_OFF_MIN,
         lists_without_watch: 0,
         field_selection: FieldSelection::Sent,
@@ -98,6 +98,7 @@ pub struct Watch<T> {
     /// Objects that were reported to the consumer, to find those that vanished between two lists.
     known: Keys,
     ready: VecDeque<Event<T>>,
+    page_size: PageSize,
     back_off: Duration,
     /// Lists since the last event of a watch: their revisions were compacted before a watch could start from them.
     lists_without_watch: u32,
@@ -227,6 +228,15 @@ impl<T: Resource> Watch<T> {
             self.leave_field_selector_out(error);
             return;
         }
+        if matches!(self.state, State::Listing { .. }) && self.page_size.shrink(error) {
+            let objects = self.page_size.objects();
+            tracing::info!(
+                kind = T::KIND,
+                objects,
+                "page of a list too large; reading smaller ones"
+            );
+            return;
+        }
         self.log_failure(error);
         if error.is_ahead_of_server() {
             // Waiting for the revision could miss objects created before it.
@@ -305,6 +315,7 @@ impl<T: Resource> Watch<T> {
             .await?;
         let page = read_page::<T>(&path, &body)?;
         self.has_warned_of_missing_kind = false;
+        self.page_size.grow(body.len());
         for event in page.items.unwrap_or_default() {
             let key = match &event {
                 Event::Applied(object) => object.metadata().key(),
@@ -338,20 +349,14 @@ impl<T: Resource> Watch<T> {
         self.ready.push_back(Event::Synced);
     }
 
-    /// Waits for lines of the watch and reads all that have arrived.
+    /// Waits for lines of the watch and reads a batch of those that have arrived.
     async fn read_watch(&mut self) -> Result<(), ClientError> {
         let State::Watching { lines, .. } = &mut self.state else {
             return Ok(());
         };
-        let Some(line) = lines.next(&self.client).await? else {
+        let batch = lines.next_batch(&self.client).await?;
+        if batch.is_empty() {
             self.interrupt();
-            return Ok(());
-        };
-        let mut batch = vec![line];
-        while batch.len() < BATCH_LINES_MAX
-            && let Some(line) = lines.next_ready()
-        {
-            batch.push(line);
         }
         for line in batch {
             self.take_line(&line)?;
@@ -391,8 +396,9 @@ impl<T: Resource> Watch<T> {
 
     fn list_path(&self, token: &str) -> String {
         let mut path = format!(
-            "{}?limit={PAGE_OBJECTS}",
-            T::collection(self.query.namespace.as_deref())
+            "{}?limit={}",
+            T::collection(self.query.namespace.as_deref()),
+            self.page_size.objects()
         );
         self.query.append_to(&mut path, self.field_selection);
         if !token.is_empty() {
@@ -412,8 +418,8 @@ impl<T: Resource> Watch<T> {
     }
 }
 
-/// Returns the delay before the collection is listed again after a 410: none the first time; then back-off, for a
-/// server that compacts revisions faster than they can be watched.
+/// Returns the delay before the collection is listed again after a 410. The first delay is zero. Back-off follows,
+/// for a server that compacts revisions faster than they can be watched.
 fn pause_before_list(lists_without_watch: u32) -> Duration {
     match lists_without_watch.checked_sub(1) {
         None => Duration::ZERO,

@@ -17,8 +17,12 @@ use crate::transport::Body;
 
 /// Limit of a line in bytes: an object of 3 MB, the largest that servers accept, with room for escapes.
 const LINE_BYTES_MAX: usize = 16 << 20;
+/// Lines of a batch: enough for a burst, few enough to buffer.
+const BATCH_LINES_MAX: usize = 1_000;
+/// Bytes after which a batch has no further line. The backlog of a watch can have lines of several megabytes.
+const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Idle timeout of a watch: servers send bookmarks about once per minute.
-const SILENCE_MAX: Duration = Duration::from_secs(360);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(360);
 
 /// A line of a watch.
 #[derive(Deserialize)]
@@ -45,7 +49,7 @@ impl WatchEvent<'_> {
         }
         serde_json::from_str::<Object>(self.object.get())
             .ok()
-            .map(|o| o.metadata.resource_version)
+            .map(|object| object.metadata.resource_version)
     }
 
     /// Returns the error of an ERROR event.
@@ -81,10 +85,25 @@ impl Lines {
         }
     }
 
+    /// Waits for a line, and returns it with further ones that have arrived; none at the end of the body. Cancelling
+    /// loses nothing.
+    pub(super) async fn next_batch(&mut self, client: &Client) -> Result<Vec<Bytes>, ClientError> {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        let mut next = self.next(client).await?;
+        while let Some(line) = next {
+            bytes += line.len();
+            batch.push(line);
+            let has_room = batch.len() < BATCH_LINES_MAX && bytes < BATCH_BYTES_MAX;
+            next = if has_room { self.next_ready() } else { None };
+        }
+        Ok(batch)
+    }
+
     /// Returns the next line; `None` at the end of the body. Cancelling loses nothing.
-    pub(super) async fn next(&mut self, client: &Client) -> Result<Option<Bytes>, ClientError> {
+    async fn next(&mut self, client: &Client) -> Result<Option<Bytes>, ClientError> {
         loop {
-            if let Some(line) = self.cut() {
+            if let Some(line) = self.take_line() {
                 return Ok(Some(line));
             }
             if self.is_ended {
@@ -96,28 +115,28 @@ impl Lines {
                     limit_bytes: LINE_BYTES_MAX,
                 });
             }
-            let frame = tokio::time::timeout(SILENCE_MAX, self.body.frame())
+            let frame = tokio::time::timeout(IDLE_TIMEOUT, self.body.frame())
                 .await
                 .map_err(|_| ClientError::Timeout {
                     method: Method::GET,
                     path: self.path.clone(),
-                    limit: SILENCE_MAX,
+                    limit: IDLE_TIMEOUT,
                 })?;
             match frame {
                 None => self.is_ended = true,
                 Some(Ok(frame)) => self.take(frame),
-                Some(Err(e)) => {
+                Some(Err(error)) => {
                     self.is_ended = true;
-                    return Err(client.transport(&Method::GET, &self.path, e));
+                    return Err(client.transport(&Method::GET, &self.path, error));
                 }
             }
         }
     }
 
     /// Returns a line that has arrived.
-    pub(super) fn next_ready(&mut self) -> Option<Bytes> {
+    fn next_ready(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(line) = self.cut() {
+            if let Some(line) = self.take_line() {
                 return Some(line);
             }
             if self.is_ended || self.buffer.len() > LINE_BYTES_MAX {
@@ -137,7 +156,7 @@ impl Lines {
         }
     }
 
-    fn cut(&mut self) -> Option<Bytes> {
+    fn take_line(&mut self) -> Option<Bytes> {
         let Some(end) = self.buffer[self.searched..]
             .iter()
             .position(|&byte| byte == b'\n')
@@ -151,3 +170,6 @@ impl Lines {
         Some(line)
     }
 }
+
+#[cfg(test)]
+mod tests;

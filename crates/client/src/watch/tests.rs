@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
 use super::{Event, Query, Watch, push_escaped, watch};
-use crate::{Client, Config};
+use crate::{Client, ClientError, Config};
 
 /// Answers in the order of `script`, each with a status and a body; records the paths of the requests.
 async fn scripted(script: Vec<(u16, String)>) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
@@ -112,6 +112,30 @@ async fn pages_then_watch_then_resume_from_the_last_revision() {
     assert!(requests[1].contains("continue=t%2F1"), "{requests:?}");
     assert!(
         requests[2].contains("watch=true") && requests[2].contains("resourceVersion=10"),
+        "{requests:?}"
+    );
+}
+
+/// As with some hundred objects of the maximum size, whose page is larger than a response may be.
+#[tokio::test]
+async fn page_that_is_too_large_is_read_in_smaller_ones() {
+    let script = vec![
+        list(&[service("a", 1)], 10, "t"),
+        list(&[service("b", 2)], 10, ""),
+    ];
+    let (address, requests) = scripted(script).await;
+    let mut watch = watch::<Service>(&client_of(address), Query::default());
+    assert_eq!(seen_by(&mut watch, 1).await, ["+a"]);
+    let error = ClientError::TooLarge {
+        path: String::new(),
+        limit_bytes: 1,
+    };
+    watch.recover(&error).await;
+    assert_eq!(seen_by(&mut watch, 2).await, ["+b", "="]);
+    let requests = requests.lock().expect("lock");
+    assert!(requests[0].contains("limit=500"), "{requests:?}");
+    assert!(
+        requests[1].contains("limit=125") && requests[1].contains("continue=t"),
         "{requests:?}"
     );
 }

@@ -1,4 +1,5 @@
-//! The backend health controller: slices, probe results and time in; probes and writes out.
+//! State machine of the backend health controller. Inputs are slices, probe results and time; outputs are probes and
+//! writes.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -244,6 +245,11 @@ impl Reconciler for BackendHealthController {
     type Output = JobOutput;
     /// Probes spend most of their time waiting for a response or a timeout.
     const CONCURRENT_JOBS_MAX: usize = 256;
+
+    fn tenant(subject: &Subject) -> &str {
+        let (Subject::Slice(slice) | Subject::Endpoint(slice, _)) = subject;
+        &slice.namespace
+    }
 
     fn apply_change(&mut self, change: Event<EndpointSlice>, queue: &mut Queue<Subject>, now: Instant) {
         match change {

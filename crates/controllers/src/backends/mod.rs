@@ -33,9 +33,17 @@ pub enum CheckError {
     /// The annotation has no handler, several, or one that only works inside a Pod.
     #[error("metadata.annotations[{PROBE_ANNOTATION}]: expected one of httpGet, tcpSocket and grpc")]
     Handler,
+    /// The probe names a host. The controller would connect to it from its own network, such as its loopback interface.
+    #[error(
+        "metadata.annotations[{PROBE_ANNOTATION}]: expected no host, found {0:?}; the addresses of the endpoints are probed"
+    )]
+    Host(String),
 }
 
-/// Reads the probe of a slice; `None` if the slice has none.
+/// Longest timeout of a probe. Longer ones would occupy the probes of the controller, which all Services share.
+const TIMEOUT_SECONDS_MAX: u32 = 60;
+
+/// Reads the probe of a slice; `None` if the slice has none. The timeout is at most a minute.
 ///
 /// # Errors
 /// See [`CheckError`].
@@ -43,7 +51,7 @@ pub fn probe_of(slice: &EndpointSlice) -> Result<Option<Probe>, CheckError> {
     let Some(text) = slice.metadata.annotations.get(PROBE_ANNOTATION) else {
         return Ok(None);
     };
-    let probe: Probe = serde_json::from_str(text)?;
+    let mut probe: Probe = serde_json::from_str(text)?;
     let handlers = [
         probe.http_get.is_some(),
         probe.tcp_socket.is_some(),
@@ -52,6 +60,14 @@ pub fn probe_of(slice: &EndpointSlice) -> Result<Option<Probe>, CheckError> {
     if probe.exec.is_some() || handlers.iter().filter(|is_set| **is_set).count() != 1 {
         return Err(CheckError::Handler);
     }
+    let hosts = [
+        probe.http_get.as_ref().map(|handler| &handler.host),
+        probe.tcp_socket.as_ref().map(|handler| &handler.host),
+    ];
+    if let Some(host) = hosts.into_iter().flatten().find(|host| !host.is_empty()) {
+        return Err(CheckError::Host(host.clone()));
+    }
+    probe.timeout_seconds = probe.timeout_seconds.min(TIMEOUT_SECONDS_MAX);
     Ok(Some(probe))
 }
 

@@ -6,12 +6,12 @@ use http::Method;
 use reconcile::events::{EventBatch, EventText, ObjectReference};
 use serde_json::json;
 
+use crate::api_requests::decode;
 use crate::environment::Environment;
 use crate::selection::Controller;
-use crate::write::decode;
 
-/// Writes the endpoints of `slice` and records `events` as Events on its Service; returns the slice after
-/// the write, `None` if it is deleted. A write by another client since the read is a conflict.
+/// Writes the endpoints of `slice` and records `events` as Events on its Service. Returns the slice after the write,
+/// `None` if it is deleted. A write by another client since the read is a conflict.
 pub(super) async fn execute(
     environment: &Environment,
     slice: &EndpointSlice,

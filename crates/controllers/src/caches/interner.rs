@@ -9,14 +9,14 @@ use api::object::Labels;
 
 use super::pods::NamedPort;
 
-/// Number of values below which a sweep saves too little.
-const SWEEP_MIN: usize = 1_024;
+/// Number of values below which a removal saves too little.
+const REMOVAL_VALUES_MIN: usize = 1_024;
 
 /// A label: key and value.
 pub(crate) type Label = (Arc<str>, Arc<str>);
 
-/// Values that cached objects share. A sweep removes unused values whenever their number has doubled since the last
-/// one. The interner therefore holds at most twice the values in use.
+/// Values that cached objects share. The interner removes unused values whenever their number has doubled since the
+/// last one. The interner therefore holds at most twice the values in use.
 #[derive(Debug, Default)]
 pub struct Interner {
     strings: Shared<str>,
@@ -50,8 +50,13 @@ pub struct LabelSet(Arc<[Label]>);
 impl LabelSet {
     /// Returns the value of a label.
     pub fn get(&self, key: &str) -> Option<&str> {
+        self.label(key).map(|(_, value)| &**value)
+    }
+
+    /// Returns a label.
+    pub(super) fn label(&self, key: &str) -> Option<&Label> {
         let index = self.0.binary_search_by(|(cached, _)| (**cached).cmp(key)).ok()?;
-        self.0.get(index).map(|(_, value)| &**value)
+        self.0.get(index)
     }
 
     /// Iterates over all labels.
@@ -69,14 +74,14 @@ impl LabelSet {
 #[derive(Debug)]
 pub(crate) struct Shared<T: ?Sized> {
     cached: HashSet<Arc<T>>,
-    sweep_at: usize,
+    removal_at: usize,
 }
 
 impl<T: ?Sized> Default for Shared<T> {
     fn default() -> Self {
         Self {
             cached: HashSet::new(),
-            sweep_at: SWEEP_MIN,
+            removal_at: REMOVAL_VALUES_MIN,
         }
     }
 }
@@ -87,9 +92,9 @@ impl<T: ?Sized + Eq + Hash> Shared<T> {
         if let Some(cached) = self.cached.get(value.borrow()) {
             return Arc::clone(cached);
         }
-        if self.cached.len() >= self.sweep_at {
+        if self.cached.len() >= self.removal_at {
             self.cached.retain(|cached| Arc::strong_count(cached) > 1);
-            self.sweep_at = (self.cached.len() * 2).max(SWEEP_MIN);
+            self.removal_at = (self.cached.len() * 2).max(REMOVAL_VALUES_MIN);
         }
         let value: Arc<T> = value.into();
         self.cached.insert(Arc::clone(&value));

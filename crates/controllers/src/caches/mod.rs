@@ -12,10 +12,12 @@ mod tombstones;
 mod uid;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::object::{Endpoints, Labels, Node, ObjectKey, Pod, Service};
 
 use self::interner::Interner;
+use self::pods::INDEXED_KEYS_MAX;
 
 use crate::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
 
@@ -54,14 +56,14 @@ impl Caches {
     pub(crate) fn apply_service(&mut self, mut service: Service) -> bool {
         let mut annotations = std::mem::take(&mut service.metadata.annotations);
         annotations.retain(|key, _| key == TOPOLOGY_MODE || key == TOPOLOGY_AWARE_HINTS);
-        slim(&mut service.metadata);
+        drop_unused_metadata(&mut service.metadata);
         service.metadata.annotations = annotations;
         service.status = Default::default();
         let key = service.metadata.key();
         let selector_before = self.selectors.set(&key, &service.spec.selector);
         if selector_before.as_ref() != Some(&service.spec.selector) {
-            self.index_selector(&service.spec.selector);
-            self.unindex_selector(selector_before);
+            self.index_selector(&key.namespace, &service.spec.selector);
+            self.unindex_selector(&key.namespace, selector_before);
         }
         let before = self.services.insert(key.clone(), service);
         let (Some(before), Some(now)) = (before, self.services.get(&key)) else {
@@ -78,7 +80,7 @@ impl Caches {
     pub(crate) fn remove_service(&mut self, key: &ObjectKey) {
         self.services.remove(key);
         let selector = self.selectors.remove(key);
-        self.unindex_selector(selector);
+        self.unindex_selector(&key.namespace, selector);
     }
 
     /// Applies a Pod; returns the Services that select it now or selected it before, if its endpoints change
@@ -158,24 +160,25 @@ impl Caches {
             .collect()
     }
 
-    /// Indexes Pods by the keys of a selector.
-    fn index_selector(&mut self, selector: &Labels) {
-        for key in selector.keys() {
+    /// Indexes Pods by the first keys of a selector.
+    fn index_selector(&mut self, namespace: &Arc<str>, selector: &Labels) {
+        for key in selector.keys().take(INDEXED_KEYS_MAX) {
             let key = self.interner.text(key);
-            self.pods.add_selector_key(&key);
+            self.pods.add_selector_key(namespace, &key);
         }
     }
 
-    fn unindex_selector(&mut self, selector: Option<Labels>) {
-        for key in selector.iter().flat_map(Labels::keys) {
+    fn unindex_selector(&mut self, namespace: &Arc<str>, selector: Option<Labels>) {
+        let Some(selector) = selector else { return };
+        for key in selector.keys().take(INDEXED_KEYS_MAX) {
             let key = self.interner.text(key);
-            self.pods.remove_selector_key(&key);
+            self.pods.remove_selector_key(namespace, &key);
         }
     }
 }
 
 /// Drops annotations, owners and finalizers, which no endpoint controller reads.
-fn slim(metadata: &mut api::object::ObjectMeta) {
+fn drop_unused_metadata(metadata: &mut api::object::ObjectMeta) {
     metadata.annotations.clear();
     metadata.owner_references.clear();
     metadata.finalizers.clear();

@@ -87,8 +87,8 @@ impl<T: Cached> ObjectCache<T> {
         self.pending.mark_deleted(&key, &meta.uid);
     }
 
-    /// Applies the response of a read that services no object. `known_uid` is the UID of the cached object at
-    /// the start of the read; an object with another UID was created since and stays.
+    /// Applies the response of a read that services no object. `known_uid` is the UID of the cached object at the
+    /// start of the read. An object with another UID is newer than the read, and stays.
     pub(crate) fn confirm_absence(&mut self, key: &ObjectKey, known_uid: Option<&str>) {
         let is_known = |now: &T| known_uid.is_some_and(|known| now.uid() == known);
         if self.get(key).is_some_and(is_known) {

@@ -5,8 +5,8 @@
 //!
 //! - A deleted UID stays deleted. Later events and responses about it are outdated.
 //! - A deletion event for an object with a pending write concerns an earlier object of that name.
-//! - A complete list removes the other objects: an object that is not in the list, and whose version is not newer than
-//!   the list, is deleted.
+//! - A complete list removes the other objects. An object that is not in the list counts as deleted unless its
+//!   version is newer than the list.
 
 use std::collections::HashMap;
 

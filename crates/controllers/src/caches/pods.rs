@@ -62,7 +62,7 @@ impl PodFacts {
     /// Extracts the facts of `pod`.
     pub fn of(pod: &Pod, interner: &mut Interner) -> Self {
         let (spec, status) = (&pod.spec, &pod.status);
-        let condition = |kind: &str| status.conditions.iter().find(|c| c.kind == kind);
+        let condition = |kind: &str| status.conditions.iter().find(|condition| condition.kind == kind);
         let since = condition("Ready").and_then(|ready| ready.last_transition_time.as_deref());
         let host = Host {
             name: spec.hostname.clone(),
@@ -121,7 +121,7 @@ fn addresses_of(status: &PodStatus) -> Box<[Arc<str>]> {
 }
 
 fn ports_of(pod: &Pod) -> Vec<NamedPort> {
-    let restartable = |c: &&Container| c.restart_policy.as_deref() == Some("Always");
+    let restartable = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
     let restartable = pod.spec.init_containers.iter().filter(restartable);
     let containers = pod.spec.containers.iter().chain(restartable);
     let ports = containers.flat_map(|container| &container.ports);
@@ -137,7 +137,7 @@ fn ports_of(pod: &Pod) -> Vec<NamedPort> {
 
 /// A label within a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Pair {
+pub(super) struct NamespacedLabel {
     pub(super) namespace: Arc<str>,
     pub(super) key: Arc<str>,
     pub(super) value: Arc<str>,
@@ -149,10 +149,15 @@ pub(crate) struct Pods {
     /// Boxed: a node of the map has room for eleven Pods, of which it uses about half.
     by_key: BTreeMap<ObjectKey, Box<PodFacts>>,
     /// Names of Pods by label, for the label keys that selectors use.
-    by_label: HashMap<Pair, BTreeSet<Arc<str>>>,
-    /// Label keys that selectors use, with the number of selectors.
-    selected_keys: HashMap<Arc<str>, usize>,
+    by_label: HashMap<NamespacedLabel, BTreeSet<Arc<str>>>,
+    /// Label keys that selectors of a namespace use, with the number of selectors.
+    selected_keys: HashMap<Arc<str>, HashMap<Arc<str>, usize>>,
 }
+
+/// Label keys of one selector that are indexed: the first ones. The others are compared with the Pods that the rarest
+/// of these labels selects. Each further key costs a scan of the Pods of the namespace, and a selector has room for
+/// ten thousands.
+pub(super) const INDEXED_KEYS_MAX: usize = 4;
 
 impl Pods {
     /// Adds or replaces a Pod; returns the previous one.
@@ -161,7 +166,7 @@ impl Pods {
         let before = self.by_key.get(&key);
         if before.is_none_or(|before| before.labels != pod.labels) {
             if let Some(before) = self.by_key.remove(&key) {
-                self.unlist(&before);
+                self.remove_labels(&before);
                 self.list(&pod);
                 self.by_key.insert(key, Box::new(pod));
                 return Some(*before);
@@ -174,7 +179,7 @@ impl Pods {
     /// Removes and returns a Pod.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<PodFacts> {
         let pod = self.by_key.remove(key)?;
-        self.unlist(&pod);
+        self.remove_labels(&pod);
         Some(*pod)
     }
 
@@ -188,15 +193,16 @@ impl Pods {
         self.by_key.values().map(Box::as_ref)
     }
 
-    /// Counts a selector that uses this label key, and indexes Pods by it.
-    pub(super) fn add_selector_key(&mut self, label_key: &Arc<str>) {
-        let count = self.selected_keys.entry(Arc::clone(label_key)).or_default();
+    /// Counts a selector of the namespace that uses this label key, and indexes the Pods of the namespace by it.
+    pub(super) fn add_selector_key(&mut self, namespace: &Arc<str>, label_key: &Arc<str>) {
+        let keys = self.selected_keys.entry(Arc::clone(namespace)).or_default();
+        let count = keys.entry(Arc::clone(label_key)).or_default();
         *count += 1;
         if *count > 1 {
             return;
         }
-        for pod in self.by_key.values() {
-            for pair in pairs(pod).filter(|pair| pair.key == *label_key) {
+        for pod in in_namespace(&self.by_key, namespace) {
+            if let Some(pair) = pair(pod, label_key) {
                 self.by_label
                     .entry(pair)
                     .or_default()
@@ -205,23 +211,34 @@ impl Pods {
         }
     }
 
-    /// Counts the removal of a selector that used this label key.
-    pub(super) fn remove_selector_key(&mut self, label_key: &Arc<str>) {
-        let Some(count) = self.selected_keys.get_mut(label_key) else {
+    /// Counts the removal of a selector of the namespace that used this label key.
+    pub(super) fn remove_selector_key(&mut self, namespace: &Arc<str>, label_key: &Arc<str>) {
+        let Some(keys) = self.selected_keys.get_mut(namespace) else {
+            return;
+        };
+        let Some(count) = keys.get_mut(label_key) else {
             return;
         };
         *count -= 1;
-        if *count == 0 {
-            self.selected_keys.remove(label_key);
-            self.by_label.retain(|pair, _| pair.key != *label_key);
+        if *count > 0 {
+            return;
+        }
+        keys.remove(label_key);
+        if keys.is_empty() {
+            self.selected_keys.remove(namespace);
+        }
+        for pod in in_namespace(&self.by_key, namespace) {
+            if let Some(pair) = pair(pod, label_key) {
+                self.by_label.remove(&pair);
+            }
         }
     }
 
-    /// Returns the Pods of a namespace that match a selector, sorted by name. An empty selector, or one with
-    /// keys that are not indexed, matches none.
+    /// Returns the Pods of a namespace that match a selector, sorted by name. An empty selector, or one whose first
+    /// keys are not indexed, matches none.
     pub(crate) fn matching(&self, namespace: &str, selector: &Labels) -> Vec<&PodFacts> {
         let named = |(key, value): (&String, &String)| {
-            let pair = Pair {
+            let pair = NamespacedLabel {
                 namespace: namespace.into(),
                 key: key.as_str().into(),
                 value: value.as_str().into(),
@@ -230,6 +247,7 @@ impl Pods {
         };
         let rarest = selector
             .iter()
+            .take(INDEXED_KEYS_MAX)
             .map(named)
             .min_by_key(|services| services.map_or(0, |(_, names)| names.len()));
         let Some(Some((pair, names))) = rarest else {
@@ -247,7 +265,10 @@ impl Pods {
     }
 
     fn list(&mut self, pod: &PodFacts) {
-        for pair in pairs(pod).filter(|pair| self.selected_keys.contains_key(&pair.key)) {
+        let Some(keys) = self.selected_keys.get(&pod.namespace) else {
+            return;
+        };
+        for pair in pairs(pod).filter(|pair| keys.contains_key(&pair.key)) {
             self.by_label
                 .entry(pair)
                 .or_default()
@@ -255,7 +276,7 @@ impl Pods {
         }
     }
 
-    fn unlist(&mut self, pod: &PodFacts) {
+    fn remove_labels(&mut self, pod: &PodFacts) {
         for pair in pairs(pod) {
             if let Some(names) = self.by_label.get_mut(&pair) {
                 names.remove(&pod.name);
@@ -267,8 +288,31 @@ impl Pods {
     }
 }
 
-fn pairs(pod: &PodFacts) -> impl Iterator<Item = Pair> {
-    pod.labels.iter().map(|(key, value)| Pair {
+/// Iterates over the Pods of a namespace.
+fn in_namespace<'a>(
+    by_key: &'a BTreeMap<ObjectKey, Box<PodFacts>>,
+    namespace: &'a Arc<str>,
+) -> impl Iterator<Item = &'a PodFacts> {
+    let first = ObjectKey {
+        namespace: Arc::clone(namespace),
+        name: "".into(),
+    };
+    let pods = by_key.range(first..).map(|(_, pod)| pod.as_ref());
+    pods.take_while(move |pod| pod.namespace == *namespace)
+}
+
+/// Returns the label of a Pod with this key.
+fn pair(pod: &PodFacts, label_key: &str) -> Option<NamespacedLabel> {
+    let (key, value) = pod.labels.label(label_key)?;
+    Some(NamespacedLabel {
+        namespace: Arc::clone(&pod.namespace),
+        key: Arc::clone(key),
+        value: Arc::clone(value),
+    })
+}
+
+fn pairs(pod: &PodFacts) -> impl Iterator<Item = NamespacedLabel> {
+    pod.labels.iter().map(|(key, value)| NamespacedLabel {
         namespace: Arc::clone(&pod.namespace),
         key: Arc::clone(key),
         value: Arc::clone(value),

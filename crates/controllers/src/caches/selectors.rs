@@ -7,13 +7,13 @@ use std::sync::Arc;
 use api::object::{Labels, ObjectKey};
 
 use super::interner::LabelSet;
-use super::pods::Pair;
+use super::pods::NamespacedLabel;
 
 /// The selectors of all Services.
 #[derive(Debug, Default)]
 pub(crate) struct Selectors {
     by_service: HashMap<ObjectKey, Labels>,
-    by_first_label: HashMap<Pair, BTreeSet<ObjectKey>>,
+    by_first_label: HashMap<NamespacedLabel, BTreeSet<ObjectKey>>,
 }
 
 impl Selectors {
@@ -47,7 +47,7 @@ impl Selectors {
     pub(crate) fn matching(&self, namespace: &Arc<str>, labels: &LabelSet) -> Vec<ObjectKey> {
         let mut services = Vec::new();
         for (key, value) in labels.iter() {
-            let first = Pair {
+            let first = NamespacedLabel {
                 namespace: Arc::clone(namespace),
                 key: Arc::clone(key),
                 value: Arc::clone(value),
@@ -63,9 +63,9 @@ impl Selectors {
     }
 }
 
-fn first_label(namespace: &Arc<str>, selector: &Labels) -> Option<Pair> {
+fn first_label(namespace: &Arc<str>, selector: &Labels) -> Option<NamespacedLabel> {
     let (key, value) = selector.iter().next()?;
-    Some(Pair {
+    Some(NamespacedLabel {
         namespace: Arc::clone(namespace),
         key: key.as_str().into(),
         value: value.as_str().into(),

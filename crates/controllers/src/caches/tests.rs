@@ -16,7 +16,7 @@ fn pod(name: &str, labels: Value) -> Pod {
 }
 
 fn names(keys: Vec<ObjectKey>) -> Vec<String> {
-    let mut names: Vec<String> = keys.iter().map(|k| k.name.to_string()).collect();
+    let mut names: Vec<String> = keys.iter().map(|key| key.name.to_string()).collect();
     names.sort();
     names.dedup();
     names

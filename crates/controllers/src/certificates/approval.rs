@@ -20,11 +20,11 @@ use super::denial_reason::{DenialReason, ForeignAddresses, Reserved, joining_den
 use super::node_ownership::{carried_incarnation, reserve_name};
 use super::recognize::joining_node;
 use super::{Authority, Purpose, RecognizedRequest};
+use crate::api_requests::{list_all, read};
 use crate::environment::Environment;
-use crate::write::{list_all, read};
 
 /// Delay before a retry for a Node that has not reported its addresses yet.
-const NOT_ITS_ADDRESS_PERIOD: Duration = Duration::from_secs(1);
+const ADDRESS_RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// Delay before a retry for a sender without permission. Roles change rarely.
 const NOT_PERMITTED_PERIOD: Duration = Duration::from_secs(60);
 /// Reason of approvals by this controller.
@@ -56,7 +56,7 @@ pub(super) async fn approve(
     let (kind, reason, message) = match denial {
         Some(denial) if denial.is_temporary() => {
             tracing::debug!(request = request.metadata.name, %denial, "request pending");
-            return Ok(JobOutput::Undecided(NOT_ITS_ADDRESS_PERIOD));
+            return Ok(JobOutput::Undecided(ADDRESS_RETRY_PERIOD));
         }
         Some(denial) => (DENIED, DENIED_REASON, denial.to_string()),
         None => (APPROVED, APPROVED_REASON, recognized.purpose.message().to_owned()),

@@ -1,4 +1,5 @@
-//! The certificate controller: requests and time in; approvals, signatures and deletions out.
+//! State machine of the certificate controller. Inputs are requests and time; outputs are approvals, signatures and
+//! deletions.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

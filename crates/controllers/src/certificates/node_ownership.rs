@@ -15,7 +15,7 @@ use super::approval::APPROVED_REASON;
 use super::denial_reason::{DenialReason, joining_denial};
 use super::recognize::{joining_node, requester};
 use super::request_of;
-use crate::write::read;
+use crate::api_requests::read;
 
 /// The action that reserves the name of a joining node.
 #[derive(Debug, PartialEq, Eq)]

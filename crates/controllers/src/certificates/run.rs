@@ -9,9 +9,9 @@ use reconcile::watches;
 use super::Settings;
 use super::approval::{approve, sign};
 use super::controller::{CertificateController, Job, JobOutput};
+use crate::api_requests::delete;
 use crate::environment::Environment;
 use crate::selection::Controller;
-use crate::write::delete;
 
 /// Handles certificate signing requests until `shutdown` resolves, then waits for writes in progress.
 pub async fn run(environment: Environment, settings: Settings, shutdown: impl Future<Output = ()>) {

@@ -19,7 +19,7 @@ const BURST: usize = 250;
 const REPLACEMENT_PAUSE: Duration = Duration::from_secs(10);
 
 /// A DaemonSet with its Pods by Node.
-pub(super) struct Daemons<'a> {
+pub(super) struct DaemonSetPods<'a> {
     pub(super) inputs: &'a Inputs<'a, DaemonSet>,
     pub(super) update: &'a ControllerRevision,
     /// Fitness of each Node.
@@ -50,7 +50,7 @@ pub(super) fn reconcile(inputs: &Inputs<'_, DaemonSet>) -> Decision {
         pods.entry(node_of(pod).unwrap_or("")).or_default().push(pod);
     }
     let nodes = inputs.nodes.iter();
-    let daemons = Daemons {
+    let daemons = DaemonSetPods {
         inputs,
         update,
         nodes: nodes
@@ -61,7 +61,7 @@ pub(super) fn reconcile(inputs: &Inputs<'_, DaemonSet>) -> Decision {
     daemons.next()
 }
 
-impl<'a> Daemons<'a> {
+impl<'a> DaemonSetPods<'a> {
     fn next(&self) -> Decision {
         let set = self.inputs.workload;
         if let Some(patch) = status_patch(set, &set.status, &self.status()) {
@@ -120,7 +120,7 @@ impl<'a> Daemons<'a> {
                     }
                 }
                 Fitness::Runs | Fitness::Keeps => changes.delete.extend(self.superfluous(pods)),
-                Fitness::Refuses => changes.delete.extend(live(pods)),
+                Fitness::Refuses => changes.delete.extend(not_deleted(pods)),
             }
         }
         // Pods whose Node is deleted before they ran. Others stay: they may still run.
@@ -128,7 +128,7 @@ impl<'a> Daemons<'a> {
         for node in self.pods.keys().filter(is_gone) {
             let pods = self.on(node).iter().copied();
             let pending: Vec<&ReplicaPod> = pods.filter(|pod| pod.spec.node_name.is_empty()).collect();
-            changes.delete.extend(live(&pending));
+            changes.delete.extend(not_deleted(&pending));
         }
         changes
     }
@@ -191,8 +191,8 @@ impl<'a> Daemons<'a> {
         is_available(pod, self.inputs.workload.spec.min_ready_seconds, self.inputs.now)
     }
 
-    /// Returns the time until an ended Pod is replaced. A failed Pod that is still ready was marked by a client: its
-    /// Node did not refuse it, so its replacement needs no pause.
+    /// Returns the time until an ended Pod is replaced. If a failed Pod is still ready, a client marked it. Its Node
+    /// did not refuse it, so its replacement needs no pause.
     fn replacement_pause(&self, pod: &ReplicaPod) -> Option<Duration> {
         if pod.is_ready() {
             return None;
@@ -236,7 +236,7 @@ impl<'a> Daemons<'a> {
     }
 }
 
-fn live(pods: &[&ReplicaPod]) -> Vec<ObjectMeta> {
+fn not_deleted(pods: &[&ReplicaPod]) -> Vec<ObjectMeta> {
     let live = pods
         .iter()
         .filter(|pod| pod.metadata.deletion_timestamp.is_none());

@@ -4,12 +4,12 @@ use api::apps::IntOrPercent;
 use serde_json::Value;
 
 use super::placement::pod_for;
-use super::reconcile::Daemons;
+use super::reconcile::DaemonSetPods;
 use crate::replicaset::ReplicaPod;
 use crate::workload::PodChanges;
 
 /// Returns the number of Nodes that may have an old and a new Pod.
-pub(super) fn surge_of(daemons: &Daemons<'_>) -> usize {
+pub(super) fn surge_of(daemons: &DaemonSetPods<'_>) -> usize {
     let strategy = &daemons.inputs.workload.spec.update_strategy;
     if strategy.kind != "RollingUpdate" {
         return 0;
@@ -17,14 +17,14 @@ pub(super) fn surge_of(daemons: &Daemons<'_>) -> usize {
     share_of(&strategy.rolling_update.max_surge, daemons)
 }
 
-fn share_of(value: &Value, daemons: &Daemons<'_>) -> usize {
+fn share_of(value: &Value, daemons: &DaemonSetPods<'_>) -> usize {
     let nodes = i64::try_from(daemons.desired().count()).unwrap_or(i64::MAX);
     let share = IntOrPercent::read(value).map_or(0, |share| share.of_rounded_up(nodes));
     usize::try_from(share).unwrap_or(0)
 }
 
 /// Returns the next replacements.
-pub(super) fn changes(daemons: &Daemons<'_>) -> PodChanges {
+pub(super) fn changes(daemons: &DaemonSetPods<'_>) -> PodChanges {
     match surge_of(daemons) {
         0 => replace(daemons),
         surge => add_then_remove(daemons, surge),
@@ -32,7 +32,7 @@ pub(super) fn changes(daemons: &Daemons<'_>) -> PodChanges {
 }
 
 /// Returns the new and the old Pod of a Node that are not being deleted.
-fn pair<'a>(daemons: &Daemons<'a>, node: &str) -> (Option<&'a ReplicaPod>, Option<&'a ReplicaPod>) {
+fn pair<'a>(daemons: &DaemonSetPods<'a>, node: &str) -> (Option<&'a ReplicaPod>, Option<&'a ReplicaPod>) {
     let find = |is_new: bool| {
         let mut pods = daemons.on(node).iter().copied();
         pods.find(|pod| pod.is_active() && daemons.is_updated(pod) == is_new)
@@ -41,7 +41,7 @@ fn pair<'a>(daemons: &Daemons<'a>, node: &str) -> (Option<&'a ReplicaPod>, Optio
 }
 
 /// Deletes old Pods: all unavailable ones, and available ones within `maxUnavailable`.
-fn replace(daemons: &Daemons<'_>) -> PodChanges {
+fn replace(daemons: &DaemonSetPods<'_>) -> PodChanges {
     let limit = &daemons
         .inputs
         .workload
@@ -70,7 +70,7 @@ fn replace(daemons: &Daemons<'_>) -> PodChanges {
 }
 
 /// Creates new Pods beside old ones within `maxSurge`, and deletes old Pods whose successor is available.
-fn add_then_remove(daemons: &Daemons<'_>, surge: usize) -> PodChanges {
+fn add_then_remove(daemons: &DaemonSetPods<'_>, surge: usize) -> PodChanges {
     let mut budget = surge;
     let mut changes = PodChanges::default();
     let (mut urgent, mut candidates) = (Vec::new(), Vec::new());

@@ -149,7 +149,7 @@ fn refused_pods_are_replaced_after_a_pause() {
     model.pods.get_mut(&name).expect("a Pod")["metadata"]["creationTimestamp"] =
         json!(crate::workload::timestamp(model.now));
     model.end(&name, "Failed");
-    let steps = model.settle::<DaemonSet>();
+    let steps = model.reconcile_until_idle::<DaemonSet>();
     assert!(
         steps.iter().all(|step| matches!(step, Step::UpdateStatus(..))),
         "{steps:?}"
@@ -167,7 +167,7 @@ fn ready_pods_that_a_client_marks_as_failed_are_replaced_at_once() {
     let pod = model.pods.get_mut(&name).expect("a Pod");
     pod["metadata"]["creationTimestamp"] = json!(crate::workload::timestamp(model.now));
     pod["status"]["phase"] = json!("Failed");
-    model.settle::<DaemonSet>();
+    model.reconcile_until_idle::<DaemonSet>();
     assert!(model.pods[&name]["metadata"]["deletionTimestamp"].is_string());
 }
 

@@ -1,4 +1,4 @@
-//! The Deployment controller: Deployments and ReplicaSets in; steps out.
+//! State machine of the Deployment controller. Inputs are Deployments and ReplicaSets; outputs are steps.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -45,6 +45,10 @@ impl Reconciler for DeploymentController {
     /// Upstream's number of workers (`--concurrent-deployment-syncs`).
     const CONCURRENT_JOBS_MAX: usize = 5;
 
+    fn tenant(key: &ObjectKey) -> &str {
+        &key.namespace
+    }
+
     fn apply_change(&mut self, change: Change, queue: &mut Queue<ObjectKey>, now: Instant) {
         match change {
             Change::Deployment(event, revision) => {
@@ -71,7 +75,7 @@ impl Reconciler for DeploymentController {
         let update = self.old_pods.get(key).filter(|(of, _)| *of == generation);
         let old_pods = update.map_or(OldPodsState::Unknown, |(_, update)| *update);
         if old_pods == OldPodsState::Running {
-            // The result is outdated by the next reconciliation, which lists the Pods again.
+            // The result serves one reconciliation. The next one lists the Pods again.
             self.old_pods.remove(key);
         }
         let decision = reconcile(&Inputs {

@@ -7,7 +7,7 @@ use api::object::{Deployment, Labels, ReplicaSet};
 use super::{Bounds, DESIRED_REPLICAS, MAX_REPLICAS, REVISION, REVISION_HISTORY};
 
 /// Upper bound of the revision history in characters; the oldest revisions are dropped.
-const HISTORY_CHARS_MAX: usize = 2_000;
+const HISTORY_CHARACTERS_MAX: usize = 2_000;
 /// Annotations of a Deployment that its ReplicaSets do not copy.
 const NOT_COPIED: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
@@ -59,7 +59,7 @@ fn history(earlier: Option<&String>, current: &str) -> String {
     let mut numbers: Vec<&str> = earlier.map_or_else(Vec::new, |earlier| earlier.split(',').collect());
     numbers.retain(|number| !number.is_empty());
     numbers.push(current);
-    while numbers.len() > 1 && numbers.join(",").len() > HISTORY_CHARS_MAX {
+    while numbers.len() > 1 && numbers.join(",").len() > HISTORY_CHARACTERS_MAX {
         numbers.remove(0);
     }
     numbers.join(",")

@@ -11,12 +11,12 @@ use super::naming::has_template;
 use super::reconcile::{Inputs, OldPodsState, Step, reconcile};
 use super::rollout::{NewReplicaSet, ReplicaSetChange};
 use super::status::{StatusUpdate, status_after_creation};
+use crate::api_requests::{decode, delete, list, patch_status, path_of, read, status_message};
 use crate::environment::Environment;
 use crate::owned_objects::read_selector;
 use crate::owner_cache::{self, read_current, write_owner_changes};
 use crate::replicaset::ReplicaPod;
 use crate::selection::Controller;
-use crate::write::{decode, delete, list, patch_status, path_of, read, status_message};
 
 /// A step of a Deployment.
 #[derive(Debug)]

@@ -159,7 +159,8 @@ impl EndpointReconciler {
         // Once per start: Services may have been deleted while no watch was open (EPC-13).
         if !std::mem::replace(&mut self.initial_lists.endpoints, true) {
             let all = self.caches.endpoints.iter();
-            let of_services = all.filter(|(_, e)| !e.metadata.annotations.contains_key(LEADER_ANNOTATION));
+            let of_services =
+                all.filter(|(_, endpoints)| !endpoints.metadata.annotations.contains_key(LEADER_ANNOTATION));
             let keys = of_services.map(|(key, _)| key.clone()).collect();
             self.add_all(keys, Work::Endpoints, now);
         }

@@ -5,10 +5,10 @@ use client::ClientError;
 use jiff::Timestamp;
 
 use super::work::Work;
+use crate::api_requests::{self, Listed};
 use crate::endpoints::EndpointsWrite;
 use crate::endpointslice::{self, MANAGED_BY_LABEL, Report, SliceWrite};
 use crate::environment::Environment;
-use crate::write::{self, Listed};
 use crate::{endpoints, mirroring};
 
 /// A read or write for a unit of work.
@@ -64,9 +64,9 @@ async fn send_requests(environment: &Environment, work: &Work, kind: JobKind) ->
     let (client, key) = (&environment.client, work.key());
     match kind {
         JobKind::ReadSlices => {
-            JobResult::SlicesRead(write::list(client, &key.namespace, &slice_selector(work, key)).await)
+            JobResult::SlicesRead(api_requests::list(client, &key.namespace, &slice_selector(work, key)).await)
         }
-        JobKind::ReadEndpoints(known) => JobResult::EndpointsRead(write::read(client, key).await, known),
+        JobKind::ReadEndpoints(known) => JobResult::EndpointsRead(api_requests::read(client, key).await, known),
         JobKind::WriteSlices { writes, trigger_time } => {
             let report = endpointslice::execute(client, writes).await;
             if let Some(trigger) = trigger_time.filter(|_| report.error.is_none()) {

@@ -24,7 +24,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::election::Ending;
+use client::election::RequestCompletion;
 use reconcile::{now, sleep_until};
 use tokio::task::{Id, JoinError, JoinSet};
 
@@ -37,8 +37,8 @@ use reconciler::EndpointReconciler;
 use watches::Watches;
 use work::Work;
 
-/// Changes and results that are applied before new jobs start. The bound is large enough that one sync covers a burst,
-/// and small enough that a steady stream does not delay the jobs.
+/// Changes and results that are applied before new jobs start. With this bound, one sync covers a burst, and a steady
+/// stream does not delay the jobs.
 const BATCH_MAX: usize = 4_096;
 /// Time for writes in progress at shutdown. The next leader repeats unfinished ones.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ pub(crate) async fn run(
     environment: Environment,
     options: Options,
     shutdown: impl Future<Output = ()>,
-) -> Ending {
+) -> RequestCompletion {
     tokio::pin!(shutdown);
     loop {
         let mut driver = Driver::new(environment.clone(), options.clone());
@@ -61,14 +61,14 @@ pub(crate) async fn run(
             () = &mut shutdown => true,
             () = driver.run() => false,
         };
-        let ending = driver.drain().await;
+        let completion = driver.drain().await;
         if is_shutdown {
-            return ending;
+            return completion;
         }
         tracing::error!(delay = ?RESTART_DELAY, "watch failed; restarting with empty caches");
         tokio::select! {
             biased;
-            () = &mut shutdown => return ending,
+            () = &mut shutdown => return completion,
             () = tokio::time::sleep(RESTART_DELAY) => {}
         }
     }
@@ -193,7 +193,7 @@ impl Driver {
     }
 
     /// Waits for writes and Events in progress.
-    async fn drain(mut self) -> Ending {
+    async fn drain(mut self) -> RequestCompletion {
         let drained = async {
             while let Some(result) = self.tasks.join_next_with_id().await {
                 self.finish(result);
@@ -204,9 +204,9 @@ impl Driver {
         };
         if tokio::time::timeout(DRAIN_TIMEOUT, drained).await.is_err() {
             tracing::warn!(timeout = ?DRAIN_TIMEOUT, "drain timed out; writes in progress were cancelled");
-            return Ending::CutShort;
+            return RequestCompletion::Abandoned;
         }
-        Ending::Complete
+        RequestCompletion::Complete
     }
 }
 

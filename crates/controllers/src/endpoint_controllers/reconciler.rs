@@ -1,4 +1,4 @@
-//! The state machine of the endpoint controllers: changes, results and time in; jobs and Events out.
+//! State machine of the endpoint controllers. Inputs are changes, results and time; outputs are jobs and Events.
 
 use reconcile::events::{CurrentEvents, EventBatch};
 

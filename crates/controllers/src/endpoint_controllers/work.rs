@@ -31,6 +31,11 @@ impl Work {
             Self::Slices(key) | Self::Endpoints(key) | Self::Mirroring(key) => key,
         }
     }
+
+    /// Returns the namespace of the Service or Endpoints.
+    pub(super) fn namespace(&self) -> &str {
+        &self.key().namespace
+    }
 }
 
 /// The topic of Events: those of a sync, or the failure of its writes.

@@ -26,7 +26,8 @@ impl WorkQueues {
         });
         let queues = selected.map(|controller| {
             let queue = WorkQueue {
-                queue: Queue::with_metrics(metrics.register_queue(controller.queue_name())),
+                queue: Queue::with_metrics(metrics.register_queue(controller.queue_name()))
+                    .shared_by(Work::namespace),
                 concurrent_syncs: options.concurrent_syncs(controller),
                 batch_period: options.batch_period(controller),
             };

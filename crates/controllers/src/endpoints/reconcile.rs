@@ -1,6 +1,6 @@
 //! The Endpoints of a Service: a pure function of the caches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use api::object::{
     EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Labels, ObjectMeta, Service, SubsetPort,
@@ -10,7 +10,9 @@ use super::capacity::truncate;
 use super::repack::repack;
 use super::{MANAGED_BY, MANAGED_BY_LABEL, OVER_CAPACITY};
 use crate::caches::PodFacts;
-use crate::endpointslice::endpoint::{endpoint_of, is_candidate, ports_of};
+use crate::endpointslice::endpoint::{
+    RESOLVED_PORTS_MAX, endpoint_of, has_named_targets, is_candidate, port_list, ports_of,
+};
 use crate::endpointslice::slice::address_types;
 use crate::endpointslice::{HEADLESS_LABEL, TRIGGER_TIME};
 
@@ -106,8 +108,14 @@ fn labels_of(service: &Service) -> Labels {
 
 fn subsets_of(inputs: &Inputs<'_>) -> Vec<EndpointSubset> {
     let publishes = inputs.service.spec.publish_not_ready_addresses;
+    // A subset without ports is valid only for a headless Service without ports (EPC-07).
+    let is_portless = inputs.service.spec.ports.is_empty() && inputs.service.spec.is_headless();
+    let has_named_targets = has_named_targets(inputs.service);
     // By their ports, so that many Pods with the same ports do not have a copy each.
-    let mut subsets: BTreeMap<Vec<SubsetPort>, EndpointSubset> = BTreeMap::new();
+    let mut subsets: Vec<EndpointSubset> = Vec::new();
+    let mut by_ports: BTreeMap<Vec<SubsetPort>, usize> = BTreeMap::new();
+    let mut by_list: HashMap<usize, Option<usize>> = HashMap::new();
+    let mut ports_left = RESOLVED_PORTS_MAX;
     for pod in inputs.pods {
         // Terminating Pods count only if the Service publishes addresses that are not ready (EPC-03).
         if !is_candidate(pod) || (pod.is_terminating && !publishes) {
@@ -116,28 +124,35 @@ fn subsets_of(inputs: &Inputs<'_>) -> Vec<EndpointSubset> {
         let Some(address) = address_of(pod, inputs.service) else {
             continue;
         };
-        let ports: Vec<SubsetPort> = ports_of(pod, inputs.service)
-            .into_iter()
-            .filter_map(port_of)
-            .collect();
-        // A subset without ports is valid only for a headless Service without ports (EPC-07).
-        let is_portless = inputs.service.spec.ports.is_empty() && inputs.service.spec.is_headless();
-        if ports.is_empty() && !is_portless {
+        let index = *by_list
+            .entry(port_list(pod, has_named_targets))
+            .or_insert_with(|| {
+                let ports = ports_of(pod, inputs.service).into_iter();
+                let ports: Vec<SubsetPort> = ports.filter_map(port_of).collect();
+                if ports.is_empty() && !is_portless {
+                    return None;
+                }
+                if let Some(index) = by_ports.get(&ports) {
+                    return Some(*index);
+                }
+                ports_left = ports_left.checked_sub(ports.len())?;
+                by_ports.insert(ports.clone(), subsets.len());
+                subsets.push(EndpointSubset {
+                    ports,
+                    ..EndpointSubset::default()
+                });
+                Some(subsets.len() - 1)
+            });
+        let Some(subset) = index.and_then(|index| subsets.get_mut(index)) else {
             continue;
-        }
-        let subset = subsets.entry(ports).or_default();
+        };
         if publishes || pod.is_ready {
             subset.addresses.push(address)
         } else {
             subset.not_ready_addresses.push(address)
         }
     }
-    let subsets = subsets.into_iter();
-    repack(
-        subsets
-            .map(|(ports, subset)| EndpointSubset { ports, ..subset })
-            .collect(),
-    )
+    repack(subsets)
 }
 
 /// Returns the Pod as an address of the Service's first family (EPC-02, EPC-05).

@@ -4,7 +4,7 @@ use api::object::{Endpoints, ObjectMeta};
 use client::{Client, ClientError};
 
 use super::EndpointsWrite;
-use crate::write;
+use crate::api_requests;
 
 /// The result of a write.
 #[derive(Debug)]
@@ -19,13 +19,13 @@ pub(crate) enum WriteResult {
 pub(crate) async fn execute(client: &Client, write: EndpointsWrite) -> Result<WriteResult, ClientError> {
     match write {
         EndpointsWrite::Create(endpoints) => {
-            write::create(client, &endpoints).await.map(WriteResult::Current)
+            api_requests::create(client, &endpoints).await.map(WriteResult::Current)
         }
         EndpointsWrite::Update(endpoints) => {
-            write::replace(client, &endpoints).await.map(WriteResult::Current)
+            api_requests::replace(client, &endpoints).await.map(WriteResult::Current)
         }
         EndpointsWrite::Delete(meta) => {
-            write::delete::<Endpoints>(client, &meta).await?;
+            api_requests::delete::<Endpoints>(client, &meta).await?;
             Ok(WriteResult::Deleted(meta))
         }
     }

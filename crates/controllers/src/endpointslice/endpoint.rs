@@ -44,13 +44,34 @@ pub fn endpoint_of(
     })
 }
 
+/// Most ports of a Service that its Pods resolve differently, added up. Named ports can have another number in each
+/// Pod, and a Service can have ten thousands of further ports, which each of these port lists repeats. Pods beyond
+/// the bound are left out.
+pub(crate) const RESOLVED_PORTS_MAX: usize = 200_000;
+
+/// Returns a number that is equal for Pods whose ports for `service` are equal because they come from one template.
+/// The ports of a Service are then resolved once for all of them.
+pub(crate) fn port_list(pod: &PodFacts, has_named_targets: bool) -> usize {
+    if has_named_targets {
+        // Equal lists are shared (`Interner`). An address that is used again would need a list that nobody holds.
+        Arc::as_ptr(&pod.ports).cast::<()>().addr()
+    } else {
+        0
+    }
+}
+
+/// Returns true if a port of the Service names a container port.
+pub(crate) fn has_named_targets(service: &Service) -> bool {
+    let names = |port: &ServicePort| matches!(port.target_port, IntOrString::String(_));
+    service.spec.ports.iter().any(names)
+}
+
 /// Returns the ports at which the Pod serves the Service. A named port that the Pod lacks is omitted
 /// (EPS-09).
 pub fn ports_of(pod: &PodFacts, service: &Service) -> Vec<EndpointPort> {
-    let targets_name = |port: &ServicePort| matches!(port.target_port, IntOrString::String(_));
     let mut named = NamedPorts::new();
     // A map, because both lists can have thousands of ports.
-    if service.spec.ports.iter().any(targets_name) {
+    if has_named_targets(service) {
         for port in pod.ports.iter() {
             named.entry((&*port.name, port.protocol)).or_insert(port.number);
         }

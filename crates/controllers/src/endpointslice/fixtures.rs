@@ -74,7 +74,7 @@ pub(super) fn writes(
 pub(crate) fn applied(slices: &[EndpointSlice], writes: Vec<SliceWrite>, round: usize) -> Vec<EndpointSlice> {
     let mut by_name: BTreeMap<String, EndpointSlice> = slices
         .iter()
-        .map(|s| (s.metadata.name.clone(), s.clone()))
+        .map(|slice| (slice.metadata.name.clone(), slice.clone()))
         .collect();
     for (index, write) in writes.into_iter().enumerate() {
         match write {
@@ -84,7 +84,10 @@ pub(crate) fn applied(slices: &[EndpointSlice], writes: Vec<SliceWrite>, round: 
             }
             SliceWrite::Update(slice) => {
                 let before = by_name.insert(slice.metadata.name.clone(), slice.clone());
-                assert_eq!(before.map(|b| b.address_type), Some(slice.address_type));
+                assert_eq!(
+                    before.map(|slice_before| slice_before.address_type),
+                    Some(slice.address_type)
+                );
             }
             SliceWrite::Delete(meta) => {
                 assert!(by_name.remove(&meta.name).is_some(), "a deletion of nothing")
@@ -96,11 +99,11 @@ pub(crate) fn applied(slices: &[EndpointSlice], writes: Vec<SliceWrite>, round: 
 
 pub(super) fn endpoints(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
     let all = slices.iter().flat_map(|slice| {
-        let port = slice.ports.first().and_then(|p| p.port);
+        let port = slice.ports.first().and_then(|port| port.port);
         slice
             .endpoints
             .iter()
-            .map(move |e| (e.addresses[0].to_string(), e.conditions.ready, port))
+            .map(move |endpoint| (endpoint.addresses[0].to_string(), endpoint.conditions.ready, port))
     });
     all.collect()
 }

@@ -9,10 +9,10 @@ mod packing;
 pub mod reconcile;
 pub(crate) mod slice;
 mod slice_changes;
+mod slice_reuse;
 pub mod topology;
 pub mod trigger;
 mod write;
-mod writes;
 
 pub use inputs::Inputs;
 pub use reconcile::reconcile;

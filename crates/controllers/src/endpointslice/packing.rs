@@ -10,7 +10,7 @@ use api::object::{AddressType, Endpoint, EndpointPort, EndpointSlice, ObjectMeta
 
 use super::inputs::Inputs;
 use super::slice::{identity, labels_of, new_slice};
-use super::writes::Writes;
+use super::slice_reuse::Writes;
 
 /// Endpoints with the same ports, which share slices.
 pub(super) struct PortSet {

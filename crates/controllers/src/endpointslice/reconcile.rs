@@ -1,17 +1,20 @@
 //! The slices of a Service: a pure function of the caches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use api::object::{AddressType, EndpointSlice};
+use reconcile::events::EventText;
 
-use super::endpoint::{endpoint_of, is_candidate, ports_of};
+use super::endpoint::{
+    RESOLVED_PORTS_MAX, endpoint_of, has_named_targets, is_candidate, port_list, ports_of,
+};
 use super::hints;
 use super::inputs::Inputs;
 use super::packing::{PortSet, pack};
 use super::slice::{address_types, identity, is_owned, ports_key};
 use super::slice_changes::{SliceChanges, SliceWrite};
+use super::slice_reuse::Writes;
 use super::topology;
-use super::writes::Writes;
 use crate::topology_mode::is_auto;
 
 /// Computes the writes that bring the slices of a Service to their desired state.
@@ -46,7 +49,7 @@ fn reconcile_family(
     writes: &mut Writes,
     changes: &mut SliceChanges,
 ) {
-    let mut sets = desired_sets(inputs, family, &mut changes.pods_without_node);
+    let mut sets = desired_sets(inputs, family, changes);
     if is_auto(inputs.service) {
         let endpoints = sets.values_mut().flat_map(|set| set.desired.values_mut());
         let event = topology::assign_zone_hints(endpoints, inputs.slices, family, inputs.zone_cpus);
@@ -88,16 +91,20 @@ fn slices_after(before: usize, writes: &[SliceWrite]) -> usize {
 fn desired_sets(
     inputs: &Inputs<'_>,
     family: AddressType,
-    unplaced: &mut Vec<String>,
+    changes: &mut SliceChanges,
 ) -> BTreeMap<String, PortSet> {
-    let mut sets: BTreeMap<String, PortSet> = BTreeMap::new();
+    let has_named_targets = has_named_targets(inputs.service);
+    let mut sets: Vec<PortSet> = Vec::new();
+    let mut by_key: BTreeMap<String, usize> = BTreeMap::new();
+    let mut by_list: HashMap<usize, Option<usize>> = HashMap::new();
+    let (mut ports_left, mut omitted) = (RESOLVED_PORTS_MAX, 0_usize);
     for pod in inputs.pods.iter().filter(|pod| is_candidate(pod)) {
         // As upstream, a Pod without a Node counts as one on an unknown Node.
         let zone = match (inputs.node_zones)(&pod.node_name) {
             Some(zone) => zone,
             None if inputs.service.spec.publish_not_ready_addresses => None,
             None => {
-                unplaced.push(pod.name.to_string());
+                changes.pods_without_node.push(pod.name.to_string());
                 continue;
             }
         };
@@ -107,14 +114,41 @@ fn desired_sets(
         if !is_auto(inputs.service) {
             endpoint.hints = hints::of(&endpoint, inputs.service);
         }
-        let ports = ports_of(pod, inputs.service);
-        let set = sets.entry(ports_key(&ports)).or_insert_with(|| PortSet {
-            ports,
-            desired: BTreeMap::new(),
-        });
-        set.desired.insert(identity(&endpoint), endpoint);
+        let index = *by_list
+            .entry(port_list(pod, has_named_targets))
+            .or_insert_with(|| {
+                let ports = ports_of(pod, inputs.service);
+                let key = ports_key(&ports);
+                if let Some(index) = by_key.get(&key) {
+                    return Some(*index);
+                }
+                ports_left = ports_left.checked_sub(ports.len())?;
+                by_key.insert(key, sets.len());
+                sets.push(PortSet {
+                    ports,
+                    desired: BTreeMap::new(),
+                });
+                Some(sets.len() - 1)
+            });
+        match index.and_then(|index| sets.get_mut(index)) {
+            Some(set) => _ = set.desired.insert(identity(&endpoint), endpoint),
+            None => omitted += 1,
+        }
     }
-    sets
+    if omitted > 0 {
+        let message = format!(
+            "{omitted} Pods are omitted: expected at most {RESOLVED_PORTS_MAX} ports that the Pods of the Service \
+            resolve differently, found more"
+        );
+        changes
+            .events
+            .push(EventText::warning("TooManyEndpointPorts", message));
+    }
+    let mut sets: Vec<Option<PortSet>> = sets.into_iter().map(Some).collect();
+    let by_key = by_key.into_iter();
+    by_key
+        .filter_map(|(key, index)| Some((key, sets.get_mut(index)?.take()?)))
+        .collect()
 }
 
 #[cfg(test)]

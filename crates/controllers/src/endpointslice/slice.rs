@@ -86,8 +86,8 @@ pub(super) fn identity(endpoint: &Endpoint) -> String {
     let target = endpoint.target_ref.as_ref();
     format!(
         "{}|{}|{}",
-        target.map_or("", |t| &*t.uid),
-        target.map_or("", |t| &*t.name),
+        target.map_or("", |reference| &*reference.uid),
+        target.map_or("", |reference| &*reference.name),
         endpoint.addresses.join(",")
     )
 }
@@ -96,13 +96,13 @@ pub(super) fn identity(endpoint: &Endpoint) -> String {
 pub(crate) fn ports_key(ports: &[EndpointPort]) -> String {
     let mut keys: Vec<String> = ports
         .iter()
-        .map(|p| {
-            let protocol = p.protocol.unwrap_or_default().as_str();
+        .map(|port| {
+            let protocol = port.protocol.unwrap_or_default().as_str();
             let (name, app) = (
-                p.name.as_deref().unwrap_or(""),
-                p.app_protocol.as_deref().unwrap_or(""),
+                port.name.as_deref().unwrap_or(""),
+                port.app_protocol.as_deref().unwrap_or(""),
             );
-            format!("{name}/{protocol}/{:?}/{app}", p.port)
+            format!("{name}/{protocol}/{:?}/{app}", port.port)
         })
         .collect();
     keys.sort_unstable();

@@ -4,8 +4,8 @@ use api::object::{EndpointSlice, ObjectMeta};
 use client::{Client, ClientError};
 
 use super::slice_changes::SliceWrite;
+use crate::api_requests;
 use crate::caches::SliceCache;
-use crate::write;
 
 /// The result of a series of writes.
 #[derive(Debug, Default)]
@@ -48,12 +48,12 @@ pub(crate) async fn execute(client: &Client, writes: Vec<SliceWrite>) -> Report 
 async fn execute_write(client: &Client, write: SliceWrite, report: &mut Report) -> Result<(), ClientError> {
     match write {
         SliceWrite::Create(slice) => {
-            report.written.push(write::create(client, &slice).await?);
+            report.written.push(api_requests::create(client, &slice).await?);
             report.created += 1;
         }
-        SliceWrite::Update(slice) => report.written.push(write::replace(client, &slice).await?),
+        SliceWrite::Update(slice) => report.written.push(api_requests::replace(client, &slice).await?),
         SliceWrite::Delete(meta) => {
-            write::delete::<EndpointSlice>(client, &meta).await?;
+            api_requests::delete::<EndpointSlice>(client, &meta).await?;
             report.deleted.push(meta);
         }
     }

@@ -1,6 +1,6 @@
 //! The graph of owners and dependents, maintained from watch events.
 //!
-//! An object without owners whose deletion does not wait for dependents costs 16 bytes: a fingerprint of its
+//! An object without owners costs 16 bytes if its deletion does not wait for dependents: a fingerprint of its
 //! location and one of its UID.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -142,7 +142,7 @@ impl Graph {
             owner
                 .location
                 .as_ref()
-                .is_none_or(|p| self.is_solid(p, &owner.uid.text()))
+                .is_none_or(|parent| self.is_solid(parent, &owner.uid.text()))
         };
         let solid: Vec<&Owner> = node.owners.iter().filter(is_solid_or_unknown).collect();
         Some(Candidate {

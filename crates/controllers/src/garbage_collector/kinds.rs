@@ -135,10 +135,14 @@ impl ObjectLocation {
         Some(Self::new(kind, ObjectKey::new(namespace, &owner.name)))
     }
 
-    /// Returns the path of the object in the API.
+    /// Returns the path of the object in the API. The name is escaped: that of an owner is any text that the author
+    /// of a dependent chose, such as `pod/proxy/path` or `?watch=true`.
     pub(super) fn path(&self) -> String {
         let namespace = self.kind.is_namespaced().then_some(&*self.key.namespace);
-        format!("{}/{}", self.kind.collection(namespace), self.key.name)
+        let mut path = self.kind.collection(namespace);
+        path.push('/');
+        client::push_escaped(&mut path, &self.key.name);
+        path
     }
 }
 

@@ -63,6 +63,10 @@ impl Reconciler for GarbageCollector {
     /// Upstream's `--concurrent-gc-syncs`.
     const CONCURRENT_JOBS_MAX: usize = 20;
 
+    fn tenant(location: &ObjectLocation) -> &str {
+        &location.key.namespace
+    }
+
     fn apply_change(
         &mut self,
         Change { kind, event }: Change,

@@ -140,7 +140,7 @@ async fn unblock(
     Ok(())
 }
 
-/// Patches a field of the metadata, unless another client has written the object since; returns the new
+/// Patches a field of the metadata, unless another client has written the object since. Returns the new
 /// resourceVersion, `None` if the object is deleted.
 async fn patch(
     client: &Client,

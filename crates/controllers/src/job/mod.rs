@@ -2,11 +2,11 @@
 //! deleted early counts too.
 
 mod conditions;
+mod finished_pods;
 mod pod_failure_policy;
 mod pods;
 mod reconcile;
 mod success_policy;
-mod tally;
 
 use api::object::Job;
 use serde_json::Value;

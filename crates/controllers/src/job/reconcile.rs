@@ -11,10 +11,10 @@ use reconcile::events::EventText;
 use serde_json::{Value, json};
 
 use super::conditions::{End, finished_at, has, record_end, record_suspension};
+use super::finished_pods::FinishedPods;
 use super::pod_failure_policy::{Effect, effect_of};
 use super::pods::{has_failed, index_of, is_indexed, pod_of};
 use super::success_policy::met_rule;
-use super::tally::Tally;
 use crate::replicaset::ReplicaPod;
 use crate::workload::pods::{owned, pod_owner_changes};
 use crate::workload::{
@@ -89,15 +89,15 @@ struct Progress<'a> {
     active: Vec<&'a ReplicaPod>,
     terminating: usize,
     end: Option<End>,
-    tally: Tally,
+    finished_pods: FinishedPods,
 }
 
 impl<'a> Progress<'a> {
     fn of(inputs: &'a Inputs<'a, Job>, pods: &'a [&'a ReplicaPod]) -> Self {
         let job = inputs.workload;
         let active: Vec<&ReplicaPod> = pods.iter().copied().filter(|pod| pod.is_active()).collect();
-        let tally = Tally::of(job, pods, false);
-        let end = End::recorded(job).or_else(|| end_of(inputs, pods, &tally, &active));
+        let finished_pods = FinishedPods::of(job, pods, false);
+        let end = End::recorded(job).or_else(|| end_of(inputs, pods, &finished_pods, &active));
         let is_failure = end.as_ref().is_some_and(|end| !end.is_success());
         Self {
             inputs,
@@ -105,10 +105,10 @@ impl<'a> Progress<'a> {
             terminating: pods.iter().filter(|pod| pod.is_terminating()).count(),
             active,
             // Pods that the end of the Job deletes count as failed, unless the Job succeeded.
-            tally: if is_failure {
-                Tally::of(job, pods, true)
+            finished_pods: if is_failure {
+                FinishedPods::of(job, pods, true)
             } else {
-                tally
+                finished_pods
             },
             end,
         }
@@ -120,8 +120,8 @@ impl<'a> Progress<'a> {
         if let Some(patch) = status_patch(job, &job.status, &status) {
             return Decision::step(Step::UpdateStatus(patch, events));
         }
-        if !self.tally.to_release.is_empty() {
-            return release(self.tally.to_release.clone());
+        if !self.finished_pods.to_release.is_empty() {
+            return release(self.finished_pods.to_release.clone());
         }
         let (changes, pause) = self.pod_changes();
         // Pods that a Job deletes before its end do not count as failed.
@@ -140,7 +140,7 @@ impl<'a> Progress<'a> {
         let (job, now) = (self.inputs.workload, self.inputs.now);
         let mut conditions = items(&job.status, "conditions").to_vec();
         let mut events = Vec::new();
-        let is_final = self.active.is_empty() && self.terminating == 0 && self.tally.is_complete();
+        let is_final = self.active.is_empty() && self.terminating == 0 && self.finished_pods.is_complete();
         if let Some(end) = &self.end {
             record_end(&mut conditions, end, is_final, now);
             if is_final {
@@ -175,7 +175,7 @@ impl<'a> Progress<'a> {
         if is_final && self.end.as_ref().is_some_and(End::is_success) {
             status["completionTime"] = json!(timestamp(now));
         }
-        self.tally.write(job, &mut status);
+        self.finished_pods.write(job, &mut status);
         (status, events)
     }
 
@@ -238,11 +238,11 @@ impl<'a> Progress<'a> {
             Some(completions) => {
                 let left = usize::try_from(completions)
                     .unwrap_or(0)
-                    .saturating_sub(self.tally.total_succeeded);
+                    .saturating_sub(self.finished_pods.total_succeeded);
                 parallelism.min(left)
             }
             // The first success of a work queue ends the creation of Pods.
-            None if self.tally.total_succeeded > 0 => self.active.len().min(parallelism),
+            None if self.finished_pods.total_succeeded > 0 => self.active.len().min(parallelism),
             None => parallelism,
         }
     }
@@ -272,7 +272,7 @@ impl<'a> Progress<'a> {
         let is_running = |pod: &&&ReplicaPod| pod.is_active() || (waits_for_end && pod.is_terminating());
         let running = self.pods.iter().filter(is_running);
         let running: BTreeSet<i64> = running.filter_map(|pod| index_of(pod)).collect();
-        let is_free = |index: &i64| !running.contains(index) && !self.tally.indexes.contains(index);
+        let is_free = |index: &i64| !running.contains(index) && !self.finished_pods.indexes.contains(index);
         (0..completions).filter(is_free).take(number).collect()
     }
 
@@ -319,7 +319,7 @@ fn end_time(pod: &ReplicaPod) -> Option<Timestamp> {
 fn end_of(
     inputs: &Inputs<'_, Job>,
     pods: &[&ReplicaPod],
-    tally: &Tally,
+    finished_pods: &FinishedPods,
     active: &[&ReplicaPod],
 ) -> Option<End> {
     let job = inputs.workload;
@@ -335,7 +335,7 @@ fn end_of(
         "OnFailure" => active.iter().map(|pod| pod.restarts_total()).sum(),
         _ => 0,
     };
-    let failures = i64::try_from(tally.total_failed).unwrap_or(i64::MAX);
+    let failures = i64::try_from(finished_pods.total_failed).unwrap_or(i64::MAX);
     let is_over = failures > job.spec.backoff_limit || (restarts > 0 && restarts >= job.spec.backoff_limit);
     if is_over {
         return Some(End::BackoffLimitExceeded);
@@ -346,12 +346,12 @@ fn end_of(
     {
         return Some(End::DeadlineExceeded);
     }
-    if let Some(position) = met_rule(job, &tally.indexes) {
+    if let Some(position) = met_rule(job, &finished_pods.indexes) {
         return Some(End::by_rule(position));
     }
     let is_complete = match job.spec.completions {
-        Some(completions) => i64::try_from(tally.total_succeeded).unwrap_or(i64::MAX) >= completions,
-        None => tally.total_succeeded > 0 && active.is_empty(),
+        Some(completions) => i64::try_from(finished_pods.total_succeeded).unwrap_or(i64::MAX) >= completions,
+        None => finished_pods.total_succeeded > 0 && active.is_empty(),
     };
     is_complete.then_some(End::Complete)
 }

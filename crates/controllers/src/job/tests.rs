@@ -57,11 +57,11 @@ fn conditions(model: &Model) -> Vec<String> {
 fn completes_after_its_completions() {
     let mut model = model(json!({"completions": 5, "parallelism": 2}));
     for expected in [2, 2, 1] {
-        model.settle::<Job>();
+        model.reconcile_until_idle::<Job>();
         assert_eq!(active(&model).len(), expected);
         end_all(&mut model, "Succeeded");
     }
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(active(&model).len(), 0);
     assert_eq!(model.counted("succeeded"), 5);
     assert_eq!(
@@ -83,19 +83,19 @@ fn completes_after_its_completions() {
 #[test]
 fn failures_are_replaced_with_back_off_up_to_the_limit() {
     let mut model = model(json!({"backoffLimit": 1}));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     end_all(&mut model, "Failed");
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(active(&model).len(), 0);
     assert_eq!(
         model.decision::<Job>().requeue_after,
         Some(std::time::Duration::from_secs(10))
     );
     model.now += SignedDuration::from_secs(10);
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(active(&model).len(), 1);
     end_all(&mut model, "Failed");
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(model.counted("failed"), 2);
     assert_eq!(
         conditions(&model),
@@ -114,12 +114,12 @@ fn failures_are_replaced_with_back_off_up_to_the_limit() {
 #[test]
 fn deadline_ends_running_pods() {
     let mut model = model(json!({"activeDeadlineSeconds": 30}));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     model.run_agents(None);
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert!(model.decision::<Job>().requeue_after.is_some());
     model.now += SignedDuration::from_secs(30);
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(conditions(&model), ["FailureTarget=True DeadlineExceeded"]);
     model.converge::<Job>();
     assert!(model.pods.is_empty());
@@ -130,39 +130,39 @@ fn deadline_ends_running_pods() {
 #[test]
 fn deleted_success_counts() {
     let mut model = model(json!({"completions": 2, "parallelism": 1}));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     end_all(&mut model, "Succeeded");
     let name = model.pods.keys().next().expect("a Pod").clone();
     model.mark_deleted(&name);
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(model.counted("succeeded"), 1);
 }
 
 #[test]
 fn suspended_jobs_have_no_pods() {
     let mut model = model(json!({"suspend": true}));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert!(model.pods.is_empty());
     assert_eq!(conditions(&model), ["Suspended=True JobSuspended"]);
     model.workload["spec"]["suspend"] = json!(false);
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(active(&model).len(), 1);
     assert_eq!(conditions(&model), ["Suspended=False JobResumed"]);
     model.workload["spec"]["suspend"] = json!(true);
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(active(&model).len(), 0);
 }
 
 #[test]
 fn withdrawn_pods_do_not_count() {
     let mut model = model(json!({"parallelism": 10, "completions": 10}));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(active(&model).len(), 10);
     model.workload["spec"]["parallelism"] = json!(7);
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(active(&model).len(), 7);
     model.workload["spec"]["suspend"] = json!(true);
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(active(&model).len(), 0);
     assert_eq!(model.counted("failed"), 0);
     assert_eq!(conditions(&model), ["Suspended=True JobSuspended"]);
@@ -171,7 +171,7 @@ fn withdrawn_pods_do_not_count() {
 #[test]
 fn adoptions_and_releases_move_the_finalizer() {
     let mut model = model(json!({}));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     let name = active(&model)[0].clone();
     let finalizers = |model: &Model| model.pods[&name]["metadata"]["finalizers"].clone();
     let change_label = |model: &mut Model, value: &str| {
@@ -189,15 +189,15 @@ fn adoptions_and_releases_move_the_finalizer() {
 #[test]
 fn elastic_jobs_keep_the_pods_of_their_indexes() {
     let mut model = model(json!({"completions": 4, "parallelism": 4, "completionMode": "Indexed"}));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     let last = active(&model)[3].clone();
     assert!(last.starts_with("web-3-"), "{last}");
     model.end(&last, "Succeeded");
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(model.counted("succeeded"), 1);
     model.workload["spec"]["completions"] = json!(2);
     model.workload["spec"]["parallelism"] = json!(2);
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     let indexes: Vec<String> = active(&model).iter().map(|name| name[..6].to_owned()).collect();
     assert_eq!(indexes, ["web-0-", "web-1-"]);
     assert_eq!((model.counted("succeeded"), model.counted("failed")), (0, 0));
@@ -208,11 +208,11 @@ fn index_waits_for_the_end_of_its_pod() {
     let mut model = model(json!({
         "completions": 2, "parallelism": 1, "completionMode": "Indexed", "podReplacementPolicy": "Failed",
     }));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     let name = active(&model)[0].clone();
     model.mark_deleted(&name);
     model.workload["spec"]["parallelism"] = json!(2);
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     let indexes: Vec<String> = active(&model).iter().map(|name| name[..6].to_owned()).collect();
     assert_eq!(indexes, ["web-1-"]);
 }
@@ -220,7 +220,7 @@ fn index_waits_for_the_end_of_its_pod() {
 #[test]
 fn indexed_jobs_run_each_index_once() {
     let mut model = model(json!({"completions": 3, "parallelism": 2, "completionMode": "Indexed"}));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     let pod = model.pods.values().next().expect("a Pod");
     assert_eq!(pod["spec"]["hostname"], "web-0");
     assert_eq!(
@@ -229,13 +229,13 @@ fn indexed_jobs_run_each_index_once() {
     );
     let second = active(&model)[1].clone();
     model.end(&second, "Succeeded");
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(model.workload["status"]["completedIndexes"], "1");
     let mut indexes: Vec<String> = active(&model).iter().map(|name| name[..6].to_owned()).collect();
     indexes.sort();
     assert_eq!(indexes, ["web-0-", "web-2-"]);
     end_all(&mut model, "Succeeded");
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(model.workload["status"]["completedIndexes"], "0-2");
 }
 
@@ -257,14 +257,14 @@ fn failure_policy_ignores_pods_or_fails_the_job() {
     let mut model = model(json!({
         "backoffLimit": 1, "podReplacementPolicy": "Failed", "podFailurePolicy": {"rules": rules},
     }));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     for (code, failed, pause_seconds) in [(7, 0, 10), (7, 0, 20), (1, 1, 40)] {
         exit(&mut model, code);
-        model.settle::<Job>();
+        model.reconcile_until_idle::<Job>();
         assert_eq!(model.counted("failed"), failed, "{code}");
         assert_eq!(active(&model), Vec::<String>::new(), "no pause after {code}");
         model.now += SignedDuration::from_secs(pause_seconds);
-        model.settle::<Job>();
+        model.reconcile_until_idle::<Job>();
         assert_eq!(active(&model).len(), 1, "not replaced after {code}");
     }
     exit(&mut model, 42);
@@ -294,14 +294,14 @@ fn failure_policy_ignores_disrupted_pods() {
     let mut model = model(json!({
         "backoffLimit": 0, "podReplacementPolicy": "Failed", "podFailurePolicy": {"rules": rules},
     }));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     let name = active(&model)[0].clone();
     model.end(&name, "Failed");
     model.pods.get_mut(&name).expect("a Pod")["status"]["conditions"] =
         json!([{"type": "DisruptionTarget", "status": "True"}]);
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     model.now += SignedDuration::from_secs(10);
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!((model.counted("failed"), active(&model).len()), (0, 1));
     assert_eq!(conditions(&model), Vec::<String>::new());
 }
@@ -316,12 +316,12 @@ fn success_policy_ends_a_job_before_its_completions() {
     let mut model = model(json!({
         "completions": 5, "parallelism": 3, "completionMode": "Indexed", "successPolicy": {"rules": rules},
     }));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     for (index, expected) in [(0, vec![]), (2, vec!["SuccessCriteriaMet=True SuccessPolicy"])] {
         let all = active(&model);
         let of_index = all.iter().find(|name| name.starts_with(&format!("web-{index}-")));
         model.end(of_index.expect("a Pod"), "Succeeded");
-        model.settle::<Job>();
+        model.reconcile_until_idle::<Job>();
         assert_eq!(conditions(&model), expected);
     }
     assert_eq!(active(&model).len(), 0);
@@ -339,11 +339,11 @@ fn rule_with_a_count_needs_as_many_of_its_indexes() {
     let mut model = model(json!({
         "completions": 4, "parallelism": 4, "completionMode": "Indexed", "successPolicy": {"rules": rules},
     }));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     let all = active(&model);
     for (name, expected) in all.iter().zip([0, 0, 1]) {
         model.end(name, "Succeeded");
-        model.settle::<Job>();
+        model.reconcile_until_idle::<Job>();
         assert_eq!(conditions(&model).len(), expected, "{name}");
     }
 }
@@ -351,14 +351,14 @@ fn rule_with_a_count_needs_as_many_of_its_indexes() {
 #[test]
 fn first_success_of_a_work_queue_ends_creation() {
     let mut model = model(json!({"completions": null, "parallelism": 3}));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     let first = active(&model)[0].clone();
     model.end(&first, "Succeeded");
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(active(&model).len(), 2);
     assert_eq!(conditions(&model), Vec::<String>::new());
     end_all(&mut model, "Succeeded");
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(model.counted("succeeded"), 3);
     assert_eq!(conditions(&model).len(), 2);
 }
@@ -366,9 +366,9 @@ fn first_success_of_a_work_queue_ends_creation() {
 #[test]
 fn finished_jobs_are_deleted_after_their_time_to_live() {
     let mut model = model(json!({"ttlSecondsAfterFinished": 60}));
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     end_all(&mut model, "Succeeded");
-    model.settle::<Job>();
+    model.reconcile_until_idle::<Job>();
     assert_eq!(
         model.decision::<Job>().requeue_after,
         Some(std::time::Duration::from_secs(60))

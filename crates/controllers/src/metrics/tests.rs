@@ -15,7 +15,10 @@ fn assert_lines(metrics: &Metrics, now: Instant, lines: &[&str]) {
     let text = metrics.render(now);
     assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
     for line in lines {
-        assert!(text.lines().any(|l| l == *line), "no line {line} in\n{text}");
+        assert!(
+            text.lines().any(|candidate| candidate == *line),
+            "no line {line} in\n{text}"
+        );
     }
 }
 

@@ -58,7 +58,10 @@ impl Counts {
     /// Counts the differences between the endpoints of a slice before and after a write.
     fn compare(&mut self, before: &[Endpoint], after: &[Endpoint]) {
         let by_address = |endpoint: &'_ Endpoint| endpoint.addresses.first().cloned();
-        let known: HashMap<_, &Endpoint> = before.iter().map(|e| (by_address(e), e)).collect();
+        let known: HashMap<_, &Endpoint> = before
+            .iter()
+            .map(|endpoint| (by_address(endpoint), endpoint))
+            .collect();
         let mut stays = 0;
         for endpoint in after {
             match known.get(&by_address(endpoint)) {
@@ -182,8 +185,8 @@ fn desired_slices(endpoints: &Endpoints, max: usize, changes: &mut SliceChanges)
     desired
 }
 
-/// Matches desired and existing slices. A slice with the same ports and family is kept or updated, any other
-/// of the family is reused, and the rest is deleted.
+/// Matches desired and existing slices. A slice with the same ports and family is kept or updated. Otherwise any
+/// slice of the family is reused. The remaining slices are deleted.
 fn writes(desired: Vec<EndpointSlice>, slices: &[&EndpointSlice], counts: &mut Counts) -> Vec<SliceWrite> {
     let mut left: Vec<&EndpointSlice> = slices.to_vec();
     let mut missing = Vec::new();

@@ -1,4 +1,5 @@
-//! The controller: changes of all clusters in; the desired state of imports out.
+//! State machine of the multi-cluster controller. Inputs are changes of all clusters; outputs are the desired states
+//! of imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -145,6 +146,10 @@ impl Reconciler for MultiClusterController {
     type Output = ();
     /// As for other controllers of endpoints.
     const CONCURRENT_JOBS_MAX: usize = 5;
+
+    fn tenant(key: &ObjectKey) -> &str {
+        &key.namespace
+    }
 
     fn apply_change(&mut self, change: Change, queue: &mut Queue<ObjectKey>, now: Instant) {
         let affected = match change {

@@ -60,8 +60,8 @@ pub(super) struct Inputs<'a> {
     pub(super) importing: BTreeSet<&'a str>,
 }
 
-/// Returns the clusters in the status of an import, and those of its mirrored slices, because a process can exit before
-/// the first write of the status.
+/// Returns the clusters in the status of an import and those of its mirrored slices. The slices count because a
+/// process can exit before the first write of the status.
 pub(super) fn importing<'a>(
     import: Option<&'a ServiceImport>,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,

@@ -4,9 +4,9 @@
 //! only. All clusters with the same ServiceExports make the same decision, because conflicts depend on the ages of the
 //! ServiceExports.
 //!
-//! An import consists of a ServiceImport, of EndpointSlices with the endpoints of each cluster, and, unless it is headless,
-//! of a derived Service without selector. The API server allocates the clusterset IP as the cluster IP of the derived
-//! Service, and every proxy forwards it as that of any Service.
+//! An import consists of a ServiceImport and of EndpointSlices with the endpoints of each cluster. Unless it is
+//! headless, it also has a derived Service without selector. The API server allocates the clusterset IP as the
+//! cluster IP of the derived Service. Every proxy forwards it like the IP of any Service.
 //!
 //! The core is pure: `resolution` merges exports, `desired` decides about an import, and `step` returns the next write from
 //! the desired and the observed state.

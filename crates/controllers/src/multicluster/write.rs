@@ -12,8 +12,8 @@ use super::desired::Desired;
 use super::names::{self, MANAGED_BY};
 use super::observed::Observed;
 use super::step::{self, Write};
+use crate::api_requests::{self, decode, path_of, status_message};
 use crate::endpointslice::MANAGED_BY_LABEL;
-use crate::write::{self, decode, path_of, status_message};
 
 /// Most writes of one job. The events of these writes start the next job, so other imports get their turn.
 const WRITES_MAX: usize = 500;
@@ -23,10 +23,10 @@ const REJECTIONS: [u16; 4] = [400, 403, 413, 422];
 /// Status code of a Service for which the API server has no cluster IP left.
 const INTERNAL_ERROR: u16 = 500;
 /// Most characters of a response in a condition: a sentence or two. An invalid slice may have a fault in each endpoint.
-const RESPONSE_CHARS_MAX: usize = 1_024;
+const RESPONSE_CHARACTERS_MAX: usize = 1_024;
 
-/// Makes the objects of an import the desired ones. The objects are read first, so the writes do not depend on the age of
-/// the caches. Rejected objects are left out; an error at the end causes a retry with back-off.
+/// Makes the objects of an import the desired ones. The objects are read first, so the writes do not depend on the
+/// age of the caches. Rejected objects are left out; an error at the end causes a retry with back-off.
 pub(super) async fn execute(client: &Client, clock: &WallClock, desired: Desired) -> Result<(), ClientError> {
     let mut observed = read(client, &desired.key).await?;
     let mut rejected = None;
@@ -71,7 +71,10 @@ fn is_rejection(write: &Write, error: &ClientError) -> bool {
 }
 
 fn note_rejection(write: &Write, error: &ClientError, observed: &mut Observed) {
-    let response: String = status_message(error).chars().take(RESPONSE_CHARS_MAX).collect();
+    let response: String = status_message(error)
+        .chars()
+        .take(RESPONSE_CHARACTERS_MAX)
+        .collect();
     match write {
         Write::CreateSlice(slice) | Write::ReplaceSlice(slice) => {
             let name = slice.metadata.name.clone();
@@ -87,12 +90,12 @@ async fn read(client: &Client, key: &ObjectKey) -> Result<Observed, ClientError>
         "{SERVICE_NAME_LABEL}={},{SOURCE_CLUSTER_LABEL},{MANAGED_BY_LABEL}={MANAGED_BY}",
         key.name
     );
-    let slices = write::list::<EndpointSlice>(client, &key.namespace, &selector).await?;
+    let slices = api_requests::list::<EndpointSlice>(client, &key.namespace, &selector).await?;
     Ok(Observed {
-        import: write::read(client, key).await?,
-        service: write::read(client, &derived).await?,
+        import: api_requests::read(client, key).await?,
+        service: api_requests::read(client, &derived).await?,
         slices: slices.items,
-        export: write::read(client, key).await?,
+        export: api_requests::read(client, key).await?,
         rejection: None,
         rejected_slices: BTreeMap::new(),
     })
@@ -119,30 +122,30 @@ async fn execute_write(
             observed.service = Some(patch(client, &derived_key(key), "", change).await?);
         }
         Write::DeleteService(meta) => {
-            write::delete::<Service>(client, meta).await?;
+            api_requests::delete::<Service>(client, meta).await?;
             observed.service = None;
         }
-        Write::CreateImport(import) => observed.import = Some(write::create(client, &**import).await?),
+        Write::CreateImport(import) => observed.import = Some(api_requests::create(client, &**import).await?),
         Write::PatchImport(change) => observed.import = Some(patch(client, key, "", change).await?),
         Write::DeleteImport(meta) => {
-            write::delete::<ServiceImport>(client, meta).await?;
+            api_requests::delete::<ServiceImport>(client, meta).await?;
             observed.import = None;
         }
         Write::CreateSlice(slice) => {
-            let created = match write::create(client, slice).await {
+            let created = match api_requests::create(client, slice).await {
                 Err(error) if error.is_conflict() => replace_unlabelled(client, slice, error).await?,
                 created => created?,
             };
             observed.slices.push(created);
         }
         Write::ReplaceSlice(slice) => {
-            let slice = write::replace(client, slice).await?;
+            let slice = api_requests::replace(client, slice).await?;
             let is_other = |known: &EndpointSlice| known.metadata.name != slice.metadata.name;
             observed.slices.retain(is_other);
             observed.slices.push(slice);
         }
         Write::DeleteSlice(meta) => {
-            write::delete::<EndpointSlice>(client, meta).await?;
+            api_requests::delete::<EndpointSlice>(client, meta).await?;
             observed.slices.retain(|known| known.metadata.name != meta.name);
         }
         Write::PatchImportStatus(change) => {
@@ -162,13 +165,13 @@ async fn replace_unlabelled(
     slice: &EndpointSlice,
     conflict: ClientError,
 ) -> Result<EndpointSlice, ClientError> {
-    let Some(known) = write::read::<EndpointSlice>(client, &slice.metadata.key()).await? else {
+    let Some(known) = api_requests::read::<EndpointSlice>(client, &slice.metadata.key()).await? else {
         return Err(conflict);
     };
     let mut slice = slice.clone();
     slice.metadata.uid = known.metadata.uid;
     slice.metadata.resource_version = known.metadata.resource_version;
-    write::replace(client, &slice).await
+    api_requests::replace(client, &slice).await
 }
 
 async fn patch<T: Resource>(

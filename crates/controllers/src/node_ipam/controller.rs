@@ -1,4 +1,4 @@
-//! The node IPAM controller: Nodes in; Pod CIDRs out.
+//! State machine of the node IPAM controller. Inputs are Nodes; outputs are Pod CIDRs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;

@@ -12,9 +12,9 @@ use serde_json::json;
 
 use super::controller::{Job, NodeIpamController};
 use super::{Ranges, Settings};
+use crate::api_requests::decode;
 use crate::environment::Environment;
 use crate::selection::Controller;
-use crate::write::decode;
 
 /// Assigns Pod CIDRs until `shutdown` resolves, then waits for writes in progress.
 pub async fn run(environment: Environment, settings: Settings, shutdown: impl Future<Output = ()>) {

@@ -1,4 +1,5 @@
-//! The node lifecycle controller: Nodes, Leases and time in; writes of Nodes and Pods out.
+//! State machine of the node lifecycle controller. Inputs are Nodes, Leases and time; outputs are writes of Nodes and
+//! Pods.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -59,7 +60,7 @@ pub(super) struct NodeLifecycleController {
     clock: WallClock,
     are_nodes_synced: bool,
     are_leases_synced: bool,
-    sweep_at: Instant,
+    check_at: Instant,
     period: Duration,
     lifecycle: Lifecycle,
     tombstones: Tombstones,
@@ -73,7 +74,7 @@ impl NodeLifecycleController {
             clock,
             are_nodes_synced: false,
             are_leases_synced: false,
-            sweep_at: now,
+            check_at: now,
             period: settings.monitor_period,
             lifecycle: Lifecycle::new(settings),
             tombstones: Tombstones::default(),
@@ -119,7 +120,7 @@ impl NodeLifecycleController {
         queue.add(Subject::Node(name.clone()), now);
         if !node.is_ready() {
             // A Node that is not ready may be withdrawn at once, without waiting for the next sweep.
-            self.sweep_at = now;
+            self.check_at = now;
         }
         self.enqueue_pods(name, queue, now);
     }
@@ -157,15 +158,15 @@ impl Reconciler for NodeLifecycleController {
     }
 
     fn next_tick(&self) -> Option<Instant> {
-        Some(self.sweep_at)
+        Some(self.check_at)
     }
 
     fn tick(&mut self, queue: &mut Queue<Subject>, now: Instant) {
-        if now < self.sweep_at {
+        if now < self.check_at {
             return;
         }
-        self.sweep_at = now + self.period;
-        for name in self.lifecycle.sweep(now) {
+        self.check_at = now + self.period;
+        for name in self.lifecycle.check_nodes(now) {
             queue.add(Subject::Node(name), now);
         }
         let mut out: Vec<String> = self.pods_withdrawn.keys().cloned().collect();

@@ -55,7 +55,7 @@ impl NodeState {
 
     /// Returns the status of a condition; `None` if the Node never reported it.
     pub fn status(&self, kind: &str) -> Option<&str> {
-        let condition = self.conditions.iter().find(|c| c.kind == kind)?;
+        let condition = self.conditions.iter().find(|condition| condition.kind == kind)?;
         Some(&condition.status)
     }
 

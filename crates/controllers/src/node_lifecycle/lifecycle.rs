@@ -9,7 +9,7 @@ use super::decide::{NodeState, Step, decide};
 use super::zones::{NodeHealth, Withdrawals};
 use super::{Heartbeats, Settings};
 
-/// A state machine without clock or I/O: Nodes, Leases and time in; steps out.
+/// A state machine without clock or I/O. Inputs are Nodes, Leases and time; outputs are steps.
 #[derive(Debug, Default)]
 pub struct Lifecycle {
     settings: Settings,
@@ -76,7 +76,7 @@ impl Lifecycle {
 
     /// Checks all Nodes, once every [`Settings::monitor_period`], and grants withdrawals; returns the Nodes
     /// with a pending step.
-    pub fn sweep(&mut self, now: Instant) -> Vec<String> {
+    pub fn check_nodes(&mut self, now: Instant) -> Vec<String> {
         let health = |(name, node): (&String, &NodeState)| {
             // A Node that never reported its status has not started yet.
             let is_withdrawn = self.is_withdrawal_granted(name) || node.status("Ready").is_none();

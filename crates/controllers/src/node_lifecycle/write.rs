@@ -7,9 +7,9 @@ use reconcile::events::EventText;
 use serde_json::{Value, json};
 
 use super::{ConditionChange, LEASE_NAMESPACE, NodeState, Step};
+use crate::api_requests::{decode, list_by_field};
 use crate::environment::Environment;
 use crate::selection::Controller;
-use crate::write::{decode, list_by_field};
 
 /// The reason of the Events about Nodes and Pods that become not ready.
 const NODE_NOT_READY: &str = "NodeNotReady";

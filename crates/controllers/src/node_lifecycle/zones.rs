@@ -66,7 +66,7 @@ pub struct NodeHealth<'a> {
     pub is_withdrawn: bool,
 }
 
-/// The last withdrawal in each zone. Its size is bounded by the number of zones.
+/// The last withdrawal in each zone. The number of zones bounds its size.
 #[derive(Debug, Default)]
 pub struct Withdrawals {
     last: HashMap<Zone, Instant>,

@@ -30,21 +30,38 @@ fn objects_are_indexed_by_their_current_owner() {
         Some("n/b".to_owned())
     );
     assert_eq!(
-        (names(sets.of("d")), sets.orphans("n", &web()).len()),
+        (names(sets.of("n", "d")), sets.orphans("n", &web()).len()),
         (vec!["a"], 1)
     );
     assert!(sets.orphans("other", &web()).is_empty());
     let affected = sets.apply(set("a", Some("e"), 3));
     assert_eq!(affected.owners, BTreeSet::from(["d".to_owned(), "e".to_owned()]));
     assert_eq!(
-        (names(sets.of("d")), names(sets.of("e"))),
+        (names(sets.of("n", "d")), names(sets.of("n", "e"))),
         (Vec::new(), vec!["a"])
     );
     assert_eq!(
         sets.remove(&ObjectKey::new("n", "a")).owners,
         BTreeSet::from(["e".to_owned()])
     );
-    assert!(names(sets.of("e")).is_empty());
+    assert!(names(sets.of("n", "e")).is_empty());
+}
+
+#[test]
+fn objects_of_other_namespaces_are_not_owned() {
+    let mut sets = OwnedObjects::default();
+    for namespace in ["m", "n", "o"] {
+        let mut foreign = set(namespace, Some("d"), 1);
+        foreign.metadata.namespace = namespace.to_owned();
+        sets.apply(foreign);
+        let mut orphan = set("orphan", None, 1);
+        orphan.metadata.namespace = namespace.to_owned();
+        sets.apply(orphan);
+    }
+    assert_eq!(names(sets.of("n", "d")), ["n"]);
+    let orphans = sets.orphans("n", &web()).into_iter();
+    let namespaces: Vec<&str> = orphans.map(|set| &*set.metadata.namespace).collect();
+    assert_eq!(namespaces, ["n"]);
 }
 
 #[test]
@@ -54,7 +71,7 @@ fn responses_are_not_reverted_by_older_events() {
     sets.apply_response(set("a", None, 5));
     sets.apply(set("a", Some("d"), 3));
     assert_eq!(
-        (names(sets.of("d")).len(), sets.orphans("n", &web()).len()),
+        (names(sets.of("n", "d")).len(), sets.orphans("n", &web()).len()),
         (0, 1)
     );
     sets.confirm_deletion(&set("a", None, 5).metadata);
@@ -73,9 +90,14 @@ fn objects_missing_in_a_complete_list_are_removed() {
         items: vec![set("b", Some("d"), 2)],
         revision: 7,
     };
-    sets.apply_list("d", &web(), listed);
-    assert_eq!(names(sets.of("d")), ["b", "c"]);
+    let owner = ObjectMeta {
+        namespace: "n".to_owned(),
+        uid: "d".to_owned(),
+        ..ObjectMeta::default()
+    };
+    sets.apply_list(&owner, &web(), listed);
+    assert_eq!(names(sets.of("n", "d")), ["b", "c"]);
     let affected = sets.list_completed(10);
     assert_eq!(affected.len(), 1, "the watch never reported c");
-    assert_eq!(names(sets.of("d")), ["b"]);
+    assert_eq!(names(sets.of("n", "d")), ["b"]);
 }

@@ -10,11 +10,15 @@ use client::Event;
 use reconcile::queue::Queue;
 use serde_json::Value;
 
+use crate::api_requests::Listed;
 use crate::malformed_object::log_skipped;
 use crate::owned_objects::{AffectedOwners, OwnedObjects, read_selector, selects};
-use crate::write::Listed;
 
 pub(crate) use server_state::{ServerState, read_current, write_owner_changes};
+
+/// Labels, requirements and values in selectors that one change of an object without owner evaluates at most. An object
+/// has room for ten thousands of them, and changes are applied before the work of all namespaces.
+const SELECTORS_SIZE_MAX: usize = 10_000;
 
 /// Owners and owned objects. Changes add the affected owners to the queue.
 ///
@@ -145,7 +149,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
     /// Returns the objects that an owner owns, and those that it may adopt.
     pub(crate) fn owned_by(&self, owner: &O) -> Vec<&T> {
         let meta = owner.metadata();
-        let mut objects: Vec<&T> = self.owned.of(&meta.uid).collect();
+        let mut objects: Vec<&T> = self.owned.of(&meta.namespace, &meta.uid).collect();
         if let Some(selector) = read_selector((self.selector_of)(owner)) {
             objects.extend(self.owned.orphans(&meta.namespace, &selector));
         }
@@ -193,12 +197,13 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
     fn listed(&mut self, key: &ObjectKey, listed: Listed<T>) {
         if let Some(owner) = self.objects.get(key) {
             let selector = read_selector((self.selector_of)(owner)).unwrap_or_default();
-            self.owned.apply_list(&owner.metadata().uid, &selector, listed);
+            self.owned.apply_list(owner.metadata(), &selector, listed);
             self.needs_refresh.remove(key);
         }
     }
 
-    /// Adds the owners that a change affects to the queue, and those that may adopt the changed object.
+    /// Adds the owners that a change affects to the queue, and those that may adopt the changed object. If their
+    /// selectors are too large, all further owners of the namespace are added: their reconciliation decides.
     pub(crate) fn enqueue_affected(
         &self,
         affected: &AffectedOwners,
@@ -212,9 +217,13 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
         let Some((object, labels)) = &affected.orphan else {
             return;
         };
+        let mut size_left = Some(SELECTORS_SIZE_MAX);
         for (key, owner) in self.objects.in_namespace(&object.namespace) {
-            let selector = read_selector((self.selector_of)(owner));
-            if selector.is_some_and(|selector| selects(&selector, labels)) {
+            let selector = (self.selector_of)(owner);
+            size_left = size_left.and_then(|left| left.checked_sub(size_of_selector(selector)));
+            let may_adopt = size_left.is_none()
+                || read_selector(selector).is_some_and(|selector| selects(&selector, labels));
+            if may_adopt {
                 queue.add(key.clone(), now);
             }
         }
@@ -234,6 +243,23 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
             self.needs_refresh.remove(key);
         }
     }
+}
+
+/// Returns the number of labels, requirements and values in a selector.
+fn size_of_selector(selector: &Value) -> usize {
+    let labels = selector.get("matchLabels").and_then(Value::as_object);
+    let requirements = selector.get("matchExpressions").and_then(Value::as_array);
+    let values = |requirement: &Value| {
+        requirement
+            .get("values")
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len)
+    };
+    let sizes = requirements
+        .into_iter()
+        .flatten()
+        .map(|requirement| 1 + values(requirement));
+    1 + labels.map_or(0, serde_json::Map::len) + sizes.sum::<usize>()
 }
 
 /// Returns false if the reference is to another kind.

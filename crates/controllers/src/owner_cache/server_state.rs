@@ -5,8 +5,8 @@ use client::{Client, ClientError, MERGE_PATCH};
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::api_requests::{Listed, decode, list, path_of, read};
 use crate::owned_objects::{OwnerChange, read_selector};
-use crate::write::{Listed, decode, list, path_of, read};
 
 /// The state of an owner and its objects in responses of the server.
 #[derive(Debug)]

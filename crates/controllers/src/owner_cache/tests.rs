@@ -123,3 +123,45 @@ fn objects_are_cached_until_the_owners_are_known() {
     fixture.apply(pod("n", "early", None));
     assert!(fixture.is_cached("n", "early"));
 }
+
+/// ReplicaSet whose selector has a label and a number of requirements.
+fn selecting(name: &str, app: &str, requirement_count: usize) -> ReplicaSet {
+    let requirements =
+        (0..requirement_count).map(|number| json!({"key": format!("k{number}"), "operator": "DoesNotExist"}));
+    let requirements: Vec<_> = requirements.collect();
+    let mut set = set("n", name);
+    set.spec.selector = json!({"matchLabels": {"app": app}, "matchExpressions": requirements});
+    set
+}
+
+/// Returns the owners that an object without owner, with the label `app=web`, adds to the queue.
+fn added(owners: Vec<ReplicaSet>) -> Vec<String> {
+    let mut fixture = Fixture::with_owners(owners);
+    fixture.queue = Queue::default();
+    fixture.apply(pod("n", "orphan", None));
+    let mut names = Vec::new();
+    while let Some((key, _)) = fixture.queue.take(fixture.now) {
+        names.push(key.name.to_string());
+    }
+    names
+}
+
+#[test]
+fn owners_whose_selector_matches_may_adopt_an_object() {
+    let small = vec![
+        selecting("a", "web", 0),
+        selecting("b", "db", 0),
+        selecting("c", "web", 9_000),
+    ];
+    assert_eq!(added(small), ["a", "c"]);
+}
+
+#[test]
+fn owners_after_excessive_selectors_are_added_without_evaluation() {
+    let large = vec![
+        selecting("a", "db", 6_000),
+        selecting("b", "db", 6_000),
+        selecting("c", "db", 0),
+    ];
+    assert_eq!(added(large), ["b", "c"]);
+}

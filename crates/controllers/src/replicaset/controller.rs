@@ -1,4 +1,4 @@
-//! The ReplicaSet controller: ReplicaSets and Pods in; steps out.
+//! State machine of the ReplicaSet controller. Inputs are ReplicaSets and Pods; outputs are steps.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -41,16 +41,21 @@ impl ReplicaSetController {
             owned: pods,
             ..
         } = &self.owners;
-        let own = pods.of(&set.metadata.uid).filter(|pod| pod.is_active());
+        let namespace = &set.metadata.namespace;
+        let own = pods
+            .of(namespace, &set.metadata.uid)
+            .filter(|pod| pod.is_active());
         if own.count() <= usize::try_from(set.spec.replicas).unwrap_or(0) {
             return HashMap::new();
         }
         let siblings: Vec<&ReplicaSet> = match set.metadata.controller() {
-            Some(owner) => sets.of(&owner.uid).collect(),
+            Some(owner) => sets.of(namespace, &owner.uid).collect(),
             None => vec![set],
         };
         let mut by_node = HashMap::new();
-        let all = siblings.iter().flat_map(|set| pods.of(&set.metadata.uid));
+        let all = siblings
+            .iter()
+            .flat_map(|set| pods.of(namespace, &set.metadata.uid));
         for pod in all.filter(|pod| pod.is_active()) {
             *by_node.entry(pod.spec.node_name.clone()).or_insert(0) += 1;
         }
@@ -65,6 +70,10 @@ impl Reconciler for ReplicaSetController {
     type Output = JobOutput;
     /// Upstream's number of workers (`--concurrent-replicaset-syncs`).
     const CONCURRENT_JOBS_MAX: usize = 5;
+
+    fn tenant(key: &ObjectKey) -> &str {
+        &key.namespace
+    }
 
     fn apply_change(&mut self, change: Change, queue: &mut Queue<ObjectKey>, now: Instant) {
         match change {

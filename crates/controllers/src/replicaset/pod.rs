@@ -128,7 +128,11 @@ impl ReplicaPod {
 
     /// Returns the restarts of the container that restarted most often.
     pub(crate) fn restarts_max(&self) -> i64 {
-        let restarts = self.status.container_statuses.iter().map(|c| c.restart_count);
+        let restarts = self
+            .status
+            .container_statuses
+            .iter()
+            .map(|container| container.restart_count);
         restarts.max().unwrap_or(0)
     }
 
@@ -137,7 +141,7 @@ impl ReplicaPod {
         self.status
             .container_statuses
             .iter()
-            .map(|c| c.restart_count)
+            .map(|container| container.restart_count)
             .sum()
     }
 
@@ -147,7 +151,11 @@ impl ReplicaPod {
     }
 
     fn ready_condition(&self) -> Option<&PodCondition> {
-        let ready = self.status.conditions.iter().find(|c| c.kind == "Ready");
-        ready.filter(|c| c.status == "True")
+        let ready = self
+            .status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == "Ready");
+        ready.filter(|condition| condition.status == "True")
     }
 }

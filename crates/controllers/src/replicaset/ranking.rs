@@ -27,7 +27,7 @@ fn compare(a: &ReplicaPod, b: &ReplicaPod, siblings: &HashMap<String, usize>, no
     let is_assigned = |pod: &ReplicaPod| !pod.spec.node_name.is_empty();
     is_assigned(a)
         .cmp(&is_assigned(b))
-        .then_with(|| phase(a).cmp(&phase(b)))
+        .then_with(|| phase_rank(a).cmp(&phase_rank(b)))
         .then_with(|| a.is_ready().cmp(&b.is_ready()))
         .then_with(|| a.deletion_cost().cmp(&b.deletion_cost()))
         .then_with(|| Reverse(siblings_on_node(a)).cmp(&Reverse(siblings_on_node(b))))
@@ -38,7 +38,7 @@ fn compare(a: &ReplicaPod, b: &ReplicaPod, siblings: &HashMap<String, usize>, no
         .then_with(|| a.metadata.uid.cmp(&b.metadata.uid))
 }
 
-fn phase(pod: &ReplicaPod) -> u8 {
+fn phase_rank(pod: &ReplicaPod) -> u8 {
     match &*pod.status.phase {
         "Running" => 2,
         "Unknown" => 1,

@@ -58,8 +58,9 @@ fn conditions(
         conditions.retain(|condition| condition.kind != REPLICA_FAILURE);
         return conditions;
     };
-    let is_reported =
-        |c: &ProgressCondition| c.kind == REPLICA_FAILURE && c.status == "True" && c.reason == failure.reason;
+    let is_reported = |condition: &ProgressCondition| {
+        condition.kind == REPLICA_FAILURE && condition.status == "True" && condition.reason == failure.reason
+    };
     if conditions.iter().any(is_reported) {
         return conditions;
     }

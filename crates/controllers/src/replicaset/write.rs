@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use api::object::{ObjectMeta, ReplicaSet, Resource};
-use api::tree::child;
+use api::tree::{child, is_set, items, number};
 use client::{Client, ClientError, JSON};
 use http::Method;
 use reconcile::events::EventText;
@@ -13,11 +13,11 @@ use tokio::task::JoinSet;
 use super::pod::ReplicaPod;
 use super::reconcile::{Inputs, Step, owned, reconcile};
 use super::status::{Failure, status_of, status_patch};
+use crate::api_requests::{decode, patch_status, path_of, status_message};
 use crate::environment::Environment;
 use crate::owned_objects::reference_to;
 use crate::owner_cache::{self, read_current, write_owner_changes};
 use crate::selection::Controller;
-use crate::write::{decode, patch_status, path_of, status_message};
 
 /// A step of a ReplicaSet.
 #[derive(Debug)]
@@ -153,10 +153,10 @@ async fn delete(
     let mut failed = None;
     for (outcome, meta) in tasks.join_all().await {
         match outcome {
-            Ok(ending) => {
+            Ok(completion) => {
                 let message = format!("Deleted pod: {}", meta.name);
                 events.push(EventText::normal("SuccessfulDelete", message));
-                match ending {
+                match completion {
                     Some(pod) => output.objects.push(pod),
                     None => output.deleted.push(meta),
                 }
@@ -198,10 +198,19 @@ pub(crate) async fn delete_pod(
     let response = client
         .request(Method::DELETE, &path, JSON, Some(&options))
         .await?;
-    if child(&response, "metadata").get("deletionTimestamp").is_none() {
+    if !remains(&response) {
         return Ok(None);
     }
     decode(path, response).map(Some)
+}
+
+/// Returns true if the Pod in the response to its deletion still exists. A removed Pod has a grace period of zero and no
+/// finalizers.
+fn remains(pod: &Value) -> bool {
+    let metadata = child(pod, "metadata");
+    let is_removed =
+        number(metadata, "deletionGracePeriodSeconds") == 0 && items(metadata, "finalizers").is_empty();
+    is_set(metadata, "deletionTimestamp") && !is_removed
 }
 
 /// Records Events, and writes a failure to the status before it is returned.
@@ -249,3 +258,6 @@ fn pod_of(set: &ReplicaSet) -> Value {
     }
     pod
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,8 +2,8 @@
 
 use api::object::Labels;
 use serde::Deserialize;
-use serde_json::Value;
 
+use super::bounded_terms::{BoundedTerms, TermSelector, TermSize};
 use super::node_affinity::NodeTerm;
 
 /// `affinity` of a Pod.
@@ -32,7 +32,7 @@ pub(crate) struct NodeAffinity {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct NodeTerms {
     /// The terms.
-    pub node_selector_terms: Vec<NodeTerm>,
+    pub node_selector_terms: BoundedTerms<NodeTerm>,
 }
 
 /// Required terms of an affinity or anti-affinity to Pods.
@@ -41,7 +41,7 @@ pub(crate) struct NodeTerms {
 pub(crate) struct PodTerms {
     /// Required terms.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
-    pub required: Vec<PodTerm>,
+    pub required: BoundedTerms<PodTerm>,
 }
 
 /// A term of an affinity to Pods.
@@ -50,12 +50,12 @@ pub(crate) struct PodTerms {
 pub(crate) struct PodTerm {
     /// Label of Nodes that defines a domain.
     pub topology_key: String,
-    /// Selector of the Pods, a `LabelSelector`; absent selects none.
-    pub label_selector: Value,
+    /// Selector of the Pods; absent selects none.
+    pub label_selector: TermSelector,
     /// Namespaces of the Pods; if absent together with the selector, the namespace of the Pod with the term.
     pub namespaces: Vec<String>,
     /// Selector of the namespaces of the Pods; empty selects all.
-    pub namespace_selector: Value,
+    pub namespace_selector: TermSelector,
     /// Labels whose values the Pods share with the Pod that has the term.
     pub match_label_keys: Vec<String>,
     /// Labels whose values the Pods do not share with the Pod that has the term.
@@ -72,8 +72,8 @@ pub(crate) struct SpreadConstraint {
     pub topology_key: String,
     /// DoNotSchedule or ScheduleAnyway.
     pub when_unsatisfiable: String,
-    /// Selector of the Pods, a `LabelSelector`; absent selects none.
-    pub label_selector: Value,
+    /// Selector of the Pods; absent selects none.
+    pub label_selector: TermSelector,
     /// Labels whose values the Pods share with the Pod that has the constraint.
     pub match_label_keys: Vec<String>,
     /// With fewer domains, the smallest number of Pods counts as 0.
@@ -86,3 +86,29 @@ pub(crate) struct SpreadConstraint {
 
 /// Labels of the namespaces by name.
 pub(super) type Namespaces = std::collections::BTreeMap<String, Labels>;
+
+impl SpreadConstraint {
+    /// Returns true if the constraint excludes Nodes.
+    pub(crate) fn is_required(&self) -> bool {
+        self.when_unsatisfiable == "DoNotSchedule"
+    }
+}
+
+impl TermSize for PodTerm {
+    fn size(&self) -> usize {
+        let selectors = self.label_selector.size() + self.namespace_selector.size();
+        let keys = self.match_label_keys.len() + self.mismatch_label_keys.len();
+        1 + selectors + self.namespaces.len() + keys
+    }
+}
+
+impl TermSize for SpreadConstraint {
+    /// Constraints that exclude no Node are not evaluated.
+    fn size(&self) -> usize {
+        if self.is_required() {
+            1 + self.label_selector.size() + self.match_label_keys.len()
+        } else {
+            0
+        }
+    }
+}

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use api::object::{Labels, ObjectKey};
+use api::pod::RequestedHostPort;
 
 use super::affinity::PodTerm;
 use super::pod::{SchedulePod, SchedulePort};
@@ -100,8 +101,8 @@ impl PlacementFacts {
     pub(crate) fn of(pod: &SchedulePod, shared: &mut SharedFacts) -> Self {
         let (metadata, spec) = (&pod.metadata, &pod.spec);
         let rare = RareFacts {
-            host_ports: pod.host_ports().cloned().collect(),
-            anti_affinity: spec.affinity.pod_anti_affinity.required.clone(),
+            host_ports: pod.ports_with_host_port().cloned().collect(),
+            anti_affinity: spec.affinity.pod_anti_affinity.required.to_vec(),
         };
         let has_rare = !rare.host_ports.is_empty() || !rare.anti_affinity.is_empty();
         Self {
@@ -133,12 +134,10 @@ impl PlacementFacts {
         self.requests
     }
 
-    /// Returns the ports of containers and sidecars with a host port.
-    pub(super) fn host_ports(&self) -> &[SchedulePort] {
-        match &self.rare {
-            Some(rare) => &rare.host_ports,
-            None => &[],
-        }
+    /// Iterates over the host ports of containers and sidecars.
+    pub(super) fn host_ports(&self) -> impl Iterator<Item = RequestedHostPort<'_>> {
+        let ports = self.rare.iter().flat_map(|rare| &rare.host_ports);
+        ports.map(SchedulePort::as_requested)
     }
 
     /// Returns the required terms of the anti-affinity to Pods.

@@ -12,7 +12,7 @@ use super::node_affinity::matches_node_affinity;
 use super::pod::SchedulePod;
 
 /// A Node with its Pods.
-pub(super) type Occupied<'a> = (&'a Node, Vec<&'a PlacementFacts>);
+pub(super) type NodeWithPods<'a> = (&'a Node, Vec<&'a PlacementFacts>);
 
 /// Domain: a label of Nodes and its value.
 type Domain<'a> = (&'a str, &'a str);
@@ -20,10 +20,12 @@ type Domain<'a> = (&'a str, &'a str);
 /// The constraints of one Pod, evaluated over all Nodes.
 #[derive(Debug, Default)]
 pub(super) struct Constraints<'a> {
-    spreads: Vec<Spread<'a>>,
+    /// True if the terms of the Pod are too large, so that they were not read.
+    are_terms_excessive: bool,
+    spreads: Vec<SpreadCounts<'a>>,
     /// For each required affinity term, its label and the domains with a Pod that all terms select.
     affinities: Vec<(&'a str, BTreeSet<&'a str>)>,
-    /// True if no Pod is selected by all terms and the Pod selects itself. The first Pod of a group is then feasible.
+    /// True if all terms select no Pod, and the Pod selects itself. The first Pod of a group is then feasible.
     is_first: bool,
     /// Domains that the anti-affinity of the Pod excludes.
     own_exclusions: BTreeSet<Domain<'a>>,
@@ -33,10 +35,21 @@ pub(super) struct Constraints<'a> {
 
 /// A topology spread constraint with the Pods in each domain.
 #[derive(Debug)]
-struct Spread<'a> {
+struct SpreadCounts<'a> {
     constraint: &'a SpreadConstraint,
     pods: BTreeMap<&'a str, i64>,
     counts_itself: bool,
+}
+
+/// A Node with the labels of all topology spread constraints.
+#[derive(Debug)]
+struct SpreadNode<'a, 'b> {
+    node: &'a Node,
+    pods: &'b [&'a PlacementFacts],
+    /// True if the Node matches the node affinity of the Pod.
+    fits: bool,
+    /// True if the Pod tolerates the taints of the Node.
+    is_open: bool,
 }
 
 impl<'a> Constraints<'a> {
@@ -44,7 +57,7 @@ impl<'a> Constraints<'a> {
     pub(super) fn of(
         pod: &'a SchedulePod,
         own: &PlacementFacts,
-        nodes: &[Occupied<'a>],
+        nodes: &[NodeWithPods<'a>],
         namespaces: &Namespaces,
     ) -> Self {
         let affinity = &pod.spec.affinity;
@@ -52,7 +65,7 @@ impl<'a> Constraints<'a> {
         // As upstream, a Pod counts for an affinity only if all terms select it.
         let is_selected =
             |other: &PlacementFacts| terms.iter().all(|term| term.selects(own, other, namespaces));
-        // Once for all terms: a Pod can have ten thousands of them.
+        // Once for all terms: a Pod can have hundreds of them.
         let near = nodes_with(nodes, is_selected);
         let affinities: Vec<_> = terms
             .iter()
@@ -68,17 +81,24 @@ impl<'a> Constraints<'a> {
         let required: Vec<&SpreadConstraint> = constraints
             .filter(|constraint| constraint.is_required())
             .collect();
-        let has_labels = |(node, _): &&Occupied<'a>| {
+        let has_labels = |(node, _): &&NodeWithPods<'a>| {
             let labels = &node.metadata.labels;
             let mut keys = required.iter().map(|constraint| &constraint.topology_key);
             keys.all(|key| labels.contains_key(key))
         };
         // Once for all constraints, as above.
-        let labelled: Vec<&Occupied<'a>> = nodes.iter().filter(has_labels).collect();
+        let mut labelled = Vec::new();
+        if !required.is_empty() {
+            let counted = nodes.iter().filter(has_labels);
+            labelled.extend(counted.map(|occupied| SpreadNode::of(occupied, pod)));
+        }
         Self {
+            are_terms_excessive: terms.is_excessive()
+                || affinity.pod_anti_affinity.required.is_excessive()
+                || pod.spec.topology_spread_constraints.is_excessive(),
             spreads: required
                 .iter()
-                .map(|constraint| Spread::of(constraint, pod, own, &labelled))
+                .map(|constraint| SpreadCounts::of(constraint, own, &labelled))
                 .collect(),
             is_first: affinities.iter().all(|(_, domains)| domains.is_empty())
                 && terms.iter().all(|term| term.selects(own, own, namespaces)),
@@ -90,6 +110,9 @@ impl<'a> Constraints<'a> {
 
     /// Returns the reason that the Node cannot run the Pod.
     pub(super) fn refusal(&self, node: &Node) -> Option<Refusal> {
+        if self.are_terms_excessive {
+            return Some(Refusal::ExcessiveTerms);
+        }
         let label = |key: &str| node.metadata.labels.get(key).map(String::as_str);
         for spread in &self.spreads {
             let Some(value) = label(&spread.constraint.topology_key) else {
@@ -114,24 +137,35 @@ impl<'a> Constraints<'a> {
     }
 }
 
-impl<'a> Spread<'a> {
+impl<'a, 'b> SpreadNode<'a, 'b> {
+    fn of((node, pods): &'b NodeWithPods<'a>, pod: &SchedulePod) -> Self {
+        let is_tolerated =
+            |taint: &Taint| !matches!(&*taint.effect, "NoSchedule" | "NoExecute") || pod.tolerates(taint);
+        Self {
+            node: *node,
+            pods,
+            fits: matches_node_affinity(&pod.spec, node),
+            is_open: node.spec.taints.iter().all(is_tolerated),
+        }
+    }
+
+    /// Returns true if the constraint counts the Pods of the Node.
+    fn is_counted(&self, constraint: &SpreadConstraint) -> bool {
+        (constraint.node_affinity_policy == "Ignore" || self.fits)
+            && (constraint.node_taints_policy != "Honor" || self.is_open)
+    }
+}
+
+impl<'a> SpreadCounts<'a> {
     /// Counts the Pods on `nodes`, which have the labels of all constraints.
-    fn of(
-        constraint: &'a SpreadConstraint,
-        pod: &SchedulePod,
-        own: &PlacementFacts,
-        nodes: &[&Occupied<'a>],
-    ) -> Self {
+    fn of(constraint: &'a SpreadConstraint, own: &PlacementFacts, nodes: &[SpreadNode<'a, '_>]) -> Self {
         let mut pods = BTreeMap::new();
-        for (node, on_node) in nodes.iter().copied() {
-            let labels = &node.metadata.labels;
-            if !is_counted(constraint, pod, node) {
-                continue;
-            }
+        for spread_node in nodes.iter().filter(|node| node.is_counted(constraint)) {
+            let labels = &spread_node.node.metadata.labels;
             let Some(value) = labels.get(&constraint.topology_key) else {
                 continue;
             };
-            let live = on_node.iter().filter(|other| !other.is_terminating());
+            let live = spread_node.pods.iter().filter(|other| !other.is_terminating());
             let counted = live.filter(|other| constraint.counts(own, other)).count();
             *pods.entry(&**value).or_insert(0) += i64::try_from(counted).unwrap_or(i64::MAX);
         }
@@ -158,18 +192,12 @@ impl<'a> Spread<'a> {
     }
 }
 
-/// Returns true if the constraint counts the Pods of a Node.
-fn is_counted(constraint: &SpreadConstraint, pod: &SchedulePod, node: &Node) -> bool {
-    let is_tolerated =
-        |taint: &Taint| !matches!(&*taint.effect, "NoSchedule" | "NoExecute") || pod.tolerates(taint);
-    let fits = constraint.node_affinity_policy == "Ignore" || matches_node_affinity(&pod.spec, node);
-    let is_open = constraint.node_taints_policy != "Honor" || node.spec.taints.iter().all(is_tolerated);
-    fits && is_open
-}
-
 /// Returns the Nodes with a selected Pod.
-fn nodes_with<'a>(nodes: &[Occupied<'a>], is_selected: impl Fn(&PlacementFacts) -> bool) -> Vec<&'a Node> {
-    let has_selected = |(_, pods): &&Occupied<'a>| pods.iter().any(|pod| is_selected(pod));
+fn nodes_with<'a>(
+    nodes: &[NodeWithPods<'a>],
+    is_selected: impl Fn(&PlacementFacts) -> bool,
+) -> Vec<&'a Node> {
+    let has_selected = |(_, pods): &&NodeWithPods<'a>| pods.iter().any(|pod| is_selected(pod));
     let nodes = nodes.iter().filter(has_selected);
     nodes.map(|(node, _)| *node).collect()
 }
@@ -185,7 +213,7 @@ fn domains_of<'a>(topology_key: &str, nodes: &[&'a Node]) -> BTreeSet<&'a str> {
 /// Returns the domains that the anti-affinity of Pods on Nodes excludes for a Pod.
 fn exclusions_of_others<'a>(
     pod: &PlacementFacts,
-    nodes: &[Occupied<'a>],
+    nodes: &[NodeWithPods<'a>],
     namespaces: &Namespaces,
 ) -> BTreeSet<Domain<'a>> {
     let mut excluded = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The scheduler: Nodes and Pods in; bindings out.
+//! State machine of the scheduler. Inputs are Nodes and Pods; outputs are bindings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,9 +12,10 @@ use reconcile::{Action, Reconciler};
 use super::SCHEDULER_NAME;
 use super::affinity::Namespaces;
 use super::cached_pod::{CachedPod, PlacementFacts, SharedFacts};
-use super::constraints::{Constraints, Occupied};
+use super::constraints::{Constraints, NodeWithPods};
 use super::filter::{NodeUsage, summary};
 use super::pod::SchedulePod;
+use super::retry::Attempts;
 use super::score::choose_node;
 use super::write::{Job, JobOutput, Placement};
 use crate::caches::{Cached, ObjectCache};
@@ -42,7 +43,7 @@ pub(super) struct Scheduler {
     /// Pods whose binding is being written, with their Node.
     assumed: BTreeMap<ObjectKey, String>,
     /// Pods that currently fit on no Node.
-    unschedulable: BTreeSet<ObjectKey>,
+    unschedulable: BTreeMap<ObjectKey, Attempts>,
 }
 
 impl Scheduler {
@@ -58,7 +59,7 @@ impl Scheduler {
             shared: SharedFacts::default(),
             on_node: BTreeMap::new(),
             assumed: BTreeMap::new(),
-            unschedulable: BTreeSet::new(),
+            unschedulable: BTreeMap::new(),
         }
     }
 
@@ -177,17 +178,19 @@ impl Scheduler {
         self.retry(queue, now);
     }
 
+    /// Adds the Pods that fit on no Node.
     fn retry(&self, queue: &mut Queue<ObjectKey>, now: Instant) {
-        for key in &self.unschedulable {
-            queue.add(key.clone(), now);
+        for (key, attempts) in &self.unschedulable {
+            add_retry(queue, key, attempts, now);
         }
     }
 
     /// Adds the Pods without a Node whose feasible Nodes depend on other Pods.
     fn retry_dependent(&self, queue: &mut Queue<ObjectKey>, now: Instant) {
-        let depends = |key: &&ObjectKey| self.unplaced(key).is_some_and(SchedulePod::depends_on_pods);
-        for key in self.unschedulable.iter().filter(depends) {
-            queue.add(key.clone(), now);
+        for (key, attempts) in &self.unschedulable {
+            if self.unplaced(key).is_some_and(SchedulePod::depends_on_pods) {
+                add_retry(queue, key, attempts, now);
+            }
         }
     }
 
@@ -211,20 +214,33 @@ impl Scheduler {
     }
 
     /// Returns all Nodes with their Pods.
-    fn occupied(&self) -> Vec<Occupied<'_>> {
+    fn occupied(&self) -> Vec<NodeWithPods<'_>> {
         let nodes = self.nodes.iter();
         nodes.map(|(name, node)| (node, self.pods_on(name))).collect()
     }
 }
 
+/// Adds a Pod that fits on no Node. Without a delay, the changes of many Pods would occupy the scheduler with the
+/// attempts for them.
+fn add_retry(queue: &mut Queue<ObjectKey>, key: &ObjectKey, attempts: &Attempts, now: Instant) {
+    if attempts.not_before <= now {
+        queue.add(key.clone(), now);
+    } else {
+        queue.add_at(key.clone(), attempts.not_before);
+    }
+}
+
 /// Returns the Nodes with the resources in use.
-fn usage<'a>(pod: &PlacementFacts, occupied: &[Occupied<'a>]) -> Vec<(&'a Node, NodeUsage<'a>)> {
+fn usage<'a>(pod: &PlacementFacts, occupied: &[NodeWithPods<'a>]) -> Vec<(&'a Node, NodeUsage<'a>)> {
+    let has_host_ports = pod.host_ports().next().is_some();
     let nodes = occupied.iter().map(|(node, pods)| {
         let mut usage = NodeUsage::default();
         for other in pods.iter().copied() {
             usage.pods += 1;
             usage.resources = usage.resources + other.requests();
-            usage.ports.extend(other.host_ports());
+            if has_host_ports {
+                usage.ports.extend(other.host_ports());
+            }
             let is_near = other.namespace() == pod.namespace();
             usage.similar_pods += i64::from(is_near && other.is_spread_with(pod));
         }
@@ -256,6 +272,10 @@ impl Reconciler for Scheduler {
     type Output = JobOutput;
     const CONCURRENT_JOBS_MAX: usize = 16;
 
+    fn tenant(key: &ObjectKey) -> &str {
+        &key.namespace
+    }
+
     fn apply_change(&mut self, change: Change, queue: &mut Queue<ObjectKey>, now: Instant) {
         match change {
             Change::Node(event) => self.apply_node_event(event, queue, now),
@@ -268,8 +288,8 @@ impl Reconciler for Scheduler {
         self.are_nodes_synced && self.are_pods_synced && self.are_namespaces_synced
     }
 
-    fn reconcile(&mut self, key: &ObjectKey, _: Instant) -> Action<Job> {
-        self.unschedulable.remove(key);
+    fn reconcile(&mut self, key: &ObjectKey, now: Instant) -> Action<Job> {
+        let attempts = self.unschedulable.remove(key);
         let Some(cached) = self.pods.get(key) else {
             return Action::Done;
         };
@@ -289,7 +309,8 @@ impl Reconciler for Scheduler {
                 self.assumed.insert(key.clone(), node.clone());
             }
             Placement::Unschedulable(reason) => {
-                self.unschedulable.insert(key.clone());
+                let attempts = Attempts::failed(attempts, now);
+                self.unschedulable.insert(key.clone(), attempts);
                 if pod.is_marked_unschedulable(reason) {
                     return Action::Done;
                 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use api::object::{Node, Taint};
+use api::pod::UsedHostPorts;
 
-use super::node_affinity::matches_node_affinity;
-use super::pod::{SchedulePod, SchedulePort};
+use super::bounded_terms::{NODE_TERMS_SIZE_MAX, SIZE_MAX};
+use super::node_affinity::{is_node_affinity_excessive, matches_node_affinity};
+use super::pod::SchedulePod;
 use super::resources::Resources;
 
 /// Taint of a cordoned Node.
@@ -46,6 +48,15 @@ pub(crate) enum Refusal {
     /// The anti-affinity of a Pod of the domain matches the Pod.
     #[error("node(s) didn't satisfy existing pods anti-affinity rules")]
     AntiAffinityOfOthers,
+    /// The terms of the Pod take too many comparisons.
+    #[error(
+        "pod's affinity terms or topology spread constraints exceeded {max} requirements and values",
+        max = SIZE_MAX
+    )]
+    ExcessiveTerms,
+    /// The node affinity of the Pod takes too many comparisons.
+    #[error("pod's node affinity exceeded {max} terms, requirements and values", max = NODE_TERMS_SIZE_MAX)]
+    ExcessiveNodeTerms,
     /// A host port is in use.
     #[error("node(s) didn't have free ports for the requested pod ports")]
     PortTaken,
@@ -64,8 +75,8 @@ pub(crate) struct NodeUsage<'a> {
     pub pods: i64,
     /// Requested resources.
     pub resources: Resources,
-    /// Host ports in use.
-    pub ports: Vec<&'a SchedulePort>,
+    /// Host ports in use; empty if the Pod to schedule has none.
+    pub ports: UsedHostPorts<'a>,
     /// Pods that are spread together with the Pod to schedule.
     pub similar_pods: i64,
 }
@@ -91,13 +102,13 @@ pub(crate) fn refusals(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) ->
     if !node.is_ready() {
         return vec![Refusal::NotReady];
     }
+    if is_node_affinity_excessive(&pod.spec) {
+        return vec![Refusal::ExcessiveNodeTerms];
+    }
     if !matches_node_affinity(&pod.spec, node) {
         return vec![Refusal::NodeSelectorMismatch];
     }
-    if pod
-        .host_ports()
-        .any(|port| usage.ports.iter().any(|taken| port.conflicts_with(taken)))
-    {
+    if pod.host_ports().any(|port| usage.ports.conflict_with(&port)) {
         return vec![Refusal::PortTaken];
     }
     insufficient(pod, node, usage)

@@ -3,6 +3,7 @@
 use api::object::Node;
 use serde::Deserialize;
 
+use super::bounded_terms::{NODE_TERMS_SIZE_MAX, TermSize};
 use super::pod::SchedulePodSpec;
 
 /// A term of a node affinity. A Node matches a term if it matches all its requirements.
@@ -42,6 +43,16 @@ impl NodeTerm {
     }
 }
 
+impl TermSize for NodeTerm {
+    const TOTAL_MAX: usize = NODE_TERMS_SIZE_MAX;
+
+    fn size(&self) -> usize {
+        let requirements = self.match_expressions.iter().chain(&self.match_fields);
+        let sizes = requirements.map(|requirement| 1 + requirement.values.len());
+        1 + sizes.sum::<usize>()
+    }
+}
+
 impl NodeRequirement {
     fn matches(&self, value: Option<&str>) -> bool {
         let contains = |value: &str| self.values.iter().any(|other| other == value);
@@ -62,6 +73,12 @@ impl NodeRequirement {
             _ => false,
         }
     }
+}
+
+/// Returns true if the terms of the required node affinity are too large. They match no Node then.
+pub(crate) fn is_node_affinity_excessive(spec: &SchedulePodSpec) -> bool {
+    let required = spec.affinity.node_affinity.required.as_ref();
+    required.is_some_and(|required| required.node_selector_terms.is_excessive())
 }
 
 /// Returns true if a Node has the labels of the node selector and matches the required node affinity.

@@ -2,9 +2,10 @@
 
 use api::object::{Condition, Labels, ObjectMeta, Taint, is_final_phase};
 use api::pod::RequestedHostPort;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::affinity::{Affinity, SpreadConstraint};
+use super::bounded_terms::BoundedTerms;
 use super::resources::Resources;
 
 /// A view of a Pod.
@@ -36,11 +37,12 @@ pub(crate) struct SchedulePodSpec {
     /// Init containers.
     pub init_containers: Vec<ScheduleContainer>,
     /// Resources beyond those of the containers.
-    pub overhead: Labels,
+    #[serde(deserialize_with = "resources")]
+    pub overhead: Resources,
     /// Affinity to Nodes and Pods.
     pub affinity: Affinity,
     /// Topology spread constraints.
-    pub topology_spread_constraints: Vec<SpreadConstraint>,
+    pub topology_spread_constraints: BoundedTerms<SpreadConstraint>,
     /// Scheduling gates; a Pod with any is not scheduled.
     pub scheduling_gates: Vec<serde_json::Value>,
 }
@@ -49,22 +51,13 @@ pub(crate) struct SchedulePodSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ScheduleContainer {
-    /// Requests and limits.
-    pub resources: ScheduleResources,
+    /// Requests; limits are the default of requests.
+    #[serde(rename = "resources", deserialize_with = "requests")]
+    pub requests: Resources,
     /// Ports; host ports restrict the choice of the Node.
     pub ports: Vec<SchedulePort>,
     /// `Always` for a sidecar, an init container that keeps running.
     pub restart_policy: String,
-}
-
-/// `resources` of a container.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(crate) struct ScheduleResources {
-    /// Requested resources by name.
-    pub requests: Labels,
-    /// Upper bounds by name.
-    pub limits: Labels,
 }
 
 /// A port of a container.
@@ -125,28 +118,40 @@ impl SchedulePod {
     /// Returns true if the condition PodScheduled is False with this message.
     pub(crate) fn is_marked_unschedulable(&self, reason: &str) -> bool {
         let mut conditions = self.status.conditions.iter();
-        conditions.any(|c| c.kind == "PodScheduled" && c.status == "False" && c.message == reason)
+        conditions.any(|condition| {
+            condition.kind == "PodScheduled" && condition.status == "False" && condition.message == reason
+        })
     }
 
     /// Returns the effective requests: the sum of containers and sidecars, or the maximum during
     /// initialization if that is larger.
     pub(crate) fn requests(&self) -> Resources {
-        let app_containers: Resources = self.spec.containers.iter().map(ScheduleContainer::requests).sum();
+        let app_containers: Resources = self
+            .spec
+            .containers
+            .iter()
+            .map(|container| container.requests)
+            .sum();
         let mut sidecars = Resources::default();
         let mut starting = Resources::default();
         for container in &self.spec.init_containers {
             if container.restart_policy == "Always" {
-                sidecars = sidecars + container.requests();
+                sidecars = sidecars + container.requests;
                 starting = starting.max(sidecars);
             } else {
-                starting = starting.max(sidecars + container.requests());
+                starting = starting.max(sidecars + container.requests);
             }
         }
-        (app_containers + sidecars).max(starting) + Resources::of(&self.spec.overhead)
+        (app_containers + sidecars).max(starting) + self.spec.overhead
+    }
+
+    /// Iterates over the host ports of containers and sidecars.
+    pub(crate) fn host_ports(&self) -> impl Iterator<Item = RequestedHostPort<'_>> {
+        self.ports_with_host_port().map(SchedulePort::as_requested)
     }
 
     /// Iterates over the ports of containers and sidecars with a host port.
-    pub(crate) fn host_ports(&self) -> impl Iterator<Item = &SchedulePort> {
+    pub(super) fn ports_with_host_port(&self) -> impl Iterator<Item = &SchedulePort> {
         let init = self.spec.init_containers.iter();
         let sidecars = init.filter(|container| container.restart_policy == "Always");
         let containers = self.spec.containers.iter().chain(sidecars);
@@ -175,27 +180,35 @@ impl SchedulePod {
     }
 }
 
-impl ScheduleContainer {
-    /// Returns the requests; limits are the default of requests.
-    fn requests(&self) -> Resources {
-        let ScheduleResources { requests, limits } = &self.resources;
-        Resources::read(|name| requests.get(name).or_else(|| limits.get(name)))
-    }
-}
-
 impl SchedulePort {
-    /// Returns true if one Node cannot serve both host ports.
-    pub(crate) fn conflicts_with(&self, other: &Self) -> bool {
-        self.as_requested().conflicts_with(&other.as_requested())
-    }
-
-    fn as_requested(&self) -> RequestedHostPort<'_> {
+    /// Returns the port as a request for a port of a Node.
+    pub(super) fn as_requested(&self) -> RequestedHostPort<'_> {
         RequestedHostPort {
             host_ip: &self.host_ip,
             protocol: &self.protocol,
             port: self.host_port,
         }
     }
+}
+
+/// Reads resources by name.
+fn resources<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Resources, D::Error> {
+    Labels::deserialize(deserializer).map(|amounts| Resources::of(&amounts))
+}
+
+/// Reads the requests from `resources` of a container. Quantities are parsed here, once, because each Pod to schedule
+/// is compared with the requests of all others.
+fn requests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Resources, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Amounts {
+        requests: Labels,
+        limits: Labels,
+    }
+    let Amounts { requests, limits } = Amounts::deserialize(deserializer)?;
+    Ok(Resources::read(|name| {
+        requests.get(name).or_else(|| limits.get(name))
+    }))
 }
 
 impl Toleration {

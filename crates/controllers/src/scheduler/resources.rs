@@ -21,12 +21,16 @@ impl Resources {
         Self::read(|name| amounts.get(name))
     }
 
-    /// Reads the quantities that `find` returns.
+    /// Reads the quantities that `find` returns. A negative one, which earlier versions of the API server accepted,
+    /// counts as zero: it would give the capacity of a Node to other Pods.
     pub(super) fn read<'a>(find: impl Fn(&str) -> Option<&'a String>) -> Self {
-        let amount = |name: &str| find(name).and_then(|text| quantity_in_thousandths(text));
+        let amount = |name: &str| {
+            let amount = find(name).and_then(|text| quantity_in_thousandths(text));
+            amount.unwrap_or(0).max(0)
+        };
         Self {
-            cpu_millis: amount("cpu").unwrap_or(0),
-            memory_bytes: amount("memory").unwrap_or(0) / 1_000,
+            cpu_millis: amount("cpu"),
+            memory_bytes: amount("memory") / 1_000,
         }
     }
 

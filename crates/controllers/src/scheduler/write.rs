@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::SCHEDULER_NAME;
 use super::pod::SchedulePod;
+use crate::api_requests::{decode, path_of};
 use crate::environment::Environment;
-use crate::write::{decode, path_of};
 
 /// A scheduling decision to write.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The ServiceCIDR controller: ServiceCIDRs, IPAddresses and time in; steps out.
+//! State machine of the ServiceCIDR controller. Inputs are ServiceCIDRs, IPAddresses and time; outputs are steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

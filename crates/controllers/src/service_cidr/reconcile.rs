@@ -9,9 +9,9 @@ use ipnet::IpNet;
 
 use super::FINALIZER;
 
-/// Delay between the deletion of an unused ServiceCIDR and the removal of its finalizer, so that every allocator has
-/// observed the deletion (CIDR-11). This process measures the delay by its monotonic clock, from its observation of the
-/// deletion. A change of the time of day does not affect the delay.
+/// Delay between the deletion of an unused ServiceCIDR and the removal of its finalizer. In this time every allocator
+/// observes the deletion (CIDR-11). This process measures the delay by its monotonic clock, from its observation of
+/// the deletion. A change of the time of day does not affect the delay.
 const DELETION_GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 /// Inputs of [`reconcile()`].

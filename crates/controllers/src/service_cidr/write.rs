@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::reconcile::would_orphan;
 use super::{FINALIZER, Inputs, MANAGED_BY, MANAGED_BY_LABEL, Step};
-use crate::write::{decode, list_all};
+use crate::api_requests::{decode, list_all};
 
 /// The result of a write.
 #[derive(Debug)]

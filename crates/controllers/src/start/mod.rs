@@ -5,7 +5,7 @@ mod supervision;
 use std::future::Future;
 
 use api::object::{DaemonSet, Job, ReplicationController, StatefulSet};
-use client::election::Ending;
+use client::election::RequestCompletion;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -21,12 +21,16 @@ use crate::{
 };
 
 /// Runs the selected controllers until `shutdown` resolves, then waits for writes in progress, with a timeout.
-pub async fn run(environment: Environment, options: Options, shutdown: impl Future<Output = ()>) -> Ending {
+pub async fn run(
+    environment: Environment,
+    options: Options,
+    shutdown: impl Future<Output = ()>,
+) -> RequestCompletion {
     let independent = IndependentControllers::start(&environment, &options);
-    let ending = endpoint_controllers::run(environment.clone(), options, shutdown).await;
+    let completion = endpoint_controllers::run(environment.clone(), options, shutdown).await;
     independent.shut_down().await;
     environment.metrics.enter(Phase::StandingBy);
-    ending
+    completion
 }
 
 /// The controllers with private caches, each in a task with a [`reconcile::run`] loop.

@@ -59,14 +59,14 @@ fn pods_have_stable_names_and_labels() {
 #[test]
 fn ordered_sets_wait_for_each_pod() {
     let mut model = model(3, "OrderedReady", 0);
-    model.settle::<StatefulSet>();
+    model.reconcile_until_idle::<StatefulSet>();
     assert_eq!(names(&model), ["web-0"]);
     model.run_agents(None);
-    model.settle::<StatefulSet>();
+    model.reconcile_until_idle::<StatefulSet>();
     assert_eq!(names(&model), ["web-0", "web-1"]);
     model.converge::<StatefulSet>();
     model.workload["spec"]["replicas"] = json!(1);
-    let steps = model.settle::<StatefulSet>();
+    let steps = model.reconcile_until_idle::<StatefulSet>();
     let deleted: usize = steps
         .iter()
         .map(|step| match step {
@@ -81,7 +81,7 @@ fn ordered_sets_wait_for_each_pod() {
 #[test]
 fn parallel_sets_do_not_wait() {
     let mut model = model(3, "Parallel", 0);
-    model.settle::<StatefulSet>();
+    model.reconcile_until_idle::<StatefulSet>();
     assert_eq!(names(&model).len(), 3);
 }
 
@@ -108,7 +108,7 @@ fn rolling_update_goes_down_to_the_partition() {
     let mut model = model(4, "OrderedReady", 2);
     model.converge::<StatefulSet>();
     model.set_image(2);
-    model.settle::<StatefulSet>();
+    model.reconcile_until_idle::<StatefulSet>();
     assert!(!model.pods["web-3"]["metadata"]["deletionTimestamp"].is_null());
     assert!(model.pods["web-2"]["metadata"]["deletionTimestamp"].is_null());
     model.converge::<StatefulSet>();
@@ -156,10 +156,10 @@ fn earlier_template_gets_a_new_number_and_history_is_limited() {
 #[test]
 fn revision_avoids_a_name_in_use() {
     let mut first = model(1, "OrderedReady", 0);
-    first.settle::<StatefulSet>();
+    first.reconcile_until_idle::<StatefulSet>();
     let mut second = model(1, "OrderedReady", 0);
     second.other_revisions = first.revisions.keys().cloned().collect();
-    second.settle::<StatefulSet>();
+    second.reconcile_until_idle::<StatefulSet>();
     assert_eq!(second.revisions.len(), 1);
     assert!(
         second

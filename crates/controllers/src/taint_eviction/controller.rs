@@ -1,4 +1,4 @@
-//! The controller: Nodes and Pods in; evictions out.
+//! State machine of the taint eviction controller. Inputs are Nodes and Pods; outputs are evictions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -139,6 +139,10 @@ impl Reconciler for TaintEviction {
     type Output = ();
     /// Upstream's number of workers.
     const CONCURRENT_JOBS_MAX: usize = 8;
+
+    fn tenant(key: &ObjectKey) -> &str {
+        &key.namespace
+    }
 
     fn apply_change(&mut self, change: Change, queue: &mut Queue<ObjectKey>, now: Instant) {
         match change {

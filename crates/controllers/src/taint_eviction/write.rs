@@ -6,11 +6,11 @@ use http::Method;
 use reconcile::events::EventText;
 use serde_json::json;
 
+use crate::api_requests::path_of;
 use crate::environment::Environment;
 use crate::scheduler::SchedulePod;
 use crate::selection::Controller;
 use crate::workload::timestamp;
-use crate::write::path_of;
 
 /// Marks a Pod with the condition DisruptionTarget, deletes it and records an Event.
 pub(super) async fn execute(environment: &Environment, meta: ObjectMeta) -> Result<(), ClientError> {

@@ -1,4 +1,4 @@
-//! The token cleaner: Secrets of bootstrap tokens and time in; deletions out.
+//! State machine of the token cleaner. Inputs are Secrets of bootstrap tokens and time; outputs are deletions.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

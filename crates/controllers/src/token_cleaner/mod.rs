@@ -11,9 +11,9 @@ use client::Query;
 use reconcile::watches;
 use serde::{Deserialize, Serialize};
 
+use crate::api_requests::delete;
 use crate::environment::Environment;
 use crate::selection::Controller;
-use crate::write::delete;
 use controller::TokenCleaner;
 
 /// The fields of a Secret that the token cleaner reads.

@@ -1,4 +1,5 @@
-//! The controller of a workload: its objects, Pods, revisions and Nodes in; steps out.
+//! State machine of the controller of a workload. Inputs are its objects, Pods, revisions and Nodes; outputs are
+//! steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -160,6 +161,10 @@ impl<W: Workload> Reconciler for WorkloadController<W> {
     /// Upstream's number of workers.
     const CONCURRENT_JOBS_MAX: usize = 5;
 
+    fn tenant(key: &ObjectKey) -> &str {
+        &key.namespace
+    }
+
     fn apply_change(&mut self, change: Change<W>, queue: &mut Queue<ObjectKey>, now: Instant) {
         match change {
             Change::Workload(event, revision) => {
@@ -200,7 +205,8 @@ impl<W: Workload> Reconciler for WorkloadController<W> {
             return Action::Run(Job::Write(Box::new(workload.clone()), step));
         }
         let pods = self.owners.owned_by(workload);
-        let revisions: Vec<_> = self.revisions.of(&workload.metadata().uid).collect();
+        let revisions = self.revisions.of(&key.namespace, &workload.metadata().uid);
+        let revisions: Vec<_> = revisions.collect();
         let in_namespace = self.revisions.in_namespace(&key.namespace);
         let revision_names: BTreeSet<&str> = in_namespace.map(|(key, _)| &*key.name).collect();
         let decision = W::reconcile(&Inputs {

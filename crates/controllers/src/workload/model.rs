@@ -1,4 +1,4 @@
-//! A model of the API server and of agents for the tests of workloads: it applies steps, loses some of them, and runs
+//! A model of the API server and of agents for the tests of workloads. It applies steps, loses some of them, and runs
 //! Pods.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +83,7 @@ impl Model {
     }
 
     /// Reconciles until no step is left without the agents. Returns the steps.
-    pub(crate) fn settle<W: Workload>(&mut self) -> Vec<Step> {
+    pub(crate) fn reconcile_until_idle<W: Workload>(&mut self) -> Vec<Step> {
         let mut steps = Vec::new();
         while let Some(step) = self.decision::<W>().step {
             assert!(steps.len() < STEPS_MAX, "no end of steps: {step:?}");
@@ -96,7 +96,7 @@ impl Model {
     /// Runs controller and agents until no object changes any more.
     pub(crate) fn converge<W: Workload>(&mut self) {
         for _ in 0..STEPS_MAX {
-            let steps = self.settle::<W>();
+            let steps = self.reconcile_until_idle::<W>();
             let waits = self.decision::<W>().requeue_after.is_some();
             if !self.run_agents(None) && steps.is_empty() && !waits {
                 return;

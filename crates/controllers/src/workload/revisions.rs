@@ -70,7 +70,10 @@ pub(crate) fn excess_revisions<W: Workload>(
     unused.sort_by_key(|revision| revision.revision);
     let kept = usize::try_from(limit?).unwrap_or(0);
     let excess = unused.len().saturating_sub(kept);
-    let excess: Vec<ObjectMeta> = unused[..excess].iter().map(|r| r.metadata.clone()).collect();
+    let excess: Vec<ObjectMeta> = unused[..excess]
+        .iter()
+        .map(|revision| revision.metadata.clone())
+        .collect();
     (!excess.is_empty()).then_some(Step::DeleteRevisions(excess))
 }
 

@@ -9,11 +9,11 @@ use tokio::task::JoinSet;
 
 use super::controller::is_foreign;
 use super::{PodChanges, Step, Workload};
+use crate::api_requests::{create, decode, delete, path_of, status_message};
 use crate::environment::Environment;
 use crate::job::FINALIZER;
 use crate::owner_cache::{ServerState, read_current, write_owner_changes};
 use crate::replicaset::{ReplicaPod, delete_pod};
-use crate::write::{create, decode, delete, path_of, status_message};
 
 /// A unit of work.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub(super) async fn execute<W: Workload>(
             None => output.state.is_deleted = true,
         },
         Job::Release(key, mut pods) => {
-            let owner = crate::write::read::<W>(client, &key).await?;
+            let owner = crate::api_requests::read::<W>(client, &key).await?;
             pods.retain(|meta| is_foreign(owner.as_ref(), meta));
             release_pods(client, pods, &mut output.state).await?;
             output.state.owner = owner.map(Box::new);
@@ -105,7 +105,7 @@ async fn write<W: Workload>(
         Step::ReleasePods(pods) => release_pods(client, pods, &mut output.state).await?,
         Step::WithdrawPods(pods) => withdraw_pods(environment, workload, pods, &mut output.state).await?,
         Step::UpdateStatus(patch, events) => {
-            let updated = crate::write::patch_status(client, workload, &patch).await?;
+            let updated = crate::api_requests::patch_status(client, workload, &patch).await?;
             output.state.owner = Some(Box::new(updated));
             record(environment, workload, events).await;
         }
@@ -133,7 +133,7 @@ async fn record<W: Workload>(environment: &Environment, workload: &W, events: Ve
         .await;
 }
 
-/// Deletes Pods, then creates Pods in batches that double from one, so that a persistent error occurs once and not
+/// Deletes Pods, then creates Pods in batches that double from one. A persistent error therefore occurs once and not
 /// for each Pod.
 async fn change_pods<W: Workload>(
     environment: &Environment,
@@ -169,10 +169,10 @@ async fn delete_pods<W: Workload>(
     let mut failed = None;
     for (outcome, meta) in tasks.join_all().await {
         match outcome {
-            Ok(ending) => {
+            Ok(completion) => {
                 let message = workload.message("delete", &meta.name);
                 events.push(EventText::normal("SuccessfulDelete", message));
-                match ending {
+                match completion {
                     Some(pod) => state.objects.push(pod),
                     None => state.deleted.push(meta),
                 }
@@ -284,7 +284,9 @@ async fn delete_owner<W: Workload>(
     let path = path_of::<W>(&meta.key());
     match client.request(Method::DELETE, &path, JSON, Some(&options)).await {
         Ok(_) => {
-            state.owner = crate::write::read::<W>(client, &meta.key()).await?.map(Box::new);
+            state.owner = crate::api_requests::read::<W>(client, &meta.key())
+                .await?
+                .map(Box::new);
             state.is_deleted = state.owner.is_none();
             Ok(())
         }

@@ -43,7 +43,9 @@ pub(crate) fn differences(objects: &Objects) -> Vec<String> {
             }
             check_slices(&mut wrong, objects, service, name);
         } else {
-            let endpoints = objects.get(&key("endpoints", name)).filter(|e| !skips(e));
+            let endpoints = objects
+                .get(&key("endpoints", name))
+                .filter(|endpoints| !skips(endpoints));
             let expected = endpoints.map(subsets).unwrap_or_default();
             compare(
                 &mut wrong,
@@ -114,7 +116,7 @@ fn expected(objects: &Objects, service: &Value) -> Facts {
         }
         let zone = known.map_or(
             &Value::Null,
-            |n| &n["metadata"]["labels"]["topology.kubernetes.io/zone"],
+            |node| &node["metadata"]["labels"]["topology.kubernetes.io/zone"],
         );
         for family in service["spec"]["ipFamilies"].as_array().into_iter().flatten() {
             for ip in addresses(pod, family.as_str().unwrap_or_default()) {

@@ -99,7 +99,7 @@ fn event(server: &Server, instances: &mut Instances, random: &mut Rng, has_indep
             node(server, random, number);
         }
         70..78 => endpoints(server, random),
-        78..86 => meddle(server, random),
+        78..86 => change_as_foreign_client(server, random),
         86..89 => server.compact(),
         89..92 => instances.kill(instance),
         92..94 => instances.end(instance),
@@ -213,7 +213,7 @@ fn endpoints(server: &Server, random: &mut Rng) {
 }
 
 /// Changes or deletes an object of the controllers as a foreign client.
-fn meddle(server: &Server, random: &mut Rng) {
+fn change_as_foreign_client(server: &Server, random: &mut Rng) {
     let plural = if random.bool() {
         "endpointslices"
     } else {

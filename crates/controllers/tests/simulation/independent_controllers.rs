@@ -129,7 +129,7 @@ pub(crate) fn differences(objects: &Objects, node_healths: &NodeHealths) -> Vec<
     check_cidrs(&mut wrong, objects);
     let uids: BTreeSet<&str> = objects
         .values()
-        .filter_map(|o| o["metadata"]["uid"].as_str())
+        .filter_map(|owner| owner["metadata"]["uid"].as_str())
         .collect();
     for (key, object) in objects {
         let owners = object["metadata"]["ownerReferences"].as_array();

@@ -66,7 +66,11 @@ impl Instances {
     /// Starts an instance unless it runs.
     pub(crate) fn start(&mut self, number: usize) {
         let (server, role) = (self.server.clone(), (self.has_election, self.options.clone()));
-        let Some(instance) = self.instances.get_mut(number).filter(|i| i.running.is_none()) else {
+        let Some(instance) = self
+            .instances
+            .get_mut(number)
+            .filter(|instance| instance.running.is_none())
+        else {
             return;
         };
         instance.starts += 1;
@@ -85,14 +89,22 @@ impl Instances {
 
     /// Kills an instance.
     pub(crate) fn kill(&mut self, number: usize) {
-        if let Some((_, task)) = self.instances.get_mut(number).and_then(|i| i.running.take()) {
+        if let Some((_, task)) = self
+            .instances
+            .get_mut(number)
+            .and_then(|instance| instance.running.take())
+        {
             task.abort();
         }
     }
 
     /// Requests the shutdown of an instance without waiting for it.
     pub(crate) fn end(&mut self, number: usize) {
-        if let Some((end, _)) = self.instances.get_mut(number).and_then(|i| i.running.take()) {
+        if let Some((end, _)) = self
+            .instances
+            .get_mut(number)
+            .and_then(|instance| instance.running.take())
+        {
             end.send_replace(true);
         }
     }

@@ -64,8 +64,8 @@ impl Invariants {
         let first = beats
             .filter(|beats| beats.len() == BEATS)
             .and_then(|beats| beats.front());
-        let is_heard = first.is_some_and(|first| first.elapsed() < GRACE - Duration::from_secs(1));
-        if is_heard && is_unknown(after) && !is_unknown(before) {
+        let is_renewed = first.is_some_and(|first| first.elapsed() < GRACE - Duration::from_secs(1));
+        if is_renewed && is_unknown(after) && !is_unknown(before) {
             self.violated(format!(
                 "{writer} called {} silent though it renews its Lease",
                 key.2
@@ -85,7 +85,10 @@ impl Invariants {
 /// Returns the status of the condition Ready; empty if there is none.
 pub(crate) fn ready_of(object: &Value) -> &str {
     let conditions = object["status"]["conditions"].as_array();
-    let ready = conditions.into_iter().flatten().find(|c| c["type"] == "Ready");
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == "Ready");
     ready
         .and_then(|ready| ready["status"].as_str())
         .unwrap_or_default()

@@ -29,8 +29,8 @@ use server::Server;
 const SEEDS: u64 = 400;
 const ROLL_OUT_SEEDS: u64 = 60;
 /// Seeds beyond the default ones that found defects. 622: a response "not found" was older than an event. 708: two
-/// instances withdrew the same Pod one after the other. Seed 18 is one of the default ones: it released a ServiceCIDR
-/// twice, because a response was not applied.
+/// instances withdrew the same Pod one after the other. Seed 18, a default one, released a ServiceCIDR twice, because
+/// a response was not applied.
 const REGRESSION_SEEDS: [u64; 6] = [622, 708, 844, 872, 923, 942];
 /// Longer than the longest back-off and the longest lease together.
 const TIME_TO_SETTLE: Duration = Duration::from_secs(180);
@@ -101,7 +101,11 @@ fn run_all(of: fn(u64) -> Plan, seeds: u64, regressions: &[u64]) {
         wrong.is_empty(),
         "{} of {seeds} histories end wrong; the first:\n{}",
         wrong.len(),
-        first.iter().map(|s| s.as_str()).collect::<Vec<_>>().join("\n")
+        first
+            .iter()
+            .map(|line| line.as_str())
+            .collect::<Vec<_>>()
+            .join("\n")
     );
 }
 

@@ -256,14 +256,17 @@ impl Server {
             changed.as_mut().enable();
             let (changes, pause, is_cut) = {
                 let mut state = self.state();
-                let news = state.log.get(delivered..).unwrap_or_default().iter();
+                let new_changes = state.log.get(delivered..).unwrap_or_default().iter();
                 let is_meant = |change: &&Change| {
                     let is_within =
                         namespace.is_empty() || change.object["metadata"]["namespace"] == namespace;
                     change.revision > from && change.plural == plural && is_within
                 };
-                let news = news.filter(is_meant);
-                let changes: Vec<Change> = news.filter(|c| query.selects(&c.object)).cloned().collect();
+                let new_changes = new_changes.filter(is_meant);
+                let changes: Vec<Change> = new_changes
+                    .filter(|change| query.selects(&change.object))
+                    .cloned()
+                    .collect();
                 delivered = state.log.len();
                 let faults = state.faults;
                 let pause = state.pause(faults.lag);
@@ -310,7 +313,9 @@ impl Query {
         };
         let pairs = |selector: String| -> Vec<(String, String)> {
             let pairs = selector.split(',').filter_map(|pair| pair.split_once('='));
-            pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+            pairs
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect()
         };
         Self {
             labels: pairs(value("labelSelector")),

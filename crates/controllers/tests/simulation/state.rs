@@ -131,7 +131,7 @@ impl State {
         let holder = self
             .objects
             .get(&lease)
-            .map(|l| l["spec"]["holderIdentity"].clone());
+            .map(|lease| lease["spec"]["holderIdentity"].clone());
         if self.has_election && holder.as_ref().and_then(Value::as_str) != Some(writer) {
             self.invariants
                 .violated(format!("{writer} wrote {key:?} while {holder:?} is the leader"));
@@ -338,12 +338,12 @@ fn is_strategic(request: &Request<Bytes>) -> bool {
 pub(crate) fn parts(path: &str) -> Key {
     let mut segments = path
         .split('/')
-        .filter(|s| !s.is_empty())
-        .skip_while(|s| !s.starts_with('v'));
+        .filter(|segment| !segment.is_empty())
+        .skip_while(|segment| !segment.starts_with('v'));
     segments.next();
     let mut segments = segments.map(str::to_owned).peekable();
     let mut namespace = String::new();
-    if segments.next_if(|s| s == "namespaces").is_some() {
+    if segments.next_if(|segment| segment == "namespaces").is_some() {
         namespace = segments.next().unwrap_or_default();
     }
     let plural = segments.next().unwrap_or_default();

@@ -201,10 +201,10 @@ pub(crate) fn differences(objects: &Objects) -> Vec<String> {
         if kept > 2 {
             wrong.push(format!("{name} keeps {kept} old ReplicaSets"));
         }
-        let said = |field: &str| deployment["status"][field].as_i64().unwrap_or(0);
+        let reported = |field: &str| deployment["status"][field].as_i64().unwrap_or(0);
         if ["replicas", "updatedReplicas", "availableReplicas"]
             .iter()
-            .any(|field| said(field) != desired)
+            .any(|field| reported(field) != desired)
         {
             wrong.push(format!(
                 "{name} is to have {desired} Pods and facts {}",

@@ -74,9 +74,9 @@ fn endpoints(port: &ServicePortPlan, set: Option<EndpointSet>) -> Vec<SocketAddr
     backends.iter().map(|backend| backend.address).collect()
 }
 
-/// Returns true if endpoints of a Service port are chosen without regard to the client, and its connections end by
-/// themselves or by the destruction of their sockets. Age and number of connections are read from connection tracking,
-/// where those of eBPF have no Service.
+/// Returns true if two conditions hold for a Service port. The choice of its endpoints does not depend on the client.
+/// Its connections end by themselves or by the destruction of their sockets. Age and number of connections are read
+/// from connection tracking, where those of eBPF have no Service.
 fn is_served(port: &ServicePortPlan, abilities: Abilities) -> bool {
     port.key.protocol == Protocol::Tcp
         && !port.is_range
@@ -87,8 +87,8 @@ fn is_served(port: &ServicePortPlan, abilities: Abilities) -> bool {
         && port.rebalance_percent.is_none()
 }
 
-/// Returns the endpoint set for all clients of this node, with `None` for refusal; no result if clients differ, if packets
-/// are dropped, or if the address of Pods has to be masqueraded.
+/// Returns the endpoint set for all clients of this node, with `None` for refusal. There is no result if clients
+/// differ, if packets are dropped, or if the address of Pods is masqueraded.
 fn endpoints_for_local_clients(frontend: &Frontend, detects_pods: bool) -> Option<Option<EndpointSet>> {
     if frontend.kind == FrontendKind::NodePort || !frontend.source_ranges.is_empty() {
         return None;

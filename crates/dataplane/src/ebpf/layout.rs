@@ -14,11 +14,11 @@ pub(super) const VERSION: u32 = 1;
 pub(super) const SOCKET_BYTES: usize = 24;
 /// Offset of the port in an address with port.
 pub(super) const PORT_OFFSET: usize = 16;
-/// Offset of the counter's number in the value of a frontend, after its [`Word`].
+/// Offset of the counter's number in the value of a frontend, after its [`PackedGeneration`].
 pub(super) const COUNTER_OFFSET: usize = 8;
 /// Size of the value of a frontend.
 pub(super) const FRONTEND_BYTES: usize = 16;
-/// Bits of a [`Word`] with the number of endpoints.
+/// Bits of a [`PackedGeneration`] with the number of endpoints.
 pub(super) const COUNT_BITS: u32 = 24;
 /// Maximum of endpoints of a group.
 pub(super) const ENDPOINTS_MAX: usize = (1 << COUNT_BITS) - 1;
@@ -30,8 +30,8 @@ const EVENT_RING_BYTES: u32 = 256 << 10;
 /// Key of the only element of a map.
 pub(super) const ONLY_KEY: [u8; 4] = [0; 4];
 
-/// Maximum numbers of elements. They bound the kernel's memory: about 50 MB for empty maps, and 100 to 150 bytes for each
-/// element.
+/// Maximum numbers of elements. They bound the kernel's memory: about 50 MB for empty maps, and 100 to 150 bytes for
+/// each element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Frontends.
@@ -55,7 +55,7 @@ impl Default for Limits {
 /// Shapes of the maps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shapes {
-    /// Frontend to [`Word`] and counter.
+    /// Frontend to [`PackedGeneration`] and counter.
     pub frontends: MapShape,
     /// Generation and index to endpoint.
     pub endpoints: MapShape,
@@ -88,7 +88,7 @@ impl Shapes {
     }
 }
 
-/// Shapes of the maps for events. Processes of earlier versions have none, so the maps are not part of [`VERSION`]: a
+/// Shapes of the maps for events. Processes of earlier versions have none, so the maps are not part of [`VERSION`]. A
 /// change of the layout of events needs other names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventShapes {
@@ -127,16 +127,16 @@ impl EventShapes {
     };
 }
 
-/// Generation of a group's endpoints, and their number, in one number that a program reads at once. A generation is never
-/// used again.
+/// Generation of a group's endpoints, and their number, in one number that a program reads at once. A generation is
+/// never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Word(pub u64);
+pub(super) struct PackedGeneration(pub u64);
 
-impl Word {
+impl PackedGeneration {
     /// A frontend without endpoints.
     pub(super) const REFUSE: Self = Self(0);
 
-    /// Returns the word of a generation with `count` endpoints, at most [`ENDPOINTS_MAX`].
+    /// Packs a generation with `count` endpoints, at most [`ENDPOINTS_MAX`].
     pub(super) fn new(generation: u64, count: usize) -> Self {
         Self(generation << COUNT_BITS | (count.min(ENDPOINTS_MAX) as u64))
     }
@@ -190,9 +190,9 @@ pub(super) fn client_socket(cookie: &[u8], value: &[u8]) -> Option<ClientSocket>
 }
 
 /// Returns the value of a frontend.
-pub(super) fn frontend_bytes(word: Word, counter: u32) -> [u8; FRONTEND_BYTES] {
+pub(super) fn frontend_bytes(packed: PackedGeneration, counter: u32) -> [u8; FRONTEND_BYTES] {
     let mut bytes = [0; FRONTEND_BYTES];
-    let parts = word.0.to_ne_bytes().into_iter().chain(counter.to_ne_bytes());
+    let parts = packed.0.to_ne_bytes().into_iter().chain(counter.to_ne_bytes());
     for (to, from) in bytes.iter_mut().zip(parts) {
         *to = from;
     }
@@ -200,8 +200,11 @@ pub(super) fn frontend_bytes(word: Word, counter: u32) -> [u8; FRONTEND_BYTES] {
 }
 
 /// Reads the value of a frontend.
-pub(super) fn frontend_value(bytes: &[u8]) -> Option<(Word, u32)> {
-    let (word, rest) = bytes.split_first_chunk::<8>()?;
+pub(super) fn frontend_value(bytes: &[u8]) -> Option<(PackedGeneration, u32)> {
+    let (packed, rest) = bytes.split_first_chunk::<8>()?;
     let (counter, _) = rest.split_first_chunk::<4>()?;
-    Some((Word(u64::from_ne_bytes(*word)), u32::from_ne_bytes(*counter)))
+    Some((
+        PackedGeneration(u64::from_ne_bytes(*packed)),
+        u32::from_ne_bytes(*counter),
+    ))
 }

@@ -147,7 +147,7 @@ impl EbpfDataplane {
                     .probe()
                     .and_then(|()| Destruction::start(clients))
                     .inspect_err(|error| {
-                        tracing::warn!(%error, "connections by eBPF cannot be ended; nftables serves Services with drain-seconds");
+                        tracing::warn!(%error, "connections by eBPF without reset; nftables serves Services with drain-seconds");
                     })
                     .ok();
                 self.services = Services::new(Abilities {
@@ -182,7 +182,7 @@ impl EbpfDataplane {
         let Some(objects) = &mut self.objects else {
             return 0;
         };
-        let written = if !self.is_in_sync || changes.everything {
+        let written = if !self.is_in_sync || changes.needs_full_write {
             reconcile(objects, &mut self.services, plan)
         } else {
             let edit = self.services.change(plan, &changes.services);

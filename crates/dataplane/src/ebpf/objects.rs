@@ -186,7 +186,7 @@ impl Objects {
         &self.control_group_path
     }
 
-    /// Passes each connected socket to `each`. Those that begin meanwhile may be missing.
+    /// Passes each connected socket to `each`. Connections that begin meanwhile may be missing.
     pub(super) fn connections(&self, mut each: impl FnMut(&ClientSocket)) -> Result<(), BpfError> {
         self.maps.connections.read(|cookie, value| {
             if let Some(socket) = client_socket(cookie, value) {

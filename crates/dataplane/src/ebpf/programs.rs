@@ -1,8 +1,9 @@
 //! The eBPF programs. They run in the process of the client, with `struct bpf_sock_addr` of `linux/bpf.h` as context.
 //!
 //! The kernel may reuse a deleted element of a map at once, while a program reads it. A program therefore reads the
-//! frontend again after it has read the endpoint. An unchanged [`Word`](super::layout::Word) proves that frontend and
-//! endpoint belong together. Endpoints of a generation are deleted only after the frontend has another one.
+//! frontend again after it has read the endpoint. An unchanged [`PackedGeneration`](super::layout::PackedGeneration)
+//! proves that frontend and endpoint belong together. Endpoints of a generation are deleted only after the frontend
+//! has another one.
 
 use netlink::bpf::{
     Assembler, AssemblyError, Condition, Helper, Hook, Instruction, Label, R0, R1, R2, R3, R4, R6, R7, R8,
@@ -139,23 +140,23 @@ fn require_tcp(program: &mut Assembler, socket_type: i16, protocol: i16, otherwi
     program.jump_if(Condition::NotEqual, R1, libc::IPPROTO_TCP, otherwise);
 }
 
-/// One attempt: reads the frontend, chooses an endpoint at random, and checks that the frontend is still the same. Goes on
-/// if it is not.
+/// One attempt: reads the frontend, chooses an endpoint at random, and checks that the frontend is still the same.
+/// Goes on if it is not.
 fn choose(program: &mut Assembler, maps: MapDescriptors, permit: Label, refuse: Label, chosen: Label) {
     let (check, changed) = (program.label(), program.label());
-    let (word, endpoint_count) = (R7, R8);
+    let (packed, endpoint_count) = (R7, R8);
     look_up(program, maps.frontends, FRONTEND);
     program.jump_if(Condition::Equal, R0, 0, permit);
-    program.load(Width::Double, word, R0, 0);
+    program.load(Width::Double, packed, R0, 0);
     program.load(Width::Word, R1, R0, COUNTER_OFFSET as i16);
     program.store(Width::Word, R10, COUNTER, R1);
-    program.copy(endpoint_count, word);
+    program.copy(endpoint_count, packed);
     program.and(endpoint_count, ENDPOINTS_MAX as i32);
     program.jump_if(Condition::Equal, endpoint_count, 0, check);
 
     program.call(Helper::Random);
     program.modulo(R0, endpoint_count);
-    program.copy(R1, word);
+    program.copy(R1, packed);
     program.shift_right(R1, COUNT_BITS as i32);
     program.shift_left(R1, COUNT_BITS as i32);
     program.or(R1, R0);
@@ -168,7 +169,7 @@ fn choose(program: &mut Assembler, maps: MapDescriptors, permit: Label, refuse: 
     look_up(program, maps.frontends, FRONTEND);
     program.jump_if(Condition::Equal, R0, 0, changed);
     program.load(Width::Double, R1, R0, 0);
-    program.jump_if_register(Condition::NotEqual, R1, word, changed);
+    program.jump_if_register(Condition::NotEqual, R1, packed, changed);
     program.jump_if(Condition::Equal, endpoint_count, 0, refuse);
     program.jump(chosen);
     program.bind(changed);

@@ -1,5 +1,5 @@
 //! Elements of the maps for each Service, and the edits between two states. A changed group of endpoints gets a new
-//! generation: its endpoints are added first, then its frontends change, then the former endpoints are deleted.
+//! generation. Its endpoints come first, then the change of its frontends, then the deletion of the former endpoints.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -8,13 +8,13 @@ use api::object::ObjectKey;
 use plan::{Plan, PortKey};
 
 use super::frontends::{Abilities, Group, groups};
-use super::layout::{FRONTEND_BYTES, SOCKET_BYTES, Word, frontend_bytes, socket_bytes};
+use super::layout::{FRONTEND_BYTES, PackedGeneration, SOCKET_BYTES, frontend_bytes, socket_bytes};
 
 /// State of the maps in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KernelState {
     /// Frontends with their values.
-    pub frontends: HashMap<SocketAddr, (Word, u32)>,
+    pub frontends: HashMap<SocketAddr, (PackedGeneration, u32)>,
     /// Endpoints by key.
     pub endpoints: HashMap<[u8; 8], SocketAddr>,
     /// Numbers of the counters.
@@ -29,7 +29,7 @@ pub(super) struct Edit {
     /// Endpoints to add.
     pub added_endpoints: Vec<([u8; 8], SocketAddr)>,
     /// Frontends to add or change.
-    pub changed_frontends: HashMap<SocketAddr, (Word, u32)>,
+    pub changed_frontends: HashMap<SocketAddr, (PackedGeneration, u32)>,
     /// Frontends to delete.
     pub deleted_frontends: HashSet<SocketAddr>,
     /// Endpoints to delete.
@@ -64,9 +64,9 @@ impl Edit {
     pub(super) fn frontend_bytes(&self) -> (Vec<u8>, Vec<u8>) {
         let mut keys = Vec::with_capacity(self.changed_frontends.len() * SOCKET_BYTES);
         let mut values = Vec::with_capacity(self.changed_frontends.len() * FRONTEND_BYTES);
-        for (frontend, (word, counter)) in &self.changed_frontends {
+        for (frontend, (packed, counter)) in &self.changed_frontends {
             keys.extend_from_slice(&socket_bytes(*frontend));
-            values.extend_from_slice(&frontend_bytes(*word, *counter));
+            values.extend_from_slice(&frontend_bytes(*packed, *counter));
         }
         (keys, values)
     }
@@ -74,23 +74,23 @@ impl Edit {
 
 /// A group with its elements.
 #[derive(Clone, Debug)]
-struct Placed {
+struct AppliedGroup {
     group: Group,
-    word: Word,
+    packed: PackedGeneration,
     counter: u32,
 }
 
-impl Placed {
+impl AppliedGroup {
     fn endpoints(&self) -> impl Iterator<Item = ([u8; 8], SocketAddr)> {
         let endpoints = self.group.endpoints.iter().enumerate();
-        endpoints.map(|(index, endpoint)| (self.word.endpoint_key(index), *endpoint))
+        endpoints.map(|(index, endpoint)| (self.packed.endpoint_key(index), *endpoint))
     }
 }
 
 /// Groups of all Services with their elements.
 #[derive(Debug, Default)]
 pub(super) struct Services {
-    placed: HashMap<ObjectKey, Vec<Placed>>,
+    applied: HashMap<ObjectKey, Vec<AppliedGroup>>,
     /// Generations and counters in use are smaller.
     generation: u64,
     counter: u32,
@@ -108,15 +108,15 @@ impl Services {
 
     /// Returns the number of frontends.
     pub(super) fn frontends(&self) -> usize {
-        let placed = self.placed.values().flatten();
-        placed.map(|placed| placed.group.frontends.len()).sum()
+        let applied = self.applied.values().flatten();
+        applied.map(|applied| applied.group.frontends.len()).sum()
     }
 
     /// Returns the Service port of each counter.
     pub(super) fn counters(&self) -> HashMap<u32, &PortKey> {
-        let placed = self.placed.values().flatten();
-        placed
-            .map(|placed| (placed.counter, &placed.group.port))
+        let applied = self.applied.values().flatten();
+        applied
+            .map(|applied| (applied.counter, &applied.group.port))
             .collect()
     }
 
@@ -128,17 +128,18 @@ impl Services {
     ) -> Edit {
         let mut edit = Edit::default();
         for service in services {
-            let former = self.placed.remove(service).unwrap_or_default();
-            let placed = self.place(groups(plan, service, self.abilities), &former, &mut edit);
+            let former = self.applied.remove(service).unwrap_or_default();
+            let applied = self.assign_elements(groups(plan, service, self.abilities), &former, &mut edit);
             // A Service has room for tens of thousands of ports.
-            let left: HashSet<&SocketAddr> = placed.iter().flat_map(|now| &now.group.frontends).collect();
-            let words: HashSet<Word> = placed.iter().map(|now| now.word).collect();
-            let counters: HashSet<u32> = placed.iter().map(|now| now.counter).collect();
+            let left: HashSet<&SocketAddr> = applied.iter().flat_map(|now| &now.group.frontends).collect();
+            let packed_generations: HashSet<PackedGeneration> =
+                applied.iter().map(|now| now.packed).collect();
+            let counters: HashSet<u32> = applied.iter().map(|now| now.counter).collect();
             for gone in &former {
                 let frontends = gone.group.frontends.iter();
                 edit.deleted_frontends
                     .extend(frontends.filter(|at| !left.contains(at)).copied());
-                if !words.contains(&gone.word) {
+                if !packed_generations.contains(&gone.packed) {
                     edit.deleted_endpoints
                         .extend(gone.endpoints().map(|(key, _)| key));
                 }
@@ -146,8 +147,8 @@ impl Services {
                     edit.deleted_counters.push(gone.counter);
                 }
             }
-            if !placed.is_empty() {
-                self.placed.insert(service.clone(), placed);
+            if !applied.is_empty() {
+                self.applied.insert(service.clone(), applied);
             }
         }
         // Another Service may have got the frontend.
@@ -161,45 +162,45 @@ impl Services {
     }
 
     /// Compares the kernel with the plan. The kernel's elements stay where they are right, so open and new connections
-    /// notice nothing.
+    /// are not affected.
     pub(super) fn reconcile(&mut self, plan: &Plan, kernel: &KernelState) -> Edit {
-        let words = kernel.frontends.values();
-        let (generation, counter) = words
+        let frontends = kernel.frontends.values();
+        let (generation, counter) = frontends
             .fold((self.generation, self.counter), |(generation, counter), now| {
                 (generation.max(now.0.generation() + 1), counter.max(now.1 + 1))
             });
         let of_endpoints = kernel
             .endpoints
             .keys()
-            .map(|key| Word(u64::from_ne_bytes(*key)).generation() + 1);
+            .map(|key| PackedGeneration(u64::from_ne_bytes(*key)).generation() + 1);
         self.generation = of_endpoints.fold(generation.max(1), u64::max);
         self.counter = kernel
             .counters
             .iter()
             .map(|known| known + 1)
             .fold(counter, u32::max);
-        self.placed.clear();
+        self.applied.clear();
         let mut edit = Edit::default();
         let mut used = HashSet::new();
         for service in plan.services() {
             let groups = groups(plan, service, self.abilities);
             let found = groups.iter().filter_map(|group| {
-                let (word, counter) = found_in(kernel, group)?;
-                // Refusals share one word.
+                let (packed, counter) = found_in(kernel, group)?;
+                // Refusals share one generation.
                 let is_free = used.insert(counter);
-                is_free.then(|| Placed {
+                is_free.then(|| AppliedGroup {
                     group: Group {
                         frontends: Vec::new(),
                         ..group.clone()
                     },
-                    word,
+                    packed,
                     counter,
                 })
             });
-            let found: Vec<Placed> = found.collect();
-            let placed = self.place(groups, &found, &mut edit);
-            if !placed.is_empty() {
-                self.placed.insert(service.clone(), placed);
+            let found: Vec<AppliedGroup> = found.collect();
+            let applied = self.assign_elements(groups, &found, &mut edit);
+            if !applied.is_empty() {
+                self.applied.insert(service.clone(), applied);
             }
         }
         edit.changed_frontends
@@ -210,14 +211,14 @@ impl Services {
 
     /// Adds what only the kernel has, or lacks.
     fn add_leftovers(&self, kernel: &KernelState, edit: &mut Edit) {
-        let placed = || self.placed.values().flatten();
-        let frontends: HashSet<SocketAddr> = placed()
-            .flat_map(|placed| placed.group.frontends.iter().copied())
+        let applied = || self.applied.values().flatten();
+        let frontends: HashSet<SocketAddr> = applied()
+            .flat_map(|applied| applied.group.frontends.iter().copied())
             .collect();
-        let endpoints: HashSet<[u8; 8]> = placed()
-            .flat_map(|placed| placed.endpoints().map(|(key, _)| key))
+        let endpoints: HashSet<[u8; 8]> = applied()
+            .flat_map(|applied| applied.endpoints().map(|(key, _)| key))
             .collect();
-        let counters: HashSet<u32> = placed().map(|placed| placed.counter).collect();
+        let counters: HashSet<u32> = applied().map(|applied| applied.counter).collect();
         let gone = kernel.frontends.keys().filter(|at| !frontends.contains(at));
         edit.deleted_frontends.extend(gone.copied());
         let gone = kernel.endpoints.keys().filter(|key| !endpoints.contains(*key));
@@ -228,19 +229,24 @@ impl Services {
     }
 
     /// Gives groups their elements: those of a former state if the endpoints are the same, new ones otherwise.
-    fn place(&mut self, groups: Vec<Group>, former: &[Placed], edit: &mut Edit) -> Vec<Placed> {
-        let former: HashMap<_, &Placed> = former
+    fn assign_elements(
+        &mut self,
+        groups: Vec<Group>,
+        former: &[AppliedGroup],
+        edit: &mut Edit,
+    ) -> Vec<AppliedGroup> {
+        let former: HashMap<_, &AppliedGroup> = former
             .iter()
             .map(|former| (former.group.identity(), former))
             .collect();
-        let placed = groups.into_iter().map(|group| {
+        let applied = groups.into_iter().map(|group| {
             let known = former.get(&group.identity()).copied();
-            let word = match known {
-                _ if group.set.is_none() => Word::REFUSE,
-                Some(known) if known.group.endpoints == group.endpoints => known.word,
+            let packed = match known {
+                _ if group.set.is_none() => PackedGeneration::REFUSE,
+                Some(known) if known.group.endpoints == group.endpoints => known.packed,
                 _ => {
                     self.generation = self.generation.max(1) + 1;
-                    Word::new(self.generation - 1, group.endpoints.len())
+                    PackedGeneration::new(self.generation - 1, group.endpoints.len())
                 }
             };
             let counter = known.map(|known| known.counter).unwrap_or_else(|| {
@@ -248,35 +254,39 @@ impl Services {
                 edit.added_counters.push(self.counter.wrapping_sub(1));
                 self.counter.wrapping_sub(1)
             });
-            let placed = Placed { group, word, counter };
-            if known.is_none_or(|known| known.word != word) {
-                edit.added_endpoints.extend(placed.endpoints());
+            let applied = AppliedGroup {
+                group,
+                packed,
+                counter,
+            };
+            if known.is_none_or(|known| known.packed != packed) {
+                edit.added_endpoints.extend(applied.endpoints());
             }
-            let known = known.filter(|known| known.word == word);
+            let known = known.filter(|known| known.packed == packed);
             let known: HashSet<&SocketAddr> = known.iter().flat_map(|known| &known.group.frontends).collect();
-            for at in &placed.group.frontends {
+            for at in &applied.group.frontends {
                 if !known.contains(at) {
-                    edit.changed_frontends.insert(*at, (word, counter));
+                    edit.changed_frontends.insert(*at, (packed, counter));
                 }
             }
-            placed
+            applied
         });
-        placed.collect()
+        applied.collect()
     }
 }
 
 /// Returns the elements of a group if the kernel has them as they should be.
-fn found_in(kernel: &KernelState, group: &Group) -> Option<(Word, u32)> {
+fn found_in(kernel: &KernelState, group: &Group) -> Option<(PackedGeneration, u32)> {
     let mut values = group.frontends.iter().map(|at| kernel.frontends.get(at).copied());
     let first = values.next()??;
-    let (word, _) = first;
+    let (packed, _) = first;
     let has_endpoints = || {
         let mut endpoints = group.endpoints.iter().enumerate();
-        endpoints.all(|(index, endpoint)| kernel.endpoints.get(&word.endpoint_key(index)) == Some(endpoint))
+        endpoints.all(|(index, endpoint)| kernel.endpoints.get(&packed.endpoint_key(index)) == Some(endpoint))
     };
     let is_same = values.all(|value| value == Some(first))
-        && word.count() == group.endpoints.len()
-        && (group.set.is_none() || word.generation() > 0)
+        && packed.count() == group.endpoints.len()
+        && (group.set.is_none() || packed.generation() > 0)
         && has_endpoints();
     is_same.then_some(first)
 }

@@ -14,7 +14,7 @@ use super::saved::{RulesHash, Saved};
 
 /// Chains and number of rules of one Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Footprint {
+pub(super) struct RuleSummary {
     chains: Box<[(ChainName, u64)]>,
     shared: [u64; Shared::ALL.len()],
     /// Number of rules in own chains, and in each shared chain.
@@ -22,7 +22,7 @@ pub(super) struct Footprint {
     shared_rules: [u16; Shared::ALL.len()],
 }
 
-impl Footprint {
+impl RuleSummary {
     fn of(rules: &ServiceRules) -> Self {
         Self {
             chains: rules
@@ -57,16 +57,16 @@ impl Footprint {
     }
 }
 
-/// Footprints of all applied Services.
-pub(super) type Footprints = HashMap<ObjectKey, Footprint>;
+/// Summaries of all applied Services.
+pub(super) type RuleSummaries = HashMap<ObjectKey, RuleSummary>;
 
 /// Rules that `iptables-save` of this host prints differently from the form written here. By chain: the hash of
 /// the rules as written, and as read back.
-pub(super) type Spellings = HashMap<(Table, Box<str>), (u64, u64)>;
+pub(super) type ReadBackHashes = HashMap<(Table, Box<str>), (u64, u64)>;
 
 /// Inputs of rules.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct RuleInputs<'a> {
     /// Plan that the rules implement.
     pub plan: &'a Plan,
     /// Settings of the data plane.
@@ -77,7 +77,7 @@ pub(super) struct Source<'a> {
     pub without_ranges: &'a BTreeSet<ObjectKey>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> RuleInputs<'a> {
     fn services(self) -> impl Iterator<Item = &'a ObjectKey> {
         self.plan
             .services()
@@ -121,13 +121,13 @@ pub(super) struct Edit {
     services: Vec<(ObjectKey, Vec<ChainName>)>,
     stale: Vec<ChainName>,
     jumps: Vec<&'static Jump>,
-    /// Footprints of the changed Services after the edit.
-    pub footprints: Vec<(ObjectKey, Footprint)>,
+    /// Summaries of the changed Services after the edit.
+    pub summaries: Vec<(ObjectKey, RuleSummary)>,
 }
 
 impl Edit {
     /// Compares the desired rules with saved tables.
-    pub(super) fn from_saved(source: Source<'_>, mut saved: Saved, spellings: &Spellings) -> Self {
+    pub(super) fn from_saved(source: RuleInputs<'_>, mut saved: Saved, spellings: &ReadBackHashes) -> Self {
         let mut edit = Self::default();
         edit.jumps.extend(fixed::jumps().filter(|jump| {
             let references = &saved.table(jump.table).references;
@@ -159,13 +159,13 @@ impl Edit {
             for (last, rules) in last.iter_mut().zip(&rules.last) {
                 last.extend_from_slice(rules);
             }
-            let footprint = Footprint::of(&rules);
-            let changed = footprint
+            let summary = RuleSummary::of(&rules);
+            let changed = summary
                 .chains
                 .iter()
                 .filter(|(name, desired)| !is_there(Table::Nat, &name.to_string(), *desired));
             edit.rewrite(service, changed.map(|(name, _)| *name).collect());
-            edit.footprints.push((service.clone(), footprint));
+            edit.summaries.push((service.clone(), summary));
         }
         for ((chain, mut hash), mut last) in Shared::ALL.into_iter().zip(shared).zip(last) {
             last.extend(fixed::tail(chain, source.context));
@@ -179,32 +179,32 @@ impl Edit {
         edit
     }
 
-    /// Derives the edit for changed Services from the applied footprints, without reading the tables.
-    pub(super) fn from_changes(source: Source<'_>, changes: &Changes, applied: &Footprints) -> Self {
+    /// Derives the edit for changed Services from the applied summaries, without reading the tables.
+    pub(super) fn from_changes(source: RuleInputs<'_>, changes: &Changes, applied: &RuleSummaries) -> Self {
         let mut edit = Self::default();
-        let nothing = Footprint::of(&ServiceRules::default());
+        let nothing = RuleSummary::of(&ServiceRules::default());
         if !changes.health_checks.is_empty() {
             let chains = fixed::chains(source.plan, source.context).into_iter();
             edit.fixed
                 .extend(chains.filter(|chain| chain.table == Table::Filter && chain.name == HEALTH_CHECKS));
         }
         for service in &changes.services {
-            let footprint = Footprint::of(&source.rules_of(service));
+            let summary = RuleSummary::of(&source.rules_of(service));
             let before = applied.get(service).unwrap_or(&nothing);
             // A Service has room for tens of thousands of ports.
             let known: HashSet<&(ChainName, u64)> = before.chains.iter().collect();
-            let changed = footprint.chains.iter().filter(|chain| !known.contains(chain));
+            let changed = summary.chains.iter().filter(|chain| !known.contains(chain));
             edit.rewrite(service, changed.map(|(name, _)| *name).collect());
-            let left: HashSet<ChainName> = footprint.chains.iter().map(|(name, _)| *name).collect();
+            let left: HashSet<ChainName> = summary.chains.iter().map(|(name, _)| *name).collect();
             let gone = before.chains.iter().map(|(name, _)| *name);
             edit.stale.extend(gone.filter(|name| !left.contains(name)));
             for chain in Shared::ALL {
                 let index = chain as usize;
-                if before.shared[index] != footprint.shared[index] && !edit.shared.contains(&chain) {
+                if before.shared[index] != summary.shared[index] && !edit.shared.contains(&chain) {
                     edit.shared.push(chain);
                 }
             }
-            edit.footprints.push((service.clone(), footprint));
+            edit.summaries.push((service.clone(), summary));
         }
         edit
     }
@@ -216,7 +216,7 @@ impl Edit {
     }
 
     /// Returns the chains to rewrite with the hashes of their rules.
-    pub(super) fn rewritten(&self, source: Source<'_>) -> Vec<(Table, Box<str>, u64)> {
+    pub(super) fn rewritten(&self, source: RuleInputs<'_>) -> Vec<(Table, Box<str>, u64)> {
         let mut all: Vec<(Table, Box<str>, u64)> = Vec::new();
         for chain in &self.fixed {
             all.push((chain.table, chain.name.into(), RulesHash::of(&chain.rules)));
@@ -250,7 +250,7 @@ impl Edit {
     }
 
     /// Writes the edit in the language of `iptables-restore`.
-    pub(super) fn write(&self, source: Source<'_>, script: &mut Script<'_>) -> io::Result<()> {
+    pub(super) fn write(&self, source: RuleInputs<'_>, script: &mut Script<'_>) -> io::Result<()> {
         for table in Table::ALL {
             let fixed = || self.fixed.iter().filter(move |chain| chain.table == table);
             let shared = || self.shared.iter().filter(move |chain| chain.table() == table);
@@ -305,7 +305,7 @@ impl Edit {
         }
     }
 
-    fn write_services(&self, source: Source<'_>, script: &mut Script<'_>) -> io::Result<()> {
+    fn write_services(&self, source: RuleInputs<'_>, script: &mut Script<'_>) -> io::Result<()> {
         for (service, chains) in &self.services {
             script.belongs_to(Some(service));
             let chains: HashSet<&ChainName> = chains.iter().collect();
@@ -320,18 +320,18 @@ impl Edit {
     }
 }
 
-/// Records the footprints of an applied edit.
-pub(super) fn record_footprints(applied: &mut Footprints, footprints: Vec<(ObjectKey, Footprint)>) {
-    for (service, footprint) in footprints {
-        if footprint.is_empty() {
+/// Records the summaries of an applied edit.
+pub(super) fn record_summaries(applied: &mut RuleSummaries, summaries: Vec<(ObjectKey, RuleSummary)>) {
+    for (service, summary) in summaries {
+        if summary.is_empty() {
             applied.remove(&service);
         } else {
-            applied.insert(service, footprint);
+            applied.insert(service, summary);
         }
     }
 }
 
-fn write_shared(chain: Shared, source: Source<'_>, script: &mut Script<'_>) -> io::Result<()> {
+fn write_shared(chain: Shared, source: RuleInputs<'_>, script: &mut Script<'_>) -> io::Result<()> {
     for service in source.services() {
         let rules = source.shared_rules_of(service);
         let rules = &rules.shared[chain as usize];

@@ -10,7 +10,7 @@ use plan::{Changes, Family, Plan};
 use crate::{Applied, DataplaneError, IptablesCounts, SkippedService, TableCounts};
 
 use super::context::{Context, InvalidPackets};
-use super::edit::{Edit, Footprints, Script, Source, Spellings, owner_of, record_footprints};
+use super::edit::{Edit, ReadBackHashes, RuleInputs, RuleSummaries, Script, owner_of, record_summaries};
 use super::fixed;
 use super::names::Table;
 use super::program::{ProgramError, Programs};
@@ -29,13 +29,13 @@ const TCP_BE_LIBERAL: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_libera
 pub(super) struct FamilyTables {
     family: Family,
     programs: Programs,
-    /// Footprints of the applied Services; `None` if they are unknown.
-    applied: Option<Footprints>,
+    /// Summaries of the applied Services; `None` if they are unknown.
+    applied: Option<RuleSummaries>,
     /// Services that are not applied, because they were refused.
     skipped: BTreeSet<ObjectKey>,
     /// Services that are applied without their port ranges, because the ranges of one of them were refused.
     without_ranges: BTreeSet<ObjectKey>,
-    spellings: Spellings,
+    spellings: ReadBackHashes,
     /// False if the kernel is known to lack counters by name.
     has_counter_match: bool,
     failures: u64,
@@ -55,7 +55,7 @@ impl FamilyTables {
             applied: None,
             skipped: BTreeSet::new(),
             without_ranges: BTreeSet::new(),
-            spellings: Spellings::new(),
+            spellings: ReadBackHashes::new(),
             has_counter_match: true,
             failures: 0,
             partial_failures: 0,
@@ -71,15 +71,15 @@ impl FamilyTables {
         changes: &Changes,
         options: &Options,
     ) -> Result<Applied, DataplaneError> {
-        if self.applied.is_none() || changes.everything {
+        if self.applied.is_none() || changes.needs_full_write {
             return self.synchronize(plan, options);
         }
         for service in &changes.services {
             self.skipped.remove(service);
         }
         let context = self.context(plan, options);
-        let make = |source: Source<'_>, tables: &Self| {
-            let nothing = Footprints::new();
+        let make = |source: RuleInputs<'_>, tables: &Self| {
+            let nothing = RuleSummaries::new();
             Ok(Edit::from_changes(
                 source,
                 changes,
@@ -141,7 +141,7 @@ impl FamilyTables {
         self.skipped.clear();
         self.without_ranges.clear();
         self.has_counter_match = self.has_counter_match && has_counter();
-        let make = |source: Source<'_>, tables: &Self| {
+        let make = |source: RuleInputs<'_>, tables: &Self| {
             let saved = tables.programs.save()?;
             Ok(Edit::from_saved(source, saved, &tables.spellings))
         };
@@ -171,8 +171,8 @@ impl FamilyTables {
     /// Returns counters for metrics.
     pub(super) fn counts(&self) -> IptablesCounts {
         let of_services = |table| {
-            let footprints = self.applied.iter().flat_map(|applied| applied.values());
-            footprints.map(|footprint| footprint.rules_in(table)).sum::<u64>()
+            let summaries = self.applied.iter().flat_map(|applied| applied.values());
+            summaries.map(|summary| summary.rules_in(table)).sum::<u64>()
         };
         let tables = Table::ALL.into_iter().map(|table| TableCounts {
             table: table.name(),
@@ -192,7 +192,7 @@ impl FamilyTables {
         &mut self,
         plan: &Plan,
         context: &Context,
-        make: impl Fn(Source<'_>, &Self) -> Result<Edit, ProgramError>,
+        make: impl Fn(RuleInputs<'_>, &Self) -> Result<Edit, ProgramError>,
     ) -> Result<Applied, ProgramError> {
         let mut refused = Vec::new();
         loop {
@@ -211,7 +211,7 @@ impl FamilyTables {
             let error = match result {
                 Ok(()) => {
                     let elements = edit.count();
-                    let changed = edit.footprints.iter().map(|(service, _)| service);
+                    let changed = edit.summaries.iter().map(|(service, _)| service);
                     let left_out = changed.filter(|service| {
                         self.without_ranges.contains(*service)
                             && !self.skipped.contains(*service)
@@ -222,7 +222,7 @@ impl FamilyTables {
                         reason: RANGES_REFUSED.to_owned(),
                     }));
                     self.rules_last = rules;
-                    record_footprints(self.applied.get_or_insert_default(), edit.footprints);
+                    record_summaries(self.applied.get_or_insert_default(), edit.summaries);
                     return Ok(Applied {
                         elements,
                         skipped: refused,
@@ -274,8 +274,8 @@ impl FamilyTables {
         Context::new(self.family, plan.settings(), options, invalid)
     }
 
-    fn source<'a>(&'a self, plan: &'a Plan, context: &'a Context) -> Source<'a> {
-        Source {
+    fn source<'a>(&'a self, plan: &'a Plan, context: &'a Context) -> RuleInputs<'a> {
+        RuleInputs {
             plan,
             context,
             skipped: &self.skipped,

@@ -1,10 +1,10 @@
 //! iptables mode: the plan through `iptables-restore` (legacy or nft), in the chains and under the names of
-//! kube-proxy (IPT), for kernels and tools that need it.
+//! kube-proxy (IPT). Some kernels and tools need this mode.
 //!
 //! Differences from kube-proxy:
 //! - A change rewrites only the chains that differ. The long shared chains stay while only endpoints change.
-//! - TCP is rejected by a reset. Unknown ports of a cluster IP are rejected, and unassigned cluster IPs are dropped
-//!   (chain `KUBE-CLUSTER-IPS`), as in the other modes.
+//! - The rules reject TCP with a reset. Unknown ports of a cluster IP are rejected, and unassigned cluster IPs are
+//!   dropped (chain `KUBE-CLUSTER-IPS`), as in the other modes.
 //! - The tables are read back and compared rule by rule, not only probed for a canary.
 //!
 //! Port ranges follow all Service ports in the shared chains. `xt_cluster` selects their endpoints by a hash of the

@@ -67,7 +67,7 @@ impl ServiceRules {
             let own = port
                 .frontends
                 .iter()
-                .filter(|f| f.kind == FrontendKind::ClusterIp);
+                .filter(|frontend| frontend.kind == FrontendKind::ClusterIp);
             cluster_ips.extend(own.filter_map(|frontend| frontend.address));
         }
         cluster_ips.dedup();
@@ -271,7 +271,7 @@ impl PortWriter<'_> {
             .port
             .frontends
             .iter()
-            .filter(|f| !f.source_ranges.is_empty())
+            .filter(|frontend| !frontend.source_ranges.is_empty())
             .collect();
         let mut rules: Vec<String> = Vec::new();
         for frontend in &ranged {

@@ -178,9 +178,8 @@ impl Programs {
     }
 }
 
-/// Detects the variant that this node uses: the one with a chain of the kubelet or of an earlier proxy, or else
-/// the one with more rules. Returns `None` for the default programs if only one variant exists, or if there are no
-/// rules.
+/// Detects the variant that this node uses. It has a chain of the kubelet or of an earlier proxy, or else more rules
+/// than the other one. Returns `None` for the default programs if only one variant exists, or if there are no rules.
 pub(super) fn detect() -> Option<Variant> {
     let rules = |variant| {
         let text =
@@ -289,7 +288,9 @@ fn finish(mut child: Child, stderr_text: JoinHandle<String>, program: &str) -> R
 fn refused_line(message: &str) -> Option<usize> {
     let (_, rest) = message.rsplit_once("line")?;
     let rest = rest.trim_start_matches([':', ' ']);
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let end = rest
+        .find(|character: char| !character.is_ascii_digit())
+        .unwrap_or(rest.len());
     rest.get(..end)?.parse().ok()
 }
 

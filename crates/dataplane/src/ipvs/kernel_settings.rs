@@ -74,7 +74,9 @@ fn write(name: &str, value: &str) -> io::Result<()> {
 
 /// Returns the first two numbers of a kernel release.
 fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.trim().split(|c: char| !c.is_ascii_digit());
+    let mut numbers = release
+        .trim()
+        .split(|character: char| !character.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 

@@ -165,7 +165,7 @@ impl IpvsDataplane {
     /// Adds what virtual servers need before the rules change.
     fn begin(&mut self, plan: &Plan, changes: &Changes) -> Option<Pending> {
         let servers = self.servers.as_mut()?;
-        let begun = if !self.is_in_sync || changes.everything {
+        let begun = if !self.is_in_sync || changes.needs_full_write {
             servers.begin_all(plan)
         } else {
             servers.begin(plan, &changes.services).or_else(|error| {

@@ -81,8 +81,8 @@ fn own_addresses(settings: &Settings, family: Family) -> Vec<IpAddr> {
 }
 
 /// Returns the name of a scheduler in the kernel, and its flags. `mh` hashes the client's port, too, as kube-proxy
-/// requests. `mh` and `sh` choose another destination if the hashed one has weight 0, which an endpoint that leaves has;
-/// otherwise they refuse the connection.
+/// requests. `mh` and `sh` choose another destination if the hashed one has weight 0, as terminating endpoints have.
+/// Otherwise they refuse the connection.
 pub(super) fn kernel_scheduler(scheduler: Scheduler) -> (&'static str, u32) {
     match scheduler {
         Scheduler::Random | Scheduler::RoundRobin => ("rr", 0),

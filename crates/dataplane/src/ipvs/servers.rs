@@ -1,5 +1,5 @@
-//! Virtual servers in the kernel, and their changes in two steps: additions precede the change of the rules, and removals
-//! follow it.
+//! Virtual servers in the kernel, and their changes in two steps: additions precede the change of the rules, and
+//! removals follow it.
 //!
 //! A TCP destination that leaves gets weight 0, and is deleted when it has no connections (IPV-04). The kernel holds
 //! this state, so a restarted process continues it. Connections end after their timeouts, so the number of such
@@ -352,7 +352,7 @@ impl Servers {
 /// Result of [`Servers::remove_former`].
 #[derive(Debug, Default)]
 struct Removal {
-    /// Number of removed destinations that got new connections before.
+    /// Number of removed destinations that received new connections before.
     live: usize,
     /// True if a destination stays until its connections end.
     is_draining: bool,

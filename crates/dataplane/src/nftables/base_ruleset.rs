@@ -5,7 +5,7 @@ use plan::{Family, NodePortAddresses, Plan, PodDetection, Settings};
 
 use super::bytes::Bytes;
 use super::layout::{FAMILIES, MASQUERADED, Map, VERDICTS};
-use super::map_element::{Datum, MapElement, MapId};
+use super::map_element::{MapElement, MapId, MapValue};
 use super::rules::{MASQUERADE_BITS, RuleBuilder};
 
 /// Chain that rejects packets.
@@ -39,7 +39,7 @@ pub(super) fn chains(plan: &Plan, has_virtual_servers: bool) -> Vec<(Chain, Vec<
     let mut chains = vec![reject(), masquerade(), answer_ping(plan)];
     chains.extend((1..MASQUERADE_BITS).map(|bits| masquerade_origins(bits, pods)));
     chains.push(services(plan, has_virtual_servers));
-    chains.push(redirected(has_virtual_servers));
+    chains.push(redirect_chain(has_virtual_servers));
     let to_services = || vec![RuleBuilder::any_family().goto(SERVICES).finish()];
     let base = |name, hook, priority, comment: &str| Chain {
         name: String::from(name),
@@ -94,7 +94,7 @@ pub(super) fn masqueraded() -> Vec<MapElement> {
     };
     (0..=MASQUERADE_BITS)
         .map(|bits| MapElement {
-            datum: Datum::Verdict(verdict(bits)),
+            map_value: MapValue::Verdict(verdict(bits)),
             ..MapElement::key(MapId::Masqueraded, Bytes::new().mark(bits))
         })
         .collect()
@@ -103,8 +103,8 @@ pub(super) fn masqueraded() -> Vec<MapElement> {
 fn services(plan: &Plan, has_virtual_servers: bool) -> (Chain, Vec<Rule>) {
     let mut rules = Vec::new();
     if has_virtual_servers {
-        // The cluster IP is an address of this node, so a client on this node has it as source address, too. The reset that
-        // refuses a port then has the cluster IP as destination, and would be refused itself.
+        // The cluster IP is an address of this node, so a client on this node has it as source address, too. The
+        // reset that refuses a port then has the cluster IP as destination, and would be refused itself.
         let replies = RuleBuilder::any_family().match_reply();
         rules.push(
             replies
@@ -152,7 +152,7 @@ fn node_ports(family: Family, settings: &Settings) -> Rule {
         .comment("by the verdict of the node port; mark restored")
 }
 
-fn redirected(has_virtual_servers: bool) -> (Chain, Vec<Rule>) {
+fn redirect_chain(has_virtual_servers: bool) -> (Chain, Vec<Rule>) {
     let mut rules = Vec::new();
     for family in FAMILIES {
         rules.push(

@@ -89,7 +89,7 @@ impl NftablesDataplane {
         self.codes.set_pods(&plan.settings().pods);
         match snapshot::table_state(&mut self.nftables, &self.table, &chains)? {
             TableState::Absent => Ok(None),
-            TableState::Foreign => self.damage(plan).map(Some),
+            TableState::Foreign => self.drift_of_damaged_table(plan).map(Some),
             TableState::Own => {
                 let services = self.plan_services(plan, &[])?;
                 let codes = self.used_codes();
@@ -120,7 +120,7 @@ impl NftablesDataplane {
     }
 
     /// Returns the differences of a damaged table, or of one with another layout.
-    fn damage(&mut self, plan: &Plan) -> Result<Drift, DataplaneError> {
+    fn drift_of_damaged_table(&mut self, plan: &Plan) -> Result<Drift, DataplaneError> {
         let mut drift = Drift::default();
         let desired = base_ruleset::table(&self.table);
         let found = self.nftables.table(&self.table)?;

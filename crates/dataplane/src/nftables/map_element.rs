@@ -51,7 +51,7 @@ impl MapId {
 
 /// Value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Datum {
+pub(super) enum MapValue {
     /// No value: an element of a set.
     None,
     /// Concatenated fields.
@@ -72,7 +72,7 @@ pub(super) struct MapElement {
     /// True if the element ends a range of single-field keys.
     pub is_interval_end: bool,
     /// Value of the element.
-    pub datum: Datum,
+    pub map_value: MapValue,
     /// Service port of the element, for readers of `nft list`.
     pub comment: Option<Arc<str>>,
 }
@@ -85,7 +85,7 @@ impl MapElement {
             key,
             key_end: None,
             is_interval_end: false,
-            datum: Datum::None,
+            map_value: MapValue::None,
             comment: None,
         }
     }
@@ -93,7 +93,7 @@ impl MapElement {
     /// Creates an element of a data map.
     pub(super) fn pair(map_id: MapId, key: Bytes, value: Bytes) -> Self {
         Self {
-            datum: Datum::Value(value),
+            map_value: MapValue::Value(value),
             ..Self::key(map_id, key)
         }
     }
@@ -112,10 +112,10 @@ impl MapElement {
             key: self.key.as_slice(),
             key_end: self.key_end.as_ref().map(|end| end.as_slice()),
             is_interval_end: self.is_interval_end,
-            data: match &self.datum {
-                Datum::None => None,
-                Datum::Value(value) => Some(ElementData::Value(value.as_slice())),
-                Datum::Verdict(verdict) => Some(ElementData::Verdict(verdict.as_deref())),
+            data: match &self.map_value {
+                MapValue::None => None,
+                MapValue::Value(value) => Some(ElementData::Value(value.as_slice())),
+                MapValue::Verdict(verdict) => Some(ElementData::Verdict(verdict.as_deref())),
             },
             timeout_ms: None,
             comment: self.comment.as_deref().unwrap_or_default(),

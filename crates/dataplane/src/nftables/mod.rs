@@ -16,8 +16,8 @@
 //! of the client, and a hash of the client's address selects the endpoint. Echo requests to addresses in `pings4` go to
 //! an address of this node, which answers.
 //!
-//! Other schedulers replace the random number: round robin by a counter, which belongs to a rule and so needs a chain
-//! per Service port; Maglev by a hash of the client's address and port.
+//! Other schedulers replace the random number. Round robin uses a counter, which belongs to a rule and so needs a
+//! chain per Service port. Maglev uses a hash of the client's address and port.
 //!
 //! A Service consists of map elements, and of one chain for each port that uses round robin. All other chains are shared,
 //! one for each kind of verdict.
@@ -290,7 +290,7 @@ impl NftablesDataplane {
 
     /// Deletes verdict codes and chains that no Service uses. A failure only costs kernel memory until the next
     /// repair.
-    fn sweep(&mut self) {
+    fn delete_unused(&mut self) {
         let used: HashSet<u32> = self
             .applied
             .services()
@@ -335,10 +335,10 @@ impl NftablesDataplane {
     fn apply_changes(&mut self, plan: &Plan, changes: &Changes) -> Result<Applied, DataplaneError> {
         let mut elements = 0;
         let mut services = changes.services.clone();
-        if changes.everything && self.codes.set_pods(&plan.settings().pods) {
+        if changes.needs_full_write && self.codes.set_pods(&plan.settings().pods) {
             return self.synchronize(plan);
         }
-        if changes.everything {
+        if changes.needs_full_write {
             elements += self.apply_settings(plan)?;
             services.extend(self.applied.services().map(|(service, _)| service.clone()));
             services.extend(plan.services().cloned());
@@ -348,7 +348,7 @@ impl NftablesDataplane {
         let mut applied = self.apply_services(plan, &services)?;
         applied.elements += elements;
         if self.codes.needs_sweep() {
-            self.sweep();
+            self.delete_unused();
         }
         Ok(applied)
     }
@@ -373,7 +373,7 @@ impl Dataplane for NftablesDataplane {
         if !self.is_accounted_for()? {
             return self.read_back(plan);
         }
-        self.sweep();
+        self.delete_unused();
         self.verify_next(plan)
     }
 

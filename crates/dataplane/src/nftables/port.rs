@@ -18,8 +18,8 @@ use super::layout::Map;
 use super::map_element::{MapElement, MapId};
 use super::verdict_chain::{KeyLookup, VerdictChain};
 
-/// Bit of the protocol in the keys of port ranges. A Service port may have the address and port with which a range starts.
-/// The numbers of TCP (6), UDP (17) and SCTP (132) do not have this bit.
+/// Bit of the protocol in the keys of port ranges. A Service port may have the address and port with which a range
+/// starts. The numbers of TCP (6), UDP (17) and SCTP (132) do not have this bit.
 pub(super) const RANGE_BIT: u8 = 0x40;
 
 /// A Service port as it is written to the kernel.
@@ -31,7 +31,7 @@ pub(super) struct Port {
     /// unspecified if the Service port has node ports only.
     first: (IpAddr, u16),
     /// True for port ranges. Their key starts with the first port of their first range, which no range of another
-    /// Service contains, and [`RANGE_BIT`] distinguishes it from that of a Service port.
+    /// Service contains. [`RANGE_BIT`] distinguishes it from the key of a Service port.
     is_range: bool,
     is_sticky: bool,
     /// True if indexes are positions in a Maglev table.
@@ -81,7 +81,8 @@ impl Shared {
 
 impl Port {
     /// Converts a Service port of the plan. `former` returns the applied endpoints of a set by index, for the Service
-    /// port with that key; `code` returns the code of a verdict chain. With `settings`, virtual servers choose endpoints.
+    /// port with that key; `code` returns the code of a verdict chain. With `settings`, virtual servers choose
+    /// endpoints.
     pub(super) fn new(
         plan: &ServicePortPlan,
         settings: Option<&Settings>,
@@ -286,7 +287,7 @@ impl Port {
         }
     }
 
-    /// Two endpoints rarely have the same number; only the first one gets affinity then.
+    /// Two endpoints rarely have the same number; only the first one has affinity then.
     fn append_members(&self, map_id: MapId, set: EndpointSet, elements: &mut Vec<MapElement>) {
         if self.is_sticky {
             let key = self.key();

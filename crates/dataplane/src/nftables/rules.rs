@@ -490,9 +490,8 @@ impl RuleBuilder {
         })
     }
 
-    /// Loads the key of the Service port, which is its first frontend.
-    /// A value from a map begins with a zero, which goes to the previous register. nft then shows the following
-    /// fields as the destination of the packet.
+    /// Loads the key of the Service port, which is its first frontend. A value from a map begins with a zero, which
+    /// goes to the previous register. `nft` then shows the next fields as the destination of the packet.
     fn load_service_key(self, family: Family, key_lookup: KeyLookup) -> Self {
         let service = Registers::of(family).service;
         let protocol = service.plus(address_bytes(family));

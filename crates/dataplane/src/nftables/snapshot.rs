@@ -10,7 +10,7 @@ use plan::{EndpointSet, Family};
 use super::base_ruleset;
 use super::bytes::Bytes;
 use super::layout::{self, FAMILIES, Map, VERDICTS, address_bytes};
-use super::map_element::{Datum, MapElement, MapId};
+use super::map_element::{MapElement, MapId, MapValue};
 use super::verdict_codes::VerdictCodes;
 
 /// State of the table in the kernel.
@@ -206,7 +206,7 @@ impl KernelElements {
                 key: Bytes::from_slice(key)?,
                 key_end: key_end.flatten().map(Box::new),
                 is_interval_end: *flag != 0,
-                datum: Datum::None,
+                map_value: MapValue::None,
                 comment: None,
             })
         })

@@ -58,7 +58,7 @@ impl NftablesDataplane {
     }
 
     /// Creates the table and loads all Services. The table is dormant until all are present. Another proxy may serve
-    /// them meanwhile, and a part of the rules would drop packets to cluster IPs that are not loaded yet.
+    /// them meanwhile. A part of the rules would drop packets to cluster IPs that are not loaded yet.
     fn load(
         &mut self,
         plan: &Plan,

@@ -1,6 +1,6 @@
 //! Verdict chains: the handling of connections at a frontend, independent of the Service.
 //!
-//! Thousands of Services share a few dozen verdict chains, for example "one of 3 endpoints", or "one of 2 local
+//! Thousands of Services share a few dozen verdict chains. Examples are "one of 3 endpoints" and "one of 2 local
 //! endpoints for external clients, otherwise one of 5". Frontends map to the code of their chain.
 
 use netlink::nftables::{Chain, FibAddress, Rule, Verdict};

@@ -6,7 +6,7 @@ use netlink::nftables::{Chain, Rule, Verdict};
 use plan::PodDetection;
 
 use super::bytes::Bytes;
-use super::map_element::{Datum, MapElement, MapId};
+use super::map_element::{MapElement, MapId, MapValue};
 use super::rules::MASQUERADE_BITS;
 use super::verdict_chain::VerdictChain;
 
@@ -76,7 +76,7 @@ impl VerdictCodes {
         let verdict_chain = self.verdict_chains.get(&code)?;
         let map_id = MapId::Verdicts;
         Some(MapElement {
-            datum: Datum::Verdict(verdict_chain.verdict()),
+            map_value: MapValue::Verdict(verdict_chain.verdict()),
             ..MapElement::key(map_id, Bytes::new().mark(code))
         })
     }

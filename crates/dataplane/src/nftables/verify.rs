@@ -90,7 +90,7 @@ impl NftablesDataplane {
     /// Reads the whole table and repairs it. Returns the number of elements and chains that differed.
     pub(super) fn read_back(&mut self, plan: &Plan) -> Result<usize, DataplaneError> {
         if self.is_in_sync {
-            self.sweep();
+            self.delete_unused();
             let state = self.nftables.generation()?;
             if self.is_table_as_written()? {
                 self.ledger.start(state);

@@ -18,7 +18,7 @@ pub(super) const SLOTS: Register = Register::at(12);
 pub(super) const SLOT: Register = Register::at(13);
 
 /// Seed of the hash, the same on all nodes.
-const SEED: u32 = 0x7032_7469;
+pub(super) const SEED: u32 = 0x7032_7469;
 /// Size of an interface name in the kernel (`IFNAMSIZ`).
 const INTERFACE_NAME_BYTES: usize = 16;
 /// Size of an ICMP header before the packet that an error is about.
@@ -33,36 +33,36 @@ pub(super) enum Headers {
     InError,
 }
 
-/// Places of a field: base and offset.
-type Place = (PayloadBase, u32);
+/// Position of a field: base and offset.
+type FieldPosition = (PayloadBase, u32);
 
-/// Places of the fields of a connection.
-struct Places {
-    client: Place,
-    service: Place,
-    client_port: Place,
-    service_port: Place,
+/// Positions of the fields of a connection.
+struct FieldPositions {
+    client: FieldPosition,
+    service: FieldPosition,
+    client_port: FieldPosition,
+    service_port: FieldPosition,
     /// `None` for the protocol of the packet.
-    protocol: Option<Place>,
+    protocol: Option<FieldPosition>,
 }
 
 impl Headers {
-    /// Returns the places of fields. Headers in errors are assumed to have no options.
-    fn places(self, family: Family) -> Places {
+    /// Returns the positions of fields. The rules assume that headers in errors have no options.
+    fn positions(self, family: Family) -> FieldPositions {
         let (source, destination, protocol, header_bytes) = match family {
             Family::V4 => (12, 16, 9, 20),
             Family::V6 => (8, 24, 6, 40),
         };
         let inner = |offset: u32| (PayloadBase::Transport, ICMP_BYTES + offset);
         match self {
-            Self::Outer => Places {
+            Self::Outer => FieldPositions {
                 client: (PayloadBase::Network, source),
                 service: (PayloadBase::Network, destination),
                 client_port: (PayloadBase::Transport, 0),
                 service_port: (PayloadBase::Transport, 2),
                 protocol: None,
             },
-            Self::InError => Places {
+            Self::InError => FieldPositions {
                 client: inner(destination),
                 service: inner(source),
                 client_port: inner(header_bytes + 2),
@@ -96,7 +96,7 @@ impl Loader {
         }
     }
 
-    fn field(mut self, (base, offset): Place, bytes: u32) -> Self {
+    fn field(mut self, (base, offset): FieldPosition, bytes: u32) -> Self {
         self.expressions.push(Expression::Payload {
             base,
             offset,
@@ -106,9 +106,9 @@ impl Loader {
         self.advance(bytes)
     }
 
-    fn protocol(mut self, place: Option<Place>) -> Self {
-        match place {
-            Some(place) => self.field(place, 1),
+    fn protocol(mut self, position: Option<FieldPosition>) -> Self {
+        match position {
+            Some(position) => self.field(position, 1),
             None => {
                 self.expressions.push(Expression::Meta {
                     key: MetaKey::Protocol,
@@ -129,11 +129,11 @@ impl Loader {
 
 /// Loads the frontend of a packet as a key: address, protocol, port.
 pub(super) fn destination_key(family: Family, headers: Headers) -> Vec<Expression> {
-    let places = headers.places(family);
+    let positions = headers.positions(family);
     Loader::new()
-        .field(places.service, address_size(family))
-        .protocol(places.protocol)
-        .field(places.service_port, 2)
+        .field(positions.service, address_size(family))
+        .protocol(positions.protocol)
+        .field(positions.service_port, 2)
         .expressions
 }
 
@@ -144,15 +144,15 @@ pub(super) fn slot_hash(
     input: HashInput,
     into: Register,
 ) -> Vec<Expression> {
-    let places = headers.places(family);
-    let client = Loader::new().field(places.client, address_size(family));
+    let positions = headers.positions(family);
+    let client = Loader::new().field(positions.client, address_size(family));
     let loaded = match input {
         HashInput::Client => client,
         HashInput::Connection => client
-            .field(places.service, address_size(family))
-            .field(places.client_port, 2)
-            .field(places.service_port, 2)
-            .protocol(places.protocol),
+            .field(positions.service, address_size(family))
+            .field(positions.client_port, 2)
+            .field(positions.service_port, 2)
+            .protocol(positions.protocol),
     };
     let mut expressions = loaded.expressions;
     expressions.push(Expression::Hash {

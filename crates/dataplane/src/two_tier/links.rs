@@ -14,13 +14,13 @@ use super::state::HOPS;
 /// UDP port of encapsulated packets. The routes to Pods use another one.
 pub const UDP_PORT: u16 = 8_473;
 /// VXLAN network identifier of the first hop; the other hops have the next ones.
-const FIRST_ID: u32 = 7_401;
+pub(super) const FIRST_ID: u32 = 7_401;
 /// Prefix length of the gateway addresses of all links.
 const GATEWAY_PREFIX: u8 = 8;
 /// State of a neighbour that a program set, as opposed to a learned one (`neighbour.h`).
 const NUD_PERMANENT: u16 = 0x80;
 /// Overhead of encapsulation in bytes, over IPv4 and IPv6: Ethernet, IP, UDP and VXLAN headers.
-const ENCAPSULATION_BYTES_IPV4: u32 = 50;
+pub(super) const ENCAPSULATION_BYTES_IPV4: u32 = 50;
 const ENCAPSULATION_BYTES_IPV6: u32 = 70;
 /// Loose mode of the filter by reverse path: clients are behind other links (`ip-sysctl` of the kernel).
 const LOOSE: &str = "2";

@@ -1,14 +1,15 @@
 //! Two-tier forwarding of connections to load balancer IPs.
 //!
-//! Any node may receive the packets of a connection: routers distribute connections over the nodes that announce an
+//! Any node may receive the packets of a connection. Routers distribute connections over the nodes that announce an
 //! address, and an address moves between nodes. The node that receives a packet chooses the serving node by a hash of
-//! the addresses. The hash selects a slot of a Maglev table of nodes, which are weighted by their endpoints (`slots`).
-//! The node forwards the packet through a VXLAN link (`links`). The serving node translates the destination to one of
-//! its own endpoints, and answers the client directly. Only the serving node tracks the connection. Each slot remembers
-//! its previous nodes: they get the packets of connections that the current node does not track. Previous nodes without
-//! endpoints come last, since a node that died forwards no packets.
+//! the addresses. The hash selects a slot of a Maglev table of nodes, which are weighted by their endpoints
+//! (`slots`). The node forwards the packet through a VXLAN link (`links`). The serving node translates the
+//! destination to one of its own endpoints, and answers the client directly. Only the serving node tracks the
+//! connection. Each slot remembers its previous nodes: they receive the packets of connections that the current node
+//! does not track. Previous nodes without endpoints come last, since a failed node forwards no packets.
 //!
-//! `rules` builds one nftables table for each IP family, independent of the table of the data plane.
+//! `rules` builds one nftables table for each IP family, independent of the table of the data plane. At one interface, an
+//! XDP program may forward packets in place of the rules (`xdp`).
 
 mod counters;
 mod error;
@@ -20,13 +21,15 @@ mod recovery;
 mod rules;
 mod slots;
 mod state;
+mod xdp;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use netlink::nftables::Nftables;
-use netlink::route::{Connection, LinkIndex};
+use netlink::route::{Connection, LinkIndex, LinkName};
 use plan::{Family, Plan, PortKey, ServicePortPlan};
 
 pub use counters::ForwardedPackets;
@@ -34,15 +37,14 @@ pub use error::TwoTierError;
 pub use frontends::forwarded_tcp_frontends;
 pub use links::UDP_PORT;
 pub use peers::NodeAddresses;
+pub use state::PORTS_MAX;
+pub use xdp::XdpUse;
 
 use peers::Peers;
 use recovery::Recovered;
 use slots::Weights;
 use state::{HOPS, NumberedSlots, State, is_forwarded};
-
-/// Maximum of Service ports with two-tier forwarding per family: about 30 MiB of the kernel's memory. All nodes forward
-/// the same ones, those of the oldest Services: a new Service takes no place of another one.
-pub const PORTS_MAX: usize = 64;
+use xdp::Xdp;
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
@@ -59,11 +61,15 @@ pub struct TwoTier {
     has_recovered: bool,
     /// State that the kernel holds, by family; `None` if it is unknown.
     applied: [Option<State>; 2],
+    /// Program of an interface, if the operator named one.
+    xdp: Option<Xdp>,
+    /// Address of this node, if links and tables are those of the last plan.
+    local: Option<IpAddr>,
 }
 
 impl TwoTier {
-    /// Opens the network in the namespace of the calling thread. The first [`TwoTier::apply`] takes over the state of an
-    /// earlier process.
+    /// Opens the network in the namespace of the calling thread. The first [`TwoTier::apply`] takes over the state of
+    /// an earlier process.
     ///
     /// # Errors
     ///
@@ -78,16 +84,68 @@ impl TwoTier {
             links: None,
             has_recovered: false,
             applied: [None, None],
+            xdp: None,
+            local: None,
         })
     }
 
+    /// Forwards by an XDP program at this interface, too, where it can: the interface of clients and other nodes. Its
+    /// driver has to run programs.
+    pub fn forward_at(&mut self, interface: LinkName) {
+        self.xdp = Some(Xdp::new(interface));
+    }
+
+    /// Returns the use of the XDP program since the last [`TwoTier::apply`]; `None` without an interface for it.
+    pub fn xdp_use(&self) -> Option<&XdpUse> {
+        self.xdp.as_ref().map(Xdp::usage)
+    }
+
+    /// Returns the number of packets that the XDP program forwarded since it began. [`ForwardedPackets`] does not contain
+    /// them.
+    pub fn xdp_forwarded_packets(&self) -> u64 {
+        self.xdp.as_ref().map_or(0, Xdp::forwarded_packets)
+    }
+
     /// Forwards the connections of all Service ports that `plan` forwards. `nodes` are all Nodes. Returns the ports
-    /// beyond [`PORTS_MAX`], which are not forwarded.
+    /// beyond [`PORTS_MAX`], which are not forwarded. A failure of the XDP program is no error, as the rules forward its
+    /// packets then ([`TwoTier::xdp_use`]).
     ///
     /// # Errors
     ///
     /// A [`TwoTierError`]; the caller may retry.
     pub fn apply(&mut self, plan: &Plan, nodes: &NodeAddresses) -> Result<Vec<PortKey>, TwoTierError> {
+        let applied = self.apply_rules(plan, nodes);
+        self.local = applied.as_ref().ok().map(|(local, _)| *local);
+        self.refresh();
+        applied.map(|(_, excess)| excess)
+    }
+
+    /// Adapts the XDP program to the neighbours and the interface, which change without a change of the plan.
+    pub fn refresh(&mut self) {
+        let Some(xdp) = &mut self.xdp else {
+            return;
+        };
+        match (self.local, &self.applied) {
+            (Some(local), [Some(state), _]) => {
+                xdp.apply(&mut self.connection, state, &self.own_name, local, &self.peers);
+            }
+            // The program would forward by an earlier plan.
+            _ => xdp.detach(),
+        }
+    }
+
+    /// Detaches the XDP program. The next [`TwoTier::apply`] attaches it again.
+    pub fn detach_program(&mut self) {
+        self.local = None;
+        self.refresh();
+    }
+
+    /// Writes links and tables. Returns the address of this node, and the ports beyond [`PORTS_MAX`].
+    fn apply_rules(
+        &mut self,
+        plan: &Plan,
+        nodes: &NodeAddresses,
+    ) -> Result<(IpAddr, Vec<PortKey>), TwoTierError> {
         let local = nodes
             .get(self.own_name.as_str())
             .and_then(|addresses| addresses.first());
@@ -132,7 +190,7 @@ impl TwoTier {
             let state = self.state(family, ports, plan);
             self.write(family, state, &links)?;
         }
-        Ok(excess)
+        Ok((local, excess))
     }
 
     /// Closes the links before they exist: the table refers to them, so it follows.

@@ -39,6 +39,11 @@ impl PeerNumber {
         Self::of_gateway(gateway)
     }
 
+    /// Returns the number.
+    pub(crate) fn get(self) -> u16 {
+        self.0
+    }
+
     /// Returns the gateway address, the same on all links. The kernel needs one for each packet; no packet contains it, so
     /// the range only has to be unused: IPv4 reserves 240.0.0.0/4 (RFC 1112).
     pub(crate) fn gateway(self, is_ipv6: bool) -> IpAddr {
@@ -77,6 +82,9 @@ impl Peers {
     }
 
     /// Applies the addresses of all Nodes; `local` is that of this node. A peer keeps its number.
+    ///
+    /// A new Node whose name leads to the Ethernet address of another one is no peer. The hash of names is not
+    /// cryptographic: a host could join under such a name, and receive the packets of the other one.
     pub(crate) fn update(&mut self, nodes: &NodeAddresses, own: &str, local: IpAddr) {
         let host_of = |addresses: &Vec<IpAddr>| {
             let mut of_family = addresses.iter().copied();
@@ -87,6 +95,10 @@ impl Peers {
             .filter(|(name, _)| ***name != *own)
             .filter_map(|(name, addresses)| Some((name, host_of(addresses)?)))
             .collect();
+        let mut users: BTreeMap<[u8; 6], usize> = BTreeMap::from([(ethernet_of(own), 1)]);
+        for name in hosts.keys() {
+            *users.entry(ethernet_of(name)).or_default() += 1;
+        }
         self.by_name.retain(|name, _| hosts.contains_key(name));
         let mut reserved = std::mem::take(&mut self.reserved);
         let of_peers = self.by_name.values().map(|peer| peer.number);
@@ -98,13 +110,17 @@ impl Peers {
                 peer.host = host;
                 continue;
             }
+            let ethernet = ethernet_of(name);
+            if users.get(&ethernet) != Some(&1) {
+                continue;
+            }
             // Kubernetes supports fewer nodes than there are numbers.
             let Some(number) = reserved.remove(name).or_else(|| free.next()) else {
                 return;
             };
             let peer = Peer {
                 number,
-                ethernet: ethernet_of(name),
+                ethernet,
                 host,
             };
             self.by_name.insert(name.clone(), peer);

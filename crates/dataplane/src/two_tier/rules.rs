@@ -3,10 +3,10 @@
 //! The chain `incoming` runs after connection tracking and before the destination is translated. Packets of tracked
 //! connections pass, because this node serves them. Other packets to a frontend go to the current node of their slot,
 //! through the link of the first hop. If this node neither forwards nor tracks the connection of a packet, the packet
-//! goes to the previous nodes of its slot, one after the other, each through the link of a further hop. A node that
-//! gets a packet by a hop tries its own nodes from the level of that hop on, and the level before at the end
-//! ([`levels_after`]). A packet takes each link once at most. The last node resets the connection. The chain drops
-//! packets of the links without a frontend as their destination, also of tracked connections.
+//! goes to the previous nodes of its slot. They get it one after the other, each through the link of a further hop. A
+//! node that receives a packet by a hop begins with its own nodes of the level of that hop. It tries the level before
+//! that one last ([`levels_after`]). A packet takes each link once at most. The last node resets the connection. The
+//! chain drops packets of the links without a frontend as their destination, also of tracked connections.
 //!
 //! Only nodes may send encapsulated packets. This node forwards none of others to other nodes: if it masquerades packets
 //! of Pods to other nodes, those would take them for packets of this node.
@@ -90,8 +90,8 @@ pub(crate) fn table(family: Family, links: &[LinkIndex; HOPS], state: &State, is
         incoming,
     );
     for (name, hook, peer) in [
-        ("untracked-in", Hook::Prerouting, Side::Source),
-        ("untracked-out", Hook::Output, Side::Destination),
+        ("untracked-in", Hook::Prerouting, AddressField::Source),
+        ("untracked-out", Hook::Output, AddressField::Destination),
     ] {
         let base = base(hook, UNTRACKED_PRIORITY);
         add_chain(&mut batch, name, Some(base), vec![untracked_rule(family, peer)]);
@@ -112,8 +112,9 @@ pub(crate) fn table(family: Family, links: &[LinkIndex; HOPS], state: &State, is
     batch
 }
 
-/// Builds a transaction that replaces the table by one that drops all packets of the links: for a family without forwarded
-/// connections, and before the links exist. Otherwise, encapsulated packets would reach any destination.
+/// Builds a transaction that replaces the table by one that drops all packets of the links. It applies to a family
+/// without forwarded connections, and before the links exist. Otherwise, encapsulated packets would reach any
+/// destination.
 pub(crate) fn closed_table(family: Family) -> Batch {
     let mut batch = empty_table(family);
     let base = BaseChain {
@@ -296,8 +297,8 @@ fn forwarded_rules() -> Vec<Vec<Expression>> {
     (1..=HOPS).map(of_hop).collect()
 }
 
-/// Packets that another node forwarded by this hop. Only those to a frontend are accepted, also if this node tracks their
-/// connection.
+/// Packets that another node forwarded by this hop. Only those to a frontend are accepted, also if this node tracks
+/// their connection.
 fn hop_rules(family: Family, hop: usize) -> Vec<Vec<Expression>> {
     let mut rules = Vec::new();
     for input in HashInput::ALL {
@@ -326,9 +327,9 @@ fn match_frontend(family: Family, headers: Headers, input: HashInput) -> Vec<Exp
     rule
 }
 
-/// Matches packets in the middle of a connection that is not tracked here. Conntrack reports FIN and RST of an unknown
-/// connection as `invalid`, like packets outside of the window of a known one. In strict mode, all packets without SYN of
-/// an unknown connection are invalid.
+/// Matches packets in the middle of a connection that is not tracked here. Conntrack reports FIN and RST of an
+/// unknown connection as `invalid`, like packets outside of the window of a known one. In strict mode, all packets
+/// without SYN of an unknown connection are invalid.
 fn unknown_rules(hop: usize, is_loose: bool) -> Vec<Vec<Expression>> {
     let go = || Expression::Verdict(Verdict::Goto(previous(hop)));
     let mut middle = protocol(tcp::PROTOCOL);
@@ -411,9 +412,9 @@ fn encapsulated() -> Vec<Expression> {
     rule
 }
 
-/// Excludes encapsulated packets from and to other nodes from connection tracking: each connection would add an entry of
-/// the tunnel. `peer` is the side of the other node. Packets of others to the same port need their translation.
-fn untracked_rule(family: Family, peer: Side) -> Vec<Expression> {
+/// Excludes encapsulated packets from and to other nodes from connection tracking: each connection would add an entry
+/// of the tunnel. `peer` is the side of the other node. Packets of others to the same port need their translation.
+fn untracked_rule(family: Family, peer: AddressField) -> Vec<Expression> {
     let mut rule = encapsulated();
     rule.push(address_of(family, peer));
     rule.push(lookup(SOURCES, FIRST, Destination::Found));
@@ -431,7 +432,7 @@ fn foreign_source_rule(family: Family) -> Vec<Expression> {
 /// Drops encapsulated packets to other nodes that no node sent.
 fn foreign_forwarding_rule(family: Family) -> Vec<Expression> {
     let mut rule = encapsulated();
-    rule.push(address_of(family, Side::Destination));
+    rule.push(address_of(family, AddressField::Destination));
     rule.push(lookup(SOURCES, FIRST, Destination::Found));
     rule.extend(drop_unless_of_node(family));
     rule
@@ -439,26 +440,26 @@ fn foreign_forwarding_rule(family: Family) -> Vec<Expression> {
 
 fn drop_unless_of_node(family: Family) -> [Expression; 3] {
     [
-        address_of(family, Side::Source),
+        address_of(family, AddressField::Source),
         lookup(SOURCES, FIRST, Destination::NotFound),
         Expression::Verdict(Verdict::Drop),
     ]
 }
 
-/// Side of a packet.
+/// Address of a packet.
 #[derive(Clone, Copy, Debug)]
-enum Side {
+enum AddressField {
     Source,
     Destination,
 }
 
 /// Loads an address of a packet.
-fn address_of(family: Family, side: Side) -> Expression {
-    let (offset, bytes) = match (family, side) {
-        (Family::V4, Side::Source) => (12, 4),
-        (Family::V4, Side::Destination) => (16, 4),
-        (Family::V6, Side::Source) => (8, 16),
-        (Family::V6, Side::Destination) => (24, 16),
+fn address_of(family: Family, field: AddressField) -> Expression {
+    let (offset, bytes) = match (family, field) {
+        (Family::V4, AddressField::Source) => (12, 4),
+        (Family::V4, AddressField::Destination) => (16, 4),
+        (Family::V6, AddressField::Source) => (8, 16),
+        (Family::V6, AddressField::Destination) => (24, 16),
     };
     payload(PayloadBase::Network, offset, bytes)
 }

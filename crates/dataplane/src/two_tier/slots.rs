@@ -27,8 +27,8 @@ struct Slot {
 }
 
 impl Slots {
-    /// Creates the slots of an earlier process. The kernel holds no entries for the node `own`, so a level without a node
-    /// is its own if a later level has one. Each node keeps its level, which packets between nodes name.
+    /// Creates the slots of an earlier process. The kernel holds no entries for the node `own`, so a level without a
+    /// node is its own if a later level has one. Each node keeps its level, which packets between nodes name.
     pub(crate) fn recovered(levels: &[Levels], own: &Arc<str>) -> Self {
         let slots = levels.iter().map(|levels| {
             let known = levels
@@ -44,10 +44,10 @@ impl Slots {
         }
     }
 
-    /// Applies weights. Without an earlier table, the one without the node `own` counts as the previous one: most likely,
-    /// this node just joined. Without any ready endpoint, the current nodes stay.
+    /// Applies weights. Without an earlier table, the one without the node `own` counts as the previous one: most
+    /// likely, this node just joined. Without any ready endpoint, the current nodes stay.
     ///
-    /// Previous nodes without endpoints follow those with endpoints. Such a node may have died, and a node that died
+    /// Previous nodes without endpoints follow those with endpoints. Such a node may have failed, and a failed node
     /// forwards no packets to the next one.
     pub(crate) fn update(&mut self, weights: &Weights, own: &str) {
         if self.slots.is_empty() {

@@ -8,24 +8,29 @@ use plan::{Family, FrontendKind, PodDetection, PortKey, ServicePortPlan};
 use super::peers::{PeerNumber, Peers};
 use super::slots::{PREVIOUS_MAX, Slots};
 
+/// Maximum of Service ports with two-tier forwarding per family: about 30 MiB of the kernel's memory. All nodes forward
+/// the same ones, those of the oldest Services: a new Service takes no place of another one.
+pub const PORTS_MAX: usize = 64;
+
 /// Levels of nodes: the current one and the previous ones.
 pub(crate) const LEVELS: usize = PREVIOUS_MAX + 1;
 /// Hops of a packet between nodes, each with a link: one for each level, and one more for a node with another table.
 pub(crate) const HOPS: usize = LEVELS + 1;
 
 /// Returns the levels that a node tries, in this order, for a packet in the middle of a connection that it does not
-/// track. `hop` is the link by which it got the packet, from 1; 0 for a packet of a client, whose current node was tried
-/// already.
+/// track. `hop` is the link by which it received the packet, from 1. It is 0 for a packet of a client, whose current
+/// node was tried already.
 ///
-/// The tables of two nodes differ while a change spreads, so the node tries the level by which it got the packet itself.
-/// The table of a node that joined lacks earlier previous nodes, so the node tries the level before that last.
+/// The tables of two nodes differ while a change spreads, so the node tries the level by which it received the packet
+/// itself. The table of a node that joined lacks earlier previous nodes, so the node tries the level before that
+/// last.
 pub(crate) fn levels_after(hop: usize) -> impl Iterator<Item = usize> {
     let first = if hop == 0 { 1 } else { hop - 1 };
     (first..LEVELS).chain(hop.checked_sub(2))
 }
 
-/// Returns the hop by which a packet that came by `hop` goes to the node of a level. Hops increase, so a packet takes each
-/// link once at most.
+/// Returns the hop by which a packet that came by `hop` goes to the node of a level. Hops increase, so a packet takes
+/// each link once at most.
 pub(crate) fn hop_to(level: usize, hop: usize) -> usize {
     level.max(hop) + 1
 }
@@ -62,6 +67,8 @@ pub(crate) struct State {
     pub(crate) frontends: [BTreeMap<FrontendKey, u32>; 2],
     /// Node of each slot by level. Slots of this node and of unknown nodes are missing.
     pub(crate) choices: [BTreeMap<SlotKey, PeerNumber>; LEVELS],
+    /// Slots with this node as a previous one, or with an unknown node: this node may track some of their connections.
+    pub(crate) kept: BTreeSet<SlotKey>,
     /// Addresses of nodes, from which encapsulated packets are accepted.
     pub(crate) sources: BTreeSet<IpAddr>,
     /// Detection of Pods, whose packets are not forwarded.
@@ -91,6 +98,8 @@ impl State {
         };
         let keys = frontend_keys(port).map(|key| (key, number));
         self.frontends[input as usize].extend(keys);
+        self.kept
+            .extend(kept_slots(slots, peers).map(|index| (number, index)));
         for (level, choices) in self.choices.iter_mut().enumerate() {
             let of_peers = slots
                 .at_level(level)
@@ -98,6 +107,14 @@ impl State {
             choices.extend(of_peers);
         }
     }
+}
+
+/// Returns the slots with this node as a previous one, or with an unknown node; this node is no peer.
+pub(crate) fn kept_slots<'a>(slots: &'a Slots, peers: &'a Peers) -> impl Iterator<Item = u32> + 'a {
+    let previous = (1..LEVELS).flat_map(|level| slots.at_level(level));
+    previous
+        .filter(|(_, node)| peers.get(node).is_none())
+        .map(|(index, _)| index)
 }
 
 /// Returns the frontends of a Service port whose connections are forwarded.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use plan::{EndpointSet, Scheduler, ServicePortPlan};
 
-/// Maximum of clients with affinity per Service port. Further clients get no affinity until some expire, so that many
+/// Maximum of clients with affinity per Service port. Further clients have no affinity until some expire, so that many
 /// source addresses cannot exhaust the memory of this node.
 pub(super) const AFFINITIES_MAX: usize = 65_536;
 /// Minimum time between two searches of a full table for clients whose affinity has expired, which read all of it.
@@ -100,7 +100,8 @@ impl Balancer {
         };
     }
 
-    /// Returns the endpoints and the maximum share of connections that end after endpoints were added; `None` if none end.
+    /// Returns the endpoints and the maximum share of connections that end after endpoints were added; `None` if none
+    /// end.
     pub(super) fn rebalancing(&self) -> Option<(Vec<SocketAddr>, u8)> {
         let addresses = self.endpoints.iter().map(|endpoint| endpoint.address);
         Some((addresses.collect(), self.rebalance_percent?))
@@ -108,7 +109,8 @@ impl Balancer {
 
     /// Returns true if flows to an endpoint may continue.
     pub(super) fn serves(&self, address: SocketAddr) -> bool {
-        self.serving.binary_search(&address).is_ok() || self.endpoints.iter().any(|e| e.address == address)
+        self.serving.binary_search(&address).is_ok()
+            || self.endpoints.iter().any(|endpoint| endpoint.address == address)
     }
 
     /// Returns the endpoint for the next connection of a client, except those in `tried`. `random` is an arbitrary

@@ -4,11 +4,11 @@
 //! endpoints of each Service port and traffic policy. Frontends, policies, source ranges and rejection are therefore
 //! the same; this mode only selects the endpoints.
 //!
-//! Port ranges keep their endpoints in the ruleset, as in nftables mode: an endpoint gets the port of the client, and a
-//! listener does not know it. Their connections do not pass through this process.
+//! Port ranges keep their endpoints in the ruleset, as in nftables mode. Their endpoints get the port to which the
+//! client connects, which a listener does not know. Their connections do not pass through this process.
 //!
-//! The relay has two drawbacks: endpoints see this node's address as the source, and connections end with this process.
-//! It has two advantages: if an endpoint does not respond, the relay connects to another one, and it can select the
+//! The relay has two drawbacks: endpoints see this node's address as the source, and connections end with this
+//! process. It has two advantages. It connects to another endpoint if one does not respond, and it can select the
 //! endpoint with the fewest connections.
 //!
 //! [`Dataplane::apply`] binds listeners and writes rules without waiting. Only the relaying is asynchronous, on
@@ -243,11 +243,11 @@ impl UserspaceDataplane {
 impl Dataplane for UserspaceDataplane {
     fn apply(&mut self, plan: &Plan, changes: &Changes) -> Result<Applied, DataplaneError> {
         let addresses = [Family::V4, Family::V6].map(|family| listening_address(plan.settings(), family));
-        if changes.everything || addresses != self.addresses {
+        if changes.needs_full_write || addresses != self.addresses {
             self.addresses = addresses;
             let services = self.all_services(plan);
             let changes = Changes {
-                everything: true,
+                needs_full_write: true,
                 ..changes.clone()
             };
             return self.apply_to(plan, &services, &changes);

@@ -15,12 +15,12 @@ const NODE: &str = "192.0.2.1";
 const SERVICE: &str = "10.96.0.1:80";
 
 /// A host that is node, client and endpoint, with a data plane and a Service `ns/a`.
-struct Machine {
+struct TestHost {
     plan: Plan,
     dataplane: UserspaceDataplane,
 }
 
-impl Machine {
+impl TestHost {
     fn new(protocol: &str, annotations: serde_json::Value) -> Self {
         Self::with_options(protocol, annotations, Options::default())
     }
@@ -115,7 +115,7 @@ fn echo_at_once() -> SocketAddr {
     })
 }
 
-/// Starts an endpoint that handles each connection by `serve`, which gets its address.
+/// Starts an endpoint that handles each connection by `serve`, which receives its address.
 fn endpoint(serve: impl Fn(TcpStream, SocketAddr) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -133,11 +133,11 @@ fn unused_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-fn said_by(mut stream: TcpStream, words: &[u8]) -> Vec<u8> {
+fn received_from(mut stream: TcpStream, payload: &[u8]) -> Vec<u8> {
     thread::scope(|scope| {
         let mut writer = stream.try_clone().unwrap();
         scope.spawn(move || {
-            writer.write_all(words).unwrap();
+            writer.write_all(payload).unwrap();
             writer.shutdown(Shutdown::Write).unwrap();
         });
         let mut received = Vec::new();
@@ -149,14 +149,14 @@ fn said_by(mut stream: TcpStream, words: &[u8]) -> Vec<u8> {
 #[test]
 fn directions_end_independently_without_loss() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({}));
+        let mut host = TestHost::new("TCP", json!({}));
         let endpoint = echo();
-        machine.endpoints("TCP", &[endpoint]);
+        host.endpoints("TCP", &[endpoint]);
         // More than all buffers on the path hold.
-        let words: Vec<u8> = (0..8 << 20).map(|index: u32| (index % 251) as u8).collect();
-        let received = said_by(connect(), &words);
-        let (echoed, address) = received.split_at(words.len());
-        assert!(echoed == words, "what was echoed is not what was said");
+        let payload: Vec<u8> = (0..8 << 20).map(|index: u32| (index % 251) as u8).collect();
+        let received = received_from(connect(), &payload);
+        let (echoed, address) = received.split_at(payload.len());
+        assert!(echoed == payload, "the echoed bytes differ from the sent ones");
         assert_eq!(address, endpoint.to_string().as_bytes());
     });
 }
@@ -164,18 +164,18 @@ fn directions_end_independently_without_loss() {
 #[test]
 fn stream_alternates_between_bulk_and_sparse() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({}));
+        let mut host = TestHost::new("TCP", json!({}));
         let endpoint = echo();
-        machine.endpoints("TCP", &[endpoint]);
+        host.endpoints("TCP", &[endpoint]);
         let much: Vec<u8> = (0..4 << 20).map(|index: u32| (index % 251) as u8).collect();
         let mut stream = connect();
-        let mut said = Vec::new();
+        let mut sent = Vec::new();
         for _ in 0..3 {
             stream.write_all(&much).unwrap();
-            said.extend_from_slice(&much);
+            sent.extend_from_slice(&much);
             for little in 0..64 {
                 stream.write_all(&[little]).unwrap();
-                said.push(little);
+                sent.push(little);
                 thread::sleep(Duration::from_millis(1));
             }
         }
@@ -183,17 +183,17 @@ fn stream_alternates_between_bulk_and_sparse() {
         let mut received = Vec::new();
         stream.read_to_end(&mut received).unwrap();
         assert!(
-            received.starts_with(&said),
-            "what was echoed is not what was said"
+            received.starts_with(&sent),
+            "the echoed bytes differ from the sent ones"
         );
-        assert_eq!(received[said.len()..], *endpoint.to_string().as_bytes());
+        assert_eq!(received[sent.len()..], *endpoint.to_string().as_bytes());
     });
 }
 
 #[test]
 fn sequential_connections_do_not_mix_data() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({}));
+        let mut host = TestHost::new("TCP", json!({}));
         let one_who_ends_first = endpoint(|mut stream, _| {
             let mut received = [0; 8];
             stream.read_exact(&mut received).unwrap();
@@ -201,28 +201,28 @@ fn sequential_connections_do_not_mix_data() {
         });
         let many = |first: u64| {
             for number in first..first + 200 {
-                let words = number.to_be_bytes();
+                let payload = number.to_be_bytes();
                 let mut stream = connect();
-                stream.write_all(&words).unwrap();
+                stream.write_all(&payload).unwrap();
                 let mut received = Vec::new();
                 match number % 3 {
                     // The client closes first, or last, or aborts.
-                    0 => received = said_by(stream, b""),
+                    0 => received = received_from(stream, b""),
                     1 => drop(stream.read_to_end(&mut received).unwrap()),
                     _ => continue,
                 }
-                assert!(received.starts_with(&words), "{received:?} for {words:?}");
+                assert!(received.starts_with(&payload), "{received:?} for {payload:?}");
             }
         };
         for endpoint in [one_who_ends_first, echo()] {
-            machine.endpoints("TCP", &[endpoint]);
+            host.endpoints("TCP", &[endpoint]);
             if endpoint == one_who_ends_first {
                 thread::scope(|scope| {
                     (0..4).for_each(|client| drop(scope.spawn(move || many(client << 32))))
                 });
             }
             for number in 0..100_u64 {
-                let received = said_by(connect(), &number.to_be_bytes());
+                let received = received_from(connect(), &number.to_be_bytes());
                 assert!(
                     received.starts_with(&number.to_be_bytes()),
                     "{received:?} for {number}"
@@ -235,16 +235,16 @@ fn sequential_connections_do_not_mix_data() {
 #[test]
 fn relays_data_after_urgent_data() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({}));
+        let mut host = TestHost::new("TCP", json!({}));
         let endpoint = echo_after(b"!");
-        machine.endpoints("TCP", &[endpoint]);
+        host.endpoints("TCP", &[endpoint]);
         for _ in 0..20 {
             let mut stream = connect();
             stream.read_exact(&mut [0]).unwrap();
             stream.write_all(b"before").unwrap();
             socket2::SockRef::from(&stream).send_out_of_band(b"u").unwrap();
             assert_eq!(
-                said_by(stream, b"behind"),
+                received_from(stream, b"behind"),
                 format!("beforebehind{endpoint}").into_bytes()
             );
         }
@@ -254,7 +254,7 @@ fn relays_data_after_urgent_data() {
 #[test]
 fn aborted_response_resets_client() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({}));
+        let mut host = TestHost::new("TCP", json!({}));
         let endpoint = endpoint(|mut stream, _| {
             let mut first = [0];
             stream.read_exact(&mut first).unwrap();
@@ -266,12 +266,12 @@ fn aborted_response_resets_client() {
                 .set_linger(Some(Duration::ZERO))
                 .unwrap();
         });
-        machine.endpoints("TCP", &[endpoint]);
+        host.endpoints("TCP", &[endpoint]);
         // The client has closed its side by then, or not.
-        for words in [b"w", b"e"].repeat(20) {
+        for payload in [b"w", b"e"].repeat(20) {
             let mut stream = connect();
-            stream.write_all(words).unwrap();
-            if words == b"e" {
+            stream.write_all(payload).unwrap();
+            if payload == b"e" {
                 stream.shutdown(Shutdown::Write).unwrap();
             }
             let error = stream.read_to_end(&mut Vec::new()).unwrap_err();
@@ -283,14 +283,14 @@ fn aborted_response_resets_client() {
 #[test]
 fn aborted_request_resets_endpoint() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({}));
+        let mut host = TestHost::new("TCP", json!({}));
         let (telling, receiver) = std::sync::mpsc::sync_channel(1);
         let endpoint = endpoint(move |mut stream, _| {
             stream.write_all(b"!").unwrap();
             let result = stream.read_to_end(&mut Vec::new());
             telling.send(result.map_err(|error| error.kind())).unwrap();
         });
-        machine.endpoints("TCP", &[endpoint]);
+        host.endpoints("TCP", &[endpoint]);
         for _ in 0..20 {
             let mut stream = connect();
             stream.read_exact(&mut [0]).unwrap();
@@ -308,15 +308,15 @@ fn aborted_request_resets_endpoint() {
 #[test]
 fn unresponsive_endpoint_is_replaced() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({"service.portolan.dev/scheduler": "rr"}));
+        let mut host = TestHost::new("TCP", json!({"service.portolan.dev/scheduler": "rr"}));
         let endpoint = echo();
-        machine.endpoints("TCP", &[unused_address(), endpoint, unused_address()]);
+        host.endpoints("TCP", &[unused_address(), endpoint, unused_address()]);
         for _ in 0..6 {
             assert_eq!(
-                said_by(connect(), b"words"),
+                received_from(connect(), b"words"),
                 format!("words{endpoint}").into_bytes()
             );
-            assert_eq!(said_by(connect(), b""), endpoint.to_string().as_bytes());
+            assert_eq!(received_from(connect(), b""), endpoint.to_string().as_bytes());
         }
     });
 }
@@ -324,8 +324,8 @@ fn unresponsive_endpoint_is_replaced() {
 #[test]
 fn client_gets_reset_without_endpoint() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({}));
-        machine.endpoints("TCP", &[unused_address()]);
+        let mut host = TestHost::new("TCP", json!({}));
+        host.endpoints("TCP", &[unused_address()]);
         let error = connect().read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     });
@@ -334,9 +334,9 @@ fn client_gets_reset_without_endpoint() {
 #[test]
 fn direct_connections_to_listener_are_reset() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({}));
-        machine.endpoints("TCP", &[echo()]);
-        let listener = &machine.dataplane.listeners[&ObjectKey::new("ns", "a")][0];
+        let mut host = TestHost::new("TCP", json!({}));
+        host.endpoints("TCP", &[echo()]);
+        let listener = &host.dataplane.listeners[&ObjectKey::new("ns", "a")][0];
         let mut stream = TcpStream::connect(listener.address).unwrap();
         stream.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
         let error = stream.read(&mut [0]).unwrap_err();
@@ -347,25 +347,25 @@ fn direct_connections_to_listener_are_reset() {
 #[test]
 fn open_connection_survives_removal_from_plan() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({}));
+        let mut host = TestHost::new("TCP", json!({}));
         let endpoint = echo_after(b"!");
-        machine.endpoints("TCP", &[endpoint]);
+        host.endpoints("TCP", &[endpoint]);
         let mut stream = connect();
         stream.write_all(b"a").unwrap();
         stream.read_exact(&mut [0]).unwrap();
-        machine.endpoints("TCP", &[echo()]);
-        machine.plan.remove_service(&ObjectKey::new("ns", "a"));
-        machine.apply();
-        assert!(machine.dataplane.listeners.is_empty());
-        assert_eq!(said_by(stream, b"b"), format!("ab{endpoint}").into_bytes());
+        host.endpoints("TCP", &[echo()]);
+        host.plan.remove_service(&ObjectKey::new("ns", "a"));
+        host.apply();
+        assert!(host.dataplane.listeners.is_empty());
+        assert_eq!(received_from(stream, b"b"), format!("ab{endpoint}").into_bytes());
     });
 }
 
 #[test]
 fn connections_to_lost_endpoint_are_reset_and_others_continue() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({}));
-        machine.endpoints("TCP", &[echo_at_once()]);
+        let mut host = TestHost::new("TCP", json!({}));
+        host.endpoints("TCP", &[echo_at_once()]);
         let mut client = connect();
         let exchange = |client: &mut TcpStream| {
             client.write_all(b"x")?;
@@ -376,14 +376,14 @@ fn connections_to_lost_endpoint_are_reset_and_others_continue() {
             HashSet::from([(ObjectKey::new("ns", service), address.parse().unwrap())])
         };
         for (service, address) in [("a", "127.0.0.2"), ("other", "127.0.0.1")] {
-            machine.dataplane.end_connections(&of(service, address));
+            host.dataplane.end_connections(&of(service, address));
             exchange(&mut client).unwrap();
         }
-        machine.dataplane.end_connections(&of("a", "127.0.0.1"));
+        host.dataplane.end_connections(&of("a", "127.0.0.1"));
         let error = client.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         testbed::wait_until("the count", REPLY_TIMEOUT, || {
-            (machine.dataplane.counts().reset_connections == 1).then_some(())
+            (host.dataplane.counts().reset_connections == 1).then_some(())
         });
     });
 }
@@ -406,44 +406,44 @@ fn is_relayed(client: &mut TcpStream) -> bool {
 #[test]
 fn connection_is_reset_at_its_maximum_age() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new(
+        let mut host = TestHost::new(
             "TCP",
             json!({"service.portolan.dev/max-connection-age-seconds": "10"}),
         );
-        machine.endpoints("TCP", &[echo_at_once()]);
-        assert!(machine.dataplane.checks_ages);
+        host.endpoints("TCP", &[echo_at_once()]);
+        assert!(host.dataplane.checks_ages);
         // The annotation permits no age as short as that of this test.
         let service = ObjectKey::new("ns", "a");
-        machine.dataplane.listeners[&service][0].age_limit.set(Some(1));
+        host.dataplane.listeners[&service][0].age_limit.set(Some(1));
         let error = accepted().read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         testbed::wait_until("the count", REPLY_TIMEOUT, || {
-            (machine.dataplane.counts().aged_connections == 1).then_some(())
+            (host.dataplane.counts().aged_connections == 1).then_some(())
         });
-        machine.plan.remove_service(&service);
-        machine.apply();
-        assert!(!machine.dataplane.checks_ages);
+        host.plan.remove_service(&service);
+        host.apply();
+        assert!(!host.dataplane.checks_ages);
     });
 }
 
 #[test]
 fn connections_to_drained_endpoint_are_reset_and_others_continue() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({"service.portolan.dev/drain-seconds": "1"}));
+        let mut host = TestHost::new("TCP", json!({"service.portolan.dev/drain-seconds": "1"}));
         let endpoint = echo_at_once();
-        machine.endpoints("TCP", &[endpoint]);
+        host.endpoints("TCP", &[endpoint]);
         let mut client = accepted();
         let other_port = SocketAddr::new(endpoint.ip(), endpoint.port() ^ 1);
         let of = |service: &str, endpoint| HashSet::from([(ObjectKey::new("ns", service), endpoint)]);
         for others in [of("a", other_port), of("other", endpoint)] {
-            assert!(machine.dataplane.end_drained(&others));
+            assert!(host.dataplane.end_drained(&others));
             assert!(is_relayed(&mut client));
         }
-        assert!(machine.dataplane.end_drained(&of("a", endpoint)));
+        assert!(host.dataplane.end_drained(&of("a", endpoint)));
         let error = client.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         testbed::wait_until("the count", REPLY_TIMEOUT, || {
-            (machine.dataplane.counts().drained_connections == 1).then_some(())
+            (host.dataplane.counts().drained_connections == 1).then_some(())
         });
     });
 }
@@ -451,17 +451,17 @@ fn connections_to_drained_endpoint_are_reset_and_others_continue() {
 #[test]
 fn oldest_connections_are_reset_after_scale_out() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({"service.portolan.dev/rebalance-percent": "50"}));
+        let mut host = TestHost::new("TCP", json!({"service.portolan.dev/rebalance-percent": "50"}));
         let endpoint = echo_at_once();
-        machine.endpoints("TCP", &[endpoint]);
+        host.endpoints("TCP", &[endpoint]);
         let mut clients: Vec<TcpStream> = (0..8).map(|_| accepted()).collect();
-        machine.endpoints("TCP", &[endpoint, echo_at_once()]);
+        host.endpoints("TCP", &[endpoint, echo_at_once()]);
         let service = ObjectKey::new("ns", "a");
-        let ports = machine.plan.ports_of(&service);
+        let ports = host.plan.ports_of(&service);
         let ports: BTreeSet<PortKey> = ports.map(|port| port.key.clone()).collect();
-        assert!(machine.dataplane.rebalance(&ports));
+        assert!(host.dataplane.rebalance(&ports));
         testbed::wait_until("the count", REPLY_TIMEOUT, || {
-            (machine.dataplane.counts().rebalanced_connections == 4).then_some(())
+            (host.dataplane.counts().rebalanced_connections == 4).then_some(())
         });
         let open: Vec<bool> = clients.iter_mut().map(is_relayed).collect();
         assert_eq!(open, [false, false, false, false, true, true, true, true]);
@@ -471,14 +471,14 @@ fn oldest_connections_are_reset_after_scale_out() {
 #[test]
 fn backlog_is_accepted_when_service_is_deleted() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({}));
+        let mut host = TestHost::new("TCP", json!({}));
         let endpoint = echo();
-        machine.endpoints("TCP", &[endpoint]);
+        host.endpoints("TCP", &[endpoint]);
         let streams: Vec<TcpStream> = (0..50).map(|_| connect()).collect();
-        machine.plan.remove_service(&ObjectKey::new("ns", "a"));
-        machine.apply();
+        host.plan.remove_service(&ObjectKey::new("ns", "a"));
+        host.apply();
         for stream in streams {
-            assert_eq!(said_by(stream, b""), endpoint.to_string().as_bytes());
+            assert_eq!(received_from(stream, b""), endpoint.to_string().as_bytes());
         }
     });
 }
@@ -486,7 +486,7 @@ fn backlog_is_accepted_when_service_is_deleted() {
 #[test]
 fn connection_without_permit_waits_for_another_to_end() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::with_options(
+        let mut host = TestHost::with_options(
             "TCP",
             json!({}),
             Options {
@@ -495,7 +495,7 @@ fn connection_without_permit_waits_for_another_to_end() {
             },
         );
         let endpoint = echo_after(b"!");
-        machine.endpoints("TCP", &[endpoint]);
+        host.endpoints("TCP", &[endpoint]);
         let mut open: Vec<TcpStream> = (0..2).map(|_| connect()).collect();
         for stream in &mut open {
             stream.read_exact(&mut [0]).unwrap();
@@ -503,7 +503,7 @@ fn connection_without_permit_waits_for_another_to_end() {
         let waiting: Vec<TcpStream> = (0..3).map(|_| connect()).collect();
         drop(open);
         for stream in waiting {
-            assert_eq!(said_by(stream, b"a"), format!("!a{endpoint}").into_bytes());
+            assert_eq!(received_from(stream, b"a"), format!("!a{endpoint}").into_bytes());
         }
     });
 }
@@ -511,9 +511,9 @@ fn connection_without_permit_waits_for_another_to_end() {
 #[test]
 fn long_lived_connections_spread_over_workers_without_loss() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({}));
-        machine.endpoints("TCP", &[echo_at_once()]);
-        let say_and_hear = |stream: &mut TcpStream, word: u8| {
+        let mut host = TestHost::new("TCP", json!({}));
+        host.endpoints("TCP", &[echo_at_once()]);
+        let send_and_receive = |stream: &mut TcpStream, word: u8| {
             stream.write_all(&[word]).unwrap();
             let mut received = [0];
             stream.read_exact(&mut received).unwrap();
@@ -523,18 +523,18 @@ fn long_lived_connections_spread_over_workers_without_loss() {
         let mut open: Vec<TcpStream> = (0..32)
             .map(|number| {
                 let mut stream = connect();
-                say_and_hear(&mut stream, number);
+                send_and_receive(&mut stream, number);
                 stream
             })
             .collect();
         for round in 0..32 {
             for stream in &mut open {
-                say_and_hear(stream, round);
+                send_and_receive(stream, round);
             }
         }
         let deadline = Instant::now() + REPLY_TIMEOUT;
         loop {
-            let loads = machine.dataplane.workers.loads();
+            let loads = host.dataplane.workers.loads();
             assert_eq!(loads.len(), WORKERS);
             if loads.iter().sum::<usize>() == open.len() {
                 assert!(loads.iter().all(|load| *load >= 8), "{loads:?}");
@@ -543,10 +543,10 @@ fn long_lived_connections_spread_over_workers_without_loss() {
             assert!(Instant::now() < deadline, "{loads:?}");
             thread::yield_now();
         }
-        let words: Vec<u8> = (0..1_u32 << 20).map(|number| (number % 251) as u8).collect();
+        let payload: Vec<u8> = (0..1_u32 << 20).map(|number| (number % 251) as u8).collect();
         thread::scope(|scope| {
             for stream in open {
-                scope.spawn(|| assert!(said_by(stream, &words) == words));
+                scope.spawn(|| assert!(received_from(stream, &payload) == payload));
             }
         });
     });
@@ -555,7 +555,7 @@ fn long_lived_connections_spread_over_workers_without_loss() {
 #[test]
 fn udp_flow_keeps_endpoint_until_it_leaves() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("UDP", json!({"service.portolan.dev/scheduler": "rr"}));
+        let mut host = TestHost::new("UDP", json!({"service.portolan.dev/scheduler": "rr"}));
         let endpoints: [UdpSocket; 2] = std::array::from_fn(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
         let [one, other] = [0, 1].map(|index: usize| endpoints[index].local_addr().unwrap());
         for socket in endpoints {
@@ -567,7 +567,7 @@ fn udp_flow_keeps_endpoint_until_it_leaves() {
                 }
             });
         }
-        machine.endpoints("UDP", &[one, other]);
+        host.endpoints("UDP", &[one, other]);
         let client = UdpSocket::bind("0.0.0.0:0").unwrap();
         client.connect(SERVICE).unwrap();
         client.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
@@ -584,7 +584,7 @@ fn udp_flow_keeps_endpoint_until_it_leaves() {
             assert_eq!(ask(), first);
         }
         let left = if first == one { other } else { one };
-        machine.endpoints("UDP", &[left]);
+        host.endpoints("UDP", &[left]);
         assert_eq!(ask(), left);
     });
 }
@@ -593,11 +593,11 @@ fn udp_flow_keeps_endpoint_until_it_leaves() {
 #[test]
 fn udp_listener_serves_no_client_that_bypasses_the_rules() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("UDP", json!({}));
+        let mut host = TestHost::new("UDP", json!({}));
         let endpoint = UdpSocket::bind("127.0.0.1:0").unwrap();
         endpoint.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
-        machine.endpoints("UDP", &[endpoint.local_addr().unwrap()]);
-        let mut listeners = machine.dataplane.listeners.values().flatten();
+        host.endpoints("UDP", &[endpoint.local_addr().unwrap()]);
+        let mut listeners = host.dataplane.listeners.values().flatten();
         let listener = listeners.next().unwrap().address;
         let [direct, redirected] = [0, 1].map(|_| UdpSocket::bind((NODE, 0)).unwrap());
         direct.send_to(b"direct", listener).unwrap();
@@ -611,7 +611,7 @@ fn udp_listener_serves_no_client_that_bypasses_the_rules() {
 #[test]
 fn connection_to_port_range_keeps_client_address_and_survives_process() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({"service.portolan.dev/port-ranges": "1024-65535"}));
+        let mut host = TestHost::new("TCP", json!({"service.portolan.dev/port-ranges": "1024-65535"}));
         let mut connection = Connection::open().unwrap();
         let loopback = connection.link_index(&"lo".parse().unwrap()).unwrap();
         connection
@@ -619,13 +619,13 @@ fn connection_to_port_range_keeps_client_address_and_survives_process() {
             .unwrap();
         let listener = TcpListener::bind("192.0.2.2:0").unwrap();
         let endpoint = listener.local_addr().unwrap();
-        machine.endpoints("TCP", &[endpoint]);
-        assert_eq!(machine.dataplane.repair(&machine.plan).unwrap(), 0);
+        host.endpoints("TCP", &[endpoint]);
+        assert_eq!(host.dataplane.repair(&host.plan).unwrap(), 0);
         let mut client = TcpStream::connect(("10.96.0.1", endpoint.port())).unwrap();
         client.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
         let (mut accepted, peer) = listener.accept().unwrap();
         assert_eq!(peer, client.local_addr().unwrap());
-        drop(machine);
+        drop(host);
         accepted.write_all(b"x").unwrap();
         client.read_exact(&mut [0]).unwrap();
     });

@@ -1,4 +1,4 @@
-//! UDP relay. A flow is identified by the client's address; each has its own socket to an endpoint until it is idle. A
+//! UDP relay. The client's address identifies a flow. Each flow has its own socket to an endpoint until it is idle. A
 //! flow begins only if the rules redirect the client to the listener.
 
 use std::collections::HashMap;
@@ -66,7 +66,7 @@ pub(super) async fn serve(
         start: Instant::now(),
     };
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
-    let mut sweep = tokio::time::interval(IDLE_TIMEOUT / 4);
+    let mut removal = tokio::time::interval(IDLE_TIMEOUT / 4);
     loop {
         tokio::select! {
             received = flows.socket.recv_from(&mut buffer) => match received {
@@ -82,7 +82,7 @@ pub(super) async fn serve(
                     flows.balancer.lock().forget_affinity(client.ip(), endpoint);
                 }
             }
-            _ = sweep.tick() => flows.sweep(),
+            _ = removal.tick() => flows.remove_idle(),
         }
     }
 }
@@ -191,7 +191,7 @@ impl Flows {
         }
     }
 
-    fn sweep(&mut self) {
+    fn remove_idle(&mut self) {
         let now = milliseconds(self.start);
         let is_fresh = |flow: &Flow| {
             let idle = now.saturating_sub(flow.last.load(Ordering::Relaxed));

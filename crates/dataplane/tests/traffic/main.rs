@@ -3,7 +3,7 @@
 
 mod control_groups;
 mod drain;
-mod followed;
+mod live_traces;
 mod ping;
 mod ranges;
 mod schedulers;
@@ -29,7 +29,7 @@ use plan::{NodeFacts, NodePortAddresses, Origin, Packet, Plan, PodDetection, Sch
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use explain::trace::Trace;
-use followed::Followed;
+use live_traces::Followed;
 use services::{Cluster, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS};
 use traces::Traces;
 use world::{Member, Outcome, World};
@@ -48,7 +48,7 @@ type Opened = Result<Box<dyn Dataplane + Send>, DataplaneError>;
 #[derive(Clone, Copy)]
 struct Mode {
     open: fn() -> Opened,
-    /// True if endpoints see client addresses. Those of port ranges see them in all modes.
+    /// True if endpoints see client addresses. Endpoints of port ranges see them in all modes.
     keeps_source: bool,
     /// True if the rules are those of nftables.
     has_rules: bool,
@@ -79,7 +79,7 @@ impl Mode {
 }
 
 /// Generates the tests of each data plane.
-macro_rules! battery {
+macro_rules! mode_tests {
     ($($name:ident => $mode:expr;)*) => {$(
         mod $name {
             use super::*;
@@ -118,7 +118,7 @@ macro_rules! battery {
     )*};
 }
 
-battery! {
+mode_tests! {
     nftables => Mode {
         has_rules: true,
         serves_port_ranges: true,
@@ -448,8 +448,8 @@ impl Probes<'_> {
         assert_eq!(chosen.len(), 1, "{subject}: no affinity: {chosen:?}");
     }
 
-    /// Returns the source address of connections. The address of a virtual server belongs to the node, and its own
-    /// clients have it as their source; the rules treat it as one of the node.
+    /// Returns the source address of connections. The address of a virtual server belongs to the node, and clients on
+    /// the node have it as their source. The rules handle it as an address of the node.
     fn source_towards(&self, address: IpAddr) -> IpAddr {
         if self.mode.has_virtual_servers && self.client.name == "node" {
             let [v4, v6] = self.client.addresses;

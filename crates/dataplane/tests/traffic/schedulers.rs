@@ -22,7 +22,7 @@ const AFFINITY_SECONDS: u64 = 1;
 /// Pause after which the affinity has ended.
 const PAUSE: Duration = Duration::from_millis(2_500);
 /// Connections of a client within its affinity.
-const TRIES: usize = 4;
+const CONNECTIONS_PER_CLIENT: usize = 4;
 /// Periods until another endpoint is chosen; all are the same with a probability of 3 to the power of -15.
 const PERIODS_MAX: usize = 16;
 
@@ -36,7 +36,7 @@ pub(crate) fn affinity_expires(mode: Mode) {
     // A virtual server keeps the affinity while a connection of the client is open or in TIME_WAIT.
     let periods = if mode.has_virtual_servers { 1 } else { PERIODS_MAX };
     for _ in 0..periods {
-        let period: BTreeSet<SocketAddr> = (0..TRIES).map(|_| ask(&world)).collect();
+        let period: BTreeSet<SocketAddr> = (0..CONNECTIONS_PER_CLIENT).map(|_| ask(&world)).collect();
         assert_eq!(period.len(), 1, "a client keeps its endpoint");
         chosen.extend(period);
         if chosen.len() > 1 {

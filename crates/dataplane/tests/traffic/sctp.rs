@@ -22,7 +22,7 @@ const NODE_PORT: u16 = 30_080;
 const POD_PORT: u16 = 9_000;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Associations to each address, so that every endpoint serves some of them.
-const TRIES: usize = 24;
+const ASSOCIATIONS_PER_ADDRESS: usize = 24;
 
 /// EPT-24: SCTP has the rules of the other protocols.
 pub(crate) fn associations_reach_all_endpoints(mode: Mode) {
@@ -81,7 +81,9 @@ pub(crate) fn associations_reach_all_endpoints(mode: Mode) {
             SocketAddr::new(cluster_ip, PORT),
             SocketAddr::new(node, NODE_PORT),
         ] {
-            let mut served: Vec<String> = (0..TRIES).map(|_| ask(&world.members[CLIENT], to)).collect();
+            let mut served: Vec<String> = (0..ASSOCIATIONS_PER_ADDRESS)
+                .map(|_| ask(&world.members[CLIENT], to))
+                .collect();
             served.sort();
             served.dedup();
             assert_eq!(served.len(), pods.len(), "{to}: {served:?}");

@@ -1,4 +1,4 @@
-//! IPVS mode: the data plane for the battery, and behaviour that only virtual servers have.
+//! IPVS mode: the data plane for the tests of all modes, and behaviour that only virtual servers have.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -20,8 +20,8 @@ const PODS: [&str; 2] = ["10.244.1.2", "10.244.1.3"];
 /// Virtual server of another program.
 const FOREIGN: &str = "192.0.2.1";
 
-/// Opens the data plane; skips the test if the kernel has no IPVS. Datagram flows end soon, because the clients use their
-/// ports again.
+/// Opens the data plane; skips the test if the kernel has no IPVS. Datagram flows end soon, because the clients use
+/// their ports again.
 pub(crate) fn open() -> Opened {
     let dataplane = IpvsDataplane::open(Options {
         timeouts: Timeouts {
@@ -134,7 +134,7 @@ fn annotation_selects_scheduler() {
     });
 }
 
-/// IPV-04: a TCP endpoint that leaves gets no new connections, and is deleted when it has none.
+/// IPV-04: a TCP endpoint that leaves receives no new connections, and is deleted when it has none.
 #[test]
 fn leaving_endpoint_gets_weight_zero() {
     testbed::in_namespace(|| {

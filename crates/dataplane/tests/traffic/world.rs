@@ -39,7 +39,7 @@ pub(crate) struct World {
 /// Result of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// A Pod, by its address, got the connection on this port and saw this source.
+    /// A Pod, by its address, received the connection on this port and saw this source.
     Answered {
         by: SocketAddr,
         source: IpAddr,
@@ -256,7 +256,7 @@ fn ask_echo(to: IpAddr, timeout: Duration) -> std::io::Result<IpAddr> {
 
 fn set_node(node: &Member) {
     node.enter(|| {
-        settle();
+        configure_kernel();
         testbed::write_sysctl("net.ipv4.ip_forward", "1").unwrap();
         testbed::write_sysctl("net.ipv6.conf.all.forwarding", "1").unwrap();
         // ICMP errors must not be rate limited.
@@ -275,7 +275,7 @@ fn set_node(node: &Member) {
 
 /// Joins a member to the node by a veth pair, with the node as its gateway.
 fn join(node: &Member, member: &Member, near: [IpAddr; 2]) {
-    member.enter(settle);
+    member.enter(configure_kernel);
     up(member, "lo");
     let near_name: LinkName = format!("to-{}", member.name).parse().unwrap();
     let far_name: LinkName = "eth0".parse().unwrap();
@@ -305,7 +305,7 @@ fn up(member: &Member, name: &str) -> LinkIndex {
 }
 
 /// Makes addresses usable at once, and disables reverse path filtering.
-fn settle() {
+fn configure_kernel() {
     for (name, value) in [
         ("net.ipv6.conf.all.accept_dad", "0"),
         ("net.ipv6.conf.default.accept_dad", "0"),

@@ -240,17 +240,19 @@ impl Forwarder {
         };
         let joined = inner.join(key, question, client);
         let failure = match (joined, &stale) {
-            (Ok(open), None) => return outcome(open).await.map(UpstreamAnswer::Fresh),
-            (Ok(open), Some(_)) => match tokio::time::timeout(CLIENT_RESPONSE_TIMEOUT, outcome(open)).await {
-                // A SERVFAIL from upstream has the same effect as a timeout.
-                Ok(Ok(answer))
-                    if !matches!(answer.cache_policy, crate::wire::CachePolicy::Failure { .. }) =>
-                {
-                    return Ok(UpstreamAnswer::Fresh(answer));
+            (Ok(open), None) => return wait_for_outcome(open).await.map(UpstreamAnswer::Fresh),
+            (Ok(open), Some(_)) => {
+                match tokio::time::timeout(CLIENT_RESPONSE_TIMEOUT, wait_for_outcome(open)).await {
+                    // A SERVFAIL from upstream has the same effect as a timeout.
+                    Ok(Ok(answer))
+                        if !matches!(answer.cache_policy, crate::wire::CachePolicy::Failure { .. }) =>
+                    {
+                        return Ok(UpstreamAnswer::Fresh(answer));
+                    }
+                    Ok(Ok(_)) | Err(_) => None,
+                    Ok(Err(error)) => Some(error),
                 }
-                Ok(Ok(_)) | Err(_) => None,
-                Ok(Err(error)) => Some(error),
-            },
+            }
             (Err(error), _) => Some(Arc::new(error)),
         };
         match (stale, failure) {
@@ -351,7 +353,7 @@ impl Drop for OpenQuery {
     }
 }
 
-async fn outcome(mut open: watch::Receiver<Option<Outcome>>) -> Outcome {
+async fn wait_for_outcome(mut open: watch::Receiver<Option<Outcome>>) -> Outcome {
     let ended = open.wait_for(Option::is_some).await;
     let outcome = ended.ok().and_then(|outcome| outcome.clone());
     // Without an outcome, the task of the query panicked.

@@ -13,8 +13,8 @@ use crate::wire::{Name, Question, RelayedMessage, ResponseCode};
 
 /// Limit of queries to resolvers for one question.
 const QUERIES_MAX: usize = 3;
-/// Delay before the next resolver is queried in parallel: several times the response time of a near resolver, and
-/// far below the timeouts of clients.
+/// Delay before the forwarder queries the next resolver in parallel. It is several times the response time of a near
+/// resolver, and far below the timeouts of clients.
 const HEDGE_DELAY: Duration = Duration::from_millis(400);
 
 /// Order of resolvers. Resolvers that are down come last in any order.

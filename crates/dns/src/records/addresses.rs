@@ -20,7 +20,11 @@ impl Resolver<'_, '_, '_> {
         owner: NameRef<'_>,
         chain: u8,
     ) -> LookupResult {
-        let put = |a: &mut Self, address: IpAddr| a.reply.address(Section::Answer, owner, a.ttl, address);
+        let put = |resolver: &mut Self, address: IpAddr| {
+            resolver
+                .reply
+                .address(Section::Answer, owner, resolver.ttl, address)
+        };
         match query_target {
             QueryTarget::Service { key, part, .. } => {
                 let (index, mut target) = (self.index, Name::ROOT);
@@ -31,7 +35,9 @@ impl Resolver<'_, '_, '_> {
                             .iter()
                             .copied()
                             .find(|address| self.matches_query_type(*address));
-                        Some(first.map_or(LookupResult::NoData, |first| self.all(|a| put(a, first))))
+                        Some(first.map_or(LookupResult::NoData, |first| {
+                            self.all(|resolver| put(resolver, first))
+                        }))
                     }
                     Selection::Endpoints(endpoints) => Some(self.endpoint_addresses(endpoints, owner)),
                     Selection::External(name) => {
@@ -45,20 +51,24 @@ impl Resolver<'_, '_, '_> {
                 Some(address)
                     if self.index.has_pod(address, namespace) && self.matches_query_type(address) =>
                 {
-                    self.all(|a| put(a, address))
+                    self.all(|resolver| put(resolver, address))
                 }
                 _ => self.existence(query_target),
             },
             QueryTarget::NameServer => {
                 let servers = self.index.name_servers().into_iter();
                 let addresses: Vec<IpAddr> = servers
-                    .map(|(_, a)| a)
-                    .filter(|a| self.matches_query_type(*a))
+                    .map(|(_, address)| address)
+                    .filter(|address| self.matches_query_type(*address))
                     .collect();
                 if addresses.is_empty() {
                     return LookupResult::NoData;
                 }
-                self.all(|a| addresses.into_iter().try_for_each(|address| put(a, address)))
+                self.all(|resolver| {
+                    addresses
+                        .into_iter()
+                        .try_for_each(|address| put(resolver, address))
+                })
             }
             _ => self.existence(query_target),
         }
@@ -71,7 +81,7 @@ impl Resolver<'_, '_, '_> {
         let Some(zone_at) = lower.suffix_offset(&self.index.settings.cluster_domain) else {
             return LookupResult::NameError;
         };
-        let mark = self.reply.mark();
+        let savepoint = self.reply.savepoint();
         let labels = target.as_wire().get(..zone_at).unwrap_or_default();
         let below = NameRef::below_question(labels, self.zone_at);
         let Some(at) = self.put_alias(NameRef::QUESTION, below) else {
@@ -84,7 +94,7 @@ impl Resolver<'_, '_, '_> {
             1,
         );
         if matches!(result, LookupResult::NameError) {
-            self.reply.rollback(mark);
+            self.reply.rollback(savepoint);
         }
         result
     }
@@ -103,7 +113,7 @@ impl Resolver<'_, '_, '_> {
                 LookupResult::Records
             };
         };
-        let mark = self.reply.mark();
+        let savepoint = self.reply.savepoint();
         let labels = target.as_wire().get(..zone_at).unwrap_or_default();
         let Some(at) = self.put_alias(owner, NameRef::below_question(labels, self.zone_at)) else {
             return LookupResult::Records;
@@ -116,7 +126,7 @@ impl Resolver<'_, '_, '_> {
         ) {
             result @ (LookupResult::Records | LookupResult::External(_)) => result,
             _ => {
-                self.reply.rollback(mark);
+                self.reply.rollback(savepoint);
                 LookupResult::NoData
             }
         }

@@ -124,7 +124,7 @@ impl<'e> Endpoints<'e> {
             let endpoints = parts.into_iter().flatten();
             endpoints
                 .filter(move |endpoint| endpoint.is_published(with_not_ready))
-                .map(move |e| (slice, e))
+                .map(move |endpoint| (slice, endpoint))
         })
     }
 

@@ -1,10 +1,11 @@
 //! Answers to SRV queries: targets and ports of Services.
 
 use super::filter::{Endpoints, Selection};
-use super::grammar::Part;
+use super::grammar::{Part, QueryTarget};
+use super::pod;
 use super::resolve::{LookupResult, Resolver};
 use super::service::{Port, Slice};
-use crate::wire::{Name, NameRef};
+use crate::wire::{Name, NameRef, ResponseFull};
 
 impl Resolver<'_, '_, '_> {
     /// Writes the SRV records of a Service whose name begins at offset `at`.
@@ -69,6 +70,7 @@ impl Resolver<'_, '_, '_> {
         }
         let weight = weight(records);
         self.scratch.seen.clear();
+        self.scratch.clear_targets();
         let mut result = LookupResult::NoData;
         'records: for (slice, endpoint) in endpoints.iter_rotated(self.scratch.rotation, count) {
             let label = slice.labels_of(endpoint);
@@ -81,13 +83,15 @@ impl Resolver<'_, '_, '_> {
                     continue;
                 }
                 result = LookupResult::Records;
-                if self
+                match self
                     .reply
                     .srv(NameRef::QUESTION, self.ttl, weight, number, &target)
-                    .is_err()
                 {
-                    self.reply.set_truncated();
-                    break 'records;
+                    Ok(at) => self.scratch.record_target(label.as_wire(), at),
+                    Err(ResponseFull) => {
+                        self.reply.set_truncated();
+                        break 'records;
+                    }
                 }
             }
         }
@@ -101,7 +105,10 @@ impl Resolver<'_, '_, '_> {
                     .any(|port| port.number.is_some() && part.includes(port));
                 let has_name = self.name_below(label.as_wire(), at).is_some();
                 if has_port && has_name && self.scratch.is_new((label.as_wire(), endpoint.address)) {
-                    let owner = NameRef::below_question(label.as_wire(), at);
+                    let owner = match self.scratch.target(label.as_wire()) {
+                        Some(target) => NameRef::At(target),
+                        None => NameRef::below_question(label.as_wire(), at),
+                    };
                     if !self.put_additional(owner, endpoint.address) {
                         break;
                     }
@@ -109,6 +116,31 @@ impl Resolver<'_, '_, '_> {
             }
         }
         result
+    }
+
+    /// Writes the SRV record of a Pod name. As in CoreDNS, its port is 0, because the name of a Pod has no port.
+    pub(super) fn pod_location(&mut self, label: &[u8], namespace: &[u8]) -> LookupResult {
+        let address = pod::address_of_label(label).filter(|address| self.index.has_pod(*address, namespace));
+        let Some(address) = address else {
+            return self.existence(QueryTarget::Pod { label, namespace });
+        };
+        let zone = self.index.settings.cluster_domain.as_wire();
+        let mut target = Name::ROOT;
+        let whole = target.push_label(label).and_then(|()| {
+            let rest = [namespace, b"\x03pod", zone];
+            rest.into_iter().try_for_each(|part| target.push_wire(part))
+        });
+        if whole.is_err() {
+            return LookupResult::NoData;
+        }
+        match self.reply.srv(NameRef::QUESTION, self.ttl, weight(1), 0, &target) {
+            Ok(at) => {
+                let owner = at.map_or(NameRef::Whole(target.as_wire()), NameRef::At);
+                self.put_additional(owner, address);
+            }
+            Err(ResponseFull) => self.reply.set_truncated(),
+        }
+        LookupResult::Records
     }
 
     /// Returns the labels in front of the rest of the query name that begins at `at`, in the case of the query; `None`

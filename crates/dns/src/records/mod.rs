@@ -321,7 +321,7 @@ impl Index {
                 .flat_map(Slice::endpoints);
             endpoints
                 .filter(|endpoint| !endpoint.ready)
-                .map(|e| (e.address, e.hostname.clone()))
+                .map(|endpoint| (endpoint.address, endpoint.hostname.clone()))
                 .collect()
         })
     }

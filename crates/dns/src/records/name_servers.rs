@@ -31,9 +31,9 @@ impl Index {
                         && let Selection::Endpoints(endpoints) =
                             self.filter(service.labels(), entry, Part::Whole)
                     {
-                        let named = endpoints
-                            .iter()
-                            .map(|(slice, e)| (below(slice.labels_of(e).as_wire()), e.address));
+                        let named = endpoints.iter().map(|(slice, endpoint)| {
+                            (below(slice.labels_of(endpoint).as_wire()), endpoint.address)
+                        });
                         servers.extend(named);
                     }
                 });
@@ -55,13 +55,14 @@ impl Resolver<'_, '_, '_> {
         }
         let (zone_at, ttl) = (self.zone_at, self.ttl);
         self.scratch.seen.clear();
-        let result = self.all(|a| {
+        let result = self.all(|resolver| {
             servers
                 .iter()
-                .filter(|(labels, _)| a.scratch.is_new(labels))
+                .filter(|(labels, _)| resolver.scratch.is_new(labels))
                 .try_for_each(|(labels, _)| {
                     let target = NameRef::below_question(labels, zone_at);
-                    a.reply
+                    resolver
+                        .reply
                         .target(Section::Answer, NameRef::QUESTION, kind::NS, ttl, target)
                         .map(|_| ())
                 })

@@ -17,7 +17,7 @@ impl Resolver<'_, '_, '_> {
     pub(super) fn reverse(&mut self, name: &Name, kind: u16) -> LookupResult {
         match kind {
             kind::AXFR | kind::IXFR => LookupResult::Refused,
-            kind::SOA if self.zone_at == 0 => self.all(|a| a.put_soa(Section::Answer)),
+            kind::SOA if self.zone_at == 0 => self.all(|resolver| resolver.put_soa(Section::Answer)),
             kind::SOA => LookupResult::NoData,
             // As CoreDNS, which finds no Service for TXT here and falls through (DNS-15).
             kind::TXT => LookupResult::OutsideZone,

@@ -1,7 +1,7 @@
 //! Resolution of a query into the records of its answer, as in the `kubernetes` plugin of CoreDNS 1.13 (with
 //! `fallthrough` for the reverse zones).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
 
@@ -36,6 +36,8 @@ pub struct Scratch {
     /// Hashes of the records of the current section. They are keyed and have 64 bits: a collision drops a record
     /// less than once in 10^12 answers of 5,000 records.
     pub(super) seen: HashSet<u64>,
+    /// Offsets of the targets of SRV records in the reply, by the hash of their labels.
+    targets: HashMap<u64, u16>,
     hasher: RandomState,
     /// Counter of queries, which rotates the order of endpoints.
     pub(super) rotation: usize,
@@ -45,6 +47,23 @@ impl Scratch {
     /// Returns true if the section does not contain the item yet, and adds it.
     pub(super) fn is_new(&mut self, item: impl Hash) -> bool {
         self.seen.insert(self.hasher.hash_one(item))
+    }
+
+    /// Removes the offsets of all targets.
+    pub(super) fn clear_targets(&mut self) {
+        self.targets.clear();
+    }
+
+    /// Records the offset of the target of an SRV record, if a compression pointer can reach it.
+    pub(super) fn record_target(&mut self, labels: &[u8], at: Option<u16>) {
+        if let Some(at) = at {
+            self.targets.insert(self.hasher.hash_one(labels), at);
+        }
+    }
+
+    /// Returns the offset of the target with these labels.
+    pub(super) fn target(&self, labels: &[u8]) -> Option<u16> {
+        self.targets.get(&self.hasher.hash_one(labels)).copied()
     }
 }
 
@@ -187,13 +206,15 @@ impl Resolver<'_, '_, '_> {
         let target = grammar::read(name, self.zone_at, self.index.settings.kind);
         match (kind, target) {
             (kind::AXFR | kind::IXFR, _) => LookupResult::Refused,
-            (kind::SOA, QueryTarget::Apex) => self.all(|a| a.put_soa(Section::Answer)),
-            (kind::TXT, QueryTarget::Version) => self.all(|a| {
-                let version = match a.index.settings.kind {
+            (kind::SOA, QueryTarget::Apex) => self.all(|resolver| resolver.put_soa(Section::Answer)),
+            (kind::TXT, QueryTarget::Version) => self.all(|resolver| {
+                let version = match resolver.index.settings.kind {
                     ZoneKind::Cluster => SCHEMA_VERSION,
                     ZoneKind::ClusterSet => SET_SCHEMA_VERSION,
                 };
-                a.reply.text(NameRef::QUESTION, SCHEMA_TTL_SECONDS, version)
+                resolver
+                    .reply
+                    .text(NameRef::QUESTION, SCHEMA_TTL_SECONDS, version)
             }),
             // CoreDNS does not check the existence of the name for this type.
             (kind::SOA, _) => LookupResult::NoData,
@@ -203,6 +224,7 @@ impl Resolver<'_, '_, '_> {
             (kind::NS, QueryTarget::Apex) => self.put_name_servers(),
             (kind::A | kind::AAAA, _) => self.addresses(name, target, NameRef::QUESTION, 0),
             (kind::SRV, QueryTarget::Service { key, at, part }) => self.services(key, at, part),
+            (kind::SRV, QueryTarget::Pod { label, namespace }) => self.pod_location(label, namespace),
             (kind::CNAME, QueryTarget::Service { key, part, .. }) => self.alias(key, part),
             _ => self.existence(target),
         }
@@ -238,12 +260,14 @@ impl Resolver<'_, '_, '_> {
         self.reply.soa(section, self.zone_at, self.ttl, serial)
     }
 
-    /// Adds an address to the additional section; it is optional, so one that does not fit is omitted without
-    /// truncation.
+    /// Adds an address to the additional section. As in CoreDNS (`Msg.Truncate` of miekg/dns), one that does not fit
+    /// marks the reply as truncated.
     pub(super) fn put_additional(&mut self, owner: NameRef<'_>, address: IpAddr) -> bool {
-        self.reply
-            .address(Section::Additional, owner, self.ttl, address)
-            .is_ok()
+        let written = self.reply.address(Section::Additional, owner, self.ttl, address);
+        if written.is_err() {
+            self.reply.set_truncated();
+        }
+        written.is_ok()
     }
 
     /// Writes records that the reply must contain completely.

@@ -349,7 +349,11 @@ impl Label {
         // Host names are checked when they are read, and the longest address has 45 characters.
         let written = match (hostname, address) {
             (Some(hostname), _) => label.write_str(hostname),
-            (None, address) => write!(label, "{address}"),
+            // As in CoreDNS, `0` follows an address that ends with `::`. A host name does not end with a dash.
+            (None, address) => write!(label, "{address}").and_then(|()| match label.as_wire() {
+                [.., b'-'] => label.write_str("0"),
+                _ => Ok(()),
+            }),
         };
         debug_assert!(written.is_ok(), "a label of an endpoint fits");
         label

@@ -38,7 +38,7 @@ impl Responder {
         scratch: &mut Scratch,
         mut upstream: impl FnMut(&Question) -> UpstreamState,
     ) -> Outcome {
-        let mut reply = self.reply(query, peer.transport, buffer);
+        let mut reply = self.reply(query, peer, buffer);
         if query.edns.is_some_and(|edns| edns.version != 0) {
             return Outcome::Complete(reply.finish(ResponseCode::BadVersion), Source::Refusal);
         }
@@ -75,7 +75,7 @@ impl Responder {
                 match upstream(&question) {
                     UpstreamState::Answered(answer) => {
                         let source = source_of(&answer);
-                        let limit = self.limit(query, peer.transport);
+                        let limit = self.limit(query, peer);
                         Outcome::Complete(answer.write(query, buffer, limit), source)
                     }
                     UpstreamState::Failed => {
@@ -148,25 +148,22 @@ impl Responder {
         Outcome::Complete(reply.finish(code), Source::Cluster)
     }
 
-    pub(super) fn reply<'a>(
-        &self,
-        query: &'a Query,
-        transport: Transport,
-        buffer: &'a mut [u8],
-    ) -> Reply<'a> {
-        let mut reply = Reply::new(query, buffer, self.limit(query, transport));
+    pub(super) fn reply<'a>(&self, query: &'a Query, peer: Peer, buffer: &'a mut [u8]) -> Reply<'a> {
+        let mut reply = Reply::new(query, buffer, self.limit(query, peer));
         if !self.forwarder().is_empty() {
             reply.set_recursion_available();
         }
         reply
     }
 
-    pub(super) fn limit(&self, query: &Query, transport: Transport) -> usize {
+    pub(super) fn limit(&self, query: &Query, peer: Peer) -> usize {
         let udp_octets_max = match self.policy().udp_octets_max {
+            // The loopback interface neither fragments these responses nor carries them to another host.
+            _ if peer.address.is_loopback() => UDP_OCTETS_MAX,
             0 => UDP_OCTETS_MAX,
             configured => configured.min(UDP_OCTETS_MAX),
         };
-        match transport {
+        match peer.transport {
             Transport::Udp => query.udp_limit(udp_octets_max),
             Transport::Tcp | Transport::Tls => TCP_OCTETS_MAX,
         }

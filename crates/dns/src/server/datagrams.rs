@@ -204,8 +204,8 @@ pub(super) fn send(socket: &UdpSocket, route: &Route, response: &[u8]) -> io::Re
         iov_len: response.len(),
     };
     let header = header(&mut route, &mut part).msg_hdr;
-    // SAFETY: the header points to the copied route and to the answer, which live until the call is over
-    // and which the kernel only reads.
+    // SAFETY: the header points to the copied route and to the answer. Both live until the call is over, and the
+    // kernel only reads them.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, 0) };
     if sent < 0 {
         Err(io::Error::last_os_error())

@@ -4,8 +4,8 @@ mod answer;
 mod clients;
 mod connections;
 mod datagrams;
-mod limit;
 mod respond;
+mod response_rate;
 mod search;
 mod tcp;
 mod udp;
@@ -22,7 +22,7 @@ pub use respond::{Peer, Pending, Policy, Reaction, Responder, Transport, UDP_OCT
 pub use search::SearchList;
 
 use connections::Connections;
-use limit::RateLimit;
+use response_rate::RateLimit;
 use tcp::Acceptor;
 use udp::{Limits, UdpWorkers};
 

@@ -1,4 +1,4 @@
-//! From a query message to its response, with or without an upstream resolver.
+//! Processing of a query message to its response, with or without an upstream resolver.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -94,7 +94,8 @@ impl WorkerState {
 pub struct Policy {
     /// Allowed clients; `None` allows all.
     pub clients: Option<Arc<Clients>>,
-    /// Limit of UDP responses in octets; 0 for [`UDP_OCTETS_MAX`].
+    /// Limit of UDP responses to other hosts in octets; 0 for [`UDP_OCTETS_MAX`], which always applies to loopback
+    /// addresses.
     pub udp_octets_max: usize,
     /// Domains that follow the cluster's in the search list of Pods, if the server tries the names of search lists
     /// (DNS-25).
@@ -264,7 +265,7 @@ impl Responder {
                 tracing::debug!(name = %question.name, %error, "upstream query failed");
             }
             results.push((question, result));
-            buffer.resize(self.limit(&query, peer.transport), 0);
+            buffer.resize(self.limit(&query, peer), 0);
             let upstream = |wanted: &Question| {
                 let result = results
                     .iter()
@@ -279,7 +280,7 @@ impl Responder {
                 Outcome::Complete(octets, source) => break (octets, source),
                 Outcome::NeedsUpstream(next) if results.len() <= SearchList::NAMES_MAX => question = *next,
                 Outcome::NeedsUpstream(_) => {
-                    let reply = self.reply(&query, peer.transport, &mut buffer);
+                    let reply = self.reply(&query, peer, &mut buffer);
                     break (reply.finish(ResponseCode::ServerFailure), Source::Upstream);
                 }
             }

@@ -1,7 +1,7 @@
 use super::own_addresses;
 
 #[test]
-fn reports_own_addresses() {
+fn own_addresses_exclude_loopback() {
     let listen = |texts: &[&str]| {
         texts
             .iter()
@@ -10,7 +10,7 @@ fn reports_own_addresses() {
     };
     assert!(
         own_addresses(&listen(&["127.0.0.1:53", "[::1]:53"])).is_empty(),
-        "nobody else reaches loopback"
+        "other hosts do not reach loopback"
     );
     let named = own_addresses(&listen(&["192.0.2.1:53", "192.0.2.1:5353", "[fd00::1]:53"]));
     assert_eq!(

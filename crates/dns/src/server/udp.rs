@@ -12,8 +12,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::Handle;
 
 use super::datagrams::{self, Batch, Slot};
-use super::limit::{Decision, RateLimit};
 use super::respond::{Peer, Pending, Reaction, Responder, Transport, WorkerState};
+use super::response_rate::{Decision, RateLimit};
 use crate::wire::{Reply, ResponseCode, UDP_OCTETS_MIN, parse_query};
 
 /// Receive buffer of a socket in octets; it holds a burst while a worker is busy.

@@ -14,13 +14,13 @@ const POINTERS_MAX: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// A label is longer than 63 octets.
-    #[error("a label is longer than {LABEL_OCTETS_MAX} octets")]
+    #[error("expected labels of at most {LABEL_OCTETS_MAX} octets, found a longer one")]
     LabelTooLong,
     /// A label between two dots is empty.
-    #[error("a label is empty")]
+    #[error("expected labels with at least one octet, found an empty one")]
     LabelEmpty,
     /// The name is longer than 255 octets.
-    #[error("the name is longer than {NAME_OCTETS_MAX} octets")]
+    #[error("expected a name of at most {NAME_OCTETS_MAX} octets, found a longer one")]
     TooLong,
     /// The message ends within the name, or a pointer does not point backwards.
     #[error("the name ends within the message, or points to no earlier one")]

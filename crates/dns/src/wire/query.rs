@@ -59,8 +59,8 @@ impl Query {
 /// A message that is not processed as a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reject {
-    /// No response. The message is too short to have an identifier, or is itself a response; two servers would
-    /// otherwise answer each other without end.
+    /// No response. The message is too short to have an identifier, or is itself a response. An answer to a response
+    /// could make two servers answer each other without end.
     Silently,
     /// The response is a header with this code.
     With {

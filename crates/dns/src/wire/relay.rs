@@ -1,8 +1,8 @@
 //! Responses of upstream resolvers, as the cache stores them and the server sends them on.
 //!
-//! A response is parsed once. It must match the question, each record must be complete, names may point to earlier
-//! names only, and the offsets of the TTLs are stored. Parts that concern one exchange only (OPT, transaction
-//! signatures) are removed. Sending it on is then a copy with another identifier, flags and TTLs.
+//! A response is parsed once. It must match the question, each record must be complete, and names may point to
+//! earlier names only. The result stores the offsets of the TTLs. Parts that concern one exchange only (OPT,
+//! transaction signatures) are removed. Sending it on is then a copy with another identifier, flags and TTLs.
 
 use super::name_offsets::NameOffsets;
 use super::record::skip_record;
@@ -339,8 +339,8 @@ impl<'m> ResponseParser<'m> {
         })
     }
 
-    /// Parses all three sections. In the last section, all records after OPT or a signature are removed as well,
-    /// because their names can point to offsets that move.
+    /// Parses all three sections. In the last section, all records after OPT or a signature are removed as well.
+    /// Their names can point to offsets that move.
     fn sections(&mut self) -> Option<()> {
         for section in 0..3 {
             let count = read_u16(self.message, 6 + 2 * section)?;

@@ -69,7 +69,7 @@ pub struct Reply<'a> {
 
 /// State of a reply for [`Reply::rollback`].
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub struct Savepoint {
     length: usize,
     counts: [u16; 3],
 }
@@ -133,17 +133,17 @@ impl<'a> Reply<'a> {
     }
 
     /// Returns the current state for [`Reply::rollback`].
-    pub fn mark(&self) -> Mark {
-        Mark {
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint {
             length: self.length,
             counts: self.counts,
         }
     }
 
-    /// Removes all records written since `mark`.
-    pub fn rollback(&mut self, mark: Mark) {
-        self.length = mark.length;
-        self.counts = mark.counts;
+    /// Removes all records written since `savepoint`.
+    pub fn rollback(&mut self, savepoint: Savepoint) {
+        self.length = savepoint.length;
+        self.counts = savepoint.counts;
     }
 
     /// Adds an A or AAAA record, by the family of the address.
@@ -159,8 +159,8 @@ impl<'a> Reply<'a> {
         address: IpAddr,
     ) -> Result<(), ResponseFull> {
         match address {
-            IpAddr::V4(v4) => self.record(section, owner, kind::A, ttl, |r| r.put(&v4.octets())),
-            IpAddr::V6(v6) => self.record(section, owner, kind::AAAA, ttl, |r| r.put(&v6.octets())),
+            IpAddr::V4(v4) => self.record(section, owner, kind::A, ttl, |record| record.put(&v4.octets())),
+            IpAddr::V6(v6) => self.record(section, owner, kind::AAAA, ttl, |record| record.put(&v6.octets())),
         }
     }
 
@@ -178,9 +178,9 @@ impl<'a> Reply<'a> {
         target: NameRef<'_>,
     ) -> Result<u16, ResponseFull> {
         let mut at = 0;
-        self.record(section, owner, kind, ttl, |r| {
-            at = r.length;
-            r.put_name(target)
+        self.record(section, owner, kind, ttl, |record| {
+            at = record.length;
+            record.put_name(target)
         })?;
         if at > POINTER_MAX {
             return Err(ResponseFull);
@@ -188,7 +188,8 @@ impl<'a> Reply<'a> {
         u16::try_from(at).map_err(|_| ResponseFull)
     }
 
-    /// Adds an SRV record of priority 0. Its target is not compressed (RFC 2782).
+    /// Adds an SRV record of priority 0. Its target is not compressed (RFC 2782). Returns the offset of the target, or
+    /// `None` if a compression pointer cannot reach it.
     ///
     /// # Errors
     ///
@@ -200,13 +201,18 @@ impl<'a> Reply<'a> {
         weight: u16,
         port: u16,
         target: &Name,
-    ) -> Result<(), ResponseFull> {
-        self.record(Section::Answer, owner, kind::SRV, ttl, |r| {
-            r.put(&[0, 0])?;
-            r.put(&weight.to_be_bytes())?;
-            r.put(&port.to_be_bytes())?;
-            r.put(target.as_wire())
-        })
+    ) -> Result<Option<u16>, ResponseFull> {
+        let mut at = 0;
+        self.record(Section::Answer, owner, kind::SRV, ttl, |record| {
+            record.put(&[0, 0])?;
+            record.put(&weight.to_be_bytes())?;
+            record.put(&port.to_be_bytes())?;
+            at = record.length;
+            record.put(target.as_wire())
+        })?;
+        Ok(u16::try_from(at)
+            .ok()
+            .filter(|at| usize::from(*at) <= POINTER_MAX))
     }
 
     /// Adds a TXT record with the first 255 octets of `text`.
@@ -217,9 +223,9 @@ impl<'a> Reply<'a> {
     pub fn text(&mut self, owner: NameRef<'_>, ttl: u32, text: &str) -> Result<(), ResponseFull> {
         let text = text.as_bytes();
         let text = text.get(..text.len().min(255)).unwrap_or_default();
-        self.record(Section::Answer, owner, kind::TXT, ttl, |r| {
-            r.put(&[u8::try_from(text.len()).map_err(|_| ResponseFull)?])?;
-            r.put(text)
+        self.record(Section::Answer, owner, kind::TXT, ttl, |record| {
+            record.put(&[u8::try_from(text.len()).map_err(|_| ResponseFull)?])?;
+            record.put(text)
         })
     }
 
@@ -241,11 +247,11 @@ impl<'a> Reply<'a> {
         const EXPIRE_SECONDS: u32 = 86_400;
         const TTL_SECONDS_MAX: u32 = 300;
         let zone = NameRef::in_question(zone_offset);
-        self.record(section, zone, kind::SOA, ttl.min(TTL_SECONDS_MAX), |r| {
-            r.put_name(NameRef::below_question(b"\x02ns\x03dns", zone_offset))?;
-            r.put_name(NameRef::below_question(b"\x0ahostmaster", zone_offset))?;
+        self.record(section, zone, kind::SOA, ttl.min(TTL_SECONDS_MAX), |record| {
+            record.put_name(NameRef::below_question(b"\x02ns\x03dns", zone_offset))?;
+            record.put_name(NameRef::below_question(b"\x0ahostmaster", zone_offset))?;
             for number in [serial, REFRESH_SECONDS, RETRY_SECONDS, EXPIRE_SECONDS, ttl] {
-                r.put(&number.to_be_bytes())?;
+                record.put(&number.to_be_bytes())?;
             }
             Ok(())
         })
@@ -282,7 +288,7 @@ impl<'a> Reply<'a> {
         ttl: u32,
         data: impl FnOnce(&mut Self) -> Result<(), ResponseFull>,
     ) -> Result<(), ResponseFull> {
-        let mark = self.mark();
+        let savepoint = self.savepoint();
         let written = self.record_header(owner, kind, ttl).and_then(|at| {
             data(self)?;
             let length = u16::try_from(self.length - at - 2).map_err(|_| ResponseFull)?;
@@ -302,7 +308,7 @@ impl<'a> Reply<'a> {
                 Ok(())
             }
             Err(full) => {
-                self.rollback(mark);
+                self.rollback(savepoint);
                 Err(full)
             }
         }

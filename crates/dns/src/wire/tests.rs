@@ -49,7 +49,7 @@ fn pointers_are_followed_backwards_only() {
 }
 
 #[test]
-fn parses_query() {
+fn query_is_parsed_with_edns() {
     let read = parse_query(&query("My-Service.ns", kind::AAAA)).expect("a query");
     assert_eq!((read.id, read.kind, read.class), (7, kind::AAAA, CLASS_IN));
     assert_eq!(read.name.as_wire(), b"\x0aMy-Service\x02ns\0");
@@ -121,9 +121,9 @@ fn rejects_messages_that_are_no_queries() {
     let two_opt = [&good[..], &good[good.len() - 11..]].concat();
     assert!(
         parse_query(&{
-            let mut m = two_opt;
-            m[11] = 2;
-            m
+            let mut message = two_opt;
+            message[11] = 2;
+            message
         })
         .is_err(),
         "two OPT records"

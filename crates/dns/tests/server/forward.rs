@@ -151,7 +151,7 @@ async fn cached_answers_are_not_queried_again() {
     assert_eq!(
         resolver.queries(),
         2,
-        "what does not exist is kept as long as SOA says"
+        "negative answers are cached for the time in the SOA record"
     );
 }
 

@@ -210,10 +210,10 @@ fn musl_program() -> String {
     let program = format!("{}/resolve", testbed::RUN_DIRECTORY);
     let source = format!("{program}.c");
     fs::write(&source, RESOLVE_C).expect("written");
-    let said = output_of("musl-gcc", &["-static", "-o", &program, &source]);
+    let output = output_of("musl-gcc", &["-static", "-o", &program, &source]);
     assert!(
         fs::exists(&program).is_ok_and(|exists| exists),
-        "compiled: {said}"
+        "compiled: {output}"
     );
     program
 }

@@ -52,12 +52,12 @@ struct Expected {
     is_new: bool,
 }
 
-struct Asking {
+struct LookupClient {
     server: SocketAddr,
     socket: tokio::net::UdpSocket,
 }
 
-impl Asking {
+impl LookupClient {
     async fn query(&self, name: &str) -> Option<Decoded> {
         let message = question(1, &format!("{name}.ns.svc.cluster.local."), "A", None);
         self.socket.send_to(&message, self.server).await.ok()?;
@@ -115,7 +115,7 @@ impl Asking {
     }
 }
 
-async fn start(api: &Api) -> Asking {
+async fn start(api: &Api) -> LookupClient {
     let client = Client::new(ClientConfig {
         server: format!("http://{}", api.address),
         ..ClientConfig::default()
@@ -129,12 +129,12 @@ async fn start(api: &Api) -> Asking {
     let socket = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .expect("a socket");
-    Asking { server, socket }
+    LookupClient { server, socket }
 }
 
 /// History of the API server when it returns.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
+enum ServerHistory {
     Kept,
     Compacted,
     Restored,
@@ -152,7 +152,12 @@ async fn api_server_restart_keeps_answers_correct() {
     let asking = start(&api).await;
     asking.wait_until_synced().await;
 
-    let fates = [Fate::Kept, Fate::Compacted, Fate::Restored, Fate::Compacted];
+    let fates = [
+        ServerHistory::Kept,
+        ServerHistory::Compacted,
+        ServerHistory::Restored,
+        ServerHistory::Compacted,
+    ];
     let names = [
         ("going-0", "going-1"),
         ("going-1", "going-2"),
@@ -193,9 +198,9 @@ async fn api_server_restart_keeps_answers_correct() {
             slice(&next.each_ref().map(String::as_str)),
         );
         match fate {
-            Fate::Kept => {}
-            Fate::Compacted => api.compact(),
-            Fate::Restored => api.restore(),
+            ServerHistory::Kept => {}
+            ServerHistory::Compacted => api.compact(),
+            ServerHistory::Restored => api.restore(),
         }
         asking.check_before(&expected).await;
         api.come_back().await;

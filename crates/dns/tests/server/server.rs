@@ -171,7 +171,7 @@ async fn malformed_messages_do_not_stop_the_server() {
 
 /// A resolver that responds first with another identifier, then with another question, then correctly. It sets TC in
 /// every response, and responds with two addresses instead of one over TCP.
-async fn devious_resolver() -> SocketAddr {
+async fn misbehaving_resolver() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .expect("a socket");
@@ -224,7 +224,7 @@ fn answer_to(query: &[u8], addresses: &[Ipv4Addr], truncated: bool) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn other_names_are_forwarded() {
-    let server = serve("127.0.0.1:0", vec![devious_resolver().await]);
+    let server = serve("127.0.0.1:0", vec![misbehaving_resolver().await]);
     let address = server.addresses()[0];
     let answer = query(address, question(77, "example.com.", "A", None))
         .await
@@ -269,16 +269,16 @@ async fn other_names_are_forwarded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn falls_back_to_next_resolver() {
     // No socket is bound to a port that was just released, so the kernel rejects at once.
-    let dead = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
+    let unused = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
         .and_then(|socket| socket.local_addr())
         .expect("a port");
-    let server = serve("127.0.0.1:0", vec![dead, devious_resolver().await]);
+    let server = serve("127.0.0.1:0", vec![unused, misbehaving_resolver().await]);
     let answer = query(server.addresses()[0], question(5, "example.com.", "A", None))
         .await
         .expect("an answer");
     assert_eq!(answer.answer.len(), 2);
 
-    let alone = serve("127.0.0.1:0", vec![dead]);
+    let alone = serve("127.0.0.1:0", vec![unused]);
     let failed = query(alone.addresses()[0], question(6, "example.com.", "A", None))
         .await
         .expect("an answer");

@@ -179,13 +179,13 @@ async fn serve_watch(
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
     stream.write_all(head.as_bytes()).await?;
     loop {
-        let news: Vec<(u64, String)> = lock(history)
+        let new_lines: Vec<(u64, String)> = lock(history)
             .events
             .iter()
             .filter(|(revision, of, _)| *revision > sent_revision && *of == collection)
             .map(|(revision, _, event)| (*revision, event.to_string() + "\n"))
             .collect();
-        for (revision, line) in news {
+        for (revision, line) in new_lines {
             sent_revision = revision;
             let chunk = format!("{:x}\r\n{line}\r\n", line.len());
             stream.write_all(chunk.as_bytes()).await?;

@@ -13,13 +13,13 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// New connections of each client.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionRates {
-    clients: HashMap<IpAddr, Allowance>,
-    next_sweep: Duration,
+    clients: HashMap<IpAddr, TokenBucket>,
+    next_removal: Duration,
 }
 
 /// Token bucket of a client. It fills at the allowed rate, up to the tokens of one second.
 #[derive(Clone, Copy, Debug)]
-struct Allowance {
+struct TokenBucket {
     connections: f64,
     at: Duration,
 }
@@ -34,24 +34,25 @@ impl ConnectionRates {
         if !self.clients.contains_key(&client) && !self.has_room(now) {
             return true;
         }
-        let allowance = self.clients.entry(client).or_insert(Allowance {
+        let allowance = self.clients.entry(client).or_insert(TokenBucket {
             connections: full,
             at: now,
         });
         let since = now.saturating_sub(allowance.at).as_secs_f64();
         let connections = (allowance.connections + since * full).min(full);
         let is_admitted = connections >= 1.0;
-        *allowance = Allowance {
+        *allowance = TokenBucket {
             connections: connections - f64::from(u8::from(is_admitted)),
             at: now,
         };
         is_admitted
     }
 
-    /// Returns true if the table has room for one more client. A full table is swept at most once per window.
+    /// Returns true if the table has room for one more client. Idle clients are removed from a full table at most
+    /// once per window.
     fn has_room(&mut self, now: Duration) -> bool {
-        if self.clients.len() >= CLIENTS_MAX && now >= self.next_sweep {
-            self.next_sweep = now + WINDOW;
+        if self.clients.len() >= CLIENTS_MAX && now >= self.next_removal {
+            self.next_removal = now + WINDOW;
             self.clients
                 .retain(|_, allowance| now.saturating_sub(allowance.at) < WINDOW);
         }

@@ -13,7 +13,7 @@ const WAYS: usize = 4;
 const COUNT_BITS: u32 = 24;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 /// Attempts to change slots that other threads change at the same time. After that, the client is not counted.
-const TRIES_MAX: usize = 16;
+const ATTEMPTS_MAX: usize = 16;
 /// Prefix length by which IPv6 clients are counted: a host has a whole network of this size.
 const IPV6_PREFIX_BITS: u32 = 64;
 
@@ -98,7 +98,7 @@ impl ClientConnections {
         let tag = (hash & !COUNT_MASK).max(1 << COUNT_BITS);
         let max = u64::from(max).min(COUNT_MASK - 1);
         let set = self.slots.get(first..first + WAYS).unwrap_or_default();
-        for _ in 0..TRIES_MAX {
+        for _ in 0..ATTEMPTS_MAX {
             let values = || set.iter().map(|slot| slot.load(Ordering::Relaxed));
             let own = values().position(|value| value & !COUNT_MASK == tag);
             let (way, before) = match own.or_else(|| values().position(|value| value == 0)) {

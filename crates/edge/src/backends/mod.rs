@@ -340,7 +340,11 @@ impl Backends {
         let former = sticky
             .as_ref()
             .and_then(|sticky| sticky.backend(client, now))
-            .and_then(|address| candidates.iter().position(|c| c.backend.address == address))
+            .and_then(|address| {
+                candidates
+                    .iter()
+                    .position(|candidate| candidate.backend.address == address)
+            })
             .filter(|number| rating(*number).is_some_and(|rating| rating.rank.is_usable()));
         let number = match former {
             Some(number) => number,
@@ -357,7 +361,10 @@ impl Backends {
     pub(crate) fn choose_by(&self, is_wanted: impl Fn(&Backend) -> bool) -> Option<ChosenBackend> {
         let now = self.now();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let candidate = state.candidates.iter().find(|c| is_wanted(&c.backend))?;
+        let candidate = state
+            .candidates
+            .iter()
+            .find(|candidate| is_wanted(&candidate.backend))?;
         let is_usable = candidate.rating(now)?.rank.is_usable();
         is_usable.then(|| ChosenBackend::new(&candidate.backend))
     }

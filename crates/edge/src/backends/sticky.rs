@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Maximum of clients of a port. Further clients get no affinity until others expire. A client that connects from many
+/// Maximum of clients of a port. Further clients have no affinity until others expire. A client that connects from many
 /// addresses therefore cannot exhaust the memory of this node.
 const CLIENTS_MAX: usize = 65_536;
-/// Interval between sweeps of a full table, which cost as much as thousands of look-ups.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval between removals from a full table, which cost as much as thousands of look-ups.
+const REMOVAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Backends of clients.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct StickyClients {
     timeout: Duration,
     /// Backend and the time of the last connection.
     clients: HashMap<IpAddr, (SocketAddr, Duration)>,
-    next_sweep: Duration,
+    next_removal: Duration,
 }
 
 impl StickyClients {
@@ -25,7 +25,7 @@ impl StickyClients {
         Self {
             timeout,
             clients: HashMap::new(),
-            next_sweep: Duration::ZERO,
+            next_removal: Duration::ZERO,
         }
     }
 
@@ -43,10 +43,10 @@ impl StickyClients {
     /// Sets the backend of a client that connects now.
     pub(super) fn insert(&mut self, client: IpAddr, backend: SocketAddr, now: Duration) {
         if self.clients.len() >= CLIENTS_MAX && !self.clients.contains_key(&client) {
-            if now < self.next_sweep {
+            if now < self.next_removal {
                 return;
             }
-            self.next_sweep = now + SWEEP_INTERVAL;
+            self.next_removal = now + REMOVAL_INTERVAL;
             let timeout = self.timeout;
             self.clients
                 .retain(|_, (_, last)| now.saturating_sub(*last) < timeout);

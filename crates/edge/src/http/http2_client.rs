@@ -143,7 +143,7 @@ fn has_content_semantics(method: &Method) -> bool {
     ![Method::GET, Method::HEAD, Method::DELETE].contains(method)
 }
 
-/// Runs a connection until it ends. Requests that wait for a response get its errors.
+/// Runs a connection until it ends. Requests that wait for a response receive its errors.
 async fn run<S>(
     mut connection: Connection<S>,
     mut users: mpsc::Receiver<Infallible>,

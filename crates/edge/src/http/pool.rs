@@ -180,7 +180,7 @@ impl Http1 {
             thread: self.thread,
         });
         if !std::mem::replace(&mut state.is_swept, true) {
-            drop(tokio::spawn(sweep(Arc::downgrade(&pool))));
+            drop(tokio::spawn(close_idle_connections(Arc::downgrade(&pool))));
         }
     }
 }
@@ -227,7 +227,7 @@ impl PoolState {
 }
 
 /// Closes connections that are idle for too long, until none is idle.
-async fn sweep(pool: Weak<Mutex<PoolState>>) {
+async fn close_idle_connections(pool: Weak<Mutex<PoolState>>) {
     loop {
         tokio::time::sleep(IDLE_TIMEOUT / 2).await;
         let Some(pool) = pool.upgrade() else { return };

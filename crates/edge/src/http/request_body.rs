@@ -31,7 +31,7 @@ pub(crate) struct RequestBody {
 /// Wait of a body for `100 Continue`.
 #[derive(Debug)]
 struct ContinueWait {
-    /// `None` once [`BodyHold`] is dropped without a release: a receiver must not be polled after its result.
+    /// `None` once [`BodyRelease`] is dropped without a release: a receiver must not be polled after its result.
     released: Option<oneshot::Receiver<()>>,
     timeout: Pin<Box<Sleep>>,
 }
@@ -58,23 +58,23 @@ impl RequestBody {
         }
     }
 
-    /// Holds the body back until [`BodyHold::release`], or until the timeout.
-    pub(crate) fn hold(&mut self) -> BodyHold {
+    /// Holds the body back until [`BodyRelease::release`], or until the timeout.
+    pub(crate) fn hold(&mut self) -> BodyRelease {
         let (release, released) = oneshot::channel();
         let timeout = Box::pin(sleep(CONTINUE_TIMEOUT));
         self.continue_wait = Some(ContinueWait {
             released: Some(released),
             timeout,
         });
-        BodyHold(release)
+        BodyRelease(release)
     }
 }
 
 /// Body that is held back.
 #[derive(Debug)]
-pub(crate) struct BodyHold(oneshot::Sender<()>);
+pub(crate) struct BodyRelease(oneshot::Sender<()>);
 
-impl BodyHold {
+impl BodyRelease {
     /// Releases the held body, so that it is sent.
     pub(crate) fn release(self) {
         if self.0.send(()).is_err() {

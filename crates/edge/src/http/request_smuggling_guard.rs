@@ -1,8 +1,8 @@
 //! Guard between an HTTP/1 connection and its parser, against request smuggling (RFC 9112, section 11.2).
 //!
-//! Only bytes that [`Framing`] admits reach the parser. A refused request is replaced by an empty one, so that the
-//! response to it comes after those to earlier requests. In the other direction, the guard inserts informational
-//! responses, which the parser cannot write.
+//! Only bytes that [`Framing`] admits reach the parser. An empty request replaces a refused one, so that the response
+//! to it comes after those to earlier requests. In the other direction, the guard inserts informational responses,
+//! which the parser cannot write.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};

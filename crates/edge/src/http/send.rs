@@ -20,7 +20,7 @@ use super::http2_client::Http2Client;
 use super::informational::{InformationalResponse, InformationalSink};
 use super::pool::RequestSender;
 use super::refusal::RequestRefusal;
-use super::request_body::{BodyHold, RequestBody};
+use super::request_body::{BodyRelease, RequestBody};
 use super::wire_body::{WireBody, WireError};
 use crate::backends::ChosenBackend;
 use crate::outbound;
@@ -61,7 +61,7 @@ pub(super) struct OutgoingRequest {
     /// True if the request is idempotent, and all of it is still present (RFC 9110, section 9.2.2).
     pub is_repeatable: bool,
     pub exchange: Arc<Exchange>,
-    /// Port whose backends get the request.
+    /// Port whose backends receive the request.
     pub target: Arc<Port>,
 }
 
@@ -195,7 +195,7 @@ impl Connection {
         mut request: Request<RequestBody>,
     ) -> Result<(Response<WireBody>, RequestSender), SendError> {
         let exchange = &outgoing.exchange;
-        let mut hold = None;
+        let mut body_release = None;
         if let RequestSender::Http1(_) = sender {
             let collector = exchange.clone();
             hyper::ext::on_informational(&mut request, move |response| {
@@ -203,7 +203,7 @@ impl Connection {
                 collector.informational().push(informational);
             });
             if outgoing.holds_body && !request.body().is_end_stream() {
-                hold = Some(request.body_mut().hold());
+                body_release = Some(request.body_mut().hold());
             }
         }
         exchange.progress();
@@ -216,7 +216,7 @@ impl Connection {
                     sent = sent.as_mut() => break sent,
                     informational = outgoing.next_informational() => {
                         exchange.progress();
-                        outgoing.forward_informational(&informational, &mut hold).await;
+                        outgoing.forward_informational(&informational, &mut body_release).await;
                     }
                     () = exchange.idle().expired(idle_timeout) => {
                         let is_client = exchange.waits_for_client() && !exchange.is_received();
@@ -227,7 +227,9 @@ impl Connection {
             }
         };
         while let Some(informational) = exchange.informational().pop() {
-            outgoing.forward_informational(&informational, &mut hold).await;
+            outgoing
+                .forward_informational(&informational, &mut body_release)
+                .await;
         }
         outgoing.sink.ready().await;
         exchange.progress();
@@ -292,12 +294,12 @@ impl OutgoingRequest {
     async fn forward_informational(
         &self,
         informational: &InformationalResponse,
-        hold: &mut Option<BodyHold>,
+        body_release: &mut Option<BodyRelease>,
     ) {
         if informational.status == StatusCode::CONTINUE && self.holds_body {
             // The parser of the client's connection sends its own when the body is read.
-            if let Some(hold) = hold.take() {
-                hold.release();
+            if let Some(body_release) = body_release.take() {
+                body_release.release();
             }
             return;
         }
@@ -305,7 +307,7 @@ impl OutgoingRequest {
     }
 }
 
-/// Runs a connection to a backend until it ends. Requests that wait for a response get its errors.
+/// Runs a connection to a backend until it ends. Requests that wait for a response receive its errors.
 async fn run(connection: impl Future<Output = Result<(), hyper::Error>>) {
     if let Err(error) = connection.await {
         tracing::trace!(%error, "backend connection failed");

@@ -13,7 +13,7 @@ use crate::settings::LogFormat;
 mod tests;
 
 /// Characters that a line keeps of a text that a client chose: enough to recognize it.
-const TEXT_CHARS_MAX: usize = 2048;
+const TEXT_CHARACTERS_MAX: usize = 2048;
 
 /// Returns the line of a request, with its line feed.
 pub(super) fn of_request(record: &RequestRecord<'_>, format: LogFormat) -> String {
@@ -85,7 +85,7 @@ fn append(line: &mut String, arguments: std::fmt::Arguments<'_>) {
 /// Appends a text, with escapes as servers write them: `\"`, `\\`, and `\xHH` for each byte that is not printable
 /// ASCII.
 fn escape(line: &mut String, text: &str) {
-    for char in text.chars().take(TEXT_CHARS_MAX) {
+    for char in text.chars().take(TEXT_CHARACTERS_MAX) {
         match char {
             '"' | '\\' => line.extend(['\\', char]),
             ' '..='~' => line.push(char),
@@ -125,7 +125,7 @@ fn json(record: &impl Serialize) -> String {
 }
 
 fn shortened(text: &str) -> &str {
-    match text.char_indices().nth(TEXT_CHARS_MAX) {
+    match text.char_indices().nth(TEXT_CHARACTERS_MAX) {
         Some((end, _)) => text.get(..end).unwrap_or_default(),
         None => text,
     }

@@ -19,7 +19,7 @@ mod tests;
 /// files, too.
 const FILE_BYTES_MIN: u64 = 4_096;
 /// Maximum of files that are removed for a new one. A lowered quota takes several steps.
-const REMOVED_AT_ONCE_MAX: usize = 1_024;
+const REMOVED_FILES_MAX: usize = 1_024;
 
 /// Limits of the directory of access logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub(super) enum ReserveError {
 
 /// Space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Space {
+pub(super) struct DiskSpace {
     /// Bytes that this process may use.
     pub free: u64,
     /// All bytes.
@@ -76,15 +76,15 @@ pub(super) struct Space {
 }
 
 /// Function that returns the space of a directory's file system.
-pub(super) type SpaceProbe = fn(&std::path::Path) -> std::io::Result<Space>;
+pub(super) type SpaceProbe = fn(&std::path::Path) -> std::io::Result<DiskSpace>;
 
 /// Returns the space of a directory's file system, from statvfs(3).
 ///
 /// # Errors
 /// The error of the system.
-pub(super) fn space(directory: &std::path::Path) -> std::io::Result<Space> {
+pub(super) fn space(directory: &std::path::Path) -> std::io::Result<DiskSpace> {
     let stat = rustix::fs::statvfs(directory)?;
-    Ok(Space {
+    Ok(DiskSpace {
         free: stat.f_bavail.saturating_mul(stat.f_frsize),
         total: stat.f_blocks.saturating_mul(stat.f_frsize),
     })
@@ -158,7 +158,7 @@ impl Quota {
             .await
             .map_err(|error| ReserveError::Removal(error.to_string()))?;
         let bytes = bytes.max(FILE_BYTES_MIN);
-        for _ in 0..REMOVED_AT_ONCE_MAX {
+        for _ in 0..REMOVED_FILES_MAX {
             let Some(old) = self.index().oldest_beyond(&self.limits, service, bytes) else {
                 break;
             };
@@ -191,7 +191,7 @@ impl Quota {
     fn check_space(&self) -> Result<(), ReserveError> {
         let percent = self.limits.free_percent_min;
         match (self.probe_space)(&self.directory) {
-            Ok(Space { free, total })
+            Ok(DiskSpace { free, total })
                 if u128::from(free) * 100 >= u128::from(total) * u128::from(percent) =>
             {
                 Ok(())
@@ -262,7 +262,8 @@ impl Index {
     }
 }
 
-/// Returns the Service and the time of a file; `None` if it is not an access log of this node. See [`super::batch::name`].
+/// Returns the Service and the time of a file; `None` if it is not an access log of this node. See
+/// [`super::batch::name`].
 fn parse(file: &Path, host: &str) -> Option<(ServiceName, Box<str>)> {
     let name = file.filename()?.strip_suffix(".log")?;
     let (rest, random) = name.rsplit_once('_')?;

@@ -20,7 +20,7 @@ use crate::watch_flag::wait_until_true;
 mod tests;
 
 /// Lines taken from the queue at once.
-const LINES_AT_ONCE: usize = 256;
+const LINES_PER_READ_MAX: usize = 256;
 
 /// Attempts to write a file. The pause after each is twice as long as the one before.
 #[derive(Clone, Copy, Debug)]
@@ -74,9 +74,9 @@ impl Writer {
             let due_in = batch.as_ref().map_or(Duration::MAX, |batch| self.due_in(batch));
             let has_room = batch.as_ref().is_none_or(|batch| !batch.is_full());
             tokio::select! {
-                count = queue.recv_many(&mut lines, LINES_AT_ONCE), if has_room && !is_closed => {
+                count = queue.recv_many(&mut lines, LINES_PER_READ_MAX), if has_room && !is_closed => {
                     is_closed = count == 0;
-                    self.gather(&mut batch, &mut lines);
+                    self.append_to_batch(&mut batch, &mut lines);
                 }
                 () = tokio::time::sleep(due_in), if !is_writing && batch.is_some() => {}
                 () = self.memory.scarcity(), if !is_writing && batch.is_some() => {}
@@ -99,7 +99,7 @@ impl Writer {
         batch.due_in(Timestamp::now(), self.settings.interval)
     }
 
-    fn gather(&self, batch: &mut Option<Batch>, lines: &mut Vec<String>) {
+    fn append_to_batch(&self, batch: &mut Option<Batch>, lines: &mut Vec<String>) {
         for line in lines.drain(..) {
             match batch {
                 Some(batch) => batch.push(&line),

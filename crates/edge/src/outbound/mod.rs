@@ -37,7 +37,7 @@ const KEEPALIVE_PERIOD: Duration = Duration::from_secs(5);
 /// Unanswered keep-alive probes after which a connection has failed.
 const KEEPALIVE_PROBES: u32 = 3;
 /// Backends that are tried for one connection.
-const TRIES_MAX: usize = 4;
+const ATTEMPTS_MAX: usize = 4;
 
 /// Connection to a backend.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ async fn connect_with(
     // A relayed connection ends with its client or by its idle timeout. Only a connection that is pooled for other
     // requests can stay open after its backend has failed.
     if let (true, Ok(stream)) = (is_http, &result)
-        && let Err(error) = detect_dead_peer(stream.tcp())
+        && let Err(error) = enable_keep_alive(stream.tcp())
     {
         tracing::debug!(%error, port = %port.key, "backend connection without keep-alive");
     }
@@ -177,7 +177,7 @@ pub(crate) async fn connect_any(
 ) -> Result<(ChosenBackend, BackendStream), ConnectError> {
     let mut tried = Vec::new();
     let mut last = ConnectError::NoBackend;
-    while tried.len() < TRIES_MAX {
+    while tried.len() < ATTEMPTS_MAX {
         let Some(chosen) = port.policy.choose(peer.ip(), &tried) else {
             break;
         };
@@ -267,8 +267,8 @@ async fn connect_tcp(to: SocketAddr, initial: Option<&mut InitialData>) -> io::R
     Ok(stream)
 }
 
-/// Makes a connection fail if its backend ends without closing it.
-fn detect_dead_peer(stream: &TcpStream) -> io::Result<()> {
+/// Enables keep-alive, which ends a connection whose backend host has failed.
+fn enable_keep_alive(stream: &TcpStream) -> io::Result<()> {
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_IDLE)
         .with_interval(KEEPALIVE_PERIOD)

@@ -43,7 +43,7 @@ impl InitialData {
     /// them; the connection is then open.
     ///
     /// # Errors
-    /// The error of the connection. The backend has then taken no byte, and another backend can get the data.
+    /// The error of the connection. The backend has then taken no byte, and another backend can receive the data.
     pub(crate) fn try_send(&mut self, backend: &impl AsFd) -> io::Result<bool> {
         if self.bytes.is_empty() {
             return Ok(false);

@@ -19,8 +19,8 @@ use crate::stream::{RelayStream, close_early};
 use direction::Direction;
 pub(crate) use initial_data::InitialData;
 
-/// Bytes in either direction up to which a connection counts as small. The kernel grows the buffers of a
-/// socket with the data that passes, and they keep their size when the socket is reused.
+/// Bytes in either direction up to which a connection counts as small. The kernel enlarges the buffers of a socket
+/// with the data that passes. They keep their size when the socket is reused.
 const SMALL_BYTES_MAX: u64 = 64 << 10;
 
 /// End of a relay.

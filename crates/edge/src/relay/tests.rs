@@ -101,12 +101,12 @@ async fn rest_of_initial_data_comes_first() {
         );
         (relaying.await, passed)
     });
-    let mut heard = String::new();
+    let mut received = String::new();
     backend
-        .read_to_string(&mut heard)
+        .read_to_string(&mut received)
         .await
         .expect("data until the end");
-    assert_eq!(heard, "stion and more");
+    assert_eq!(received, "stion and more");
     drop(backend);
     let (outcome, passed) = relaying.await.expect("the end of the task");
     assert_eq!(outcome, RelayOutcome::Finished);
@@ -122,12 +122,12 @@ async fn half_close_with_data_leaves_the_other_direction_open() {
         .await
         .expect("the data is written");
     backend.shutdown().await.expect("the end of the connection");
-    let mut words = String::new();
+    let mut payload = String::new();
     client
-        .read_to_string(&mut words)
+        .read_to_string(&mut payload)
         .await
         .expect("data until the end");
-    assert_eq!(words, "all there is to say");
+    assert_eq!(payload, "all there is to say");
     client.write_all(b"but").await.expect("the data is written");
     let mut more = [0; 3];
     backend.read_exact(&mut more).await.expect("received data");
@@ -147,8 +147,8 @@ async fn blocked_last_bytes_precede_the_end() {
     room.expect("little room to send");
     let room = socket2::SockRef::from(&client).set_recv_buffer_size(LITTLE_ROOM_BYTES);
     room.expect("little room to receive");
-    let words: Vec<u8> = (0..48 << 10).map(|n| (n % 251) as u8).collect();
-    backend.write_all(&words).await.expect("the data is written");
+    let payload: Vec<u8> = (0..48 << 10).map(|number| (number % 251) as u8).collect();
+    backend.write_all(&payload).await.expect("the data is written");
     backend.shutdown().await.expect("the end of the connection");
     let relaying = tokio::spawn(async move {
         let (counters, mut passed) = (PortCounters::default(), RelayedBytes::default());
@@ -168,7 +168,12 @@ async fn blocked_last_bytes_precede_the_end() {
         .read_to_end(&mut received)
         .await
         .expect("data until the end");
-    assert!(received == words, "{} of {} bytes", received.len(), words.len());
+    assert!(
+        received == payload,
+        "{} of {} bytes",
+        received.len(),
+        payload.len()
+    );
     drop(client);
     assert_eq!(
         relaying.await.expect("the end of the task"),
@@ -182,11 +187,11 @@ async fn long_streams_arrive_complete_by_copy_and_splice() {
     let (mut client_reads, mut client_writes) = client.into_split();
     let (mut backend_reads, mut backend_writes) = backend.into_split();
     // A long write, then many short ones: first through the pipe, and then without it again.
-    let mut words: Vec<Vec<u8>> = vec![(0..8 << 20).map(|n| (n % 251) as u8).collect()];
-    words.extend((0..200_u8).map(|n| vec![n; 10]));
-    words.push(vec![7; 1 << 20]);
-    let expected = words.concat();
-    let sent = words.clone();
+    let mut payload: Vec<Vec<u8>> = vec![(0..8 << 20).map(|number| (number % 251) as u8).collect()];
+    payload.extend((0..200_u8).map(|number| vec![number; 10]));
+    payload.push(vec![7; 1 << 20]);
+    let expected = payload.concat();
+    let sent = payload.clone();
     let writer = tokio::spawn(async move {
         for word in sent {
             client_writes.write_all(&word).await.expect("the data is written");

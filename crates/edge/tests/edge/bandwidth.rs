@@ -17,11 +17,13 @@ fn throttled_streams_arrive_complete() {
         .map(|number| {
             let mut client = fixture.connect();
             std::thread::spawn(move || {
-                let words: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8 ^ number).collect();
+                let payload: Vec<u8> = (0..200_000_u32)
+                    .map(|index| (index % 251) as u8 ^ number)
+                    .collect();
                 let mut writer = client.try_clone().expect("a clone");
-                let said = words.clone();
+                let sent = payload.clone();
                 let writing = std::thread::spawn(move || {
-                    writer.write_all(&said).expect("the data is written");
+                    writer.write_all(&sent).expect("the data is written");
                     writer
                         .shutdown(std::net::Shutdown::Write)
                         .expect("the end of the connection");
@@ -30,7 +32,7 @@ fn throttled_streams_arrive_complete() {
                 client.read_to_end(&mut received).expect("data until the end");
                 writing.join().expect("the data is written");
                 assert!(
-                    received == [&b"a\n"[..], &words].concat(),
+                    received == [&b"a\n"[..], &payload].concat(),
                     "{} bytes",
                     received.len()
                 );

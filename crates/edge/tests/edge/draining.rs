@@ -43,7 +43,7 @@ fn connections_of_a_removed_service_end_after_the_drain_time() {
     greeting(&mut client).expect("a greeting");
     fixture.edge.apply(&edge::settings::Settings::new());
     assert!(is_closed(&mut client));
-    wait_until("nobody listens", || connect(fixture.address()).is_err());
+    wait_until("no listener is left", || connect(fixture.address()).is_err());
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn drain_waits_for_open_connections() {
     greeting(&mut client).expect("a greeting");
     let address = fixture.address();
     let talking = std::thread::spawn(move || {
-        wait_until("nobody listens", || connect(address).is_err());
+        wait_until("no listener is left", || connect(address).is_err());
         let received = exchange(&mut client, "my last words").expect("an echo");
         client
             .shutdown(std::net::Shutdown::Write)

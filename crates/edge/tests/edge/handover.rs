@@ -12,7 +12,7 @@ use crate::fixture::{Fixture, TIMEOUT, connect, exchange, greeting, named, servi
 use crate::udp;
 
 /// Clients that connect until `stop` is set. Returns the number of connections, or the first error.
-fn crowd(to: SocketAddr, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<std::io::Result<usize>> {
+fn connect_until(to: SocketAddr, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<std::io::Result<usize>> {
     let stop = stop.clone();
     std::thread::spawn(move || {
         let mut count = 0;
@@ -46,7 +46,7 @@ fn handover_refuses_and_breaks_no_connection() {
     let settings = service(Frontend::Tcp, &[named("a"), named("b")]);
     let mut fixture = Fixture::with(options(), settings.clone());
     let stop = Arc::new(AtomicBool::new(false));
-    let crowds: Vec<_> = (0..4).map(|_| crowd(fixture.address(), &stop)).collect();
+    let crowds: Vec<_> = (0..4).map(|_| connect_until(fixture.address(), &stop)).collect();
     for _ in 0..5 {
         let mut early = fixture.connect();
         greeting(&mut early).expect("a greeting");
@@ -69,8 +69,8 @@ fn handover_refuses_and_breaks_no_connection() {
         assert!(fixture.chosen_backend().is_ok());
     }
     stop.store(true, Ordering::Relaxed);
-    for crowd in crowds {
-        let count = crowd
+    for connect_until in crowds {
+        let count = connect_until
             .join()
             .expect("a finished thread")
             .expect("no connection failed");
@@ -79,7 +79,7 @@ fn handover_refuses_and_breaks_no_connection() {
 }
 
 #[test]
-fn socket_of_a_dead_process_is_no_predecessor() {
+fn socket_of_an_exited_process_is_no_predecessor() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("handover.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
@@ -93,7 +93,7 @@ fn socket_of_a_dead_process_is_no_predecessor() {
 }
 
 #[test]
-fn predecessor_serves_on_if_its_successor_dies_at_once() {
+fn predecessor_continues_to_serve_if_its_successor_exits_at_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("handover.sock");
     let options = || Options {

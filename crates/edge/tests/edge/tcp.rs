@@ -276,7 +276,7 @@ fn settings_change_without_closing_the_listener() {
     assert_eq!(exchange(&mut early, "still here").expect("an echo"), "still here");
     fixture.service.listeners.clear();
     fixture.apply();
-    crate::fixture::wait_until("nobody listens", || fixture_is_closed(&fixture));
+    crate::fixture::wait_until("no listener is left", || fixture_is_closed(&fixture));
     assert_eq!(exchange(&mut early, "even now").expect("an echo"), "even now");
 }
 

@@ -121,7 +121,7 @@ impl Connection {
     /// Takes so many bytes.
     pub(crate) fn take(&mut self, count: usize) -> Option<String> {
         while self.waiting.len() < count {
-            self.more()?;
+            self.read_more()?;
         }
         let rest = self.waiting.split_off(count);
         let taken = std::mem::replace(&mut self.waiting, rest);
@@ -133,7 +133,7 @@ impl Connection {
             if let Some(found) = self.waiting.windows(end.len()).position(|window| window == end) {
                 return self.take(found + end.len());
             }
-            self.more()?;
+            self.read_more()?;
         }
     }
 
@@ -157,7 +157,7 @@ impl Connection {
         }
     }
 
-    fn more(&mut self) -> Option<()> {
+    fn read_more(&mut self) -> Option<()> {
         let mut buffer = [0; 16 << 10];
         let count = self.stream.read(&mut buffer).ok().filter(|count| *count > 0)?;
         self.waiting.extend_from_slice(&buffer[..count]);

@@ -45,7 +45,7 @@ impl Client {
                 return self.take(end + 4);
             }
             assert!(
-                self.more(),
+                self.read_more(),
                 "the connection ended: {}",
                 String::from_utf8_lossy(&self.waiting)
             );
@@ -67,7 +67,7 @@ impl Client {
     pub(crate) fn take(&mut self, count: usize) -> String {
         while self.waiting.len() < count {
             assert!(
-                self.more(),
+                self.read_more(),
                 "the connection ended: {}",
                 String::from_utf8_lossy(&self.waiting)
             );
@@ -79,12 +79,12 @@ impl Client {
 
     /// All data until the end of the connection.
     pub(crate) fn rest(&mut self) -> String {
-        while self.more() {}
+        while self.read_more() {}
         String::from_utf8_lossy(&std::mem::take(&mut self.waiting)).into_owned()
     }
 
     /// Reads more. Returns false at the end of the connection.
-    fn more(&mut self) -> bool {
+    fn read_more(&mut self) -> bool {
         let mut buffer = [0; 16 << 10];
         match self.stream.read(&mut buffer) {
             Ok(0) => false,

@@ -41,7 +41,7 @@ fn serves_several_requests_on_a_connection() {
         client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert!(client.answer().contains(&format!("GET {path} ")));
     }
-    // Pipelined requests get their responses in order.
+    // Pipelined requests receive their responses in order.
     client.send("GET /4 HTTP/1.1\r\nHost: a\r\n\r\nGET /5 HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(client.answer().contains("GET /4 "));
     assert!(client.answer().contains("GET /5 "));

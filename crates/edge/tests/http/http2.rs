@@ -191,12 +191,12 @@ const GET: [(&str, &str); 4] = [
 
 #[test]
 fn refuses_malformed_requests() {
-    let with = |more: &[(&str, &str)]| {
+    let with = |extra: &[(&str, &str)]| {
         frame(
             HEADERS,
             END_STREAM | END_HEADERS,
             1,
-            &fields(&[&GET, more].concat()),
+            &fields(&[&GET, extra].concat()),
         )
     };
     let pseudo = |list: &[(&str, &str)]| frame(HEADERS, END_STREAM | END_HEADERS, 1, &fields(list));

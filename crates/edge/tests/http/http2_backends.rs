@@ -222,8 +222,8 @@ async fn long_bodies_arrive_complete_in_both_directions() {
                 .body(Full::new(Bytes::from(words.clone())))
                 .unwrap();
             let answer = client.send_request(request).await.unwrap();
-            let heard = answer.into_body().collect().await.unwrap().to_bytes();
-            assert!(heard == words, "{} bytes", heard.len());
+            let received = answer.into_body().collect().await.unwrap().to_bytes();
+            assert!(received == words, "{} bytes", received.len());
         }
     });
     futures_util::future::join_all(posts).await;

@@ -202,19 +202,19 @@ fn counts_requests_by_service_port_and_status() {
 }
 
 /// S3-compatible service that stops with the test.
-struct Moto {
+struct MotoServer {
     process: Child,
     address: SocketAddr,
 }
 
-impl Drop for Moto {
+impl Drop for MotoServer {
     fn drop(&mut self) {
         self.process.kill().unwrap_or_default();
         self.process.wait().map(|_| ()).unwrap_or_default();
     }
 }
 
-impl Moto {
+impl MotoServer {
     /// Starts it. Fails if this host does not have it.
     fn start() -> Result<Self, String> {
         let port = free_port();
@@ -249,7 +249,7 @@ impl Moto {
 
 #[test]
 fn writes_logs_to_a_bucket() {
-    let moto = match Moto::start() {
+    let moto = match MotoServer::start() {
         Ok(moto) => moto,
         Err(reason) => {
             eprintln!("skipped: writes_logs_to_a_bucket: {reason}");

@@ -49,7 +49,7 @@ fn forgetful() -> Backend {
 }
 
 #[test]
-fn idempotent_request_is_resent_after_a_dead_pooled_connection() {
+fn idempotent_request_is_resent_after_a_closed_pooled_connection() {
     let backend = forgetful();
     let served = served(&[backend.address]);
     let mut client = Client::connect(served.address);

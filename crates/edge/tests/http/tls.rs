@@ -29,7 +29,7 @@ pub(crate) fn identity() -> Identity {
 }
 
 /// Request as a backend sees it.
-type Seen = (Version, String, String);
+type ReceivedRequest = (Version, String, String);
 
 pub(crate) fn server(identity: &Identity, protocols: &[&str]) -> ServerConfig {
     let key = PrivateKeyDer::try_from(identity.signing_key.serialize_der()).unwrap();
@@ -47,12 +47,15 @@ pub(crate) fn server(identity: &Identity, protocols: &[&str]) -> ServerConfig {
 }
 
 /// Returns a backend with these protocols for ALPN, and its connections.
-async fn backend(protocols: &[&str]) -> (SocketAddr, Arc<Mutex<Vec<Seen>>>, Arc<Mutex<usize>>) {
+async fn backend(protocols: &[&str]) -> (SocketAddr, Arc<Mutex<Vec<ReceivedRequest>>>, Arc<Mutex<usize>>) {
     let identity = identity();
     let config = server(&identity, protocols);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (seen, connections) = (Arc::<Mutex<Vec<Seen>>>::default(), Arc::<Mutex<usize>>::default());
+    let (seen, connections) = (
+        Arc::<Mutex<Vec<ReceivedRequest>>>::default(),
+        Arc::<Mutex<usize>>::default(),
+    );
     let (all, counted) = (seen.clone(), connections.clone());
     tokio::spawn(async move {
         let acceptor = TlsAcceptor::from(Arc::new(config));

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::lenient::valid;
+use super::lenient_parsing::valid;
 
 /// The connection tracking table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

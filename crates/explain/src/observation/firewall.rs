@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::lenient::valid;
+use super::lenient_parsing::valid;
 
 /// A table of nftables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,11 +1,11 @@
 //! Observations of nodes: the state of the kernel, of processes and of the network at one moment, and responses to probes.
 //!
-//! A [`NodeObservation`] is an object like others: inputs contain it alongside the objects of the API. Each part is
-//! optional. An absent part is unknown, so no finding depends on it. A part with an invalid value reads as absent.
+//! Inputs contain a [`NodeObservation`] as an object, alongside the objects of the API. Each part is optional. An
+//! absent part is unknown, so no finding depends on it. A part with an invalid value reads as absent.
 
 mod conntrack;
 mod firewall;
-mod lenient;
+mod lenient_parsing;
 mod network;
 mod probe;
 mod proxy;
@@ -22,7 +22,7 @@ pub use probe::{InvalidName, Outcome, Probe, ProbeKind, ProbeSource, ServiceName
 pub use proxy::NodeProxy;
 pub use socket::{Listener, PodName, ServiceVariable};
 
-use lenient::valid;
+use lenient_parsing::valid;
 
 /// `apiVersion` of observations.
 pub const API_VERSION: &str = "doctor.portolan.dev/v1";

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::lenient::valid;
+use super::lenient_parsing::valid;
 use super::socket::PodName;
 
 /// A link.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::lenient::valid;
+use super::lenient_parsing::valid;
 use super::socket::PodName;
 
 /// A probe and the response to it.

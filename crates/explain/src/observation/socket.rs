@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::conntrack::TransportProtocol;
-use super::lenient::valid;
+use super::lenient_parsing::valid;
 
 /// Namespace and name of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

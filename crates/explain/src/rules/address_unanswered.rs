@@ -59,7 +59,7 @@ fn several(subject: &Subject<'_>, field: &str, address: IpAddr, found: &[Found<'
         let answers = found.1.answers.iter().flatten();
         answers.map(|answer| answer.to_lowercase()).collect()
     };
-    // Nodes can get responses of different hosts.
+    // Nodes can receive responses of different hosts.
     let answers: BTreeSet<String> = resolutions.iter().flat_map(answers_of).collect();
     if answers.len() < 2 {
         return None;
@@ -145,7 +145,8 @@ fn no_host_answers(
     Some(finding.with_evidence(probes::description(*first)))
 }
 
-/// Returns true if a host asks for an address of its own subnet. The subnets of hosts outside of the cluster are unknown.
+/// Returns true if a host asks for an address of its own subnet. The subnets of hosts outside of the cluster are
+/// unknown.
 fn is_on_link((observation, probe): Found<'_>, address: IpAddr) -> bool {
     let links = observation.links.iter().flatten();
     let mut prefixes = links.flat_map(|link| link.addresses.iter().flatten());

@@ -30,7 +30,7 @@ const BY_RANGE: &str = "ClusterCIDR";
 const RANGES_MAX: usize = 4;
 
 /// A cluster CIDR with the proxy that has it.
-struct Setting {
+struct ProxyRanges {
     /// Description of the proxy, such as `kube-proxy on Node node-a`.
     owner: String,
     /// Program.
@@ -39,7 +39,7 @@ struct Setting {
 }
 
 /// Fault of a cluster CIDR, with its remedy.
-struct Fault {
+struct RangeFault {
     message: String,
     remedy: String,
 }
@@ -53,13 +53,13 @@ fn check(world: &World) -> Vec<Finding> {
                 continue;
             };
             is_observed = true;
-            let setting = Setting {
+            let setting = ProxyRanges {
                 owner: format!("{} on Node {}", proxy.name, node.name()),
                 program: proxy.name.clone(),
                 ranges,
             };
             let field = format!("proxies[{index}].clusterCIDRs");
-            let fault = narrow(&setting, node.pods()).or_else(|| wide(&setting, world));
+            let fault = pod_outside(&setting, node.pods()).or_else(|| node_inside(&setting, world));
             findings.extend(
                 fault.map(|fault| node.finding(CODE, Severity::Warning, field, fault.message, fault.remedy)),
             );
@@ -84,13 +84,14 @@ fn configured(world: &World) -> Option<Finding> {
     if ranges.is_empty() || !(mode.is_empty() || mode == BY_RANGE) {
         return None;
     }
-    let setting = Setting {
+    let setting = ProxyRanges {
         owner: format!("The configuration of {name}"),
         program: name.to_owned(),
         ranges,
     };
     let pods = world.all(Kind::Pod).take(COMPARED_PODS_MAX).map(Pod);
-    let fault = narrow(&setting, pods.filter(|pod| pod.is_active())).or_else(|| wide(&setting, world))?;
+    let fault =
+        pod_outside(&setting, pods.filter(|pod| pod.is_active())).or_else(|| node_inside(&setting, world))?;
     let field = format!("data[{key}]");
     Some(finding_about(
         map,
@@ -117,7 +118,7 @@ fn list(ranges: &[IpNet]) -> String {
 
 /// Reports that a Pod has an address outside of the ranges of its family. A family without a range is not detected by
 /// address.
-fn narrow<'w>(setting: &Setting, mut pods: impl Iterator<Item = Pod<'w>>) -> Option<Fault> {
+fn pod_outside<'w>(setting: &ProxyRanges, mut pods: impl Iterator<Item = Pod<'w>>) -> Option<RangeFault> {
     let is_outside = |address: &IpAddr| {
         let mut of_family = setting
             .ranges
@@ -141,12 +142,12 @@ fn narrow<'w>(setting: &Setting, mut pods: impl Iterator<Item = Pod<'w>>) -> Opt
         "Start {} with a --cluster-cidr that contains {address}, or with another --detect-local-mode",
         setting.program
     );
-    Some(Fault { message, remedy })
+    Some(RangeFault { message, remedy })
 }
 
 /// Reports that a range contains the address of a Node. Networks that give Pods addresses of the nodes' network need
-/// such a range, so it counts only if the addresses of the Pods are in the ranges of the Nodes.
-fn wide(setting: &Setting, world: &World) -> Option<Fault> {
+/// such a range. It therefore counts only if the addresses of the Pods are in the ranges of the Nodes.
+fn node_inside(setting: &ProxyRanges, world: &World) -> Option<RangeFault> {
     let (node, address, range) = world.nodes().find_map(|node| {
         let addresses = node.internal_ips().into_iter();
         let in_range = |address: IpAddr| {
@@ -177,5 +178,5 @@ fn wide(setting: &Setting, world: &World) -> Option<Fault> {
         setting.program,
         list(ranges.get(..RANGES_MAX).unwrap_or(&ranges))
     );
-    Some(Fault { message, remedy })
+    Some(RangeFault { message, remedy })
 }

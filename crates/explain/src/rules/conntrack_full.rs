@@ -23,12 +23,12 @@ fn check(world: &World) -> Vec<Finding> {
     nodes
         .filter_map(|node| {
             let conntrack = node.observation.conntrack.as_ref()?;
-            full(node, conntrack).or_else(|| failed(node, conntrack))
+            full_table(node, conntrack).or_else(|| failed(node, conntrack))
         })
         .collect()
 }
 
-fn full(node: Observed<'_>, conntrack: &Conntrack) -> Option<Finding> {
+fn full_table(node: Observed<'_>, conntrack: &Conntrack) -> Option<Finding> {
     let (entries, maximum) = (
         conntrack.entries?,
         conntrack.maximum.filter(|maximum| *maximum > 0)?,

@@ -95,7 +95,7 @@ fn fault(world: &World, address: IpAddr, of_pod: bool) -> Option<String> {
             owner.namespace, owner.name
         ));
     }
-    // Other facts than the objects show the range if somebody wrote the address.
+    // Other facts than the objects show the range if a user wrote the address.
     let stated = || {
         let ranges = world
             .all(Kind::ServiceCidr)

@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
 
 const CODE: Code = Code(25);
 const FIELD: &str = "spec.externalTrafficPolicy";
-/// Label of nodes that get no connections from load balancers (upstream: `LabelNodeExcludeBalancers`).
+/// Label of nodes that receive no connections from load balancers (upstream: `LabelNodeExcludeBalancers`).
 const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Maximum of Nodes in a message.
 const NAMES_MAX: usize = 8;

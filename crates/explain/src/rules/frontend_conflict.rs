@@ -51,7 +51,7 @@ fn planned(subject: &Subject<'_>) -> Vec<Finding> {
     plan.take_changes();
     let mut findings = lost(&plan, subject.service, &others);
     findings.extend(lost_ranges(&plan, subject.service));
-    // The user named the Service that gets the connections.
+    // The user named the Service that receives the connections.
     if subject.is_named {
         let own = [subject.service];
         findings.extend(others.iter().flat_map(|other| lost(&plan, *other, &own)));
@@ -139,7 +139,7 @@ fn is_other(service: Service<'_>, other: Service<'_>) -> bool {
     (&service.0.namespace, &service.0.name) != (&other.0.namespace, &other.0.name)
 }
 
-/// Reports frontends that a Service has in common with one of `winners`, whose endpoints get the connections.
+/// Reports frontends that a Service has in common with one of `winners`, whose endpoints receive the connections.
 fn lost(plan: &Plan, loser: Service<'_>, winners: &[Service<'_>]) -> Vec<Finding> {
     let key = ObjectKey {
         namespace: loser.namespace.as_str().into(),

@@ -31,7 +31,7 @@ fn finding(node: Observed<'_>) -> Option<Finding> {
     }
     let is_off = |link: &&Link| link.hairpin == Some(false) && link.kind.as_deref() == Some("veth");
     let (bridge, port, number) = node.pod_bridges().into_iter().find_map(|bridge| {
-        // A bridge in promiscuous mode gets the packets itself.
+        // A bridge in promiscuous mode receives the packets itself.
         if bridge.promiscuous == Some(true) {
             return None;
         }

@@ -70,7 +70,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .or_else(|| requested_address(subject, &pools))
         .or_else(|| requested_pool(subject, &pools))
         .or_else(|| missing_family(subject, &pools))
-        .or_else(|| full(subject, &pools))
+        .or_else(|| exhausted_pools(subject, &pools))
         .unwrap_or_else(|| unknown(subject, &pools));
     let message = format!(
         "Service {} has no load balancer IP: {}",
@@ -240,7 +240,7 @@ fn missing_family(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
 }
 
 /// Reports that all addresses of the usable pools are assigned.
-fn full(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
+fn exhausted_pools(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
     let wanted = annotation(subject.service, &POOL_ANNOTATIONS).map(|(_, name)| name);
     let is_usable = |pool: &&Pool<'_>| match wanted {
         Some(name) => pool.object.name == name,

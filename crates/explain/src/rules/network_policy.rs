@@ -47,7 +47,8 @@ const DNS_PODS: (&str, (&str, &str)) = ("kube-system", ("k8s-app", "kube-dns"));
 const DNS_PORT: u16 = 53;
 /// Parts of the names of ports that serve no users of the application.
 const SIDE_PORTS: [&str; 5] = ["metrics", "prom", "health", "probe", "debug"];
-/// Namespaces and labels of the Pods of Ingress controllers. The value of the label contains the usual name of their class.
+/// Namespaces and labels of the Pods of Ingress controllers. The value of the label contains the usual name of their
+/// class.
 const CONTROLLERS: [(&str, (&str, &str)); 4] = [
     ("ingress-nginx", ("app.kubernetes.io/name", "ingress-nginx")),
     ("traefik", ("app.kubernetes.io/name", "traefik")),
@@ -88,8 +89,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Policies have no effect with a network plugin that ignores them. Its DaemonSet shows the plugin, or a Pod of it; without
-/// both, policies count.
+/// Policies have no effect with a network plugin that ignores them. Its DaemonSet shows the plugin, or a Pod of it;
+/// without both, policies count.
 fn is_enforced(subject: &Subject<'_>) -> bool {
     let world = subject.world;
     let is_plugin = |names: &[&str]| {
@@ -134,8 +135,8 @@ fn is_permitted(
             .any(|policy| policy.rules(direction).any(&permits))
 }
 
-/// Returns true if a rule permits somebody the port of a Pod. A target port that the containers do not declare is wrong
-/// itself if a rule permits one that they declare. PTL-0006 and PTL-0010 report it.
+/// Returns true if a rule permits any client the port of a Pod. A target port that the containers do not declare is
+/// wrong itself if a rule permits one that they declare. PTL-0006 and PTL-0010 report it.
 fn is_open(port: &Port<'_>, pod: Pod<'_>, policies: &[NetworkPolicy<'_>]) -> bool {
     let Some(number) = pod.resolve(port.target, port.protocol) else {
         return true;
@@ -157,7 +158,7 @@ fn is_open(port: &Port<'_>, pod: Pod<'_>, policies: &[NetworkPolicy<'_>]) -> boo
     is_listed(number, port.protocol) || !is_declared && is_other_listed()
 }
 
-/// Reports that no rule permits any port of the Service to anybody.
+/// Reports that no rule permits any port of the Service to any client.
 fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let service = subject.service;
     let ports = service.ports();

@@ -23,7 +23,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(35);
-/// Label of nodes that get no connections from load balancers (upstream: `LabelNodeExcludeBalancers`).
+/// Label of nodes that receive no connections from load balancers (upstream: `LabelNodeExcludeBalancers`).
 const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Label of nodes of the control plane.
 const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
@@ -281,7 +281,7 @@ fn excluded(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// With a local policy, endpoints on a node that load balancers leave out get no connections.
+/// With a local policy, endpoints on a node that load balancers leave out receive no connections.
 fn excluded_endpoint(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     if service.text("/spec/externalTrafficPolicy") != "Local" {

@@ -70,7 +70,7 @@ fn is_of_members(subject: &Subject<'_>) -> bool {
     service.is_headless() && subject.active().all(is_member)
 }
 
-/// Returns true if the Pod is an endpoint that gets connections.
+/// Returns true if the Pod is an endpoint that receives connections.
 fn is_used(subject: &Subject<'_>, pod: Pod<'_>) -> bool {
     let mut endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
     endpoints.any(|endpoint| endpoint.is_ready() && endpoint.ip().is_some_and(|ip| pod.ips().contains(&ip)))

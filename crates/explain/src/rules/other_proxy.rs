@@ -20,7 +20,7 @@ const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
 /// Label of slices that proxies ignore (API-49).
 const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
 /// Values that name kube-proxy or Portolan, which ignore Services with the label, or that name no proxy.
-const MISTAKEN_PROXIES: [&str; 14] = [
+const MISUSED_PROXY_NAMES: [&str; 14] = [
     "",
     "kube-proxy",
     "kubeproxy",
@@ -63,9 +63,10 @@ fn labelled_headless(subject: &Subject<'_>) -> Finding {
     subject.finding(CODE, Severity::Error, field, message, remedy)
 }
 
-/// The label means another proxy. The objects do not show if it runs, except if the value names one that ignores the label.
+/// The label means another proxy. The objects do not show if it runs, except if the value names one that ignores the
+/// label.
 fn labelled(subject: &Subject<'_>, proxy: &str) -> Option<Finding> {
-    let is_mistaken = MISTAKEN_PROXIES.contains(&proxy);
+    let is_mistaken = MISUSED_PROXY_NAMES.contains(&proxy);
     let severity = match is_running(subject, proxy) {
         _ if is_mistaken => Severity::Error,
         Some(true) => return None,
@@ -90,7 +91,8 @@ fn labelled(subject: &Subject<'_>, proxy: &str) -> Option<Finding> {
     Some(subject.finding(CODE, severity, field, message, remedy))
 }
 
-/// Returns true if the input has a Pod or workload of the proxy; `None` if it has no Pods, so that the proxy is unknown.
+/// Returns true if the input has a Pod or workload of the proxy; `None` if it has no Pods, so that the proxy is
+/// unknown.
 fn is_running(subject: &Subject<'_>, proxy: &str) -> Option<bool> {
     if !subject.has(Kind::Pod) {
         return None;

@@ -25,7 +25,7 @@ const HEADERS_BYTES_V4: u32 = 28;
 /// Bytes of the headers of IPv6 and ICMPv6.
 const HEADERS_BYTES_V6: u32 = 48;
 
-/// A size that passes, and a larger one that gets no response.
+/// A size that passes, and a larger one that receives no response.
 struct Limit<'w> {
     found: Found<'w>,
     passed_bytes: u32,
@@ -37,7 +37,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(limit) = limit(&found) else {
         return Vec::new();
     };
-    let (message, remedy) = texts(&limit);
+    let (message, remedy) = limit_texts(&limit);
     let message = format!(
         "{message}. Large responses of Service {} do not arrive",
         subject.service.name
@@ -69,14 +69,14 @@ fn check_other_targets(world: &World) -> Vec<Finding> {
             let probes = node.observation.probes.iter().flatten().filter(is_other);
             let found: Vec<Found<'_>> = probes.map(|probe| (node.observation, probe)).collect();
             let limit = limit(&found)?;
-            let (message, remedy) = texts(&limit);
+            let (message, remedy) = limit_texts(&limit);
             let finding = node.finding(CODE, Severity::Warning, "probes", message, remedy);
             Some(finding.with_evidence(probes::description(limit.found)))
         })
         .collect()
 }
 
-/// Returns the first path on which a packet passes and a larger one gets no response, not even an ICMP error.
+/// Returns the first path on which a packet passes and a larger one receives no response, not even an ICMP error.
 fn limit<'w>(found: &[Found<'w>]) -> Option<Limit<'w>> {
     let sizes: Vec<(Found<'w>, u32)> = found
         .iter()
@@ -107,7 +107,7 @@ fn is_same_path((observation, probe): &Found<'_>, (other, other_probe): (&NodeOb
         && probe.target == other_probe.target
 }
 
-fn texts(limit: &Limit<'_>) -> (String, String) {
+fn limit_texts(limit: &Limit<'_>) -> (String, String) {
     let (_, probe) = limit.found;
     let message = format!(
         "Packets of {} bytes from {} to {} pass, packets of {} bytes get no response and no ICMP error",

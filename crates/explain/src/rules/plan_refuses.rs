@@ -66,8 +66,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Reports that the endpoints that the plan uses belong to no Pod of the Service any more, and the slices have no ready
-/// Pod. Each connection times out.
+/// Reports that the endpoints of the plan no longer belong to a Pod of the Service, and the slices have no ready Pod.
+/// Each connection times out.
 fn outdated(subject: &Subject<'_>) -> Option<Finding> {
     if !subject.service.has_selector() || !subject.has(Kind::Pod) || subject.service.is_headless() {
         return None;
@@ -88,7 +88,7 @@ fn outdated(subject: &Subject<'_>) -> Option<Finding> {
         .active()
         .find(|pod| pod.is_ready() && !pod.ips().is_empty())?;
     let slice = slices().next()?;
-    // Somebody edited a slice that names no Pod, or a Pod with other addresses: PTL-0014 reports it.
+    // A user edited a slice that names no Pod, or a Pod with other addresses: PTL-0014 reports it.
     let is_present = |name: &str| {
         let pod = subject.world.object(Kind::Pod, &subject.service.namespace, name);
         pod.is_some()

@@ -97,7 +97,7 @@ fn by_routes(node: Observed<'_>, pods: &BTreeMap<&str, Vec<IpAddr>>) -> Option<F
     let expects_routes = has_overlay(node)
         || targets.iter().any(|(other, target)| {
             routes
-                .best(*target)
+                .longest_match(*target)
                 .is_some_and(|route| is_pod_route(route, *other))
         });
     let mut faults: Vec<Fault<'_>> = targets
@@ -180,7 +180,7 @@ impl<'r> Routes<'r> {
     }
 
     /// Returns the route with the longest prefix that contains an address.
-    fn best(&self, address: IpAddr) -> Option<&'r Route> {
+    fn longest_match(&self, address: IpAddr) -> Option<&'r Route> {
         self.lengths.iter().find_map(|Reverse(length)| {
             let destination = IpNet::new(address, *length).ok()?.trunc();
             self.by_destination.get(&destination).copied()
@@ -215,7 +215,7 @@ fn fault<'w>(
             text,
         })
     };
-    match routes.best(target) {
+    match routes.longest_match(target) {
         None => fault(Severity::Error, "There is no route".to_owned()),
         Some(route) if DROPPING_KINDS.contains(&route.kind.as_str()) => {
             let text = if is_default(route) {

@@ -150,7 +150,7 @@ fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Returns true if a Pod should run until it is deleted. The owner of other Pods, such as a driver of a batch system,
-/// can end them on purpose, and batch systems use headless Services.
+/// can end them on purpose. Batch systems use headless Services.
 fn is_server(subject: &Subject<'_>, pod: Pod<'_>) -> bool {
     let (kind, _) = workload_of(pod);
     !subject.service.is_headless() && SERVERS.iter().any(|server| server.name() == kind)
@@ -172,7 +172,7 @@ fn all_terminating(subject: &Subject<'_>) -> Option<Finding> {
         return None;
     }
     let pod = subject.selected().first()?;
-    // Without other endpoints, those that terminate get connections while they serve.
+    // Without other endpoints, those that terminate receive connections while they serve.
     let mut endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
     let severity = if endpoints.any(|endpoint| endpoint.is_serving()) {
         Severity::Warning

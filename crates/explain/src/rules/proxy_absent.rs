@@ -29,7 +29,7 @@ const SYSTEM_NAMESPACE: &str = "kube-system";
 /// Beginning of the names of the Pods of a network plugin that serves Services itself.
 const OTHER_DATAPLANE: &str = "cilium";
 /// Nodes with Pods of a node proxy, at least, that show that the others lack them. Fewer can be a part of a cluster.
-const COVERED_MIN: usize = 2;
+const PROXY_NODES_MIN: usize = 2;
 /// Labels of nodes whose host runs the proxy (Fargate), or whose agent serves Services itself (KubeEdge).
 const OTHER_NODES: [&str; 2] = ["eks.amazonaws.com/compute-type", "node-role.kubernetes.io/edge"];
 /// Values of the label `type` of nodes that have no kernel.
@@ -77,7 +77,7 @@ fn uncovered_nodes(world: &World) -> Vec<Finding> {
         node.is_ready() && !node.is_leaving() && !is_other && !covered.contains(node.0.name.as_str())
     };
     let nodes: Vec<Node<'_>> = world.nodes().filter(is_uncovered).collect();
-    if covered.len() < COVERED_MIN || nodes.len() >= covered.len() || has_other_dataplane(world) {
+    if covered.len() < PROXY_NODES_MIN || nodes.len() >= covered.len() || has_other_dataplane(world) {
         return Vec::new();
     }
     let finding = |node: &Node<'_>| {

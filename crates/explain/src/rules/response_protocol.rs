@@ -59,8 +59,8 @@ fn other_protocol(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
     Some(finding.with_evidence(probes::description(found)))
 }
 
-/// Reports that `appProtocol` contradicts the readiness probe of a Pod that is ready. The kubelet gets responses in the
-/// protocol of the probe.
+/// Reports that `appProtocol` contradicts the readiness probe of a Pod that is ready. The kubelet receives responses
+/// in the protocol of the probe.
 fn other_readiness_probe(subject: &Subject<'_>) -> Option<Finding> {
     let ports = subject.service.ports();
     ports

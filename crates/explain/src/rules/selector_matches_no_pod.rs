@@ -100,8 +100,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     vec![finding(String::new(), remedy)]
 }
 
-/// Finished Pods are no endpoints. Reports that only they match: those that a workload left before it was scaled to
-/// zero, or those of Jobs, while Pods that no Service selects have similar labels. Batch systems use headless Services.
+/// Finished Pods are no endpoints. Reports Services whose selector matches finished Pods only. The finished Pods
+/// remain of a workload that was scaled to zero. Finished Pods of Jobs count if other Pods, which no Service selects,
+/// have similar labels. Batch systems use headless Services.
 fn only_finished(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let pods = subject.selected();
@@ -220,8 +221,8 @@ fn nearest_pod<'w>(
     best.map(|(_, pod, labels)| (pod, labels))
 }
 
-/// Returns the label that resembles a pair of the selector: the pair itself, the key with a similar value, or the value
-/// under another key. The cost is the number of differing characters.
+/// Returns the label that resembles a pair of the selector. It is the pair itself, the key with a similar value, or
+/// the value under another key. The cost is the number of differing characters.
 fn nearest_label<'w>(
     (key, value): (&'w str, &'w str),
     labels: &BTreeMap<&'w str, &'w str>,

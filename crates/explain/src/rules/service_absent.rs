@@ -183,8 +183,9 @@ fn of_subdomains(world: &World) -> Vec<Finding> {
     without_set.filter_map(finding).collect()
 }
 
-/// Reports names in the configuration of Pods. A short name is reported only if another namespace has a Service with
-/// that name and port, or its own namespace has one with a similar name; a name with `svc` cannot mean anything else.
+/// Reports names in the configuration of Pods. A name with `svc` always means a Service. A short name is reported
+/// only if another namespace has a Service with that name and port. A Service with a similar name in its own
+/// namespace also suffices.
 fn of_pods(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
     // Many Pods use the same names.

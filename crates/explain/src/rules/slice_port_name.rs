@@ -81,8 +81,8 @@ fn listed<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
         .collect()
 }
 
-/// Returns the slices of the controller with a port name that the Service does not have: they were edited, or are older
-/// than the Service.
+/// Returns the slices of the controller with a port name that the Service does not have. They were edited, or are
+/// older than the Service.
 fn edited<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
     let ports = subject.service.ports();
     let slices = subject

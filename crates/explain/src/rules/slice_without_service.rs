@@ -44,7 +44,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         });
         findings.extend(own.map(|slice| detached_finding(slice, Some(subject.service))));
         if findings.is_empty() {
-            findings.extend(elsewhere(subject));
+            findings.extend(in_another_namespace(subject));
         }
     }
     findings
@@ -56,7 +56,7 @@ fn is_written_by_hand(service: Service<'_>, slice: EndpointSlice<'_>) -> bool {
 }
 
 /// Reports that a slice of another namespace names the Service.
-fn elsewhere(subject: &Subject<'_>) -> Option<Finding> {
+fn in_another_namespace(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let mut slices = subject.world.all(Kind::EndpointSlice).map(EndpointSlice);
     let slice = slices.find(|slice| {
@@ -128,8 +128,9 @@ fn is_waiting(world: &World, service: Service<'_>) -> bool {
     !service.has_selector() && !service.is_external_name() && !has_slices
 }
 
-/// Returns the waiting Service to which a slice probably belongs. The name of the Service begins or resembles the name
-/// of the slice or of its label, or no other Service of the namespace waits for a hand-made slice.
+/// Returns the waiting Service to which a slice probably belongs. The name of the slice or of its label begins with
+/// the name of the Service or resembles it. Otherwise the Service is the only one of the namespace that waits for a
+/// hand-made slice.
 fn candidate<'w>(world: &'w World, slice: EndpointSlice<'_>) -> Option<Service<'w>> {
     let waiting: Vec<Service<'w>> = world
         .in_namespace(Kind::Service, &slice.namespace)

@@ -31,8 +31,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     ports.filter_map(|port| check_port(subject, pod, port)).collect()
 }
 
-/// Declarations are optional. A target that no container declares is a fault in two cases: the Pods declare a port that no
-/// Service uses, or the Service reaches none of the declared ports. Ports for metrics are often not declared.
+/// Declarations are optional. A target that no container declares is a fault in two cases. The Pods declare a port
+/// that no Service uses, or the Service reaches none of the declared ports. Ports for metrics are often not declared.
 fn check_port(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> Option<Finding> {
     let Target::Number(number) = port.target else {
         return None;

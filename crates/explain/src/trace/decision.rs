@@ -65,7 +65,7 @@ impl Connection<'_> {
             .iter()
             // Without a Service, all nodes decide alike.
             .take(if objects.is_empty() { 1 } else { usize::MAX })
-            .map(|node| (node, filled(&settings, &objects, node)))
+            .map(|node| (node, plan_with_objects(&settings, &objects, node)))
             .collect();
         let mut paths: Vec<Path> = Vec::new();
         for address in addresses {
@@ -134,7 +134,9 @@ impl Connection<'_> {
             _ => None,
         };
         // The plan of the receiving node decides about a node port.
-        let next_plan = next.as_ref().map(|next| filled(settings, objects, next));
+        let next_plan = next
+            .as_ref()
+            .map(|next| plan_with_objects(settings, objects, next));
         let next_packet = Packet {
             interface: None,
             ..*packet
@@ -297,7 +299,7 @@ impl Connection<'_> {
     }
 }
 
-fn filled(settings: &ClusterSettings, objects: &Objects<'_>, node: &PlanNode) -> Plan {
+fn plan_with_objects(settings: &ClusterSettings, objects: &Objects<'_>, node: &PlanNode) -> Plan {
     let mut plan = settings.plan(node);
     objects.fill(&mut plan);
     plan

@@ -212,22 +212,22 @@ pub fn disagreements(
         Verdict::Reaches => of_forwarded(path, client, connection, evidence),
         Verdict::Refused => {
             let is_refused = matches!(connection.response, Response::Refused | Response::NotPermitted);
-            unwanted(translated, "refuses the connection")
+            unwanted_translation(translated, "refuses the connection")
                 .or_else(|| (!is_refused).then(|| of_response("refuses the connection", connection)))
         }
         Verdict::Dropped => {
             let is_dropped = matches!(connection.response, Response::Timeout | Response::NotPermitted);
-            unwanted(translated, "drops the packets")
+            unwanted_translation(translated, "drops the packets")
                 .or_else(|| (!is_dropped).then(|| of_response("drops the packets", connection)))
         }
         Verdict::LeavesTheCluster | Verdict::NotAService => {
-            unwanted(translated, "forwards the packets without translation")
+            unwanted_translation(translated, "forwards the packets without translation")
         }
         Verdict::NoName => None,
     }
 }
 
-fn unwanted(translated: Option<Entry>, plan: &str) -> Option<Disagreement> {
+fn unwanted_translation(translated: Option<Entry>, plan: &str) -> Option<Disagreement> {
     translated
         .map(|entry| Disagreement::new(plan, format!("translates the destination to {}", entry.endpoint)))
 }

@@ -25,8 +25,8 @@ pub(super) struct Objects<'w> {
 }
 
 impl<'w> Objects<'w> {
-    /// Finds the Services that claim one of the addresses, or the node port. `named` is the Service of the name of the
-    /// destination: without a cluster IP, as in a manifest, it gets the one that DNS assumes.
+    /// Finds the Services that claim one of the addresses, or the node port. `named` is the Service of the name of
+    /// the destination. Without a cluster IP, as in a manifest, it gets the one that DNS assumes.
     pub(super) fn find(
         world: &'w World,
         addresses: &[IpAddr],

@@ -80,7 +80,7 @@ pub struct Path {
     pub source: Option<IpAddr>,
     /// Decisions, in order.
     pub steps: Vec<Step>,
-    /// Endpoints that get the connection.
+    /// Endpoints that receive the connection.
     pub endpoints: Vec<ChosenEndpoint>,
     /// Other endpoints of the Service port, with the reasons.
     pub excluded: Vec<ExcludedEndpoint>,
@@ -200,7 +200,7 @@ pub struct EndpointState {
     pub terminating: bool,
 }
 
-/// Endpoint that gets the connection.
+/// Endpoint that receives the connection.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChosenEndpoint {
@@ -219,7 +219,7 @@ pub struct ChosenEndpoint {
     pub declared_by: Option<String>,
 }
 
-/// Endpoint that gets no connection.
+/// Endpoint that receives no connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExcludedEndpoint {

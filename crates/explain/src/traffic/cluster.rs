@@ -87,8 +87,8 @@ pub struct ServiceRow {
     /// Sums.
     #[serde(flatten)]
     pub rates: Rates,
-    /// Endpoints with traffic, ordered by address. The last one has no address: it stands for connections that a process
-    /// relays.
+    /// Endpoints with traffic, ordered by address. The last one has no address: it stands for connections that a
+    /// process relays.
     pub endpoints: Vec<EndpointRow>,
     /// Clients with traffic, ordered by address.
     pub clients: Vec<ClientRow>,
@@ -154,9 +154,9 @@ impl Default for ClusterTraffic {
     }
 }
 
-/// Sums of a Service while reports are merged.
+/// Service while the reports of nodes are merged.
 #[derive(Default)]
-struct Sums {
+struct MergedService {
     rates: Rates,
     frontends: BTreeMap<(FrontendKind, Option<IpAddr>, u16, Protocol), FrontendRow>,
     endpoints: BTreeMap<(Option<SocketAddr>, Protocol), Rates>,
@@ -170,7 +170,7 @@ impl ClusterTraffic {
     /// only the node that translates it has an entry with the frontend.
     pub fn merge(results: Vec<(String, Result<NodeFlows, String>)>, names: &Names) -> Self {
         let mut merged = Self::default();
-        let mut services: BTreeMap<(String, String), Sums> = BTreeMap::new();
+        let mut services: BTreeMap<(String, String), MergedService> = BTreeMap::new();
         for (node, result) in results {
             let report = match result {
                 Ok(report) => report,
@@ -237,7 +237,7 @@ impl ClusterTraffic {
     }
 }
 
-impl Sums {
+impl MergedService {
     fn add(&mut self, service: ServiceTraffic, rates: &impl Fn(&TrafficStatistics) -> Rates) {
         self.rates.add(&rates(&service.statistics));
         self.clients_omitted = self.clients_omitted.saturating_add(service.clients_omitted);

@@ -10,7 +10,7 @@
 //! - `tracker`: differences between samples, with events in between
 //! - `statistics`: numbers of an interval
 //! - `node_flows`: report of one node
-//! - `tally`: the sums of a report
+//! - `sums`: the sums of a report
 //! - `cluster`: the reports of all nodes together
 //! - `names`: Pods and Nodes of addresses
 
@@ -20,7 +20,7 @@ mod entry;
 mod names;
 mod node_flows;
 mod statistics;
-mod tally;
+mod sums;
 mod tracker;
 
 pub use attribution::{Attributed, Attribution, FrontendKind, FrontendName, Selection};
@@ -32,7 +32,7 @@ pub use node_flows::{
     NodeFlows, ServiceTraffic,
 };
 pub use statistics::{Rates, TrafficStatistics};
-pub use tally::{Limits, RowSelection};
+pub use sums::{Limits, RowSelection};
 pub use tracker::{FLOWS_MAX, Tracker, UNANSWERED_AFTER};
 
 #[cfg(test)]

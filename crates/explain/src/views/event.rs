@@ -8,7 +8,7 @@ pub(crate) struct Event<'w>(pub &'w Object);
 
 impl<'w> Event<'w> {
     /// Returns the kind, namespace and name of the object that the Event is about.
-    pub(crate) fn about(self) -> (&'w str, &'w str, &'w str) {
+    pub(crate) fn regarding(self) -> (&'w str, &'w str, &'w str) {
         let text = |core, newer| match self.0.text(core) {
             "" => self.0.text(newer),
             text => text,

@@ -171,7 +171,7 @@ impl World {
                 }
             }
             Kind::Event => {
-                let (kind, namespace, name) = Event(object).about();
+                let (kind, namespace, name) = Event(object).regarding();
                 self.events_by_object.insert(&[kind, namespace, name], position);
             }
             Kind::NodeObservation => {

@@ -70,7 +70,7 @@ fn rejects_another_platform_and_number_of_layers() {
     let error = parsed.check(&amd64, 0).expect_err("another platform");
     assert_eq!(
         error.to_string(),
-        "the image is for linux/s390x, not for linux/amd64"
+        "expected an image for linux/amd64, found one for linux/s390x"
     );
     let error = parsed.check(&parsed.platform, 1).expect_err("another number");
     assert!(

@@ -5,7 +5,7 @@ const EMPTY: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495
 #[test]
 fn digest_of_content_has_the_published_value() {
     assert_eq!(Digest::sha256(b"").to_string(), EMPTY);
-    let mut hasher = Hasher::new(Algorithm::Sha512);
+    let mut hasher = DigestHasher::new(Algorithm::Sha512);
     hasher.update(b"a");
     hasher.update(b"bc");
     let digest = hasher.finish();
@@ -20,14 +20,14 @@ fn digest_of_content_has_the_published_value() {
 }
 
 #[test]
-fn text_and_file_name_parse_back() {
+fn digest_round_trips_through_text_and_file_name() {
     let digest: Digest = EMPTY.parse().expect("a digest");
     assert_eq!(digest.to_string(), EMPTY);
     assert_eq!(Digest::from_file_name(&digest.file_name()), Some(digest));
 }
 
 #[test]
-fn rejects_other_forms() {
+fn rejects_malformed_digests() {
     for (text, error) in [
         ("", DigestError::Form),
         ("sha256", DigestError::Form),

@@ -1,7 +1,7 @@
 //! Entries of a tar archive: headers of POSIX (ustar, pax) and of GNU with long names.
 //!
-//! The crate `tar` decodes the fields of a header. The iterator of `tar` holds names of any length in memory and splits
-//! extended headers at line feeds, so this module reads the sequence of headers.
+//! The crate `tar` decodes the fields of a header. This module reads the sequence of headers itself. The iterator of
+//! `tar` holds names of any length in memory and splits extended headers at line feeds.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -52,7 +52,7 @@ pub(crate) enum EntryKind {
 
 /// Parts of the next entry that headers before it contain.
 #[derive(Default)]
-struct Preceding {
+struct PrecedingHeaders {
     extended: ExtendedHeader,
     long_path: Option<Vec<u8>>,
     long_link: Option<Vec<u8>>,
@@ -92,7 +92,7 @@ impl<R: Read> Archive<R> {
 
     /// Reads the next header. Skips the rest of the entry before it.
     pub(crate) fn next(&mut self) -> Result<Option<Entry>, LayerError> {
-        let mut preceding = Preceding::default();
+        let mut preceding = PrecedingHeaders::default();
         // Each turn reads a block, so the number of turns has the limit of the archive's bytes.
         loop {
             self.skip_rest()?;
@@ -214,8 +214,8 @@ fn is_extension(kind: EntryType) -> bool {
     )
 }
 
-fn entry(header: &Header, preceding: Preceding, size: u64) -> Result<Entry, EntryError> {
-    let Preceding {
+fn entry(header: &Header, preceding: PrecedingHeaders, size: u64) -> Result<Entry, EntryError> {
+    let PrecedingHeaders {
         extended,
         long_path,
         long_link,

@@ -12,7 +12,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use super::error::CancelledRead;
 use super::limits::{COMPRESSION_RATIO_MAX, Limit, Limits};
-use crate::digest::{Algorithm, Digest, Hasher};
+use crate::digest::{Algorithm, Digest, DigestHasher};
 
 /// Bytes of the buffers before and after decompression.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -34,7 +34,7 @@ pub(crate) struct Decompressed<'a> {
 /// Bytes that passed a reader, and their digest.
 struct Counter {
     bytes: Cell<u64>,
-    hasher: RefCell<Option<Hasher>>,
+    hasher: RefCell<Option<DigestHasher>>,
 }
 
 struct Counted<R> {
@@ -136,7 +136,7 @@ impl Counter {
     fn new(algorithm: Option<Algorithm>) -> Rc<Self> {
         Rc::new(Self {
             bytes: Cell::new(0),
-            hasher: RefCell::new(algorithm.map(Hasher::new)),
+            hasher: RefCell::new(algorithm.map(DigestHasher::new)),
         })
     }
 

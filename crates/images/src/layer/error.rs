@@ -29,7 +29,7 @@ pub enum LayerError {
     #[error("the layer cannot be read: {0}")]
     Read(#[source] io::Error),
     /// The content has another digest.
-    #[error("the layer has the digest {actual}; expected {expected}")]
+    #[error("expected a layer with the digest {expected}, found {actual}")]
     Digest {
         /// Digest in the manifest or configuration.
         expected: Box<Digest>,

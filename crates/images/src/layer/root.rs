@@ -14,7 +14,7 @@ use super::whiteout::{self, OverlayAttributes};
 /// Follow no symbolic link and stay below the directory.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 /// Directory by which only names in it are reached.
-const REACH: OFlags = OFlags::PATH
+const PATH_DIRECTORY: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOFOLLOW);
@@ -144,7 +144,7 @@ impl Root {
 
     /// Opens an existing directory below the root, for access to names in it.
     pub(super) fn reach(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
-        self.open_below(path, REACH)
+        self.open_below(path, PATH_DIRECTORY)
     }
 
     /// Opens an existing directory below the root, to change its attributes.
@@ -173,7 +173,7 @@ impl Root {
             }
             Err(errno) => return Err(errno.into()),
         }
-        rustix::fs::openat2(parent, name, REACH, Mode::empty(), BENEATH).map_err(refuse_link)
+        rustix::fs::openat2(parent, name, PATH_DIRECTORY, Mode::empty(), BENEATH).map_err(refuse_link)
     }
 
     /// Creates a directory in place of a whiteout. The directory still hides the lower one.

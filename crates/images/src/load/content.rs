@@ -118,7 +118,7 @@ impl Content {
         Ok(Some(content))
     }
 
-    /// Returns the content of a member that is named by its digest, as in OCI layouts, verified.
+    /// Returns the verified content of a member whose name is its digest, as in OCI layouts.
     pub(crate) fn read_blob(&self, digest: &Digest, bytes_max: u64) -> Result<Vec<u8>, LoadError> {
         let name = blob_name(digest);
         let content = self.read(&name, bytes_max)?.ok_or(LoadError::Missing(name))?;

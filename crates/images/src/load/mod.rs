@@ -22,12 +22,12 @@ use crate::image::Image;
 use crate::layer::{LayerDigests, LayerError};
 use crate::manifest::ManifestError;
 use crate::reference::{Reference, ReferenceError};
-use crate::store::{Documents, ImageStore, Parts, StoreError};
+use crate::store::{ImageDigests, ImageStore, StoreError, VerifiedContent};
 
 use content::Content;
 
 /// Layers that are unpacked at the same time. More would wait for the disk.
-const LAYERS_AT_ONCE: usize = 3;
+const CONCURRENT_LAYERS_MAX: usize = 3;
 /// Attempts to store an image, if another process removes its layers meanwhile.
 const COMMIT_ATTEMPTS_MAX: usize = 3;
 
@@ -46,9 +46,7 @@ pub enum LoadError {
     #[error("the archive cannot be read: {0}")]
     Archive(#[source] LayerError),
     /// The archive has too many members.
-    #[error(
-        "the archive has more than {0} members; an archive of `docker save` or an OCI layout was expected"
-    )]
+    #[error("expected an archive of `docker save` or an OCI layout, found more than {0} members")]
     Members(usize),
     /// A member that another one names is absent.
     #[error("the archive has no {0:?}")]
@@ -57,7 +55,7 @@ pub enum LoadError {
     #[error("{0:?} in the archive is too long")]
     TooLong(String),
     /// A member has another digest than its name.
-    #[error("{expected} in the archive has the digest {actual}")]
+    #[error("expected {expected} in the archive, found content with the digest {actual}")]
     Digest {
         /// Digest in the reference to the member.
         expected: Box<Digest>,
@@ -158,7 +156,7 @@ pub(crate) struct FoundImage {
     pub parsed_config: ParsedConfig,
     /// Members with the layers, with the digests of their contents if the manifest states them.
     pub layers: Vec<(String, Option<Digest>)>,
-    pub documents: Documents,
+    pub documents: VerifiedContent,
 }
 
 impl ImageStore {
@@ -192,7 +190,7 @@ impl ImageStore {
     fn store_image(&self, content: &Content, image: &FoundImage) -> Result<Vec<Image>, LoadError> {
         let layers = &image.parsed_config.diff_ids;
         let _layer_lock = self.lock_layers(layers)?;
-        let parts = Parts {
+        let parts = ImageDigests {
             target: image.target.clone(),
             manifest: image.manifest.clone(),
             config: image.config.clone(),
@@ -248,7 +246,7 @@ impl ImageStore {
             }
         };
         thread::scope(|scope| {
-            for _ in 0..LAYERS_AT_ONCE.min(missing.len()) {
+            for _ in 0..CONCURRENT_LAYERS_MAX.min(missing.len()) {
                 scope.spawn(work);
             }
         });

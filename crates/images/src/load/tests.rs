@@ -161,8 +161,8 @@ fn refused_archives_leave_nothing_in_the_store() {
     let escape = TestImage::of_layers(vec![hostile_layer()], gzip);
     let archive = archive_of(&image.layout(&layout_name("web:1")));
     for (archive, reason) in [
-        (archive_of(&wrong_layer), "has the digest"),
-        (archive_of(&wrong_manifest), "has the digest"),
+        (archive_of(&wrong_layer), "with the digest"),
+        (archive_of(&wrong_manifest), "with the digest"),
         (archive_of(&missing), "the archive has no"),
         (
             archive_of(&escape.layout(&layout_name("web:1"))),

@@ -40,7 +40,7 @@ fn fields_decide_about_the_kind() {
 }
 
 #[test]
-fn rejects_other_contents() {
+fn rejects_manifests_without_an_image() {
     let mut chart = image(1);
     chart["config"]["mediaType"] = json!("application/vnd.cncf.helm.config.v1+json");
     assert!(matches!(parse(&chart), Err(ManifestError::NotAnImage(_))));

@@ -10,7 +10,7 @@ fn platform(text: &str) -> Platform {
 }
 
 #[test]
-fn host_is_linux() {
+fn platform_of_the_host_is_linux() {
     assert_eq!(Platform::host().os, "linux");
     assert_eq!(Platform::host().preference_of(&Platform::host()), Some(0));
 }

@@ -40,7 +40,7 @@ pub(super) async fn authorize(
 ) -> Result<Option<HeaderValue>, PullError> {
     match (challenge, credential) {
         (Challenge::Basic, None) => Ok(None),
-        (Challenge::Basic, Some(credential)) => basic(host, credential).map(Some),
+        (Challenge::Basic, Some(credential)) => basic_authorization(host, credential).map(Some),
         (Challenge::Bearer { realm, service }, credential) => {
             let service = service.as_deref();
             let token = token(
@@ -97,7 +97,7 @@ async fn token(
             url.query_pairs_mut().extend_pairs(&pairs);
             let request = client.get(url.clone());
             match credential {
-                Some(credential) => request.header(AUTHORIZATION, basic(host, credential)?),
+                Some(credential) => request.header(AUTHORIZATION, basic_authorization(host, credential)?),
                 None => request,
             }
         }
@@ -119,7 +119,7 @@ async fn token(
     token.ok_or_else(|| PullError::protocol(&server, "response of the token server without token"))
 }
 
-fn basic(host: &Host, credential: &RegistryCredential) -> Result<HeaderValue, PullError> {
+fn basic_authorization(host: &Host, credential: &RegistryCredential) -> Result<HeaderValue, PullError> {
     let pair = STANDARD.encode(format!("{}:{}", credential.username, credential.password));
     sensitive(host, &format!("Basic {pair}"))
 }

@@ -18,7 +18,9 @@ const DEFAULT_REGISTRY_HOSTS: [&str; 2] = ["index.docker.io", "registry-1.docker
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
     /// The content is not JSON of the expected form. The message has no part of the content.
-    #[error("a Docker configuration with \"auths\" was expected, at line {line}, column {column}")]
+    #[error(
+        "expected a Docker configuration with \"auths\", found other content at line {line}, column {column}"
+    )]
     Form {
         /// Line of the fault.
         line: usize,

@@ -11,12 +11,12 @@ use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 use super::Progress;
 use super::error::PullError;
 use super::session::Session;
-use crate::digest::{Digest, Hasher};
+use crate::digest::{Digest, DigestHasher};
 use crate::manifest::Descriptor;
 use crate::store::{LockedFile, StoreError};
 
 /// Attempts in a row without a new byte.
-const FRUITLESS_ATTEMPTS_MAX: u32 = 5;
+const ATTEMPTS_WITHOUT_DATA_MAX: u32 = 5;
 /// Attempts for one layer on one host. A layer of 10 GiB survives a cut for each 200 MiB.
 const ATTEMPTS_MAX: u32 = 50;
 /// Delay before the second attempt in a row without a new byte. It doubles with each one.
@@ -34,7 +34,7 @@ pub(super) struct PartialLayer<'a> {
     layer: &'a Descriptor,
     path: std::path::PathBuf,
     file: File,
-    hasher: Hasher,
+    hasher: DigestHasher,
     bytes: u64,
 }
 
@@ -72,7 +72,7 @@ impl<'a> PartialLayer<'a> {
             if file.metadata()?.len() > size {
                 file.set_len(0)?;
             }
-            hash(file, Hasher::new(algorithm))
+            hash(file, DigestHasher::new(algorithm))
         });
         let (file, hasher, bytes) = hashed.await.map_err(PullError::Thread)?.map_err(failed)?;
         Ok(Self {
@@ -92,7 +92,7 @@ impl<'a> PartialLayer<'a> {
     ) -> Result<(), PullError> {
         let has_earlier_part = self.bytes > 0;
         match self.complete_once_from(session, progress).await {
-            // The wrong part can be of an earlier pull or another host, so this host gets the chance to send the whole.
+            // The wrong part can be of an earlier pull or another host, so this host can send the whole.
             Err(PullError::Digest { .. }) if has_earlier_part => {
                 self.complete_once_from(session, progress).await
             }
@@ -118,7 +118,7 @@ impl<'a> PartialLayer<'a> {
                 } else {
                     fruitless_attempts += 1;
                 }
-                let is_last = fruitless_attempts == FRUITLESS_ATTEMPTS_MAX || attempts == ATTEMPTS_MAX;
+                let is_last = fruitless_attempts == ATTEMPTS_WITHOUT_DATA_MAX || attempts == ATTEMPTS_MAX;
                 if is_last || !error.is_transient() {
                     return Err(error);
                 }
@@ -217,7 +217,7 @@ impl<'a> PartialLayer<'a> {
             self.file.seek(SeekFrom::Start(0)).await
         };
         restart.await.map_err(StoreError::at(&self.path))?;
-        self.hasher = Hasher::new(self.layer.digest.algorithm());
+        self.hasher = DigestHasher::new(self.layer.digest.algorithm());
         self.bytes = 0;
         Ok(())
     }
@@ -225,7 +225,7 @@ impl<'a> PartialLayer<'a> {
 
 /// Verifies bytes against a digest.
 pub(super) fn verify(host: &str, expected: &Digest, content: &[u8]) -> Result<(), PullError> {
-    let mut hasher = Hasher::new(expected.algorithm());
+    let mut hasher = DigestHasher::new(expected.algorithm());
     hasher.update(content);
     let actual = hasher.finish();
     if actual == *expected {
@@ -239,7 +239,7 @@ pub(super) fn verify(host: &str, expected: &Digest, content: &[u8]) -> Result<()
 }
 
 /// Reads a file from its start. Its position is at its end afterwards.
-fn hash(mut file: std::fs::File, mut hasher: Hasher) -> io::Result<(std::fs::File, Hasher, u64)> {
+fn hash(mut file: std::fs::File, mut hasher: DigestHasher) -> io::Result<(std::fs::File, DigestHasher, u64)> {
     file.seek(SeekFrom::Start(0))?;
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut bytes = 0;

@@ -62,7 +62,7 @@ pub enum PullError {
         reason: String,
     },
     /// Content has another digest.
-    #[error("{host}: content has the digest {actual}; expected {expected}")]
+    #[error("{host}: expected content with the digest {expected}, found {actual}")]
     Digest {
         /// Host of the registry.
         host: String,

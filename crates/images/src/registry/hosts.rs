@@ -119,7 +119,10 @@ pub(super) fn hosts(directory: Option<&Path>, reference: &Reference) -> Result<V
     })?;
     if file.host.len() > MIRRORS_MAX {
         return Err(HostsError::Value {
-            reason: format!("{} mirrors; the limit is {MIRRORS_MAX}", file.host.len()),
+            reason: format!(
+                "expected at most {MIRRORS_MAX} mirrors, found {}",
+                file.host.len()
+            ),
             path,
         });
     }
@@ -149,7 +152,7 @@ impl HostTable {
             return Err(invalid(format!("{url}: client certificates are not supported")));
         }
         let mut base =
-            parse_url(url).ok_or_else(|| invalid(format!("{url:?} is not a URL of a registry")))?;
+            parse_url(url).ok_or_else(|| invalid(format!("expected a URL of a registry, found {url:?}")))?;
         let base_path = base.path().trim_end_matches('/').to_owned();
         if self.override_path || base_path.ends_with("/v2") {
             base.set_path(&base_path);

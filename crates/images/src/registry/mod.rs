@@ -2,7 +2,7 @@
 //! one for each layer.
 //!
 //! The crate `reqwest` sends the requests. Redirects, authentication and resumption are decided here, since they decide
-//! about the hosts that get credentials.
+//! about the hosts that receive credentials.
 
 mod authentication;
 mod challenge;

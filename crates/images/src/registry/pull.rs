@@ -24,10 +24,10 @@ use crate::manifest::{
     CONFIG_BYTES_MAX, Descriptor, Document, MANIFEST_BYTES_MAX, Manifest, ManifestError, choose,
 };
 use crate::reference::Reference;
-use crate::store::{Documents, ImageStore, LockedFile, Parts, StoreError};
+use crate::store::{ImageDigests, ImageStore, LockedFile, StoreError, VerifiedContent};
 
 /// Layers that are downloaded and unpacked at the same time, as Docker does.
-const LAYERS_AT_ONCE: usize = 3;
+const CONCURRENT_LAYERS_MAX: usize = 3;
 /// Attempts to store an image, if another process removes its layers meanwhile.
 const COMMIT_ATTEMPTS_MAX: usize = 3;
 /// Time between looks at a layer that another process downloads.
@@ -48,9 +48,9 @@ impl Drop for CancelOnDrop {
 
 /// Image that a registry has.
 struct RemoteImage {
-    parts: Parts,
+    parts: ImageDigests,
     layers: Vec<Descriptor>,
-    documents: Documents,
+    documents: VerifiedContent,
 }
 
 impl ImageStore {
@@ -106,7 +106,7 @@ impl ImageStore {
             });
             let fetches: Vec<_> = fetches.collect();
             stream::iter(fetches)
-                .buffer_unordered(LAYERS_AT_ONCE)
+                .buffer_unordered(CONCURRENT_LAYERS_MAX)
                 .try_collect::<()>()
                 .await?;
             let (store, reference) = (self.clone(), reference.clone());
@@ -142,7 +142,7 @@ impl ImageStore {
     /// Reads manifest and configuration.
     async fn resolve(&self, reference: &Reference, sessions: &[Session]) -> Result<RemoteImage, PullError> {
         let platform = &self.settings().platform;
-        let mut documents = Documents::new();
+        let mut documents = VerifiedContent::new();
         let (target, content) = manifest_of_name(reference, sessions).await?;
         let (manifest_digest, manifest) = match Document::parse(&content)? {
             Document::Manifest(manifest) => (target.clone(), manifest),
@@ -163,7 +163,7 @@ impl ImageStore {
         let parsed = ParsedConfig::parse(&content)?;
         parsed.check(platform, layers.len())?;
         documents.insert(config.digest.clone(), content);
-        let parts = Parts {
+        let parts = ImageDigests {
             target,
             manifest: manifest_digest,
             config: config.digest,

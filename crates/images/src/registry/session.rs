@@ -147,7 +147,7 @@ impl Session {
         if response.status() != StatusCode::UNAUTHORIZED {
             return self.check(response, path).await;
         }
-        // The target of a redirect could name a token server of its own, which would get the credentials.
+        // The target of a redirect could name a token server of its own, which would receive the credentials.
         let is_of_host = response.url().origin() == self.host.base.origin();
         let Some(challenge) = challenge(&response).filter(|_| is_of_host) else {
             return self.check(response, path).await;

@@ -43,7 +43,7 @@ use crate::settings::StoreSettings;
 
 use layers::LayerRecord;
 pub(crate) use lock::LockedFile;
-pub(crate) use names::{Documents, NameRecord, Parts};
+pub(crate) use names::{ImageDigests, NameRecord, VerifiedContent};
 pub use prune::{DiskThresholds, PruneReport};
 
 /// Directories in the store, which [`ImageStore::open`] creates.
@@ -69,7 +69,7 @@ pub enum StoreError {
         /// Cause.
         source: io::Error,
     },
-    /// A file of the store was changed by another program, or damaged.
+    /// Another program changed a file of the store, or the file is damaged.
     #[error("image store: {path} is damaged: {reason}; pull or load the image again")]
     Damaged {
         /// Path of the file.
@@ -100,7 +100,7 @@ pub enum StoreError {
         holder: String,
     },
     /// The name of a holder is not valid as a file name.
-    #[error("{0:?} is not the name of a holder; use lower-case letters, digits and -")]
+    #[error("expected a name of a holder with lower-case letters, digits and -, found {0:?}")]
     Holder(String),
     /// The thresholds contradict each other.
     #[error(

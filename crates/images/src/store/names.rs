@@ -18,7 +18,7 @@ pub(super) const RECORD_BYTES_MAX: u64 = 64 << 10;
 
 /// Digests of the parts of an image.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Parts {
+pub(crate) struct ImageDigests {
     /// Index or manifest that the name stands for.
     pub target: Digest,
     pub manifest: Digest,
@@ -32,20 +32,20 @@ pub(crate) struct Parts {
 pub(crate) struct NameRecord {
     pub reference: Reference,
     #[serde(flatten)]
-    pub parts: Parts,
+    pub parts: ImageDigests,
     pub size_bytes: u64,
 }
 
 /// Content to store for an image, by digest, which the caller has verified.
-pub(crate) type Documents = BTreeMap<Digest, Vec<u8>>;
+pub(crate) type VerifiedContent = BTreeMap<Digest, Vec<u8>>;
 
 impl ImageStore {
     /// Gives an image its name. Returns `None` if a layer is absent: another process may have removed it.
     pub(crate) fn commit(
         &self,
         reference: &Reference,
-        parts: Parts,
-        documents: &Documents,
+        parts: ImageDigests,
+        documents: &VerifiedContent,
     ) -> Result<Option<Image>, StoreError> {
         let _lock = self.lock_exclusive()?;
         let mut size_bytes = 0_u64;

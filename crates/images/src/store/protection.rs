@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::disk::{delete_file, names, read_bounded, write_durably};
-use super::names::Parts;
+use super::names::ImageDigests;
 use super::{ImageStore, StoreError};
 use crate::image::ImageId;
 
@@ -57,7 +57,7 @@ impl ImageStore {
     }
 
     /// Returns the images that each program uses.
-    pub(super) fn protected(&self) -> Result<BTreeMap<String, BTreeSet<Parts>>, StoreError> {
+    pub(super) fn protected(&self) -> Result<BTreeMap<String, BTreeSet<ImageDigests>>, StoreError> {
         let directory = self.path("protected");
         let mut protected = BTreeMap::new();
         for name in names(&directory)? {

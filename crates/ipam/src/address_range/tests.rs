@@ -91,7 +91,7 @@ fn uses_the_upper_band_before_the_lower() {
     assert_eq!(order.len(), 254);
     assert_eq!(order.iter().collect::<HashSet<_>>().len(), 254);
     let is_lower = |address: &IpAddr| *address <= "10.0.0.16".parse::<IpAddr>().expect("an address");
-    assert!(order[..238].iter().all(|a| !is_lower(a)) && order[238..].iter().all(is_lower));
+    assert!(order[..238].iter().all(|address| !is_lower(address)) && order[238..].iter().all(is_lower));
     assert_eq!(range.free(), 0);
 }
 
@@ -102,7 +102,7 @@ fn finds_the_last_free_address_of_a_large_range() {
     assert_eq!((range.free(), range.taken()), (0, 1_048_574));
     assert!(range.release(address("10.7.7.7")));
     assert!(!range.release(address("10.7.7.7")));
-    assert_eq!(range.take_next(&mut |n| n - 1), Some(address("10.7.7.7")));
+    assert_eq!(range.take_next(&mut |bound| bound - 1), Some(address("10.7.7.7")));
     assert_eq!(range.take_next(&mut lowest), None);
 }
 
@@ -118,7 +118,7 @@ proptest! {
         let mut held: Vec<IpAddr> = Vec::new();
         for (step, number) in steps {
             match step {
-                0 => match range.take_next(&mut |n| number % n) {
+                0 => match range.take_next(&mut |bound| number % bound) {
                     Some(address) => {
                         prop_assert!(!held.contains(&address) && range.net().contains(&address));
                         held.push(address);

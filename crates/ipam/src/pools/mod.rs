@@ -8,7 +8,7 @@
 //! use std::collections::BTreeSet;
 //! use std::net::IpAddr;
 //!
-//! use ipam::pools::{Family, Holder, Need, Pool, Pools, Request, Sharing};
+//! use ipam::pools::{Family, FamilyPolicy, Holder, Pool, Pools, Request, Sharing};
 //!
 //! let address: IpAddr = "192.0.2.10".parse().expect("an address");
 //! let mut pools = Pools::default();
@@ -19,7 +19,7 @@
 //! let request = |holder| Request {
 //!     holder,
 //!     families: &[Family::V4],
-//!     need: Need::All,
+//!     family_policy: FamilyPolicy::All,
 //!     addresses: &[],
 //!     pool: None,
 //!     eligible: &eligible,
@@ -47,7 +47,7 @@ pub type Holder = Arc<str>;
 
 /// Policy for IP families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum FamilyPolicy {
     /// One address of each family.
     All,
     /// One address of each available family, and of at least one.
@@ -62,7 +62,7 @@ pub struct Request<'r> {
     /// Families of the addresses, each at most once, in this order.
     pub families: &'r [Family],
     /// Policy for IP families.
-    pub need: Need,
+    pub family_policy: FamilyPolicy,
     /// Requested addresses; empty for any.
     pub addresses: &'r [IpAddr],
     /// Requested pool; `None` for any.
@@ -163,7 +163,7 @@ impl Pools {
             .iter()
             .copied()
             .partition(|address| self.sharing_conflict(*address, holder, sharing).is_none());
-        self.hold(holder, kept, sharing);
+        self.record_assignment(holder, kept, sharing);
         lost.is_empty()
     }
 
@@ -177,7 +177,7 @@ impl Pools {
         let before = self.of(request.holder).to_vec();
         self.release(request.holder);
         let assigned = self.choose(request, &before)?;
-        self.hold(request.holder, assigned.clone(), &request.sharing);
+        self.record_assignment(request.holder, assigned.clone(), &request.sharing);
         Ok(assigned)
     }
 
@@ -208,7 +208,7 @@ impl Pools {
         true
     }
 
-    fn hold(&mut self, holder: &Holder, addresses: Vec<IpAddr>, sharing: &Sharing) {
+    fn record_assignment(&mut self, holder: &Holder, addresses: Vec<IpAddr>, sharing: &Sharing) {
         if addresses.is_empty() {
             return;
         }
@@ -246,7 +246,7 @@ impl Pools {
         for family in request.families {
             match self.choose_address(request, *family, before) {
                 Ok(address) => chosen.push(address),
-                Err(error) if request.need == Need::All => return Err(error),
+                Err(error) if request.family_policy == FamilyPolicy::All => return Err(error),
                 Err(error) => first_error = first_error.or(Some(error)),
             }
         }
@@ -296,7 +296,8 @@ impl Pools {
             .collect();
         let is_each_once = requested.iter().collect::<BTreeSet<_>>().len() == requested.len();
         let are_all_known = requested.iter().all(|family| request.families.contains(family));
-        let is_enough = request.need == Need::Any || requested.len() == request.families.len();
+        let is_enough =
+            request.family_policy == FamilyPolicy::Any || requested.len() == request.families.len();
         if !is_each_once || !are_all_known || !is_enough {
             let families: Vec<&str> = request.families.iter().map(|family| family.name()).collect();
             return Err(AssignError::Families(families.join(", ")));

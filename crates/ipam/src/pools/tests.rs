@@ -21,7 +21,7 @@ fn pool(blocks: &[(&str, &str)]) -> Pool {
 /// A request; its defaults are the values that most tests use.
 struct TestRequest {
     families: Vec<Family>,
-    need: Need,
+    family_policy: FamilyPolicy,
     addresses: Vec<IpAddr>,
     pool: Option<&'static str>,
     sharing: Sharing,
@@ -31,7 +31,7 @@ impl Default for TestRequest {
     fn default() -> Self {
         Self {
             families: vec![Family::V4],
-            need: Need::All,
+            family_policy: FamilyPolicy::All,
             addresses: Vec::new(),
             pool: None,
             sharing: Sharing::default(),
@@ -44,7 +44,7 @@ fn assign(pools: &mut Pools, holder: &str, asks: &TestRequest) -> Result<Vec<IpA
     pools.assign(&Request {
         holder: &holder.into(),
         families: &asks.families,
-        need: asks.need,
+        family_policy: asks.family_policy,
         addresses: &asks.addresses,
         pool: asks.pool,
         eligible: &eligible,
@@ -79,27 +79,30 @@ fn assigns_and_keeps_the_lowest_free_address() {
 #[test]
 fn assigns_requested_families() {
     let mut pools = two_families();
-    let dual = |need| TestRequest {
+    let dual = |family_policy| TestRequest {
         families: vec![Family::V6, Family::V4],
-        need,
+        family_policy,
         ..TestRequest::default()
     };
     assert_eq!(
-        assign(&mut pools, "a/a", &dual(Need::All)),
+        assign(&mut pools, "a/a", &dual(FamilyPolicy::All)),
         Ok(vec![ip("2001:db8::"), ip("192.0.2.1")])
     );
     pools.remove("six");
     let missing = AssignError::NoFamily(Family::V6);
-    assert_eq!(assign(&mut pools, "a/a", &dual(Need::All)), Err(missing.clone()));
+    assert_eq!(
+        assign(&mut pools, "a/a", &dual(FamilyPolicy::All)),
+        Err(missing.clone())
+    );
     assert_eq!(missing.to_string(), "no pool has an address of family IPv6");
     assert!(pools.of("a/a").is_empty());
     assert_eq!(
-        assign(&mut pools, "a/a", &dual(Need::Any)),
+        assign(&mut pools, "a/a", &dual(FamilyPolicy::Any)),
         Ok(vec![ip("192.0.2.1")])
     );
     pools.remove("four");
     assert_eq!(
-        assign(&mut pools, "a/a", &dual(Need::Any)),
+        assign(&mut pools, "a/a", &dual(FamilyPolicy::Any)),
         Err(AssignError::NoPools)
     );
 }
@@ -168,7 +171,7 @@ fn chooses_eligible_pools_by_priority_and_name() {
     let refused = pools.assign(&Request {
         holder: &"a/z".into(),
         families: &[Family::V4],
-        need: Need::All,
+        family_policy: FamilyPolicy::All,
         addresses: &[],
         pool: Some("asked"),
         eligible: &others,

@@ -29,7 +29,7 @@ fn takes_requested_ports_of_the_range() {
 fn assigns_every_port_once_and_the_lower_band_last() {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut range = PortRange::new(30_000..=32_767);
-    let order: Vec<u16> = std::iter::from_fn(|| range.take_next(&mut |n| rng.u64(0..n))).collect();
+    let order: Vec<u16> = std::iter::from_fn(|| range.take_next(&mut |bound| rng.u64(0..bound))).collect();
     assert_eq!(order.iter().collect::<HashSet<_>>().len(), 2768);
     assert!(order[..2682].iter().all(|port| *port >= 30_086));
     assert_eq!(range.free(), 0);

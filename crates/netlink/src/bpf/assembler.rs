@@ -19,6 +19,8 @@ pub const R2: Register = Register(2);
 pub const R3: Register = Register(3);
 /// Fourth argument of a helper.
 pub const R4: Register = Register(4);
+/// Fifth argument of a helper.
+pub const R5: Register = Register(5);
 /// A register that calls of helpers keep.
 pub const R6: Register = Register(6);
 /// A register that calls of helpers keep.
@@ -33,6 +35,8 @@ pub const R10: Register = Register(10);
 /// Size of a load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
+    /// 8 bits.
+    Byte,
     /// 16 bits.
     Half,
     /// 32 bits.
@@ -46,6 +50,7 @@ impl Width {
         match self {
             Self::Word => 0x00,
             Self::Half => 0x08,
+            Self::Byte => 0x10,
             Self::Double => 0x18,
         }
     }
@@ -72,6 +77,24 @@ impl Condition {
     }
 }
 
+/// Operation of 32 bits on two registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum WordOperation {
+    /// `destination += source`.
+    Add = 0x00,
+    /// `destination -= source`.
+    Subtract = 0x10,
+    /// `destination |= source`.
+    Or = 0x40,
+    /// `destination &= source`.
+    And = 0x50,
+    /// `destination ^= source`.
+    ExclusiveOr = 0xa0,
+    /// `destination = source`.
+    Copy = 0xb0,
+}
+
 /// A helper function of the kernel. None of these needs a license that is compatible with the GPL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
@@ -84,6 +107,11 @@ pub enum Helper {
     Delete = 3,
     /// `bpf_get_prandom_u32()`.
     Random = 7,
+    /// `bpf_redirect(link, flags)`: `XDP_REDIRECT`; the frame leaves by the link with this index.
+    Redirect = 23,
+    /// `bpf_xdp_adjust_head(context, bytes)`: moves the start of a frame; 0 or a negative error. Pointers into the frame
+    /// become invalid.
+    AdjustHead = 44,
     /// `bpf_get_socket_cookie(context)`: number of the socket, never reused.
     SocketCookie = 46,
     /// `bpf_get_current_cgroup_id()`: inode number of the control group of the calling process.
@@ -216,6 +244,16 @@ impl Assembler {
         self.push(0x07, destination, Self::NONE, 0, value);
     }
 
+    /// `destination += source`.
+    pub fn add_register(&mut self, destination: Register, source: Register) {
+        self.push(0x0f, destination, source, 0, 0);
+    }
+
+    /// `destination *= value`, with the sign of the value.
+    pub fn multiply(&mut self, destination: Register, value: i32) {
+        self.push(0x27, destination, Self::NONE, 0, value);
+    }
+
     /// `destination &= value`, with the sign of the value.
     pub fn and(&mut self, destination: Register, value: i32) {
         self.push(0x57, destination, Self::NONE, 0, value);
@@ -239,6 +277,29 @@ impl Assembler {
     /// `destination %= source`, for 32 bits without sign.
     pub fn modulo(&mut self, destination: Register, source: Register) {
         self.push(0x9c, destination, source, 0, 0);
+    }
+
+    /// Does an operation of 32 bits on two registers. The upper half of the destination becomes 0.
+    pub fn word(&mut self, operation: WordOperation, destination: Register, source: Register) {
+        self.push(0x0c | operation as u8, destination, source, 0, 0);
+    }
+
+    /// Rotates 32 bits to the left, from 1 to 31, in five instructions: `destination` gets the rotated `source`, and
+    /// `scratch` is overwritten.
+    pub fn rotate(&mut self, destination: Register, source: Register, bits: i32, scratch: Register) {
+        const SHIFT_LEFT: u8 = 0x64;
+        const SHIFT_RIGHT: u8 = 0x74;
+        self.word(WordOperation::Copy, destination, source);
+        self.word(WordOperation::Copy, scratch, source);
+        self.push(SHIFT_LEFT, destination, Self::NONE, 0, bits);
+        self.push(SHIFT_RIGHT, scratch, Self::NONE, 0, 32 - bits);
+        self.word(WordOperation::Or, destination, scratch);
+    }
+
+    /// Converts the low 16 bits of a register between the byte order of the host and that of the network. The other bits
+    /// become 0.
+    pub fn half_to_network(&mut self, register: Register) {
+        self.push(0xdc, register, Self::NONE, 0, 16);
     }
 
     /// Calls a helper. Its result is in R0.

@@ -14,6 +14,6 @@ pub enum AssemblyError {
     #[error("the jump at instruction {0} of an eBPF program leads backwards or too far")]
     Jump(usize),
     /// The program has too many instructions.
-    #[error("an eBPF program has {0} instructions; {INSTRUCTIONS_MAX} are allowed")]
+    #[error("expected at most {INSTRUCTIONS_MAX} instructions in an eBPF program, found {0}")]
     Long(usize),
 }

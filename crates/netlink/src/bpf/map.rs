@@ -25,6 +25,8 @@ pub enum MapKind {
     Array = 2,
     /// Elements by key, each with one value for each CPU.
     PerCpuHash = 5,
+    /// Elements by index, which all exist from the start, each with one value for each CPU.
+    PerCpuArray = 6,
     /// Elements by key, which all have memory from the start. A full map replaces elements that were seldom used.
     LruHash = 9,
     /// Records that programs append and one process reads ([`Ring`](super::Ring)); Linux 5.8. `elements_max` is its size in
@@ -51,7 +53,7 @@ impl MapShape {
     fn flags(&self) -> u32 {
         match self.kind {
             MapKind::Hash | MapKind::PerCpuHash => NO_PREALLOCATION,
-            MapKind::Array | MapKind::LruHash | MapKind::Ring => 0,
+            MapKind::Array | MapKind::PerCpuArray | MapKind::LruHash | MapKind::Ring => 0,
         }
     }
 }
@@ -331,7 +333,7 @@ impl Map {
     /// Returns the sizes of keys and of values as this process sees them.
     fn element_bytes(&self) -> (usize, usize) {
         let cpus = match self.shape.kind {
-            MapKind::PerCpuHash => *POSSIBLE_CPUS,
+            MapKind::PerCpuHash | MapKind::PerCpuArray => *POSSIBLE_CPUS,
             MapKind::Hash | MapKind::Array | MapKind::LruHash => 1,
             // The kernel refuses the commands for elements. Callers divide by these sizes, so they are not 0.
             MapKind::Ring => return (1, 1),

@@ -1,4 +1,4 @@
-//! eBPF: an assembler, maps, programs and their links to control groups, by bpf(2). No compiler and no object file is
+//! eBPF: an assembler, maps, programs and their links to control groups and interfaces, by bpf(2). No compiler and no object file is
 //! needed: a program is assembled when it is loaded.
 //!
 //! ```
@@ -27,10 +27,11 @@ mod map;
 mod program;
 mod ring;
 mod system_call;
+mod xdp;
 
 pub use assembler::{
-    Assembler, Condition, Helper, Instruction, Label, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Register,
-    Width,
+    Assembler, Condition, Helper, Instruction, Label, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, Register,
+    Width, WordOperation,
 };
 pub use assembly_error::AssemblyError;
 pub use attachment::Attachment;
@@ -40,3 +41,4 @@ pub use map::{Map, MapKind, MapShape};
 pub use program::{Hook, Program};
 pub use ring::Ring;
 pub use system_call::namespace_cookie;
+pub use xdp::{TestedFrame, XdpAction, XdpAttachment, XdpProgram};

@@ -103,20 +103,13 @@ impl Program {
     ///
     /// [`BpfError::Rejected`] with the verifier's log, or [`BpfError::NotPermitted`].
     pub fn load(hook: Hook, instructions: &[Instruction]) -> Result<Self, BpfError> {
-        match load(hook, instructions, &mut []) {
-            // The log costs time, so it is requested only for a program that is rejected.
-            Err(error @ (BpfError::System { .. } | BpfError::NotPermitted { .. })) => {
-                let mut log = vec![0; LOG_BYTES];
-                match load(hook, instructions, &mut log) {
-                    Ok(descriptor) => Ok(Self { descriptor, hook }),
-                    Err(_) => Err(with_log(hook, error, &log)),
-                }
-            }
-            result => Ok(Self {
-                descriptor: result?,
-                hook,
-            }),
-        }
+        let form = ProgramForm {
+            name: hook.name(),
+            program_type: hook.program_type(),
+            attach_type: hook.attach_type(),
+        };
+        let descriptor = form.load(instructions)?;
+        Ok(Self { descriptor, hook })
     }
 
     /// Returns the hook.
@@ -131,58 +124,87 @@ impl AsFd for Program {
     }
 }
 
-fn load(hook: Hook, instructions: &[Instruction], log: &mut [u8]) -> Result<OwnedFd, BpfError> {
-    let mut attributes = LoadAttributes {
-        program_type: hook.program_type(),
-        instruction_count: instructions.len() as u32,
-        instructions: instructions.as_ptr() as u64,
-        license: LICENSE.as_ptr() as u64,
-        log_level: u32::from(!log.is_empty()),
-        log_bytes: log.len() as u32,
-        log: if log.is_empty() {
-            0
-        } else {
-            log.as_mut_ptr() as u64
-        },
-        kernel_version: 0,
-        flags: 0,
-        name: object_name(hook.name()),
-        interface_index: 0,
-        attach_type: hook.attach_type(),
-    };
-    // SAFETY: instructions and license outlive the call, which only reads them; it writes at most `log_bytes` bytes to
-    // the log. The command returns a descriptor.
-    unsafe { bpf_descriptor(Command::ProgramLoad, "loading an eBPF program", &mut attributes) }
+/// Properties of a program besides its instructions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProgramForm {
+    /// Name for tools and errors.
+    pub(super) name: &'static str,
+    /// `enum bpf_prog_type`.
+    pub(super) program_type: u32,
+    /// `enum bpf_attach_type`.
+    pub(super) attach_type: u32,
 }
 
-/// Returns the error of a load with the verifier's reason. Without a log, the verifier did not run.
-fn with_log(hook: Hook, error: BpfError, log: &[u8]) -> BpfError {
-    let text = log.split(|byte| *byte == 0).next().unwrap_or_default();
-    let text = String::from_utf8_lossy(text);
-    let text = text.trim();
-    let begin = text.len().saturating_sub(LOG_SHOWN_BYTES);
-    let begin = (begin..=text.len()).find(|at| text.is_char_boundary(*at));
-    let shown = text.get(begin.unwrap_or_default()..).unwrap_or_default();
-    let source = match error {
-        error if shown.is_empty() => return error,
-        BpfError::System { source, .. } => source,
-        BpfError::NotPermitted { .. } => std::io::Error::from_raw_os_error(libc::EACCES),
-        error => return error,
-    };
-    BpfError::Rejected {
-        program: hook.name(),
-        log: shown.replace('\n', "; "),
-        source,
+impl ProgramForm {
+    /// Loads a program of this form.
+    pub(super) fn load(self, instructions: &[Instruction]) -> Result<OwnedFd, BpfError> {
+        match self.load_with_log(instructions, &mut []) {
+            // The log costs time, so it is requested only for a program that is rejected.
+            Err(error @ (BpfError::System { .. } | BpfError::NotPermitted { .. })) => {
+                let mut log = vec![0; LOG_BYTES];
+                match self.load_with_log(instructions, &mut log) {
+                    Ok(descriptor) => Ok(descriptor),
+                    Err(_) => Err(self.with_log(error, &log)),
+                }
+            }
+            result => result,
+        }
+    }
+
+    fn load_with_log(self, instructions: &[Instruction], log: &mut [u8]) -> Result<OwnedFd, BpfError> {
+        let mut attributes = LoadAttributes {
+            program_type: self.program_type,
+            instruction_count: instructions.len() as u32,
+            instructions: instructions.as_ptr() as u64,
+            license: LICENSE.as_ptr() as u64,
+            log_level: u32::from(!log.is_empty()),
+            log_bytes: log.len() as u32,
+            log: if log.is_empty() {
+                0
+            } else {
+                log.as_mut_ptr() as u64
+            },
+            kernel_version: 0,
+            flags: 0,
+            name: object_name(self.name),
+            interface_index: 0,
+            attach_type: self.attach_type,
+        };
+        // SAFETY: instructions and license outlive the call, which only reads them; it writes at most `log_bytes` bytes
+        // to the log. The command returns a descriptor.
+        unsafe { bpf_descriptor(Command::ProgramLoad, "loading an eBPF program", &mut attributes) }
+    }
+
+    /// Returns the error of a load with the verifier's reason. Without a log, the verifier did not run.
+    fn with_log(self, error: BpfError, log: &[u8]) -> BpfError {
+        let text = log.split(|byte| *byte == 0).next().unwrap_or_default();
+        let text = String::from_utf8_lossy(text);
+        let text = text.trim();
+        let begin = text.len().saturating_sub(LOG_SHOWN_BYTES);
+        let begin = (begin..=text.len()).find(|at| text.is_char_boundary(*at));
+        let shown = text.get(begin.unwrap_or_default()..).unwrap_or_default();
+        let source = match error {
+            error if shown.is_empty() => return error,
+            BpfError::System { source, .. } => source,
+            BpfError::NotPermitted { .. } => std::io::Error::from_raw_os_error(libc::EACCES),
+            error => return error,
+        };
+        BpfError::Rejected {
+            program: self.name,
+            log: shown.replace('\n', "; "),
+            source,
+        }
     }
 }
 
 /// Attributes of `BPF_LINK_CREATE`.
 #[repr(C)]
-struct LinkCreateAttributes {
-    program: u32,
-    target: u32,
-    attach_type: u32,
-    flags: u32,
+pub(super) struct LinkCreateAttributes {
+    pub(super) program: u32,
+    /// Descriptor or index.
+    pub(super) target: u32,
+    pub(super) attach_type: u32,
+    pub(super) flags: u32,
 }
 
 impl Program {

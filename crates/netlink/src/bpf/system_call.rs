@@ -17,6 +17,7 @@ pub(super) enum Command {
     ProgramLoad = 5,
     Pin = 6,
     Get = 7,
+    TestRun = 10,
     Info = 15,
     MapLookupBatch = 24,
     MapUpdateBatch = 26,

@@ -14,7 +14,7 @@ use crate::socket::{Socket, Subsystem};
 pub use events::{Event, EventRead, Events};
 
 /// Attempts to read a list that changes while it is read.
-const TORN_LISTS_MAX: usize = 3;
+const INCONSISTENT_LISTS_MAX: usize = 3;
 
 /// Failures of reading or changing flows.
 #[derive(Debug, thiserror::Error)]
@@ -161,7 +161,8 @@ pub struct Flow {
     pub original: Direction,
     /// Direction of replies, before reverse translation: its source is the endpoint.
     pub reply: Direction,
-    /// Packets and bytes; `None` if the kernel did not count them when the flow began (`net.netfilter.nf_conntrack_acct`).
+    /// Packets and bytes; `None` if the kernel did not count them when the flow began
+    /// (`net.netfilter.nf_conntrack_acct`).
     pub counters: Option<Counters>,
     /// State of a TCP connection.
     pub tcp_state: Option<TcpState>,
@@ -222,14 +223,14 @@ impl Conntrack {
         self.list(family, protocol, None, usize::MAX, filter)
     }
 
-    /// Passes each flow of all protocols and families to `visit`. If the kernel changes the size of its table meanwhile,
-    /// flows are passed again.
+    /// Passes each flow of all protocols and families to `visit`. If the kernel changes the size of its table
+    /// meanwhile, flows are passed again.
     ///
     /// # Errors
     ///
     /// A [`ConntrackError`] if the list cannot be read.
     pub fn visit(&mut self, mut visit: impl FnMut(&Flow)) -> Result<(), ConntrackError> {
-        for _ in 0..TORN_LISTS_MAX {
+        for _ in 0..INCONSISTENT_LISTS_MAX {
             let sequence = self.socket.next_sequence();
             let mut request = Writer::default();
             wire::write_list_of_all(&mut request, sequence);
@@ -238,7 +239,7 @@ impl Conntrack {
                     visit(&flow);
                 }
             });
-            if !list.map_err(ConntrackError::List)?.torn {
+            if !list.map_err(ConntrackError::List)?.is_inconsistent {
                 break;
             }
         }
@@ -291,7 +292,7 @@ impl Conntrack {
         if most == 0 {
             return Ok(flows);
         }
-        for _ in 0..TORN_LISTS_MAX {
+        for _ in 0..INCONSISTENT_LISTS_MAX {
             flows.clear();
             let sequence = self.socket.next_sequence();
             let mut request = Writer::default();
@@ -301,7 +302,7 @@ impl Conntrack {
                     flows.extend(wire::read(message).filter(|flow| filter(flow)));
                 }
             });
-            if !list.map_err(ConntrackError::List)?.torn {
+            if !list.map_err(ConntrackError::List)?.is_inconsistent {
                 break;
             }
         }

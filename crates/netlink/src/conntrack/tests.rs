@@ -203,7 +203,7 @@ proptest! {
 }
 
 #[test]
-fn deletes_flows() {
+fn deleted_conntrack_entries_are_gone() {
     testbed::in_namespace(|| {
         let mut conntrack = Conntrack::open().expect("a socket");
         let dns = [

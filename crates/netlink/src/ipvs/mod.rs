@@ -1,7 +1,7 @@
 //! Virtual servers of the kernel (IPVS), by the generic netlink family `IPVS` (`linux/ip_vs.h`).
 //!
-//! A connection stays in the network namespace in which it was opened, and so do the virtual servers. Virtual servers that
-//! match a packet mark are not listed.
+//! A connection stays in the network namespace in which it was opened, and so do the virtual servers. Virtual servers
+//! that match a packet mark are not listed.
 
 mod error;
 mod types;
@@ -16,7 +16,7 @@ pub use error::IpvsError;
 pub use types::{Destination, ServerId, Timeouts, VirtualServer};
 
 /// Attempts of a dump that concurrent changes interrupt.
-const DUMP_TRIES_MAX: usize = 10;
+const DUMP_ATTEMPTS_MAX: usize = 10;
 
 /// Connection to the virtual servers of one network namespace.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Ipvs {
         })
     }
 
-    /// Changes the weight of a destination. It gets no new connections with weight 0.
+    /// Changes the weight of a destination. It receives no new connections with weight 0.
     ///
     /// # Errors
     ///
@@ -209,7 +209,7 @@ impl Ipvs {
         read: impl Fn(&Message<'_>) -> Option<T>,
     ) -> Result<Vec<T>, IpvsError> {
         let mut entries = Vec::new();
-        for _ in 0..DUMP_TRIES_MAX {
+        for _ in 0..DUMP_ATTEMPTS_MAX {
             entries.clear();
             let sequence = self.socket.next_sequence();
             let flags = libc::NLM_F_REQUEST | libc::NLM_F_DUMP;
@@ -218,7 +218,7 @@ impl Ipvs {
                 .socket
                 .exchange(&request, sequence, |message| entries.extend(read(message)));
             let outcome = outcome.map_err(|source| IpvsError::from_kernel(operation.to_owned(), source))?;
-            if !outcome.torn {
+            if !outcome.is_inconsistent {
                 break;
             }
         }

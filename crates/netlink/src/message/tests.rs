@@ -21,11 +21,17 @@ fn written_messages_read_back() {
     assert_eq!(attributes[0].text(), Some("abc"));
     assert_eq!(attributes[1].kind, 5);
     assert_eq!(
-        attributes[1].nested().next().and_then(|a| a.u32_be()),
+        attributes[1]
+            .nested()
+            .next()
+            .and_then(|attribute| attribute.u32_be()),
         Some(0x0102_0304)
     );
     assert_eq!(read[1].flags, libc::NLM_F_ACK as u16);
-    assert_eq!(read[1].attributes(0).next().and_then(|a| a.u32()), Some(9));
+    assert_eq!(
+        read[1].attributes(0).next().and_then(|attribute| attribute.u32()),
+        Some(9)
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Encoding of transactions.
 
-use crate::message::{Nest, Writer, messages};
+use crate::message::{NestedAttribute, Writer, messages};
 
 use super::connection::Generation;
 use super::element::Element;
@@ -84,7 +84,7 @@ impl Batch {
 
     /// Adds a table, or deletes it with its content.
     pub fn table(&mut self, change: Change, table: &Table, owner: u32) {
-        let message = pick(change, wire::NEWTABLE, wire::DELTABLE);
+        let message = message_of(change, wire::NEWTABLE, wire::DELTABLE);
         match change {
             Change::Add => table.encode(self.begin(message, libc::NLM_F_CREATE, owner)),
             Change::Delete => {
@@ -93,8 +93,8 @@ impl Batch {
         }
     }
 
-    /// Adds a table that exists as long as the connection which commits the transaction. Only that connection may change
-    /// it. Needs Linux 5.12.
+    /// Adds a table that exists as long as the connection which commits the transaction. Only that connection may
+    /// change it. Needs Linux 5.12.
     pub fn owned_table(&mut self, name: &str, owner: u32) {
         self.begin(wire::NEWTABLE, libc::NLM_F_CREATE | libc::NLM_F_EXCL, owner)
             .text(wire::TABLE_NAME, name)
@@ -104,7 +104,7 @@ impl Batch {
     /// Adds a chain, or deletes an empty one.
     pub fn chain(&mut self, change: Change, chain: &Chain, owner: u32) {
         let table = self.table.clone();
-        let message = pick(change, wire::NEWCHAIN, wire::DELCHAIN);
+        let message = message_of(change, wire::NEWCHAIN, wire::DELCHAIN);
         match change {
             Change::Add => chain.encode(self.begin(message, libc::NLM_F_CREATE, owner), &table),
             Change::Delete => {
@@ -136,7 +136,7 @@ impl Batch {
         let table = self.table.clone();
         self.sets += 1;
         let id = self.sets;
-        let message = pick(change, wire::NEWSET, wire::DELSET);
+        let message = message_of(change, wire::NEWSET, wire::DELSET);
         match change {
             Change::Add => set.encode(self.begin(message, libc::NLM_F_CREATE, owner), &table, id),
             Change::Delete => {
@@ -218,7 +218,7 @@ pub struct ElementList<'b> {
     change: Change,
     set: &'b str,
     owner: u32,
-    open: Option<Nest>,
+    open: Option<NestedAttribute>,
 }
 
 impl ElementList<'_> {
@@ -237,9 +237,9 @@ impl ElementList<'_> {
         self
     }
 
-    fn begin(&mut self) -> Nest {
+    fn begin(&mut self) -> NestedAttribute {
         let table = self.batch.table.clone();
-        let message = pick(self.change, wire::NEWSETELEM, wire::DELSETELEM);
+        let message = message_of(self.change, wire::NEWSETELEM, wire::DELSETELEM);
         let flags = match self.change {
             Change::Add => libc::NLM_F_CREATE,
             Change::Delete => 0,
@@ -270,7 +270,7 @@ pub(super) fn generic(family: u8, resource: u16) -> [u8; wire::GENERIC_BYTES] {
     [family, 0, high, low]
 }
 
-fn pick(change: Change, add: u16, delete: u16) -> u16 {
+fn message_of(change: Change, add: u16, delete: u16) -> u16 {
     match change {
         Change::Add => add,
         Change::Delete => delete,

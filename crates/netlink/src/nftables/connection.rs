@@ -328,7 +328,7 @@ impl Nftables {
     ) -> Result<A, ReadError> {
         for _ in 0..DUMP_ATTEMPTS_MAX {
             let mut found = A::default();
-            let torn = self.request(
+            let is_inconsistent = self.request(
                 operation,
                 family,
                 message,
@@ -338,11 +338,11 @@ impl Nftables {
                     each(response, &mut found);
                 },
             )?;
-            if !torn {
+            if !is_inconsistent {
                 return Ok(found);
             }
         }
-        Err(ReadError::Torn {
+        Err(ReadError::Inconsistent {
             operation,
             attempts: DUMP_ATTEMPTS_MAX,
         })
@@ -365,7 +365,7 @@ impl Nftables {
             .fixed(&generic(family, 0));
         filter(&mut writer);
         match self.socket.exchange(writer.finish(), sequence, each) {
-            Ok(exchange) => Ok(exchange.torn),
+            Ok(exchange) => Ok(exchange.is_inconsistent),
             Err(source) if source.raw_os_error() == Some(libc::EINTR) => Ok(true),
             Err(source) if source.raw_os_error() == Some(libc::EPERM) => Err(ReadError::NotPermitted),
             Err(source) => Err(ReadError::Socket { operation, source }),

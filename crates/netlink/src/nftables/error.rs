@@ -77,7 +77,7 @@ pub enum ReadError {
     NotPermitted,
     /// Concurrent changes interrupted every attempt. Retry later.
     #[error("nftables: {operation}: the ruleset changed during each of {attempts} attempts")]
-    Torn {
+    Inconsistent {
         /// Description of the request.
         operation: &'static str,
         /// Number of attempts.

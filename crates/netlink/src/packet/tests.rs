@@ -39,7 +39,7 @@ fn socket_receives_selected_frames_only() {
         let reply = frame([0x08, 0x06], &[(21, 2)]);
         let solicitation = frame([0x86, 0xdd], &[(20, 58), (54, 135)]);
         let advertisement = frame([0x86, 0xdd], &[(20, 58), (54, 136)]);
-        let heard_by = |frames, expected: &[&Vec<u8>]| {
+        let received_by = |frames, expected: &[&Vec<u8>]| {
             let socket = PacketSocket::open(near, frames).expect("a socket");
             for frame in [&reply, &request, &advertisement, &solicitation] {
                 sender.send(frame).expect("sent");
@@ -59,8 +59,8 @@ fn socket_receives_selected_frames_only() {
             }
             assert_eq!(received.iter().collect::<Vec<_>>(), expected, "{frames:?}");
         };
-        heard_by(Frames::Arp, &[&reply, &request]);
-        heard_by(Frames::ArpRequests, &[&request]);
-        heard_by(Frames::Solicitations, &[&solicitation]);
+        received_by(Frames::Arp, &[&reply, &request]);
+        received_by(Frames::ArpRequests, &[&request]);
+        received_by(Frames::Solicitations, &[&solicitation]);
     });
 }

@@ -64,7 +64,7 @@ impl Connection {
 
     fn add_scoped_address(&mut self, link: LinkIndex, network: IpNet, scope: u8) -> Result<(), RouteError> {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-        let mut part = fixed(link, network);
+        let mut part = fixed_header(link, network);
         part[3] = scope;
         let mut request = Request::new(libc::RTM_NEWADDR, flags, &part);
         request.address(libc::IFA_LOCAL, network.addr());
@@ -78,13 +78,13 @@ impl Connection {
     ///
     /// A [`RouteError`]; [`RouteError::is_absent`] if the address does not exist.
     pub fn delete_address(&mut self, link: LinkIndex, network: IpNet) -> Result<(), RouteError> {
-        let mut request = Request::new(libc::RTM_DELADDR, 0, &fixed(link, network));
+        let mut request = Request::new(libc::RTM_DELADDR, 0, &fixed_header(link, network));
         request.address(libc::IFA_LOCAL, network.addr());
         self.execute(format!("remove address {network} from link {}", link.0), request)
     }
 }
 
-fn fixed(link: LinkIndex, network: IpNet) -> [u8; FIXED_BYTES] {
+fn fixed_header(link: LinkIndex, network: IpNet) -> [u8; FIXED_BYTES] {
     let mut part = [0; FIXED_BYTES];
     part[0] = family(network.addr());
     part[1] = network.prefix_len();

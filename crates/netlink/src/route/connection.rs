@@ -6,7 +6,7 @@ use super::namespace::NetworkNamespace;
 use crate::socket::{Exchange, Socket, Subsystem};
 
 /// Attempts of a dump that concurrent changes interrupt.
-const DUMP_TRIES_MAX: usize = 10;
+const DUMP_ATTEMPTS_MAX: usize = 10;
 
 /// An rtnetlink socket in one network namespace.
 #[derive(Debug)]
@@ -53,10 +53,10 @@ impl Connection {
         parse: impl Fn(&[u8]) -> Option<T>,
     ) -> Result<Vec<T>, RouteError> {
         let mut entries = Vec::new();
-        for _ in 0..DUMP_TRIES_MAX {
+        for _ in 0..DUMP_ATTEMPTS_MAX {
             entries.clear();
             let sequence = self.socket.next_sequence();
-            let Exchange { torn } = self
+            let Exchange { is_inconsistent } = self
                 .socket
                 .exchange(&request().finish(sequence), sequence, |message| {
                     entries.extend(parse(message.payload));
@@ -65,7 +65,7 @@ impl Connection {
                     operation: operation.to_owned(),
                     source,
                 })?;
-            if !torn {
+            if !is_inconsistent {
                 break;
             }
         }

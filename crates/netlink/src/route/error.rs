@@ -23,7 +23,7 @@ pub enum RouteError {
     },
     /// The name is invalid for a link. A retry does not help.
     #[error(
-        "{name:?} cannot name a link: 1 to {NAME_BYTES_MAX} bytes, no blank, no '/', not \".\" or \"..\""
+        "expected a link name of 1 to {NAME_BYTES_MAX} bytes without a blank or '/', other than \".\" and \"..\", found {name:?}"
     )]
     Name {
         /// The name as given.

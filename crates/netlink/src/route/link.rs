@@ -99,7 +99,7 @@ impl Connection {
     ///
     /// A [`RouteError`] if the kernel refuses.
     pub fn link(&mut self, name: &LinkName) -> Result<Option<Link>, RouteError> {
-        Ok(self.links()?.into_iter().find(|l| l.name == name.as_str()))
+        Ok(self.links()?.into_iter().find(|link| link.name == name.as_str()))
     }
 
     /// Returns the index of the link with this name.
@@ -282,6 +282,6 @@ fn hairpin_mode(link_info: &[u8]) -> Option<bool> {
 
 /// Returns a text up to its zero. Names are bytes in the kernel, so invalid UTF-8 is replaced.
 fn text(value: &[u8]) -> String {
-    let end = value.iter().position(|&b| b == 0).unwrap_or(value.len());
+    let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
     String::from_utf8_lossy(value.get(..end).unwrap_or_default()).into_owned()
 }

@@ -30,7 +30,7 @@ impl FromStr for LinkName {
         let fits = (1..=NAME_BYTES_MAX).contains(&name.len()) && name != "." && name != "..";
         let plain = !name
             .bytes()
-            .any(|b| matches!(b, b'/' | b':' | 0) || b.is_ascii_whitespace());
+            .any(|byte| matches!(byte, b'/' | b':' | 0) || byte.is_ascii_whitespace());
         if fits && plain {
             Ok(Self(name.to_owned()))
         } else {

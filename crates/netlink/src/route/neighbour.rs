@@ -58,7 +58,7 @@ impl Connection {
         ethernet: [u8; ETHERNET_BYTES],
     ) -> Result<(), RouteError> {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
-        let part = fixed(link, address, libc::NUD_PERMANENT);
+        let part = fixed_header(link, address, libc::NUD_PERMANENT);
         let mut request = Request::new(libc::RTM_NEWNEIGH, flags, &part);
         request.address(NDA_DST, address).attribute(NDA_LLADDR, &ethernet);
         self.execute(format!("set neighbour {address} on link {}", link.0), request)
@@ -70,7 +70,7 @@ impl Connection {
     ///
     /// A [`RouteError`]; [`RouteError::is_absent`] if there is no such neighbour.
     pub fn delete_neighbour(&mut self, link: LinkIndex, address: IpAddr) -> Result<(), RouteError> {
-        let mut request = Request::new(libc::RTM_DELNEIGH, 0, &fixed(link, address, 0));
+        let mut request = Request::new(libc::RTM_DELNEIGH, 0, &fixed_header(link, address, 0));
         request.address(NDA_DST, address);
         self.execute(
             format!("remove neighbour {address} from link {}", link.0),
@@ -79,7 +79,7 @@ impl Connection {
     }
 }
 
-fn fixed(link: LinkIndex, address: IpAddr, state: u16) -> [u8; FIXED_BYTES] {
+fn fixed_header(link: LinkIndex, address: IpAddr, state: u16) -> [u8; FIXED_BYTES] {
     let mut part = [0; FIXED_BYTES];
     part[0] = family(address);
     part[4..8].copy_from_slice(&link.0.to_ne_bytes());

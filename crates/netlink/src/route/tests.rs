@@ -41,7 +41,7 @@ fn truncated_messages_decode_without_panic() {
         let read = (
             link::parse(part),
             address::parse(part),
-            path::parse(part),
+            routes::parse(part),
             neighbour::parse(part),
         );
         assert!(read.0.is_none_or(|link| link.mtu_bytes == 0), "{length}");
@@ -150,7 +150,7 @@ fn addresses_are_added_and_removed_in_both_families() {
         for network in [net("192.0.2.1/24"), net("2001:db8::1/64")] {
             here.add_address(link, network).unwrap();
             let listed = here.addresses().unwrap();
-            let found = listed.iter().find(|a| a.network == network).unwrap();
+            let found = listed.iter().find(|address| address.network == network).unwrap();
             assert!(found.is_global() && !found.is_tentative && found.link == link);
             assert!(here.add_address(link, network).unwrap_err().is_already_present());
             here.delete_address(link, network).unwrap();
@@ -249,14 +249,14 @@ fn neighbours_are_set_and_deleted() {
             .neighbours()
             .unwrap()
             .into_iter()
-            .find(|n| n.address == ip("192.0.2.7"));
+            .find(|neighbour| neighbour.address == ip("192.0.2.7"));
         assert_eq!(found.unwrap().ethernet, Some([2, 0, 0, 0, 0, 7]));
         here.delete_neighbour(link, ip("192.0.2.7")).unwrap();
         assert!(
             here.neighbours()
                 .unwrap()
                 .iter()
-                .all(|n| n.address != ip("192.0.2.7"))
+                .all(|neighbour| neighbour.address != ip("192.0.2.7"))
         );
     });
 }
@@ -278,14 +278,14 @@ fn work_runs_in_namespace_and_panics_propagate() {
 #[test]
 fn own_routes_have_protocol_number() {
     testbed::in_namespace(|| {
-        const OURS: u8 = 112;
+        const OWN_PROTOCOL: u8 = 112;
         let mut here = Connection::open().unwrap();
         here.add_bridge(&name("br0")).unwrap();
         let link = here.link_index(&name("br0")).unwrap();
         here.change_link(link, &LinkChange::up()).unwrap();
         here.add_address(link, net("192.0.2.1/24")).unwrap();
         let ours = Route {
-            protocol: OURS,
+            protocol: OWN_PROTOCOL,
             ..Route::via(net("10.244.1.0/24"), ip("192.0.2.2"))
         };
         here.add_route(&ours).unwrap();
@@ -295,13 +295,13 @@ fn own_routes_have_protocol_number() {
             .routes()
             .unwrap()
             .into_iter()
-            .filter(|route| route.protocol == OURS)
+            .filter(|route| route.protocol == OWN_PROTOCOL)
             .collect();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].destination, ours.destination);
         // A foreign route to the same destination is not affected.
         let foreign = Route {
-            protocol: OURS,
+            protocol: OWN_PROTOCOL,
             ..Route::via(net("10.244.2.0/24"), ip("192.0.2.2"))
         };
         assert!(here.delete_route(&foreign).unwrap_err().is_absent());

@@ -162,7 +162,7 @@ impl SocketDiagnostics {
                         sockets.extend(wire::read(message).filter(|socket| filter(socket)));
                     }
                 });
-                if !list.map_err(SocketDiagnosticsError::List)?.torn {
+                if !list.map_err(SocketDiagnosticsError::List)?.is_inconsistent {
                     break;
                 }
             }

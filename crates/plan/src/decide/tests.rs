@@ -125,7 +125,7 @@ fn node_ports_answer_on_selected_addresses() {
     let addresses = plan.settings().node_addresses.clone();
     let within = NodePortAddresses::Within(vec!["172.30.0.0/24".parse().expect("CIDR")]);
     plan.set_node_addresses(addresses, within);
-    assert!(plan.take_changes().everything);
+    assert!(plan.take_changes().needs_full_write);
     assert!(decision_text(&plan, "192.0.2.1", "172.30.0.11", 30080).contains("node port"));
     assert_eq!(
         decision_text(&plan, "192.0.2.1", "10.244.1.1", 30080),

@@ -148,7 +148,7 @@ fn node_without_an_address_of_the_family_does_not_answer() {
         vec!["127.0.0.1".parse().expect("IP"), "fe80::1".parse().expect("IP")],
         crate::NodePortAddresses::All,
     );
-    assert!(plan.take_changes().everything);
+    assert!(plan.take_changes().needs_full_write);
     assert_eq!(shown(&plan, OUTSIDE, "203.0.113.5"), "not a Service");
 }
 
@@ -190,11 +190,11 @@ fn ip_of_the_node_on_one_of_its_links_answers() {
         ..NodeFacts::default()
     });
     assert_eq!(plan.ping_address(Family::V4), Some(address("172.30.0.11")));
-    assert!(plan.take_changes().everything);
+    assert!(plan.take_changes().needs_full_write);
     plan.set_node_addresses(
         vec![address("172.30.0.11"), address("10.1.0.1")],
         NodePortAddresses::All,
     );
     assert_eq!(plan.ping_address(Family::V4), Some(address("172.30.0.11")));
-    assert!(!plan.take_changes().everything);
+    assert!(!plan.take_changes().needs_full_write);
 }

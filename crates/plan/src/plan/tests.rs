@@ -264,13 +264,13 @@ proptest! {
             if matches!(change, Change::Take) {
                 let before: BTreeMap<ObjectKey, Vec<_>> =
                     plan.services().map(|key| (key.clone(), plan.ports_of(key).cloned().collect())).collect();
-                let said = plan.take_changes().services;
+                let reported = plan.take_changes().services;
                 let after: BTreeMap<ObjectKey, Vec<_>> =
                     plan.services().map(|key| (key.clone(), plan.ports_of(key).cloned().collect())).collect();
                 let keys: BTreeSet<&ObjectKey> = before.keys().chain(after.keys()).collect();
                 let differ: Vec<ObjectKey> =
                     keys.into_iter().filter(|key| before.get(key) != after.get(key)).cloned().collect();
-                prop_assert_eq!(said, differ);
+                prop_assert_eq!(reported, differ);
             }
         }
         plan.take_changes();
@@ -312,7 +312,7 @@ proptest! {
                 let Some((port, _)) = decision.frontend else { panic!("balanced without a frontend") };
                 prop_assert_eq!(choices.len(), port.backends(*set).len());
                 let itself = choices.iter().find(|choice| choice.address.ip() == packet.source);
-                let is_local = |ip| port.backends(EndpointSet::Cluster).iter().any(|b| b.address.ip() == ip && b.can_be_local);
+                let is_local = |ip| port.backends(EndpointSet::Cluster).iter().any(|backend| backend.address.ip() == ip && backend.can_be_local);
                 prop_assert!(itself.is_none_or(|choice| choice.masquerade || !is_local(packet.source)));
             }
         }
@@ -341,7 +341,7 @@ fn older_service_owns_contested_frontend() {
     plan.take_changes();
     let frontends = |plan: &Plan, name: &str| {
         plan.ports_of(&key(name))
-            .map(|p| p.frontends.len())
+            .map(|port| port.frontends.len())
             .sum::<usize>()
     };
     assert_eq!((frontends(&plan, "a"), frontends(&plan, "b")), (0, 1));
@@ -363,7 +363,7 @@ fn older_service_owns_contested_frontend() {
 fn irrelevant_updates_are_no_change() {
     let mut plan = Plan::new(settings());
     plan.apply_service(&simple("a", "10.96.0.9", ""));
-    assert!(plan.take_changes().everything);
+    assert!(plan.take_changes().needs_full_write);
     let mut same = simple("a", "10.96.0.9", "");
     same.metadata.resource_version = "7".to_owned();
     same.metadata.annotations.insert("x".to_owned(), "y".to_owned());
@@ -386,7 +386,11 @@ fn invalid_source_ranges_admit_no_client() {
     let mut plan = Plan::new(settings());
     plan.apply_service(&service);
     plan.take_changes();
-    let kinds: Vec<_> = plan.ports().flat_map(|p| &p.frontends).map(|f| f.kind).collect();
+    let kinds: Vec<_> = plan
+        .ports()
+        .flat_map(|port| &port.frontends)
+        .map(|frontend| frontend.kind)
+        .collect();
     assert_eq!(kinds, [FrontendKind::ClusterIp]);
     assert_eq!(plan.faults().count(), 1);
 }
@@ -402,7 +406,11 @@ fn disabled_gate_ignores_external_ips() {
         });
         plan.apply_service(&service);
         plan.take_changes();
-        let kinds: Vec<_> = plan.ports().flat_map(|p| &p.frontends).map(|f| f.kind).collect();
+        let kinds: Vec<_> = plan
+            .ports()
+            .flat_map(|port| &port.frontends)
+            .map(|frontend| frontend.kind)
+            .collect();
         (kinds, plan.faults().count())
     };
     assert_eq!(kinds(true), (vec![FrontendKind::ClusterIp], 0));
@@ -446,8 +454,8 @@ fn source_range_with_node_ip_admits_load_balancer_ip() {
     plan.take_changes();
     let ranges: Vec<String> = plan
         .ports()
-        .flat_map(|p| &p.frontends)
-        .flat_map(|f| &f.source_ranges)
+        .flat_map(|port| &port.frontends)
+        .flat_map(|frontend| &frontend.source_ranges)
         .map(ToString::to_string)
         .collect();
     assert_eq!(ranges, ["172.30.0.0/24", "203.0.113.1/32"]);

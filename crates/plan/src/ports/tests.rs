@@ -1,6 +1,7 @@
-use api::object::{EndpointSlice, Service};
+use api::object::{EndpointSlice, ObjectKey, Service};
 use serde_json::json;
 
+use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::service::{POOL_TWO_TIER_ANNOTATION, TWO_TIER_ANNOTATION};
 use crate::settings::{PodDetection, Settings};
@@ -123,7 +124,7 @@ fn two_tier_forwarding_serves_load_balancer_ips_by_local_endpoints() {
 }
 
 #[test]
-fn nothing_is_forwarded_without_request_or_support() {
+fn port_has_no_serving_nodes_without_request_or_support() {
     for (supports, annotation, is_requested) in [
         (true, "false", false),
         (false, "true", true),
@@ -163,4 +164,72 @@ fn service_precedes_the_request_of_its_pool() {
         apply(&mut plan, &[("node-b", true)]);
         assert_eq!(serving_nodes(&plan).is_some(), is_forwarded, "{annotations}");
     }
+}
+
+#[test]
+fn ports_with_too_many_endpoints_together_are_served_without_them() {
+    let ports = (1..=501).map(|port| json!({"name": format!("p{port}"), "port": port}));
+    let ports: Vec<_> = ports.collect();
+    let service: Service = serde_json::from_value(json!({
+        "metadata": {"namespace": "ns", "name": "web"},
+        "spec": {"type": "ClusterIP", "clusterIP": "10.96.0.5", "ports": ports},
+    }))
+    .expect("a Service");
+    let slice = |endpoint_count: usize| -> EndpointSlice {
+        let endpoints = (0..endpoint_count).map(|number| {
+            let address = format!("10.244.{}.{}", number / 250, number % 250);
+            json!({"addresses": [address], "conditions": {"ready": true}})
+        });
+        serde_json::from_value(json!({
+            "metadata": {"namespace": "ns", "name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4", "ports": ports, "endpoints": endpoints.collect::<Vec<_>>(),
+        }))
+        .expect("a slice")
+    };
+    let key = ObjectKey {
+        namespace: "ns".into(),
+        name: "web".into(),
+    };
+    let mut plan = Plan::new(Settings::default());
+    plan.apply_service(&service);
+    for (endpoint_count, ports) in [(1_000, 1), (998, 0), (1_000, 1)] {
+        plan.apply_slice(&slice(endpoint_count));
+        plan.take_changes();
+        let unserved = plan.ports().filter(|port| port.cluster.is_empty());
+        assert_eq!(unserved.count(), ports);
+        let fault = Fault::PortEndpoints { ports };
+        assert_eq!(plan.faults_of(&key).any(|found| *found == fault), ports > 0);
+        let last = plan.ports().last().expect("a port");
+        let frontend = last.frontends.first().expect("a frontend");
+        assert_eq!(frontend.target(Origin::Outside) == Target::Reject, ports > 0);
+    }
+}
+
+/// As in kube-proxy, where each family has a proxier with a health check server of its own (`NewDualStackProxier` in
+/// `pkg/proxy/nftables/proxier.go`).
+#[test]
+fn health_check_counts_the_endpoints_of_each_family() {
+    let counts = |families: &[&str], addresses: &[&str]| {
+        let service: Service = serde_json::from_value(json!({
+            "metadata": {"namespace": "ns", "name": "web"},
+            "spec": {
+                "type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 31_000,
+                "clusterIP": addresses[0], "clusterIPs": addresses, "ipFamilies": families,
+                "ports": [{"port": 80, "nodePort": 30_080}],
+            },
+        }))
+        .expect("a Service");
+        let mut plan = Plan::new(Settings {
+            node_name: "node-a".to_owned(),
+            ..Settings::default()
+        });
+        plan.apply_service(&service);
+        apply(&mut plan, &[("node-a", true), ("node-a", true), ("node-b", true)]);
+        let (_, check) = plan.health_checks().next().expect("a health check");
+        check.local_endpoints
+    };
+    let dual = counts(&["IPv4", "IPv6"], &["10.96.0.5", "fd00:10:96::5"]);
+    assert_eq!(dual, [Some(2), Some(0)]);
+    assert_eq!(counts(&["IPv4"], &["10.96.0.5"]), [Some(2), None]);
+    assert_eq!(counts(&["IPv6"], &["fd00:10:96::5"]), [None, Some(0)]);
 }

@@ -208,7 +208,7 @@ pub(crate) fn check_authority(store: &dyn Store, certificate: &Path) -> Result<(
         return Ok(());
     };
     let object = serde_json::from_slice(&entry.value).map_err(invalid)?;
-    // Invalid content was edited by a user. It is overwritten at the start.
+    // Invalid content comes from a user. The start overwrites it.
     let Ok(stored) = ClusterInfo::parse(&object) else {
         return Ok(());
     };

@@ -28,7 +28,7 @@ pub(crate) enum DiscoveryError {
         /// Response of the server.
         reason: String,
     },
-    /// The server belongs to another cluster, or somebody intercepts the connection.
+    /// The server belongs to another cluster, or an attacker intercepts the connection.
     #[error(
         "{server} is not the server that the token is for: its CA is {found}, expected {expected}.\nCheck the address, and \
          get a new command from `portolan token create --print-join-command` there"
@@ -52,7 +52,7 @@ pub(crate) enum DiscoveryError {
         /// Time of this host.
         now: String,
     },
-    /// The server's certificate is not signed by the CA.
+    /// The CA did not sign the server's certificate.
     #[error("{server} not verified: {source}")]
     Unverified {
         /// URL of the server.
@@ -81,9 +81,11 @@ pub(crate) async fn discover(
     let first = read_from_any(servers, insecure).await?;
     let (server, info) = first.map_err(|(server, error)| unreachable_error(server, error))?;
     check_hash(&server, &info, expected)?;
-    // Until here only the CA certificate is trusted. The rest may be forged and is read again.
+    // Until here only the CA certificate with this hash is trusted. The rest may be forged and is read again. That
+    // includes further certificates: trusted, they would let whoever added them answer the second request, and
+    // receive the token.
     let verified = Config {
-        certificate_authority: info.authority.into_bytes(),
+        certificate_authority: expected.pinned(&info.authority).into_bytes(),
         ..Config::default()
     };
     let second = read_from_any(servers, verified).await?;
@@ -104,10 +106,10 @@ fn check_hash(server: &str, info: &ClusterInfo, expected: AuthorityHash) -> Resu
 }
 
 /// Server and its information, or the last server and its error.
-type Reading = Result<(String, ClusterInfo), (String, ClusterInfoError)>;
+type ClusterInfoResult = Result<(String, ClusterInfo), (String, ClusterInfoError)>;
 
 /// Reads `cluster-info` from the servers in turn until one responds.
-async fn read_from_any(servers: &[String], config: Config) -> Result<Reading, DiscoveryError> {
+async fn read_from_any(servers: &[String], config: Config) -> Result<ClusterInfoResult, DiscoveryError> {
     let mut last = (
         String::new(),
         ClusterInfoError::Invalid("no server is given".to_owned()),

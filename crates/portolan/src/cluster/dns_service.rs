@@ -58,7 +58,7 @@ impl DnsService {
         Ok(())
     }
 
-    /// Restores the objects if somebody deletes them, until it is dropped.
+    /// Restores the objects if a user deletes them, until it is dropped.
     pub(super) async fn keep(self, client: Client) {
         loop {
             tokio::time::sleep(KEEP_PERIOD).await;

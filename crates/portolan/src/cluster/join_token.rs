@@ -6,12 +6,18 @@ use std::fmt;
 use std::str::FromStr;
 
 use api::bootstrap_token::Token;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
-use x509_parser::pem::Pem;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// Prefix of a hash.
 const PREFIX: &str = "sha256:";
 const HEX_DIGITS: usize = 64;
+/// Characters of a line of PEM (RFC 7468, section 2).
+const PEM_LINE_CHARACTERS: usize = 64;
 
 /// SHA-256 of a CA's SubjectPublicKeyInfo in DER, as kubeadm computes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +29,40 @@ pub(crate) struct AuthorityHash([u8; 32]);
 pub(crate) struct MalformedHash;
 
 impl AuthorityHash {
-    /// Returns the hash of a PEM certificate's key, or `None` if the text is not a certificate.
-    pub(crate) fn of(certificate: &str) -> Option<Self> {
-        let block = Pem::iter_from_buffer(certificate.as_bytes()).next()?.ok()?;
-        let parsed = block.parse_x509().ok()?;
-        Some(Self(Sha256::digest(parsed.public_key().raw).into()))
+    /// Returns the hash of the first certificate's key in PEM text, or `None` if the text is not a certificate.
+    pub(crate) fn of(certificates: &str) -> Option<Self> {
+        // The parser of TLS: another one could find another first certificate.
+        let mut all = CertificateDer::pem_slice_iter(certificates.as_bytes());
+        Self::of_der(&all.next()?.ok()?)
     }
+
+    /// Returns those certificates of PEM text whose key has this hash, as PEM.
+    pub(crate) fn pinned(self, certificates: &str) -> String {
+        // Up to the first error, after which the parser does not proceed.
+        let all = CertificateDer::pem_slice_iter(certificates.as_bytes()).map_while(Result::ok);
+        let pinned = all.filter(|certificate| Self::of_der(certificate) == Some(self));
+        pinned.map(|certificate| pem(&certificate)).collect()
+    }
+
+    fn of_der(certificate: &CertificateDer<'_>) -> Option<Self> {
+        let (rest, parsed) = X509Certificate::from_der(certificate).ok()?;
+        rest.is_empty()
+            .then(|| Self(Sha256::digest(parsed.public_key().raw).into()))
+    }
+}
+
+fn pem(certificate: &CertificateDer<'_>) -> String {
+    let mut text = "-----BEGIN CERTIFICATE-----\n".to_owned();
+    for line in STANDARD
+        .encode(certificate)
+        .as_bytes()
+        .chunks(PEM_LINE_CHARACTERS)
+    {
+        text.extend(line.iter().copied().map(char::from));
+        text.push('\n');
+    }
+    text.push_str("-----END CERTIFICATE-----\n");
+    text
 }
 
 impl FromStr for AuthorityHash {

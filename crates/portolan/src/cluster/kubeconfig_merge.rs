@@ -251,8 +251,8 @@ fn change(path: &Path, change: impl FnOnce(Value) -> Result<Value, MergeError>) 
     Ok(())
 }
 
-/// Changes the owner of a file. The user, who may own the directory, could replace the file by a link to one of root, so a
-/// link is not followed.
+/// Changes the owner of a file. Links are not followed: the user may own the directory, and could replace the file by
+/// a link to one of root.
 fn give_to(path: &Path, user: u32, group: u32) -> io::Result<()> {
     lchown(path, Some(user), Some(group))
 }

@@ -1,5 +1,5 @@
-//! Components of each node of a cluster, with an API server (`portolan up`) or without (`portolan join`): proxy, DNS,
-//! agent, routes to the Pods of other nodes, and load balancing.
+//! Components of each node of a cluster: proxy, DNS, agent, routes to the Pods of other nodes, and load balancing.
+//! The host also runs an API server (`portolan up`) or does not (`portolan join`).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;

@@ -61,7 +61,7 @@ pub(crate) fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     flags.services.check()?;
     if !flags.feature_gates.0.is_empty() {
         tracing::warn!(
-            "--feature-gates has no effect; AllowServiceExternalIPs is a feature gate of node proxies"
+            "--feature-gates without effect; AllowServiceExternalIPs is a feature gate of node proxies"
         );
     }
     let config = apiserver::Config {

@@ -158,14 +158,14 @@ struct Removal {
 
 impl Removal {
     async fn remove_pods(&mut self, flags: &Flags) -> Result<(), CommandError> {
-        let ended = agent::end_pods(&flags.data_dir.join("agent"), flags.grace_period).await?;
-        for pod in ended.pods {
+        let removed = agent::remove_pods(&flags.data_dir.join("agent"), flags.grace_period).await?;
+        for pod in removed.pods {
             self.record(&format!("Pod {pod}"), Ok::<_, io::Error>(true));
         }
-        for link in ended.links {
+        for link in removed.links {
             self.record(&format!("link {link}"), Ok::<_, io::Error>(true));
         }
-        for failure in ended.failures {
+        for failure in removed.failures {
             self.fail(&failure);
         }
         Ok(())

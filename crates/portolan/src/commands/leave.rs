@@ -1,7 +1,7 @@
 //! `portolan leave`: removal of this node from its cluster.
 //!
-//! The order keeps traffic away from Pods that end: cordon, deletion of the Pods, end of `portolan join`,
-//! deletion of the Node, removal of rules and files.
+//! The order of the steps keeps traffic away from Pods that end. The steps are cordon, deletion of the Pods, end of
+//! `portolan join`, deletion of the Node, removal of rules and files.
 
 use std::fs;
 use std::io;

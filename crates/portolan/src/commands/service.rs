@@ -258,7 +258,8 @@ fn quote(word: &str) -> String {
         .replace('%', "%%")
         .replace('$', "$$");
     let is_plain = !escaped.is_empty()
-        && !escaped.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';'));
+        && !escaped
+            .contains(|character: char| character.is_whitespace() || matches!(character, '"' | '\'' | ';'));
     if is_plain {
         escaped
     } else {

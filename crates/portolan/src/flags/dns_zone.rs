@@ -198,7 +198,7 @@ impl DnsZoneFlags {
 
 /// Parses the domain of a zone, in lower case.
 fn domain(flag: &str, text: &str) -> Result<Name, UsageError> {
-    let name = Name::from_text(text).map_err(|e| UsageError(format!("{flag} {text:?}: {e}")))?;
+    let name = Name::from_text(text).map_err(|error| UsageError(format!("{flag} {text:?}: {error}")))?;
     if name == Name::ROOT {
         return Err(UsageError(format!(
             "{flag} is empty; name a domain such as cluster.local"
@@ -244,7 +244,7 @@ fn resolver(flag: &str, text: &str) -> Result<SocketAddr, UsageError> {
         })
         .map_err(|_| {
             UsageError(format!(
-                "{flag} {text:?} is not ADDRESS or ADDRESS:PORT; an example is 192.0.2.53"
+                "{flag}: expected ADDRESS or ADDRESS:PORT, such as 192.0.2.53, found {text:?}"
             ))
         })
 }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use balancer::serving::Buckets;
+use balancer::serving::AllowedBuckets;
 use clap::Args;
 use edge::Shares;
 use edge::log::{Destinations, DirectoryLimits, S3};
@@ -90,13 +90,13 @@ impl AccessLogFlags {
     }
 
     /// Returns the buckets that Services may name, or `Unknown` if no S3-compatible service is configured.
-    pub(crate) fn buckets(&self, destinations: &Destinations) -> Buckets {
+    pub(crate) fn buckets(&self, destinations: &Destinations) -> AllowedBuckets {
         let s3 = &destinations.s3;
         let is_configured = s3.endpoint.is_some() || s3.region.is_some() || s3.access_key_id.is_some();
         if !is_configured {
-            return Buckets::Unknown;
+            return AllowedBuckets::Unknown;
         }
         let names = self.edge_access_log_buckets.iter();
-        Buckets::Allowed(names.map(|name| name.trim().into()).collect())
+        AllowedBuckets::Allowed(names.map(|name| name.trim().into()).collect())
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use ipnet::IpNet;
+use netlink::route::LinkName;
 use proxy::LeftoverScope;
 use proxy::configuration::{
     FeatureGates, GoDuration, HEALTHZ_ADDRESS, KubeProxyConfiguration, ListenAddressError, METRICS_ADDRESS,
@@ -31,6 +32,10 @@ pub(crate) struct NodeProxyFlags {
     /// Serve Pods by eBPF, too; false leaves them to nftables, for service meshes whose sidecars need to see cluster IPs
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub ebpf_pods: bool,
+    /// Interface of clients and other nodes at which an XDP program does two-tier forwarding, in the modes nftables and
+    /// ebpf; nftables forwards what it cannot
+    #[arg(long, value_name = "NAME")]
+    pub xdp_interface: Option<LinkName>,
     /// Pod CIDRs, one per IP family; traffic to cluster IPs from outside these ranges is masqueraded
     #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
     pub cluster_cidr: Vec<IpNet>,
@@ -109,12 +114,18 @@ impl NodeProxyFlags {
         Mode::from_name(&self.proxy_mode).unwrap_or_default()
     }
 
-    /// Logs a warning for flags of eBPF and IPVS mode if another mode runs.
+    /// Logs a warning for flags that have no effect in the mode that runs.
     pub(crate) fn warn_of_unused_flags(&self, mode: Mode) {
         if mode != Mode::Ebpf && (self.ebpf_cgroup.is_some() || !self.ebpf_pods) {
             tracing::warn!(
                 mode = mode.name(),
                 "--ebpf-cgroup and --ebpf-pods without effect; they need --proxy-mode=ebpf"
+            );
+        }
+        if self.xdp_interface.is_some() && !matches!(mode, Mode::Nftables | Mode::Ebpf) {
+            tracing::warn!(
+                mode = mode.name(),
+                "--xdp-interface without effect; it needs two-tier forwarding, which the modes nftables and ebpf have"
             );
         }
         if mode != Mode::Ipvs && self.ipvs.is_given() {
@@ -159,6 +170,7 @@ impl NodeProxyFlags {
             },
             oom_score_adj: None,
             answers_ping: self.answer_ping,
+            xdp_interface: self.xdp_interface.clone(),
             // kube-proxy, if it runs here, serves another cluster.
             leftovers: Some(LeftoverScope::OwnModes),
             ..config

@@ -105,7 +105,7 @@ impl EngineFlags {
         {
             tracing::warn!(
                 %server,
-                "connection to etcd without TLS: anybody on the network path can read and change all data, Secrets \
+                "connection to etcd without TLS: every host on the network path can read and change all data, Secrets \
                  included; use https with --etcd-cafile, --etcd-certfile and --etcd-keyfile"
             );
         }

@@ -70,7 +70,7 @@ pub(super) fn read(processes: &[Process], own: u64) -> (Vec<Certificate>, bool) 
     for (process, path) in kubeconfigs(&processes) {
         let read = |path: &Path| -> io::Result<Vec<u8>> {
             let text = path.to_str().ok_or(io::ErrorKind::InvalidInput)?;
-            bounded(process.open(text)?)
+            read_to_limit(process.open(text)?)
         };
         match read(&path) {
             Ok(text) if seen.insert(path.clone()) => certificates.extend(of_text(&path, &text, &read)),
@@ -125,10 +125,10 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    bounded(open_regular(path)?)
+    read_to_limit(open_regular(path)?)
 }
 
-fn bounded(file: fs::File) -> io::Result<Vec<u8>> {
+fn read_to_limit(file: fs::File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -26,8 +26,8 @@ pub(crate) async fn offset(client: &Client) -> Result<Option<f64>, client::Clien
     Ok(date.and_then(|date| difference(before, elapsed, date)))
 }
 
-/// Returns the middle between request and response minus the time in a header `Date` (RFC 9110, section 5.6.7), which
-/// stands for the middle of its second.
+/// Returns the middle between request and response minus the time in a header `Date` (RFC 9110, section 5.6.7). The
+/// header has whole seconds and stands for the middle of its second.
 fn difference(before: Timestamp, elapsed: Duration, date: &str) -> Option<f64> {
     let date = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
     let own = before.as_nanosecond() as f64 / 1e9 + elapsed.as_secs_f64() / 2.0;

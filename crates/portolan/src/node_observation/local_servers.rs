@@ -15,7 +15,7 @@ use super::listeners::has_open;
 use super::processes::Process;
 use super::sockets::{self, Socket};
 
-/// Maximum of TCP listeners that are read. Servers of other listeners get no query.
+/// Maximum of TCP listeners that are read. Servers of other listeners receive no query.
 const LISTENERS_MAX: usize = 10_000;
 
 /// TCP listeners in the network namespace of this process.
@@ -30,8 +30,8 @@ pub(super) struct LocalServers {
 }
 
 impl LocalServers {
-    /// Reads the listeners. `namespace` is the network namespace of this process. Parts that cannot be read are absent, so
-    /// their servers are not asked.
+    /// Reads the listeners. `namespace` is the network namespace of this process. Parts that cannot be read are
+    /// absent, so their servers are not asked.
     pub(super) fn read(namespace: u64) -> Self {
         let is_server = |socket: &Socket| socket.protocol == TransportProtocol::Tcp && socket.is_listener();
         let directory = Path::new("/proc/thread-self/net");
@@ -70,8 +70,8 @@ impl LocalServers {
         is_local && is_here && sockets.is_some_and(|sockets| has_open(process, sockets))
     }
 
-    /// Returns the sockets that get connections to an address of the host. The kernel prefers those of the address over
-    /// those of all addresses. A socket of all IPv6 addresses usually accepts IPv4, too.
+    /// Returns the sockets that receive connections to an address of the host. The kernel prefers those of the
+    /// address over those of all addresses. A socket of all IPv6 addresses usually accepts IPv4, too.
     fn sockets_of(&self, address: SocketAddr) -> Option<&HashSet<u64>> {
         let any_v6 = IpAddr::from(Ipv6Addr::UNSPECIFIED);
         let candidates = match address.ip().to_canonical() {

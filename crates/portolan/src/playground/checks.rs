@@ -317,8 +317,8 @@ fn responders(
     let mut pods = BTreeSet::new();
     for _ in 0..connections {
         let response = request_echo(cluster, from, to)?;
-        let response: Value =
-            serde_json::from_str(&response).map_err(|e| format!("{to} responded with {response:?}: {e}"))?;
+        let response: Value = serde_json::from_str(&response)
+            .map_err(|error| format!("{to} responded with {response:?}: {error}"))?;
         pods.insert(response["pod"].as_str().unwrap_or_default().to_owned());
     }
     Ok(pods)

@@ -49,12 +49,12 @@ pub(super) fn lookup(
 }
 
 fn read(response: &[u8], kind: RecordType) -> Option<Vec<String>> {
-    let count = word(response, 6)?;
+    let count = u16_at(response, 6)?;
     let mut at = skip_name(response, 12)? + 4;
     let mut found = Vec::new();
     for _ in 0..count {
         at = skip_name(response, at)?;
-        let (record_type, length) = (word(response, at)?, usize::from(word(response, at + 8)?));
+        let (record_type, length) = (u16_at(response, at)?, usize::from(u16_at(response, at + 8)?));
         let data = response.get(at + 10..at + 10 + length)?;
         if record_type == kind as u16 {
             found.push(match kind {
@@ -69,7 +69,7 @@ fn read(response: &[u8], kind: RecordType) -> Option<Vec<String>> {
     Some(found)
 }
 
-fn word(response: &[u8], at: usize) -> Option<u16> {
+fn u16_at(response: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(response.get(at..at + 2)?.try_into().ok()?))
 }
 
@@ -90,7 +90,7 @@ fn read_name(response: &[u8], mut at: usize) -> Option<String> {
     for _ in 0..LABELS_MAX {
         match *response.get(at)? {
             0 => return Some(labels.join(".")),
-            length if length & 0xc0 == 0xc0 => at = usize::from(word(response, at)? & 0x3fff),
+            length if length & 0xc0 == 0xc0 => at = usize::from(u16_at(response, at)? & 0x3fff),
             length => {
                 let end = at + 1 + usize::from(length);
                 labels.push(String::from_utf8_lossy(response.get(at + 1..end)?).into_owned());

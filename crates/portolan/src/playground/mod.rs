@@ -42,9 +42,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, CommandError> {
     // The socket is bound before the process enters its namespaces: it is the only connection to the host's network.
     let listener = match testbed::host_listener() {
         Some(inherited) => inherited,
-        None => TcpListener::bind(("127.0.0.1", options.api_port)).map_err(|e| {
+        None => TcpListener::bind(("127.0.0.1", options.api_port)).map_err(|error| {
             format!(
-                "cannot listen on 127.0.0.1:{}: {e}; choose another --api-port",
+                "cannot listen on 127.0.0.1:{}: {error}; choose another --api-port",
                 options.api_port
             )
         })?,
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, CommandError> {
     let host_pid = guide::host_pid();
     let inside = testbed::set_up_enclosure()?;
     if !inside.has_own_proc {
-        tracing::debug!("processes of the host are visible in the playground");
+        tracing::debug!("processes of the host visible in the playground");
     }
     let started = Instant::now();
     let cluster = step(

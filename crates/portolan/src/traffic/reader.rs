@@ -18,7 +18,7 @@ use super::kernel_settings;
 /// report says so.
 const EVENTS_PER_SECOND_MAX: usize = 50_000;
 /// Events between two looks at the clock.
-const EVENTS_AT_ONCE: usize = 1_000;
+const EVENTS_PER_CLOCK_READ: usize = 1_000;
 /// Longest wait without a look at the stop flag.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
@@ -139,7 +139,7 @@ impl Reader {
             };
             match is_ready {
                 Ok(false) => {}
-                Ok(true) => events += self.read_events(EVENTS_AT_ONCE).events,
+                Ok(true) => events += self.read_events(EVENTS_PER_CLOCK_READ).events,
                 Err(error) => self.close_events(&error),
             }
         }

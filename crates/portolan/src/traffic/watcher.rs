@@ -16,13 +16,13 @@ const RESULTS_MAX: usize = 1;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Traffic of an interval, or the reason why it is unknown.
-pub(crate) type Reading = Result<ClusterTraffic, String>;
+pub(crate) type TrafficReading = Result<ClusterTraffic, String>;
 
 /// Thread that reads traffic until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     stop: Arc<AtomicBool>,
-    readings: Receiver<Reading>,
+    readings: Receiver<TrafficReading>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -47,7 +47,7 @@ impl Watcher {
     }
 
     /// Returns the newest reading that was not yet returned.
-    pub(crate) fn newest(&self) -> Option<Reading> {
+    pub(crate) fn newest(&self) -> Option<TrafficReading> {
         let mut newest = None;
         loop {
             match self.readings.try_recv() {
@@ -62,7 +62,7 @@ impl Watcher {
     }
 }
 
-fn read_until(source: &mut Source, stop: &AtomicBool, sender: &SyncSender<Reading>) {
+fn read_until(source: &mut Source, stop: &AtomicBool, sender: &SyncSender<TrafficReading>) {
     while !stop.load(Ordering::Relaxed) {
         let reading = source.next(stop).map_err(|error| error.to_string());
         let has_failed = reading.is_err();

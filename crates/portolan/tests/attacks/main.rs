@@ -7,9 +7,9 @@ mod editor;
 #[allow(dead_code, reason = "each test program uses its own part of this")]
 mod lab;
 mod neighbour;
-mod nobody;
 mod node;
 mod pod;
 #[path = "../support/mod.rs"]
 mod support;
 mod wire;
+mod without_credentials;

@@ -179,8 +179,8 @@ async fn patches_and_status(services: &Api<Service>) -> Outcome {
         .await?;
     let ingress = balanced
         .status
-        .and_then(|s| s.load_balancer)
-        .and_then(|b| b.ingress);
+        .and_then(|status| status.load_balancer)
+        .and_then(|balancer| balancer.ingress);
     assert_eq!(ingress.unwrap_or_default()[0].ip_mode.as_deref(), Some("VIP"));
     assert_eq!(
         balanced.spec.and_then(|spec| spec.session_affinity).as_deref(),

@@ -99,6 +99,11 @@ impl Driver {
 /// Returns the status of a condition; empty if the object does not have it.
 pub(crate) fn condition<'a>(object: Option<&'a Value>, kind: &str) -> &'a str {
     let conditions = object.and_then(|object| object["status"]["conditions"].as_array());
-    let found = conditions.into_iter().flatten().find(|c| c["type"] == kind);
-    found.and_then(|c| c["status"].as_str()).unwrap_or_default()
+    let found = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == kind);
+    found
+        .and_then(|condition| condition["status"].as_str())
+        .unwrap_or_default()
 }

@@ -68,7 +68,7 @@ impl Instance {
     }
 
     fn has_metric(&self, line: &str) -> bool {
-        self.get("/metrics").lines().any(|l| l == line)
+        self.get("/metrics").lines().any(|candidate| candidate == line)
     }
 
     fn is_leader(&self) -> bool {

@@ -93,15 +93,15 @@ fn slices_are_deleted_with_their_service_or_orphaned() {
     }
     let slices = |name: &str| format!("{SLICES}?labelSelector=kubernetes.io/service-name%3D{name}");
     let items = |list: Option<&Value>| {
-        list.and_then(|l| l["items"].as_array().cloned())
+        list.and_then(|list| list["items"].as_array().cloned())
             .unwrap_or_default()
     };
     for name in ["deleted", "orphans"] {
         cluster.wait_until("a slice", &slices(name), |list| items(list).len() == 1);
     }
     cluster.delete(&format!("{SERVICES}/orphans"), &options("Orphan"));
-    cluster.wait_until("deletion of orphans", &format!("{SERVICES}/orphans"), |s| {
-        s.is_none()
+    cluster.wait_until("deletion of orphans", &format!("{SERVICES}/orphans"), |object| {
+        object.is_none()
     });
     cluster.delete(&format!("{SERVICES}/deleted"), &options("Background"));
     cluster.wait_until("deletion of its slice", &slices("deleted"), |list| {

@@ -116,7 +116,7 @@ fn local_ports_contain_node_ports(world: &World) {
     set("32768 60999");
 }
 
-/// The node gets another address, and the Node has the former one.
+/// The node receives another address, and the Node has the former one.
 fn address_has_changed(world: &World, links: &mut Connection) {
     let uplink = links.link_index(&name("eth0")).expect("a link");
     // The kernel deletes the routes of an address with it.
@@ -155,7 +155,7 @@ fn faults_of_load_balancer_addresses_are_found() {
         );
         world.others.push(second.into());
         assign_load_balancer_ip(&world);
-        nobody_answers(&world);
+        no_announcer_answers(&world);
         two_hosts_answer(&world);
         session_is_not_established(&world);
     });
@@ -170,8 +170,8 @@ fn assign_load_balancer_ip(world: &World) {
     world.call(Method::PATCH, &path, MERGE_PATCH, Some(status));
 }
 
-/// Two nodes of the subnet ask, so one of them would get an answer from the announcer.
-fn nobody_answers(world: &World) {
+/// Two nodes of the subnet ask, so one of them would receive an answer from the announcer.
+fn no_announcer_answers(world: &World) {
     let flags = ["service", "default/web"];
     crate::support::wait_for("the rules of the second proxy", || {
         let report = world.doctor_on("node-2", &["--probe=false"]);

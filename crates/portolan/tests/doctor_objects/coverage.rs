@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::plant::{Fault, Healthy, Place, read};
+use crate::plant::{Fault, Healthy, WorldPlace, read};
 
 /// Environment variable that makes the test write the page.
 const WRITE: &str = "PORTOLAN_WRITE_PAGES";
@@ -58,7 +58,8 @@ fn count_worlds(planted: &mut BTreeMap<String, Planted>) {
     }
 }
 
-/// Returns a source text without its ignored tests. The code is formatted, so a test ends at the first line that is `}`.
+/// Returns a source text without its ignored tests. The code is formatted, so a test ends at the first line that is
+/// `}`.
 fn without_ignored_tests(text: &str) -> String {
     let mut is_ignored = false;
     let mut kept = String::new();
@@ -90,10 +91,10 @@ fn count_node(planted: &mut BTreeMap<String, Planted>) {
 fn count_servers(planted: &mut BTreeMap<String, Planted>) {
     for fault in read::<Fault>("faults.yaml") {
         let entry = planted.entry(fault.code.clone()).or_default();
-        if !fault.rejected && fault.is_in(Place::Standalone) {
+        if !fault.rejected && fault.is_in(WorldPlace::Standalone) {
             entry.standalone += 1;
         }
-        if !fault.rejected && fault.is_in(Place::Cluster) {
+        if !fault.rejected && fault.is_in(WorldPlace::Cluster) {
             entry.cluster += 1;
         }
     }

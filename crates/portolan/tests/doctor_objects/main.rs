@@ -1,5 +1,5 @@
-//! `portolan doctor` with faults that are planted as objects in running API servers: that of Portolan with its controllers, and a
-//! cluster of Kubernetes with kube-proxy.
+//! `portolan doctor` with faults that are planted as objects in running API servers: that of Portolan with its
+//! controllers, and a cluster of Kubernetes with kube-proxy.
 
 #[path = "../support/cluster.rs"]
 mod cluster;
@@ -11,7 +11,7 @@ mod support;
 use std::path::PathBuf;
 use std::process::Command;
 
-use plant::{Fault, Healthy, Place, Server, read};
+use plant::{Fault, Healthy, Server, WorldPlace, read};
 use support::{Api, portolan};
 
 /// Environment variable with the kubeconfig of the cluster for [`cluster_has_planted_faults`].
@@ -25,7 +25,7 @@ fn namespace_of(number: usize) -> String {
 }
 
 /// Plants all worlds of a place at once, and examines them.
-fn examine(server: &Server, place: Place) -> Vec<String> {
+fn examine(server: &Server, place: WorldPlace) -> Vec<String> {
     let faults: Vec<Fault> = read("faults.yaml");
     let planted = faults
         .iter()
@@ -69,16 +69,16 @@ fn faults_in_portolan_are_found_first() {
         "--node-monitor-grace-period=1h",
         "--node-startup-grace-period=1h",
     ]);
-    let server = Server::connect(Place::Standalone, &api.kubeconfig(), ["node-a", "node-b"]);
+    let server = Server::connect(WorldPlace::Standalone, &api.kubeconfig(), ["node-a", "node-b"]);
     for number in 0..2 {
         server.create_node(number);
     }
-    let mut failures = examine(&server, Place::Standalone);
+    let mut failures = examine(&server, WorldPlace::Standalone);
     drop(controllers);
     let faults: Vec<Fault> = read("faults.yaml");
     let undone = faults
         .iter()
-        .filter(|fault| fault.is_in(Place::Standalone) && fault.is_undone(Place::Standalone));
+        .filter(|fault| fault.is_in(WorldPlace::Standalone) && fault.is_undone(WorldPlace::Standalone));
     for fault in undone {
         if fault.without.is_some() {
             server.plant(fault);
@@ -89,8 +89,8 @@ fn faults_in_portolan_are_found_first() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Starts a cluster of two nodes with kube-proxy, and runs a test of this program in the network of its server. Arguments:
-/// the program, and the name of the test.
+/// Starts a cluster of two nodes with kube-proxy, and runs a test of this program in the network of its server.
+/// Arguments: the program, and the name of the test.
 const RUN: &str = r#"
     set -eu
     mkdir -p /run/netns && mount -t tmpfs namespaces /run/netns
@@ -131,8 +131,8 @@ fn faults_in_kubernetes_are_found_first() {
 #[ignore = "a part of faults_in_kubernetes_are_found_first"]
 fn cluster_has_planted_faults() {
     let kubeconfig = PathBuf::from(std::env::var_os(KUBECONFIG).expect("a kubeconfig"));
-    let server = Server::connect(Place::Cluster, &kubeconfig, ["node1", "node2"]);
-    let mut failures = examine(&server, Place::Cluster);
+    let server = Server::connect(WorldPlace::Cluster, &kubeconfig, ["node1", "node2"]);
+    let mut failures = examine(&server, WorldPlace::Cluster);
     for (namespace, service) in [("default", "kubernetes"), ("kube-system", "kube-dns")] {
         failures.extend(server.expect_none(namespace, service).err());
     }

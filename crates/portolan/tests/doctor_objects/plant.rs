@@ -23,7 +23,7 @@ const ARGUMENTS: [&str; 2] = ["netexec", "--http-port=8080"];
 
 /// Place of the worlds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum WorldPlace {
     /// Portolan's API server and controllers, without nodes. The test writes the status of Pods.
     Standalone,
     /// A cluster of Kubernetes.
@@ -61,15 +61,15 @@ pub(crate) struct Healthy {
 
 impl Healthy {
     /// Returns true if the world exists in a place.
-    pub(crate) fn is_in(&self, place: Place) -> bool {
+    pub(crate) fn is_in(&self, place: WorldPlace) -> bool {
         is_in(self.only.as_deref(), place)
     }
 }
 
-fn is_in(only: Option<&str>, place: Place) -> bool {
+fn is_in(only: Option<&str>, place: WorldPlace) -> bool {
     let name = match place {
-        Place::Standalone => "standalone",
-        Place::Cluster => "cluster",
+        WorldPlace::Standalone => "standalone",
+        WorldPlace::Cluster => "cluster",
     };
     only.is_none_or(|only| only == name)
 }
@@ -80,13 +80,13 @@ fn web() -> String {
 
 impl Fault {
     /// Returns true if the fault exists in a place.
-    pub(crate) fn is_in(&self, place: Place) -> bool {
+    pub(crate) fn is_in(&self, place: WorldPlace) -> bool {
         is_in(self.only.as_deref(), place)
     }
 
     /// Returns true if controllers of the place would undo the fault.
-    pub(crate) fn is_undone(&self, place: Place) -> bool {
-        self.without.is_some() || place == Place::Standalone && !self.later.is_empty()
+    pub(crate) fn is_undone(&self, place: WorldPlace) -> bool {
+        self.without.is_some() || place == WorldPlace::Standalone && !self.later.is_empty()
     }
 
     /// Namespace of the fault.
@@ -97,7 +97,7 @@ impl Fault {
 
 /// Server in which worlds are planted.
 pub(crate) struct Server {
-    place: Place,
+    place: WorldPlace,
     kubeconfig: String,
     runtime: Runtime,
     client: Client,
@@ -107,7 +107,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn connect(place: Place, kubeconfig: &Path, nodes: [&str; 2]) -> Self {
+    pub(crate) fn connect(place: WorldPlace, kubeconfig: &Path, nodes: [&str; 2]) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -208,7 +208,7 @@ impl Server {
             "/api/v1/namespaces",
             &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
         );
-        if self.place == Place::Cluster {
+        if self.place == WorldPlace::Cluster {
             let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
             self.wait("the default ServiceAccount", || self.exists(&account));
         }
@@ -251,13 +251,13 @@ impl Server {
             created["apiVersion"] = "v1".into();
         }
         let is_pod = object["kind"] == "Pod";
-        if is_pod && self.place == Place::Standalone && created["spec"]["nodeName"].is_null() {
+        if is_pod && self.place == WorldPlace::Standalone && created["spec"]["nodeName"].is_null() {
             created["spec"]["nodeName"] = self.nodes[usize::from(self.pods.get()) % 2].as_str().into();
         }
         let status = created.as_object_mut().and_then(|fields| fields.remove("status"));
         let path = collection(namespace, object);
         self.create(&path, &created);
-        let by_kubelet = is_pod && self.place == Place::Cluster;
+        let by_kubelet = is_pod && self.place == WorldPlace::Cluster;
         let default = is_pod.then(|| self.running(&created));
         if let Some(status) = status.or(default).filter(|_| !by_kubelet) {
             let path = format!("{}/status", self.path_of(namespace, object));

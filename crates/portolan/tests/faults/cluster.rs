@@ -307,7 +307,7 @@ fn unusual_objects_do_not_stop_other_services() {
         let world = World::start();
         let node = world.cluster.topology.nodes[0].member.address.ipv4;
         let many_ports: Vec<Value> = (1..=500)
-            .map(|n| json!({"name": format!("p{n}"), "port": n}))
+            .map(|number| json!({"name": format!("p{number}"), "port": number}))
             .collect();
         for (name, spec) in [
             // Two Services with the same external IP, which is an address of the node.
@@ -329,7 +329,7 @@ fn unusual_objects_do_not_stop_other_services() {
         }
         let broadcast = json!([{"addresses": ["255.255.255.255"]}, {"addresses": ["0.0.0.1"]}]);
         let many: Vec<Value> = (0..1000)
-            .map(|n| json!({"addresses": [format!("10.244.{}.{}", n / 250, n % 250)]}))
+            .map(|number| json!({"addresses": [format!("10.244.{}.{}", number / 250, number % 250)]}))
             .collect();
         for (name, owner, family, endpoints, ports) in [
             (

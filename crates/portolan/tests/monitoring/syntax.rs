@@ -221,7 +221,7 @@ fn dashboards_are_consistent() {
             for part in expression.split('$').skip(1) {
                 let variable: String = part
                     .chars()
-                    .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+                    .take_while(|character| character.is_ascii_alphanumeric() || *character == '_')
                     .collect();
                 let is_known = variable == "__rate_interval" || variables.contains(&variable);
                 assert!(is_known, "{name}: {title}: ${variable}");

@@ -14,11 +14,11 @@ const AUTHORIZATION: &str =
     "AWS4-HMAC-SHA256 Credential=id/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
 
 /// Address of the running service.
-pub(crate) struct Buckets {
+pub(crate) struct BucketService {
     address: SocketAddr,
 }
 
-impl Buckets {
+impl BucketService {
     /// Starts the service on the network of the nodes. Skips the test if the program is not installed.
     pub(crate) fn start(lab: &mut Lab) -> Self {
         let member = lab.cluster().control_plane().expect("a node");

@@ -11,7 +11,7 @@ use http::Method;
 use http_body_util::BodyExt;
 use tokio::runtime::Runtime;
 
-use crate::version::{Seen, Version};
+use crate::version::{ReceivedRequest, Version};
 
 /// A running filter.
 pub(crate) struct Filter {
@@ -24,7 +24,7 @@ struct State {
     client: Client,
     version: Mutex<Version>,
     /// Requests with the status codes of their responses.
-    log: Mutex<Vec<(Seen, u16)>>,
+    log: Mutex<Vec<(ReceivedRequest, u16)>>,
     /// Connections of clients, so that they can be closed.
     connections: Mutex<Vec<TcpStream>>,
 }
@@ -86,7 +86,7 @@ impl Filter {
     }
 
     /// Returns the requests so far, with the status codes of their responses.
-    pub(crate) fn log(&self) -> Vec<(Seen, u16)> {
+    pub(crate) fn log(&self) -> Vec<(ReceivedRequest, u16)> {
         locked(&self.state.log).clone()
     }
 }
@@ -127,7 +127,7 @@ impl State {
     }
 }
 
-type Request = (Seen, String, String, Bytes);
+type Request = (ReceivedRequest, String, String, Bytes);
 
 /// Reads a request with its target, content type and body; `None` if the client closed the connection.
 fn read_request(stream: &TcpStream) -> std::io::Result<Option<Request>> {
@@ -155,7 +155,7 @@ fn read_request(stream: &TcpStream) -> std::io::Result<Option<Request>> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let seen = Seen {
+    let seen = ReceivedRequest {
         method,
         path: path.to_owned(),
         query: query.to_owned(),

@@ -34,13 +34,13 @@ pub(crate) struct Answer {
 
 /// A request, as the filter sees it.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub method: String,
     pub path: String,
     pub query: String,
 }
 
-impl Seen {
+impl ReceivedRequest {
     /// Returns the verb of authorization.
     pub(crate) fn verb(&self) -> &'static str {
         let is_collection = self.path.ends_with(&format!("/{}", self.resource()));
@@ -82,7 +82,7 @@ impl Seen {
 impl Version {
     /// Returns the response of a server of this version, if it differs from that of the server behind the filter.
     /// Upstream authorizes before it looks for the path, and reads selectors last.
-    pub(crate) fn answer(self, seen: &Seen) -> Option<Answer> {
+    pub(crate) fn answer(self, seen: &ReceivedRequest) -> Option<Answer> {
         if seen.path == "/version" {
             let version = json!({
                 "major": "1", "minor": self.minor.to_string(), "gitVersion": format!("v1.{}.0", self.minor),
@@ -108,13 +108,13 @@ impl Version {
     }
 
     /// ServiceCIDR and IPAddress are served by default since 1.33, in v1.
-    fn lacks(self, seen: &Seen) -> bool {
+    fn lacks(self, seen: &ReceivedRequest) -> bool {
         let is_new = matches!(seen.resource(), "servicecidrs" | "ipaddresses");
         is_new && (self.minor < 33 || !seen.path.contains("/v1/"))
     }
 
     /// Services have selectable fields besides their metadata since 1.31.
-    fn rejected_field(self, seen: &Seen) -> Option<&'static str> {
+    fn rejected_field(self, seen: &ReceivedRequest) -> Option<&'static str> {
         let is_rejected = self.minor < 31 && seen.resource() == "services";
         let fields = ["spec.clusterIP", "spec.type"];
         fields
@@ -122,7 +122,7 @@ impl Version {
             .find(|field| is_rejected && seen.query.contains(&format!("fieldSelector={field}")))
     }
 
-    fn allows(self, seen: &Seen) -> bool {
+    fn allows(self, seen: &ReceivedRequest) -> bool {
         let is_read = matches!(seen.verb(), "list" | "watch");
         match (self.rights, seen.group(), seen.resource()) {
             (Rights::All, _, _) => true,
@@ -139,7 +139,7 @@ impl Version {
         }
     }
 
-    fn forbidden(self, seen: &Seen) -> Answer {
+    fn forbidden(self, seen: &ReceivedRequest) -> Answer {
         let (group, resource) = (seen.group(), seen.resource());
         let qualified = if group.is_empty() {
             resource.to_owned()

@@ -222,7 +222,7 @@ pub(crate) fn wait_for(subject: &str, mut holds: impl FnMut() -> bool) {
 /// Returns a free TCP port.
 pub(crate) fn free_tcp_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
-        .and_then(|l| l.local_addr())
+        .and_then(|listener| listener.local_addr())
         .expect("a free port")
         .port()
 }
@@ -284,7 +284,8 @@ pub(crate) fn run_conformance(runner: &mut Command, results: &Path, known: &str)
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    let json = fs::read(results).unwrap_or_else(|e| panic!("no results of the runner ({e}):\n{text}"));
+    let json =
+        fs::read(results).unwrap_or_else(|error| panic!("no results of the runner ({error}):\n{text}"));
     let results: std::collections::BTreeMap<String, bool> =
         serde_json::from_slice(&json).expect("a map from case to outcome");
     assert!(!results.is_empty(), "no results:\n{text}");

@@ -127,7 +127,7 @@ fn fault(page: &Page, link: &str) -> Option<String> {
 }
 
 #[test]
-fn links_resolve() {
+fn links_between_pages_resolve() {
     let mut violations = Vec::new();
     for page in pages() {
         for link in links(&page.text) {

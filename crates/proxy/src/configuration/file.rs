@@ -1,5 +1,5 @@
-//! The configuration file: parsing and rendering. Like upstream, parsing is strict first, and then lenient with a warning
-//! (KPC-01).
+//! The configuration file: parsing and rendering. Like upstream, parsing is strict first, and then lenient with a
+//! warning (KPC-01).
 
 use std::path::{Path, PathBuf};
 
@@ -71,7 +71,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ),
 ];
 /// Values of such fields that upstream's tools write by default; they cause no warning.
-const USUAL: &[(&str, &str)] = &[
+const DEFAULT_VALUES: &[(&str, &str)] = &[
     ("clientConnection.qps", "5"),
     ("clientConnection.qps", "5.0"),
     ("clientConnection.burst", "10"),
@@ -224,7 +224,7 @@ fn is_default_or_zero(field: &str, value: &Value) -> bool {
         Value::Null => true,
     };
     let text = value.to_string();
-    is_zero || USUAL.contains(&(field, text.as_str()))
+    is_zero || DEFAULT_VALUES.contains(&(field, text.as_str()))
 }
 
 #[cfg(test)]

@@ -51,10 +51,10 @@ fn parse(text: &str) -> Option<Duration> {
     }
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let digits = rest.find(|character: char| !character.is_ascii_digit() && character != '.')?;
         let (number, tail) = rest.split_at(digits);
         let letters = tail
-            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .find(|character: char| character.is_ascii_digit() || character == '.')
             .unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(letters);
         let unit_seconds = match unit {

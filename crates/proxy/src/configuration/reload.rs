@@ -52,8 +52,8 @@ pub async fn watch_file(
     }
 }
 
-/// Returns the settings in the file. A changed mode applies after a restart, and so do the defaults that depend on it:
-/// the other settings are those of the running mode.
+/// Returns the settings in the file. A changed mode applies after a restart, and so do the defaults that depend on
+/// it. Until then, the other settings are those of the running mode.
 fn reload(
     path: &Path,
     hostname_override: Option<&str>,
@@ -82,11 +82,12 @@ fn reload(
 
 fn send_if_changed(configs: &watch::Sender<Config>, config: Config) {
     configs.send_if_modified(|before| {
-        // The takeover from kube-proxy, the answers to echo requests and the debug pages follow the settings at the
-        // start only.
+        // The takeover from kube-proxy, the answers to echo requests, the interface of the XDP program and the debug pages
+        // follow the settings at the start only.
         let config = Config {
             leftovers: before.leftovers,
             answers_ping: before.answers_ping,
+            xdp_interface: before.xdp_interface.clone(),
             pages: before.pages.clone(),
             ..config
         };

@@ -1,5 +1,5 @@
-//! Health of the proxy: it is healthy if no update waits too long and the Node is not about to be deleted (HLT-01 to
-//! HLT-03).
+//! Health of the proxy (HLT-01 to HLT-03). It is healthy if no update waits too long and the Node is not about to be
+//! deleted.
 
 mod service;
 

@@ -65,11 +65,13 @@ impl ServiceChecks {
         self.desired().addresses.clone()
     }
 
-    fn answer(&self, service: &ObjectKey, is_proxy_healthy: bool) -> Response {
-        let Some(check) = self.desired().checks.get(service).copied() else {
+    /// Returns the response of the server on `address`.
+    fn answer(&self, service: &ObjectKey, address: IpAddr, is_proxy_healthy: bool) -> Response {
+        let check = self.desired().checks.get(service).copied();
+        let Some(local_endpoints) = check.and_then(|check| check.endpoints_at(address)) else {
             return Response::not_found();
         };
-        let is_healthy = check.local_endpoints > 0 && is_proxy_healthy;
+        let is_healthy = local_endpoints > 0 && is_proxy_healthy;
         let status = if is_healthy {
             StatusCode::OK
         } else {
@@ -77,14 +79,13 @@ impl ServiceChecks {
         };
         let body = json!({
             "service": {"namespace": &*service.namespace, "name": &*service.name},
-            "localEndpoints": check.local_endpoints,
+            "localEndpoints": local_endpoints,
             "serviceProxyHealthy": is_proxy_healthy,
         });
         let mut answer = Response::json(status, &body);
-        answer.headers.push((
-            "x-load-balancing-endpoint-weight",
-            check.local_endpoints.to_string(),
-        ));
+        answer
+            .headers
+            .push(("x-load-balancing-endpoint-weight", local_endpoints.to_string()));
         answer
     }
 
@@ -103,12 +104,12 @@ pub(crate) async fn serve_service_checks(checks: Arc<ServiceChecks>, health: Arc
         events,
     };
     loop {
-        let is_complete = servers.reconcile();
+        let is_complete = servers.reconcile().await;
         let changed = servers.checks.changed.notified();
         if is_complete {
             changed.await;
         } else if tokio::time::timeout(BIND_RETRY_PERIOD, changed).await.is_err() {
-            tracing::debug!("retrying health check ports");
+            tracing::debug!("health check ports retried");
         }
     }
 }
@@ -124,7 +125,7 @@ struct Servers {
 
 impl Servers {
     /// Closes servers that are not desired and opens missing ones. Returns true if all are open.
-    fn reconcile(&mut self) -> bool {
+    async fn reconcile(&mut self) -> bool {
         let desired = self.checks.desired().clone();
         let addresses = desired
             .addresses
@@ -132,10 +133,12 @@ impl Servers {
         let at = |(service, check): (&ObjectKey, &HealthCheck)| -> Vec<(ObjectKey, SocketAddr)> {
             addresses
                 .iter()
+                .filter(|ip| check.endpoints_at(**ip).is_some())
                 .map(|ip| (service.clone(), SocketAddr::new(*ip, check.port)))
                 .collect()
         };
-        let desired: Vec<(ObjectKey, SocketAddr)> = desired.checks.iter().flat_map(at).collect();
+        let mut desired: Vec<(ObjectKey, SocketAddr)> = desired.checks.iter().flat_map(at).collect();
+        desired.sort_unstable();
         self.open.retain(|key, server| {
             let is_desired = desired.binary_search(key).is_ok();
             if !is_desired {
@@ -143,7 +146,8 @@ impl Servers {
             }
             is_desired
         });
-        while self.tasks.try_join_next().is_some() {}
+        // An aborted server holds its port, which another Service may have now, until it is joined.
+        while self.tasks.len() > self.open.len() && self.tasks.join_next().await.is_some() {}
         let mut is_complete = true;
         for key in desired {
             if !self.open.contains_key(&key) {
@@ -176,7 +180,7 @@ impl Servers {
             }
         };
         let (checks, health, of) = (self.checks.clone(), self.health.clone(), service.clone());
-        let handler = move |_: &http::Uri| checks.answer(&of, health.is_healthy(Moment::now()));
+        let handler = move |_: &http::Uri| checks.answer(&of, address.ip(), health.is_healthy(Moment::now()));
         let server = self.tasks.spawn(serve(listener, Arc::new(handler)));
         self.open.insert((service, address), server);
         true

@@ -9,8 +9,8 @@ async fn free_port() -> (u16, TcpListener) {
 }
 
 async fn connected(port: u16, is_wanted: bool) -> Option<TcpStream> {
-    const TRIES: usize = 500;
-    for _ in 0..TRIES {
+    const ATTEMPTS: usize = 500;
+    for _ in 0..ATTEMPTS {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await;
         if stream.is_ok() == is_wanted {
             return stream.ok();

@@ -38,9 +38,12 @@ async fn node_is_checked_at_each_delay_and_then_no_more() {
         let begin = now + check_delay;
         for delay in CHECK_DELAYS {
             assert_eq!(checks.next(), Some(begin + delay));
-            let early = checks.due(begin + delay - Duration::from_millis(1), NODES_AT_ONCE_MAX);
+            let early = checks.due(begin + delay - Duration::from_millis(1), CONCURRENT_NODES_MAX);
             assert_eq!(nodes(&early), [""; 0]);
-            assert_eq!(nodes(&checks.due(begin + delay, NODES_AT_ONCE_MAX)), ["node-b"]);
+            assert_eq!(
+                nodes(&checks.due(begin + delay, CONCURRENT_NODES_MAX)),
+                ["node-b"]
+            );
             assert_eq!(checks.finish("node-b", Checked::Undecided), HashSet::new());
         }
         assert_eq!(checks.next(), None);
@@ -52,12 +55,12 @@ async fn node_is_checked_at_each_delay_and_then_no_more() {
 async fn ready_node_is_not_checked_again() {
     let (mut checks, begin) = (checks(), Instant::now());
     checks.add(vec![departed("10.244.1.2:80", "node-b")], begin);
-    checks.due(begin + CHECK_DELAYS[0], NODES_AT_ONCE_MAX);
+    checks.due(begin + CHECK_DELAYS[0], CONCURRENT_NODES_MAX);
     checks.finish("node-b", Checked::Ready);
     assert_eq!(checks.next(), None);
     // An endpoint that leaves during the check is checked by itself.
     checks.add(vec![departed("10.244.1.2:80", "node-b")], begin);
-    checks.due(begin + CHECK_DELAYS[0], NODES_AT_ONCE_MAX);
+    checks.due(begin + CHECK_DELAYS[0], CONCURRENT_NODES_MAX);
     checks.add(vec![departed("10.244.1.3:80", "node-b")], begin);
     checks.finish("node-b", Checked::Ready);
     assert_eq!(checks.next(), Some(begin + CHECK_DELAYS[0]));
@@ -67,11 +70,11 @@ async fn ready_node_is_not_checked_again() {
 async fn later_endpoint_begins_the_checks_of_its_node_again() {
     let (mut checks, begin) = (checks(), Instant::now());
     checks.add(vec![departed("10.244.1.2:80", "node-b")], begin);
-    checks.due(begin + CHECK_DELAYS[0], NODES_AT_ONCE_MAX);
+    checks.due(begin + CHECK_DELAYS[0], CONCURRENT_NODES_MAX);
     let later = begin + Duration::from_secs(5);
     checks.add(vec![departed("10.244.1.3:80", "node-b")], later);
     assert_eq!(checks.next(), Some(later + CHECK_DELAYS[0]));
-    let mut due = checks.due(later + CHECK_DELAYS[0], NODES_AT_ONCE_MAX);
+    let mut due = checks.due(later + CHECK_DELAYS[0], CONCURRENT_NODES_MAX);
     let (node, lost) = due.remove(0);
     assert_eq!(lost.len(), 2);
     let lost = checks.finish(&node, Checked::Lost(lost));
@@ -93,8 +96,8 @@ async fn numbers_of_nodes_and_endpoints_are_bounded() {
     let endpoints = &checks.nodes["node-0"].endpoints;
     assert_eq!(endpoints.len(), ENDPOINTS_PER_NODE_MAX);
     assert_eq!(sample(endpoints).len(), PROBES_PER_NODE_MAX);
-    let first = checks.due(now + CHECK_DELAYS[0], NODES_AT_ONCE_MAX);
-    assert_eq!(first.len(), NODES_AT_ONCE_MAX);
+    let first = checks.due(now + CHECK_DELAYS[0], CONCURRENT_NODES_MAX);
+    assert_eq!(first.len(), CONCURRENT_NODES_MAX);
     assert_eq!(checks.next(), Some(now + CHECK_DELAYS[0]), "the others wait");
 }
 
@@ -164,7 +167,7 @@ async fn one_endpoint_that_accepts_or_refuses_is_an_answer() {
     }
 }
 
-/// A NetworkPolicy that drops connections from nodes to endpoints does not make a living node dead.
+/// A NetworkPolicy that drops connections from nodes to endpoints does not make a running node count as failed.
 #[tokio::test]
 async fn host_that_refuses_connections_to_the_kubelet_lives() {
     let node = json!({"status": {"addresses": [

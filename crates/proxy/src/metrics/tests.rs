@@ -16,7 +16,10 @@ fn sync_counts_for_both_families() {
         "kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family=\"IPv4\"} 1.5",
         "kubeproxy_proxy_healthz_total{code=\"200\"} 0",
     ] {
-        assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        assert!(
+            text.lines().any(|candidate| candidate == line),
+            "{line} is not in\n{text}"
+        );
     }
 }
 
@@ -59,9 +62,12 @@ fn deleted_flows_are_counted_by_family() {
         "kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family=\"IPv4\"} 2",
         "kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family=\"IPv6\"} 1",
     ] {
-        assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        assert!(
+            text.lines().any(|candidate| candidate == line),
+            "{line} is not in\n{text}"
+        );
     }
-    assert_eq!(metrics.status()["forgottenFlows"], 3);
+    assert_eq!(metrics.status()["deletedFlows"], 3);
 }
 
 #[test]
@@ -110,6 +116,13 @@ fn failure_counters_depend_on_mode() {
     assert!(has(
         counted,
         "two_tier_forwarded_packets_total{node=\"previous\"} 1\n"
+    ));
+    let name = "two_tier_xdp_forwarded_packets_total";
+    assert!(!has(Packets::default(), name));
+    metrics.update(|values| values.xdp_forwarded_packets = Some(3));
+    assert!(has(
+        Packets::default(),
+        "two_tier_xdp_forwarded_packets_total 3\n"
     ));
 }
 

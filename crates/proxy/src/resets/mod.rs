@@ -21,8 +21,8 @@ use netlink::conntrack::{Conntrack, ConntrackError, Flow, TcpState};
 use netlink::nftables::{CommitError, Nftables};
 use netlink::segment::SegmentSocket;
 
-/// Time for which packets of a connection are rejected: the longest pause between retransmissions (`TCP_RTO_MAX` of
-/// Linux, 120 s), and some time for the packet.
+/// Time for which packets of a connection are rejected. It is the longest pause between retransmissions
+/// (`TCP_RTO_MAX` of Linux, 120 s), and some time for the packet.
 const LISTED_TIME: Duration = Duration::from_secs(125);
 /// Maximum of addresses in the table, in both families together: about 10 MiB of the kernel's memory. Of further
 /// connections, only the conntrack entries are deleted.
@@ -54,7 +54,7 @@ pub(crate) enum TableCapacity {
 
 /// One direction of a connection: packets of `from`, as they arrive at this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Side {
+struct Direction {
     from: SocketAddr,
     to: SocketAddr,
 }
@@ -97,21 +97,21 @@ impl Resets {
         now: Instant,
     ) -> Result<usize, ConntrackError> {
         let flows: Vec<&Flow> = flows.iter().filter(|flow| !is_closed(flow)).collect();
-        let mut sides: Vec<Side> = flows
+        let mut directions: Vec<Direction> = flows
             .iter()
             .filter(|flow| !is_opening(flow))
-            .flat_map(|flow| sides(flow, peers))
+            .flat_map(|flow| directions_of(flow, peers))
             .collect();
-        let room = self.room(capacity, now);
-        if sides.len() > room && !std::mem::replace(&mut self.has_warned_of_capacity, true) {
+        let room = self.free_entries(capacity, now);
+        if directions.len() > room && !std::mem::replace(&mut self.has_warned_of_capacity, true) {
             tracing::warn!(
-                directions = sides.len(),
+                directions = directions.len(),
                 room,
                 "table of ended connections full; conntrack entries deleted only"
             );
         }
-        sides.truncate(room);
-        let is_listed = match self.list(&sides, now) {
+        directions.truncate(room);
+        let is_listed = match self.list(&directions, now) {
             Ok(()) => true,
             Err(error) => {
                 if !std::mem::replace(&mut self.has_warned_of_table, true) {
@@ -125,13 +125,13 @@ impl Resets {
             count += usize::from(conntrack.delete(flow)?);
         }
         if is_listed {
-            self.provoke(&sides);
+            self.send_segments(&directions);
         }
         Ok(count)
     }
 
     /// Returns the number of addresses that the table can still list.
-    pub(crate) fn room(&mut self, capacity: TableCapacity, now: Instant) -> usize {
+    pub(crate) fn free_entries(&mut self, capacity: TableCapacity, now: Instant) -> usize {
         self.expire(now);
         let listed: usize = self.listed.iter().map(|(_, count)| count).sum();
         let listed_max = match capacity {
@@ -158,8 +158,8 @@ impl Resets {
     }
 
     /// Adds the addresses to the table, which is created with the first ones.
-    fn list(&mut self, sides: &[Side], now: Instant) -> Result<(), ListError> {
-        if sides.is_empty() {
+    fn list(&mut self, directions: &[Direction], now: Instant) -> Result<(), ListError> {
+        if directions.is_empty() {
             return Ok(());
         }
         let nftables = match &mut self.nftables {
@@ -170,25 +170,25 @@ impl Resets {
                 self.nftables.insert(nftables)
             }
         };
-        nftables.commit(rules::elements(sides))?;
-        self.listed.push_back((now + LISTED_TIME, sides.len()));
+        nftables.commit(rules::elements(directions))?;
+        self.listed.push_back((now + LISTED_TIME, directions.len()));
         Ok(())
     }
 
     /// Makes the peers send a packet. Without CAP_NET_RAW, a peer gets the reset only when it sends a packet itself.
-    fn provoke(&mut self, sides: &[Side]) {
-        if sides.is_empty() {
+    fn send_segments(&mut self, directions: &[Direction]) {
+        if directions.is_empty() {
             return;
         }
-        let of = sides.len();
+        let of = directions.len();
         let socket = match SegmentSocket::open() {
             Ok(socket) => socket,
             Err(error) => return self.warn_of_segments(&error, of, of),
         };
         let mut unsent = Unsent::default();
-        for (index, side) in sides.iter().enumerate() {
+        for (index, direction) in directions.iter().enumerate() {
             // A peer without a route does not concern the others.
-            if let Err(error) = socket.send_syn(side.to, side.from)
+            if let Err(error) = socket.send_syn(direction.to, direction.from)
                 && !unsent.record(error)
             {
                 unsent.failed += of - index - 1;
@@ -211,7 +211,7 @@ impl Resets {
 #[derive(Debug, Default)]
 struct Unsent {
     failed: usize,
-    /// Number of those that found no room.
+    /// Number of those that did not fit into the table.
     waits: usize,
     /// First error.
     error: Option<io::Error>,
@@ -237,12 +237,12 @@ fn is_opening(flow: &Flow) -> bool {
     matches!(flow.tcp_state, Some(TcpState::SynSent | TcpState::SynSentBoth))
 }
 
-fn sides(flow: &Flow, peers: Peers) -> impl Iterator<Item = Side> {
-    let of_client = Side {
+fn directions_of(flow: &Flow, peers: Peers) -> impl Iterator<Item = Direction> {
+    let of_client = Direction {
         from: flow.original.source,
         to: flow.original.destination,
     };
-    let of_endpoint = Side {
+    let of_endpoint = Direction {
         from: flow.reply.source,
         to: flow.reply.destination,
     };

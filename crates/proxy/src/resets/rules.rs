@@ -10,7 +10,7 @@ use netlink::nftables::{
 use netlink::tcp;
 use plan::Family;
 
-use super::{LISTED_MAX, LISTED_TIME, Side};
+use super::{Direction, LISTED_MAX, LISTED_TIME};
 
 /// Name of the table, which `nft list ruleset` shows while connections are reset.
 pub(super) const TABLE: &str = "portolan-resets";
@@ -58,13 +58,16 @@ pub(super) fn table() -> Batch {
 }
 
 /// Builds the transaction that lists connections.
-pub(super) fn elements(sides: &[Side]) -> Batch {
+pub(super) fn elements(directions: &[Direction]) -> Batch {
     let mut batch = Batch::new(TABLE, None);
     for family in FAMILIES {
         let set = listed(family);
         let mut list = batch.elements(Change::Add, &set.name, 0);
-        for side in sides.iter().filter(|side| Family::of(side.from.ip()) == family) {
-            let key = key(side);
+        for direction in directions
+            .iter()
+            .filter(|direction| Family::of(direction.from.ip()) == family)
+        {
+            let key = key(direction);
             let element = Element {
                 timeout_ms: u64::try_from(LISTED_TIME.as_millis()).ok(),
                 ..Element::pair(&key, ElementData::Value(&VALUE))
@@ -91,9 +94,9 @@ fn listed(family: Family) -> Set {
     }
 }
 
-fn key(side: &Side) -> Vec<u8> {
+fn key(direction: &Direction) -> Vec<u8> {
     let mut key = Vec::new();
-    for end in [side.from, side.to] {
+    for end in [direction.from, direction.to] {
         append(&mut key, end);
     }
     key
@@ -112,7 +115,7 @@ fn append(key: &mut Vec<u8>, end: SocketAddr) {
 /// each of these packets would begin a tracked connection.
 fn untracked_rule(family: Family) -> Rule {
     let mut expressions = match_tcp(family);
-    expressions.extend(match_listed(family, Order::Reversed));
+    expressions.extend(match_listed(family, AddressOrder::Reversed));
     expressions.push(Expression::Notrack);
     rule(expressions, "to a peer of an ended connection")
 }
@@ -121,7 +124,7 @@ fn untracked_rule(family: Family) -> Rule {
 /// SYN-ACK of the endpoint each remove one.
 fn new_connection_rule(family: Family) -> Rule {
     let mut expressions = match_flags(family, Comparison::Equal);
-    expressions.extend(match_listed(family, Order::AsSent));
+    expressions.extend(match_listed(family, AddressOrder::AsSent));
     expressions.push(Expression::Dynset {
         set: listed(family).name,
         operation: DynsetOperation::Delete,
@@ -134,7 +137,7 @@ fn new_connection_rule(family: Family) -> Rule {
 
 fn reset_rule(family: Family) -> Rule {
     let mut expressions = match_flags(family, Comparison::NotEqual);
-    expressions.extend(match_listed(family, Order::AsSent));
+    expressions.extend(match_listed(family, AddressOrder::AsSent));
     expressions.push(Expression::Reject(Rejection::TcpReset));
     rule(expressions, "of an ended connection")
 }
@@ -148,7 +151,7 @@ fn rule(expressions: Vec<Expression>, comment: &str) -> Rule {
 
 /// Order of the addresses of a packet in a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum AddressOrder {
     AsSent,
     /// Destination first.
     Reversed,
@@ -200,13 +203,13 @@ fn match_flags(family: Family, comparison: Comparison) -> Vec<Expression> {
 }
 
 /// Matches packets whose addresses are listed.
-fn match_listed(family: Family, order: Order) -> Vec<Expression> {
+fn match_listed(family: Family, order: AddressOrder) -> Vec<Expression> {
     let (source, destination, bytes) = match family {
         Family::V4 => (12, 16, 4),
         Family::V6 => (8, 24, 16),
     };
     let mut ends = [(source, 0), (destination, 2)];
-    if order == Order::Reversed {
+    if order == AddressOrder::Reversed {
         ends.reverse();
     }
     let mut expressions = Vec::new();

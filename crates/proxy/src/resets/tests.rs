@@ -222,7 +222,7 @@ fn iptables() -> Box<dyn Dataplane + Send> {
 }
 
 /// A client gets the reset while it waits, and its endpoint has lost its link: nothing else can end the connection.
-fn idle_clients_of_a_dead_endpoint_are_reset(open: fn() -> Box<dyn Dataplane + Send>) {
+fn idle_clients_of_a_lost_endpoint_are_reset(open: fn() -> Box<dyn Dataplane + Send>) {
     for family in [0, 1] {
         for is_pod in [true, false] {
             let world = World::new(open);
@@ -246,13 +246,13 @@ fn idle_clients_of_a_dead_endpoint_are_reset(open: fn() -> Box<dyn Dataplane + S
 }
 
 #[test]
-fn idle_clients_of_a_dead_endpoint_are_reset_in_nftables_mode() {
-    testbed::in_namespace(|| idle_clients_of_a_dead_endpoint_are_reset(nftables));
+fn idle_clients_of_a_lost_endpoint_are_reset_in_nftables_mode() {
+    testbed::in_namespace(|| idle_clients_of_a_lost_endpoint_are_reset(nftables));
 }
 
 #[test]
-fn idle_clients_of_a_dead_endpoint_are_reset_in_iptables_mode() {
-    testbed::in_namespace(|| idle_clients_of_a_dead_endpoint_are_reset(iptables));
+fn idle_clients_of_a_lost_endpoint_are_reset_in_iptables_mode() {
+    testbed::in_namespace(|| idle_clients_of_a_lost_endpoint_are_reset(iptables));
 }
 
 #[test]
@@ -323,11 +323,14 @@ fn table_is_deleted_after_its_last_element() {
 fn places_of_the_table_are_reserved() {
     let (mut resets, now) = (Resets::default(), Instant::now());
     let rest = LISTED_MAX - LISTED_RESERVED;
-    assert_eq!(resets.room(TableCapacity::Unreserved, now), rest);
+    assert_eq!(resets.free_entries(TableCapacity::Unreserved, now), rest);
     resets.listed.push_back((now + LISTED_TIME, rest));
-    assert_eq!(resets.room(TableCapacity::Unreserved, now), 0);
-    assert_eq!(resets.room(TableCapacity::All, now), LISTED_RESERVED);
-    assert_eq!(resets.room(TableCapacity::Unreserved, now + LISTED_TIME), rest);
+    assert_eq!(resets.free_entries(TableCapacity::Unreserved, now), 0);
+    assert_eq!(resets.free_entries(TableCapacity::All, now), LISTED_RESERVED);
+    assert_eq!(
+        resets.free_entries(TableCapacity::Unreserved, now + LISTED_TIME),
+        rest
+    );
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn flows_of_deleted_service_are_stale() {
 fn flows_outside_of_service_cidrs_stay_after_start() {
     let mut plan = plan();
     let changes = plan.take_changes();
-    assert!(changes.everything);
+    assert!(changes.needs_full_write);
     let scope = CleanupScope::after(&plan, &changes);
     assert!(scope.is_stale(&plan, &flow("10.96.7.7:53", "10.244.1.2:5353")));
     assert!(!scope.is_stale(&plan, &flow("10.96.7.7:53", "10.96.7.7:53")));
@@ -248,10 +248,10 @@ fn scope_includes_only_protocols_and_families_of_changed_frontends() {
     let scope = CleanupScope::after(&plan, &changes);
     assert_eq!(included(&scope), [(Protocol::Udp, Family::V4)]);
 
-    let everything = CleanupScope {
-        everything: true,
+    let complete = CleanupScope {
+        has_all_flows: true,
         ..CleanupScope::default()
     };
-    assert_eq!(included(&everything).len(), 6);
+    assert_eq!(included(&complete).len(), 6);
     assert_eq!(included(&CleanupScope::default()), []);
 }

@@ -159,7 +159,7 @@ impl<D: Dataplane> Worker<D> {
     /// Begins a pass that ends connections which could end later.
     fn pass(&mut self, now: Instant) -> Pass {
         // Each connection has two directions in the table.
-        let listed_max = self.resets.room(TableCapacity::Unreserved, now) / 2;
+        let listed_max = self.resets.free_entries(TableCapacity::Unreserved, now) / 2;
         Pass {
             room: ENDED_PER_PASS_MAX.min(listed_max),
             is_exceeded: false,

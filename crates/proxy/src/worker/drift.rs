@@ -31,7 +31,7 @@ impl<D: Dataplane> Worker<D> {
     /// Repairs external changes, with pauses, because they may recur.
     pub(super) fn repair_external_changes(&mut self) {
         let now = Instant::now();
-        if self.external_changes.is_empty() || now < self.repair_external_at || !self.synced.all() {
+        if self.external_changes.is_empty() || now < self.repair_external_at || !self.synced.is_complete() {
             return;
         }
         self.repair_external_at = now + EXTERNAL_REPAIR_PAUSE;
@@ -53,7 +53,7 @@ impl<D: Dataplane> Worker<D> {
 
     /// Compares the kernel with the plan and repairs differences.
     pub(super) fn repair(&mut self) {
-        if !self.synced.all() || !self.pending.is_empty() {
+        if !self.synced.is_complete() || !self.pending.is_empty() {
             return;
         }
         match self.dataplane.repair(&self.plan) {

@@ -7,7 +7,7 @@ use dataplane::{ClientSocket, Dataplane};
 use plan::Changes;
 
 use super::{SharedStatus, Worker};
-use crate::conntrack::{Deleted, Requests, delete_stale, drained, tcp_connections};
+use crate::conntrack::{Deleted, UnansweredRequests, delete_stale, drained, tcp_connections};
 use crate::resets::{Peers, TableCapacity};
 use crate::stale_flows::{CleanupScope, TrackedFlow};
 
@@ -17,25 +17,25 @@ const RESPONSE_TIME: Duration = Duration::from_secs(1);
 /// Time after which the entries are deleted although endpoints leave repeatedly.
 const RESPONSE_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Stale entries of UDP requests, which are deleted later.
+/// Stale entries of UDP requests that are kept for their responses, and deleted later.
 #[derive(Debug)]
-pub(super) struct SparedRequests {
+pub(super) struct KeptRequests {
     scope: CleanupScope,
     begin: Instant,
     at: Instant,
 }
 
-impl SparedRequests {
+impl KeptRequests {
     /// Adds the entries of a scope to those that wait.
     fn merge(waiting: Option<Self>, scope: CleanupScope, now: Instant) -> Self {
-        let mut spared = waiting.unwrap_or_else(|| Self {
+        let mut kept = waiting.unwrap_or_else(|| Self {
             scope: CleanupScope::default(),
             begin: now,
             at: now,
         });
-        spared.scope.merge(scope);
-        spared.at = (now + RESPONSE_TIME).min(spared.begin + RESPONSE_TIME_MAX);
-        spared
+        kept.scope.merge(scope);
+        kept.at = (now + RESPONSE_TIME).min(kept.begin + RESPONSE_TIME_MAX);
+        kept
     }
 
     /// Returns the time of the deletion.
@@ -52,7 +52,7 @@ impl<D: Dataplane> Worker<D> {
         if self.config.proxy_mode == "userspace" {
             return; // No connection is older than this process
         }
-        if !changes.everything || self.drains.is_empty() {
+        if !changes.needs_full_write || self.drains.is_empty() {
             return;
         }
         let (drains, plan) = (&mut self.drains, &self.plan);
@@ -102,16 +102,21 @@ impl<D: Dataplane> Worker<D> {
 
     /// Deletes stale conntrack entries. A failure is retried with the next change.
     pub(super) fn clean_up_conntrack(&mut self) {
-        let Some(conntrack) = self.conntrack.as_mut().filter(|_| !self.scope.is_empty()) else {
+        let Some(conntrack) = self.conntrack.as_mut().filter(|_| !self.cleanup_scope.is_empty()) else {
             return;
         };
         let began = Instant::now();
-        match delete_stale(conntrack, &self.plan, &self.scope, Requests::Spare) {
+        match delete_stale(
+            conntrack,
+            &self.plan,
+            &self.cleanup_scope,
+            UnansweredRequests::Keep,
+        ) {
             Ok(deleted) => {
-                let scope = std::mem::take(&mut self.scope);
-                if deleted.has_spared_requests {
-                    let waiting = self.spared_requests.take();
-                    self.spared_requests = Some(SparedRequests::merge(waiting, scope, began));
+                let scope = std::mem::take(&mut self.cleanup_scope);
+                if deleted.keeps_requests {
+                    let waiting = self.kept_requests.take();
+                    self.kept_requests = Some(KeptRequests::merge(waiting, scope, began));
                 }
                 self.record_deleted(deleted, began);
             }
@@ -120,19 +125,19 @@ impl<D: Dataplane> Worker<D> {
     }
 
     /// Deletes the entries of UDP requests that had time for a response. A failure is retried with the next change.
-    pub(super) fn clean_up_spared_requests(&mut self) {
+    pub(super) fn clean_up_kept_requests(&mut self) {
         let began = Instant::now();
-        let (Some(conntrack), Some(spared)) = (
+        let (Some(conntrack), Some(kept)) = (
             self.conntrack.as_mut(),
-            self.spared_requests.take_if(|spared| spared.at <= began),
+            self.kept_requests.take_if(|kept| kept.at <= began),
         ) else {
             return;
         };
-        match delete_stale(conntrack, &self.plan, &spared.scope, Requests::Delete) {
+        match delete_stale(conntrack, &self.plan, &kept.scope, UnansweredRequests::Delete) {
             Ok(deleted) => self.record_deleted(deleted, began),
             Err(error) => {
                 tracing::warn!(%error, "stale conntrack entries not deleted");
-                self.scope.merge(spared.scope);
+                self.cleanup_scope.merge(kept.scope);
             }
         }
     }

@@ -21,7 +21,7 @@ use plan::{Changes, Family, FrontendKind, Origin, Plan, ServicePortPlan, Setting
 use serde_json::json;
 use tokio::sync::mpsc::{Receiver, WeakSender};
 
-use self::flows::SparedRequests;
+use self::flows::KeptRequests;
 use crate::config::Config;
 use crate::configuration::Mode;
 use crate::connection_age::ConnectionAges;
@@ -85,7 +85,7 @@ struct Synced {
 }
 
 impl Synced {
-    fn all(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.services && self.slices && self.node && self.service_cidrs
     }
 }
@@ -135,9 +135,9 @@ pub(crate) struct Worker<D> {
     /// Changes of the plan that are not applied.
     pending: Changes,
     /// Flows to check after the next sync.
-    scope: CleanupScope,
+    cleanup_scope: CleanupScope,
     /// Stale entries of UDP requests, which are deleted later.
-    spared_requests: Option<SparedRequests>,
+    kept_requests: Option<KeptRequests>,
     /// TCP connections to end later.
     drains: Drains,
     /// Maximum ages of TCP connections.
@@ -202,8 +202,8 @@ impl<D: Dataplane> Worker<D> {
             own_addresses,
             service_cidrs: BTreeMap::new(),
             pending: Changes::default(),
-            scope: CleanupScope::default(),
-            spared_requests: None,
+            cleanup_scope: CleanupScope::default(),
+            kept_requests: None,
             drains: Drains::default(),
             ages: ConnectionAges::default(),
             rebalancing: Rebalancing::default(),
@@ -265,7 +265,8 @@ impl<D: Dataplane> Worker<D> {
                 self.rebalancing.next(),
                 self.resets.next(),
                 self.forwarding_retry.map(|retry| retry.at),
-                self.spared_requests.as_ref().map(SparedRequests::at),
+                self.forwarding.refresh_at,
+                self.kept_requests.as_ref().map(KeptRequests::at),
                 repair_external_at,
                 ready_at,
             ];
@@ -296,7 +297,8 @@ impl<D: Dataplane> Worker<D> {
             self.rebalance();
             self.resets.expire(Instant::now());
             self.forward_connections();
-            self.clean_up_spared_requests();
+            self.refresh_program();
+            self.clean_up_kept_requests();
             self.repair_external_changes();
             if repair_at <= Instant::now() {
                 self.repair();
@@ -323,12 +325,13 @@ impl<D: Dataplane> Worker<D> {
 
     /// Applies pending changes. After an error, all of them wait for the next attempt.
     pub(crate) fn apply(&mut self) -> Result<SyncResult, DataplaneError> {
-        if !self.synced.all() {
+        if !self.synced.is_complete() {
             return Ok(SyncResult::Applied);
         }
         let changes = self.plan.take_changes();
         self.publish(&changes);
-        self.scope.merge(CleanupScope::after(&self.plan, &changes));
+        self.cleanup_scope
+            .merge(CleanupScope::after(&self.plan, &changes));
         self.pending.merge(changes);
         if !self.pending.is_empty() {
             let began = Instant::now();
@@ -337,7 +340,7 @@ impl<D: Dataplane> Worker<D> {
                 metrics.update(|values| values.sync_proxy_rules_nftables_sync_failures_total += 1);
             })?;
             let changes = std::mem::take(&mut self.pending);
-            let is_full = changes.everything;
+            let is_full = changes.needs_full_write;
             let mut concerned = changes.services.clone();
             if is_full {
                 concerned.extend(self.plan.faults().map(|(service, _)| service.clone()));

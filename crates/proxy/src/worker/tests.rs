@@ -34,7 +34,7 @@ pub(super) struct Recorder(Arc<Mutex<Calls>>);
 
 impl Recorder {
     pub(super) fn calls(&self) -> std::sync::MutexGuard<'_, Calls> {
-        self.0.lock().expect("nobody panicked with it")
+        self.0.lock().expect("no thread panicked with it")
     }
 }
 
@@ -163,7 +163,7 @@ fn writes_nothing_before_initial_lists_are_complete() {
     assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
     let calls = recorder.calls();
     assert_eq!(calls.applied.len(), 1);
-    assert!(calls.applied[0].everything);
+    assert!(calls.applied[0].needs_full_write);
     assert_eq!(calls.applied[0].services, keys(&["a"]));
 }
 
@@ -206,7 +206,7 @@ fn failed_changes_are_retried_with_later_ones() {
     let calls = recorder.calls();
     assert_eq!(calls.applied.len(), 2);
     assert_eq!(calls.applied[1].services, keys(&["a", "b"]));
-    assert!(!calls.applied[1].everything);
+    assert!(!calls.applied[1].needs_full_write);
     let failures = "kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family=\"IPv4\"} 2";
     assert!(
         worker
@@ -230,11 +230,11 @@ fn refused_service_is_retried_alone() {
     assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
     let calls = recorder.calls();
     assert_eq!(calls.applied[1].services, keys(&["b"]));
-    assert!(!calls.applied[1].everything);
+    assert!(!calls.applied[1].needs_full_write);
 }
 
-/// Events of a watch after the server was away and has another history: all current objects, the deleted ones, and
-/// the end of the list (`client::watch`).
+/// Events of a watch after the server was away and has another history (`client::watch`). They are all current
+/// objects, the deleted ones, and the end of the list.
 #[test]
 fn relist_writes_differences_only() {
     let (mut worker, recorder) = worker();
@@ -265,7 +265,7 @@ fn relist_writes_differences_only() {
     let calls = recorder.calls();
     assert_eq!(calls.applied.len(), 2, "the second list changes nothing");
     assert_eq!(calls.applied[1].services, keys(&["b", "c", "d"]));
-    assert!(!calls.applied[1].everything);
+    assert!(!calls.applied[1].needs_full_write);
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn node_ports_follow_node_addresses() {
     worker.apply_update(Update::Addresses(vec!["192.0.2.7".parse().expect("IP")]));
     assert_eq!(worker.plan.settings().node_port_ips(Family::V4), Some(vec![]));
     assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
-    assert!(recorder.calls().applied[1].everything);
+    assert!(recorder.calls().applied[1].needs_full_write);
 }
 
 #[test]
@@ -465,7 +465,7 @@ fn changed_configuration_reaches_plan_without_restart() {
     assert!(settings.pods.covers(Family::V4));
     assert_eq!(worker.config.node_name, "node-a", "it needs a restart");
     assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
-    assert!(recorder.calls().applied[1].everything);
+    assert!(recorder.calls().applied[1].needs_full_write);
 }
 
 /// MET-12, MET-13.

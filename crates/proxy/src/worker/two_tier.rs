@@ -1,16 +1,19 @@
 //! Two-tier forwarding: tables and links follow the plan and the Nodes, with retries.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use api::object::ObjectKey;
 use dataplane::Dataplane;
-use dataplane::two_tier::{self, PORTS_MAX, TwoTier, TwoTierError};
+use dataplane::two_tier::{self, PORTS_MAX, TwoTier, TwoTierError, XdpUse};
 use plan::{PortKey, TWO_TIER_ANNOTATION};
 use tokio::sync::watch;
 
 use super::{Retry, Worker};
 use crate::faults::ServiceFault;
+
+/// Period in which the XDP program follows changed neighbours. Until then, it sends frames to a former Ethernet address.
+const REFRESH_PERIOD: Duration = Duration::from_secs(5);
 
 impl<D: Dataplane> Worker<D> {
     /// Starts the watch of all Nodes by this channel once a Service has two-tier forwarding.
@@ -81,16 +84,70 @@ impl<D: Dataplane> Worker<D> {
         forwarding.has_removed_leftovers = false;
         let two_tier = match &mut forwarding.two_tier {
             Some(two_tier) => two_tier,
-            none => none.insert(TwoTier::open(&self.config.node_name)?),
+            none => {
+                let mut two_tier = TwoTier::open(&self.config.node_name)?;
+                if let Some(interface) = &self.config.xdp_interface {
+                    two_tier.forward_at(interface.clone());
+                }
+                none.insert(two_tier)
+            }
         };
-        let excess = two_tier.apply(&self.plan, &forwarding.nodes)?;
-        Ok(excess.into_iter().collect())
+        let excess = two_tier.apply(&self.plan, &forwarding.nodes);
+        self.report_program();
+        Ok(excess?.into_iter().collect())
+    }
+
+    /// Adapts the XDP program to the neighbours from time to time: the kernel learns and forgets them.
+    pub(super) fn refresh_program(&mut self) {
+        if self.forwarding.refresh_at.is_none_or(|at| Instant::now() < at) {
+            return;
+        }
+        if let Some(two_tier) = &mut self.forwarding.two_tier {
+            two_tier.refresh();
+        }
+        self.report_program();
+    }
+
+    /// Reports a changed use of the XDP program and its packets. The next comparison follows later.
+    fn report_program(&mut self) {
+        let two_tier = self.forwarding.two_tier.as_ref();
+        let found = two_tier.and_then(TwoTier::xdp_use).cloned();
+        self.forwarding.refresh_at = found.as_ref().map(|_| Instant::now() + REFRESH_PERIOD);
+        let packets = two_tier.map_or(0, TwoTier::xdp_forwarded_packets);
+        self.shared_status
+            .metrics
+            .update(|values| values.xdp_forwarded_packets = found.as_ref().map(|_| packets));
+        if found == self.forwarding.xdp_use {
+            return;
+        }
+        let before = std::mem::replace(&mut self.forwarding.xdp_use, found);
+        match &self.forwarding.xdp_use {
+            Some(XdpUse::Unusable(reason)) => {
+                tracing::warn!(
+                    error = reason,
+                    "XDP program unusable; nftables forwards all packets"
+                );
+                let message = format!("nftables forwards all packets of two-tier forwarding: {reason}");
+                self.events.record_node_warning("XdpForwardingFailed", message);
+            }
+            Some(XdpUse::Forwards { nodes }) => {
+                tracing::info!(nodes, "packets forwarded by an XDP program");
+                if matches!(before, Some(XdpUse::Unusable(_))) {
+                    let message = "the XDP program forwards packets again".to_owned();
+                    self.events.record_node_event("XdpForwardingUsable", message);
+                }
+            }
+            Some(XdpUse::Idle) | None => {}
+        }
     }
 
     /// Removes tables and links after the last Service, and those of an earlier process.
     fn stop_forwarding(&mut self) {
         if self.forwarding.has_removed_leftovers {
             return;
+        }
+        if let Some(two_tier) = &mut self.forwarding.two_tier {
+            two_tier.detach_program();
         }
         match two_tier::remove() {
             Ok(_) => {
@@ -100,6 +157,7 @@ impl<D: Dataplane> Worker<D> {
                 forwarding.excess.clear();
                 (forwarding.is_due, self.forwarding_retry) = (false, None);
                 self.report_forwarding(None);
+                self.report_program();
             }
             Err(error) => {
                 self.forwarding_retry = Some(Retry::after(self.forwarding_retry));

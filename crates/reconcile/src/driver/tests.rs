@@ -9,9 +9,9 @@ use crate::queue::Queue;
 use crate::reconciler::{Action, Reconciler};
 
 /// Reports each key that it reconciles, and waits for the end of time with it.
-struct Patient(mpsc::UnboundedSender<&'static str>);
+struct BlockingReconciler(mpsc::UnboundedSender<&'static str>);
 
-impl Reconciler for Patient {
+impl Reconciler for BlockingReconciler {
     type Change = &'static str;
     type Key = &'static str;
     type Job = ();
@@ -39,7 +39,7 @@ async fn key_with_an_endless_delay_does_not_affect_the_others() {
     let (changes, received) = mpsc::channel(1);
     let (reconciled, mut keys) = mpsc::unbounded_channel();
     tokio::spawn(run(
-        Patient(reconciled),
+        BlockingReconciler(reconciled),
         received,
         Arc::default(),
         |_, ()| async { Ok(()) },
@@ -49,4 +49,76 @@ async fn key_with_an_endless_delay_does_not_affect_the_others() {
         changes.send(key).await.unwrap();
         assert_eq!(keys.recv().await, Some(key));
     }
+}
+
+/// Reports each key that it reconciles. The tenant is the first letter.
+struct Shared(mpsc::UnboundedSender<String>);
+
+impl Reconciler for Shared {
+    type Change = String;
+    type Key = String;
+    type Job = ();
+    type Output = ();
+    const CONCURRENT_JOBS_MAX: usize = 1;
+
+    fn tenant(key: &String) -> &str {
+        &key[..1]
+    }
+
+    fn apply_change(&mut self, key: String, queue: &mut Queue<String>, now: Instant) {
+        queue.add(key, now);
+    }
+
+    fn is_synced(&self) -> bool {
+        true
+    }
+
+    fn reconcile(&mut self, key: &String, _: Instant) -> Action<()> {
+        self.0.send(key.clone()).unwrap();
+        Action::Done
+    }
+
+    fn on_success(&mut self, _: &String, (): (), _: &mut Queue<String>, _: Instant) {}
+}
+
+#[tokio::test]
+async fn many_keys_of_one_tenant_do_not_delay_another() {
+    let (changes, received) = mpsc::channel(1_001);
+    for number in 0..1_000 {
+        changes.send(format!("a{number}")).await.unwrap();
+    }
+    changes.send("b".to_owned()).await.unwrap();
+    let (reconciled, mut keys) = mpsc::unbounded_channel();
+    tokio::spawn(run(
+        Shared(reconciled),
+        received,
+        Arc::default(),
+        |_, ()| async { Ok(()) },
+        pending(),
+    ));
+    assert_eq!(keys.recv().await.as_deref(), Some("a0"));
+    assert_eq!(keys.recv().await.as_deref(), Some("b"));
+    for _ in 1..1_000 {
+        assert!(keys.recv().await.is_some());
+    }
+}
+
+#[tokio::test]
+async fn shutdown_does_not_wait_for_all_ready_keys() {
+    let (changes, received) = mpsc::channel(1_000);
+    for number in 0..1_000 {
+        changes.send(format!("a{number}")).await.unwrap();
+    }
+    let (reconciled, mut keys) = mpsc::unbounded_channel();
+    run(
+        Shared(reconciled),
+        received,
+        Arc::default(),
+        |_, ()| async { Ok(()) },
+        async {
+            keys.recv().await;
+        },
+    )
+    .await;
+    assert!(keys.len() < 999, "{} keys were reconciled", keys.len());
 }

@@ -88,3 +88,25 @@ fn every_delay_of_an_object_has_an_end() {
     queue.add_after("a", Duration::from_secs(1), start);
     assert_eq!(queue.next_wake(), Some(start + Duration::from_secs(1)));
 }
+
+#[test]
+fn tenants_take_turns_and_keep_the_order_of_their_keys() {
+    fn tenant<'a>(key: &'a &'static str) -> &'a str {
+        &key[..1]
+    }
+    let mut queue = Queue::default().shared_by(tenant);
+    let now = Instant::now();
+    for key in ["a1", "a2", "a3", "b1", "c1", "b2"] {
+        queue.add(key, now);
+    }
+    assert_eq!(queue.depth(), 6);
+    let order: Vec<&str> = std::iter::from_fn(|| taken(&mut queue, now)).collect();
+    assert_eq!(order, ["a1", "b1", "c1", "a2", "b2", "a3"]);
+    queue.add("c2", now);
+    for key in order {
+        queue.done(&key, now);
+    }
+    assert_eq!(taken(&mut queue, now), Some("c2"));
+    queue.done(&"c2", now);
+    assert!(queue.is_empty());
+}

@@ -77,6 +77,9 @@ pub enum RouteFault {
     Overlap(String, IpNet, String),
     /// The Node has no address of the required IP family.
     NoAddress(String, IpNet),
+    /// The names of two Nodes lead to the same Ethernet address on the VXLAN link. This node has precedence, then the
+    /// oldest Node.
+    SameEthernet(String, String),
 }
 
 impl fmt::Display for RouteFault {
@@ -95,6 +98,12 @@ impl fmt::Display for RouteFault {
                 write!(
                     f,
                     "Node {node} has no InternalIP of the IP family of its range {range}"
+                )
+            }
+            Self::SameEthernet(node, owner) => {
+                write!(
+                    f,
+                    "the name of Node {node} leads to the Ethernet address of Node {owner}; join its host under another name"
                 )
             }
         }
@@ -134,7 +143,18 @@ impl Plan {
         others.sort_by(|one, other| (&one.created, &one.name).cmp(&(&other.created, &other.name)));
         own.extend(others);
         let mut taken: Vec<(IpNet, &str)> = Vec::new();
+        let mut ethernets: BTreeMap<[u8; 6], &str> = BTreeMap::new();
         for node in own {
+            // The hash of names is not cryptographic: a host could join under a name that leads to the address of
+            // another one, and receive its packets.
+            if matches!(settings.network, Network::Vxlan { .. }) && !node.pod_cidrs.is_empty() {
+                let owner = ethernets.entry(ethernet_of(&node.name)).or_insert(&node.name);
+                if *owner != node.name {
+                    let fault = RouteFault::SameEthernet(node.name.clone(), (*owner).to_owned());
+                    plan.faults.insert(fault);
+                    continue;
+                }
+            }
             for range in &node.pod_cidrs {
                 if let Some(fault) = plan.fault(settings, node, range, &taken) {
                     plan.faults.insert(fault);

@@ -60,7 +60,28 @@ fn vxlan_maps_ranges_to_nodes() {
         [net("10.244.1.0/32"), net("fd00:244:0:1::/128")].into()
     );
     assert_ne!(ethernet_of("n1"), ethernet);
-    assert_eq!(ethernet[0] & 3, 2, "a local address of one machine");
+    assert_eq!(ethernet[0] & 3, 2, "a local address of one host");
+}
+
+#[test]
+fn node_with_the_ethernet_address_of_an_older_one_gets_no_packets() {
+    // A collision of the hash, which takes seconds to find.
+    let (victim, name) = ("n2", "no2bafaeyzdw");
+    assert_eq!(ethernet_of(victim), ethernet_of(name));
+    let thief = ClusterNode {
+        name: name.to_owned(),
+        ..node(3)
+    };
+    let plan = Plan::new(&settings(VXLAN), &[thief.clone(), node(2)]);
+    let fault = RouteFault::SameEthernet(name.to_owned(), victim.to_owned());
+    assert_eq!(plan.faults, [fault].into());
+    let ethernet = ethernet_of(victim);
+    let host = ip("192.0.2.2");
+    assert_eq!(plan.entries, [ForwardingEntry { ethernet, host }].into());
+    assert!(!plan.gateways.contains_key(&net("10.244.3.0/24")));
+    // Without the link, no Ethernet addresses are derived.
+    let plan = Plan::new(&settings(Network::HostGw), &[thief, node(2)]);
+    assert!(plan.faults.is_empty() && plan.gateways.len() == 4);
 }
 
 #[test]

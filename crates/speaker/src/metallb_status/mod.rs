@@ -1,5 +1,5 @@
-//! Status objects of MetalLB that the speaker of a node writes, with MetalLB's names, labels and fields (LBM-16): a
-//! ServiceBGPStatus for each announced Service, and a ConfigurationState.
+//! Status objects of MetalLB that the speaker of a node writes: a ServiceBGPStatus for each announced Service, and a
+//! ConfigurationState. Names, labels and fields are MetalLB's (LBM-16).
 //!
 //! | Module | Contents |
 //! |---|---|

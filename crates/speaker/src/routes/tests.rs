@@ -115,7 +115,7 @@ fn local_services_are_announced_by_nodes_with_endpoints() {
         json!([{"nodeName": "n2", "conditions": {"ready": false, "serving": true, "terminating": true}}]);
     world.cluster.slice_applied(&slice("b", terminating));
     assert_eq!(world.prefixes("n2", "r1"), ["192.0.2.1/32", "192.0.2.2/32"]);
-    // Without endpoints nobody announces.
+    // Without endpoints no node announces.
     world.cluster.slice_applied(&slice("a", json!([])));
     world.cluster.slice_applied(&slice(
         "b",
@@ -246,7 +246,7 @@ fn cordoned_node_gives_way_to_others_only() {
 }
 
 #[test]
-fn drain_has_phases() {
+fn draining_node_yields_before_it_withdraws() {
     let at = |seconds: u64| Drain::at(Some(Duration::from_secs(5)), Duration::from_secs(seconds));
     assert_eq!(Drain::at(None, Duration::from_secs(5)), Drain::None);
     assert_eq!(

@@ -1,5 +1,5 @@
-//! BFD over UDP (RFC 5881, RFC 5883), on a thread of its own, because other tasks can delay longer than a period of
-//! BFD.
+//! BFD over UDP (RFC 5881, RFC 5883). It has a thread of its own, because other tasks can delay longer than a period
+//! of BFD.
 //!
 //! The kernel drops packets with a low TTL by a socket filter, so hosts on other links cannot send valid ones.
 
@@ -33,7 +33,7 @@ const TTL: u8 = 255;
 /// Number of datagrams that one pass reads from a socket.
 const READS_MAX: usize = 64;
 /// Longest sleep while no timer runs.
-const IDLE: Duration = Duration::from_secs(3_600);
+const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 /// Time between two attempts to start sessions or to change the minimum TTL.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// Maximum length of a datagram that is read; packets have 24 bytes.
@@ -259,7 +259,7 @@ impl Worker {
             self.transmit();
             let are_continued = self.publish();
             let longest = if are_started && are_continued {
-                IDLE
+                SLEEP_MAX
             } else {
                 RETRY_PERIOD
             };
@@ -361,8 +361,8 @@ impl Worker {
         })
     }
 
-    /// Opens the path of the echo packets of a session. Returns its timers, too: without the right to open raw sockets, or
-    /// without a network with the peer that is not link-local, the session has no echo function.
+    /// Opens the path of the echo packets of a session. Returns its timers, too. The session has no echo function
+    /// without the right to open raw sockets, or without a network with the peer that is not link-local.
     fn open_echo(
         &self,
         settings: &BfdSettings,
@@ -505,8 +505,8 @@ impl Worker {
         }
     }
 
-    /// Publishes states and losses. A lost session with the echo function ends, because the address of this host may have
-    /// changed. Returns false if sessions ended, which start again.
+    /// Publishes states and losses. A lost session with the echo function ends, because the address of this host may
+    /// have changed. Returns false if sessions ended, which start again.
     fn publish(&mut self) -> bool {
         let mut ended = Vec::new();
         for (name, running) in &mut self.sessions {

@@ -1,4 +1,4 @@
-//! Event loop of the speaker: objects in, sessions and reports out.
+//! Event loop of the speaker. Inputs are objects; outputs are sessions and reports.
 
 mod bfd;
 mod bfd_echo;

@@ -153,7 +153,7 @@ async fn exchange(
         return error;
     }
     let mut next = Instant::now();
-    let mut last_heard = None;
+    let mut last_advertisement = None;
     loop {
         let mut bytes = [0; MESSAGE_BYTES_MAX];
         tokio::select! {
@@ -171,7 +171,7 @@ async fn exchange(
                 let message = bytes.get(..length).unwrap_or_default();
                 if let Some(address) = advertiser(message, source) {
                     let found = Router { address, link_index };
-                    record(found, link, &mut last_heard, routers);
+                    record(found, link, &mut last_advertisement, routers);
                 }
             }
         }
@@ -182,17 +182,17 @@ async fn exchange(
 fn record(
     found: Router,
     link: &str,
-    last_heard: &mut Option<(Router, Instant)>,
+    last_advertisement: &mut Option<(Router, Instant)>,
     routers: &watch::Sender<Routers>,
 ) {
-    if let Some((router, time)) = last_heard
+    if let Some((router, time)) = last_advertisement
         && *router != found
         && time.elapsed() < REPLACEMENT_DELAY
     {
         tracing::debug!(link, router = %found.address, "second router of the link ignored");
         return;
     }
-    *last_heard = Some((found, Instant::now()));
+    *last_advertisement = Some((found, Instant::now()));
     routers.send_if_modified(|routers| routers.insert(link.to_owned(), found) != Some(found));
 }
 
@@ -204,7 +204,7 @@ fn advertisement() -> [u8; ADVERTISEMENT_BYTES] {
     message
 }
 
-/// Returns the sender of an advertisement. The hop limit was checked by the filter of the socket.
+/// Returns the sender of an advertisement. The filter of the socket has checked the hop limit.
 fn advertiser(message: &[u8], source: SocketAddr) -> Option<Ipv6Addr> {
     let is_advertisement =
         message.len() >= ADVERTISEMENT_BYTES && message.starts_with(&[ROUTER_ADVERTISEMENT, 0]);

@@ -28,7 +28,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for the last routes of a session that ends for a successor.
 const LAST_ROUTES_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest sleep while no timer runs.
-const IDLE: Duration = Duration::from_secs(3_600);
+const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 
 /// Settings of a session task; a change needs a new session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,8 +106,8 @@ impl Session {
         }
     }
 
-    /// Returns true if a connection of this address may be one of the peer. `device` is the link or VRF to which the kernel
-    /// bound the connection; the same address in another VRF is another peer.
+    /// Returns true if a connection of this address may be one of the peer. `device` is the link or VRF to which the
+    /// kernel bound the connection; the same address in another VRF is another peer.
     pub(super) fn accepts_connection_from(&self, address: IpAddr, device: Option<&str>) -> bool {
         let socket = &self.settings.socket;
         if let Some(link) = &socket.link {
@@ -153,8 +153,8 @@ impl Task {
     async fn run(mut self, mut inputs: Inputs) {
         self.peer.start(self.now());
         loop {
-            self.settle();
-            let wake = self.start + self.peer.next_wake().unwrap_or(self.now() + IDLE);
+            self.perform_actions();
+            let wake = self.start + self.peer.next_wake().unwrap_or(self.now() + SLEEP_MAX);
             tokio::select! {
                 biased;
                 _ = inputs.stopped.changed() => break,
@@ -179,7 +179,7 @@ impl Task {
             self.send_last_routes(&routes).await;
         }
         self.peer.stop(&reason);
-        self.settle();
+        self.perform_actions();
         drop(inputs);
         self.outgoing.clear();
         while self.connections.join_next().await.is_some() {}
@@ -235,7 +235,7 @@ impl Task {
     }
 
     /// Performs the actions of the state machine, and sends UPDATEs while the queue has space.
-    fn settle(&mut self) {
+    fn perform_actions(&mut self) {
         self.perform_all();
         self.send_updates();
         // A connection whose peer does not read was closed.
@@ -303,11 +303,11 @@ impl Task {
     /// Sends the last change of the routes, up to a bound: the peer keeps what it has until the successor connects.
     async fn send_last_routes(&mut self, routes: &Routes) {
         self.set_routes(routes);
-        self.settle();
+        self.perform_actions();
         let sent = async {
             while !self.has_space() {
                 writable(&self.outgoing).await;
-                self.settle();
+                self.perform_actions();
             }
         };
         if timeout(LAST_ROUTES_TIMEOUT, sent).await.is_err() {

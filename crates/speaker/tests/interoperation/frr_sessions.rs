@@ -15,7 +15,7 @@ const SHOW_IPV4: &str = "show bgp ipv4 unicast 192.0.2.10/32";
 /// Route of IPv6 with its attributes.
 const SHOW_IPV6: &str = "show bgp ipv6 unicast fd00:192::10/128";
 
-/// Profile of BFD. The detection time of 1.5 s exceeds the pauses of a busy machine.
+/// Profile of BFD. The detection time of 1.5 s exceeds the pauses of a busy host.
 const BFD: &str =
     "bfd\n profile fast\n  detect-multiplier 5\n  receive-interval 300\n  transmit-interval 300\n";
 

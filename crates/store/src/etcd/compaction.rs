@@ -1,4 +1,4 @@
-//! Compaction of etcd's history, as upstream does it (`--etcd-compaction-interval`): each interval, one of the
+//! Compaction of etcd's history, as upstream does it (`--etcd-compaction-interval`). Each interval, one of the
 //! servers compacts up to the revision of one interval ago.
 
 use std::sync::Arc;

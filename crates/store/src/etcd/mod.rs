@@ -4,10 +4,10 @@
 //! etcd transaction with the expectations as comparisons of revisions. The commit is acknowledged when the watch has
 //! delivered it.
 //!
-//! Each transaction writes the key `.commit`, whose revision is that of the newest commit. A consistent read queries it
-//! and waits until the index has that revision. It therefore includes all writes that any server acknowledged before.
-//! etcd's progress notifications do not guarantee that: before 3.4.25 and 3.5.8 they may arrive before the events that
-//! they cover.
+//! Each transaction writes the key `.commit`, whose revision is that of the newest commit. A consistent read queries
+//! it and waits until the index has that revision. It therefore includes all writes that any server acknowledged
+//! before. etcd's progress notifications do not guarantee that. Before 3.4.25 and 3.5.8 they may arrive before the
+//! events that they cover.
 //!
 //! [`layout`] describes keys and values. The engine uses no leases of etcd, because keys do not expire.
 

@@ -1,6 +1,6 @@
 //! Event logs that watches read from. Each first segment of keys has a log, and a further log contains all events. A
-//! watch therefore reads only the changes of its segment. A slow watch has no buffer of its own: it ends with an error
-//! when the log removes events that it has not read.
+//! watch therefore reads only the changes of its segment. A slow watch has no buffer of its own. It ends with an
+//! error when the log removes events that it has not read.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, RwLock};
@@ -12,7 +12,7 @@ use crate::{Event, Revision};
 
 /// Writing end. Dropping it closes the watches.
 pub(super) struct Log {
-    tail: Arc<RwLock<Tail>>,
+    tail: Arc<RwLock<LogTail>>,
     changed: watch::Sender<()>,
     /// True if there are events that watches have not been notified of.
     has_unnotified: bool,
@@ -20,14 +20,14 @@ pub(super) struct Log {
 
 /// Events of the log, ascending by revision and numbered from the beginning of the log.
 #[derive(Default)]
-pub(super) struct Tail {
+pub(super) struct LogTail {
     first: u64,
     events: VecDeque<Arc<Event>>,
 }
 
 /// Reading end.
-pub(super) struct Reader {
-    pub(super) tail: Arc<RwLock<Tail>>,
+pub(super) struct LogReader {
+    pub(super) tail: Arc<RwLock<LogTail>>,
     pub(super) changed: watch::Receiver<()>,
     /// Number of the next event.
     pub(super) next: u64,
@@ -68,10 +68,10 @@ impl Log {
     }
 
     /// Returns a reader of the events after a revision, which must still be in the log.
-    pub(super) fn read_after(&self, revision: Revision) -> Reader {
+    pub(super) fn read_after(&self, revision: Revision) -> LogReader {
         let tail = read(&self.tail);
         let seen = tail.events.partition_point(|event| event.revision <= revision);
-        Reader {
+        LogReader {
             next: tail.first + seen as u64,
             changed: self.changed.subscribe(),
             tail: self.tail.clone(),
@@ -79,7 +79,7 @@ impl Log {
     }
 }
 
-impl Tail {
+impl LogTail {
     /// Returns the event with a number; `Ok(None)` if it does not exist yet, `Err` with the number of removed events if
     /// it was removed.
     pub(super) fn get(&self, number: u64) -> Result<Option<&Arc<Event>>, usize> {

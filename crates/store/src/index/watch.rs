@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::log::Reader;
+use super::log::LogReader;
 use crate::lock::read;
 use crate::{Event, Key, Revision, StoreError};
 
@@ -13,7 +13,7 @@ const SCAN_EVENTS_MAX: u64 = 512;
 /// A subscription to the changes of keys with a prefix; see [`crate::Index::watch`].
 pub struct Watch {
     prefix: Key,
-    reader: Reader,
+    reader: LogReader,
     published: Arc<AtomicU64>,
 }
 
@@ -27,7 +27,7 @@ enum Scan {
 }
 
 impl Watch {
-    pub(super) fn new(prefix: &str, reader: Reader, published: Arc<AtomicU64>) -> Watch {
+    pub(super) fn new(prefix: &str, reader: LogReader, published: Arc<AtomicU64>) -> Watch {
         Watch {
             prefix: prefix.into(),
             reader,
@@ -48,8 +48,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Returns true if there are events that this watch has not scanned, or if the log removed such events and reading
-    /// returns an error.
+    /// Returns true if there are events that this watch has not scanned. This includes events that the log has
+    /// removed, for which reading returns an error.
     pub fn has_more(&self) -> bool {
         !matches!(read(&self.reader.tail).get(self.reader.next), Ok(None))
     }

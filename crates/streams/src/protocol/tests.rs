@@ -11,7 +11,7 @@ fn selects_the_first_protocol_of_the_client() {
 }
 
 #[test]
-fn versions_have_their_abilities() {
+fn protocol_version_determines_encoding_status_and_resize() {
     let abilities = |name| {
         let protocol = CommandProtocol::of(name);
         (protocol.encoding, protocol.has_status, protocol.has_resize)

@@ -34,7 +34,7 @@ impl HeaderDecoder {
 
     /// Decompresses and parses a block.
     pub(super) fn decode(&mut self, block: &[u8]) -> Result<Headers, ProtocolError> {
-        parse(&self.inflate(block)?)
+        decode_headers(&self.inflate(block)?)
     }
 
     fn inflate(&mut self, block: &[u8]) -> Result<Vec<u8>, ProtocolError> {
@@ -44,8 +44,8 @@ impl HeaderDecoder {
         loop {
             let (read_before, written_before) = (self.stream.total_in(), self.stream.total_out());
             let result = self.stream.decompress(rest, &mut chunk, FlushDecompress::Sync);
-            let read = length(self.stream.total_in() - read_before);
-            let written = length(self.stream.total_out() - written_before);
+            let read = saturating_length(self.stream.total_in() - read_before);
+            let written = saturating_length(self.stream.total_out() - written_before);
             rest = rest.get(read..).unwrap_or_default();
             plain.extend(chunk.iter().take(written));
             if plain.len() > HEADER_BYTES_MAX {
@@ -77,10 +77,10 @@ impl HeaderEncoder {
     /// Encodes and compresses headers.
     pub(super) fn encode(&mut self, headers: &Headers) -> Result<Vec<u8>, ProtocolError> {
         let mut plain = Vec::new();
-        plain.extend(count(headers.len())?);
+        plain.extend(encoded_length(headers.len())?);
         for (name, value) in headers {
             for text in [name, value] {
-                plain.extend(count(text.len())?);
+                plain.extend(encoded_length(text.len())?);
                 plain.extend(text.as_bytes());
             }
         }
@@ -91,7 +91,7 @@ impl HeaderEncoder {
             let before = self.stream.total_in();
             let result = self.stream.compress_vec(rest, &mut block, FlushCompress::Sync);
             result.map_err(|_| ProtocolError::Compression)?;
-            let read = length(self.stream.total_in() - before);
+            let read = saturating_length(self.stream.total_in() - before);
             rest = rest.get(read..).unwrap_or_default();
             if rest.is_empty() && block.len() < block.capacity() {
                 return Ok(block);
@@ -100,24 +100,24 @@ impl HeaderEncoder {
     }
 }
 
-fn length(count: u64) -> usize {
+fn saturating_length(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-fn count(length: usize) -> Result<[u8; 4], ProtocolError> {
+fn encoded_length(length: usize) -> Result<[u8; 4], ProtocolError> {
     let length = u32::try_from(length).map_err(|_| ProtocolError::HeadersTooLarge)?;
     Ok(length.to_be_bytes())
 }
 
-fn parse(plain: &[u8]) -> Result<Headers, ProtocolError> {
-    let (pairs, mut rest) = number(plain)?;
+fn decode_headers(plain: &[u8]) -> Result<Headers, ProtocolError> {
+    let (pairs, mut rest) = decode_length(plain)?;
     if pairs > HEADERS_MAX {
         return Err(ProtocolError::HeadersTooLarge);
     }
     let mut headers = Headers::new();
     for _ in 0..pairs {
-        let (name, after) = string(rest)?;
-        let (value, after) = string(after)?;
+        let (name, after) = decode_string(rest)?;
+        let (value, after) = decode_string(after)?;
         rest = after;
         if headers.insert(name.to_ascii_lowercase(), value).is_some() {
             return Err(ProtocolError::Headers);
@@ -126,14 +126,14 @@ fn parse(plain: &[u8]) -> Result<Headers, ProtocolError> {
     Ok(headers)
 }
 
-fn number(bytes: &[u8]) -> Result<(usize, &[u8]), ProtocolError> {
+fn decode_length(bytes: &[u8]) -> Result<(usize, &[u8]), ProtocolError> {
     let (number, rest) = bytes.split_first_chunk::<4>().ok_or(ProtocolError::Headers)?;
     let number = usize::try_from(u32::from_be_bytes(*number)).map_err(|_| ProtocolError::Headers)?;
     Ok((number, rest))
 }
 
-fn string(bytes: &[u8]) -> Result<(String, &[u8]), ProtocolError> {
-    let (length, rest) = number(bytes)?;
+fn decode_string(bytes: &[u8]) -> Result<(String, &[u8]), ProtocolError> {
+    let (length, rest) = decode_length(bytes)?;
     let (text, rest) = rest.split_at_checked(length).ok_or(ProtocolError::Headers)?;
     let text = String::from_utf8(text.to_vec()).map_err(|_| ProtocolError::Headers)?;
     Ok((text, rest))

@@ -24,7 +24,7 @@ pub enum ProtocolError {
     #[error("expected SPDY version 3, found version {0}")]
     Version(u16),
     /// A frame is longer than the limit.
-    #[error("a frame of {0} bytes; the limit is {FRAME_BYTES_MAX}")]
+    #[error("expected a frame of at most {FRAME_BYTES_MAX} bytes, found {0}")]
     FrameTooLarge(usize),
     /// A control frame is shorter than its fields.
     #[error("a control frame of type {0} is truncated")]

@@ -13,7 +13,7 @@ fn exit_codes_are_causes_of_the_status() {
 }
 
 #[test]
-fn success_has_no_text() {
+fn successful_command_has_no_text() {
     assert_eq!(CommandResult::Exited(0).text(), b"");
     assert_eq!(CommandResult::Failed("no shell".to_owned()).text(), b"no shell");
 }

@@ -7,7 +7,7 @@ fn addresses(texts: &[&str]) -> Vec<IpAddr> {
 }
 
 #[test]
-fn a_new_connection_displaces_the_oldest_one_of_the_busiest_client() {
+fn new_connection_displaces_the_oldest_one_of_the_busiest_client() {
     let sources = addresses(&["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.1", "10.0.0.2"]);
     assert_eq!(displaced(&sources), Some(1));
     assert_eq!(displaced(&addresses(&["10.0.0.1", "10.0.0.2"])), Some(0));

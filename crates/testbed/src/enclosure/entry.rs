@@ -89,7 +89,7 @@ impl EnclosureEntry {
 /// Pid 1: starts the program's process, which returns, and reaps processes until that has ended.
 fn become_init(supervisor_exit: i32) -> io::Result<()> {
     die_with_parent()?;
-    // The supervisor may have died before the line above; then the other end of the pipe is closed.
+    // The supervisor may have exited before the line above; then the other end of the pipe is closed.
     let mut poll = libc::pollfd {
         fd: supervisor_exit,
         events: 0,

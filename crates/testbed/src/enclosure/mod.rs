@@ -1,8 +1,8 @@
 //! An enclosure: this program again, in new namespaces, which ends with the process that started it.
 //!
-//! Three processes are involved: the *supervisor* outside of the pid namespace, which passes on the exit status;
-//! its child, pid 1 of the pid namespace, which reaps orphans; and the program. Supervisor and pid 1 get SIGKILL
-//! when their parent dies, and the death of pid 1 ends its whole pid namespace.
+//! An enclosure has three processes. The *supervisor* is outside of the pid namespace and passes on the exit status.
+//! Its child is pid 1 of the pid namespace and reaps orphans. The third one is the program. Supervisor and pid 1 get
+//! SIGKILL when their parent exits, and the exit of pid 1 ends its whole pid namespace.
 
 mod entry;
 mod mounts;
@@ -81,8 +81,8 @@ pub(crate) fn is_inside() -> bool {
 /// Enters an enclosure. The outer process starts this program again with the same arguments in new namespaces,
 /// waits for it, and returns its exit status. The inner process gets `None`; it calls [`set_up_enclosure`] first.
 ///
-/// `listener` is a listening socket of the host for the inner process, which gets it by [`host_listener`]; it is
-/// the only way in. Call this before any thread is started.
+/// `listener` is a listening socket of the host for the inner process, which gets it by [`host_listener`]. It is the
+/// only way into the enclosure. Call this before any thread is started.
 ///
 /// # Errors
 ///

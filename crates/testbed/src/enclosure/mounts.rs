@@ -19,8 +19,8 @@ pub struct EnclosureSetup {
     pub has_own_proc: bool,
 }
 
-/// Sets up the inside of an enclosure: separates its mounts from the host's, mounts a `/proc` of its pid namespace and
-/// an empty tmpfs on [`RUN_DIRECTORY`], and sets the loopback link up.
+/// Sets up the inside of an enclosure. Separates its mounts from the host's, and mounts a `/proc` of its PID
+/// namespace and an empty tmpfs on [`RUN_DIRECTORY`]. Sets the loopback link up.
 ///
 /// # Errors
 ///

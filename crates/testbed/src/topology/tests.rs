@@ -12,10 +12,10 @@ fn number_of_nodes_is_bounded() {
 #[test]
 fn members_have_distinct_names_and_addresses() {
     let topology = Topology::with_nodes(NODES_MAX).unwrap();
-    let names: BTreeSet<&str> = topology.members().map(|m| m.name.as_str()).collect();
+    let names: BTreeSet<&str> = topology.members().map(|member| member.name.as_str()).collect();
     let addresses: BTreeSet<IpAddr> = topology
         .members()
-        .flat_map(|m| m.address.both())
+        .flat_map(|member| member.address.both())
         .chain(topology.router.both())
         .collect();
     assert_eq!(names.len(), NODES_MAX + 2);
@@ -35,7 +35,7 @@ fn pods_are_within_the_cluster_and_apart() {
         assert!(topology.cluster_cidrs.ipv4.contains(&node.pods.ipv4));
         assert!(topology.cluster_cidrs.ipv6.contains(&node.pods.ipv6));
     }
-    let nets: BTreeSet<IpNet> = topology.nodes.iter().flat_map(|n| n.pods.both()).collect();
+    let nets: BTreeSet<IpNet> = topology.nodes.iter().flat_map(|node| node.pods.both()).collect();
     assert_eq!(nets.len(), 2 * NODES_MAX);
 }
 

@@ -38,7 +38,7 @@ fn keeps_the_former_state_after_a_failure() {
 }
 
 #[test]
-fn a_file_or_link_in_the_place_of_the_temporary_file_gets_no_contents() {
+fn file_or_link_in_the_place_of_the_temporary_file_gets_no_contents() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("token");
     let temporary = temporary_path(&path);

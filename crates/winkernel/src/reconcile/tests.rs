@@ -204,7 +204,7 @@ fn failed_creation_names_the_service() {
 }
 
 #[test]
-fn nothing_changes_without_the_endpoint_of_the_source_vip() {
+fn load_balancers_are_not_created_without_the_endpoint_of_the_source_vip() {
     let (mut host, plan) = (host("Overlay"), web(&json!({}), &json!({})));
     host.refusals.insert("create_endpoint", 1);
     let outcome = Reconciler::new(settings()).reconcile(&mut host, &plan, &none_preserving());

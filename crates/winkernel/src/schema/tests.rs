@@ -37,7 +37,7 @@ fn zero_and_empty_fields_are_left_out() {
     assert_eq!(serde_json::to_value(LoadBalancer::default()).unwrap(), version);
     assert_eq!(serde_json::to_value(Endpoint::default()).unwrap(), version);
     assert_eq!(serde_json::to_value(PortMapping::default()).unwrap(), json!({}));
-    assert_eq!(serde_json::to_value(Query::default()).unwrap(), version);
+    assert_eq!(serde_json::to_value(PropertyQuery::default()).unwrap(), version);
 }
 
 #[test]

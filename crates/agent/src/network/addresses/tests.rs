@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn pool(ranges: &[&str]) -> AddressPool {
-    AddressPool::new(ranges.iter().map(|r| r.parse().unwrap()).collect()).unwrap()
+    AddressPool::new(ranges.iter().map(|range| range.parse().unwrap()).collect()).unwrap()
 }
 
 fn texts_of(addresses: &[IpAddr]) -> Vec<String> {
@@ -11,7 +11,7 @@ fn texts_of(addresses: &[IpAddr]) -> Vec<String> {
 }
 
 #[test]
-fn both_families_have_the_same_index() {
+fn addresses_of_both_families_have_the_same_index() {
     let mut pool = pool(&["10.244.1.0/24", "fd00:244:1::/64"]);
     assert_eq!(texts_of(&pool.gateways()), ["10.244.1.1", "fd00:244:1::1"]);
     assert_eq!(
@@ -46,7 +46,11 @@ fn released_address_is_reused_late() {
 #[test]
 fn reserves_only_free_addresses_of_the_ranges() {
     let mut pool = pool(&["10.0.0.0/24", "fd00::/64"]);
-    let ips = |list: &[&str]| list.iter().map(|t| t.parse().unwrap()).collect::<Vec<IpAddr>>();
+    let ips = |list: &[&str]| {
+        list.iter()
+            .map(|text| text.parse().unwrap())
+            .collect::<Vec<IpAddr>>()
+    };
     assert!(pool.reserve(&ips(&["10.0.0.2", "fd00::2"])));
     assert!(!pool.reserve(&ips(&["10.0.0.2", "fd00::2"])));
     for other in [
@@ -70,7 +74,7 @@ fn rejects_invalid_ranges() {
         &["10.0.0.0/32"],
         &["fd00::/127"],
     ] {
-        let ranges = bad.iter().map(|r| r.parse().unwrap()).collect();
+        let ranges = bad.iter().map(|range| range.parse().unwrap()).collect();
         assert!(AddressPool::new(ranges).is_err(), "{bad:?}");
     }
     assert!(AddressPool::new(vec!["10.0.0.0/0".parse().unwrap()]).is_ok());
@@ -80,7 +84,7 @@ fn rejects_invalid_ranges() {
 proptest! {
     /// Two Pods never share an address, all addresses are in the ranges, and released ones are reused.
     #[test]
-    fn addresses_are_unique(steps in proptest::collection::vec(any::<Option<u8>>(), 1..300)) {
+    fn allocated_addresses_are_unique(steps in proptest::collection::vec(any::<Option<u8>>(), 1..300)) {
         let mut pool = pool(&["10.0.0.0/26", "fd00::/64"]);
         let mut held: Vec<Vec<IpAddr>> = Vec::new();
         for step in steps {
@@ -92,7 +96,7 @@ proptest! {
                 _ => match pool.allocate() {
                     Ok(addresses) => {
                         prop_assert!(!held.contains(&addresses));
-                        prop_assert!(pool.ranges.iter().zip(&addresses).all(|(r, a)| r.contains(a)));
+                        prop_assert!(pool.ranges.iter().zip(&addresses).all(|(range, address)| range.contains(address)));
                         held.push(addresses);
                     }
                     Err(_) => prop_assert_eq!(held.len(), 61),

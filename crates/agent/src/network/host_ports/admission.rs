@@ -1,6 +1,6 @@
 //! Admission of Pods with host ports (kubelet's predicate `NodePorts`). The rule is that of the scheduler. Pure.
 
-use api::pod::RequestedHostPort;
+use api::pod::{RequestedHostPort, UsedHostPorts};
 
 use crate::object::{ContainerPort, Pod};
 
@@ -11,11 +11,12 @@ pub const MESSAGE: &str = "Pod was rejected: Predicate NodePorts failed: node(s)
 
 /// Returns true if two Pods name the same port of the node. In the host network, all ports are ports of the node.
 pub fn collide(pod: &Pod, other: &Pod) -> bool {
-    let is_taken = |port: &ContainerPort| {
-        let port = requested(port);
-        host_ports(other).any(|taken| port.conflicts_with(&requested(taken)))
-    };
-    host_ports(pod).any(is_taken)
+    let mut ports = host_ports(pod).map(requested).peekable();
+    if ports.peek().is_none() {
+        return false;
+    }
+    let used: UsedHostPorts<'_> = host_ports(other).map(requested).collect();
+    ports.any(|port| used.conflict_with(&port))
 }
 
 /// Returns the ports of the node that containers and sidecars name.

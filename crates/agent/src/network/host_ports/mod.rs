@@ -110,7 +110,7 @@ impl HostPort {
         self.host_ip.filter(|ip| !ip.is_unspecified())
     }
 
-    /// Returns true for a flow to this port that the rules did not translate and that nobody answered.
+    /// Returns true for a flow to this port that the rules did not translate and that has no answer.
     fn is_lost(&self, flow: &Flow) -> bool {
         let destination = flow.original.destination;
         destination.port() == self.host_port

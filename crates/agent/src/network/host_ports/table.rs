@@ -1,8 +1,8 @@
 //! nftables table of host ports.
 //!
-//! Translation runs after that of Services, at a later priority of the same hooks. A connection is translated once, so
-//! a Service with the same address and port has priority. Connections of a Pod to itself, and of the node from a
-//! loopback address, are masqueraded: the Pod could not answer them otherwise.
+//! Translation runs after that of Services, at a later priority of the same hooks. A connection is translated once,
+//! so a Service with the same address and port has priority. The rules masquerade connections of a Pod to itself, and
+//! of the node from a loopback address. The Pod could not answer them otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -232,7 +232,7 @@ impl FamilyTable {
         hairpin.extend(is_translated());
         hairpin.push(self.load_address(FibAddress::Source, START));
         hairpin.push(self.load_address(FibAddress::Destination, self.behind_address()));
-        hairpin.push(found(self.name("hairpin")));
+        hairpin.push(is_in_set(self.name("hairpin")));
         hairpin.push(Expression::Masquerade);
         let mut rules = vec![rule(hairpin, "a Pod to itself")];
         if !self.is_ipv6 {
@@ -241,7 +241,7 @@ impl FamilyTable {
             loopback.push(self.load_address(FibAddress::Source, START));
             loopback.extend(is_loopback());
             loopback.push(self.load_address(FibAddress::Destination, START));
-            loopback.push(found(self.name("pods")));
+            loopback.push(is_in_set(self.name("pods")));
             loopback.push(Expression::Masquerade);
             rules.push(rule(loopback, "the node from a loopback address"));
         }
@@ -331,7 +331,7 @@ fn is_loopback() -> [Expression; 2] {
     [mask, equal(&[127, 0, 0, 0])]
 }
 
-fn found(set: String) -> Expression {
+fn is_in_set(set: String) -> Expression {
     Expression::Lookup {
         set,
         key: START,

@@ -149,7 +149,7 @@ impl Fixture {
         }
     }
 
-    /// Returns true if a client gets the byte of a server on port 80 of the first Pod.
+    /// Returns true if a client receives the byte of a server on port 80 of the first Pod.
     fn connects(&self, server: &TcpListener, client: impl FnOnce() -> std::io::Result<TcpStream>) -> bool {
         let Ok(mut client) = client() else {
             return false;

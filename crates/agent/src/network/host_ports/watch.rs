@@ -15,8 +15,8 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Pause after a transaction of another program: one that changes the tables all the time costs little.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Restores the rules of host ports after changes of other programs, and the table of source address validation after its
-/// deletion, on a thread that ends with `host_ports`.
+/// Starts a thread that ends with `host_ports`. After changes of other programs, it restores the rules of host ports
+/// and the table of source address validation.
 ///
 /// # Errors
 /// See [`HostPortError`].

@@ -96,7 +96,7 @@ fn existing_part(path: &Path) -> io::Result<(&Path, OwnedFd)> {
 }
 
 /// Entry of a covered directory.
-enum Entry {
+enum CoveredEntry {
     Link(PathBuf),
     Tree { tree: OwnedFd, is_directory: bool },
 }
@@ -118,7 +118,7 @@ fn cover(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn entries(directory: &Path) -> io::Result<Vec<(std::ffi::OsString, Entry)>> {
+fn entries(directory: &Path) -> io::Result<Vec<(std::ffi::OsString, CoveredEntry)>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -129,12 +129,12 @@ fn entries(directory: &Path) -> io::Result<Vec<(std::ffi::OsString, Entry)>> {
         }
         let kind = entry.file_type()?;
         let copy = if kind.is_symlink() {
-            Entry::Link(fs::read_link(entry.path())?)
+            CoveredEntry::Link(fs::read_link(entry.path())?)
         } else {
             let flags = OpenTreeFlags::OPEN_TREE_CLONE
                 | OpenTreeFlags::OPEN_TREE_CLOEXEC
                 | OpenTreeFlags::AT_RECURSIVE;
-            Entry::Tree {
+            CoveredEntry::Tree {
                 tree: open_tree(CWD, entry.path(), flags)?,
                 is_directory: kind.is_dir(),
             }
@@ -144,12 +144,16 @@ fn entries(directory: &Path) -> io::Result<Vec<(std::ffi::OsString, Entry)>> {
     Ok(entries)
 }
 
-fn fill(directory: &Path, metadata: &Metadata, entries: Vec<(std::ffi::OsString, Entry)>) -> io::Result<()> {
+fn fill(
+    directory: &Path,
+    metadata: &Metadata,
+    entries: Vec<(std::ffi::OsString, CoveredEntry)>,
+) -> io::Result<()> {
     for (name, entry) in entries {
         let target = directory.join(name);
         match entry {
-            Entry::Link(to) => symlink(to, &target)?,
-            Entry::Tree { tree, is_directory } => {
+            CoveredEntry::Link(to) => symlink(to, &target)?,
+            CoveredEntry::Tree { tree, is_directory } => {
                 if is_directory {
                     fs::create_dir(&target)?;
                 } else {

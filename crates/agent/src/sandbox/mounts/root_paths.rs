@@ -20,7 +20,7 @@ const LINKS_MAX: usize = 40;
 /// Components of one path with those of its links: those of a path of 4096 bytes.
 const COMPONENTS_MAX: usize = 2048;
 
-/// Kind of file that a path must lead to.
+/// Kind of file that a path has to name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Directory,

@@ -1,4 +1,4 @@
-//! Command in a container, or a container itself, between its processes and the streams of a client.
+//! Copies data between a command in a container, or the container itself, and the streams of a client.
 
 use std::io;
 use std::path::PathBuf;

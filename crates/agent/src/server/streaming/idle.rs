@@ -26,7 +26,7 @@ impl<S> IdleTimeout<S> {
         }
     }
 
-    fn touch(&mut self) {
+    fn restart_timeout(&mut self) {
         self.deadline.as_mut().reset(Instant::now() + IDLE_TIMEOUT);
     }
 }
@@ -39,7 +39,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for IdleTimeout<S> {
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if read.is_ready() {
-            self.touch();
+            self.restart_timeout();
             return read;
         }
         self.deadline
@@ -57,7 +57,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for IdleTimeout<S> {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         if written.is_ready() {
-            self.touch();
+            self.restart_timeout();
         }
         written
     }

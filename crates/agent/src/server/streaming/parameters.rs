@@ -2,7 +2,7 @@
 
 use streams::protocol::Stream;
 
-/// Words of a command. Its bytes are bounded by the request head.
+/// Words of a command. The request head bounds its bytes.
 const WORDS_MAX: usize = 4096;
 
 /// Parameters of a command.

@@ -1,5 +1,5 @@
-//! Forwarded ports (kubelet's `pkg/kubelet/cri/streaming/portforward`): the client opens two streams for each connection,
-//! one for errors and one for data.
+//! Forwarded ports (kubelet's `pkg/kubelet/cri/streaming/portforward`): the client opens two streams for each
+//! connection, one for errors and one for data.
 
 use std::collections::HashMap;
 use std::io;
@@ -31,8 +31,8 @@ const CONNECTIONS_MAX: usize = STREAMS_MAX / 2;
 const REQUEST_ID_BYTES_MAX: usize = 64;
 
 /// One of the two streams of a connection.
-struct Half {
-    kind: HalfKind,
+struct ConnectionStream {
+    kind: StreamKind,
     received: mpsc::Receiver<Bytes>,
     reset: oneshot::Receiver<()>,
     sender: StreamSender,
@@ -40,16 +40,16 @@ struct Half {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum HalfKind {
+enum StreamKind {
     Data,
     Error,
 }
 
 /// Parsed headers of a stream.
-struct HalfHeaders {
+struct StreamHeaders {
     request_id: String,
     port: u16,
-    kind: HalfKind,
+    kind: StreamKind,
 }
 
 /// Forwards connections until the client is gone.
@@ -60,7 +60,7 @@ where
     let (present, mut gone) = oneshot::channel();
     let mut server = Server::start(io, present);
     let (network, pod) = (Arc::new(network), Arc::<str>::from(pod));
-    let mut waiting: HashMap<String, Half> = HashMap::new();
+    let mut waiting: HashMap<String, ConnectionStream> = HashMap::new();
     // Dropped with this function, which ends the connections.
     let mut connections = JoinSet::new();
     loop {
@@ -71,8 +71,8 @@ where
         };
         let Some(stream) = stream else { break };
         let now = Instant::now();
-        waiting.retain(|_, half| half.deadline > now);
-        let Some(HalfHeaders {
+        waiting.retain(|_, pending| pending.deadline > now);
+        let Some(StreamHeaders {
             request_id,
             port,
             kind,
@@ -85,7 +85,7 @@ where
             .await;
             continue;
         };
-        let half = Half {
+        let pending = ConnectionStream {
             kind,
             received: stream.received,
             reset: stream.reset,
@@ -95,21 +95,21 @@ where
         match waiting.remove(&request_id) {
             Some(other) if other.kind != kind => {
                 let (data, error) = match kind {
-                    HalfKind::Data => (half, other.sender),
-                    HalfKind::Error => (other, half.sender),
+                    StreamKind::Data => (pending, other.sender),
+                    StreamKind::Error => (other, pending.sender),
                 };
                 connections.spawn(forward(Arc::clone(&network), Arc::clone(&pod), port, data, error));
             }
             _ if waiting.len() + connections.len() >= CONNECTIONS_MAX => {
                 // Bytes of a data stream would reach the program that connected.
                 let message = match kind {
-                    HalfKind::Data => "",
-                    HalfKind::Error => "too many forwarded connections",
+                    StreamKind::Data => "",
+                    StreamKind::Error => "too many forwarded connections",
                 };
-                refuse(&half.sender, message).await;
+                refuse(&pending.sender, message).await;
             }
             _ => {
-                waiting.insert(request_id, half);
+                waiting.insert(request_id, pending);
             }
         }
     }
@@ -119,16 +119,16 @@ where
 }
 
 /// Parses the headers of a stream.
-fn parse(headers: &Headers) -> Option<HalfHeaders> {
+fn parse(headers: &Headers) -> Option<StreamHeaders> {
     let port = headers.get("port")?.parse().ok().filter(|port| *port > 0)?;
     let kind = match headers.get("streamtype")?.as_str() {
-        "data" => HalfKind::Data,
-        "error" => HalfKind::Error,
+        "data" => StreamKind::Data,
+        "error" => StreamKind::Error,
         _ => return None,
     };
     // Old clients send no ID; their streams belong to the connection before it.
     let request_id = headers.get("requestid").cloned().unwrap_or_default();
-    (request_id.len() <= REQUEST_ID_BYTES_MAX).then_some(HalfHeaders {
+    (request_id.len() <= REQUEST_ID_BYTES_MAX).then_some(StreamHeaders {
         request_id,
         port,
         kind,
@@ -142,8 +142,14 @@ async fn refuse(sender: &StreamSender, message: &str) {
 }
 
 /// Forwards one connection, until both directions have ended or the client resets the stream of data.
-async fn forward(network: Arc<NetworkNamespace>, pod: Arc<str>, port: u16, data: Half, error: StreamSender) {
-    let Half {
+async fn forward(
+    network: Arc<NetworkNamespace>,
+    pod: Arc<str>,
+    port: u16,
+    data: ConnectionStream,
+    error: StreamSender,
+) {
+    let ConnectionStream {
         received,
         reset,
         sender,
@@ -207,8 +213,8 @@ pub(super) async fn dial(network: &Arc<NetworkNamespace>, port: u16) -> io::Resu
     })
 }
 
-/// Connects from the namespace. Only the creation of the socket needs a thread, since a socket stays in the namespace that
-/// created it; a Pod that does not answer therefore holds no thread.
+/// Connects from the namespace. Only the creation of the socket needs a thread, since a socket stays in the namespace
+/// that created it. A Pod that does not answer therefore holds no thread.
 async fn connect(network: &Arc<NetworkNamespace>, address: SocketAddr) -> io::Result<TcpStream> {
     let network = Arc::clone(network);
     let creating = tokio::task::spawn_blocking(move || {

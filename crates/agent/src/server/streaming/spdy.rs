@@ -80,7 +80,7 @@ impl Server {
         let (writes, pending) = mpsc::channel(WRITES_WAITING_MAX);
         let (streams, opened) = mpsc::channel(MESSAGES_WAITING_MAX);
         let state = Arc::new(Mutex::new(Connection::new(Role::Server)));
-        let reader = Reader {
+        let reader = FrameReader {
             state: Arc::clone(&state),
             writes: Some(writes),
             streams: Some(streams),
@@ -130,7 +130,7 @@ impl Server {
     }
 }
 
-struct Reader {
+struct FrameReader {
     state: Arc<Mutex<Connection>>,
     /// `None` when no more streams are accepted: the writer ends with the last sender.
     writes: Option<mpsc::Sender<Bytes>>,
@@ -142,18 +142,18 @@ struct Reader {
 }
 
 /// Received bytes with their part of the budget.
-struct Budgeted {
+struct PermittedBytes {
     bytes: Vec<u8>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl AsRef<[u8]> for Budgeted {
+impl AsRef<[u8]> for PermittedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Budgeted {
+impl PermittedBytes {
     /// Waits for a part of the budget. The bytes are copied, since a slice would keep its whole buffer in memory.
     async fn wait(budget: &Arc<Semaphore>, bytes: &[u8]) -> io::Result<Bytes> {
         let count = u32::try_from(bytes.len()).map_err(io::Error::other)?;
@@ -179,7 +179,7 @@ impl Incoming {
     }
 }
 
-impl Reader {
+impl FrameReader {
     async fn run(mut self, mut read: impl AsyncRead + Unpin) -> io::Result<()> {
         let mut buffer = vec![0; READ_BYTES_MAX];
         loop {
@@ -252,7 +252,7 @@ impl Reader {
                     let Some(data) = &incoming.data else {
                         continue;
                     };
-                    let bytes = Budgeted::wait(&self.budget, &bytes).await?;
+                    let bytes = PermittedBytes::wait(&self.budget, &bytes).await?;
                     if data.send(bytes).await.is_err() {
                         incoming.data = None;
                     }

@@ -58,7 +58,7 @@ fn skips_ranges_that_the_agent_does_not_have() {
 #[test]
 fn rejects_ids_that_start_no_range() {
     for first in [0, 1, 65_535, 65_537, 4_294_901_760, u32::MAX] {
-        assert_eq!(IdRange::try_from(first), Err(NotARange { first }));
+        assert_eq!(IdRange::try_from(first), Err(InvalidRangeStart { first }));
     }
     let json = serde_json::to_string(&IdRange::try_from(131_072).unwrap()).unwrap();
     assert_eq!(json, "131072");

@@ -114,7 +114,7 @@ fn kernel_follows_state_and_is_cleaned() {
 }
 
 #[test]
-fn refused_route_of_one_owner_leaves_the_others_in_force() {
+fn refused_route_of_one_owner_leaves_the_others_applied() {
     testbed::in_namespace(|| {
         let mut connection = Connection::open().expect("a socket");
         let name: LinkName = "br0".parse().expect("a name");

@@ -303,7 +303,7 @@ fn fault_with_which_packets_leave_precedes_one_that_drops_them() {
 }
 
 #[test]
-fn services_are_in_force_with_the_addresses_of_this_node() {
+fn services_are_applied_with_the_addresses_of_this_node() {
     let mut objects = with_nodes();
     add(
         &mut objects,
@@ -317,13 +317,13 @@ fn services_are_in_force_with_the_addresses_of_this_node() {
     let key = |name: &str| ObjectKey::new("d", name);
     // Only families with Pods count.
     let expected = BTreeMap::from([
-        (key("s"), ServiceEgress::InForce([ip("192.0.2.100")].into())),
-        (key("t"), ServiceEgress::InForce(BTreeSet::new())),
+        (key("s"), ServiceEgress::Applied([ip("192.0.2.100")].into())),
+        (key("t"), ServiceEgress::Applied(BTreeSet::new())),
         (key("u"), ServiceEgress::Fault(EgressFault::NoAddress("IPv4"))),
     ]);
     assert_eq!(own.services(&objects, None), expected);
     let other = plan(&objects, Some("n2")).services(&objects, None);
-    assert_eq!(other[&key("s")], ServiceEgress::InForce(BTreeSet::new()));
+    assert_eq!(other[&key("s")], ServiceEgress::Applied(BTreeSet::new()));
     let refused = own.services(&objects, Some("no memory"));
     let expected = ServiceEgress::Fault(EgressFault::Kernel("no memory".to_owned()));
     assert_eq!(refused.len(), 3);

@@ -7,11 +7,11 @@ fn services(state: ServiceEgress) -> BTreeMap<ObjectKey, ServiceEgress> {
     BTreeMap::from([(ObjectKey::new("d", "s"), state)])
 }
 
-fn in_force(addresses: &[&str]) -> ServiceEgress {
+fn egress(addresses: &[&str]) -> ServiceEgress {
     let addresses = addresses
         .iter()
         .map(|text| -> IpAddr { text.parse().expect("an address") });
-    ServiceEgress::InForce(addresses.collect())
+    ServiceEgress::Applied(addresses.collect())
 }
 
 /// Reports of a Service that has each state for a time that is reported.
@@ -55,13 +55,13 @@ fn fault_that_returns_is_reported_again_after_its_end() {
         EgressReport::Ended(fault.clone()),
         EgressReport::Fault(fault),
     ];
-    assert_eq!(reports_of(&[state.clone(), in_force(&[]), state]), expected);
+    assert_eq!(reports_of(&[state.clone(), egress(&[]), state]), expected);
 }
 
 #[test]
 fn short_interruption_is_not_reported() {
     let mut reports = EgressReports::default();
-    let applied = in_force(&["192.0.2.100"]);
+    let applied = egress(&["192.0.2.100"]);
     reports.set(START, services(applied.clone()));
     assert_eq!(reports.take_due(START + REPORT_AFTER).len(), 1);
     let fault = ServiceEgress::Fault(EgressFault::TooManyPods);
@@ -74,23 +74,23 @@ fn short_interruption_is_not_reported() {
 
 #[test]
 fn translating_node_reports_its_addresses() {
-    let applied = |addresses: &[&str]| match in_force(addresses) {
-        ServiceEgress::InForce(addresses) => EgressReport::Applied(addresses),
+    let applied = |addresses: &[&str]| match egress(addresses) {
+        ServiceEgress::Applied(addresses) => EgressReport::Applied(addresses),
         fault @ ServiceEgress::Fault(_) => panic!("{fault:?}"),
     };
     let both = ["192.0.2.100", "2001:db8::1"];
     let states = [
         // Another node translates.
-        in_force(&[]),
-        in_force(&both[..1]),
-        in_force(&both),
-        in_force(&[]),
-        in_force(&both),
+        egress(&[]),
+        egress(&both[..1]),
+        egress(&both),
+        egress(&[]),
+        egress(&both),
     ];
     let expected = [applied(&both[..1]), applied(&both), applied(&both)];
     assert_eq!(reports_of(&states), expected);
     let fault = EgressFault::TooManyPods;
-    let states = [ServiceEgress::Fault(fault.clone()), in_force(&both)];
+    let states = [ServiceEgress::Fault(fault.clone()), egress(&both)];
     assert_eq!(reports_of(&states), [EgressReport::Fault(fault), applied(&both)]);
 }
 

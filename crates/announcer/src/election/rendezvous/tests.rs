@@ -4,11 +4,13 @@ use std::net::Ipv4Addr;
 use super::*;
 
 fn nodes(count: usize) -> Vec<NodeName> {
-    (1..=count).map(|n| format!("node-{n}").into()).collect()
+    (1..=count)
+        .map(|number| format!("node-{number}").into())
+        .collect()
 }
 
 fn addresses() -> impl Iterator<Item = IpAddr> {
-    (0..2_000u32).map(|n| IpAddr::V4(Ipv4Addr::from(0xc000_0200 + n)))
+    (0..2_000u32).map(|number| IpAddr::V4(Ipv4Addr::from(0xc000_0200 + number)))
 }
 
 #[test]

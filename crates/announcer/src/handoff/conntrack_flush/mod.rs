@@ -38,7 +38,8 @@ pub(crate) struct StaleFlows {
 
 /// Collects stale entries. Open connections are stale only if their clients are behind `links`, the announcing links.
 /// Pods of this node and the node itself reach an address by the local proxy, wherever it is announced. Services of
-/// the addresses `two_tier` request two-tier forwarding: their open connections are not stale where it is in force.
+/// the addresses `two_tier` request two-tier forwarding: their open connections are not stale where the kernel
+/// forwards them.
 ///
 /// # Errors
 /// Returns an error if the kernel does not list conntrack entries.

@@ -16,7 +16,7 @@ pub(crate) struct TwoTierFrontends {
     requested: BTreeSet<IpAddr>,
     /// Frontends in the kernel; `None` if they cannot be read. Proxies in modes without two-tier forwarding, kube-proxy,
     /// and proxies with too many such Services leave frontends out.
-    in_force: Option<BTreeSet<SocketAddr>>,
+    forwarded: Option<BTreeSet<SocketAddr>>,
 }
 
 impl TwoTierFrontends {
@@ -25,7 +25,7 @@ impl TwoTierFrontends {
         if requested.is_empty() {
             return Self::default();
         }
-        let in_force = match two_tier::forwarded_tcp_frontends() {
+        let forwarded = match two_tier::forwarded_tcp_frontends() {
             Ok(frontends) => Some(frontends),
             Err(error) => {
                 tracing::warn!(
@@ -35,14 +35,14 @@ impl TwoTierFrontends {
                 None
             }
         };
-        Self { requested, in_force }
+        Self { requested, forwarded }
     }
 
-    /// Returns true if two-tier forwarding is in force for a frontend. If that is not known, the request counts.
+    /// Returns true if the kernel forwards connections to a frontend. If that is not known, the request counts.
     pub(crate) fn contain(&self, frontend: SocketAddr) -> bool {
         self.requested.contains(&frontend.ip())
             && self
-                .in_force
+                .forwarded
                 .as_ref()
                 .is_none_or(|frontends| frontends.contains(&frontend))
     }

@@ -274,8 +274,8 @@ fn add_forwarded_difference(
     }
 }
 
-/// Builds the rules of the chain [`FORWARD`]. They accept packets that a previous owner forwarded, drop packets to
-/// pending addresses, and duplicate packets to forwarded addresses, with one rule per link.
+/// Builds the rules of the chain [`FORWARD`]. They accept packets that a previous owner forwarded, and drop packets
+/// to pending addresses. They duplicate packets to forwarded addresses, with one rule per link.
 fn forward_rules(family: Family, links: &BTreeSet<LinkIndex>) -> Vec<Vec<Expression>> {
     let from_previous_owner = vec![
         payload(PayloadBase::Link, SOURCE_OFFSET, 6),
@@ -322,10 +322,9 @@ fn forward_rules(family: Family, links: &BTreeSet<LinkIndex>) -> Vec<Vec<Express
 
 /// Builds the rules of the base chain: packets that neither belong to a tracked connection nor open one.
 ///
-/// Conntrack reports FIN and RST of an unknown connection as `invalid`, like packets outside of the window of
-/// a known one. In loose mode only these flags identify unknown connections among invalid packets. In strict
-/// mode all packets without SYN of an unknown connection are invalid; then packets outside of a window match
-/// too, which does no harm.
+/// Conntrack reports FIN and RST of an unknown connection as `invalid`, like packets outside of the window of a known
+/// one. In loose mode only these flags identify unknown connections among invalid packets. In strict mode all packets
+/// without SYN of an unknown connection are invalid. Packets outside of a window match then, too, which does no harm.
 fn unknown_connection_rules(family: Family, is_conntrack_loose: bool) -> Vec<Vec<Expression>> {
     let forward = || Expression::Verdict(Verdict::Goto(FORWARD.to_owned()));
     let mut in_the_middle = [

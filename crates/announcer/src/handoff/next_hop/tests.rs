@@ -46,7 +46,9 @@ fn advertises_one_address_per_family_and_link() {
     ];
     assert_eq!(found, expected.map(|(address, link)| (address.to_owned(), link)));
     assert_eq!(super::link_addresses(&host(1), |_| None), []);
-    let many: Vec<Address> = (0..20).map(|n| address(n, &format!("192.0.{n}.1/24"))).collect();
+    let many: Vec<Address> = (0..20)
+        .map(|number| address(number, &format!("192.0.{number}.1/24")))
+        .collect();
     let found = super::link_addresses(&many, |_| Some([2; 6]));
     assert_eq!(found.len(), LINK_ADDRESSES_MAX);
 }

@@ -7,7 +7,7 @@ const LATER: Time = NOW.saturating_add(WHILE);
 const ALL: Option<ConntrackFlush> = Some(ConntrackFlush::ActiveWithin(Duration::MAX));
 /// Flush at `LATER` of a chain that broke at `NOW`.
 const ACTIVE: Option<ConntrackFlush> = Some(ConntrackFlush::ActiveWithin(
-    WHILE.saturating_mul(2).saturating_add(SLACK),
+    WHILE.saturating_mul(2).saturating_add(ABSENCE_MARGIN),
 ));
 
 fn process(name: &str) -> LeaseHolder {
@@ -41,7 +41,7 @@ fn flushes_closed_connections_when_an_address_returns() {
     assert_eq!(
         begin(&mut history, LATER),
         Some(ConntrackFlush::Closed),
-        "a later owner may have died"
+        "a later owner may have failed"
     );
     history.end(LATER, ADDRESS, true);
     assert_eq!(record_release(&mut history), None);
@@ -176,9 +176,9 @@ fn returned(by: &[&LeaseHolder]) -> OwnershipHistory {
 #[test]
 fn forwarding_chain_ends_at_a_failed_hop() {
     let [b, c] = ["b", "c"].map(process);
-    let briefly_silent = Liveness::Silent(SILENCE_MAX);
+    let briefly_silent = Liveness::Silent(UNANSWERED_MAX);
     let silent = Liveness::Silent(WHILE);
-    let active_since = |at: Time| ConntrackFlush::ActiveWithin((LATER - at) * 2 + SLACK);
+    let active_since = |at: Time| ConntrackFlush::ActiveWithin((LATER - at) * 2 + ABSENCE_MARGIN);
     for (of_b, of_c, expected) in [
         (briefly_silent, briefly_silent, ConntrackFlush::Closed),
         (briefly_silent, Liveness::Gone, ConntrackFlush::Closed),
@@ -191,7 +191,7 @@ fn forwarding_chain_ends_at_a_failed_hop() {
         (
             Liveness::Leaving,
             briefly_silent,
-            active_since(LATER - SILENCE_MAX),
+            active_since(LATER - UNANSWERED_MAX),
         ),
         (silent, briefly_silent, active_since(NOW)),
     ] {
@@ -245,8 +245,8 @@ fn chain_breaks_by_age() {
     let b = process("b");
     let away = |lasts: Duration| begin(&mut returned(&[&b]), NOW + lasts);
     assert_eq!(
-        away(FORWARDED_FOR_MAX - Duration::from_nanos(1)),
+        away(FORWARDING_DURATION_MAX - Duration::from_nanos(1)),
         Some(ConntrackFlush::Closed)
     );
-    assert_eq!(away(FORWARDED_FOR_MAX + WHILE), ACTIVE);
+    assert_eq!(away(FORWARDING_DURATION_MAX + WHILE), ACTIVE);
 }

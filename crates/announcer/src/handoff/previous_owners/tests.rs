@@ -54,7 +54,7 @@ fn acquired_addresses_are_pending_until_attributed() {
     assert_eq!(owners.forwarded_to(ADDRESS), Some(&name("a")));
     owners.record_release(NOW + ATTRIBUTION_TIMEOUT * 2, ADDRESS, &name("a"), true);
     assert!(!is_pending(&owners), "repeated release");
-    // No previous owner, a dead one, or timeout.
+    // No previous owner, a failed one, or timeout.
     for (later, is_attributed) in [(Duration::ZERO, true), (ATTRIBUTION_TIMEOUT, false)] {
         let mut owners = PreviousOwners::default();
         owners.acquired(NOW, ADDRESS);
@@ -149,22 +149,22 @@ fn forwards_to_the_last_releasing_node_only() {
 }
 
 #[test]
-fn stops_forwarding_to_dead_removed_and_expired_owners() {
+fn stops_forwarding_to_failed_removed_and_expired_owners() {
     let after = |lasts: Duration, presence: Liveness| {
         let mut owners = acquired_from("a");
         owners.expire(NOW + lasts, |_| presence);
         owners.forwarded_to(ADDRESS).is_some()
     };
     let moment = Duration::from_secs(1);
-    assert!(after(moment, Liveness::Silent(SILENCE_MAX)));
-    assert!(!after(moment, Liveness::Silent(SILENCE_MAX + moment)));
+    assert!(after(moment, Liveness::Silent(UNANSWERED_MAX)));
+    assert!(!after(moment, Liveness::Silent(UNANSWERED_MAX + moment)));
     assert!(!after(moment, Liveness::Gone));
     assert!(
-        after(FORWARDED_FOR_MAX - moment, Liveness::Leaving),
+        after(FORWARDING_DURATION_MAX - moment, Liveness::Leaving),
         "its kernel still knows the connections"
     );
-    assert!(!after(FORWARDED_FOR_MAX, Liveness::Leaving));
-    assert!(!after(FORWARDED_FOR_MAX, Liveness::Silent(Duration::ZERO)));
+    assert!(!after(FORWARDING_DURATION_MAX, Liveness::Leaving));
+    assert!(!after(FORWARDING_DURATION_MAX, Liveness::Silent(Duration::ZERO)));
     let mut owners = acquired_from("a");
     owners.remove_node(&name("b"));
     assert_eq!(owners.forwarded_to(ADDRESS), Some(&name("a")));

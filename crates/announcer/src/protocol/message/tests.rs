@@ -2,13 +2,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn entry() -> impl Strategy<Value = Entry> {
+fn entry() -> impl Strategy<Value = VoteEntry> {
     (0..5, any::<IpAddr>()).prop_map(|(kind, address)| match kind {
-        0 => Entry::RequestVote(address),
-        1 => Entry::GrantVote(address),
-        2 => Entry::ReleaseVote(address),
-        3 => Entry::ReleaseAddress(address),
-        _ => Entry::ConfirmRelease(address),
+        0 => VoteEntry::RequestVote(address),
+        1 => VoteEntry::GrantVote(address),
+        2 => VoteEntry::ReleaseVote(address),
+        3 => VoteEntry::ReleaseAddress(address),
+        _ => VoteEntry::ConfirmRelease(address),
     })
 }
 
@@ -38,7 +38,7 @@ fn largest_message_fits_minimum_ipv6_mtu() {
             timestamp: Timestamp(6),
         }),
         lease_generation: Some(7),
-        entries: vec![Entry::ReleaseAddress(address); ENTRIES_SENT_MAX],
+        entries: vec![VoteEntry::ReleaseAddress(address); ENTRIES_SENT_MAX],
         capabilities: NodeCapabilities {
             missing_links: (0..MISSING_LINKS_MAX as u64).map(LinkSetId).collect(),
             has_edge: true,

@@ -7,7 +7,7 @@ use netlink::clock::since_boot;
 use tokio::net::UdpSocket;
 use tokio::time::sleep;
 
-use super::{Bound, Report, bind, report};
+use super::{BoundPort, PredecessorReport, bind, report};
 use crate::FENCING_INTERVAL;
 use crate::run::AnnouncerError;
 
@@ -43,7 +43,7 @@ fn waiting_process_gets_port_and_report() {
         let connection = report(address, since_boot()).await;
         drop(socket);
         drop(connection);
-        let Bound { votes_until, socket } = waiting.await.expect("no panic").expect("the port");
+        let BoundPort { votes_until, socket } = waiting.await.expect("no panic").expect("the port");
         assert_eq!(socket.local_addr().expect("an address"), address);
         assert!(votes_until.expect("a report") <= since_boot());
     });
@@ -73,7 +73,7 @@ fn used_port_is_an_error_for_a_process_that_does_not_wait() {
 #[test]
 fn reports_expire_with_the_fencing_interval() {
     let second = Duration::from_secs(1);
-    let report = Report {
+    let report = PredecessorReport {
         as_of: second,
         votes_until: second,
     };

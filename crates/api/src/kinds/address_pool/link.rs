@@ -47,7 +47,8 @@ impl FromStr for LinkPattern {
             Some(start) => (start, true),
             None => (text, false),
         };
-        let is_foreign = |c: char| matches!(c, '/' | ':' | '*' | '\0') || c.is_whitespace();
+        let is_foreign =
+            |character: char| matches!(character, '/' | ':' | '*' | '\0') || character.is_whitespace();
         if text.is_empty() {
             Err(LinkPatternError::Empty)
         } else if name.len() > NAME_BYTES_MAX {

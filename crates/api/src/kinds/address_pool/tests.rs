@@ -11,12 +11,12 @@ fn pool(spec: Value) -> Value {
 fn causes(errors: &FieldErrors) -> Vec<String> {
     errors
         .iter()
-        .map(|e| format!("{} {}", e.reason.as_str(), e.path))
+        .map(|error| format!("{} {}", error.reason.as_str(), error.path))
         .collect()
 }
 
 #[test]
-fn sets_defaults() {
+fn address_pool_gets_defaults() {
     let pool = pool(json!({"addresses": ["192.0.2.0/24"], "scope": null}));
     assert_eq!(
         pool["spec"],
@@ -27,7 +27,7 @@ fn sets_defaults() {
 }
 
 #[test]
-fn validates_addresses() {
+fn addresses_of_a_pool_are_validated() {
     let of = |addresses: Value| causes(&validate(&pool(json!({ "addresses": addresses }))));
     assert!(
         of(json!([

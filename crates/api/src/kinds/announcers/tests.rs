@@ -66,8 +66,12 @@ fn quorums_of_successive_lists_intersect() {
     assert_eq!((joint.epoch, four.epoch, removed.epoch), (4, 5, 6));
     let steps = [(&three, &joint, ""), (&joint, &four, ""), (&four, &removed, "b")];
     let names = ["a", "b", "c", "d"];
-    let chosen =
-        |bits: u32| -> Vec<&str> { (0..4).filter(|n| bits & 1 << n != 0).map(|n| names[n]).collect() };
+    let chosen = |bits: u32| -> Vec<&str> {
+        (0..4)
+            .filter(|index| bits & 1 << index != 0)
+            .map(|index| names[index])
+            .collect()
+    };
     for (before, after, gone) in steps {
         // Five votes with the tie-breaker; each belongs to one side.
         for bits in 0..32u32 {
@@ -92,8 +96,8 @@ fn record_reads_back_and_rejects_malformed_text() {
         Err(RecordError::Empty)
     ));
     assert!(matches!(Record::from_json("{}"), Err(RecordError::Json { .. })));
-    for n in 0..=MEMBERS_MAX {
-        written.members.insert(format!("n{n}").into(), member(1));
+    for number in 0..=MEMBERS_MAX {
+        written.members.insert(format!("n{number}").into(), member(1));
     }
     assert!(matches!(
         Record::from_json(&written.to_json().unwrap()),
@@ -111,17 +115,17 @@ fn last_member_can_leave_if_a_node_is_joining() {
 }
 
 #[test]
-fn list_knows_if_it_has_only_had_its_founder() {
+fn list_records_if_it_ever_had_another_node() {
     let founded = Record::founded_by("a".into(), member(1), "00".repeat(16));
-    assert!(founded.has_only_had("a"));
-    assert!(!founded.has_only_had("b"));
+    assert!(founded.never_had_other_than("a"));
+    assert!(!founded.never_had_other_than("b"));
     let restarted = founded.with(&"a".into(), member(2)).expect("an entry");
-    assert!(restarted.has_only_had("a"));
+    assert!(restarted.never_had_other_than("a"));
     let joint = restarted.with(&"b".into(), member(3)).expect("space");
-    assert!(!joint.has_only_had("a"));
+    assert!(!joint.never_had_other_than("a"));
     let alone = joint.without(|name| &**name == "b").expect("a member");
     assert_eq!(alone.members.len(), 1);
-    assert!(!alone.has_only_had("a"), "another node was in the list");
+    assert!(!alone.never_had_other_than("a"), "another node was in the list");
 }
 
 #[test]

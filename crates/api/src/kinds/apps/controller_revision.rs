@@ -4,13 +4,16 @@ use serde_json::Value;
 
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
-use crate::machinery::tree::is_set;
+use crate::machinery::tree::{child, is_set};
 
 /// Validates a new ControllerRevision.
 pub fn validate_controller_revision(revision: &Value) -> FieldErrors {
     let mut errors = metadata::validate(revision, NameForm::DnsSubdomain, true);
     if !is_set(revision, "data") {
         errors.push(FieldError::required(&Path::new("data"), "data is mandatory"));
+    } else if !child(revision, "data").is_object() {
+        let detail = "data must be a valid JSON object";
+        errors.push(FieldError::required(&Path::new("data"), detail));
     }
     validate_number(&mut errors, revision);
     errors

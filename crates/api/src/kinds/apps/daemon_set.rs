@@ -4,11 +4,13 @@ use serde_json::{Value, json};
 
 use super::int_or_percent::{self, IntOrPercent};
 use super::template::TemplateRules;
-use super::{begin_generation, complete, validate_not_negative, validate_same_selector};
+use super::{begin_generation, complete, status, validate_not_negative, validate_same_selector};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
-use crate::machinery::tree::{child, clear, is_set, object_mut, omit_null, omit_zero, set_or_clear, text};
+use crate::machinery::tree::{child, is_set, object_mut, omit_null, omit_zero, set_or_clear, text};
 
+/// Annotation with the generation of the template.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 const REVISION_HISTORY_LIMIT_DEFAULT: i64 = 10;
 const MAX_UNAVAILABLE_DEFAULT: i64 = 1;
 const MAX_SURGE_DEFAULT: i64 = 0;
@@ -16,6 +18,7 @@ const MAX_SURGE_DEFAULT: i64 = 0;
 /// Sets defaults and drops empty fields.
 pub fn default_daemon_set_on_write(daemon_set: &mut Value) {
     complete(daemon_set, &["revisionHistoryLimit"], &["minReadySeconds"]);
+    status::complete(daemon_set, &status::OF_DAEMON_SET);
     let fields = object_mut(daemon_set, "spec");
     fields
         .entry("revisionHistoryLimit")
@@ -44,8 +47,27 @@ pub fn default_daemon_set_on_write(daemon_set: &mut Value) {
 /// Prepares an update: the status stays, and a changed spec increments the generation.
 pub fn prepare_daemon_set_update(new: &mut Value, old: &Value) {
     set_or_clear(new, "status", old.get("status").cloned());
-    if child(new, "spec") != child(old, "spec") {
+    let (after, before) = (child(new, "spec"), child(old, "spec"));
+    let is_template_changed = child(after, "template") != child(before, "template");
+    if after != before {
         begin_generation(new, old);
+    }
+    let generation = template_generation(old).max(1);
+    set_template_generation(new, generation.saturating_add(i64::from(is_template_changed)));
+}
+
+/// Returns the number of changes of the template, which upstream keeps in an annotation.
+fn template_generation(daemon_set: &Value) -> i64 {
+    let annotations = child(child(daemon_set, "metadata"), "annotations");
+    let generation = text(annotations, TEMPLATE_GENERATION).parse();
+    generation.unwrap_or_default()
+}
+
+fn set_template_generation(daemon_set: &mut Value, generation: i64) {
+    object_mut(daemon_set, "metadata");
+    if let Some(metadata) = daemon_set.get_mut("metadata") {
+        let annotations = object_mut(metadata, "annotations");
+        annotations.insert(TEMPLATE_GENERATION.to_owned(), json!(generation.to_string()));
     }
 }
 
@@ -137,8 +159,9 @@ fn validate_rolling(errors: &mut FieldErrors, rolling: &Value, path: &Path) {
     }
 }
 
-/// Removes the deprecated generation of the template, which upstream ignores in `apps/v1`.
+/// Prepares a new DaemonSet: the template has generation 1, and the status has no Pods.
 pub fn prepare_daemon_set_create(daemon_set: &mut Value) {
-    super::prepare_create(daemon_set);
-    clear(daemon_set, "templateGeneration");
+    status::reset(daemon_set, &status::OF_DAEMON_SET);
+    let generation = template_generation(daemon_set).max(1);
+    set_template_generation(daemon_set, generation);
 }

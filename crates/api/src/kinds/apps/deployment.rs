@@ -28,6 +28,7 @@ pub fn default_deployment_on_write(deployment: &mut Value) {
         "strategy",
     ];
     complete(deployment, &nullable, &["minReadySeconds", "paused"]);
+    super::status::complete_conditions(deployment, &["lastUpdateTime"]);
     let fields = object_mut(deployment, "spec");
     for (field, default) in [
         ("replicas", REPLICAS_DEFAULT),
@@ -115,7 +116,9 @@ pub fn validate_deployment_status_update(new: &Value, old: &Value) -> FieldError
     const COLLISIONS: &str = "collisionCount";
     validate_not_negative(&mut errors, status, &[COLLISIONS], &path);
     let collisions = number(status, COLLISIONS);
-    if collisions < number(child(old, "status"), COLLISIONS) {
+    let before = child(old, "status");
+    let is_known = is_set(status, COLLISIONS) && is_set(before, COLLISIONS);
+    if is_known && collisions < number(before, COLLISIONS) {
         errors.push(FieldError::invalid(
             &path.child(COLLISIONS),
             collisions,

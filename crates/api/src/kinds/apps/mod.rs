@@ -8,7 +8,9 @@ mod int_or_percent;
 mod replica_set;
 mod replication_controller;
 mod stateful_set;
+pub(crate) mod status;
 pub(crate) mod template;
+mod warnings;
 
 pub use controller_revision::{validate_controller_revision, validate_controller_revision_update};
 pub use daemon_set::{
@@ -22,8 +24,8 @@ pub use deployment::{
 };
 pub use int_or_percent::IntOrPercent;
 pub use replica_set::{
-    default_replica_set_on_write, prepare_replica_set_update, validate_replica_set,
-    validate_replica_set_status_update, validate_replica_set_update,
+    default_replica_set_on_write, prepare_replica_set_create, prepare_replica_set_update,
+    validate_replica_set, validate_replica_set_status_update, validate_replica_set_update,
 };
 pub use replication_controller::{
     default_replication_controller_on_write, prepare_replication_controller_update,
@@ -31,8 +33,13 @@ pub use replication_controller::{
     validate_replication_controller_update,
 };
 pub use stateful_set::{
-    default_stateful_set_on_write, prepare_stateful_set_update, validate_stateful_set,
-    validate_stateful_set_status_update, validate_stateful_set_update,
+    default_stateful_set_on_write, prepare_stateful_set_create, prepare_stateful_set_update,
+    validate_stateful_set, validate_stateful_set_status_update, validate_stateful_set_update,
+};
+
+pub use warnings::{
+    daemon_set_creation_warnings, stateful_set_creation_warnings, stateful_set_update_warnings,
+    workload_creation_warnings, workload_update_warnings,
 };
 
 use serde_json::{Value, json};
@@ -65,6 +72,7 @@ pub(crate) fn complete(object: &mut Value, nullable: &[&str], zeroable: &[&str])
         omit_zero(spec, zeroable);
         template::default_on_write(spec);
     }
+    status::complete_conditions(object, &["lastTransitionTime"]);
 }
 
 /// Increments the generation.
@@ -127,7 +135,10 @@ fn validate_selector_and_template(
     let at = path.child("selector");
     let selector = child(spec, "selector");
     if !is_set(spec, "selector") {
-        errors.push(FieldError::required(&at, ""));
+        // As upstream: for DaemonSets, the error about the labels of the template is the only one.
+        if rules.kind != "DaemonSet" {
+            errors.push(FieldError::required(&at, ""));
+        }
     } else if entries(selector, "matchLabels").next().is_none()
         && items(selector, "matchExpressions").is_empty()
     {
@@ -138,13 +149,18 @@ fn validate_selector_and_template(
         errors.push(FieldError::invalid(&at, selector.clone(), fault));
     }
     match LabelSelector::from_object(&at, selector) {
-        Ok(selector) => template::validate(
-            errors,
-            child(spec, "template"),
-            &selector,
-            &path.child("template"),
-            rules,
-        ),
+        Ok(selector) => {
+            if !is_set(spec, "selector") {
+                template::reject_labels(errors, child(spec, "template"), &path.child("template"));
+            }
+            template::validate(
+                errors,
+                child(spec, "template"),
+                &selector,
+                &path.child("template"),
+                rules,
+            );
+        }
         Err(faults) => {
             errors.extend(faults);
             errors.push(FieldError::invalid(

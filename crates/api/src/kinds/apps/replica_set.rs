@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::template::TemplateRules;
 use super::{
-    begin_generation, complete, validate_not_negative, validate_proportions, validate_same_selector,
+    begin_generation, complete, status, validate_not_negative, validate_proportions, validate_same_selector,
 };
 use crate::machinery::field::{FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
@@ -15,8 +15,14 @@ const REPLICAS_DEFAULT: i64 = 1;
 /// Sets defaults and drops empty fields.
 pub fn default_replica_set_on_write(replica_set: &mut Value) {
     complete(replica_set, &["replicas"], &["minReadySeconds"]);
+    status::complete(replica_set, &status::OF_REPLICA_SET);
     let fields = object_mut(replica_set, "spec");
     fields.entry("replicas").or_insert(json!(REPLICAS_DEFAULT));
+}
+
+/// Prepares a new ReplicaSet or ReplicationController: its status has no replicas.
+pub fn prepare_replica_set_create(object: &mut Value) {
+    status::reset(object, &status::OF_REPLICA_SET);
 }
 
 /// Prepares an update: the status stays, and a changed spec increments the generation.

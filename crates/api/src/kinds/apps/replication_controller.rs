@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::template::{self, TemplateRules};
-use super::{begin_generation, complete, validate_not_negative, validate_proportions};
+use super::{begin_generation, complete, status, validate_not_negative, validate_proportions};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
 use crate::machinery::selector::LabelSelector;
@@ -15,6 +15,7 @@ const REPLICAS_DEFAULT: i64 = 1;
 pub fn default_replication_controller_on_write(controller: &mut Value) {
     let has_template = is_set(child(controller, "spec"), "template");
     complete(controller, &["replicas"], &["minReadySeconds"]);
+    status::complete(controller, &status::OF_REPLICA_SET);
     let fields = object_mut(controller, "spec");
     fields.entry("replicas").or_insert(json!(REPLICAS_DEFAULT));
     if !has_template {

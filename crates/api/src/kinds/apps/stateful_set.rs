@@ -3,15 +3,19 @@
 use serde_json::{Value, json};
 
 use super::template::TemplateRules;
-use super::{begin_generation, complete, validate_not_negative};
+use super::{begin_generation, complete, status, validate_not_negative};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
-use crate::machinery::metadata::{self, NameForm};
+use crate::machinery::metadata::{self, NameForm, push_faults};
+use crate::machinery::names;
 use crate::machinery::tree::{
     child, clear, is_set, items, number, object_mut, omit_null, omit_zero, set_or_clear, text,
 };
 
 const REPLICAS_DEFAULT: i64 = 1;
 const REVISION_HISTORY_LIMIT_DEFAULT: i64 = 10;
+
+const RETENTION: &str = "persistentVolumeClaimRetentionPolicy";
+const RETENTION_TIMES: [&str; 2] = ["whenDeleted", "whenScaled"];
 
 /// Spec fields that an update may change.
 const MUTABLE_FIELDS: [&str; 7] = [
@@ -28,21 +32,32 @@ const MUTABLE_FIELDS: [&str; 7] = [
 pub fn default_stateful_set_on_write(stateful_set: &mut Value) {
     complete(
         stateful_set,
-        &["replicas", "revisionHistoryLimit", "volumeClaimTemplates"],
+        &[
+            "replicas",
+            "revisionHistoryLimit",
+            "volumeClaimTemplates",
+            RETENTION,
+        ],
         &["minReadySeconds", "podManagementPolicy", "volumeClaimTemplates"],
     );
+    status::complete(stateful_set, &status::OF_STATEFUL_SET);
     let fields = object_mut(stateful_set, "spec");
     for (field, default) in [
         ("replicas", json!(REPLICAS_DEFAULT)),
         ("revisionHistoryLimit", json!(REVISION_HISTORY_LIMIT_DEFAULT)),
         ("podManagementPolicy", json!("OrderedReady")),
         ("serviceName", json!("")),
-        (
-            "persistentVolumeClaimRetentionPolicy",
-            json!({"whenDeleted": "Retain", "whenScaled": "Retain"}),
-        ),
+        (RETENTION, json!({})),
     ] {
         fields.entry(field).or_insert(default);
+    }
+    if let Some(retention) = fields.get_mut(RETENTION).and_then(Value::as_object_mut) {
+        for field in RETENTION_TIMES {
+            let policy = retention.entry(field).or_insert(Value::Null);
+            if matches!(policy.as_str(), None | Some("")) {
+                *policy = json!("Retain");
+            }
+        }
     }
     let strategy = fields.entry("updateStrategy").or_insert(json!({}));
     default_strategy(strategy);
@@ -65,6 +80,11 @@ fn default_strategy(strategy: &mut Value) {
     if let Some(rolling) = rolling.as_object_mut() {
         rolling.entry("partition").or_insert(json!(0));
     }
+}
+
+/// Prepares a new StatefulSet: its status has no replicas.
+pub fn prepare_stateful_set_create(stateful_set: &mut Value) {
+    status::reset(stateful_set, &status::OF_STATEFUL_SET);
 }
 
 /// Prepares an update: the status stays, and a changed spec increments the generation.
@@ -142,8 +162,14 @@ fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
         child(spec, "updateStrategy"),
         &path.child("updateStrategy"),
     );
-    let fields = ["replicas", "minReadySeconds", "revisionHistoryLimit"];
-    validate_not_negative(errors, spec, &fields, &path);
+    validate_retention(errors, spec, &path.child(RETENTION));
+    // As upstream: a negative `revisionHistoryLimit` is accepted.
+    validate_not_negative(errors, spec, &["replicas", "minReadySeconds"], &path);
+    let service = text(spec, "serviceName");
+    if !service.is_empty() {
+        let path = path.child("serviceName");
+        push_faults(errors, &path, service, names::dns_label(service));
+    }
     validate_not_negative(
         errors,
         child(spec, "ordinals"),
@@ -156,6 +182,16 @@ fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
     }
     let rules = TemplateRules::of("StatefulSet");
     super::validate_selector_and_template(errors, spec, &path, &rules);
+}
+
+fn validate_retention(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    let policies = ["Retain", "Delete"];
+    for field in RETENTION_TIMES {
+        let policy = text(child(spec, RETENTION), field);
+        if !policies.contains(&policy) {
+            errors.push(FieldError::not_supported(&path.child(field), policy, &policies));
+        }
+    }
 }
 
 fn validate_strategy(errors: &mut FieldErrors, strategy: &Value, path: &Path) {

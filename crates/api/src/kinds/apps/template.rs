@@ -42,6 +42,14 @@ impl TemplateRules {
     }
 }
 
+/// Reports the labels of a template that the selector does not match. An absent selector matches none.
+pub(crate) fn reject_labels(errors: &mut FieldErrors, template: &Value, path: &Path) {
+    let labels = child(child(template, "metadata"), "labels");
+    let at = path.child("metadata").child("labels");
+    let fault = "`selector` does not match template `labels`";
+    errors.push(FieldError::invalid(&at, labels.clone(), fault));
+}
+
 /// Validates a Pod template, whose labels `selector` must match.
 pub(crate) fn validate(
     errors: &mut FieldErrors,
@@ -50,11 +58,8 @@ pub(crate) fn validate(
     path: &Path,
     rules: &TemplateRules,
 ) {
-    let labels = child(child(template, "metadata"), "labels");
     if !selector.is_empty() && !selector.matches_object(template) {
-        let at = path.child("metadata").child("labels");
-        let fault = "`selector` does not match template `labels`";
-        errors.push(FieldError::invalid(&at, labels.clone(), fault));
+        reject_labels(errors, template, path);
     }
     metadata::validate_template(errors, child(template, "metadata"), path);
     let (spec, path) = (child(template, "spec"), path.child("spec"));
@@ -64,7 +69,15 @@ pub(crate) fn validate(
         errors.push(FieldError::forbidden(&path.child("ephemeralContainers"), detail));
     }
     let policy = text(spec, "restartPolicy");
-    if !rules.restart_policies.contains(&policy) {
+    if policy == "Always" && !rules.restart_policies.contains(&policy) {
+        let valid: Vec<String> = rules
+            .restart_policies
+            .iter()
+            .map(|policy| format!("{policy:?}"))
+            .collect();
+        let detail = format!("valid values: {}", valid.join(", "));
+        errors.push(FieldError::required(&path.child("restartPolicy"), detail));
+    } else if !rules.restart_policies.contains(&policy) {
         errors.push(FieldError::not_supported(
             &path.child("restartPolicy"),
             policy,

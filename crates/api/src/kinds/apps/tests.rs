@@ -21,7 +21,9 @@ fn messages(errors: &FieldErrors) -> Vec<String> {
 }
 
 fn faults(change: impl FnOnce(&mut Value)) -> Vec<String> {
-    messages(&validate_deployment(&deployment(|d| change(&mut d["spec"]))))
+    messages(&validate_deployment(&deployment(|deployment| {
+        change(&mut deployment["spec"])
+    })))
 }
 
 #[test]
@@ -43,13 +45,14 @@ fn deployment_gets_defaults() {
 
 #[test]
 fn defaults_keep_given_values() {
-    let recreate = deployment(|d| {
-        d["spec"]["replicas"] = json!(0);
-        d["spec"]["strategy"] = json!({"type": "Recreate"});
+    let recreate = deployment(|deployment| {
+        deployment["spec"]["replicas"] = json!(0);
+        deployment["spec"]["strategy"] = json!({"type": "Recreate"});
     });
     assert_eq!(recreate["spec"]["strategy"], json!({"type": "Recreate"}));
     assert_eq!(recreate["spec"]["replicas"], 0);
-    let half = deployment(|d| d["spec"]["strategy"] = json!({"rollingUpdate": {"maxSurge": 2}}));
+    let half =
+        deployment(|deployment| deployment["spec"]["strategy"] = json!({"rollingUpdate": {"maxSurge": 2}}));
     assert_eq!(
         half["spec"]["strategy"]["rollingUpdate"],
         json!({"maxSurge": 2, "maxUnavailable": "25%"})
@@ -62,7 +65,10 @@ fn requires_a_selector_that_matches_the_template() {
         faults(|spec| {
             spec.as_object_mut().unwrap().remove("selector");
         }),
-        ["spec.selector: Required value"]
+        [
+            "spec.selector: Required value",
+            "spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`"
+        ]
     );
     assert_eq!(
         faults(|spec| spec["selector"] = json!({}))[0],
@@ -146,9 +152,9 @@ fn requires_a_deadline_above_the_minimum_ready_time() {
 #[test]
 fn selector_is_immutable() {
     let old = deployment(|_| {});
-    let new = deployment(|d| {
-        d["spec"]["selector"]["matchLabels"]["tier"] = json!("x");
-        d["spec"]["template"]["metadata"]["labels"]["tier"] = json!("x");
+    let new = deployment(|deployment| {
+        deployment["spec"]["selector"]["matchLabels"]["tier"] = json!("x");
+        deployment["spec"]["template"]["metadata"]["labels"]["tier"] = json!("x");
     });
     let errors = messages(&validate_deployment_update(&new, &old));
     assert_eq!(errors.len(), 1, "{errors:?}");
@@ -167,13 +173,22 @@ fn generation_counts_changes_of_the_desired_state() {
         prepare_deployment_update(&mut new, &old);
         new["metadata"]["generation"].clone()
     };
-    assert_eq!(generation(&|d| d["spec"]["replicas"] = json!(2)), 2);
     assert_eq!(
-        generation(&|d| d["metadata"]["annotations"] = json!({"a": "b"})),
+        generation(&|deployment| deployment["spec"]["replicas"] = json!(2)),
         2
     );
-    assert_eq!(generation(&|d| d["metadata"]["labels"] = json!({"a": "b"})), 1);
-    assert_eq!(generation(&|d| d["status"] = json!({"replicas": 2})), 1);
+    assert_eq!(
+        generation(&|deployment| deployment["metadata"]["annotations"] = json!({"a": "b"})),
+        2
+    );
+    assert_eq!(
+        generation(&|deployment| deployment["metadata"]["labels"] = json!({"a": "b"})),
+        1
+    );
+    assert_eq!(
+        generation(&|deployment| deployment["status"] = json!({"replicas": 2})),
+        1
+    );
     let mut new = old.clone();
     new["metadata"]["labels"] = json!({"a": "b"});
     new["spec"]["replicas"] = json!(9);
@@ -186,7 +201,7 @@ fn generation_counts_changes_of_the_desired_state() {
 
 #[test]
 fn rejects_inconsistent_counts_of_a_status() {
-    let old = deployment(|d| d["status"] = json!({"collisionCount": 2}));
+    let old = deployment(|deployment| deployment["status"] = json!({"collisionCount": 2}));
     let mut new = old.clone();
     new["status"] = json!({"replicas": 1, "readyReplicas": 1, "availableReplicas": 2, "collisionCount": 1});
     assert_eq!(
@@ -228,4 +243,148 @@ fn percentages_round_up_or_down() {
     for bad in [json!("25"), json!("%"), json!("+5%"), json!(null), json!(1.5)] {
         assert_eq!(IntOrPercent::read(&bad), None, "{bad}");
     }
+}
+
+fn workload(spec: Value) -> Value {
+    let mut workload = json!({
+        "metadata": {"name": "web", "namespace": "n"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template()},
+    });
+    for (field, value) in spec.as_object().expect("fields") {
+        workload["spec"][field] = value.clone();
+    }
+    workload
+}
+
+// The expectations are responses of kube-apiserver 1.36.2; the rules are in upstream's `pkg/apis/apps`.
+#[test]
+fn statuses_have_counts_of_zero() {
+    let mut set = workload(json!({}));
+    prepare_replica_set_create(&mut set);
+    assert_eq!(set["status"], json!({"replicas": 0}));
+    prepare_stateful_set_create(&mut set);
+    assert_eq!(set["status"], json!({"replicas": 0, "availableReplicas": 0}));
+    set["status"] = json!({"replicas": 2});
+    default_stateful_set_on_write(&mut set);
+    assert_eq!(set["status"], json!({"replicas": 2, "availableReplicas": 0}));
+    prepare_daemon_set_create(&mut set);
+    assert_eq!(
+        set["status"],
+        json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0})
+    );
+}
+
+#[test]
+fn conditions_have_times() {
+    let web = deployment(|d| d["status"] = json!({"conditions": [{"type": "Available", "status": "True"}]}));
+    assert_eq!(
+        web["status"]["conditions"][0],
+        json!({"type": "Available", "status": "True", "lastTransitionTime": null, "lastUpdateTime": null})
+    );
+}
+
+#[test]
+fn templates_have_no_defaults_of_running_pods() {
+    let web = deployment(|d| {
+        let spec = &mut d["spec"]["template"]["spec"];
+        spec["hostNetwork"] = json!(true);
+        spec["serviceAccount"] = json!("sa");
+        spec["containers"][0]["ports"] = json!([{"containerPort": 80}]);
+        spec["containers"][0]["resources"] = json!({"limits": {"cpu": "1"}});
+    });
+    assert_eq!(messages(&validate_deployment(&web)), [""; 0]);
+    let spec = &web["spec"]["template"]["spec"];
+    assert_eq!(spec.get("enableServiceLinks"), None);
+    assert_eq!(spec["serviceAccountName"], "sa");
+    let container = &spec["containers"][0];
+    assert_eq!(
+        container["ports"],
+        json!([{"containerPort": 80, "protocol": "TCP"}])
+    );
+    assert_eq!(container["resources"], json!({"limits": {"cpu": "1"}}));
+}
+
+#[test]
+fn daemon_sets_count_changes_of_their_template() {
+    let mut old = workload(json!({}));
+    default_daemon_set_on_write(&mut old);
+    prepare_daemon_set_create(&mut old);
+    let generation =
+        |set: &Value| set["metadata"]["annotations"]["deprecated.daemonset.template.generation"].clone();
+    assert_eq!(generation(&old), "1");
+    let mut new = old.clone();
+    new["metadata"]["annotations"] = json!({});
+    new["spec"]["minReadySeconds"] = json!(5);
+    prepare_daemon_set_update(&mut new, &old);
+    assert_eq!(generation(&new), "1");
+    new["spec"]["template"]["spec"]["containers"][0]["image"] = json!("x:2");
+    prepare_daemon_set_update(&mut new, &old);
+    assert_eq!(generation(&new), "2");
+    new["spec"].as_object_mut().unwrap().remove("selector");
+    assert_eq!(
+        messages(&validate_daemon_set(&new)),
+        [
+            "spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`"
+        ]
+    );
+}
+
+#[test]
+fn stateful_sets_have_their_rules() {
+    let faults = |spec: Value| {
+        let mut set = workload(spec);
+        default_stateful_set_on_write(&mut set);
+        messages(&validate_stateful_set(&set))
+    };
+    assert_eq!(faults(json!({"revisionHistoryLimit": -1})), [""; 0]);
+    assert_eq!(
+        faults(json!({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}})),
+        [""; 0]
+    );
+    assert_eq!(
+        faults(json!({"persistentVolumeClaimRetentionPolicy": {"whenScaled": "x"}})),
+        [
+            "spec.persistentVolumeClaimRetentionPolicy.whenScaled: Unsupported value: \"x\": supported values: \"Retain\", \"Delete\""
+        ]
+    );
+    let service = faults(json!({"serviceName": "A_"}));
+    assert!(
+        service[0].starts_with("spec.serviceName: Invalid value: \"A_\": a lowercase RFC 1123 label"),
+        "{service:?}"
+    );
+}
+
+#[test]
+fn revisions_have_objects_as_data() {
+    let revision = json!({"metadata": {"name": "r", "namespace": "n"}, "data": "x", "revision": 1});
+    assert_eq!(
+        messages(&validate_controller_revision(&revision)),
+        ["data: Required value: data must be a valid JSON object"]
+    );
+}
+
+#[test]
+fn first_collision_count_is_no_decrement() {
+    let old = deployment(|_| {});
+    let mut new = old.clone();
+    new["status"] = json!({"collisionCount": -1});
+    assert_eq!(
+        messages(&validate_deployment_status_update(&new, &old)),
+        ["status.collisionCount: Invalid value: -1: must be greater than or equal to 0"]
+    );
+}
+
+#[test]
+fn templates_and_names_cause_warnings() {
+    let mut old = workload(json!({"revisionHistoryLimit": -1}));
+    old["metadata"]["name"] = json!("a.b");
+    old["spec"]["template"]["spec"]["imagePullSecrets"] = json!([{"name": ""}]);
+    assert_eq!(workload_creation_warnings(&old).len(), 2);
+    assert_eq!(daemon_set_creation_warnings(&old).len(), 1);
+    assert_eq!(stateful_set_creation_warnings(&old).len(), 2);
+    let mut new = old.clone();
+    assert!(workload_update_warnings(&new, &old).is_empty());
+    new["metadata"]["generation"] = json!(2);
+    assert_eq!(workload_update_warnings(&new, &old).len(), 1);
+    assert_eq!(stateful_set_update_warnings(&new, &old).len(), 2);
 }

@@ -3,15 +3,16 @@
 mod pod_failure_policy;
 mod success_policy;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use crate::kinds::apps;
 use crate::kinds::apps::template::{self, TemplateRules};
 use crate::kinds::apps::{begin_generation, complete, validate_not_negative};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
 use crate::machinery::selector::LabelSelector;
 use crate::machinery::tree::{
-    child, flag_if_set, is_set, number, object_mut, omit_zero, set, set_or_clear, text,
+    child, entries, flag_if_set, is_set, number, object_mut, omit_zero, set, set_or_clear, text,
 };
 
 /// API group of Jobs.
@@ -55,6 +56,7 @@ pub fn default_job_on_write(job: &mut Value) {
         pod_failure_policy::FIELD,
     ];
     complete(job, &nullable, &[]);
+    apps::status::complete_conditions(job, &["lastProbeTime"]);
     let fields = object_mut(job, "spec");
     let replacement = match fields.get_mut(pod_failure_policy::FIELD) {
         Some(policy) => {
@@ -76,14 +78,36 @@ pub fn default_job_on_write(job: &mut Value) {
     ] {
         fields.entry(field).or_insert(default);
     }
-    let template = child(child(job, "spec"), "template");
-    let labels = child(template, "metadata").get("labels").cloned();
+    let labels = default_labels(job);
     object_mut(job, "metadata");
     if let Some(metadata) = job.get_mut("metadata") {
         omit_zero(metadata, &["labels"]);
         if !is_set(metadata, "labels") {
             set_or_clear(metadata, "labels", labels);
         }
+    }
+}
+
+/// Returns the labels of a Job without labels: those of its template. As upstream, they have the labels that identify the
+/// Job, although these are added to the template later.
+fn default_labels(job: &Value) -> Option<Value> {
+    let (metadata, spec) = (child(job, "metadata"), child(job, "spec"));
+    let labels = child(child(child(spec, "template"), "metadata"), "labels");
+    let mut labels = labels.as_object().filter(|labels| !labels.is_empty())?.clone();
+    let (uid, name) = (text(metadata, "uid"), text(metadata, "name"));
+    if flag_if_set(spec, "manualSelector") != Some(true) && !uid.is_empty() {
+        add_identity(&mut labels, uid, name);
+    }
+    Some(Value::Object(labels))
+}
+
+/// Adds the labels that identify the Pods of a Job.
+fn add_identity(labels: &mut Map<String, Value>, uid: &str, name: &str) {
+    labels.insert(CONTROLLER_UID_LABEL.to_owned(), json!(uid));
+    labels.insert(JOB_NAME_LABEL.to_owned(), json!(name));
+    for (former, label) in FORMER_LABELS {
+        let value = labels[label].clone();
+        labels.insert(former.to_owned(), value);
     }
 }
 
@@ -106,13 +130,7 @@ pub fn prepare_job_create(job: &mut Value) {
     };
     object_mut(template, "metadata");
     if let Some(metadata) = template.get_mut("metadata") {
-        let labels = object_mut(metadata, "labels");
-        labels.insert(CONTROLLER_UID_LABEL.to_owned(), json!(uid));
-        labels.insert(JOB_NAME_LABEL.to_owned(), json!(name));
-        for (former, label) in FORMER_LABELS {
-            let value = labels[label].clone();
-            labels.insert(former.to_owned(), value);
-        }
+        add_identity(object_mut(metadata, "labels"), &uid, &name);
     }
     let selector = object_mut(spec, "selector");
     let labels = selector.entry("matchLabels").or_insert(json!({}));
@@ -130,14 +148,40 @@ pub fn prepare_job_update(new: &mut Value, old: &Value) {
 /// Validates a new Job.
 pub fn validate_job(job: &Value) -> FieldErrors {
     let mut errors = metadata::validate(job, NameForm::DnsSubdomain, true);
+    validate_generated_selector(&mut errors, job);
     validate_spec(&mut errors, child(job, "spec"));
     errors
+}
+
+/// Checks that the selector is the one that the server creates, unless the client manages it (upstream's
+/// `validateGeneratedSelector`).
+fn validate_generated_selector(errors: &mut FieldErrors, job: &Value) {
+    let spec = child(job, "spec");
+    if flag_if_set(spec, "manualSelector") == Some(true) || !is_set(spec, "selector") {
+        return;
+    }
+    let selector = child(spec, "selector");
+    let uid = text(child(job, "metadata"), "uid");
+    let has_expressions = is_set(selector, "matchExpressions");
+    let mut labels = entries(selector, "matchLabels");
+    let is_generated = !has_expressions
+        && matches!(labels.next(), Some((CONTROLLER_UID_LABEL, value)) if value == uid)
+        && labels.next().is_none();
+    if !is_generated {
+        let path = Path::new("spec").child("selector");
+        errors.push(FieldError::invalid(
+            &path,
+            selector.clone(),
+            "`selector` not auto-generated",
+        ));
+    }
 }
 
 /// Validates an update. Selector and completions are immutable; the template is unless the Job is suspended.
 pub fn validate_job_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     let (new_spec, old_spec) = (child(new, "spec"), child(old, "spec"));
+    validate_generated_selector(&mut errors, new);
     validate_spec(&mut errors, new_spec);
     let is_resizable = text(new_spec, "completionMode") == "Indexed"
         && number(new_spec, "completions") == number(new_spec, "parallelism");
@@ -205,6 +249,7 @@ fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
     let at = path.child("selector");
     if !is_set(spec, "selector") {
         errors.push(FieldError::required(&at, ""));
+        template::reject_labels(errors, child(spec, "template"), &path.child("template"));
     }
     match LabelSelector::from_object(&at, child(spec, "selector")) {
         Ok(selector) => template::validate(

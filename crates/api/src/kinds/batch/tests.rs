@@ -73,9 +73,7 @@ fn rejects_invalid_specs() {
     always["spec"]["template"]["spec"]["restartPolicy"] = json!("Always");
     assert_eq!(
         faults(&always),
-        [
-            "spec.template.spec.restartPolicy: Unsupported value: \"Always\": supported values: \"OnFailure\", \"Never\""
-        ]
+        ["spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\""]
     );
 }
 
@@ -207,5 +205,51 @@ fn templates_change_only_while_suspended() {
     assert_eq!(
         validate_job_update(&changed(suspended.clone()), &suspended).len(),
         0
+    );
+}
+
+// The expectations are responses of kube-apiserver 1.36.2; the rules are in upstream's `pkg/apis/batch/validation`.
+#[test]
+fn selectors_are_generated_or_manual() {
+    let given = job(json!({"selector": {"matchLabels": {"a": "b"}}}));
+    let faults_of_given = faults(&given);
+    assert!(
+        faults_of_given[0].starts_with("spec.selector: Invalid value: {")
+            && faults_of_given[0].ends_with(": `selector` not auto-generated"),
+        "{faults_of_given:?}"
+    );
+    let manual = job(json!({"manualSelector": true}));
+    assert_eq!(
+        faults(&manual),
+        [
+            "spec.selector: Required value",
+            "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
+        ]
+    );
+}
+
+#[test]
+fn labels_of_the_template_are_those_of_a_job_without_labels() {
+    let mut labelled = json!({
+        "metadata": {"name": "count", "namespace": "default", "uid": "u1"},
+        "spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "Never"}}},
+    });
+    default_job_on_write(&mut labelled);
+    prepare_job_create(&mut labelled);
+    assert_eq!(
+        labelled["metadata"]["labels"],
+        labelled["spec"]["template"]["metadata"]["labels"]
+    );
+    assert_eq!(labelled["metadata"]["labels"][CONTROLLER_UID_LABEL], "u1");
+}
+
+#[test]
+fn conditions_have_times() {
+    let mut finished = job(json!({}));
+    finished["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+    default_job_on_write(&mut finished);
+    assert_eq!(
+        finished["status"]["conditions"][0],
+        json!({"type": "Complete", "status": "True", "lastTransitionTime": null, "lastProbeTime": null})
     );
 }

@@ -4,7 +4,9 @@ mod config_map;
 mod secret;
 
 pub use config_map::{validate_config_map, validate_config_map_update};
-pub use secret::{default_secret_on_write, prepare_secret_update, validate_secret, validate_secret_update};
+pub use secret::{
+    default_secret_on_write, prepare_secret_update, secret_warnings, validate_secret, validate_secret_update,
+};
 
 use serde_json::Value;
 

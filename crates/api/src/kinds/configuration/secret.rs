@@ -35,6 +35,30 @@ pub fn prepare_secret_update(new: &mut Value, old: &Value) {
     }
 }
 
+/// Returns a warning about a certificate or key of the type `kubernetes.io/tls` that is not in the PEM format. Upstream
+/// also warns of a key that does not belong to the certificate.
+pub fn secret_warnings(secret: &Value) -> Vec<String> {
+    if text(secret, "type") != "kubernetes.io/tls" {
+        return Vec::new();
+    }
+    let data = child(secret, "data");
+    let has_pem = |key: &str| {
+        let bytes = STANDARD.decode(text(data, key)).unwrap_or_default();
+        let contents = String::from_utf8_lossy(&bytes);
+        contents
+            .find("-----BEGIN ")
+            .is_some_and(|start| contents[start..].contains("-----END "))
+    };
+    let input = if !has_pem("tls.crt") {
+        "certificate"
+    } else if !has_pem("tls.key") {
+        "key"
+    } else {
+        return Vec::new();
+    };
+    vec![format!("tls: failed to find any PEM data in {input} input")]
+}
+
 /// Validates a new Secret.
 pub fn validate_secret(secret: &Value) -> FieldErrors {
     let mut errors = metadata::validate(secret, NameForm::DnsSubdomain, true);

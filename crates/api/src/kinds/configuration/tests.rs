@@ -87,3 +87,23 @@ fn rejects_duplicate_keys_and_large_config_maps() {
     let over = map(json!({"a": "x".repeat(DATA_BYTES_MAX), "b": "x"}), json!({}));
     assert_eq!(faults(&validate_config_map(&over)), [("FieldValueTooLong", "")]);
 }
+
+// Upstream: registry/core/secret/strategy.go, `warningsForSecret`.
+#[test]
+fn tls_secrets_without_pem_data_cause_warnings() {
+    let of = |kind: &str, certificate: &str, key: &str| {
+        secret_warnings(&json!({"type": kind, "data": {"tls.crt": certificate, "tls.key": key}}))
+    };
+    // `-----BEGIN A-----\n-----END A-----`
+    let pem = "LS0tLS1CRUdJTiBBLS0tLS0KLS0tLS1FTkQgQS0tLS0t";
+    assert_eq!(
+        of("kubernetes.io/tls", "", ""),
+        ["tls: failed to find any PEM data in certificate input"]
+    );
+    assert_eq!(
+        of("kubernetes.io/tls", pem, "YQ=="),
+        ["tls: failed to find any PEM data in key input"]
+    );
+    assert!(of("kubernetes.io/tls", pem, pem).is_empty());
+    assert!(of("Opaque", "", "").is_empty());
+}

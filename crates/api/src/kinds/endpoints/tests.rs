@@ -9,7 +9,7 @@ use crate::machinery::field::FieldErrors;
 fn causes(errors: &FieldErrors) -> Vec<[String; 2]> {
     let mut causes: Vec<[String; 2]> = errors
         .iter()
-        .map(|e| [e.reason.as_str().to_owned(), e.path.as_str().to_owned()])
+        .map(|error| [error.reason.as_str().to_owned(), error.path.as_str().to_owned()])
         .collect();
     causes.sort();
     causes

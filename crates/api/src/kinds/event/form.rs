@@ -23,14 +23,14 @@ const NAMES: [(&str, &str); 7] = [
 
 /// Converts an Event of `events.k8s.io` to the form of the core group.
 pub fn into_core(event: Value) -> Value {
-    renamed(event, CORE_VERSION, |name| {
+    with_renamed_fields(event, CORE_VERSION, |name| {
         NAMES.iter().find(|(_, new)| *new == name).map(|(core, _)| *core)
     })
 }
 
 /// Converts an Event of the core group to the form of `events.k8s.io`, which lacks an empty reporter.
 pub fn of_core(event: Value) -> Value {
-    let mut event = renamed(event, VERSION, |name| {
+    let mut event = with_renamed_fields(event, VERSION, |name| {
         NAMES.iter().find(|(core, _)| *core == name).map(|(_, new)| *new)
     });
     omit_zero(&mut event, &["reportingController", "reportingInstance"]);
@@ -48,7 +48,7 @@ pub(crate) fn core_selector(field: &str) -> Option<String> {
     }
 }
 
-fn renamed(event: Value, version: &str, name_of: impl Fn(&str) -> Option<&'static str>) -> Value {
+fn with_renamed_fields(event: Value, version: &str, name_of: impl Fn(&str) -> Option<&'static str>) -> Value {
     let Value::Object(fields) = event else {
         return event;
     };

@@ -107,14 +107,14 @@ pub fn served() -> impl Iterator<Item = &'static Kind> {
 
 /// Finds the kind at `/apis/{group}/{version}/…/{plural}`, or at `/api/{version}/…` for the group "".
 pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
-    served().find(|k| k.plural == plural && k.group == group && k.version == version)
+    served().find(|row| row.plural == plural && row.group == group && row.version == version)
 }
 
 /// Finds the kind of an object by its `apiVersion` and `kind`.
 pub fn find_by_kind(api_version: &str, kind: &str) -> Option<&'static Kind> {
     KINDS
         .iter()
-        .find(|k| k.kind == kind && k.is_api_version(api_version))
+        .find(|row| row.kind == kind && row.is_api_version(api_version))
 }
 
 impl Kind {
@@ -151,7 +151,9 @@ impl Kind {
 
     /// Returns the subresource of a name.
     pub fn subresource(&self, name: &str) -> Option<&'static Subresource> {
-        self.subresources.iter().find(|s| s.name == name)
+        self.subresources
+            .iter()
+            .find(|subresource| subresource.name == name)
     }
 
     /// Returns true if objects of the kind are stored. Reviews are not: the server answers them at once.
@@ -176,8 +178,8 @@ impl Kind {
     }
 
     /// Returns the kind in whose form objects are stored. Objects of `events.k8s.io` are stored as Events of the core
-    /// group, and objects of earlier multi-cluster versions in the form of the latest one. For other kinds it is the
-    /// kind itself.
+    /// group. Objects of earlier multi-cluster versions are stored in the form of the latest one. For other kinds it
+    /// is the kind itself.
     pub fn stored(&'static self) -> &'static Kind {
         match self.form() {
             Form::Stored => self,

@@ -34,7 +34,7 @@ fn store_keys_follow_group_and_scope() {
 }
 
 #[test]
-fn rows_are_complete() {
+fn kind_rows_are_consistent() {
     for kind in all() {
         if kind.is_stored() {
             assert_eq!(kind.list_kind, format!("{}List", kind.kind));

@@ -6,7 +6,7 @@ use crate::machinery::field::FieldErrors;
 fn causes(errors: &FieldErrors) -> Vec<String> {
     errors
         .iter()
-        .map(|e| format!("{} {}", e.reason.as_str(), e.path))
+        .map(|error| format!("{} {}", error.reason.as_str(), error.path))
         .collect()
 }
 
@@ -15,7 +15,7 @@ fn cidr(cidrs: Value) -> Value {
 }
 
 #[test]
-fn validates_ranges() {
+fn service_cidrs_are_validated() {
     let of = |cidrs: Value| causes(&validate_service_cidr(&cidr(cidrs)));
     assert!(of(json!(["10.0.0.0/24", "fd00::/112"])).is_empty());
     assert_eq!(of(json!([])), ["FieldValueRequired spec.cidrs"]);

@@ -37,7 +37,7 @@ pub struct AddressPoolSpec {
     pub addresses: Vec<String>,
     /// Uses the addresses of nodes instead.
     pub node_addresses: Option<NodeAddressesSource>,
-    /// True if Services that select no pool get addresses from this one; `None` means true.
+    /// True if Services that select no pool receive addresses from this one; `None` means true.
     pub auto_assign: Option<bool>,
     /// Pools of higher priority are used first.
     pub priority: i64,

@@ -127,7 +127,9 @@ impl ObjectMeta {
 
     /// Returns the owner reference that is marked as the controller.
     pub fn controller(&self) -> Option<&OwnerReference> {
-        self.owner_references.iter().find(|o| o.controller == Some(true))
+        self.owner_references
+            .iter()
+            .find(|owner| owner.controller == Some(true))
     }
 }
 

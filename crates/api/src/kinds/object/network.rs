@@ -29,7 +29,10 @@ resource!(
 impl ServiceCidr {
     /// Returns the condition of a type.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
-        self.status.conditions.iter().find(|c| c.kind == kind)
+        self.status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == kind)
     }
 }
 

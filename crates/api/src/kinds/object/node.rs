@@ -27,17 +27,21 @@ impl Node {
             .labels
             .get("topology.kubernetes.io/zone")
             .map(String::as_str)
-            .filter(|z| !z.is_empty())
+            .filter(|zone| !zone.is_empty())
     }
 
     /// Returns the condition of a type.
     pub fn condition(&self, kind: &str) -> Option<&NodeCondition> {
-        self.status.conditions.iter().find(|c| c.kind == kind)
+        self.status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == kind)
     }
 
     /// Returns true if the condition `Ready` is true.
     pub fn is_ready(&self) -> bool {
-        self.condition("Ready").is_some_and(|c| c.status == "True")
+        self.condition("Ready")
+            .is_some_and(|condition| condition.status == "True")
     }
 }
 

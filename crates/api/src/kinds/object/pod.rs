@@ -27,7 +27,7 @@ impl Pod {
         self.status
             .conditions
             .iter()
-            .any(|c| c.kind == "Ready" && c.status == "True")
+            .any(|condition| condition.kind == "Ready" && condition.status == "True")
     }
 
     /// Returns true if the Pod has finished: Succeeded or Failed.

@@ -68,8 +68,8 @@ impl ServiceSpec {
         (self.session_affinity == "ClientIP").then(|| {
             self.session_affinity_config
                 .as_ref()
-                .and_then(|c| c.client_ip.as_ref())
-                .and_then(|c| c.timeout_seconds)
+                .and_then(|config| config.client_ip.as_ref())
+                .and_then(|config| config.timeout_seconds)
                 .unwrap_or(DEFAULT_SECONDS)
         })
     }

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::ALL_CONTAINER_LISTS;
+use super::references::service_account_name;
+use super::{ALL_CONTAINER_LISTS, CONTAINER_LISTS, status};
+use crate::machinery::decode::quantity_in_thousandths;
 use crate::machinery::metadata;
 use crate::machinery::tree::{
     child, flag_if_set, is_set, items, items_mut, number, object_mut, omit_zero, set, text,
@@ -12,6 +14,8 @@ const GRACE_PERIOD: &str = "terminationGracePeriodSeconds";
 const GRACE_PERIOD_SECONDS_DEFAULT: i64 = 30;
 /// Mode of files from ConfigMaps, Secrets and the like.
 const FILE_MODE_DEFAULT: i64 = 0o644;
+/// Seconds for which a projected token is valid.
+const TOKEN_SECONDS_DEFAULT: i64 = 3600;
 
 /// Sets defaults and drops empty fields.
 pub fn default_pod_on_write(pod: &mut Value) {
@@ -23,10 +27,55 @@ pub fn default_pod_on_write(pod: &mut Value) {
         if number(spec, GRACE_PERIOD) < 0 {
             set(spec, GRACE_PERIOD, 1);
         }
+        default_running_spec(spec);
     }
     object_mut(pod, "status");
     if let Some(status) = pod.get_mut("status") {
         default_addresses(status);
+        status::complete(status);
+    }
+}
+
+/// Sets the defaults that a Pod has and a template has not (upstream's `SetDefaults_Pod`).
+fn default_running_spec(spec: &mut Value) {
+    set_if_unset(spec, "enableServiceLinks", json!(true));
+    let uses_host_network = flag_if_set(spec, "hostNetwork") == Some(true);
+    for list in CONTAINER_LISTS {
+        for container in items_mut(spec, list) {
+            if let Some(resources) = container.get_mut("resources") {
+                request_limits(resources);
+            }
+            if uses_host_network {
+                default_host_ports(container);
+            }
+        }
+    }
+    if let Some(resources) = spec.get_mut("resources") {
+        request_limits(resources);
+    }
+}
+
+/// Requests the limit of each resource without a request.
+fn request_limits(resources: &mut Value) {
+    let limits = child(resources, "limits")
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    if limits.is_empty() {
+        return;
+    }
+    let requests = object_mut(resources, "requests");
+    for (name, limit) in limits {
+        requests.entry(name).or_insert(limit);
+    }
+}
+
+fn default_host_ports(container: &mut Value) {
+    for port in items_mut(container, "ports") {
+        let number = number(port, "containerPort");
+        if number != 0 {
+            set_if_unset(port, "hostPort", json!(number));
+        }
     }
 }
 
@@ -62,23 +111,51 @@ pub(crate) fn default_spec(spec: &mut Value) {
         ("dnsPolicy", json!("ClusterFirst")),
         ("securityContext", json!({})),
         ("schedulerName", json!("default-scheduler")),
-        ("enableServiceLinks", json!(true)),
     ];
     for (field, value) in defaults {
         set_if_unset(spec, field, value);
     }
-    let uses_host_network = flag_if_set(spec, "hostNetwork") == Some(true);
+    default_service_account(spec);
     for list in ALL_CONTAINER_LISTS {
         for container in items_mut(spec, list) {
-            default_container(container, uses_host_network);
+            default_container(container);
         }
+    }
+    if let Some(resources) = spec.get_mut("resources") {
+        round_amounts(resources);
     }
     for volume in items_mut(spec, "volumes") {
         default_volume(volume);
     }
 }
 
-fn default_container(container: &mut Value, uses_host_network: bool) {
+/// Sets both names of the field with the ServiceAccount; the newer one takes precedence.
+fn default_service_account(spec: &mut Value) {
+    let name = service_account_name(spec).to_owned();
+    if !name.is_empty() {
+        set(spec, "serviceAccountName", name.as_str());
+        set(spec, "serviceAccount", name);
+    }
+}
+
+/// Rounds amounts up to thousandths (upstream's `SetDefaults_ResourceList`).
+fn round_amounts(resources: &mut Value) {
+    for list in ["limits", "requests"] {
+        let amounts = resources.get_mut(list).and_then(Value::as_object_mut);
+        for amount in amounts.into_iter().flat_map(|amounts| amounts.values_mut()) {
+            let finer = amount.as_str().filter(|amount| amount.ends_with(['n', 'u']));
+            if let Some(thousandths) = finer.and_then(quantity_in_thousandths) {
+                *amount = if thousandths % 1000 == 0 {
+                    json!((thousandths / 1000).to_string())
+                } else {
+                    json!(format!("{thousandths}m"))
+                };
+            }
+        }
+    }
+}
+
+fn default_container(container: &mut Value) {
     omit_zero(
         container,
         &[
@@ -96,29 +173,21 @@ fn default_container(container: &mut Value, uses_host_network: bool) {
         ],
     );
     set_if_unset(container, "resources", json!({}));
+    if let Some(resources) = container.get_mut("resources") {
+        round_amounts(resources);
+    }
     set_if_unset(container, "terminationMessagePath", json!("/dev/termination-log"));
     set_if_unset(container, "terminationMessagePolicy", json!("File"));
-    let policy = if is_latest(text(container, "image")) {
-        "Always"
-    } else {
-        "IfNotPresent"
-    };
+    let policy = pull_policy(text(container, "image"));
     set_if_unset(container, "imagePullPolicy", json!(policy));
     for port in items_mut(container, "ports") {
         omit_zero(port, &["name", "hostPort", "hostIP", "protocol"]);
         set_if_unset(port, "protocol", json!("TCP"));
-        let number = number(port, "containerPort");
-        if uses_host_network && number != 0 {
-            set_if_unset(port, "hostPort", json!(number));
-        }
     }
     for variable in items_mut(container, "env") {
         omit_zero(variable, &["value"]);
-        let field_ref = variable
-            .get_mut("valueFrom")
-            .and_then(|from| from.get_mut("fieldRef"));
-        if let Some(field_ref) = field_ref.filter(|field_ref| field_ref.is_object()) {
-            set_if_unset(field_ref, "apiVersion", json!("v1"));
+        if let Some(source) = variable.get_mut("valueFrom") {
+            default_references(source);
         }
     }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -132,6 +201,19 @@ fn default_container(container: &mut Value, uses_host_network: bool) {
             .and_then(|lifecycle| lifecycle.get_mut(hook));
         if let Some(hook) = hook.filter(|hook| hook.is_object()) {
             default_http_get(hook);
+        }
+    }
+}
+
+/// Sets the defaults of references to fields and resources, in a variable or in a file of the downward API.
+fn default_references(source: &mut Value) {
+    for (reference, field, value) in [
+        ("fieldRef", "apiVersion", "v1"),
+        ("resourceFieldRef", "divisor", "0"),
+    ] {
+        let reference = source.get_mut(reference);
+        if let Some(reference) = reference.filter(|reference| reference.is_object()) {
+            set_if_unset(reference, field, json!(value));
         }
     }
 }
@@ -186,6 +268,34 @@ fn default_volume(volume: &mut Value) {
     if let Some(path) = volume.get_mut("hostPath").filter(|path| path.is_object()) {
         set_if_unset(path, "type", json!(""));
     }
+    if let Some(image) = volume.get_mut("image").filter(|image| image.is_object()) {
+        let policy = pull_policy(text(image, "reference"));
+        set_if_unset(image, "pullPolicy", json!(policy));
+    }
+    if let Some(downward) = volume.get_mut("downwardAPI") {
+        items_mut(downward, "items")
+            .iter_mut()
+            .for_each(default_references);
+    }
+    let projected = volume.get_mut("projected");
+    for source in projected
+        .into_iter()
+        .flat_map(|projected| items_mut(projected, "sources"))
+    {
+        default_projection(source);
+    }
+}
+
+fn default_projection(source: &mut Value) {
+    if let Some(downward) = source.get_mut("downwardAPI") {
+        items_mut(downward, "items")
+            .iter_mut()
+            .for_each(default_references);
+    }
+    let token = source.get_mut("serviceAccountToken");
+    if let Some(token) = token.filter(|token| token.is_object()) {
+        set_if_unset(token, "expirationSeconds", json!(TOKEN_SECONDS_DEFAULT));
+    }
 }
 
 /// Sets `podIP` to the first of `podIPs`, and `podIPs` if the client set `podIP` only.
@@ -200,6 +310,15 @@ fn default_addresses(status: &mut Value) {
         set(status, "podIP", listed);
     } else if !single.is_empty() && listed != single {
         set(status, "podIPs", json!([{"ip": single}]));
+    }
+}
+
+/// Returns the default pull policy of an image.
+fn pull_policy(image: &str) -> &'static str {
+    if is_latest(image) {
+        "Always"
+    } else {
+        "IfNotPresent"
     }
 }
 
@@ -221,3 +340,6 @@ fn set_if_unset(tree: &mut Value, field: &str, value: Value) {
         set(tree, field, value);
     }
 }
+
+#[cfg(test)]
+mod tests;

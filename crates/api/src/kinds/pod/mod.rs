@@ -1,17 +1,21 @@
-//! Rules of Pods: defaults, permitted updates, and validation of the fields that agents use. Fields that only
-//! schedulers and volume plugins read are stored unchecked.
+//! Rules of Pods: defaults, permitted updates, and validation. Of volumes that need a plugin, only the required fields are
+//! validated.
 
 mod defaults;
 mod ephemeral_containers;
+mod gated;
 mod host_port;
+mod label_keys;
 mod references;
+mod status;
 mod update;
 mod validate;
+mod warnings;
 
 pub use defaults::default_pod_on_write;
 pub(crate) use defaults::default_spec;
 pub use ephemeral_containers::{prepare_ephemeral_containers_update, validate_ephemeral_containers_update};
-pub use host_port::RequestedHostPort;
+pub use host_port::{RequestedHostPort, UsedHostPorts};
 pub use references::{
     MIRROR_ANNOTATION, api_object_reference, config_map_names, is_mirror, secret_names, service_account_name,
     token_audiences,
@@ -22,6 +26,8 @@ pub use update::{
 };
 pub use validate::validate_pod;
 pub(crate) use validate::validate_spec;
+pub use warnings::pod_creation_warnings;
+pub(crate) use warnings::{name_warnings, template_warnings};
 
 /// Lists of containers in the spec of a Pod.
 const CONTAINER_LISTS: [&str; 2] = ["initContainers", "containers"];

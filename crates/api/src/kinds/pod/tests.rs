@@ -13,7 +13,7 @@ fn pod(spec: Value) -> Value {
 fn causes(errors: &FieldErrors) -> Vec<String> {
     errors
         .iter()
-        .map(|e| format!("{} {}", e.reason.as_str(), e.path))
+        .map(|error| format!("{} {}", error.reason.as_str(), error.path))
         .collect()
 }
 
@@ -236,7 +236,7 @@ fn reports_faults_of_a_container() {
     );
     assert_eq!(
         of("readinessProbe", json!({"exec": {}, "tcpSocket": {"port": 1}})),
-        "FieldValueForbidden readinessProbe.tcpSocket"
+        "FieldValueRequired readinessProbe.exec.command FieldValueForbidden readinessProbe.tcpSocket"
     );
 }
 
@@ -272,7 +272,8 @@ fn reports_faults_of_the_spec() {
 
 #[test]
 fn update_changes_few_fields() {
-    let old = pod(json!({"containers": [{"name": "c", "image": "x"}], "tolerations": [{"key": "a"}]}));
+    let own = json!({"key": "a", "effect": "NoExecute"});
+    let old = pod(json!({"containers": [{"name": "c", "image": "x"}], "tolerations": [own]}));
     let faults = |change: &dyn Fn(&mut Value)| {
         let mut new = old.clone();
         change(&mut new["spec"]);
@@ -282,15 +283,20 @@ fn update_changes_few_fields() {
     assert_eq!(faults(&|spec| spec["containers"][0]["image"] = "y".into()), "");
     assert_eq!(faults(&|spec| spec["nodeName"] = "n1".into()), "");
     assert_eq!(
-        faults(&|spec| spec["tolerations"] = json!([{"key": "b"}, {"key": "a"}])),
+        faults(&|spec| spec["tolerations"] = json!([{"key": "b"}, own])),
         ""
+    );
+    let added = json!([{"key": "a", "effect": "NoExecute"}, {"key": "b", "operator": "Lt"}]);
+    assert_eq!(
+        faults(&|spec| spec["tolerations"] = added.clone()),
+        "FieldValueNotSupported spec.tolerations[1].operator"
     );
     assert_eq!(
         faults(&|spec| spec["tolerations"][0]["tolerationSeconds"] = 5.into()),
         ""
     );
     assert_eq!(
-        faults(&|spec| spec["tolerations"][0]["effect"] = "NoExecute".into()),
+        faults(&|spec| spec["tolerations"][0]["effect"] = "NoSchedule".into()),
         "FieldValueForbidden spec.tolerations"
     );
     assert_eq!(faults(&|spec| spec["activeDeadlineSeconds"] = 5.into()), "");
@@ -304,7 +310,7 @@ fn update_changes_few_fields() {
     );
     assert_eq!(
         faults(&|spec| spec["containers"] = json!([])),
-        "FieldValueForbidden spec.containers"
+        "FieldValueRequired spec.containers FieldValueForbidden spec.containers"
     );
     let mut new = old.clone();
     new["spec"]["nodeName"] = "n1".into();
@@ -593,4 +599,25 @@ fn updates_of_pods_with_many_tolerations_and_addresses_take_linear_time() {
     let mut new = old.clone();
     new["status"]["podIPs"] = json!(addresses);
     assert_eq!(validate_pod_status_update(&new, &old).len(), 40_000);
+}
+
+#[test]
+fn rejects_negative_quantities() {
+    let resources = json!({"requests": {"cpu": "-1", "memory": "1Gi"}, "limits": {"example.com/gpu": "-1m"}});
+    let faults = |spec: Value| {
+        let errors = validate_pod(&pod(spec));
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let detail = "must be greater than or equal to 0";
+    assert_eq!(
+        faults(json!({
+            "containers": [{"name": "c", "image": "x", "resources": resources}],
+            "overhead": {"memory": "-1Gi"},
+        })),
+        [
+            format!("spec.containers[0].resources.limits[example.com/gpu]: Invalid value: \"-1m\": {detail}"),
+            format!("spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\": {detail}"),
+            format!("spec.overhead.limits[memory]: Invalid value: \"-1Gi\": {detail}"),
+        ]
+    );
 }

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::{CONTAINER_LISTS, MIRROR_ANNOTATION};
+use super::validate::{validate_spec, validate_tolerations as validate_each_toleration};
+use super::{CONTAINER_LISTS, MIRROR_ANNOTATION, default_pod_on_write, gated, label_keys, status};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::ip;
 use crate::machinery::metadata;
@@ -14,6 +15,7 @@ use crate::machinery::tree::{
 
 /// Prepares a new Pod: it is Pending, with generation 1.
 pub fn prepare_pod_create(pod: &mut Value) {
+    label_keys::apply(pod);
     let class = quality_of_service(child(pod, "spec"));
     set(pod, "status", json!({"phase": "Pending", "qosClass": class}));
     object_mut(pod, "metadata").insert("generation".to_owned(), json!(1));
@@ -61,13 +63,17 @@ pub fn prepare_pod_status_update(new: &mut Value, old: &Value) {
     }
 }
 
-/// Validates an update, which can change images and the seconds of tolerations, shorten deadlines, and add tolerations.
-/// The node can be set once, in place of the `binding` subresource, which is not served.
+/// Validates an update, which can change images and the seconds of tolerations, shorten deadlines, add tolerations, and
+/// remove scheduling gates. The node can be set once, in place of the `binding` subresource, which is not served.
 pub fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
-    errors.extend(validate_mirror_annotation(new, old));
-    let (after, before) = (child(new, "spec"), child(old, "spec"));
+    // An object of an earlier version may lack defaults.
+    let mut old = old.clone();
+    default_pod_on_write(&mut old);
+    let (after, before) = (child(new, "spec"), child(&old, "spec"));
     let path = Path::new("spec");
+    validate_spec(&mut errors, after, &path);
+    errors.extend(validate_mirror_annotation(new, &old));
     for list in CONTAINER_LISTS {
         let (now, then) = (items(after, list), items(before, list));
         if now.len() != then.len() {
@@ -78,17 +84,22 @@ pub fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
             return errors;
         }
         for (index, container) in now.iter().enumerate() {
-            if text(container, "image").is_empty() {
-                errors.push(FieldError::required(
-                    &path.child(list).index(index).child("image"),
-                    "",
-                ));
-            }
+            validate_image(
+                &mut errors,
+                text(container, "image"),
+                &path.child(list).index(index).child("image"),
+            );
         }
     }
     validate_deadline(&mut errors, after, before, &path);
+    gated::validate_gates(&mut errors, after, before, &path);
     validate_tolerations(&mut errors, after, before, &path);
-    if with_mutable_fields_of(before, after) != *before {
+    let mut fixed = with_mutable_fields_of(before, after);
+    if gated::is_gated(before) {
+        gated::validate(&mut errors, after, before, &path);
+        gated::restore(&mut fixed, before);
+    }
+    if fixed != *before {
         let detail = "pod updates may not change fields other than `spec.containers[*].image`,\
             `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to \
             existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
@@ -98,10 +109,21 @@ pub fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
+/// Validates an image that may have changed. As upstream, its faults appear twice.
+fn validate_image(errors: &mut FieldErrors, image: &str, path: &Path) {
+    if image.is_empty() {
+        errors.push(FieldError::required(path, ""));
+    } else if image.trim() != image {
+        let fault = "must not have leading or trailing whitespace";
+        errors.push(FieldError::invalid(path, image, fault));
+    }
+}
+
 /// Validates a status: valid addresses, at most one per family.
 pub fn validate_pod_status_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     errors.extend(validate_mirror_annotation(new, old));
+    status::validate(&mut errors, new, old);
     let addresses = |pod| {
         items(child(pod, "status"), "podIPs")
             .iter()
@@ -168,16 +190,24 @@ fn validate_deadline(errors: &mut FieldErrors, after: &Value, before: &Value, pa
     }
 }
 
-/// Validates that the update keeps all tolerations. Their `tolerationSeconds` may change, as upstream.
+/// Validates that the update keeps all tolerations. Their `tolerationSeconds` may change, as upstream. Unchanged
+/// tolerations stay valid: earlier versions accepted all.
 fn validate_tolerations(errors: &mut FieldErrors, after: &Value, before: &Value, path: &Path) {
-    let now: HashSet<[&str; 4]> = items(after, "tolerations").iter().map(without_seconds).collect();
-    if items(before, "tolerations")
+    const FIELD: &str = "tolerations";
+    if child(after, FIELD) == child(before, FIELD) {
+        return;
+    }
+    let now: HashSet<[&str; 4]> = items(after, FIELD).iter().map(without_seconds).collect();
+    if items(before, FIELD)
         .iter()
         .any(|toleration| !now.contains(&without_seconds(toleration)))
     {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         errors.push(FieldError::forbidden(&path.child("tolerations"), detail));
+        return;
     }
+    // As upstream: the faults of tolerations appear twice.
+    validate_each_toleration(errors, after, &path.child("tolerations"));
 }
 
 /// Returns the fields of a toleration that do not change.
@@ -193,7 +223,7 @@ fn with_mutable_fields_of(before: &Value, after: &Value) -> Value {
             set_or_clear(container, "image", then.get("image").cloned());
         }
     }
-    for field in ["activeDeadlineSeconds", "tolerations"] {
+    for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
         set_or_clear(&mut spec, field, before.get(field).cloned());
     }
     if text(before, "nodeName").is_empty() {
@@ -206,36 +236,45 @@ fn with_mutable_fields_of(before: &Value, after: &Value) -> Value {
     spec
 }
 
-/// Returns `Guaranteed` if all containers have equal limits and requests, `BestEffort` if none has any.
+/// Returns `Guaranteed` if all containers have equal limits and requests, `BestEffort` if none has any. Resources of the
+/// whole Pod take precedence. An amount of zero counts as none.
 fn quality_of_service(spec: &Value) -> &'static str {
     const COUNTED: [&str; 2] = ["cpu", "memory"];
-    let containers: Vec<&Value> = super::CONTAINER_LISTS
-        .iter()
-        .flat_map(|list| items(spec, list))
-        .collect();
-    let amount = |container: &Value, kind: &str, resource: &str| {
-        child(child(child(container, "resources"), kind), resource).clone()
+    let of_pod = child(spec, "resources");
+    let has_own = ["limits", "requests"].iter().any(|kind| {
+        child(of_pod, kind)
+            .as_object()
+            .is_some_and(|amounts| !amounts.is_empty())
+    });
+    let resources: Vec<&Value> = if has_own {
+        vec![of_pod]
+    } else {
+        let containers = CONTAINER_LISTS.into_iter().flat_map(|list| items(spec, list));
+        containers
+            .map(|container| child(container, "resources"))
+            .collect()
     };
-    let is_named = |container: &&Value| {
+    let amount = |resources: &Value, kind: &str, resource: &str| {
+        let amount = text(child(resources, kind), resource).to_owned();
+        (!amount.is_empty() && amount != "0").then_some(amount)
+    };
+    let is_named = |resources: &&Value| {
         COUNTED.iter().any(|resource| {
             ["limits", "requests"]
                 .iter()
-                .any(|kind| !amount(container, kind, resource).is_null())
+                .any(|kind| amount(resources, kind, resource).is_some())
         })
     };
-    if !containers.iter().any(is_named) {
+    if !resources.iter().any(is_named) {
         return "BestEffort";
     }
-    let is_guaranteed = |container: &&Value| {
+    let is_guaranteed = |resources: &&Value| {
         COUNTED.iter().all(|resource| {
-            let (limit, request) = (
-                amount(container, "limits", resource),
-                amount(container, "requests", resource),
-            );
-            !limit.is_null() && (request.is_null() || request == limit)
+            let limit = amount(resources, "limits", resource);
+            limit.is_some() && amount(resources, "requests", resource) == limit
         })
     };
-    if containers.iter().all(is_guaranteed) {
+    if resources.iter().all(is_guaranteed) {
         "Guaranteed"
     } else {
         "Burstable"

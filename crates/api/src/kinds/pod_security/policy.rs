@@ -30,8 +30,8 @@ impl Policy {
 /// Returns the policy in the labels of `namespace`, with `defaults` for missing labels, and the errors of invalid
 /// labels.
 ///
-/// Always returns a policy. An invalid enforce level counts as `restricted`, an invalid level of the other modes as
-/// `privileged`, and an invalid version as `latest` (upstream's `PolicyToEvaluate`).
+/// Always returns a policy. An invalid enforce level counts as `restricted`, and an invalid level of the other modes
+/// as `privileged`. An invalid version counts as `latest` (upstream's `PolicyToEvaluate`).
 pub fn policy_of_labels(namespace: &Value, defaults: Policy) -> (Policy, FieldErrors) {
     let labels = child(child(namespace, "metadata"), "labels");
     let mut errors = FieldErrors::new();

@@ -6,13 +6,14 @@ use super::GROUP;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm, push_faults};
 use crate::machinery::names;
-use crate::machinery::tree::{child, items, items_mut, omit_zero, set, text};
+use crate::machinery::tree::{child, items, items_mut, object_mut, omit_zero, set, text};
 
 /// Sets the API groups of role and subjects, and removes empty fields.
 pub fn default_binding_on_write(binding: &mut Value) {
     metadata::omit_empty(binding);
     omit_zero(binding, &["subjects"]);
-    if let Some(role) = binding.get_mut("roleRef").filter(|role| role.is_object())
+    object_mut(binding, "roleRef");
+    if let Some(role) = binding.get_mut("roleRef")
         && text(role, "apiGroup").is_empty()
     {
         set(role, "apiGroup", GROUP);

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
-use crate::machinery::tree::{is_set, items, items_mut, omit_null, omit_zero, set, texts};
+use crate::machinery::selector::LabelSelector;
+use crate::machinery::tree::{items, items_mut, omit_null, omit_zero, set, texts};
 
 /// Removes empty fields; `rules` is always serialized.
 pub fn default_role_on_write(role: &mut Value) {
@@ -16,7 +17,8 @@ pub fn default_role_on_write(role: &mut Value) {
             &["apiGroups", "resources", "resourceNames", "nonResourceURLs"],
         );
     }
-    if !is_set(role, "rules") {
+    if items(role, "rules").is_empty() {
+        // As upstream, also for an empty list.
         set(role, "rules", Value::Null);
     }
 }
@@ -36,14 +38,26 @@ pub fn validate_role_update(new: &Value, old: &Value) -> FieldErrors {
 /// Validates a new ClusterRole.
 pub fn validate_cluster_role(role: &Value) -> FieldErrors {
     let mut errors = validate(role, false);
-    if let Some(aggregation) = role.get("aggregationRule")
-        && items(aggregation, "clusterRoleSelectors").is_empty()
-    {
-        let path = Path::new("aggregationRule").child("clusterRoleSelectors");
+    if let Some(aggregation) = role.get("aggregationRule") {
+        validate_selectors(&mut errors, items(aggregation, "clusterRoleSelectors"));
+    }
+    errors
+}
+
+fn validate_selectors(errors: &mut FieldErrors, selectors: &[Value]) {
+    let path = Path::new("aggregationRule").child("clusterRoleSelectors");
+    if selectors.is_empty() {
         let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
         errors.push(FieldError::required(&path, detail));
     }
-    errors
+    for (index, selector) in selectors.iter().enumerate() {
+        let path = path.index(index);
+        if let Err(faults) = LabelSelector::from_object(&path, selector) {
+            errors.extend(faults);
+            // As upstream, which does not show the selector.
+            errors.push(FieldError::invalid(&path, Value::Null, "invalid label selector."));
+        }
+    }
 }
 
 /// Validates an update of a ClusterRole.

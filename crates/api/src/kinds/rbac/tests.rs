@@ -177,3 +177,33 @@ fn compacts_many_verbs_in_linear_time() {
     assert_eq!(compacted[0].verbs.len(), count);
     assert_eq!(compacted[0].verbs[1], "v1");
 }
+
+// The expectations are responses of kube-apiserver 1.36.2; the rules are in upstream's `pkg/apis/rbac`.
+#[test]
+fn aggregation_rules_have_valid_selectors() {
+    let role = json!({"metadata": {"name": "r"}, "aggregationRule": {"clusterRoleSelectors": [
+        {"matchLabels": {"a": "b"}}, {"matchExpressions": [{"key": "a", "operator": "In"}]}]}});
+    assert_eq!(
+        causes(&validate_cluster_role(&role)),
+        [
+            "FieldValueRequired aggregationRule.clusterRoleSelectors[1].matchExpressions[0].values",
+            "FieldValueInvalid aggregationRule.clusterRoleSelectors[1]",
+        ]
+    );
+}
+
+#[test]
+fn absent_rules_and_references_have_defaults() {
+    let mut role = json!({"metadata": {"name": "r"}, "rules": []});
+    default_role_on_write(&mut role);
+    assert_eq!(role["rules"], Value::Null);
+    let mut binding = json!({"metadata": {"name": "b", "namespace": "n"}});
+    default_binding_on_write(&mut binding);
+    assert_eq!(
+        causes(&validate_role_binding(&binding)),
+        [
+            "FieldValueNotSupported roleRef.kind",
+            "FieldValueRequired roleRef.name"
+        ]
+    );
+}

@@ -167,7 +167,7 @@ fn families_on_read(spec: &Value, primary: Family) -> (Option<&'static str>, Vec
         let has_selector = spec
             .get("selector")
             .and_then(Value::as_object)
-            .is_some_and(|s| !s.is_empty());
+            .is_some_and(|text| !text.is_empty());
         return if has_selector {
             (Some("SingleStack"), vec![primary])
         } else {

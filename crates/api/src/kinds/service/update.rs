@@ -13,8 +13,8 @@ pub fn prepare_create(service: &mut Value) {
     set(service, "status", json!({"loadBalancer": {}}));
 }
 
-/// Prepares an update. It keeps the status (API-08) and drops fields that the new type does not use, unless the client
-/// changed them, too (DEF-22 to DEF-26). Validation rejects those.
+/// Prepares an update. It keeps the status (API-08). It drops fields that the new type does not use, unless the
+/// client changed them, too (DEF-22 to DEF-26). Validation rejects those.
 pub fn prepare_update(new: &mut Value, old: &Value) {
     set(
         new,
@@ -47,7 +47,7 @@ pub fn prepare_update(new: &mut Value, old: &Value) {
         dropped.extend(
             ["allocateLoadBalancerNodePorts", "loadBalancerClass"]
                 .into_iter()
-                .filter(|f| same(f)),
+                .filter(|family| same(family)),
         );
     }
     if before.is_externally_accessible() && !after.is_externally_accessible() && same("externalTrafficPolicy")

@@ -53,9 +53,34 @@ pub(super) fn zero_of(kind: &Kind) -> &'static Value {
 }
 
 fn zeros() -> BTreeMap<&'static str, Value> {
+    // Lists that are serialized as `null` are empty here, which has the same effect.
+    let template = || json!({"metadata": {}, "spec": {"containers": []}});
     let zero = |kind: &Kind| match kind.kind {
+        "Pod" => json!({"metadata": {}, "spec": {"containers": []}, "status": {}}),
+        "Deployment" => json!({
+            "metadata": {},
+            "spec": {"selector": {}, "template": template(), "strategy": {}},
+            "status": {},
+        }),
+        "ReplicaSet" => {
+            json!({"metadata": {}, "spec": {"selector": {}, "template": template()}, "status": {"replicas": 0}})
+        }
+        "DaemonSet" => json!({
+            "metadata": {},
+            "spec": {"selector": {}, "template": template(), "updateStrategy": {}},
+            "status": {
+                "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
+            },
+        }),
+        "StatefulSet" => json!({
+            "metadata": {},
+            "spec": {"selector": {}, "template": template(), "serviceName": "", "updateStrategy": {}},
+            "status": {"replicas": 0, "availableReplicas": 0},
+        }),
+        "ReplicationController" => json!({"metadata": {}, "spec": {}, "status": {"replicas": 0}}),
+        "Job" => json!({"metadata": {}, "spec": {"template": template()}, "status": {}}),
         "Service" | "Ingress" => json!({"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}}),
-        "Pod" | "Namespace" | "ServiceCIDR" => json!({"metadata": {}, "spec": {}, "status": {}}),
+        "Namespace" | "ServiceCIDR" => json!({"metadata": {}, "spec": {}, "status": {}}),
         "Node" => json!({
             "metadata": {},
             "spec": {},

@@ -1,8 +1,8 @@
 //! `FieldsV1`: the encoding of field sets in `metadata.managedFields`.
 //!
-//! A field is a key of a JSON object, and its value holds the fields below it. The key is `f:` and a field name, `k:`
-//! and the key of a list item, `v:` and the value of a set item, or `i:` and a position. `.` marks the field itself
-//! if fields below it follow.
+//! A field is a key of a JSON object, and its value holds the fields below it. The prefix of a key states its
+//! content: `f:` a field name, `k:` the key of a list item, `v:` the value of a set item, `i:` a position. `.` marks
+//! the field itself if fields below it follow.
 
 use serde_json::{Map, Value};
 

@@ -12,7 +12,7 @@ use crate::machinery::tree::{child, text};
 /// Maximum number of entries with operation `Update`, as upstream; the oldest are merged.
 const UPDATERS_MAX: usize = 10;
 /// Name of the entry that merges the oldest ones.
-const ANCIENT: &str = "ancient-changes";
+const MERGED_MANAGER: &str = "ancient-changes";
 
 /// Operation of a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -165,7 +165,7 @@ pub(super) fn merge_oldest_updaters(managers: &mut Vec<Manager>) {
         updaters.sort_by(|a, b| (&a.time, &a.name).cmp(&(&b.time, &b.name)));
         let kept = updaters.split_off(updaters.len() - UPDATERS_MAX + 1);
         let merged = updaters.into_iter().reduce(|merged, manager| Manager {
-            name: ANCIENT.to_owned(),
+            name: MERGED_MANAGER.to_owned(),
             operation: Operation::Update,
             api_version: manager.api_version,
             subresource: String::new(),

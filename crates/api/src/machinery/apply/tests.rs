@@ -326,7 +326,7 @@ fn oldest_updaters_are_merged() {
     let records = records(&object);
     let names: Vec<&str> = crate::machinery::tree::items(&object["metadata"], "managedFields")
         .iter()
-        .map(|m| text(m, "manager"))
+        .map(|manager| text(manager, "manager"))
         .collect();
     assert_eq!(names.len(), 11, "{records}");
     assert_eq!(&names[..3], ["me", "ancient-changes", "m11"]);
@@ -407,7 +407,14 @@ fn rejects_invalid_configurations() {
 
 #[test]
 fn list_merge_keeps_both_orders() {
-    let list = |names: &str| Value::Array(names.chars().map(|c| Value::from(c.to_string())).collect());
+    let list = |names: &str| {
+        Value::Array(
+            names
+                .chars()
+                .map(|character| Value::from(character.to_string()))
+                .collect(),
+        )
+    };
     for (live, applied, expected) in [
         ("abc", "", "abc"),
         ("", "abc", "abc"),
@@ -464,7 +471,7 @@ fn ports() -> impl Strategy<Value = Value> {
 prop_compose! {
     fn configurations()(labels in labels(), ports in ports(), finalizers in "[ab]{0,2}", kind in prop::option::of("A|B"))
         -> Value {
-        let finalizers: Vec<String> = finalizers.chars().map(|c| format!("x/{c}")).collect();
+        let finalizers: Vec<String> = finalizers.chars().map(|character| format!("x/{character}")).collect();
         service(json!({"labels": labels, "finalizers": finalizers}), json!({"ports": ports, "type": kind}))
     }
 }
@@ -494,8 +501,10 @@ fn anything() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(5, 40, 5, move |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
-            prop::collection::vec((name.clone(), inner), 0..5)
-                .prop_map(|fields| fields.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
+            prop::collection::vec((name.clone(), inner), 0..5).prop_map(|fields| fields
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect()),
         ]
     })
 }
@@ -554,6 +563,35 @@ proptest! {
         prop_assert!(set.difference(&set).is_empty());
         prop_assert_eq!(set.intersection(&set), set);
     }
+}
+
+// A response of kube-apiserver 1.36.2. Fields that its Go types serialize always have no entry `.`.
+#[test]
+fn new_workloads_have_no_entries_of_fields_that_are_always_present() {
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w"}, "spec": {
+        "replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "strategy": {"type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": "25%"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"securityContext": {}, "dnsPolicy": "ClusterFirst",
+            "containers": [{"name": "c", "image": "i", "resources": {}}]}}}, "status": {}});
+    let author = Author {
+        kind: kind::find("apps", "v1", "deployments").expect("kind"),
+        ..author("me")
+    };
+    let records = record_creation(&deployment, None, author).expect("records");
+    assert_eq!(
+        records[0]["fieldsV1"],
+        json!({"f:spec": {
+            "f:replicas": {}, "f:selector": {},
+            "f:strategy": {"f:rollingUpdate": {".": {}, "f:maxSurge": {}}, "f:type": {}},
+            "f:template": {
+                "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+                "f:spec": {
+                    "f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}, "f:name": {}, "f:resources": {}}},
+                    "f:dnsPolicy": {}, "f:securityContext": {},
+                },
+            },
+        }})
+    );
 }
 
 #[test]

@@ -40,8 +40,8 @@ pub use quantity::quantity_in_thousandths;
 use walk::Node;
 
 /// Maximum number of values (objects, lists and scalars) of an object, a patch, or the result of a patch. A value
-/// uses 70 to 250 bytes of memory, but as little as two bytes in a body, so a limit on the body would permit a
-/// gigabyte. A ConfigMap of 1 MiB in entries of 20 bytes, with its managed fields, stays below.
+/// uses 70 to 250 bytes of memory, but as little as two bytes in a body. A limit of the body alone would permit a
+/// gigabyte of memory. A ConfigMap of 1 MiB in entries of 20 bytes, with its managed fields, stays below.
 pub const VALUES_MAX: usize = 1 << 17;
 
 /// Format of a body.

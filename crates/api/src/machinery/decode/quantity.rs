@@ -1,7 +1,7 @@
 //! Resource quantities (`100m`, `1.5Gi`, `1e3`) and their canonical form.
 //!
-//! Kubernetes stores a quantity as a number and formats it with the largest suffix that leaves an integer, within the
-//! family of the original suffix.
+//! Kubernetes stores a quantity as a number. It formats it with the largest suffix of the original family that leaves
+//! an integer.
 
 /// Upstream's message for a malformed quantity.
 const MALFORMED: &str =
@@ -51,7 +51,7 @@ fn parse(text: &str) -> Option<(bool, i128, Suffixes)> {
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
     let end = unsigned
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .find(|character: char| !character.is_ascii_digit() && character != '.')
         .unwrap_or(unsigned.len());
     let (number, suffix) = unsigned.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -87,7 +87,7 @@ fn parse_suffix(suffix: &str) -> Option<(Suffixes, i32, u32)> {
         _ => {
             let exponent = suffix.strip_prefix(['e', 'E'])?;
             let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-            let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+            let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
             // Exponents beyond all bounds, in both directions.
             let bound = if exponent.starts_with('-') { -1000 } else { 1000 };
             let ten = || exponent.parse().unwrap_or(bound).clamp(-1000, 1000);
@@ -121,7 +121,9 @@ fn billionths(whole: &str, fraction: &str, ten: i32, two: u32) -> i128 {
         return MAX;
     };
     if exponent >= 0 {
-        let factor = u32::try_from(exponent).ok().and_then(|e| 10_i128.checked_pow(e));
+        let factor = u32::try_from(exponent)
+            .ok()
+            .and_then(|exponent| 10_i128.checked_pow(exponent));
         return factor
             .and_then(|factor| mantissa.checked_mul(factor))
             .map_or(MAX, |amount| amount.min(MAX));

@@ -3,7 +3,7 @@ use crate::kinds::kind;
 use serde_json::json;
 
 fn kind_of(name: &str) -> &'static Kind {
-    kind::all().iter().find(|k| k.kind == name).expect("kind")
+    kind::all().iter().find(|kind| kind.kind == name).expect("kind")
 }
 
 fn service(text: &str) -> Result<Decoded, DecodeError> {
@@ -219,15 +219,15 @@ fn recorded_bodies_decode_as_recorded() {
         let path = format!("{}/../../conformance/api/{name}.json", env!("CARGO_MANIFEST_DIR"));
         let cases: Value =
             serde_json::from_slice(&std::fs::read(path).expect("recorded cases")).expect("JSON");
-        let steps = cases["cases"].as_array().expect("cases").iter().flat_map(|c| {
-            let id = &c["id"];
-            c["steps"]
+        let steps = cases["cases"].as_array().expect("cases").iter().flat_map(|case| {
+            let id = &case["id"];
+            case["steps"]
                 .as_array()
                 .into_iter()
                 .flatten()
                 .map(move |step| (id, step))
         });
-        for (id, step) in steps.filter(|(_, s)| s["do"] == "POST" && !s["body"].is_null()) {
+        for (id, step) in steps.filter(|(_, step)| step["do"] == "POST" && !step["body"].is_null()) {
             let (url, query) = step["path"]
                 .as_str()
                 .expect("path")
@@ -239,7 +239,7 @@ fn recorded_bodies_decode_as_recorded() {
                 url
             };
             let plural = url.rsplit('/').next().unwrap_or_default();
-            let Some(kind) = kind::all().iter().find(|k| k.plural == plural) else {
+            let Some(kind) = kind::all().iter().find(|kind| kind.plural == plural) else {
                 continue;
             };
             let body = step["body"]
@@ -247,7 +247,7 @@ fn recorded_bodies_decode_as_recorded() {
                 .map_or_else(|| step["body"].to_string(), str::to_owned);
             let yaml = step["headers"]["Content-Type"]
                 .as_str()
-                .is_some_and(|t| t.contains("yaml"));
+                .is_some_and(|content_type| content_type.contains("yaml"));
             let decoded = decode(
                 body.as_bytes(),
                 if yaml { Format::Yaml } else { Format::Json },
@@ -255,7 +255,7 @@ fn recorded_bodies_decode_as_recorded() {
             );
             match step["expect"]["status"].as_u64() {
                 Some(400) => {
-                    let strict = decoded.and_then(|d| d.strict(kind));
+                    let strict = decoded.and_then(|decoded| decoded.strict(kind));
                     assert!(strict.is_err(), "{id}");
                 }
                 Some(201) if query.contains("fieldValidation=Strict") => {

@@ -60,7 +60,9 @@ impl<'a> Node<'a> {
 
     fn integer<E: Error>(&self, number: Number) -> Result<Value, E> {
         let fits = match self.shape {
-            Shape::Int32 | Shape::IntOrString => number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
+            Shape::Int32 | Shape::IntOrString => number
+                .as_i64()
+                .is_some_and(|number| i32::try_from(number).is_ok()),
             Shape::Int64 => number.is_i64(),
             Shape::Number | Shape::Free => true,
             Shape::Quantity => return self.text(number.to_string()),

@@ -1,14 +1,14 @@
 use super::*;
 
 #[test]
-fn lists_core_resources() {
+fn core_group_lists_its_resources() {
     let list = resource_list("", "v1").expect("served group");
     assert_eq!(list["groupVersion"], "v1");
     let find = |name: &str| {
         let resources = list["resources"].as_array().expect("resources");
         resources
             .iter()
-            .find(|r| r["name"] == name)
+            .find(|resource| resource["name"] == name)
             .unwrap_or_else(|| panic!("{name}"))
     };
     let verbs = [

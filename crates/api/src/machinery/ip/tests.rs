@@ -7,7 +7,7 @@ fn path() -> Path {
 fn fault(value: &str) -> String {
     validate_new(&path(), value)
         .pop()
-        .map(|e| e.message)
+        .map(|error| error.message)
         .unwrap_or_default()
 }
 
@@ -82,14 +82,14 @@ fn endpoints_exclude_special_addresses() {
 }
 
 #[test]
-fn validates_cidrs() {
+fn new_cidrs_are_validated() {
     for good in ["10.0.0.0/8", "0.0.0.0/0", "2001:db8::/32"] {
         assert!(validate_new_cidr(&path(), good).is_empty(), "{good}");
     }
     let fault = |value: &str| {
         validate_new_cidr(&path(), value)
             .pop()
-            .map(|e| e.message)
+            .map(|error| error.message)
             .unwrap_or_default()
     };
     for bad in [
@@ -118,8 +118,8 @@ fn validates_cidrs() {
 #[test]
 fn warnings_contain_the_canonical_form() {
     assert_eq!(warning(&path(), "10.0.0.1"), None);
-    assert!(warning(&path(), "10.0.0.01").is_some_and(|w| w.ends_with("use \"10.0.0.1\"")));
-    assert!(warning(&path(), "2001:DB8::1").is_some_and(|w| w.contains("RFC 5952")));
+    assert!(warning(&path(), "10.0.0.01").is_some_and(|warning| warning.ends_with("use \"10.0.0.1\"")));
+    assert!(warning(&path(), "2001:DB8::1").is_some_and(|warning| warning.contains("RFC 5952")));
     assert!(cidr_warnings(&path(), "10.0.0.0/8").is_empty());
     assert_eq!(cidr_warnings(&path(), "10.0.0.5/8").len(), 1);
     assert_eq!(cidr_warnings(&path(), "10.0.0.5/08").len(), 2);

@@ -5,7 +5,7 @@ use super::*;
 fn causes(errors: &FieldErrors) -> Vec<(&'static str, &str)> {
     errors
         .iter()
-        .map(|e| (e.reason.as_str(), e.path.as_str()))
+        .map(|error| (error.reason.as_str(), error.path.as_str()))
         .collect()
 }
 

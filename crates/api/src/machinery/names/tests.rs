@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn checks_labels() {
+fn dns_labels_are_validated() {
     for good in ["a", "0", "123-abc", &"a".repeat(63)] {
         assert_eq!(dns_label(good), Vec::<String>::new(), "{good}");
     }
@@ -34,7 +34,7 @@ fn search_paths_may_contain_underscores() {
 }
 
 #[test]
-fn checks_subdomains() {
+fn dns_subdomains_are_validated() {
     for good in ["a", "a.b", "10.0.0.1", "x-y.z"] {
         assert!(dns_subdomain(good).is_empty(), "{good}");
     }
@@ -65,7 +65,7 @@ fn qualified_names_report_each_fault() {
 }
 
 #[test]
-fn checks_label_values() {
+fn label_values_are_validated() {
     for good in ["", "a", "A_b.c-1"] {
         assert!(label_value(good).is_empty(), "{good}");
     }
@@ -75,7 +75,7 @@ fn checks_label_values() {
 }
 
 #[test]
-fn checks_port_names() {
+fn port_names_are_validated() {
     assert!(port_name("http-web").is_empty());
     assert_eq!(port_name("HTTP").len(), 2);
     assert_eq!(port_name("http_web").len(), 1);
@@ -86,7 +86,7 @@ fn checks_port_names() {
 }
 
 #[test]
-fn checks_domains() {
+fn fully_qualified_domains_are_validated() {
     assert!(fully_qualified_domain("a.example.com.").is_empty());
     for bad in ["example", "Bad_Name", "", &format!("{}.com", "a".repeat(64))] {
         assert_eq!(fully_qualified_domain(bad).len(), 1, "{bad}");
@@ -94,7 +94,7 @@ fn checks_domains() {
 }
 
 #[test]
-fn checks_path_segments() {
+fn path_segments_are_validated() {
     assert!(path_segment("a.b:c").is_empty());
     assert_eq!(path_segment(".."), ["may not be '..'"]);
     assert_eq!(

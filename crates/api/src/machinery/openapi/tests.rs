@@ -33,7 +33,7 @@ fn documents_contain_all_referenced_definitions() {
         for reference in references {
             let name = reference
                 .as_str()
-                .and_then(|r| r.strip_prefix("#/components/schemas/"))
+                .and_then(|reference| reference.strip_prefix("#/components/schemas/"))
                 .expect("definition name");
             assert!(document["components"]["schemas"][name].is_object(), "{name}");
         }
@@ -65,17 +65,24 @@ fn documents_contain_what_kubectl_reads() {
         .as_array()
         .expect("parameters")
         .iter()
-        .map(|p| &p["name"])
+        .map(|parameter| &parameter["name"])
         .collect();
     assert!(
-        parameters.iter().any(|p| **p == "fieldValidation") && parameters.iter().any(|p| **p == "dryRun")
+        parameters
+            .iter()
+            .any(|parameter| **parameter == "fieldValidation")
+            && parameters.iter().any(|parameter| **parameter == "dryRun")
     );
     let list = &document["paths"]["/api/v1/services"]["get"];
     assert_eq!(list["x-kubernetes-action"], "list");
     assert!(document["paths"]["/api/v1/namespaces"]["delete"].is_null());
     let ports = &document["components"]["schemas"]["io.k8s.api.core.v1.ServiceSpec"]["properties"]["ports"];
     assert_eq!(ports["x-kubernetes-patch-merge-key"], "port");
-    assert!(ports["description"].as_str().is_some_and(|d| !d.is_empty()));
+    assert!(
+        ports["description"]
+            .as_str()
+            .is_some_and(|description| !description.is_empty())
+    );
 }
 
 #[test]
@@ -100,7 +107,9 @@ fn v2_document_is_complete_and_uses_v2_keywords() {
     let mut references = Vec::new();
     collect(&document, "$ref", &mut references);
     for reference in references {
-        let name = reference.as_str().and_then(|r| r.strip_prefix("#/definitions/"));
+        let name = reference
+            .as_str()
+            .and_then(|reference| reference.strip_prefix("#/definitions/"));
         assert!(
             document["definitions"][name.expect("definition name")].is_object(),
             "{name:?}"

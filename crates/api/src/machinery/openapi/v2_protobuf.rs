@@ -56,7 +56,7 @@ fn operation(operation: &Value) -> Vec<u8> {
     out
 }
 
-/// Encodes query and path parameters. Bodies are represented by their media types only.
+/// Encodes query and path parameters. The message represents bodies by their media types only.
 fn put_parameters(number: u32, parent: &Value, out: &mut Vec<u8>) {
     for parameter in items(parent, "parameters") {
         let location = match text(parameter, "in") {

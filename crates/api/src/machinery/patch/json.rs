@@ -1,6 +1,6 @@
 //! JSON patch (RFC 6902) with limits on work and result.
 //!
-//! Operations build on each other: each `move` into a previously added value deepens the object, and each `copy` of a
+//! Operations build on each other. Each `move` into a previously added value deepens the object, and each `copy` of a
 //! copy doubles it. Therefore each operation is checked against the current object.
 
 use std::io;

@@ -13,7 +13,7 @@ use crate::machinery::schema::Shape;
 type Identity = String;
 
 /// Merges the items of a patch into a list. Items of the patch, or of `order`, follow the order of the patch or of
-/// `order`. The others keep their order. Both groups are interleaved by the previous positions.
+/// `order`. The others keep their order. The previous positions determine the order of both groups together.
 pub(super) fn merge(
     mut original: Vec<Value>,
     patch: Vec<Value>,

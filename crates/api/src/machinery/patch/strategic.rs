@@ -126,8 +126,8 @@ fn merge_ordered_lists(
     Ok(())
 }
 
-/// Removes the fields that the patch sets to `null` from both maps, in one pass: single removals would shift the
-/// remaining fields each time.
+/// Removes the fields that the patch sets to `null` from both maps. One pass suffices; single removals would shift
+/// the remaining fields each time.
 fn remove_null_fields(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) {
     if patch.values().any(Value::is_null) {
         original.retain(|name, _| patch.get(name).is_none_or(|value| !value.is_null()));
@@ -193,7 +193,9 @@ fn drop_directives(value: &mut Value) {
 
 /// Returns shape and patch strategy of a field of `shape`.
 fn field_strategy<'s>(shape: &'s Shape, name: &str) -> (&'s Shape, &'s PatchStrategy) {
-    let field = shape.definition(schema()).and_then(|d| d.field(name));
+    let field = shape
+        .definition(schema())
+        .and_then(|definition| definition.field(name));
     match (field, shape) {
         (Some(field), _) => (&field.shape, &field.patch),
         (None, Shape::Map(inner)) => (inner, &NO_STRATEGY),

@@ -198,7 +198,7 @@ fn merges_partial_messages_and_keeps_the_last_scalar() {
 }
 
 #[test]
-fn decodes_packed_numbers() {
+fn packed_numbers_are_decoded_to_a_list() {
     let groups = [varint_field(4, 7), bytes(4, [1, 0x80, 1])].concat();
     let pod = bytes(2, bytes(14, groups));
     assert_eq!(
@@ -307,7 +307,7 @@ fn rejects_more_values_than_the_maximum() {
 }
 
 #[test]
-fn decodes_delete_options() {
+fn delete_options_are_decoded_from_protobuf() {
     let message = [
         varint_field(1, 0),
         bytes(4, "Foreground"),
@@ -332,7 +332,7 @@ fn decodes_delete_options() {
 
 /// Checks that a decoded object matches the schema of its kind.
 fn assert_conforms(object: Value, kind: &Kind) -> Result<(), TestCaseError> {
-    let again = conform(object.clone(), kind).map_err(|e| TestCaseError::fail(e.to_string()))?;
+    let again = conform(object.clone(), kind).map_err(|error| TestCaseError::fail(error.to_string()))?;
     prop_assert_eq!(again.object, object);
     Ok(())
 }

@@ -123,7 +123,7 @@ impl Schema {
 
     /// Returns a definition by its ID.
     pub fn get(&self, id: DefinitionId) -> &Definition {
-        // IDs are created by this schema only, so the index is valid.
+        // Only this schema creates IDs, so the index is valid.
         &self.definitions[usize::from(id.0)]
     }
 

@@ -4,7 +4,10 @@ use crate::kinds::kind;
 /// Resolves field names from a kind, through lists.
 fn field(kind: &str, path: &[&str]) -> &'static Field {
     let schema = schema();
-    let kind = kind::all().iter().find(|k| k.kind == kind).expect("kind");
+    let kind = kind::all()
+        .iter()
+        .find(|candidate| candidate.kind == kind)
+        .expect("kind");
     let mut definition = schema.of_kind(kind).expect("definition");
     let (last, parents) = path.split_last().expect("path");
     for name in parents {
@@ -25,11 +28,14 @@ fn all_kinds_have_a_definition_with_metadata() {
             .unwrap_or_else(|| panic!("{}", kind.definition));
         assert_eq!(definition.short_name(), kind.kind);
         for name in ["apiVersion", "kind"] {
-            assert_eq!(definition.field(name).map(|f| &f.shape), Some(&Shape::String));
+            assert_eq!(
+                definition.field(name).map(|field| &field.shape),
+                Some(&Shape::String)
+            );
         }
         let metadata = definition
             .field("metadata")
-            .and_then(|f| f.shape.definition(schema()));
+            .and_then(|field| field.shape.definition(schema()));
         assert_eq!(metadata.map(Definition::short_name), Some("ObjectMeta"));
         assert_eq!(
             definition.field("status").is_some(),
@@ -41,7 +47,7 @@ fn all_kinds_have_a_definition_with_metadata() {
 }
 
 #[test]
-fn fields_have_their_types() {
+fn schema_fields_have_their_types() {
     assert_eq!(field("Service", &["spec", "ports", "port"]).shape, Shape::Int32);
     assert_eq!(
         field("Service", &["spec", "ports", "targetPort"]).shape,

@@ -237,10 +237,10 @@ fn split_term(part: &str) -> Option<(&str, bool, &str)> {
 fn unescape(value: &str) -> Result<String, SelectorError> {
     let mut plain = String::with_capacity(value.len());
     let mut chars = value.chars();
-    while let Some(c) = chars.next() {
-        match c {
+    while let Some(character) = chars.next() {
+        match character {
             '\\' => match chars.next() {
-                Some(character @ ('\\' | ',' | '=')) => plain.push(character),
+                Some(escaped @ ('\\' | ',' | '=')) => plain.push(escaped),
                 other => {
                     let sequence: String = std::iter::once('\\').chain(other).collect();
                     return Err(SelectorError(format!(
@@ -250,10 +250,10 @@ fn unescape(value: &str) -> Result<String, SelectorError> {
             },
             ',' | '=' => {
                 return Err(SelectorError(format!(
-                    "invalid field selector: unescaped character in value: {c}"
+                    "invalid field selector: unescaped character in value: {character}"
                 )));
             }
-            _ => plain.push(c),
+            _ => plain.push(character),
         }
     }
     Ok(plain)

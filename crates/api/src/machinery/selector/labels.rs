@@ -60,7 +60,9 @@ impl LabelSelector {
 
     /// Returns true if labels match; `label` returns the value of a key.
     pub fn matches<'v>(&self, label: impl Fn(&str) -> Option<&'v str>) -> bool {
-        self.requirements.iter().all(|r| r.matches(label(&r.key)))
+        self.requirements
+            .iter()
+            .all(|requirement| requirement.matches(label(&requirement.key)))
     }
 
     /// Returns true if the labels of an object match.
@@ -104,7 +106,7 @@ impl fmt::Display for Requirement {
 
 impl Requirement {
     fn matches(&self, value: Option<&str>) -> bool {
-        let has = |value: &str| self.values.iter().any(|v| v == value);
+        let has = |value: &str| self.values.iter().any(|listed| listed == value);
         match self.operator {
             Operator::In => value.is_some_and(has),
             Operator::NotIn => !value.is_some_and(has),
@@ -116,8 +118,8 @@ impl Requirement {
     }
 
     fn compare(&self, value: Option<&str>, holds: fn(i64, i64) -> bool) -> bool {
-        let label = value.and_then(|v| v.parse().ok());
-        let limit = self.values.first().and_then(|v| v.parse().ok());
+        let label = value.and_then(|text| text.parse().ok());
+        let limit = self.values.first().and_then(|text| text.parse().ok());
         matches!((label, limit), (Some(label), Some(limit)) if holds(label, limit))
     }
 

@@ -8,9 +8,6 @@ use crate::machinery::metadata::{push_faults, validate_labels};
 use crate::machinery::names;
 use crate::machinery::tree::{entries, items, text, texts};
 
-/// The operators of `matchExpressions`.
-const OPERATORS: [&str; 4] = ["DoesNotExist", "Exists", "In", "NotIn"];
-
 impl LabelSelector {
     /// Converts the `LabelSelector` object at `path`.
     ///
@@ -39,38 +36,41 @@ impl LabelSelector {
     }
 }
 
+/// Converts a requirement, in the order of upstream's `ValidateLabelSelectorRequirement`.
 fn requirement(errors: &mut FieldErrors, path: &Path, expression: &Value) -> Option<Requirement> {
     let (key, operator) = (text(expression, "key"), text(expression, "operator"));
-    push_faults(errors, &path.child("key"), key, names::qualified_name(key));
     let mut values: Vec<String> = texts(expression, "values")
         .into_iter()
         .map(str::to_owned)
         .collect();
+    let known = match operator {
+        "In" => Some((Operator::In, true)),
+        "NotIn" => Some((Operator::NotIn, true)),
+        "Exists" => Some((Operator::Exists, false)),
+        "DoesNotExist" => Some((Operator::DoesNotExist, false)),
+        _ => None,
+    };
+    match known {
+        Some((_, true)) if values.is_empty() => {
+            let detail = "must be specified when `operator` is 'In' or 'NotIn'";
+            errors.push(FieldError::required(&path.child("values"), detail));
+        }
+        Some((_, false)) if !values.is_empty() => {
+            let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            errors.push(FieldError::forbidden(&path.child("values"), detail));
+        }
+        Some(_) => {}
+        None => {
+            let fault = "not a valid selector operator";
+            errors.push(FieldError::invalid(&path.child("operator"), operator, fault));
+        }
+    }
+    push_faults(errors, &path.child("key"), key, names::qualified_name(key));
     for (index, value) in values.iter().enumerate() {
         let path = path.child("values").index(index);
         push_faults(errors, &path, value, names::label_value(value));
     }
-    let (operator, takes_values) = match operator {
-        "In" => (Operator::In, true),
-        "NotIn" => (Operator::NotIn, true),
-        "Exists" => (Operator::Exists, false),
-        "DoesNotExist" => (Operator::DoesNotExist, false),
-        other => {
-            errors.push(FieldError::not_supported(
-                &path.child("operator"),
-                other,
-                &OPERATORS,
-            ));
-            return None;
-        }
-    };
-    if takes_values && values.is_empty() {
-        let detail = "must be specified when `operator` is 'In' or 'NotIn'";
-        errors.push(FieldError::required(&path.child("values"), detail));
-    } else if !takes_values && !values.is_empty() {
-        let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-        errors.push(FieldError::forbidden(&path.child("values"), detail));
-    }
+    let (operator, _) = known?;
     values.sort_unstable();
     values.dedup();
     Some(Requirement {

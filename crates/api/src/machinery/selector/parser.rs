@@ -52,7 +52,7 @@ fn tokenize(text: &str) -> Vec<Token<'_>> {
                 1
             }
         } else {
-            rest.find(|c: char| SYMBOLS.contains(&c) || c.is_whitespace())
+            rest.find(|character: char| SYMBOLS.contains(&character) || character.is_whitespace())
                 .unwrap_or(rest.len())
         };
         let (token, after) = rest.split_at(length);

@@ -5,7 +5,7 @@ use super::*;
 use crate::kinds::kind::{self, Kind};
 
 fn kind_of(name: &str) -> &'static Kind {
-    kind::all().iter().find(|k| k.kind == name).expect("kind")
+    kind::all().iter().find(|kind| kind.kind == name).expect("kind")
 }
 
 fn labelled(labels: &Value) -> Value {
@@ -13,7 +13,7 @@ fn labelled(labels: &Value) -> Value {
 }
 
 #[test]
-fn matches_labels() {
+fn label_selector_matches_labels_of_objects() {
     let object = labelled(&json!({"app": "x", "env": "prod", "n": "7", "empty": ""}));
     let holds = [
         "",
@@ -126,7 +126,7 @@ fn rejects_invalid_label_selectors() {
 }
 
 #[test]
-fn matches_fields() {
+fn field_selector_matches_fields_of_objects() {
     let service =
         json!({"metadata":{"name":"a","namespace":"n"},"spec":{"clusterIP":"None","type":"ClusterIP"}});
     let parse = |text: &str| FieldSelector::parse(text, kind_of("Service")).expect(text);

@@ -146,7 +146,10 @@ fn event(event: &Value, now: Timestamp) -> Vec<Value> {
     } else {
         (
             or(text(event, "lastTimestamp"), first),
-            number(event, "count").max(1),
+            match number(event, "count") {
+                0 => 1,
+                count => count,
+            },
         )
     };
     let involved = child(event, "involvedObject");

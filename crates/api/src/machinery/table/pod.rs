@@ -1,5 +1,7 @@
 //! Tables of Pods, with the status that kubectl derives from conditions and container statuses.
 
+use std::collections::{HashMap, HashSet};
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -108,12 +110,16 @@ impl State {
     /// of sidecars.
     fn read_init_containers(&mut self, spec: &Value, status: &Value) -> (bool, Restarts) {
         let specs = items(spec, "initContainers");
+        // A set, because a node can report as many statuses as a Pod has containers.
+        let sidecars: HashSet<&str> = specs
+            .iter()
+            .filter(|spec| is_sidecar(spec))
+            .map(|spec| text(spec, "name"))
+            .collect();
         let mut sidecar_restarts = Restarts::default();
         for (index, container) in items(status, "initContainerStatuses").iter().enumerate() {
             self.restarts.add(container);
-            let is_sidecar_status = specs
-                .iter()
-                .any(|spec| text(spec, "name") == text(container, "name") && is_sidecar(spec));
+            let is_sidecar_status = sidecars.contains(text(container, "name"));
             if is_sidecar_status {
                 sidecar_restarts.add(container);
             }
@@ -201,6 +207,11 @@ fn readiness_gates(spec: &Value, status: &Value) -> String {
     if gates.is_empty() {
         return NONE.to_owned();
     }
-    let is_satisfied = |gate: &&Value| is_true(condition(status, text(gate, "conditionType")));
+    // A map, because a Pod can have as many gates as conditions. The first condition of a type counts.
+    let mut conditions: HashMap<&str, &Value> = HashMap::new();
+    for condition in items(status, "conditions") {
+        conditions.entry(text(condition, "type")).or_insert(condition);
+    }
+    let is_satisfied = |gate: &&Value| is_true(conditions.get(text(gate, "conditionType")).copied());
     format!("{}/{}", gates.iter().filter(is_satisfied).count(), gates.len())
 }

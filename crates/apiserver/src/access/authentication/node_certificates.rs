@@ -10,7 +10,7 @@
 //!   The certificate is valid if it was signed at [`CERTIFICATES_SINCE`] or later, or if the Node has no such
 //!   annotation. If the node joined with incarnations ([`INCARNATION`]), only certificates that an administrator issued
 //!   may lack one.
-//! - The Node does not exist: only a certificate that an administrator issued is valid, for one hour, so that the
+//! - The Node does not exist. Only a certificate that an administrator issued is valid, for one hour. With it the
 //!   agent can register the Node. `portolan kubeconfig` and `portolan up` issue such certificates;
 //!   CertificateSigningRequests cannot.
 //!

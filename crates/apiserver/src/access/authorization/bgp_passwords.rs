@@ -1,8 +1,8 @@
 //! Secrets with passwords of BGP sessions, which announcers may read. Only `get` is permitted.
 //!
 //! A Secret qualifies if it is in the namespace kube-system, has the type `kubernetes.io/basic-auth`, and a BGPPeer
-//! references it. A BGPPeer may select nodes by labels, which the agent of a node can change, so the announcers of all
-//! nodes may read these Secrets.
+//! references it. A BGPPeer may select nodes by labels, which the agent of a node can change. The announcers of all
+//! nodes may therefore read these Secrets.
 
 use api::certificates::{NodeIdentity, NodePart};
 use api::kind::{self, Kind, PORTOLAN_GROUP};

@@ -1,5 +1,5 @@
-//! Secrets that an edge may read: those that a Service or an Ingress served by edges references, and the Secret of the
-//! session cookie key. Only `get` is permitted, because a list or watch would return all Secrets.
+//! Secrets that an edge may read. A Service or an Ingress that edges serve references them, or they hold the key of
+//! session cookies. Only `get` is permitted, because a list or watch would return all Secrets.
 //!
 //! A Service qualifies if its type is LoadBalancer, Portolan assigned its addresses, and the assigner set their
 //! `ipMode` to `Proxy`. A Secret of another namespace qualifies if it allows the namespace of the Service. An Ingress

@@ -31,9 +31,9 @@ use crate::limited_pool::{LimitedPool, ReserveAccess};
 use limits::{QUEUE_WAIT_MAX, long_running_bounds, seat_bounds};
 use metrics::{Counts, Rejection};
 use schema::FlowSchema;
-use seats::{SeatResponse, Seats, Ticket};
+use seats::{QueueNumber, SeatResponse, Seats};
 
-/// Key of a user in tables: a keyed hash of the name, so that the memory of a table does not depend on the names.
+/// Key of a user in tables: a keyed hash of the name. The memory of a table therefore does not depend on the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct UserKey(u64);
 
@@ -123,7 +123,7 @@ struct Queued {
     flow: Flow,
     class: RequestClass,
     /// Queue entry to cancel; `None` after the request has received its [`Seat`].
-    ticket: Option<Ticket>,
+    ticket: Option<QueueNumber>,
     seat_ready: oneshot::Receiver<()>,
 }
 
@@ -207,7 +207,7 @@ impl FlowControl {
         self: &Arc<Self>,
         flow: Flow,
         class: RequestClass,
-        ticket: Ticket,
+        ticket: QueueNumber,
         seat_ready: oneshot::Receiver<()>,
     ) -> Result<Seat, Failure> {
         self.counts.adjust_queued(flow.schema, 1);

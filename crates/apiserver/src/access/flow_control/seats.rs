@@ -1,9 +1,9 @@
 //! Seats of one priority level, and the queues for them. Pure: no waiting, no clock.
 //!
 //! A request takes a free seat at once. Otherwise it waits in the queue of its user. A released seat passes to the
-//! waiting user with the fewest seats, and among equals to the user whose last seat is the oldest. A user with many
-//! requests therefore delays each other user by at most one request. When the queues are full, the longest queue drops
-//! its last request in favor of a user with a shorter queue.
+//! waiting user with the fewest seats. Among equals, it passes to the user whose last seat is the oldest. A user with
+//! many requests therefore delays each other user by at most one request. When the queues are full, the longest queue
+//! drops its last request in favor of a user with a shorter queue.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -11,7 +11,7 @@ use super::UserKey;
 
 /// Sequence number of a queued request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ticket(u64);
+pub(super) struct QueueNumber(u64);
 
 /// Response to a request for a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) enum SeatResponse {
     /// The request has a seat.
     Seated,
     /// The request waits. [`Seats::release`] returns its waiter when it receives a seat.
-    Queued(Ticket),
+    Queued(QueueNumber),
     /// The queue of the user, or of the level, is full.
     Rejected,
 }
@@ -55,7 +55,7 @@ pub(super) struct Seats<W> {
 struct QueuePosition {
     held: u32,
     served: u64,
-    ticket: Ticket,
+    ticket: QueueNumber,
     user: UserKey,
 }
 
@@ -64,7 +64,7 @@ struct User<W> {
     held: u32,
     /// Sequence number of the user's last seat from the queue; 0 for none.
     served: u64,
-    waiting: VecDeque<(Ticket, W)>,
+    waiting: VecDeque<(QueueNumber, W)>,
 }
 
 impl<W> User<W> {
@@ -108,7 +108,7 @@ impl<W> Seats<W> {
         if self.queued >= self.bounds.queued_max && !self.shorten_longest_queue(own) {
             return SeatResponse::Rejected;
         }
-        let ticket = Ticket(self.next_ticket);
+        let ticket = QueueNumber(self.next_ticket);
         self.next_ticket += 1;
         self.queued += 1;
         self.change(key, |user| user.waiting.push_back((ticket, waiter())));
@@ -135,7 +135,7 @@ impl<W> Seats<W> {
 
     /// Removes a request from the queue. Returns false if it is not queued: it received a seat, or its waiter was
     /// dropped.
-    pub(super) fn cancel(&mut self, key: UserKey, ticket: Ticket) -> bool {
+    pub(super) fn cancel(&mut self, key: UserKey, ticket: QueueNumber) -> bool {
         let removed = self.change(key, |user| {
             let index = user.waiting.iter().position(|(own, _)| *own == ticket);
             index.and_then(|index| user.waiting.remove(index))

@@ -1,5 +1,5 @@
 use super::*;
-use crate::bootstrap::pki::Pair;
+use crate::bootstrap::pki::CertificateAndKey;
 
 #[test]
 fn wildcard_address_becomes_loopback() {
@@ -15,7 +15,7 @@ fn wildcard_address_becomes_loopback() {
 fn renders_server_and_credentials() {
     let client = Client {
         authority: "A".into(),
-        pair: Pair {
+        pair: CertificateAndKey {
             certificate: "C".into(),
             key: "K".into(),
         },

@@ -13,7 +13,7 @@ use ring::hkdf::{HKDF_SHA256, Salt};
 use x509_parser::prelude::{GeneralName, ParsedExtension, Pem, X509Certificate};
 use x509_parser::x509::AttributeTypeAndValue;
 
-use super::{Pair, PkiError};
+use super::{CertificateAndKey, PkiError};
 use crate::access::authentication::node_certificates::ISSUED_BY_ADMINISTRATOR;
 
 /// Validity periods (kubeadm's).
@@ -59,7 +59,7 @@ pub(super) fn generate_key() -> Result<KeyPair, PkiError> {
 }
 
 /// Returns the Ed25519 key, derived from the key of a CA and a purpose by HKDF (RFC 5869).
-pub(super) fn derive_key(authority: &Pair, purpose: &[u8]) -> Result<KeyPair, PkiError> {
+pub(super) fn derive_key(authority: &CertificateAndKey, purpose: &[u8]) -> Result<KeyPair, PkiError> {
     let subject = "CA";
     let failed = |source| PkiError::Issue { subject, source };
     let secret = KeyPair::from_pem(&authority.key).map_err(failed)?.serialize_der();
@@ -74,7 +74,11 @@ pub(super) fn derive_key(authority: &Pair, purpose: &[u8]) -> Result<KeyPair, Pk
 }
 
 /// Creates a CA with this name and key.
-pub(super) fn create_ca(common_name: &str, key: KeyPair, now_seconds: i64) -> Result<Pair, PkiError> {
+pub(super) fn create_ca(
+    common_name: &str,
+    key: KeyPair,
+    now_seconds: i64,
+) -> Result<CertificateAndKey, PkiError> {
     let subject = "CA";
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -88,7 +92,7 @@ pub(super) fn create_ca(common_name: &str, key: KeyPair, now_seconds: i64) -> Re
     let certificate = params
         .self_signed(&key)
         .map_err(|source| PkiError::Issue { subject, source })?;
-    Ok(Pair {
+    Ok(CertificateAndKey {
         certificate: certificate.pem(),
         key: key.serialize_pem(),
     })
@@ -99,7 +103,7 @@ pub(super) fn sign(
     issuer: &Issuer<'_, KeyPair>,
     purpose: Purpose<'_>,
     now_seconds: i64,
-) -> Result<Pair, PkiError> {
+) -> Result<CertificateAndKey, PkiError> {
     let subject = match purpose {
         Purpose::Serving { .. } => "serving",
         Purpose::Client { .. } | Purpose::NodeClient { .. } => "client",
@@ -139,7 +143,7 @@ pub(super) fn sign(
         params.not_before = not_before.unwrap_or(params.not_before);
     }
     let certificate = params.signed_by(&key, issuer).map_err(failed)?;
-    Ok(Pair {
+    Ok(CertificateAndKey {
         certificate: certificate.pem(),
         key: key.serialize_pem(),
     })
@@ -147,14 +151,17 @@ pub(super) fn sign(
 
 /// Returns true if a certificate expires after a time.
 pub(super) fn expires_after(certificate: &str, seconds: i64) -> bool {
-    with_parsed(certificate, |c| c.validity().not_after.timestamp() > seconds).unwrap_or(false)
+    with_parsed(certificate, |parsed| {
+        parsed.validity().not_after.timestamp() > seconds
+    })
+    .unwrap_or(false)
 }
 
 /// Returns true if an administrator issued the certificate after a time.
 pub(super) fn is_issued_by_administrator_since(certificate: &str, seconds: i64) -> bool {
-    with_parsed(certificate, |c| {
-        let mut units = c.subject().iter_organizational_unit();
-        let begin = c.validity().not_before.timestamp();
+    with_parsed(certificate, |parsed| {
+        let mut units = parsed.subject().iter_organizational_unit();
+        let begin = parsed.validity().not_before.timestamp();
         units.any(|unit| unit.as_str() == Ok(ISSUED_BY_ADMINISTRATOR)) && begin + BACKDATE_SECONDS > seconds
     })
     .unwrap_or(false)
@@ -162,8 +169,8 @@ pub(super) fn is_issued_by_administrator_since(certificate: &str, seconds: i64) 
 
 /// Returns true if the subject is this user as a member of this group, or of no group if that is "".
 pub(super) fn has_subject(certificate: &str, user: &str, group: &str) -> bool {
-    with_parsed(certificate, |c| {
-        let subject = c.subject();
+    with_parsed(certificate, |parsed| {
+        let subject = parsed.subject();
         let (mut names, mut groups) = (subject.iter_common_name(), subject.iter_organization());
         let text = |name: Option<&AttributeTypeAndValue<'_>>| {
             name.and_then(|name| name.as_str().ok())
@@ -177,8 +184,9 @@ pub(super) fn has_subject(certificate: &str, user: &str, group: &str) -> bool {
 
 /// Returns true if a CA signed a certificate, by the key identifiers of both.
 pub(super) fn is_signed_by(certificate: &str, authority: &str) -> bool {
-    let issuer = with_parsed(certificate, |c| {
-        c.iter_extensions()
+    let issuer = with_parsed(certificate, |parsed| {
+        parsed
+            .iter_extensions()
             .find_map(|extension| match extension.parsed_extension() {
                 ParsedExtension::AuthorityKeyIdentifier(key) => {
                     key.key_identifier.as_ref().map(|id| id.0.to_vec())
@@ -186,8 +194,9 @@ pub(super) fn is_signed_by(certificate: &str, authority: &str) -> bool {
                 _ => None,
             })
     });
-    let own = with_parsed(authority, |c| {
-        c.iter_extensions()
+    let own = with_parsed(authority, |parsed| {
+        parsed
+            .iter_extensions()
             .find_map(|extension| match extension.parsed_extension() {
                 ParsedExtension::SubjectKeyIdentifier(key) => Some(key.0.to_vec()),
                 _ => None,
@@ -198,8 +207,8 @@ pub(super) fn is_signed_by(certificate: &str, authority: &str) -> bool {
 
 /// Returns true if a certificate is valid for all names and addresses.
 pub(super) fn has_names(certificate: &str, names: &[String]) -> bool {
-    let named = with_parsed(certificate, |c| {
-        let Ok(Some(extension)) = c.subject_alternative_name() else {
+    let named = with_parsed(certificate, |parsed| {
+        let Ok(Some(extension)) = parsed.subject_alternative_name() else {
             return Vec::new();
         };
         extension
@@ -214,8 +223,8 @@ pub(super) fn has_names(certificate: &str, names: &[String]) -> bool {
 
 /// Returns true if a certificate belongs to a key.
 pub(super) fn is_for_key(certificate: &str, key: &KeyPair) -> bool {
-    with_parsed(certificate, |c| {
-        c.public_key().subject_public_key.data == key.der_bytes()
+    with_parsed(certificate, |parsed| {
+        parsed.public_key().subject_public_key.data == key.der_bytes()
     })
     .unwrap_or(false)
 }

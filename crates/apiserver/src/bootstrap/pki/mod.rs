@@ -62,7 +62,7 @@ pub enum PkiError {
 
 /// Certificate and key, both PEM.
 #[derive(Clone)]
-pub struct Pair {
+pub struct CertificateAndKey {
     /// X.509 certificate.
     pub certificate: String,
     /// Key, PKCS 8.
@@ -77,9 +77,9 @@ pub struct Pki {
     /// Kubelet serving CA certificate, PEM. The server verifies node agents by it; no client of the API trusts it.
     pub kubelet_serving_authority: String,
     /// Serving certificate.
-    pub serving: Pair,
+    pub serving: CertificateAndKey,
     /// Client certificate of the administrator: user `kubernetes-admin`, group `system:masters`.
-    pub admin: Pair,
+    pub admin: CertificateAndKey,
 }
 
 /// Certificate of a client or of a node agent, with the cluster CA.
@@ -88,7 +88,7 @@ pub struct Client {
     /// Cluster CA certificate, PEM, by which the peer is verified.
     pub authority: String,
     /// Certificate and key.
-    pub pair: Pair,
+    pub pair: CertificateAndKey,
 }
 
 /// Returns the client certificate for `user`, a member of `group` unless that is "". The files `NAME.crt` and
@@ -218,7 +218,8 @@ impl Pki {
         let (authority, is_new) = files.ensure_authority()?;
         let kubelet_serving_authority = files.ensure_kubelet_serving_authority(&authority)?;
         let issuer = files.issuer(AUTHORITY, &authority)?;
-        let is_reusable = |pair: &Pair| !is_new && issue::expires_after(&pair.certificate, valid_until);
+        let is_reusable =
+            |pair: &CertificateAndKey| !is_new && issue::expires_after(&pair.certificate, valid_until);
         let serving = match files.read("apiserver")? {
             Some(pair) if is_reusable(&pair) && issue::has_names(&pair.certificate, serving_names) => pair,
             _ => {
@@ -254,14 +255,14 @@ struct Files<'d> {
 }
 
 impl Files<'_> {
-    fn authority(&self) -> Result<Pair, PkiError> {
+    fn authority(&self) -> Result<CertificateAndKey, PkiError> {
         self.read(AUTHORITY)?.ok_or_else(|| PkiError::NoAuthority {
             path: self.path(AUTHORITY, "crt"),
         })
     }
 
     /// Returns the cluster CA, created if it is absent or expires soon, and true if it is new.
-    fn ensure_authority(&self) -> Result<(Pair, bool), PkiError> {
+    fn ensure_authority(&self) -> Result<(CertificateAndKey, bool), PkiError> {
         let now_seconds = jiff::Timestamp::now().as_second();
         let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
         match self.read(AUTHORITY)? {
@@ -275,7 +276,10 @@ impl Files<'_> {
 
     /// Returns the kubelet serving CA, created if it is absent or expires soon. Its key derives from that of the
     /// cluster CA, so that servers with the same cluster CA trust the same agents.
-    fn ensure_kubelet_serving_authority(&self, authority: &Pair) -> Result<Pair, PkiError> {
+    fn ensure_kubelet_serving_authority(
+        &self,
+        authority: &CertificateAndKey,
+    ) -> Result<CertificateAndKey, PkiError> {
         let now_seconds = jiff::Timestamp::now().as_second();
         let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
         match self.read(KUBELET_SERVING_AUTHORITY)? {
@@ -288,7 +292,7 @@ impl Files<'_> {
         }
     }
 
-    fn read(&self, name: &str) -> Result<Option<Pair>, PkiError> {
+    fn read(&self, name: &str) -> Result<Option<CertificateAndKey>, PkiError> {
         let read = |path: PathBuf| match std::fs::read_to_string(&path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -308,12 +312,12 @@ impl Files<'_> {
                 reason,
             });
         }
-        Ok(fits.then_some(Pair { certificate, key }))
+        Ok(fits.then_some(CertificateAndKey { certificate, key }))
     }
 
     /// Writes the key first. A crash before the certificate is written leaves a pair that does not match, and the next
     /// start issues it again.
-    fn write(&self, name: &str, pair: Pair) -> Result<Pair, PkiError> {
+    fn write(&self, name: &str, pair: CertificateAndKey) -> Result<CertificateAndKey, PkiError> {
         for (extension, contents) in [("key", &pair.key), ("crt", &pair.certificate)] {
             let path = self.path(name, extension);
             private_file::write(&path, contents.as_bytes())
@@ -322,7 +326,11 @@ impl Files<'_> {
         Ok(pair)
     }
 
-    fn issuer(&self, name: &str, authority: &Pair) -> Result<Issuer<'static, KeyPair>, PkiError> {
+    fn issuer(
+        &self,
+        name: &str,
+        authority: &CertificateAndKey,
+    ) -> Result<Issuer<'static, KeyPair>, PkiError> {
         KeyPair::from_pem(&authority.key)
             .and_then(|key| Issuer::from_ca_cert_pem(&authority.certificate, key))
             .map_err(|error| PkiError::Unusable {

@@ -21,7 +21,7 @@ fn serving_names_cover_local_and_cluster_clients() {
         "kubernetes.default.svc.cluster.local",
         "10.96.0.1",
     ] {
-        assert!(names.iter().any(|n| n == name), "{name}");
+        assert!(names.iter().any(|candidate| candidate == name), "{name}");
     }
     assert!(!names.iter().any(|name| name == "0.0.0.0"));
 }

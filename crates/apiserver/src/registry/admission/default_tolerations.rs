@@ -1,5 +1,5 @@
-//! DefaultTolerationSeconds: a new Pod stays on a Node that is not ready or unreachable for five minutes, unless it has
-//! other tolerations for these taints.
+//! DefaultTolerationSeconds: a new or changed Pod stays for five minutes on a Node that is not ready or unreachable. Other
+//! tolerations for these taints take precedence.
 
 use api::tree::{items, object_mut, set, text};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/u
 /// Upstream's `--default-not-ready-toleration-seconds` and `--default-unreachable-toleration-seconds`.
 const TOLERATION_SECONDS: i64 = 300;
 
-/// Adds the tolerations that a new Pod lacks.
+/// Adds the tolerations that a Pod lacks, also in an update, which replaces the list.
 pub(super) fn admit(pod: &mut Value) {
     object_mut(pod, "spec");
     let Some(spec) = pod.get_mut("spec") else { return };

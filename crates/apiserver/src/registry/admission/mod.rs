@@ -194,8 +194,8 @@ impl Admission {
         object: &mut Value,
     ) -> Result<(), Failure> {
         match attempt.target.kind.kind {
-            "Pod" if attempt.stored.is_none() => {
-                if self.has(AdmissionPlugin::ServiceAccount) {
+            "Pod" if attempt.is_main() => {
+                if attempt.stored.is_none() && self.has(AdmissionPlugin::ServiceAccount) {
                     service_account::admit(index, attempt.target, object)?;
                 }
                 if self.has(AdmissionPlugin::DefaultTolerationSeconds) {

@@ -1,6 +1,6 @@
 //! Admission of changes of AddressPools: a pool does not lose addresses that Services have, by deletion or by an
-//! update. The assigner would withdraw the addresses at once, and DNS records and firewalls would then apply to the
-//! next Services that get them. An annotation of the pool permits the withdrawal.
+//! update. The assigner would withdraw the addresses at once. DNS records and firewalls would then apply to the next
+//! Services that get them. An annotation of the pool permits the withdrawal.
 //!
 //! A Service keeps an address while a pool that it may use contains it, as in the assigner. It may use a pool of its scope
 //! if the selectors of the pool match the Service and its namespace.

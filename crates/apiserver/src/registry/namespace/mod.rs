@@ -21,7 +21,7 @@ use crate::request::route::Target;
 /// Namespaces that the server creates at start.
 pub(crate) const DEFAULT_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 /// Namespaces that cannot be deleted.
-const UNDELETABLE: [&str; 3] = ["default", "kube-system", "kube-public"];
+const UNDELETABLE_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// The finalizer of a Namespace's content.
 const FINALIZER: &str = "kubernetes";
@@ -61,7 +61,7 @@ pub(crate) fn guard_create(
 
 /// Refuses to delete Namespaces that the cluster needs.
 pub(crate) fn guard_delete(target: &Target) -> Result<(), Failure> {
-    if target.kind.kind == "Namespace" && UNDELETABLE.contains(&target.name()) {
+    if target.kind.kind == "Namespace" && UNDELETABLE_NAMESPACES.contains(&target.name()) {
         return Err(Failure::forbidden(
             target.kind,
             target.name(),

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use super::content::Content;
 use super::{finalized, namespace_kind};
 use crate::failure::Failure;
-use crate::request::query::{DeleteOptions, ListOptions};
+use crate::request::query::{DeleteOptions, ListOptions, Propagation};
 use crate::request::route::Target;
 use crate::verbs::resource::{Resources, WriteContext, WriteError};
 
@@ -168,8 +168,12 @@ async fn delete_all(
 ) -> Result<Vec<Entry>, Failure> {
     let collection = Target::collection(kind, Some(namespace));
     let everything = ListOptions::default();
+    let options = DeleteOptions {
+        propagation: Some(Propagation::Background),
+        ..DeleteOptions::default()
+    };
     match resources
-        .delete_collection(&collection, &DeleteOptions::default(), &everything, None)
+        .delete_collection(&collection, &options, &everything, None)
         .await
     {
         Ok(page) if page.entries.is_empty() => return Ok(Vec::new()),

@@ -16,7 +16,7 @@ fn node(spec: Value, status: Value) -> Value {
 #[test]
 fn new_node_has_the_fields_that_clients_expect() {
     let plain = node(json!({}), Value::Null);
-    assert_eq!(plain.get("spec"), None);
+    assert_eq!(plain["spec"], json!({}));
     assert_eq!(plain["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"], 0);
     assert_eq!(plain["status"]["nodeInfo"]["osImage"], "");
     let reported = json!({"capacity": {"cpu": "1"}, "conditions": [{"type": "Ready", "status": "True"}],
@@ -32,6 +32,25 @@ fn new_node_has_the_fields_that_clients_expect() {
         reported["status"]["conditions"][0]["lastHeartbeatTime"],
         Value::Null
     );
+}
+
+// The expectations are responses of kube-apiserver 1.36.2.
+#[test]
+fn deprecated_fields_are_dropped_or_warned_of() {
+    let mut node = node(
+        json!({"configSource": {"configMap": {}}, "externalID": "x"}),
+        json!({}),
+    );
+    let mut updated = node.clone();
+    prepare_create(&mut node);
+    assert_eq!(node["spec"], json!({"externalID": "x"}));
+    prepare_update(&mut updated, &node);
+    assert_eq!(updated, node);
+    assert_eq!(
+        warnings(&node),
+        ["spec.externalID: this field is deprecated, and is unused by Kubernetes"]
+    );
+    assert!(warnings(&json!({"spec": {}})).is_empty());
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The objects by which a cluster refers to its own API, as a client would send them: the default ServiceCIDR and the
-//! `kubernetes` Service (CIDR-05, KSVC-01 to KSVC-04).
+//! Objects by which a cluster refers to its own API: the default ServiceCIDR and the `kubernetes` Service (CIDR-05,
+//! KSVC-01 to KSVC-04). They have the form in which a client would send them.
 
 use std::net::IpAddr;
 

@@ -146,7 +146,10 @@ pub(crate) fn decode_segment(text: &str) -> Cow<'_, str> {
 
 /// Decodes percent-encoding. Invalid escapes stay as they are; invalid UTF-8 becomes replacement characters.
 fn decode(text: &str, plus_is_space: bool) -> Cow<'_, str> {
-    if !text.bytes().any(|b| b == b'%' || (plus_is_space && b == b'+')) {
+    if !text
+        .bytes()
+        .any(|byte| byte == b'%' || (plus_is_space && byte == b'+'))
+    {
         return Cow::Borrowed(text);
     }
     let mut out = Vec::with_capacity(text.len());

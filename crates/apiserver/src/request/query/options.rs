@@ -308,15 +308,16 @@ impl ListOptions {
             label_selector: query.text("labelSelector").to_owned(),
             field_selector: query.text("fieldSelector").to_owned(),
             limit: read_integer(query, "limit")?
-                .filter(|&n| n > 0)
-                .and_then(|n| usize::try_from(n).ok()),
+                .filter(|&number| number > 0)
+                .and_then(|number| usize::try_from(number).ok()),
             continue_token: query.text("continue").to_owned(),
             version: None,
             version_match,
             watch: query.flag("watch").unwrap_or(false),
             bookmarks: query.flag("allowWatchBookmarks").unwrap_or(false),
             send_initial_events: query.flag("sendInitialEvents"),
-            timeout_seconds: read_integer(query, "timeoutSeconds")?.and_then(|n| u64::try_from(n).ok()),
+            timeout_seconds: read_integer(query, "timeoutSeconds")?
+                .and_then(|seconds| u64::try_from(seconds).ok()),
         };
         let version = query.text("resourceVersion");
         let errors = if options.watch {

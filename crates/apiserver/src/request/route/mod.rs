@@ -155,7 +155,7 @@ fn versioned(path: &str, trimmed: &str, group: &str, version: &str, segments: Ve
         ["watch", rest @ ..] => (true, rest),
         rest => (false, rest),
     };
-    // A namespace is followed by a resource in it, unless that is a subresource of the Namespace.
+    // A resource follows a namespace, unless it is a subresource of the Namespace.
     let (namespace, rest) = match rest {
         ["namespaces", name, resource, after @ ..] if !is_namespace_subresource(resource, after) => {
             (Some(segment(name)), &rest[2..])

@@ -9,7 +9,7 @@ use crate::transport::response;
 #[test]
 fn compresses_large_responses_only() {
     let pieces: Vec<Bytes> = (0..5000)
-        .map(|n| Bytes::from(format!("piece {n}, ").repeat(5)))
+        .map(|number| Bytes::from(format!("piece {number}, ").repeat(5)))
         .collect();
     let whole = pieces.concat();
     let mut response = compressed(response::pieces(pieces, Encoding::Json));

@@ -40,7 +40,7 @@ use open_connections::{Connection, Connections, Handshaking, Refusal};
 use streams::{Executor, Streams};
 use write_buffer::{WriteBuffer, buffered};
 
-/// State that is shared by all connections.
+/// State that all connections share.
 #[derive(Clone)]
 pub(crate) struct ListenerState {
     pub(crate) acceptor: TlsAcceptor,

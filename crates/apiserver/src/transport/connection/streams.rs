@@ -1,7 +1,7 @@
 //! Streams of an HTTP/2 connection, polled by the task of the connection.
 //!
-//! A task for each request would move it between threads twice. Long-running streams such as watches move to
-//! tasks of their own, so that all CPUs share their load and they do not delay the connection.
+//! A task for each request would move it between threads twice. Long-running streams such as watches move to tasks of
+//! their own. All CPUs share their load, and they do not delay the connection.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -24,18 +24,18 @@ type NewStreams = Mutex<Vec<Stream>>;
 #[derive(Default)]
 pub(super) struct Streams {
     new: Arc<NewStreams>,
-    running: FuturesUnordered<YoungStream>,
+    running: FuturesUnordered<InlineStream>,
     long_running: JoinSet<()>,
 }
 
 /// Stream in the task of the connection. It resolves to the rest of the stream at [`OWN_TASK_AGE`], or to
 /// `None` at its end.
-struct YoungStream {
+struct InlineStream {
     stream: Option<Stream>,
     start: Instant,
 }
 
-impl Future for YoungStream {
+impl Future for InlineStream {
     type Output = Option<Stream>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -71,7 +71,7 @@ impl Streams {
     /// Polls all streams that are ready.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) {
         let new = std::mem::take(&mut *lock(&self.new));
-        self.running.extend(new.into_iter().map(|stream| YoungStream {
+        self.running.extend(new.into_iter().map(|stream| InlineStream {
             stream: Some(stream),
             start: Instant::now(),
         }));

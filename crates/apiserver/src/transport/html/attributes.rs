@@ -89,7 +89,7 @@ impl<'t> Value<'t> {
         let text = quote.map_or(value, |_| split(value, 1).1);
         let end = match quote {
             Some(quote) => text.find(quote),
-            None => text.find(|c: char| c.is_ascii_whitespace() || c == '>'),
+            None => text.find(|character: char| character.is_ascii_whitespace() || character == '>'),
         };
         let (before, _) = split(behind, behind.len() - text.len());
         let (text, rest) = split(text, end.unwrap_or(text.len()));

@@ -158,7 +158,7 @@ impl HttpBody for Body {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |data| data.len() as u64)),
             Body::Pieces { left_bytes, .. } => SizeHint::with_exact(*left_bytes),
             Body::Proxied { body, .. } => body.size_hint(),
             Body::Recorded { body, .. } => body.size_hint(),

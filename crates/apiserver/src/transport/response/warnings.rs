@@ -7,9 +7,9 @@ use http::header::{HeaderValue, WARNING};
 use super::ApiResponse;
 
 /// Total length in characters above which texts are truncated, and the list of them too (upstream's bound).
-const CHARS_MAX: usize = 4096;
+const CHARACTERS_MAX: usize = 4096;
 /// Length in characters to which a text is truncated.
-const TRUNCATED_CHARS_MAX: usize = 256;
+const TRUNCATED_CHARACTERS_MAX: usize = 256;
 
 /// Adds a header for each distinct text.
 pub(crate) fn with_warnings(mut response: ApiResponse, warnings: &[String]) -> ApiResponse {
@@ -24,7 +24,7 @@ pub(crate) fn with_deprecation(mut response: ApiResponse, text: &str) -> ApiResp
     let headers = response.headers_mut();
     let others: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
     headers.remove(WARNING);
-    for value in value(text, TRUNCATED_CHARS_MAX).into_iter().chain(others) {
+    for value in value(text, TRUNCATED_CHARACTERS_MAX).into_iter().chain(others) {
         headers.append(WARNING, value);
     }
     response
@@ -37,17 +37,20 @@ fn values(warnings: &[String]) -> Vec<HeaderValue> {
         .filter(|text| !text.is_empty() && seen.insert(text.as_str()));
     let texts: Vec<&String> = texts.collect();
     let chars: usize = texts.iter().map(|text| text.chars().count()).sum();
-    if chars <= CHARS_MAX {
-        return texts.iter().filter_map(|text| value(text, CHARS_MAX)).collect();
+    if chars <= CHARACTERS_MAX {
+        return texts
+            .iter()
+            .filter_map(|text| value(text, CHARACTERS_MAX))
+            .collect();
     }
     let mut chars = 0;
     let fitting = texts.iter().take_while(|text| {
-        let has_room = chars < CHARS_MAX;
-        chars += text.chars().take(TRUNCATED_CHARS_MAX).count();
+        let has_room = chars < CHARACTERS_MAX;
+        chars += text.chars().take(TRUNCATED_CHARACTERS_MAX).count();
         has_room
     });
     fitting
-        .filter_map(|text| value(text, TRUNCATED_CHARS_MAX))
+        .filter_map(|text| value(text, TRUNCATED_CHARACTERS_MAX))
         .collect()
 }
 

@@ -93,8 +93,8 @@ async fn service_destination(
     for subset in from_anywhere(items(&endpoints, "subsets")) {
         let ports = items(subset, "ports").iter();
         let Some(number) = ports
-            .filter(|p| text(p, "name") == port)
-            .map(|p| number(p, "port"))
+            .filter(|candidate| text(candidate, "name") == port)
+            .map(|candidate| number(candidate, "port"))
             .next()
         else {
             continue;

@@ -64,14 +64,14 @@ pub(super) fn prepare_request(
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(UPGRADE, protocol);
     }
-    headers.insert(HOST, value(&host)?);
-    headers.insert(FORWARDED_URI, value(&format!("{prefix}{path}"))?);
+    headers.insert(HOST, header_value(&host)?);
+    headers.insert(FORWARDED_URI, header_value(&format!("{prefix}{path}"))?);
     if let Some(peer) = peer {
         let earlier = headers.get(FORWARDED_FOR).and_then(|value| value.to_str().ok());
         let all = earlier.map_or(peer.ip().to_string(), |earlier| {
             format!("{earlier}, {}", peer.ip())
         });
-        headers.insert(FORWARDED_FOR, value(&all)?);
+        headers.insert(FORWARDED_FOR, header_value(&all)?);
     }
     Ok(())
 }
@@ -90,7 +90,7 @@ pub(super) fn clean_response(response: &mut Response<Incoming>, links: &Links) -
     }
     let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
     if let Some(location) = location {
-        let rewritten = value(&links.rewritten(location))?;
+        let rewritten = header_value(&links.rewritten(location))?;
         headers.insert(LOCATION, rewritten);
     }
     Ok(())
@@ -116,7 +116,7 @@ fn connection_options(headers: &HeaderMap) -> impl Iterator<Item = String> {
         .map(|option| option.trim().to_ascii_lowercase())
 }
 
-fn value(text: &str) -> Result<HeaderValue, Failure> {
+fn header_value(text: &str) -> Result<HeaderValue, Failure> {
     HeaderValue::from_str(text)
         .map_err(|_| Failure::bad_request("the host or path of the request is not a valid header value"))
 }

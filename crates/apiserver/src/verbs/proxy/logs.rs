@@ -85,7 +85,12 @@ async fn failure(response: Response<Incoming>, node_name: &str) -> Failure {
 /// Returns the requested container, or the only one if the request names none.
 pub(super) fn container<'p>(pod: &'p Value, pod_name: &str, requested: &'p str) -> Result<&'p str, Failure> {
     let spec = child(pod, "spec");
-    let names = |list: &str| -> Vec<&'p str> { items(spec, list).iter().map(|c| text(c, "name")).collect() };
+    let names = |list: &str| -> Vec<&'p str> {
+        items(spec, list)
+            .iter()
+            .map(|container| text(container, "name"))
+            .collect()
+    };
     let (main, init) = (names("containers"), names("initContainers"));
     if !requested.is_empty() {
         let all = [&main, &init, &names("ephemeralContainers")];

@@ -1,8 +1,8 @@
 //! The subresources `observation` and `flows` of Nodes: reports that the agent of the node creates.
 //!
-//! A node can send false reports. Its response is bounded in size and time, has to be JSON, and is read completely
-//! before the client receives a part of it. Because clients can be slow, the memory of reports is limited for each
-//! user. So is the time until a client has received a report.
+//! A node can send false reports. Its response is bounded in size and time, and has to be JSON. The server reads it
+//! completely before the client receives a part of it. Because clients can be slow, the memory of reports is limited
+//! for each user. So is the time until a client has received a report.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

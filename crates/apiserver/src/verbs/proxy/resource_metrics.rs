@@ -1,7 +1,7 @@
 //! Objects of `metrics.k8s.io`: CPU time and memory of Nodes and Pods, which the agents of nodes measure.
 //!
-//! One request reads the reports of all nodes, and the requests of the next seconds share them. A node can falsify the
-//! values of its own Pods only: a Pod gets the measurement of the node that it is bound to.
+//! One request reads the reports of all nodes, and the requests of the next seconds share them. A Pod gets the
+//! measurement of the node that it is bound to. A node can therefore falsify the values of its own Pods only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::verbs::resource::Resources;
 /// Age of reports that requests share. Agents measure every 10 s.
 const SHARED_MAX: Duration = Duration::from_secs(5);
 /// Nodes whose reports are read at the same time.
-const NODES_AT_ONCE: usize = 16;
+const CONCURRENT_NODES_MAX: usize = 16;
 /// Timeout of the report of one node.
 const NODE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Timeout of the reports of all nodes. Later ones are missing.
@@ -163,7 +163,7 @@ async fn read_all(
     let reading = async {
         let mut waiting = names.into_iter();
         let mut reads = FuturesUnordered::new();
-        for name in waiting.by_ref().take(NODES_AT_ONCE) {
+        for name in waiting.by_ref().take(CONCURRENT_NODES_MAX) {
             reads.push(read_one(agents, resources, name));
         }
         while let Some((node, report)) = reads.next().await {

@@ -87,7 +87,8 @@ impl Resources {
         let name = name_of(&object);
         let errors = (strategy.validate)(&object);
         if !errors.is_empty() {
-            return Err(Failure::invalid(kind, name, &errors).into());
+            // As upstream: the error names the stored kind, the core Event for one of `events.k8s.io`.
+            return Err(Failure::invalid(kind.stored(), name, &errors).into());
         }
         warnings.extend((strategy.creation_warnings)(&object));
         warnings.extend((strategy.warnings)(&object));

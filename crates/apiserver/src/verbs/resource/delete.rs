@@ -4,9 +4,9 @@ use api::tree::text;
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
-use store::{Expectation, Transaction, Write};
+use store::{Expectation, Revision, Transaction, Write};
 
-use super::delete_rules::{Decision, decide};
+use super::delete_rules::{Decision, decide, removed_state};
 use super::{
     Outcome, Resources, Stored, Strategy, WriteError, encode, encode_at_revision, render, retry_on_conflict,
 };
@@ -14,6 +14,10 @@ use crate::failure::Failure;
 use crate::registry::namespace;
 use crate::request::query::DeleteOptions;
 use crate::request::route::Target;
+
+/// Warning about a delete of a Job without a propagation policy.
+const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+     remove them or set propagationPolicy=Orphan to suppress this warning";
 
 /// The result of a deletion.
 pub(crate) struct Deleted {
@@ -45,7 +49,7 @@ impl Resources {
             code,
             object,
             is_status,
-            warnings: Vec::new(),
+            warnings: warnings(target, options),
         })
     }
 
@@ -99,18 +103,34 @@ impl Resources {
                 })
             }
             Decision::Remove if options.dry_run => Ok(Deleted {
-                object: stored.entry.value,
+                object: removed_state(target.kind, &stored.object)
+                    .map_or(stored.entry.value, |state| render(&state)),
                 is_gone: true,
                 uid,
             }),
             Decision::Remove => {
-                let object = self.remove(target, &stored, &stored.object).await?;
+                let (last, revision) = self.remove_stored(target, &stored, &stored.object).await?;
+                let state = removed_state(target.kind, &stored.object);
+                let shown = state.as_ref().map_or(last, encode);
                 Ok(Deleted {
-                    object,
+                    object: encode_at_revision(&shown, revision)?,
                     is_gone: true,
                     uid,
                 })
             }
+        }
+    }
+
+    /// Removes an object that has not changed since `version`, whatever finalizers it has, as etcd does when a lease
+    /// ends.
+    pub(crate) async fn expire(&self, target: &Target, version: Revision) -> Result<(), Failure> {
+        let stored = self.stored(target).await?;
+        let Some(stored) = stored.filter(|stored| stored.entry.modified == version) else {
+            return Ok(());
+        };
+        match self.remove(target, &stored, &stored.object).await {
+            Ok(_) | Err(WriteError::Conflict) => Ok(()),
+            Err(WriteError::Failed(failure)) => Err(failure),
         }
     }
 
@@ -122,6 +142,17 @@ impl Resources {
         stored: &Stored,
         last: &Value,
     ) -> Result<Bytes, WriteError> {
+        let (value, revision) = self.remove_stored(target, stored, last).await?;
+        Ok(encode_at_revision(&value, revision)?)
+    }
+
+    /// Removes an object. Returns its last state and the revision of the removal.
+    async fn remove_stored(
+        &self,
+        target: &Target,
+        stored: &Stored,
+        last: &Value,
+    ) -> Result<(store::Value, Revision), WriteError> {
         let strategy = Strategy::of(target.kind);
         let allocation = if strategy.allocates {
             Some(self.services.delete(self.store.index(), &stored.object, false))
@@ -138,8 +169,17 @@ impl Resources {
         };
         let revision = self.commit_allocated(transaction, allocation).await?;
         (strategy.after_commit)(&self.services, target.name(), None);
-        Ok(encode_at_revision(&value, revision)?)
+        Ok((value, revision))
     }
+}
+
+/// Returns the warning about a Job whose Pods stay (upstream's `batch/job/storage`).
+fn warnings(target: &Target, options: &DeleteOptions) -> Vec<String> {
+    let is_given = options.propagation.is_some() || options.is_old_cascade;
+    if target.kind.kind != "Job" || is_given {
+        return Vec::new();
+    }
+    vec![JOB_WARNING.to_owned()]
 }
 
 fn check_preconditions(target: &Target, stored: &Stored, options: &DeleteOptions) -> Result<(), Failure> {

@@ -26,7 +26,7 @@ pub(super) enum Decision {
 pub(super) fn decide(kind: &Kind, object: &Value, options: &DeleteOptions) -> Decision {
     let metadata = child(object, "metadata");
     let grace_seconds = grace_seconds(kind, object, options);
-    let finalizers = finalizers_for(metadata, options.propagation);
+    let finalizers = finalizers_for(kind, metadata, options.propagation);
     let has_finalizers = !finalizers.is_empty() || !items(child(object, "spec"), "finalizers").is_empty();
     if grace_seconds == 0 && !has_finalizers {
         return Decision::Remove;
@@ -38,10 +38,16 @@ pub(super) fn decide(kind: &Kind, object: &Value, options: &DeleteOptions) -> De
             return Decision::Pending;
         }
     }
-    Decision::Mark(marked(kind, object, grace_seconds, finalizers))
+    Decision::Mark(marked_for_deletion(kind, object, grace_seconds, finalizers))
 }
 
-fn marked(kind: &Kind, object: &Value, grace_seconds: i64, finalizers: Vec<Value>) -> Value {
+/// Returns the state of a removed object in the response, if it is not the stored one: a Pod has the mark of a deletion
+/// without grace period (upstream's `BeforeDelete`).
+pub(super) fn removed_state(kind: &Kind, object: &Value) -> Option<Value> {
+    (kind.kind == "Pod").then(|| marked_for_deletion(kind, object, 0, Vec::new()))
+}
+
+fn marked_for_deletion(kind: &Kind, object: &Value, grace_seconds: i64, finalizers: Vec<Value>) -> Value {
     let mut marked = object.clone();
     let is_first = !is_set(child(object, "metadata"), "deletionTimestamp");
     let metadata = metadata_mut(&mut marked);
@@ -52,7 +58,10 @@ fn marked(kind: &Kind, object: &Value, grace_seconds: i64, finalizers: Vec<Value
             "deletionTimestamp",
             new_object::seconds_ahead(grace_seconds),
         );
-        set(metadata, "deletionGracePeriodSeconds", grace_seconds);
+        // As upstream: Namespaces have no grace period.
+        if kind.kind != "Namespace" {
+            set(metadata, "deletionGracePeriodSeconds", grace_seconds);
+        }
     }
     let generation = number(metadata, "generation");
     if is_first && generation > 0 {
@@ -83,13 +92,22 @@ fn grace_seconds(kind: &Kind, object: &Value, options: &DeleteOptions) -> i64 {
         .max(0)
 }
 
+/// Returns true if the dependents of an object stay after a delete without a propagation policy (upstream's
+/// `DefaultGarbageCollectionPolicy`).
+fn orphans_dependents(kind: &Kind) -> bool {
+    matches!(kind.kind, "Job" | "ReplicationController")
+}
+
 /// Returns the finalizers, including the one that the propagation policy requires.
-fn finalizers_for(metadata: &Value, propagation: Option<Propagation>) -> Vec<Value> {
+fn finalizers_for(kind: &Kind, metadata: &Value, propagation: Option<Propagation>) -> Vec<Value> {
     let mut finalizers = items(metadata, "finalizers").to_vec();
+    let has_policy = finalizers
+        .iter()
+        .any(|finalizer| finalizer == "orphan" || finalizer == "foregroundDeletion");
     let policy_finalizer = match propagation {
-        None => return finalizers,
+        None if has_policy || !orphans_dependents(kind) => return finalizers,
         Some(Propagation::Background) => None,
-        Some(Propagation::Orphan) => Some("orphan"),
+        None | Some(Propagation::Orphan) => Some("orphan"),
         Some(Propagation::Foreground) => Some("foregroundDeletion"),
     };
     finalizers.retain(|finalizer| finalizer != "orphan" && finalizer != "foregroundDeletion");

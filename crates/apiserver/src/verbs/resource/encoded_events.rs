@@ -4,7 +4,7 @@
 //! form, and keeps the latest events.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use store::{Key, Revision};
@@ -22,8 +22,9 @@ const LINES_BYTES_MAX: usize = 8 << 20;
 pub(super) struct EventKey {
     pub(super) revision: Revision,
     pub(super) key: Key,
-    /// API group of the watch: Events are served from two groups.
+    /// API group and version of the watch: some kinds are served from two.
     pub(super) group: &'static str,
+    pub(super) version: &'static str,
     pub(super) change: &'static str,
     pub(super) form: Form,
     pub(super) include: IncludeObject,
@@ -44,13 +45,16 @@ struct Lines {
 impl EncodedEvents {
     /// Returns the encoded event of `key`, and encodes it with `write` if it is not cached.
     pub(super) fn get_or_write(&self, key: EventKey, write: impl FnOnce() -> Bytes) -> Bytes {
-        // The lock is held during encoding, so that concurrent watches do not encode the same event.
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lines.newest_last.iter().rev().find(|(known, _)| *known == key);
-        if let Some((_, line)) = known {
-            return line.clone();
+        if let Some(line) = self.lock().find(&key) {
+            return line;
         }
+        // Without the lock: the event of a large object takes long to encode, and watches of all clients use the
+        // cache. An event is encoded at most once for each thread.
         let line = write();
+        let mut lines = self.lock();
+        if let Some(line) = lines.find(&key) {
+            return line;
+        }
         lines.bytes += line.len();
         lines.newest_last.push_back((key, line.clone()));
         while lines.newest_last.len() > LINES_MAX || lines.bytes > LINES_BYTES_MAX {
@@ -62,8 +66,19 @@ impl EncodedEvents {
         line
     }
 
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.lines.lock().unwrap().newest_last.len()
+    }
+}
+
+impl Lines {
+    fn find(&self, key: &EventKey) -> Option<Bytes> {
+        let known = self.newest_last.iter().rev().find(|(known, _)| known == key);
+        known.map(|(_, line)| line.clone())
     }
 }

@@ -13,8 +13,8 @@ use crate::verbs::page::Page;
 #[cfg(test)]
 mod tests;
 
-/// Fewest keys that one read of the index returns if a selector selects some of them. Each read visits all keys behind
-/// them to count those that remain, so that reads of few keys would cost the square of the size of the collection.
+/// Fewest keys that one read of the index returns if a selector selects some of them. Each read visits all keys
+/// behind them to count the rest. The cost of reads of few keys would be the square of the size of the collection.
 const SELECTED_READ_KEYS_MIN: usize = 10_000;
 
 impl Resources {
@@ -104,7 +104,10 @@ fn selected_page(
     let revision = listing.revision;
     let mut entries = Vec::new();
     loop {
-        let (read_up_to, remaining) = (listing.entries.last().map(|e| e.key.clone()), listing.remaining);
+        let (read_up_to, remaining) = (
+            listing.entries.last().map(|entry| entry.key.clone()),
+            listing.remaining,
+        );
         let room = limit.map_or(usize::MAX, |limit| limit - entries.len());
         let mut selected = listing.entries.into_iter().filter(&is_selected).peekable();
         entries.extend(selected.by_ref().take(room));

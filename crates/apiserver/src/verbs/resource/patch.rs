@@ -112,8 +112,8 @@ fn without_fields(patched: &Value) -> Decoded {
     }
 }
 
-/// Returns the value that the failure of a patch shows, as upstream: the patched object, or the strategic merge patch in
-/// the notation of Go.
+/// Returns the value that the error of a failed patch shows, as upstream. This is the patched object, or the
+/// strategic merge patch in the notation of Go.
 fn shown_in_failure(patched: &Value, body: &[u8], format: PatchFormat) -> String {
     match (format, serde_json::from_slice::<Value>(body)) {
         (PatchFormat::StrategicMerge, Ok(patch)) => go_notation(&patch),

@@ -1,12 +1,12 @@
 //! A cache of watch frames.
 //!
 //! Watches of one collection with equal selectors and form send equal lines. Watches at the same position in the log
-//! need the same next frame. The first of them writes it, and the others send the same bytes. The cost of encoding an
+//! need the same next frame. The first of them writes it, and later ones send the same bytes. The cost of encoding an
 //! event therefore does not grow with the number of equal watches.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
@@ -78,21 +78,17 @@ impl SharedFrames {
         position: u64,
         write: impl FnOnce() -> Result<Frame, E>,
     ) -> Result<Frame, E> {
-        // The lock is held during writing, so that concurrent watches do not write the same frame.
-        let mut shard = self.shards[stream.shard]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let known = shard
-            .newest_last
-            .iter()
-            .rev()
-            .find(|cached| cached.position == position && stream.is(&cached.stream));
-        if let Some(cached) = known {
-            // Equal streams share one name, so that later comparisons are of pointers.
-            stream.name.clone_from(&cached.stream);
-            return Ok(cached.frame.clone());
+        if let Some(frame) = self.shard(stream).find(stream, position) {
+            return Ok(frame);
         }
+        // Without the lock: a frame of a selector that matches few events takes long to write, and watches of other
+        // clients use the shard. A frame is written at most once for each thread.
         let frame = write()?;
+        let mut shard = self.shard(stream);
+        if shard.find(stream, position).is_some() {
+            // The other frame may be shorter, and the caller has read up to the end of its own.
+            return Ok(frame);
+        }
         shard.bytes += frame.bytes.len();
         shard.newest_last.push_back(CachedFrame {
             stream: stream.name.clone(),
@@ -106,6 +102,26 @@ impl SharedFrames {
             shard.bytes -= oldest.frame.bytes.len();
         }
         Ok(frame)
+    }
+
+    fn shard(&self, stream: &StreamName) -> MutexGuard<'_, Shard> {
+        self.shards[stream.shard]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shard {
+    /// Returns the cached frame of a stream at a position.
+    fn find(&self, stream: &mut StreamName, position: u64) -> Option<Frame> {
+        let known = self
+            .newest_last
+            .iter()
+            .rev()
+            .find(|cached| cached.position == position && stream.is(&cached.stream))?;
+        // Equal streams share one name, so that later comparisons are of pointers.
+        stream.name.clone_from(&known.stream);
+        Some(known.frame.clone())
     }
 }
 

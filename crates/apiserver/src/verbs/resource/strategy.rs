@@ -55,6 +55,8 @@ pub(crate) struct Strategy {
     pub(crate) default_on_read: fn(&mut Value, Family),
     /// Returns the warnings about a new object, besides those about a valid object.
     pub(crate) creation_warnings: fn(&Value) -> Vec<String>,
+    /// Returns the warnings about an update, besides those about a valid object; takes the new object and the old one.
+    pub(crate) update_warnings: fn(&Value, &Value) -> Vec<String>,
     /// Returns the warnings about a valid object.
     pub(crate) warnings: fn(&Value) -> Vec<String>,
     /// Returns the warnings about an update of the status.
@@ -119,6 +121,7 @@ const PLAIN: Strategy = Strategy {
     validate_ephemeral_containers_update: metadata::validate_update,
     default_on_read: |_, _| {},
     creation_warnings: |_| Vec::new(),
+    update_warnings: |_, _| Vec::new(),
     warnings: |_| Vec::new(),
     status_warnings: |_| Vec::new(),
     after_commit: |_, _, _| {},
@@ -156,6 +159,7 @@ static SECRET: Strategy = Strategy {
     prepare_update: configuration::prepare_secret_update,
     validate: configuration::validate_secret,
     validate_update: configuration::validate_secret_update,
+    warnings: configuration::secret_warnings,
     ..PLAIN
 };
 
@@ -281,6 +285,7 @@ static POD: Strategy = Strategy {
     validate_update: pod::validate_pod_update,
     validate_status_update: pod::validate_pod_status_update,
     validate_ephemeral_containers_update: pod::validate_ephemeral_containers_update,
+    creation_warnings: pod::pod_creation_warnings,
     ..PLAIN
 };
 
@@ -292,26 +297,32 @@ static DEPLOYMENT: Strategy = Strategy {
     validate: apps::validate_deployment,
     validate_update: apps::validate_deployment_update,
     validate_status_update: apps::validate_deployment_status_update,
+    creation_warnings: apps::workload_creation_warnings,
+    update_warnings: apps::workload_update_warnings,
     ..PLAIN
 };
 
 static REPLICA_SET: Strategy = Strategy {
     default_on_write: apps::default_replica_set_on_write,
-    prepare_create: apps::prepare_create,
+    prepare_create: apps::prepare_replica_set_create,
     prepare_update: apps::prepare_replica_set_update,
     validate: apps::validate_replica_set,
     validate_update: apps::validate_replica_set_update,
     validate_status_update: apps::validate_replica_set_status_update,
+    creation_warnings: apps::workload_creation_warnings,
+    update_warnings: apps::workload_update_warnings,
     ..PLAIN
 };
 
 static STATEFUL_SET: Strategy = Strategy {
     default_on_write: apps::default_stateful_set_on_write,
-    prepare_create: apps::prepare_create,
+    prepare_create: apps::prepare_stateful_set_create,
     prepare_update: apps::prepare_stateful_set_update,
     validate: apps::validate_stateful_set,
     validate_update: apps::validate_stateful_set_update,
     validate_status_update: apps::validate_stateful_set_status_update,
+    creation_warnings: apps::stateful_set_creation_warnings,
+    update_warnings: apps::stateful_set_update_warnings,
     ..PLAIN
 };
 
@@ -322,6 +333,8 @@ static DAEMON_SET: Strategy = Strategy {
     validate: apps::validate_daemon_set,
     validate_update: apps::validate_daemon_set_update,
     validate_status_update: apps::validate_daemon_set_status_update,
+    creation_warnings: apps::daemon_set_creation_warnings,
+    update_warnings: apps::workload_update_warnings,
     ..PLAIN
 };
 
@@ -333,11 +346,13 @@ static CONTROLLER_REVISION: Strategy = Strategy {
 
 static REPLICATION_CONTROLLER: Strategy = Strategy {
     default_on_write: apps::default_replication_controller_on_write,
-    prepare_create: apps::prepare_create,
+    prepare_create: apps::prepare_replica_set_create,
     prepare_update: apps::prepare_replication_controller_update,
     validate: apps::validate_replication_controller,
     validate_update: apps::validate_replication_controller_update,
     validate_status_update: apps::validate_replication_controller_status_update,
+    creation_warnings: apps::workload_creation_warnings,
+    update_warnings: apps::workload_update_warnings,
     ..PLAIN
 };
 
@@ -348,6 +363,8 @@ static JOB: Strategy = Strategy {
     validate: batch::validate_job,
     validate_update: batch::validate_job_update,
     validate_status_update: batch::validate_job_status_update,
+    creation_warnings: apps::workload_creation_warnings,
+    update_warnings: apps::workload_update_warnings,
     ..PLAIN
 };
 
@@ -413,18 +430,15 @@ static CERTIFICATE_SIGNING_REQUEST: Strategy = Strategy {
 
 static NODE: Strategy = Strategy {
     default_on_write: node::default_on_write,
-    // A kubelet registers its Node with a status, so a new Node keeps it.
-    prepare_update: keep_status,
+    prepare_create: node::prepare_create,
+    prepare_update: node::prepare_update,
     validate: node::validate,
     validate_update: node::validate_update,
     validate_status_update: node::validate_update,
+    warnings: node::warnings,
     ..PLAIN_OF_CLUSTER
 };
 
 fn keep_spec(new: &mut Value, old: &Value) {
     set_or_clear(new, "spec", old.get("spec").cloned());
-}
-
-fn keep_status(new: &mut Value, old: &Value) {
-    set_or_clear(new, "status", old.get("status").cloned());
 }

@@ -97,7 +97,7 @@ impl Resources {
         self.admission.admit(self.store.index(), attempt, &mut new)?;
         let allocation = self.prepare(target, old, &mut new, dry_run)?;
         warnings.extend(match target.subresource {
-            None => (strategy.warnings)(&new),
+            None => [(strategy.warnings)(&new), (strategy.update_warnings)(&new, old)].concat(),
             Some(_) => (strategy.status_warnings)(&new),
         });
         warnings.extend(self.admission.validate(self.store.index(), attempt, &new)?);
@@ -146,7 +146,7 @@ impl Resources {
                 (strategy.validate_update)(new, old)
             }
             Some("finalize") => {
-                keep_but_finalizers(new, old);
+                prepare_finalize(new, old);
                 (strategy.validate_update)(new, old)
             }
             Some("approval") => {
@@ -165,7 +165,7 @@ impl Resources {
         if errors.is_empty() {
             Ok(allocation)
         } else {
-            Err(Failure::invalid(kind, target.name(), &errors))
+            Err(Failure::invalid(kind.stored(), target.name(), &errors))
         }
     }
 
@@ -250,16 +250,13 @@ fn carry_over(new: &mut Value, old: &Value) {
     clear(metadata, "selfLink");
 }
 
-/// Restores everything except `spec.finalizers`, the only field that `finalize` of a Namespace changes.
-fn keep_but_finalizers(new: &mut Value, old: &Value) {
-    let finalizers = child(new, "spec").get("finalizers").cloned();
-    let mut kept = old.clone();
-    object_mut(&mut kept, "spec");
-    if let Some(spec) = kept.get_mut("spec") {
-        set_or_clear(spec, "finalizers", finalizers);
+/// Restores the status, which `finalize` of a Namespace does not change. As upstream, it changes metadata and finalizers.
+fn prepare_finalize(new: &mut Value, old: &Value) {
+    set_or_clear(new, "status", old.get("status").cloned());
+    object_mut(new, "spec");
+    if let Some(spec) = new.get_mut("spec") {
         omit_zero(spec, &["finalizers"]);
     }
-    *new = kept;
 }
 
 /// Returns true if a deleted object has neither finalizers nor a grace period left.

@@ -36,6 +36,12 @@ const BATCH_DELAY_MIN: Duration = Duration::from_millis(1);
 /// Longest batch delay, independent of the number of watches.
 const BATCH_DELAY_MAX: Duration = Duration::from_millis(20);
 
+/// Bytes of objects that a watch matches before other watches and requests run. Objects that a selector does not
+/// match add nothing to a frame.
+const SCAN_BYTES_MAX: usize = 1 << 20;
+/// Cost of matching an object besides its bytes.
+const SCAN_OVERHEAD_BYTES: usize = 256;
+
 /// The lines of a watch response.
 pub(crate) type LineStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
@@ -50,10 +56,8 @@ impl Resources {
     ) -> Result<LineStream, Failure> {
         let selection = Selection::parse(target, options)?;
         self.wait_for(options.version).await?;
-        let stream = self.frames.stream(&format!(
-            "{}\n{}\n{}\n{}\n{form:?}\n{include:?}",
-            target.kind.group, selection.prefix, options.label_selector, options.field_selector
-        ));
+        let name = stream_name(target, &selection.prefix, options, form, include);
+        let stream = self.frames.stream(&name);
         let lines = Lines {
             kind: target.kind,
             selection,
@@ -191,6 +195,9 @@ impl WatchStream {
                     .add_events(self.lines.kind, self.lines.take_event_count());
                 return Some(frame);
             }
+            if self.initial.len() > 0 || self.watch.has_more() {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -200,9 +207,12 @@ impl WatchStream {
             return None;
         }
         let mut out = BytesMut::new();
+        let mut scanned_bytes = 0;
         while out.len() < FRAME_BYTES
+            && scanned_bytes < SCAN_BYTES_MAX
             && let Some(entry) = self.initial.next()
         {
+            scanned_bytes += SCAN_OVERHEAD_BYTES + entry.value.len();
             self.lines.initial(&entry.key, &entry.value, &mut out);
         }
         if self.initial.len() == 0
@@ -248,7 +258,7 @@ impl WatchStream {
                 frame.bytes
             }
             Err(error) => {
-                tracing::info!(prefix = %self.lines.selection.prefix, %error, "watch ended: events were lost");
+                tracing::info!(prefix = %self.lines.selection.prefix, %error, "watch ended; events lost");
                 let failure = Failure::expired("too old resource version: the watch did not keep up");
                 let mut out = BytesMut::new();
                 watch_events::error(&failure, self.lines.form.encoding, &mut out);
@@ -268,18 +278,37 @@ impl WatchStream {
     }
 }
 
-/// Writes pending events, up to a frame's worth.
+/// Returns the name of the watches that send equal lines. Versions of one group share their keys. The texts are
+/// quoted, because a client chooses them, and watches with equal names send each other's lines.
+fn stream_name(
+    target: &Target,
+    prefix: &str,
+    options: &ListOptions,
+    form: Form,
+    include: IncludeObject,
+) -> String {
+    let version = target.kind.api_version();
+    let (labels, fields) = (&options.label_selector, &options.field_selector);
+    format!("{version} {prefix:?} {labels:?} {fields:?} {form:?} {include:?}")
+}
+
+/// Writes pending events, up to a frame's worth, or to the bound of what is matched.
 fn write_events(lines: &mut Lines, watch: &mut Watch) -> Result<Frame, StoreError> {
     let earlier_count = lines.take_event_count();
     let mut out = BytesMut::new();
-    while out.len() < FRAME_BYTES {
+    let mut scanned_bytes = 0;
+    while out.len() < FRAME_BYTES && scanned_bytes < SCAN_BYTES_MAX {
         match watch.try_next() {
             // The client lists again, and the list reports the error.
             Ok(Some(event)) if store::is_sealed(&event.value) => {
                 let reason = format!("the new value of {} cannot be decrypted", event.key);
                 return Err(StoreError::Corrupt { reason });
             }
-            Ok(Some(event)) => lines.event(&event, &mut out),
+            Ok(Some(event)) => {
+                let previous_bytes = event.previous.as_ref().map_or(0, Bytes::len);
+                scanned_bytes += SCAN_OVERHEAD_BYTES + event.value.len() + previous_bytes;
+                lines.event(&event, &mut out);
+            }
             Ok(None) => break,
             // Events that were read before are sent first; the next call returns the error again.
             Err(_) if !out.is_empty() => break,
@@ -353,3 +382,6 @@ fn compacted(requested: Revision, oldest: Revision, form: Form) -> LineStream {
     watch_events::error(&failure, form.encoding, &mut out);
     Box::pin(futures_util::stream::once(async move { out.freeze() }))
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,7 +113,7 @@ impl Lines {
         out.put_slice(&self.framed("BOOKMARK", object, include, includes_columns));
     }
 
-    /// Writes an event whose encoding is shared by all watches of this form.
+    /// Writes an event whose encoding all watches of this form share.
     fn shared_line(&mut self, change: Change, event: &Event, out: &mut BytesMut) {
         if self.sends_stored_bytes()
             || (self.form.representation == Representation::Table && !self.has_sent_columns)
@@ -125,6 +125,7 @@ impl Lines {
             revision: event.revision,
             key: event.key.clone(),
             group: self.kind.group,
+            version: self.kind.version,
             change: change.name(),
             form: self.form,
             include: self.include,
@@ -162,7 +163,8 @@ impl Lines {
             }
             (_, Encoding::Protobuf) => {
                 let message = protobuf::metadata_message(&object);
-                let enveloped = message.map(|m| protobuf::envelope(&metadata_only(&object, version), &m));
+                let enveloped =
+                    message.map(|message| protobuf::envelope(&metadata_only(&object, version), &message));
                 return protobuf_frame(change, enveloped);
             }
             (Representation::Objects, _) => kind.of_stored(object),
@@ -203,8 +205,8 @@ fn protobuf_frame(change: &str, enveloped: Option<Vec<u8>>) -> Bytes {
 }
 
 fn put_line(change: &str, object: &[u8], out: &mut BytesMut) {
-    const AROUND_BYTES: usize = 32;
-    out.reserve(object.len() + AROUND_BYTES);
+    const ENVELOPE_BYTES: usize = 32;
+    out.reserve(object.len() + ENVELOPE_BYTES);
     out.put_slice(b"{\"type\":\"");
     out.put_slice(change.as_bytes());
     out.put_slice(b"\",\"object\":");

@@ -118,7 +118,7 @@ const ROWS: &[Row] = &[
         |values, annotation| {
             let interval = minutes(annotation.value, 1..=60)
                 .ok()
-                .filter(|m| [300, 3_600].contains(&m.as_secs()));
+                .filter(|interval| [300, 3_600].contains(&interval.as_secs()));
             values.access_log.interval.set(
                 annotation,
                 interval.ok_or_else(|| InvalidValue::expected("minutes, 5 or 60"))?,

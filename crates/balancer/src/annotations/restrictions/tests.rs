@@ -164,7 +164,9 @@ fn withholds_the_address_when_the_field_is_invalid() {
 
 #[test]
 fn reason_quotes_a_bounded_part_of_many_long_values() {
-    let names: Vec<String> = (0..20).map(|n| format!("portolan.dev/edge-deny-{n}")).collect();
+    let names: Vec<String> = (0..20)
+        .map(|number| format!("portolan.dev/edge-deny-{number}"))
+        .collect();
     let long = "x".repeat(10_000);
     let mut annotations: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
     annotations.push((SOURCE_RANGES, &long));

@@ -220,7 +220,7 @@ fn network_load_balancers_forward_packets_unless_the_edge_is_required() {
 }
 
 #[test]
-fn invalid_values_are_reported_and_other_annotations_stay_in_force() {
+fn invalid_values_are_reported_and_other_annotations_are_applied() {
     let reading = aws(&[
         ("ssl-cert", "web"),
         ("connection-idle-timeout", "5000"),

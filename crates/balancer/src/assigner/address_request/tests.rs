@@ -18,20 +18,20 @@ fn family_policy_selects_families_and_need() {
             json!({}),
             json!({"ipFamilies": families, "ipFamilyPolicy": policy}),
         ));
-        request.map(|request| (request.families, request.need))
+        request.map(|request| (request.families, request.family_policy))
     };
     assert_eq!(
         of(json!(["IPv6"]), "SingleStack"),
-        Ok((vec![Family::V6], Need::All))
+        Ok((vec![Family::V6], FamilyPolicy::All))
     );
     let both = vec![Family::V4, Family::V6];
     assert_eq!(
         of(json!(["IPv4", "IPv6"]), "RequireDualStack"),
-        Ok((both.clone(), Need::All))
+        Ok((both.clone(), FamilyPolicy::All))
     );
     assert_eq!(
         of(json!(["IPv4", "IPv6"]), "PreferDualStack"),
-        Ok((both, Need::Any))
+        Ok((both, FamilyPolicy::Any))
     );
 }
 

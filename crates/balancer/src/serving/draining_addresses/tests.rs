@@ -30,7 +30,7 @@ fn moved_addresses_drain_until_their_connections_end() {
     assert_eq!(update(40, &[3], &[]), addresses(&[1]));
     assert_eq!(update(100, &[3], &[1]), addresses(&[1]));
     assert_eq!(
-        update(40 + FORWARDED_FOR_MAX.as_secs(), &[3], &[1]),
+        update(40 + FORWARDING_DURATION_MAX.as_secs(), &[3], &[1]),
         addresses(&[]),
         "maximum forwarding time"
     );

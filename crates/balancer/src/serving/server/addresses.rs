@@ -15,7 +15,7 @@ use crate::serving::state::OwnedAddresses;
 /// Time after the start of the announcer for which addresses of a predecessor process count as owned. The announcer
 /// acquires them again in this time. The announcer starts when the announcer of the predecessor has ended, after the
 /// connections of the predecessor.
-const INHERITED_FOR: Duration = Duration::from_secs(10);
+const INHERITANCE_DURATION: Duration = Duration::from_secs(10);
 
 /// Addresses of the node, and their local routes.
 pub(super) struct NodeAddresses {
@@ -71,7 +71,7 @@ impl NodeAddresses {
         let mut has_expired = false;
         if let Some(inherited) = &mut self.inherited {
             if inherited.until.is_none() && announced.is_some() {
-                inherited.until = Some(now + INHERITED_FOR);
+                inherited.until = Some(now + INHERITANCE_DURATION);
             }
             has_expired = inherited.until.is_some_and(|until| until <= now);
         }

@@ -1,5 +1,5 @@
-//! Event loop of the edge server: watches, addresses of the announcer and faults of the edge in; settings,
-//! local addresses, the report and Events out.
+//! Event loop of the edge server. Inputs are watches, addresses of the announcer and faults of the edge. Outputs are
+//! settings, local addresses, the report and Events.
 
 mod addresses;
 mod edge_instance;

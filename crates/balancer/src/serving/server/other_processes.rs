@@ -53,7 +53,7 @@ impl ProcessMark {
                 Ok(_) => tracing::debug!(name, "mark of another user's process ignored"),
                 // Others filled the queue of connections, so the process exists.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-                Err(error) => tracing::debug!(name, %error, "the other process has ended"),
+                Err(error) => tracing::debug!(name, %error, "other process exited"),
             }
         }
         Ok(false)

@@ -9,7 +9,7 @@ use edge::settings::{AccessLog, Backend, Frontend, Listener, LogDestination, Ser
 
 use super::{CookieSecret, EdgeState, ServedService};
 use crate::annotations::{AccessLogSpec, FrontendSpec, ListenerSpec, PORT_RANGES_ANNOTATION};
-use crate::serving::Buckets;
+use crate::serving::AllowedBuckets;
 
 impl EdgeState {
     /// Builds the settings of a Service, and the faults that Events report.
@@ -151,7 +151,7 @@ impl EdgeState {
             rest => format!("{first}/{rest}"),
         };
         let (destination, prefix) = match &spec.bucket {
-            Some(bucket) if self.node.buckets != Buckets::Unknown => {
+            Some(bucket) if self.node.buckets != AllowedBuckets::Unknown => {
                 if !self.node.buckets.allow(bucket) {
                     faults.push(format!(
                         "no access log is written: expected a bucket of --edge-access-log-buckets on node {}, \

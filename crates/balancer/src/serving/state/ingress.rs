@@ -1,5 +1,6 @@
-//! Ingresses at the edge. The Service of a class has the addresses, the listeners and the routes. Each Service to which
-//! routes lead is an entry of the settings without addresses, so a change of its endpoints changes no route.
+//! Ingresses at the edge. The Service of a class has the addresses, the listeners and the routes. Each Service to
+//! which routes lead is an entry of the settings without addresses. A change of its endpoints therefore changes no
+//! route.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -343,7 +344,7 @@ impl EdgeState {
         certificates
     }
 
-    /// Returns the certificate in a Secret, and its problem. An invalid one is replaced by the former one.
+    /// Returns the certificate in a Secret, and its problem. The former one replaces an invalid one.
     fn certificate_in(
         &self,
         class: &ObjectKey,

@@ -15,7 +15,7 @@ use edge::settings::{ServiceName, Settings, Stickiness};
 use self::ingress::IngressState;
 use super::certificates::Certificates;
 use super::secret::SecretError;
-use super::{Addresses, Buckets};
+use super::{Addresses, AllowedBuckets};
 use crate::annotations::value::SecretName;
 use crate::annotations::{self, EdgeSpec};
 use crate::assigner::{ASSIGNED_CONDITION, IngressMode, NODE_ADDRESSES_REASON};
@@ -31,7 +31,7 @@ pub(super) struct NodeProperties {
     /// True if access logs can be written to a directory.
     pub(super) has_log_directory: bool,
     /// Buckets of access logs.
-    pub(super) buckets: Buckets,
+    pub(super) buckets: AllowedBuckets,
 }
 
 /// Addresses that this node owns.
@@ -306,8 +306,8 @@ impl EdgeState {
     }
 
     /// Rebuilds the settings of changed Services and returns their keys. A Service whose Secrets are unread stays
-    /// pending: its certificate would be missing, and the edge could not decode the cookies of its clients. A class
-    /// waits for a limited number of Secrets ([`awaited_secrets`]).
+    /// pending. Otherwise its certificate would be missing, and the edge could not decode the cookies of its clients.
+    /// A class waits for a limited number of Secrets ([`awaited_secrets`]).
     pub(super) fn rebuild(&mut self) -> BTreeSet<ObjectKey> {
         for key in &self.changed {
             self.ingress.await_secrets(key, &self.certificates);

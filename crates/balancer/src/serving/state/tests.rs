@@ -11,7 +11,7 @@ fn node() -> NodeProperties {
     NodeProperties {
         name: "node-1".into(),
         has_log_directory: true,
-        buckets: Buckets::Unknown,
+        buckets: AllowedBuckets::Unknown,
     }
 }
 
@@ -325,7 +325,7 @@ fn access_logs_go_to_configured_destinations() {
     let with_buckets = |names: &[&str]| {
         let names = names.iter().map(|name| Arc::from(*name));
         of(NodeProperties {
-            buckets: Buckets::Allowed(names.collect()),
+            buckets: AllowedBuckets::Allowed(names.collect()),
             ..node()
         })
     };
@@ -356,7 +356,7 @@ fn file_names_in_a_bucket_start_with_the_namespace() {
         });
         let mut state = EdgeState::new(
             NodeProperties {
-                buckets: Buckets::Allowed(["logs".into()].into()),
+                buckets: AllowedBuckets::Allowed(["logs".into()].into()),
                 ..node()
             },
             OwnedAddresses::All,

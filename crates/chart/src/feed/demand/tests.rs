@@ -6,7 +6,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 async fn demand_lasts_some_minutes_after_the_last_reader() {
     let demand = Arc::new(Demand::default());
     let waiting = tokio::time::timeout(Duration::from_secs(3_600), demand.requested());
-    assert!(waiting.await.is_err(), "nobody reads");
+    assert!(waiting.await.is_err(), "there is no reader");
     let reader = Demand::reader(&demand);
     demand.requested().await;
     let ended = tokio::time::timeout(2 * IDLE_TIMEOUT, demand.ended(PERIOD)).await;

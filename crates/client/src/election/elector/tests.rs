@@ -24,7 +24,7 @@ fn now() -> Moment {
     Moment::now(&WallClock::of(|| Timestamp::UNIX_EPOCH))
 }
 
-async fn pass(seconds: u64) {
+async fn advance_seconds(seconds: u64) {
     tokio::time::advance(Duration::from_secs(seconds)).await;
 }
 
@@ -57,7 +57,7 @@ async fn first_candidate_stays_leader_while_it_renews() {
         attempt(&mut b, &mut lease);
         assert!(a.leading_since(&now()).is_some());
         assert!(b.leading_since(&now()).is_none());
-        pass(8).await;
+        advance_seconds(8).await;
     }
     let lease = lease.expect("a lease");
     assert_eq!(lease["spec"]["leaseTransitions"], 0);
@@ -71,14 +71,14 @@ async fn leader_without_renewal_stops_before_successor_starts() {
     let mut lease = None;
     attempt(&mut a, &mut lease);
     attempt(&mut b, &mut lease);
-    pass(10).await;
+    advance_seconds(10).await;
     assert!(a.leading_since(&now()).is_none(), "the renew deadline is over");
     attempt(&mut b, &mut lease);
     assert!(
         b.leading_since(&now()).is_none(),
         "the lease is respected for its duration"
     );
-    pass(5).await;
+    advance_seconds(5).await;
     attempt(&mut b, &mut lease);
     assert!(b.leading_since(&now()).is_some());
     assert_eq!(lease.as_ref().expect("a lease")["spec"]["leaseTransitions"], 1);

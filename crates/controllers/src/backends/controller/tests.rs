@@ -85,7 +85,11 @@ impl Caches {
 }
 
 fn ready(slice: &EndpointSlice) -> Vec<Option<bool>> {
-    slice.endpoints.iter().map(|e| e.conditions.ready).collect()
+    slice
+        .endpoints
+        .iter()
+        .map(|endpoint| endpoint.conditions.ready)
+        .collect()
 }
 
 #[test]
@@ -132,8 +136,9 @@ fn failures_are_reported_again_after_a_failed_write() {
     world.work(0, |_| ProbeResult::Failure);
     let key = Subject::Slice(ObjectKey::new("n", "db-a"));
     let written = world.work(10, |_| ProbeResult::Failure);
-    let reports =
-        |written: &[(EndpointSlice, Vec<EventText>)]| written.iter().map(|w| w.1.len()).sum::<usize>();
+    let reports = |written: &[(EndpointSlice, Vec<EventText>)]| {
+        written.iter().map(|write| write.1.len()).sum::<usize>()
+    };
     assert_eq!(reports(&written), 2);
     world.backends.on_failure(&key);
     let now = world.at(11);
@@ -165,12 +170,29 @@ fn foreign_slices_and_slices_without_a_probe_are_ignored() {
             let exec = json!({"exec": {"command": ["true"]}}).to_string();
             slice.metadata.annotations.insert(PROBE_ANNOTATION.into(), exec);
         },
+        |slice: &mut EndpointSlice| {
+            let host = json!({"tcpSocket": {"port": 22, "host": "127.0.0.1"}}).to_string();
+            slice.metadata.annotations.insert(PROBE_ANNOTATION.into(), host);
+        },
+        |slice: &mut EndpointSlice| {
+            let host = json!({"httpGet": {"port": 80, "host": "localhost"}}).to_string();
+            slice.metadata.annotations.insert(PROBE_ANNOTATION.into(), host);
+        },
     ] {
         let mut slice = slice(1, None);
         change(&mut slice);
         let mut world = Caches::new(slice);
-        assert!(world.work(0, |_| panic!("nobody is to be probed")).is_empty());
+        assert!(world.work(0, |_| panic!("no backend is to be probed")).is_empty());
     }
+}
+
+#[test]
+fn timeouts_of_probes_are_bounded() {
+    let mut slice = slice(1, None);
+    let probe = json!({"tcpSocket": {"port": 1}, "timeoutSeconds": 4_000_000_000_u32}).to_string();
+    slice.metadata.annotations.insert(PROBE_ANNOTATION.into(), probe);
+    let probe = probe_of(&slice).unwrap().unwrap();
+    assert_eq!(probe.timeout_seconds, 60);
 }
 
 #[test]

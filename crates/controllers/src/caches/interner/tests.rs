@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use api::object::Labels;
 
-use super::{Interner, SWEEP_MIN};
+use super::{Interner, REMOVAL_VALUES_MIN};
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {
     let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
@@ -23,10 +23,10 @@ fn equal_values_are_shared() {
 fn unused_values_are_swept() {
     let mut interner = Interner::default();
     let kept = interner.text("kept");
-    for number in 0..10 * SWEEP_MIN {
+    for number in 0..10 * REMOVAL_VALUES_MIN {
         interner.text(&number.to_string());
     }
-    assert!(interner.strings.cached.len() <= SWEEP_MIN + 1);
+    assert!(interner.strings.cached.len() <= REMOVAL_VALUES_MIN + 1);
     assert!(Arc::ptr_eq(&kept, &interner.text("kept")));
 }
 

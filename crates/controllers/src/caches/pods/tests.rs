@@ -3,7 +3,7 @@ use std::sync::Arc;
 use api::object::{Labels, Pod};
 use serde_json::{Value, json};
 
-use super::{Interner, PodFacts, Pods};
+use super::{INDEXED_KEYS_MAX, Interner, PodFacts, Pods};
 
 fn facts(name: &str, labels: Value) -> PodFacts {
     let pod: Pod =
@@ -27,10 +27,11 @@ fn services(pods: &Pods, key: &str, value: &str) -> Vec<String> {
 #[test]
 fn pods_are_indexed_by_selector_keys() {
     let mut pods = Pods::default();
+    let namespace: &Arc<str> = &"n".into();
     let (app, zone): (Arc<str>, Arc<str>) = ("app".into(), "zone".into());
     pods.insert(facts("b", json!({"app": "x", "zone": "1"})));
-    pods.add_selector_key(&app);
-    pods.add_selector_key(&app);
+    pods.add_selector_key(namespace, &app);
+    pods.add_selector_key(namespace, &app);
     pods.insert(facts("a", json!({"app": "x", "zone": "2"})));
     assert_eq!(
         services(&pods, "app", "x"),
@@ -40,9 +41,9 @@ fn pods_are_indexed_by_selector_keys() {
     assert_eq!(
         services(&pods, "zone", "1"),
         Vec::<String>::new(),
-        "nobody asks by zone"
+        "no selector uses the zone"
     );
-    pods.add_selector_key(&zone);
+    pods.add_selector_key(namespace, &zone);
     assert_eq!(services(&pods, "zone", "2"), ["a"]);
     pods.insert(facts("a", json!({"app": "y", "zone": "2"})));
     assert_eq!(
@@ -51,11 +52,43 @@ fn pods_are_indexed_by_selector_keys() {
     );
     pods.remove(&facts("b", json!({})).key());
     assert_eq!(services(&pods, "app", "x"), Vec::<String>::new());
-    pods.remove_selector_key(&app);
+    pods.remove_selector_key(namespace, &app);
     assert_eq!(services(&pods, "app", "y"), ["a"], "one selector names it still");
-    pods.remove_selector_key(&app);
-    pods.remove_selector_key(&zone);
+    pods.remove_selector_key(namespace, &app);
+    pods.remove_selector_key(namespace, &zone);
     assert!(pods.by_label.is_empty() && pods.selected_keys.is_empty());
+}
+
+#[test]
+fn selectors_of_other_namespaces_index_no_pods() {
+    let mut pods = Pods::default();
+    pods.insert(facts("a", json!({"app": "x"})));
+    pods.add_selector_key(&"other".into(), &"app".into());
+    assert_eq!(services(&pods, "app", "x"), Vec::<String>::new());
+    assert!(pods.by_label.is_empty());
+    pods.add_selector_key(&"n".into(), &"app".into());
+    pods.remove_selector_key(&"other".into(), &"app".into());
+    assert_eq!(services(&pods, "app", "x"), ["a"]);
+}
+
+#[test]
+fn further_keys_of_a_selector_are_compared_without_an_index() {
+    let labels = |last: &str| {
+        let many = (0..=INDEXED_KEYS_MAX).map(|number| (format!("k{number}"), "v".to_owned()));
+        let mut labels: Labels = many.collect();
+        labels.insert("last".to_owned(), last.to_owned());
+        labels
+    };
+    let mut pods = Pods::default();
+    pods.insert(facts("a", json!(labels("x"))));
+    pods.insert(facts("b", json!(labels("y"))));
+    let selector = labels("y");
+    for key in selector.keys().take(INDEXED_KEYS_MAX) {
+        pods.add_selector_key(&"n".into(), &key.as_str().into());
+    }
+    assert_eq!(pods.by_label.len(), INDEXED_KEYS_MAX);
+    let matching = pods.matching("n", &selector);
+    assert_eq!(matching.iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["b"]);
 }
 
 #[test]

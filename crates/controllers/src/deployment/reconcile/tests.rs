@@ -173,7 +173,7 @@ impl Model {
     }
 
     /// Runs all actions until none is left.
-    fn settle(&mut self) {
+    fn reconcile_until_idle(&mut self) {
         for _ in 0..10_000 {
             let mut moved = self.step();
             for set in 0..self.sets.len() {
@@ -222,8 +222,8 @@ impl Model {
         let conditions = &self.deployment.status.conditions;
         conditions
             .iter()
-            .find(|c| c.kind == kind)
-            .map_or("", |c| &c.reason)
+            .find(|condition| condition.kind == kind)
+            .map_or("", |condition| &condition.reason)
     }
 
     fn revision(&self) -> &str {
@@ -234,7 +234,7 @@ impl Model {
 #[test]
 fn new_deployment_gets_its_pods() {
     let mut model = Model::rolling(3, json!("25%"), json!("25%"));
-    model.settle();
+    model.reconcile_until_idle();
     model.assert_done("new");
     assert_eq!(model.events, ["new 0 to 3"]);
     assert_eq!(model.revision(), "1");
@@ -257,10 +257,10 @@ fn new_deployment_gets_its_pods() {
 #[test]
 fn rolling_updates_respect_their_bounds() {
     let mut model = Model::rolling(3, json!(1), json!(0));
-    model.settle();
+    model.reconcile_until_idle();
     model.events.clear();
     model.set_image(2);
-    model.settle();
+    model.reconcile_until_idle();
     model.assert_done("rolled");
     assert_eq!(
         model.events,
@@ -279,11 +279,11 @@ fn rolling_updates_respect_their_bounds() {
 #[test]
 fn rollbacks_reuse_the_old_replica_set_with_a_new_revision() {
     let mut model = Model::rolling(2, json!(1), json!(0));
-    model.settle();
+    model.reconcile_until_idle();
     model.set_image(2);
-    model.settle();
+    model.reconcile_until_idle();
     model.set_image(1);
-    model.settle();
+    model.reconcile_until_idle();
     model.assert_done("back");
     assert_eq!((model.sets.len(), model.revision()), (2, "3"));
     let back = &model.sets[0].metadata.annotations;
@@ -293,14 +293,14 @@ fn rollbacks_reuse_the_old_replica_set_with_a_new_revision() {
 #[test]
 fn recreate_stops_all_old_pods_first() {
     let mut model = Model::new(3, json!({"type": "Recreate"}));
-    model.settle();
+    model.reconcile_until_idle();
     model.set_image(2);
     while model.sets.len() == 1 {
         let moved = model.step() | model.move_pod(0) | model.update_status(0);
         assert!(moved, "it stands still");
     }
     assert_eq!(model.total(), 0);
-    model.settle();
+    model.reconcile_until_idle();
     model.assert_done("recreated");
     assert_eq!(model.events, ["new 0 to 3", "old 3 to 0", "new 0 to 3"]);
 }
@@ -310,7 +310,7 @@ fn old_replica_sets_beyond_the_history_limit_are_deleted() {
     let mut model = Model::rolling(1, json!(1), json!(0));
     for image in 1..7 {
         model.set_image(image);
-        model.settle();
+        model.reconcile_until_idle();
     }
     model.assert_done("rolled");
     assert_eq!((model.sets.len(), model.revision()), (3, "6"));
@@ -319,24 +319,24 @@ fn old_replica_sets_beyond_the_history_limit_are_deleted() {
 #[test]
 fn paused_deployments_are_scaled_and_not_rolled_out() {
     let mut model = Model::rolling(2, json!(1), json!(0));
-    model.settle();
+    model.reconcile_until_idle();
     model.change(|spec| {
         spec.paused = true;
         spec.replicas = 4;
     });
     model.set_image(2);
-    model.settle();
+    model.reconcile_until_idle();
     assert_eq!((model.sets.len(), model.total()), (1, 4));
     assert_eq!(model.reason("Progressing"), "DeploymentPaused");
     model.change(|spec| spec.paused = false);
-    model.settle();
+    model.reconcile_until_idle();
     model.assert_done("resumed");
 }
 
 #[test]
 fn scaling_during_a_rollout_is_proportional() {
     let mut model = Model::rolling(10, json!(3), json!(2));
-    model.settle();
+    model.reconcile_until_idle();
     model.set_image(2);
     // The new Pods are not available, so the rollout stops at 8 and 5.
     for _ in 0..100 {
@@ -351,14 +351,14 @@ fn scaling_during_a_rollout_is_proportional() {
     model.change(|spec| spec.replicas = 15);
     assert!(model.step());
     assert_eq!(sizes(&model), [11, 7]);
-    model.settle();
+    model.reconcile_until_idle();
     model.assert_done("scaled");
 }
 
 #[test]
 fn slow_rollouts_exceed_their_deadline_and_continue() {
     let mut model = Model::rolling(2, json!(1), json!(0));
-    model.settle();
+    model.reconcile_until_idle();
     model.set_image(2);
     for _ in 0..20 {
         model.step();
@@ -373,7 +373,7 @@ fn slow_rollouts_exceed_their_deadline_and_continue() {
     assert!(model.step());
     assert_eq!(model.reason("Progressing"), "ProgressDeadlineExceeded");
     assert_eq!(model.decision(), Decision::default());
-    model.settle();
+    model.reconcile_until_idle();
     model.assert_done("late");
 }
 
@@ -390,14 +390,14 @@ fn failures_of_replica_sets_are_reported() {
     while model.step() {}
     assert_eq!(model.reason("ReplicaFailure"), "FailedCreate");
     model.sets[0].status.conditions.clear();
-    model.settle();
+    model.reconcile_until_idle();
     assert_eq!(model.reason("ReplicaFailure"), "");
 }
 
 #[test]
 fn orphans_are_adopted_and_non_matching_sets_released() {
     let mut model = Model::rolling(1, json!(1), json!(0));
-    model.settle();
+    model.reconcile_until_idle();
     let mut orphan = model.sets[0].clone();
     orphan.metadata.owner_references.clear();
     orphan.metadata.name = "orphan".to_owned();
@@ -423,7 +423,7 @@ fn bounds_hold_in_any_order_of_events() {
         let surge = random.i64(0..4);
         let unavailable = random.i64(i64::from(surge == 0)..4);
         let mut model = Model::rolling(replicas, json!(surge), json!(unavailable));
-        model.settle();
+        model.reconcile_until_idle();
         let bounds = Bounds::of(&model.deployment);
         let (most, fewest) = (bounds.total_max(), bounds.available_min());
         for _ in 0..random.usize(20..300) {
@@ -450,7 +450,7 @@ fn bounds_hold_in_any_order_of_events() {
                 model.events
             );
         }
-        model.settle();
+        model.reconcile_until_idle();
         model.assert_done(&format!("seed {seed}"));
     }
 }
@@ -483,7 +483,7 @@ fn rollout_reaches_the_last_desired_state() {
             }
         }
         model.change(|spec| spec.paused = false);
-        model.settle();
+        model.reconcile_until_idle();
         model.assert_done(&format!("seed {seed}: {:?}", model.events));
     }
 }

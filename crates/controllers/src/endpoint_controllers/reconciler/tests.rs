@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::super::job::{FinishedJob, JobKind, JobResult};
 use super::super::watches::{Arrival, Change};
 use super::{EndpointReconciler, Job, Options};
+use crate::api_requests::Listed;
 use crate::endpointslice::{Report, SliceWrite};
 use crate::selection::Selection;
-use crate::write::Listed;
 
 /// Returns the reconciler with the EndpointSlice controller only and a Service without Pods, and the time.
 fn endpointslice_reconciler() -> (EndpointReconciler, Instant) {

@@ -5,8 +5,8 @@ use super::{ADDRESSES_MAX, truncate};
 
 fn subset((ready, not_ready): (usize, usize)) -> EndpointSubset {
     let of = |count: usize| {
-        (0..count).map(|n| EndpointAddress {
-            ip: format!("10.0.{}.{}", n / 250, n % 250 + 1).into(),
+        (0..count).map(|number| EndpointAddress {
+            ip: format!("10.0.{}.{}", number / 250, number % 250 + 1).into(),
             ..EndpointAddress::default()
         })
     };
@@ -36,11 +36,11 @@ fn expected(subsets: &[(usize, usize)]) -> Vec<(usize, usize)> {
         left -= share;
         share
     };
-    let each = subsets.iter().map(|(r, n)| {
+    let each = subsets.iter().map(|(ready_count, not_ready_count)| {
         if ready > ADDRESSES_MAX {
-            (share(*r, ready), 0)
+            (share(*ready_count, ready), 0)
         } else {
-            (*r, share(*n, not_ready))
+            (*ready_count, share(*not_ready_count, not_ready))
         }
     });
     each.filter(|kept| *kept != (0, 0)).collect()

@@ -32,22 +32,34 @@ fn settled(service: &Service, pods: &[Pod], current: Option<&Endpoints>) -> Endp
     }
 }
 
-fn said(endpoints: &Endpoints) -> BTreeSet<(String, bool, u16)> {
-    let mut said = BTreeSet::new();
+fn addresses_in(endpoints: &Endpoints) -> BTreeSet<(String, bool, u16)> {
+    let mut addresses_in = BTreeSet::new();
     for subset in &endpoints.subsets {
         for port in &subset.ports {
             let ready = subset
                 .addresses
                 .iter()
-                .map(|a| (a.ip.to_string(), true, port.port));
+                .map(|address| (address.ip.to_string(), true, port.port));
             let unready = subset
                 .not_ready_addresses
                 .iter()
-                .map(|a| (a.ip.to_string(), false, port.port));
-            said.extend(ready.chain(unready));
+                .map(|address| (address.ip.to_string(), false, port.port));
+            addresses_in.extend(ready.chain(unready));
         }
     }
-    said
+    addresses_in
+}
+
+#[test]
+fn ports_that_each_pod_resolves_differently_are_bounded() {
+    let ports = (1..=1_000).map(|port| json!({"name": format!("p{port}"), "port": port}));
+    let named = json!({"name": "web", "port": 2_000, "targetPort": "web"});
+    let ports: Vec<_> = ports.chain([named]).collect();
+    let service = service(json!({"selector": {"app": "x"}, "ipFamilies": ["IPv4"], "ports": ports}));
+    let pods: Vec<Pod> = (0..300).map(|n| pod(n, true, 3_000 + n)).collect();
+    let endpoints = settled(&service, &pods, None);
+    let addresses = endpoints.subsets.iter().map(|subset| subset.addresses.len());
+    assert_eq!(addresses.max(), Some(199));
 }
 
 #[test]
@@ -58,12 +70,12 @@ fn readiness_selects_the_list_unless_not_ready_addresses_are_published() {
         ("10.0.0.2".to_owned(), true, 80),
         ("10.0.0.3".to_owned(), false, 80),
     ];
-    assert_eq!(said(&endpoints), desired.into());
+    assert_eq!(addresses_in(&endpoints), desired.into());
     assert_eq!(endpoints.metadata.labels[MANAGED_BY_LABEL], MANAGED_BY);
     let mut publishes = plain();
     publishes.spec.publish_not_ready_addresses = true;
     let endpoints = settled(&publishes, &pods, Some(&endpoints));
-    assert!(said(&endpoints).iter().all(|(_, ready, _)| *ready));
+    assert!(addresses_in(&endpoints).iter().all(|(_, ready, _)| *ready));
 }
 
 #[test]
@@ -73,7 +85,7 @@ fn terminating_pods_are_omitted_unless_not_ready_addresses_are_published() {
     assert!(settled(&plain(), &[going.clone()], None).subsets.is_empty());
     let mut publishes = plain();
     publishes.spec.publish_not_ready_addresses = true;
-    assert_eq!(said(&settled(&publishes, &[going], None)).len(), 1);
+    assert_eq!(addresses_in(&settled(&publishes, &[going], None)).len(), 1);
 }
 
 #[test]
@@ -110,11 +122,12 @@ fn headless_service_without_ports_has_addresses_without_ports() {
 fn excess_addresses_are_truncated_in_proportion_and_annotated() {
     let of = |ready: u16, unready: u16| -> Vec<Pod> {
         let all = 0..ready + unready;
-        all.map(|n| pod(n, n < ready, 80 + n % 2)).collect()
+        all.map(|number| pod(number, number < ready, 80 + number % 2))
+            .collect()
     };
     let count = |endpoints: &Endpoints, ready: bool| {
-        let said = said(endpoints);
-        said.iter().filter(|(_, r, _)| *r == ready).count()
+        let found = addresses_in(endpoints);
+        found.iter().filter(|(_, r, _)| *r == ready).count()
     };
     let cut = settled(&plain(), &of(900, 300), None);
     assert_eq!((count(&cut, true), count(&cut, false)), (900, 100));
@@ -167,7 +180,7 @@ proptest! {
             let pods: Vec<Pod> = world.iter().map(|(n, (ready, other))| pod(*n, *ready, port(*other))).collect();
             let now = settled(&service, &pods, current.as_ref());
             let desired = world.iter().map(|(n, (ready, other))| (format!("10.0.0.{}", n + 1), *ready, port(*other)));
-            prop_assert_eq!(said(&now), desired.collect::<BTreeSet<_>>());
+            prop_assert_eq!(addresses_in(&now), desired.collect::<BTreeSet<_>>());
             prop_assert_eq!(write(&service, &pods, Some(&now)), None, "the result is a fixpoint");
             current = Some(now);
         }

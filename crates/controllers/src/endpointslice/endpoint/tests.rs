@@ -29,10 +29,10 @@ fn conditions_follow_readiness_and_deletion() {
     let publishes = service(json!({"publishNotReadyAddresses": true}));
     let mut pod = pod(json!({}), running("True"));
     let conditions = |pod: &PodFacts, service: &Service| {
-        let c = endpoint_of(pod, service, AddressType::IPv4, None)
+        let conditions = endpoint_of(pod, service, AddressType::IPv4, None)
             .expect("an endpoint")
             .conditions;
-        (c.ready, c.serving, c.terminating)
+        (conditions.ready, conditions.serving, conditions.terminating)
     };
     assert_eq!(conditions(&pod, &plain), (Some(true), Some(true), Some(false)));
     pod.is_terminating = true;
@@ -45,8 +45,9 @@ fn conditions_follow_readiness_and_deletion() {
 #[test]
 fn families_have_their_own_addresses() {
     let pod = pod(json!({}), running("True"));
-    let of =
-        |family| endpoint_of(&pod, &service(json!({})), family, None).map(|e| e.addresses[0].to_string());
+    let of = |family| {
+        endpoint_of(&pod, &service(json!({})), family, None).map(|endpoint| endpoint.addresses[0].to_string())
+    };
     assert_eq!(of(AddressType::IPv4).as_deref(), Some("10.0.0.1"));
     assert_eq!(of(AddressType::IPv6).as_deref(), Some("fd00::1"));
 }
@@ -76,7 +77,7 @@ fn named_ports_need_the_name_and_the_protocol() {
     let ports = ports_of(&pod(spec, running("True")), &service);
     let found: Vec<_> = ports
         .iter()
-        .map(|p| (p.name.as_deref().unwrap_or(""), p.port.unwrap_or(0)))
+        .map(|port| (port.name.as_deref().unwrap_or(""), port.port.unwrap_or(0)))
         .collect();
     assert_eq!(found, [("a", 8080), ("c", 9000), ("d", 83)]);
 }
@@ -112,7 +113,7 @@ fn hostname_requires_the_subdomain_of_the_service() {
             json!({"hostname": "web-0", "subdomain": subdomain}),
             running("True"),
         );
-        endpoint_of(&pod, &service(json!({})), AddressType::IPv4, None).and_then(|e| e.hostname)
+        endpoint_of(&pod, &service(json!({})), AddressType::IPv4, None).and_then(|endpoint| endpoint.hostname)
     };
     assert_eq!(hostname("s").as_deref(), Some("web-0"));
     assert_eq!(hostname("other"), None);

@@ -143,7 +143,7 @@ proptest! {
         let stays = |slice: &&Vec<(u16, bool)>| slice.iter().all(|(pod, ready)| desired.get(pod) == Some(ready));
         let kept = |slice: &Vec<(u16, bool)>| slice.iter().filter(|(pod, _)| desired.contains_key(pod)).count();
         let forced = before.iter().filter(|slice| !stays(slice)).count();
-        let room: usize = before.iter().filter(|s| !stays(s)).map(kept).filter(|kept| *kept > 0).map(|kept| max - kept).sum();
+        let room: usize = before.iter().filter(|slice| !stays(slice)).map(kept).filter(|kept| *kept > 0).map(|kept| max - kept).sum();
         let new = desired.len() - before.iter().map(kept).sum::<usize>();
         let least = if desired.is_empty() { usize::from(before.is_empty()) } else { new.saturating_sub(room).div_ceil(max) };
         let written = writes(&plain(), &pods, &slices, max).len();

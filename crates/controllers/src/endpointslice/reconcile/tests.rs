@@ -27,6 +27,19 @@ fn service_without_pods_keeps_one_empty_slice() {
     ));
 }
 
+#[test]
+fn ports_that_each_pod_resolves_differently_are_bounded() {
+    let ports = (1..=1_000).map(|port| json!({"name": format!("p{port}"), "port": port}));
+    let named = json!({"name": "web", "port": 2_000, "targetPort": "web"});
+    let ports: Vec<_> = ports.chain([named]).collect();
+    let service = service(json!({"selector": {"app": "x"}, "ipFamilies": ["IPv4"], "ports": ports}));
+    let different: Vec<Pod> = (0..300).map(|n| pod(n, true, 3_000 + n)).collect();
+    // 199 lists of 1,001 ports are below the bound of 200,000.
+    assert_eq!(writes(&service, &different, &[], 100).len(), 199);
+    let equal: Vec<Pod> = (0..300).map(|n| pod(n, true, 3_000)).collect();
+    assert_eq!(writes(&service, &equal, &[], 100).len(), 3);
+}
+
 /// EPS-08.
 #[test]
 fn pod_without_a_node_is_omitted_unless_not_ready_addresses_are_published() {
@@ -46,7 +59,7 @@ fn pod_without_a_node_is_omitted_unless_not_ready_addresses_are_published() {
 #[test]
 fn readiness_is_written_in_place() {
     let service = plain();
-    let pods: Vec<Pod> = (0..10).map(|n| pod(n, true, 80)).collect();
+    let pods: Vec<Pod> = (0..10).map(|number| pod(number, true, 80)).collect();
     let slices = applied(&[], writes(&service, &pods, &[], 4), 0);
     assert_eq!(slices.len(), 3);
     let mut flipped = pods;
@@ -55,21 +68,25 @@ fn readiness_is_written_in_place() {
     let [SliceWrite::Update(slice)] = update.as_slice() else {
         panic!("one update, not {update:?}")
     };
-    assert!(slices.iter().any(|s| s.metadata.name == slice.metadata.name));
+    assert!(
+        slices
+            .iter()
+            .any(|existing| existing.metadata.name == slice.metadata.name)
+    );
 }
 
 #[test]
 fn unchanged_slice_is_filled_only_if_the_whole_remainder_fits() {
     let service = plain();
-    let pods: Vec<Pod> = (0..6).map(|n| pod(n, true, 80)).collect();
+    let pods: Vec<Pod> = (0..6).map(|number| pod(number, true, 80)).collect();
     let slices = applied(&[], writes(&service, &pods, &[], 4), 0); // 4 + 2
-    let more: Vec<Pod> = (0..8).map(|n| pod(n, true, 80)).collect();
+    let more: Vec<Pod> = (0..8).map(|number| pod(number, true, 80)).collect();
     let two_more = writes(&service, &more, &slices, 4);
     assert!(
         matches!(two_more.as_slice(), [SliceWrite::Update(s)] if s.endpoints.len() == 4),
         "{two_more:?}"
     );
-    let more: Vec<Pod> = (0..9).map(|n| pod(n, true, 80)).collect();
+    let more: Vec<Pod> = (0..9).map(|number| pod(number, true, 80)).collect();
     let three_more = writes(&service, &more, &slices, 4);
     assert!(
         matches!(three_more.as_slice(), [SliceWrite::Create(s)] if s.endpoints.len() == 3),
@@ -282,8 +299,8 @@ proptest! {
         let mut now = slices.clone();
         for (round, write) in writes(&service, &pods_of(&after), &slices, 5).into_iter().enumerate() {
             now = applied(&now, vec![write], round + 1);
-            let there: BTreeSet<String> = now.iter().flat_map(|s| &s.endpoints)
-                .map(|e| e.addresses[0].to_string()).collect();
+            let there: BTreeSet<String> = now.iter().flat_map(|slice| &slice.endpoints)
+                .map(|endpoint| endpoint.addresses[0].to_string()).collect();
             prop_assert!(staying.iter().all(|address| there.contains(address)),
                 "a Pod that stays lost its endpoint for a moment");
         }

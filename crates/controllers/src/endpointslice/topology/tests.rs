@@ -19,9 +19,9 @@ fn cpus(zones: &[(&str, u64)]) -> ZoneCpus {
 fn endpoints(zones: &[(&str, usize)]) -> Vec<Endpoint> {
     let each = zones
         .iter()
-        .flat_map(|(zone, count)| (0..*count).map(move |n| (zone, n)));
-    each.map(|(zone, n)| Endpoint {
-        addresses: vec![format!("{zone}{n}").into()],
+        .flat_map(|(zone, count)| (0..*count).map(move |number| (zone, number)));
+    each.map(|(zone, number)| Endpoint {
+        addresses: vec![format!("{zone}{number}").into()],
         zone: Some((*zone).into()),
         conditions: EndpointConditions {
             ready: Some(true),
@@ -98,14 +98,17 @@ fn endpoints_keep_their_hinted_zone() {
     let hint = |endpoint: &Endpoint| endpoint.hints.clone().expect("hints").for_zones[0].name.clone();
     let moved: Vec<_> = first
         .iter()
-        .filter(|e| hint(e) == "b")
-        .map(|e| e.addresses[0].clone())
+        .filter(|endpoint| hint(endpoint) == "b")
+        .map(|endpoint| endpoint.addresses[0].clone())
         .collect();
     // Other endpoints precede them in order.
     let mut more: Vec<Endpoint> = endpoints(&[("a", 6)]);
     more.rotate_left(4);
     assigned(&mut more, &first, &even);
-    for endpoint in more.iter().filter(|e| moved.contains(&e.addresses[0])) {
+    for endpoint in more
+        .iter()
+        .filter(|endpoint| moved.contains(&endpoint.addresses[0]))
+    {
         assert_eq!(hint(endpoint), "b");
     }
 }

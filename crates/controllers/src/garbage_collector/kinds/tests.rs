@@ -15,7 +15,7 @@ fn all_stored_kinds_except_events_are_collected() {
         let is_optional = [api::kind::PORTOLAN_GROUP, api::multicluster::GROUP].contains(&row.group);
         assert_eq!(kind.is_everywhere(), !is_optional, "{}", row.kind);
         let namespace = row.namespaced.then_some("ns");
-        let middle = namespace.map_or_else(String::new, |n| format!("namespaces/{n}/"));
+        let middle = namespace.map_or_else(String::new, |namespace| format!("namespaces/{namespace}/"));
         let path = format!("{}/{middle}{}/x", row.root_path(), row.plural);
         assert_eq!(
             ObjectLocation::new(kind, ObjectKey::new(namespace.unwrap_or(""), "x")).path(),
@@ -42,4 +42,25 @@ fn owners_are_in_the_namespace_of_their_dependent_or_cluster_scoped() {
     assert_eq!(cluster_scoped.of_owner(&owner("v1", "Service")), None);
     assert_eq!(slice.of_owner(&owner("apps/v1", "CronJob")), None);
     assert_eq!(slice.of_owner(&owner("v2", "Service")), None);
+}
+
+#[test]
+fn names_of_owners_add_no_subresource_or_parameter() {
+    let owner = |name: &str| OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Node".to_owned(),
+        name: name.to_owned(),
+        ..OwnerReference::default()
+    };
+    let dependent = ObjectLocation::new(Kind::ConfigMap, ObjectKey::new("ns", "c"));
+    let path = |name: &str| dependent.of_owner(&owner(name)).map(|location| location.path());
+    assert_eq!(path("n1.example").as_deref(), Some("/api/v1/nodes/n1.example"));
+    assert_eq!(
+        path("n1/proxy/logs/?a=b").as_deref(),
+        Some("/api/v1/nodes/n1%2Fproxy%2Flogs%2F%3Fa%3Db")
+    );
+    assert_eq!(
+        path("?watch=true").as_deref(),
+        Some("/api/v1/nodes/%3Fwatch%3Dtrue")
+    );
 }

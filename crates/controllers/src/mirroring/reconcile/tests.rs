@@ -54,17 +54,17 @@ fn mirrored(endpoints: &Endpoints, slices: &[EndpointSlice], round: usize) -> Ve
     applied(slices, changes(endpoints, slices, 1_000).writes, round)
 }
 
-fn said(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
-    let mut said = BTreeSet::new();
+fn endpoints_in(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
+    let mut endpoints_in = BTreeSet::new();
     for slice in slices {
         for endpoint in &slice.endpoints {
             let ports = slice.ports.iter().map(|port| port.port);
-            said.extend(
+            endpoints_in.extend(
                 ports.map(|port| (endpoint.addresses[0].to_string(), endpoint.conditions.ready, port)),
             );
         }
     }
-    said
+    endpoints_in
 }
 
 #[test]
@@ -88,7 +88,9 @@ fn labels_and_annotations_are_mirrored_except_reserved_ones() {
     assert_eq!(metadata.labels["kubernetes.io/service-name"], "s");
     assert_eq!(metadata.annotations.keys().collect::<Vec<_>>(), ["note"]);
     assert_eq!(
-        metadata.controller().map(|o| (o.kind.as_str(), o.uid.as_str())),
+        metadata
+            .controller()
+            .map(|owner| (owner.kind.as_str(), owner.uid.as_str())),
         Some(("Endpoints", "endpoints-uid"))
     );
 }
@@ -97,7 +99,12 @@ fn labels_and_annotations_are_mirrored_except_reserved_ones() {
 fn families_have_slices_of_their_own() {
     let both = json!([{"addresses": [{"ip": "192.0.2.1"}], "notReadyAddresses": [{"ip": "2001:db8::1"}], "ports": [{"port": 80}]}]);
     let slices = mirrored(&endpoints(json!({}), both), &[], 0);
-    let of = |family: AddressType| slices.iter().find(|s| s.address_type == family).expect("a slice");
+    let of = |family: AddressType| {
+        slices
+            .iter()
+            .find(|slice| slice.address_type == family)
+            .expect("a slice")
+    };
     assert_eq!(of(AddressType::IPv4).endpoints[0].conditions.ready, Some(true));
     assert_eq!(of(AddressType::IPv6).endpoints[0].conditions.ready, Some(false));
     assert_eq!(of(AddressType::IPv4).endpoints[0].conditions.serving, None);
@@ -159,7 +166,7 @@ fn skipped_addresses_are_reported() {
         "{:?}",
         changes.events
     );
-    assert_eq!(said(&applied(&[], changes.writes, 0)).len(), 2);
+    assert_eq!(endpoints_in(&applied(&[], changes.writes, 0)).len(), 2);
 }
 
 #[test]
@@ -229,8 +236,8 @@ proptest! {
             slices = mirrored(&endpoints, &slices, round);
             let desired = world.iter().map(|(n, (ready, v6, other))|
                 (address(*n, *v6), Some(*ready), Some(if *other { 81 } else { 80 })));
-            prop_assert_eq!(said(&slices), desired.collect::<BTreeSet<_>>());
-            let sets: BTreeSet<_> = slices.iter().map(|s| (s.address_type, s.ports[0].port)).collect();
+            prop_assert_eq!(endpoints_in(&slices), desired.collect::<BTreeSet<_>>());
+            let sets: BTreeSet<_> = slices.iter().map(|slice| (slice.address_type, slice.ports[0].port)).collect();
             prop_assert_eq!(sets.len(), slices.len(), "one slice for each port set and family");
             prop_assert_eq!(changes(&endpoints, &slices, 1_000).writes, vec![], "the result is a fixpoint");
         }
@@ -241,7 +248,7 @@ proptest! {
         let slices = mirrored(&endpoints_of(&before), &[], 0);
         let writes = changes(&endpoints_of(&after), &slices, 1_000).writes;
         let (before, after) = (sets_of(&before), sets_of(&after));
-        let changed = after.iter().filter(|(set, members)| before.get(set).is_some_and(|b| b != *members)).count();
+        let changed = after.iter().filter(|(set, members)| before.get(set).is_some_and(|earlier| earlier != *members)).count();
         // A slice of a removed set is reused for a new one of the same family.
         let mut moved = 0;
         for v6 in [false, true] {
@@ -265,7 +272,7 @@ proptest! {
         writes.truncate(done);
         let half_way = applied(&slices, writes, 1);
         let end = mirrored(&endpoints, &half_way, 2);
-        prop_assert_eq!(said(&end), said(&mirrored(&endpoints, &[], 0)));
+        prop_assert_eq!(endpoints_in(&end), endpoints_in(&mirrored(&endpoints, &[], 0)));
         prop_assert_eq!(changes(&endpoints, &end, 1_000).writes, vec![]);
     }
 }

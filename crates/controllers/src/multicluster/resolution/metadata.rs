@@ -1,5 +1,5 @@
-//! Exported labels and annotations. They come from users of other clusters, so an invalid entry is left out: the API
-//! server would reject the ServiceImport with it.
+//! Exported labels and annotations. They come from users of other clusters. The result omits invalid entries, because
+//! the API server would reject a ServiceImport with one.
 
 use api::names;
 use api::object::Labels;

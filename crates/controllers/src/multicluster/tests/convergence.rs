@@ -62,8 +62,8 @@ proptest! {
     fn writes_end_in_a_stable_state(history in prop::collection::vec(sources(), 1..6)) {
         let mut model = Model::new();
         for sources in &history {
-            model.settle(sources);
-            prop_assert_eq!(model.settle(sources), 0);
+            model.write_until_desired(sources);
+            prop_assert_eq!(model.write_until_desired(sources), 0);
             let Some(import) = &model.observed.import else {
                 prop_assert!(model.observed.service.is_none() && model.observed.slices.is_empty());
                 continue;

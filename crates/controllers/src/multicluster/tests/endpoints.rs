@@ -13,7 +13,7 @@ fn import_has_the_endpoints_of_all_clusters() {
         Source::exporting("west", 2, &[3]),
         Source::empty("north"),
     ];
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     let addresses = |cluster: &str, last: u8| (cluster.to_owned(), format!("10.1.0.{last}"));
     let expected = [addresses("east", 1), addresses("east", 2), addresses("west", 3)];
     assert_eq!(model.endpoints(), BTreeSet::from(expected));
@@ -52,7 +52,7 @@ fn nodes_and_pods_of_other_clusters_are_not_named() {
             for_nodes: hint("node-1"),
         });
     }
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     for slice in &model.observed.slices {
         let is_own = slice.metadata.labels["multicluster.kubernetes.io/source-cluster"] == "east";
         let endpoint = &slice.endpoints[0];
@@ -70,7 +70,7 @@ fn refused_port_has_no_endpoints() {
     let mut model = Model::new();
     let mut west = Source::exporting("west", 2, &[2]);
     west.service = Some(service(&[("http", 8080)]));
-    model.settle(&[Source::exporting("east", 1, &[1]), west]);
+    model.write_until_desired(&[Source::exporting("east", 1, &[1]), west]);
     assert_eq!(
         model.endpoints(),
         BTreeSet::from([("east".into(), "10.1.0.1".into())])
@@ -99,10 +99,10 @@ fn number_of_mirrored_slices_is_bounded() {
 fn changed_endpoints_replace_the_slice() {
     let mut model = Model::new();
     let mut sources = [Source::exporting("east", 1, &[1])];
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     sources[0].slices = vec![slice(&[1, 2])];
-    assert_eq!(model.settle(&sources), 1);
+    assert_eq!(model.write_until_desired(&sources), 1);
     sources[0].slices.clear();
-    assert_eq!(model.settle(&sources), 1);
+    assert_eq!(model.write_until_desired(&sources), 1);
     assert!(model.endpoints().is_empty());
 }

@@ -6,7 +6,7 @@ use super::*;
 fn export_creates_an_import_with_clusterset_ip() {
     let mut model = Model::new();
     let sources = [Source::empty("east"), Source::exporting("west", 1, &[1, 2])];
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     let import = model.import();
     assert_eq!(import.spec.kind, "ClusterSetIP");
     assert_eq!(import.spec.ips, ["10.97.0.1"]);
@@ -15,7 +15,7 @@ fn export_creates_an_import_with_clusterset_ip() {
     assert_eq!(model.clusters(), ["west"]);
     assert_eq!(model.import_condition("Ready"), Some(("True", "Ready")));
     assert_eq!(model.endpoints().len(), 2);
-    assert_eq!(model.settle(&sources), 0, "nothing is left to write");
+    assert_eq!(model.write_until_desired(&sources), 0, "nothing is left to write");
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn headless_export_has_no_clusterset_ip() {
     let mut model = Model::new();
     let mut west = Source::exporting("west", 1, &[1]);
     west.service = west.service.map(headless);
-    model.settle(&[Source::empty("east"), west]);
+    model.write_until_desired(&[Source::empty("east"), west]);
     assert_eq!(model.import().spec.kind, "Headless");
     assert_eq!(model.import().spec.ips, Vec::<String>::new());
     assert!(model.observed.service.is_none());
@@ -38,10 +38,10 @@ fn import_ends_with_the_last_export() {
         Source::exporting("east", 1, &[1]),
         Source::exporting("west", 2, &[2]),
     ];
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     let address = model.import().spec.ips.clone();
     sources[0].export = None;
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     assert_eq!(model.clusters(), ["west"]);
     assert_eq!(model.import().spec.ips, address, "the clusterset IP stays");
     assert_eq!(
@@ -49,7 +49,7 @@ fn import_ends_with_the_last_export() {
         BTreeSet::from([("west".into(), "10.1.0.2".into())])
     );
     sources[1].export = None;
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     assert!(model.observed.import.is_none() && model.observed.service.is_none());
     assert!(model.observed.slices.is_empty());
 }
@@ -59,9 +59,9 @@ fn import_needs_the_namespace() {
     let mut model = Model::new();
     let sources = [Source::empty("east"), Source::exporting("west", 1, &[1])];
     model.has_namespace = false;
-    assert_eq!(model.settle(&sources), 0);
+    assert_eq!(model.write_until_desired(&sources), 0);
     model.has_namespace = true;
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     assert_eq!(model.clusters(), ["west"]);
 }
 
@@ -70,7 +70,7 @@ fn external_name_is_not_exported() {
     let mut model = Model::new();
     let mut east = Source::exporting("east", 1, &[]);
     east.service.as_mut().unwrap().spec.kind = "ExternalName".to_owned();
-    model.settle(&[east]);
+    model.write_until_desired(&[east]);
     assert_eq!(
         model.export_condition("Valid"),
         Some(("False", "InvalidServiceType"))
@@ -86,7 +86,7 @@ fn derived_service_is_not_exported() {
     let service = east.service.as_mut().unwrap();
     let label = api::multicluster::SERVICE_NAME_LABEL.to_owned();
     service.metadata.labels.insert(label, "other".to_owned());
-    model.settle(&[east]);
+    model.write_until_desired(&[east]);
     assert_eq!(
         model.export_condition("Valid"),
         Some(("False", "InvalidServiceType"))
@@ -98,11 +98,11 @@ fn export_waits_for_its_service() {
     let mut model = Model::new();
     let mut sources = [Source::exporting("east", 1, &[1])];
     let service = sources[0].service.take();
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     assert_eq!(model.export_condition("Valid"), Some(("False", "NoService")));
     assert_eq!(model.export_condition("Ready"), Some(("False", "Pending")));
     sources[0].service = service;
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     assert_eq!(model.export_condition("Valid"), Some(("True", "Valid")));
     assert_eq!(model.export_condition("Ready"), Some(("True", "Ready")));
     assert_eq!(model.export_condition("Conflict"), Some(("False", "NoConflicts")));
@@ -112,13 +112,13 @@ fn export_waits_for_its_service() {
 fn change_of_the_type_keeps_the_import() {
     let mut model = Model::new();
     let mut sources = [Source::exporting("east", 1, &[1])];
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     sources[0].service = sources[0].service.take().map(headless);
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     assert_eq!(model.import().spec.kind, "Headless");
     assert!(model.observed.service.is_none() && model.import().spec.ips.is_empty());
     sources[0].service = Some(service(&[("http", 80)]));
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     assert_eq!(model.import().spec.kind, "ClusterSetIP");
     assert_eq!(model.import().spec.ips, ["10.97.0.2"]);
 }
@@ -130,12 +130,12 @@ fn service_of_a_user_is_not_replaced() {
     taken.metadata.name = "derived-web".to_owned();
     model.observed.service = Some(taken.clone());
     let mut sources = [Source::exporting("east", 1, &[1])];
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     assert_eq!(model.observed.service, Some(taken.clone()));
     assert_eq!(model.import_condition("Ready"), Some(("False", "Pending")));
     assert_eq!(model.import().spec.ips, Vec::<String>::new());
     sources[0].export = None;
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     assert_eq!(model.observed.service, Some(taken));
 }
 
@@ -143,14 +143,14 @@ fn service_of_a_user_is_not_replaced() {
 fn foreign_import_is_not_deleted() {
     let mut model = Model::new();
     model.observed.import = Some(ServiceImport::default());
-    assert_eq!(model.settle(&[Source::empty("east")]), 0);
+    assert_eq!(model.write_until_desired(&[Source::empty("east")]), 0);
 }
 
 #[test]
 fn changed_objects_are_repaired() {
     let mut model = Model::new();
     let sources = [Source::exporting("east", 1, &[1])];
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     let expected = model.observed.clone();
     let observed = &mut model.observed;
     let service = observed.service.as_mut().unwrap();
@@ -161,7 +161,7 @@ fn changed_objects_are_repaired() {
     import.metadata.labels.insert("extra".to_owned(), "1".to_owned());
     import.spec.ips = vec!["192.0.2.1".to_owned()];
     observed.slices[0].endpoints.clear();
-    assert!(model.settle(&sources) >= 3);
+    assert!(model.write_until_desired(&sources) >= 3);
     assert_eq!(model.observed.service, expected.service);
     assert_eq!(model.observed.import, expected.import);
     assert_eq!(model.observed.slices, expected.slices);
@@ -171,7 +171,7 @@ fn changed_objects_are_repaired() {
 fn removed_label_of_the_derived_service_is_repaired() {
     let mut model = Model::new();
     let sources = [Source::exporting("east", 1, &[1])];
-    model.settle(&sources);
+    model.write_until_desired(&sources);
     let expected = model.observed.service.clone();
     for label in [
         api::multicluster::SERVICE_NAME_LABEL,
@@ -179,7 +179,7 @@ fn removed_label_of_the_derived_service_is_repaired() {
     ] {
         let service = model.observed.service.as_mut().unwrap();
         service.metadata.labels.remove(label);
-        assert_eq!(model.settle(&sources), 1, "{label}");
+        assert_eq!(model.write_until_desired(&sources), 1, "{label}");
         assert_eq!(model.observed.service, expected, "{label}");
     }
 }
@@ -192,7 +192,7 @@ fn derived_service_without_cluster_ip_is_created_again() {
     let label = api::multicluster::SERVICE_NAME_LABEL.to_owned();
     taken.metadata.labels.insert(label, "web".to_owned());
     model.observed.service = Some(taken);
-    model.settle(&[Source::exporting("east", 1, &[1])]);
+    model.write_until_desired(&[Source::exporting("east", 1, &[1])]);
     assert_eq!(model.import().spec.ips, ["10.97.0.1"]);
     assert_eq!(model.import_condition("Ready"), Some(("True", "Ready")));
 }

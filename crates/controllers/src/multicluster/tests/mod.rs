@@ -145,7 +145,7 @@ impl Model {
 
     /// Decides and writes until the state is the desired one; returns the number of writes. The first source is this
     /// cluster.
-    pub(super) fn settle(&mut self, sources: &[Source]) -> usize {
+    pub(super) fn write_until_desired(&mut self, sources: &[Source]) -> usize {
         let desired = self.desired(sources);
         self.observed.export = sources[0].export.clone().map(|export| ServiceExport {
             status: self.observed.export.take().unwrap_or_default().status,

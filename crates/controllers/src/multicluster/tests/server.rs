@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::merge;
-use crate::write::path_of;
+use crate::api_requests::path_of;
 
 /// The server. Clones share its objects.
 #[derive(Clone)]

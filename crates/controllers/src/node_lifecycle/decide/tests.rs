@@ -20,7 +20,10 @@ fn node(conditions: &[(&str, &str)], taints: Value, unschedulable: bool) -> Node
 
 fn tainted(step: Option<Step>) -> Vec<String> {
     match step {
-        Some(Step::Taint(taints)) => taints.iter().map(|t| format!("{}:{}", t.key, t.effect)).collect(),
+        Some(Step::Taint(taints)) => taints
+            .iter()
+            .map(|taint| format!("{}:{}", taint.key, taint.effect))
+            .collect(),
         other => panic!("taints, not {other:?}"),
     }
 }
@@ -37,7 +40,13 @@ fn nodes_without_heartbeats_become_unknown() {
     };
     let reasons: Vec<_> = changes
         .iter()
-        .map(|c| (c.kind, c.reason, c.first_heartbeat.is_some()))
+        .map(|condition| {
+            (
+                condition.kind,
+                condition.reason,
+                condition.first_heartbeat.is_some(),
+            )
+        })
         .collect();
     let expected = [
         ("Ready", "NodeStatusUnknown", false),
@@ -96,14 +105,14 @@ proptest! {
     ) {
         let keys = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "mine"];
         let effects = ["NoSchedule", "NoExecute", "PreferNoSchedule"];
-        let taints: Vec<Value> = taints.iter().map(|(k, e)| json!({"key": keys[*k], "effect": effects[*e]})).collect();
+        let taints: Vec<Value> = taints.iter().map(|(key, effect)| json!({"key": keys[*key], "effect": effects[*effect]})).collect();
         let mut state = node(&[("Ready", ready), ("DiskPressure", pressure)], json!(taints), cordoned);
         let mut steps = 0;
         while let Some(step) = decide(&state, is_heartbeat_overdue, leaves, NOW) {
             steps += 1;
             match step {
                 Step::SetUnknown(changes) => for change in changes {
-                    state.conditions.retain(|c| c.kind != change.kind);
+                    state.conditions.retain(|condition| condition.kind != change.kind);
                     state.conditions.push(api::object::NodeCondition {
                         kind: change.kind.to_owned(), status: "Unknown".to_owned(), last_heartbeat_time: None,
                     });

@@ -36,7 +36,7 @@ impl Cluster {
     }
 
     /// Lets time pass. The Nodes in `alive` renew their Leases every ten seconds and report ready.
-    fn pass(&mut self, seconds: u64, alive: &[&str]) {
+    fn advance(&mut self, seconds: u64, alive: &[&str]) {
         for _ in 0..seconds {
             self.second += 1;
             let now = self.start + Duration::from_secs(self.second);
@@ -50,7 +50,7 @@ impl Cluster {
                 }
             }
             if self.second.is_multiple_of(5) {
-                for name in self.lifecycle.sweep(now) {
+                for name in self.lifecycle.check_nodes(now) {
                     self.execute(&name, now);
                 }
             }
@@ -99,14 +99,14 @@ impl Cluster {
 #[test]
 fn nodes_without_renewals_are_withdrawn_and_return() {
     let mut cluster = Cluster::new(&["a", "b", "c"], Settings::default());
-    cluster.pass(100, &["a", "b", "c"]);
+    cluster.advance(100, &["a", "b", "c"]);
     assert_eq!(cluster.out(), Vec::<&str>::new());
-    cluster.pass(50, &["a", "b"]);
+    cluster.advance(50, &["a", "b"]);
     assert!(cluster.nodes["c"].is_ready(), "the grace is not over");
-    cluster.pass(10, &["a", "b"]);
+    cluster.advance(10, &["a", "b"]);
     assert_eq!(cluster.out(), ["c"]);
     assert!(!cluster.nodes["c"].is_ready());
-    cluster.pass(15, &["a", "b", "c"]);
+    cluster.advance(15, &["a", "b", "c"]);
     assert_eq!(cluster.out(), Vec::<&str>::new());
     assert!(cluster.nodes["c"].spec.taints.is_empty());
 }
@@ -114,10 +114,10 @@ fn nodes_without_renewals_are_withdrawn_and_return() {
 #[test]
 fn simultaneously_failed_nodes_are_withdrawn_one_by_one() {
     let mut cluster = Cluster::new(&["a", "b", "c", "d", "e"], Settings::default());
-    cluster.pass(20, &["a", "b", "c", "d", "e"]);
-    cluster.pass(55, &["a", "b", "c"]);
+    cluster.advance(20, &["a", "b", "c", "d", "e"]);
+    cluster.advance(55, &["a", "b", "c"]);
     assert_eq!(cluster.out(), ["d"]);
-    cluster.pass(10, &["a", "b", "c"]);
+    cluster.advance(10, &["a", "b", "c"]);
     assert_eq!(cluster.out(), ["d", "e"]);
 }
 
@@ -127,21 +127,21 @@ fn node_that_never_started_does_not_delay_withdrawals() {
     let new = cluster.nodes.get_mut("new").expect("a Node");
     new.status.conditions.clear();
     cluster.lifecycle.apply_node(new, cluster.start);
-    cluster.pass(20, &["a", "z"]);
+    cluster.advance(20, &["a", "z"]);
     // The new Node is within its longer grace period when the other one becomes Unknown.
-    cluster.pass(34, &["a"]);
+    cluster.advance(34, &["a"]);
     assert_eq!(cluster.out(), Vec::<&str>::new());
     let now = cluster.start + Duration::from_secs(cluster.second);
     cluster.set_condition("z", "Ready", "False", now);
-    cluster.pass(5, &["a"]);
+    cluster.advance(5, &["a"]);
     assert_eq!(cluster.out(), ["z"]);
 }
 
 #[test]
 fn nodes_are_not_withdrawn_if_none_is_ready() {
     let mut cluster = Cluster::new(&["a", "b"], Settings::default());
-    cluster.pass(20, &["a", "b"]);
-    cluster.pass(600, &[]);
+    cluster.advance(20, &["a", "b"]);
+    cluster.advance(600, &[]);
     assert!(!cluster.nodes["a"].is_ready() && !cluster.nodes["b"].is_ready());
     assert_eq!(cluster.out(), Vec::<&str>::new());
 }
@@ -153,9 +153,9 @@ fn nodes_without_a_lease_have_the_startup_grace_period() {
         ..Settings::default()
     };
     let mut cluster = Cluster::new(&["a", "made-by-hand"], settings);
-    cluster.pass(60, &["a"]);
+    cluster.advance(60, &["a"]);
     assert!(cluster.nodes["made-by-hand"].is_ready());
-    cluster.pass(10, &["a"]);
+    cluster.advance(10, &["a"]);
     assert!(!cluster.nodes["made-by-hand"].is_ready());
 }
 
@@ -163,21 +163,21 @@ fn nodes_without_a_lease_have_the_startup_grace_period() {
 fn settings_for_small_clusters_withdraw_a_failed_node_within_ten_seconds() {
     const RENEWAL_SECONDS: u64 = 2;
     // For each moment between two renewals.
-    for dies_at in 20..20 + RENEWAL_SECONDS {
+    for failed_at in 20..20 + RENEWAL_SECONDS {
         let settings = Settings::for_small_clusters();
         let period = settings.monitor_period.as_secs();
         let mut cluster = Cluster::new(&["a", "b"], settings);
         let mut out_at = None;
         for second in 1..60 {
             let now = cluster.start + Duration::from_secs(second);
-            let alive: &[&str] = if second < dies_at { &["a", "b"] } else { &["a"] };
+            let alive: &[&str] = if second < failed_at { &["a", "b"] } else { &["a"] };
             for name in alive.iter().filter(|_| second.is_multiple_of(RENEWAL_SECONDS)) {
                 let renew = json!({"metadata": {"name": name}, "spec": {"renewTime": second.to_string()}});
                 let lease: Lease = serde_json::from_value(renew).expect("a Lease");
                 cluster.lifecycle.apply_lease(&lease, now);
             }
             if second.is_multiple_of(period) {
-                for name in cluster.lifecycle.sweep(now) {
+                for name in cluster.lifecycle.check_nodes(now) {
                     cluster.execute(&name, now);
                 }
             }
@@ -188,8 +188,8 @@ fn settings_for_small_clusters_withdraw_a_failed_node_within_ten_seconds() {
         }
         let out_at = out_at.expect("noticed");
         assert!(
-            (dies_at..=dies_at + 10).contains(&out_at),
-            "died at {dies_at}, out at {out_at}"
+            (failed_at..=failed_at + 10).contains(&out_at),
+            "failed at {failed_at}, out at {out_at}"
         );
     }
 }

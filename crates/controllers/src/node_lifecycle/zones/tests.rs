@@ -16,7 +16,8 @@ fn left_after(zones: &[(&str, usize, usize)], seconds: u64) -> usize {
     let names: Vec<(String, Zone, bool)> = zones
         .iter()
         .flat_map(|(name, ready, not_ready)| {
-            (0..ready + not_ready).map(move |n| (format!("{name}{n:03}"), zone(name), n < *ready))
+            (0..ready + not_ready)
+                .map(move |number| (format!("{name}{number:03}"), zone(name), number < *ready))
         })
         .collect();
     let mut left: Vec<String> = Vec::new();
@@ -71,7 +72,7 @@ fn partially_disrupted_zones_keep_their_nodes_and_failed_zones_lose_them_slowly(
     assert_eq!(
         left_after(&[("a", 0, 4), ("b", 0, 1)], 600),
         0,
-        "nobody is heartbeat: it may be us"
+        "no Node sends heartbeats: the fault may be here"
     );
 }
 

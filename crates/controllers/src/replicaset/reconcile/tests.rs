@@ -47,11 +47,11 @@ fn updated(set: &ReplicaSet, pods: &[ReplicaPod]) -> ReplicaSetStatus {
 #[test]
 fn missing_pods_are_created() {
     assert_eq!(outcome(&set(json!({})), &[]).step, Some(Step::Create(2)));
-    let mut ending = pod("a", None);
-    ending.metadata.deletion_timestamp = Some(NOW.to_owned());
+    let mut completion = pod("a", None);
+    completion.metadata.deletion_timestamp = Some(NOW.to_owned());
     let mut failed = pod("b", None);
     failed.status.phase = "Failed".to_owned();
-    let pods = [ending, failed, pod("c", None)];
+    let pods = [completion, failed, pod("c", None)];
     assert_eq!(outcome(&set(json!({})), &pods).step, Some(Step::Create(1)));
     assert_eq!(
         outcome(&set(json!({"replicas": 9_000})), &pods).step,

@@ -30,12 +30,12 @@ fn facts_equal_those_of_the_view() {
     assert_eq!(facts.labels(), &pod.metadata.labels);
     assert_eq!(facts.requests(), pod.requests());
     assert_eq!(
-        facts.host_ports().iter().collect::<Vec<_>>(),
+        facts.host_ports().collect::<Vec<_>>(),
         pod.host_ports().collect::<Vec<_>>()
     );
     assert_eq!(
         facts.anti_affinity(),
-        pod.spec.affinity.pod_anti_affinity.required
+        &*pod.spec.affinity.pod_anti_affinity.required
     );
     assert_eq!(facts.used_node().map(|node| &**node), Some("a"));
     assert!(!facts.is_terminating());

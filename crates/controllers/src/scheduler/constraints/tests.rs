@@ -27,10 +27,14 @@ fn refusals(pod: &SchedulePod, on: [Vec<&SchedulePod>; 3]) -> Vec<String> {
     let own = facts(pod);
     let on = on.map(|pods| pods.into_iter().map(&mut facts).collect::<Vec<_>>());
     let on = on.iter().map(|pods| pods.iter().collect());
-    let occupied: Vec<Occupied<'_>> = nodes.iter().zip(on).collect();
+    let occupied: Vec<NodeWithPods<'_>> = nodes.iter().zip(on).collect();
     let namespaces = Namespaces::from([("other".to_owned(), api::object::Labels::new())]);
     let constraints = Constraints::of(pod, &own, &occupied, &namespaces);
-    let reason = |node| constraints.refusal(node).map_or(String::new(), |r| r.to_string());
+    let reason = |node| {
+        constraints
+            .refusal(node)
+            .map_or(String::new(), |refusal| refusal.to_string())
+    };
     nodes.iter().map(reason).collect()
 }
 
@@ -125,19 +129,29 @@ fn spread_keeps_the_skew_of_domains() {
 }
 
 #[test]
-fn many_terms_and_constraints_take_linear_time() {
+fn terms_and_constraints_beyond_the_bound_refuse_the_pod_and_do_not_affect_others() {
     const TERMS: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-    let mut many = term("leader", "zone");
-    many[TERMS] = json!(vec![many[TERMS][0].clone(); 10_000]);
     let spread = json!({"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"});
-    let follower = pod(
-        "follower",
-        json!({"affinity": {"podAffinity": many}, "topologySpreadConstraints": vec![spread; 10_000]}),
-    );
+    let spec = |count: usize| {
+        let (mut near, mut far) = (term("leader", "zone"), term("other", "zone"));
+        near[TERMS] = json!(vec![near[TERMS][0].clone(); count]);
+        far[TERMS] = json!(vec![far[TERMS][0].clone(); count]);
+        let affinity = json!({"podAffinity": near, "podAntiAffinity": far});
+        json!({"affinity": affinity, "topologySpreadConstraints": vec![spread.clone(); count]})
+    };
     let leader = pod("leader", json!({}));
-    // The comparison of all terms, or all constraints, with each other would take minutes.
+    // A term with one label has the size 3.
+    let follower = pod("follower", spec(85));
     assert_eq!(
         refusals(&follower, [vec![&leader], vec![], vec![]]),
         ["", "", NEAR]
+    );
+    let greedy = pod("follower", spec(86));
+    let reason = "pod's affinity terms or topology spread constraints exceeded 256 requirements and values";
+    assert_eq!(refusals(&greedy, [vec![&leader], vec![], vec![]]), [reason; 3]);
+    let other = pod("other", json!({}));
+    assert_eq!(
+        refusals(&other, [vec![&follower], vec![], vec![&greedy]]),
+        [OTHERS, OTHERS, ""]
     );
 }

@@ -88,6 +88,24 @@ fn node_selectors_must_match() {
 }
 
 #[test]
+fn node_affinity_is_bounded() {
+    let others: Vec<String> = (0..5_000).map(|number| format!("node-{number}")).collect();
+    let all_reasons_for = |values: &[String]| {
+        let requirement = json!({"key": "metadata.name", "operator": "NotIn", "values": values});
+        let terms = json!([{"matchFields": [requirement]}]);
+        let required = json!({"nodeSelectorTerms": terms});
+        let node_affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": required});
+        all_reasons(json!({"affinity": {"nodeAffinity": node_affinity}}), json!({}))
+    };
+    // The term and its requirement count, too.
+    assert_eq!(all_reasons_for(&others[..4_094]), "");
+    assert_eq!(
+        all_reasons_for(&others[..4_095]),
+        "pod's node affinity exceeded 4096 terms, requirements and values"
+    );
+}
+
+#[test]
 fn insufficient_resources_reject_pods() {
     let asks = |requests: Value| pod(json!({"containers": [{"resources": {"requests": requests}}]}));
     let usage = |pods, cpu_millis, memory_bytes| NodeUsage {
@@ -124,6 +142,13 @@ fn init_containers_count_if_they_request_more() {
         "overhead": {"cpu": "10m"},
     }));
     assert_eq!(pod.requests().cpu_millis, 1_210);
+}
+
+#[test]
+fn negative_requests_free_no_capacity() {
+    let container = json!({"resources": {"requests": {"cpu": "-5", "memory": "-1Gi"}}});
+    let pod = pod(json!({"containers": [container], "overhead": {"cpu": "-1"}}));
+    assert_eq!(pod.requests(), Resources::default());
 }
 
 #[test]

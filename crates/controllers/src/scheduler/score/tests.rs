@@ -23,7 +23,7 @@ fn usage<'a>(similar_pods: i64, cpu_millis: i64, pods: i64) -> NodeUsage<'a> {
         pods,
         resources,
         similar_pods,
-        ports: Vec::new(),
+        ports: api::pod::UsedHostPorts::default(),
     }
 }
 

@@ -29,7 +29,10 @@ fn cidr(name: &str, ranges: &[&str], is_held: bool, is_deleted: bool, ready: Opt
 }
 
 fn at(seconds: u64, cidr: &ServiceCidr, others: &[ServiceCidr], addresses: &[&str]) -> Decision {
-    let addresses: BTreeSet<IpAddr> = addresses.iter().map(|a| a.parse().expect("an address")).collect();
+    let addresses: BTreeSet<IpAddr> = addresses
+        .iter()
+        .map(|address| address.parse().expect("an address"))
+        .collect();
     let all: Vec<&ServiceCidr> = others.iter().chain([cidr]).collect();
     reconcile(&Inputs {
         cidr,
@@ -106,7 +109,7 @@ proptest! {
             let net: ipnet::IpNet = format!("10.0.0.{}/{length}", quarter * 64).parse().expect("a range");
             cidr(&name(index), &[&net.to_string()], true, *deleted || index == 0, Some("True"))
         }).collect();
-        let used: Vec<String> = used.iter().map(|n| format!("10.0.0.{n}")).collect();
+        let used: Vec<String> = used.iter().map(|number| format!("10.0.0.{number}")).collect();
         let addresses: Vec<&str> = used.iter().map(String::as_str).collect();
         let holds = |cidr: &ServiceCidr, address: &str| {
             let net: ipnet::IpNet = cidr.spec.cidrs[0].parse().expect("a range");

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_panics_runs_again_until_the_shutdown() {
+async fn panicking_controller_runs_again_until_the_shutdown() {
     let (running, receiver) = watch::channel(());
     let runs = Arc::new(AtomicUsize::new(0));
     let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
@@ -28,7 +28,7 @@ async fn a_controller_that_panics_runs_again_until_the_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_ends_without_a_panic_does_not_run_again() {
+async fn controller_that_ends_without_a_panic_does_not_run_again() {
     let (_running, receiver) = watch::channel(());
     supervise("test", receiver, |_| async {}).await;
 }

@@ -54,10 +54,10 @@ fn load(kernel: &mut KernelState, services: &mut Services, plan: &Plan) {
 }
 
 fn assert_complete(kernel: &KernelState) {
-    for (at, (word, counter)) in &kernel.frontends {
-        let mut indexes = 0..word.count();
+    for (at, (packed, counter)) in &kernel.frontends {
+        let mut indexes = 0..packed.count();
         assert!(
-            indexes.all(|index| kernel.endpoints.contains_key(&word.endpoint_key(index))),
+            indexes.all(|index| kernel.endpoints.contains_key(&packed.endpoint_key(index))),
             "{at} lacks endpoints"
         );
         assert!(kernel.counters.contains(counter), "{at} lacks its counter");
@@ -65,9 +65,9 @@ fn assert_complete(kernel: &KernelState) {
 }
 
 fn endpoints_of(kernel: &KernelState, frontend: &str) -> Vec<SocketAddr> {
-    let (word, _) = kernel.frontends[&frontend.parse().unwrap()];
-    (0..word.count())
-        .map(|index| kernel.endpoints[&word.endpoint_key(index)])
+    let (packed, _) = kernel.frontends[&frontend.parse().unwrap()];
+    (0..packed.count())
+        .map(|index| kernel.endpoints[&packed.endpoint_key(index)])
         .collect()
 }
 
@@ -115,7 +115,10 @@ fn service_that_loses_its_endpoints_refuses() {
     write(&mut kernel, &services.change(&plan, [&web]));
     put(&mut plan, "web", "10.96.0.1", &[]);
     write(&mut kernel, &services.change(&plan, [&web]));
-    assert_eq!(kernel.frontends[&"10.96.0.1:80".parse().unwrap()].0, Word::REFUSE);
+    assert_eq!(
+        kernel.frontends[&"10.96.0.1:80".parse().unwrap()].0,
+        PackedGeneration::REFUSE
+    );
     assert_eq!(kernel.endpoints.len(), 0);
 }
 
@@ -176,7 +179,7 @@ fn foreign_changes_are_repaired() {
     kernel.endpoints.insert(key, "192.0.2.1:1".parse().unwrap());
     kernel
         .frontends
-        .insert("10.96.0.9:80".parse().unwrap(), (Word::REFUSE, 99));
+        .insert("10.96.0.9:80".parse().unwrap(), (PackedGeneration::REFUSE, 99));
     kernel.counters.insert(99);
     let edit = services.reconcile(&plan, &kernel);
     write(&mut kernel, &edit);

@@ -74,8 +74,8 @@ fn repair_counts_and_removes_drift() {
 
 /// Reads the monitor until it reports something.
 fn read_changes(monitor: &mut Monitor) -> Vec<ExternalChange> {
-    const TRIES: usize = 1_000;
-    for _ in 0..TRIES {
+    const ATTEMPTS: usize = 1_000;
+    for _ in 0..ATTEMPTS {
         let changes = monitor.read().unwrap();
         if !changes.is_empty() {
             return changes;
@@ -341,11 +341,13 @@ fn repairs_reported_changes_only() {
             Box::new(elements(Change::Delete, "pods4", vec![10, 244, 0, 0])),
             // The catch-all element.
             Box::new(|batch| {
-                let everything = Element {
+                let needs_full_write = Element {
                     data: Some(ElementData::Value(&[9, 0, 0, 0])),
                     ..Element::key(&[])
                 };
-                batch.elements(Change::Add, "services4", 0).push(&everything);
+                batch
+                    .elements(Change::Add, "services4", 0)
+                    .push(&needs_full_write);
             }),
             // More keys than are repaired one by one.
             Box::new(|batch| {

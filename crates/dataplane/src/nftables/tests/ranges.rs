@@ -68,7 +68,7 @@ fn disjoint_ranges_at_one_address_have_endpoints_of_their_own() {
         let before = dump();
         let mut next = NftablesDataplane::open(Options::default()).unwrap();
         let changes = Changes {
-            everything: true,
+            needs_full_write: true,
             ..Changes::default()
         };
         next.apply(&plan, &changes).unwrap();
@@ -93,7 +93,7 @@ fn ranges_keep_their_endpoints_with_local_redirects() {
         assert!(!before.0.is_empty() && !before.1.is_empty());
         let mut next = NftablesDataplane::open(Options::default()).unwrap();
         let changes = Changes {
-            everything: true,
+            needs_full_write: true,
             ..Changes::default()
         };
         next.apply(&plan, &changes).unwrap();

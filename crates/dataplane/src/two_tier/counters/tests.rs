@@ -22,7 +22,7 @@ portolan.hop4:      0      0    0    0    0     0          0         0      200 
 }
 
 #[test]
-fn nothing_is_counted_without_links() {
+fn packets_are_not_counted_without_all_links() {
     assert_eq!(parse(HEADER), None);
     assert_eq!(parse(&format!("{HEADER}portolan.hop1: 1 2\n")), None);
 }

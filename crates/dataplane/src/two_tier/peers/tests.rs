@@ -29,6 +29,28 @@ fn peers_are_the_other_nodes_with_an_address_of_the_family() {
 }
 
 #[test]
+fn nodes_with_one_ethernet_address_are_no_new_peers() {
+    // A collision of the hash.
+    let (victim, thief) = ("n987164", "n1946890");
+    assert_eq!(ethernet_of(victim), ethernet_of(thief));
+    let both = nodes(&[
+        (victim, &["192.0.2.2"]),
+        (thief, &["192.0.2.3"]),
+        ("b", &["192.0.2.4"]),
+    ]);
+    let mut peers = Peers::default();
+    peers.update(&both, "a", local());
+    assert_eq!(peers.iter().count(), 1);
+    let mut peers = Peers::default();
+    peers.update(&nodes(&[(victim, &["192.0.2.2"])]), "a", local());
+    peers.update(&both, "a", local());
+    assert!(peers.get(victim).is_some() && peers.get(thief).is_none());
+    let mut peers = Peers::default();
+    peers.update(&both, victim, local());
+    assert_eq!(peers.iter().count(), 1, "the address of this node is taken, too");
+}
+
+#[test]
 fn peer_keeps_its_number_while_others_leave() {
     let mut peers = Peers::default();
     peers.update(

@@ -6,7 +6,7 @@ fn encapsulated_packets_of_others_reach_no_other_node() {
     for family in [Family::V4, Family::V6] {
         let rule = foreign_forwarding_rule(family);
         let of_destination = [
-            address_of(family, Side::Destination),
+            address_of(family, AddressField::Destination),
             lookup(SOURCES, FIRST, Destination::Found),
         ];
         let of_source = drop_unless_of_node(family);

@@ -7,8 +7,8 @@ use super::*;
 #[derive(Default)]
 struct Cluster {
     nodes: BTreeMap<Arc<str>, Node>,
-    /// Nodes that died. Their Nodes remain, so packets are sent to them.
-    dead: BTreeSet<Arc<str>>,
+    /// Failed nodes. Their Nodes remain, so packets are sent to them.
+    failed: BTreeSet<Arc<str>>,
     weights: Weights,
     random: u64,
 }
@@ -18,7 +18,7 @@ struct Cluster {
 enum Delivery {
     /// This node serves it.
     Served(Arc<str>),
-    /// It was sent to a node that died: the client sends it again.
+    /// It was sent to a failed node: the client sends it again.
     Dropped,
     /// No node tracks its connection.
     Reset,
@@ -88,7 +88,7 @@ impl Cluster {
             let next = levels.into_iter().find_map(|level| {
                 let found = node.slots.at_level(level).find(|(index, _)| *index == slot);
                 let name = found.map(|(_, name)| name)?;
-                let is_known = self.nodes.contains_key(name) || self.dead.contains(name);
+                let is_known = self.nodes.contains_key(name) || self.failed.contains(name);
                 (*name != at && is_known).then(|| (level, name.clone()))
             });
             match next {
@@ -135,7 +135,7 @@ impl Cluster {
                 let name = self.any_node();
                 self.nodes.remove(&name);
                 self.weights.remove(&name);
-                self.dead.insert(name);
+                self.failed.insert(name);
             }
             // Its endpoints are no longer ready, but its connections continue.
             3 => {
@@ -177,7 +177,7 @@ fn connections_to_living_nodes_survive_changes_while_they_spread() {
     }
 }
 
-/// Checks connections to living nodes. While a change `spreads`, packets may still be sent to a node that died.
+/// Checks connections to living nodes. While a change `spreads`, packets may still be sent to a failed node.
 fn assert_delivered(cluster: &mut Cluster, opened: &[(u32, u32, Arc<str>)], spreads: bool, when: &str) {
     for (connection, slot, at) in opened {
         let first = cluster.any_node();

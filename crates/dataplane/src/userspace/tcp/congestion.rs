@@ -13,9 +13,9 @@ use socket2::{Domain, SockRef, Socket, Type};
 /// Default algorithm of the network namespace of the calling thread.
 const ALGORITHM_FILE: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// Name prefix of algorithms that pace by a timer.
-const PACED: &str = "bbr";
+const TIMER_ALGORITHM_PREFIX: &str = "bbr";
 /// Algorithms without a timer, in order of preference.
-const UNPACED: [&str; 2] = ["cubic", "reno"];
+const ALGORITHMS_WITHOUT_TIMER: [&str; 2] = ["cubic", "reno"];
 /// Shortest round-trip time of a long-distance path.
 const REMOTE_ROUND_TRIP_MIN: Duration = Duration::from_millis(1);
 
@@ -34,14 +34,14 @@ impl CongestionControl {
     pub(crate) fn detect() -> Self {
         let algorithm = std::fs::read_to_string(ALGORITHM_FILE).unwrap_or_default();
         let remote = algorithm.trim();
-        if !remote.starts_with(PACED) {
+        if !remote.starts_with(TIMER_ALGORITHM_PREFIX) {
             return Self(None);
         }
         let is_permitted = |local: &&str| {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None);
             socket.is_ok_and(|socket| socket.set_tcp_congestion(local.as_bytes()).is_ok())
         };
-        let local = UNPACED.into_iter().find(is_permitted);
+        let local = ALGORITHMS_WITHOUT_TIMER.into_iter().find(is_permitted);
         Self(local.map(|local| Algorithms {
             local,
             remote: remote.into(),

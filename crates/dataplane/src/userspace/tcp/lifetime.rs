@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Share of the age by which connections end earlier, so that connections of the same time do not end together: at most
-/// one tenth.
+/// Share of the age by which connections end earlier, at most one tenth. Connections of the same time then do not end
+/// together.
 const JITTER_DIVISOR: u32 = 10;
 
 /// Maximum age of the connections of one listener. It also identifies the listener of a connection.

@@ -122,8 +122,8 @@ impl OutboundSockets {
     }
 
     /// Returns the connection to which an event belongs. Events of the poll round in which the owner changed are
-    /// ignored. No event is lost: the kernel checks the state of a socket when it reports an event, and reports pending
-    /// events again in the next round.
+    /// ignored. No event is lost. The kernel checks the state of a socket when it reports an event, and the next
+    /// round reports pending events again.
     pub(super) fn owner(&self, descriptor: usize) -> Option<usize> {
         let owner = self.owners.get(descriptor)?;
         owner.connection.filter(|_| owner.since < self.poll_round)

@@ -49,7 +49,7 @@ pub(super) struct Pump {
     peer_closed: bool,
     /// True if a short read does not mean that the receive queue is empty.
     reads_until_drained: bool,
-    /// True if the receiver has got data.
+    /// True if the receiver has received data.
     has_sent: bool,
     is_ended: bool,
 }
@@ -71,7 +71,7 @@ impl Pump {
         self.has_sent && !self.peer_closed
     }
 
-    /// Returns true if the receiver has got data.
+    /// Returns true if the receiver has received data.
     pub(super) fn has_sent(&self) -> bool {
         self.has_sent
     }
@@ -92,11 +92,12 @@ impl Pump {
         Ok(())
     }
 
-    /// Sends the unsent data to a receiver that may not be connected yet. Returns true if the receiver has got data,
-    /// so that it is connected. An error means that it got none, so that another receiver may get the data.
+    /// Sends the unsent data to a receiver that may not be connected yet. Returns true if the receiver has received
+    /// data, so that it is connected. An error means that it received none, so that another receiver may receive the
+    /// data.
     pub(super) fn try_send(&mut self, to: &impl AsFd) -> io::Result<bool> {
         match self.flush(to) {
-            // A receiver that got data has to get the rest; a later send reports the error.
+            // A receiver that received data has to receive the rest; a later send reports the error.
             Err(error) if !self.has_sent => Err(error),
             _ => Ok(self.has_sent),
         }
@@ -112,7 +113,7 @@ impl Pump {
         self.is_ended
     }
 
-    /// Relays the available data. The registration is edge-triggered, so the pump continues until nothing is
+    /// Relays the available data. The registration is edge-triggered. The pump therefore continues until nothing is
     /// readable, the receiver is not writable, or its steps are used up.
     pub(super) fn pump(
         &mut self,

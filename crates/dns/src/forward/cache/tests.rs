@@ -20,7 +20,7 @@ fn failure() -> Arc<RelayedMessage> {
 }
 
 /// Result of a lookup: `-` miss, `f` fresh, `F` fresh with prefetch, `s` stale, `S` stale after a failure.
-fn says(cache: &Cache, at: u32) -> char {
+fn outcome_at(cache: &Cache, at: u32) -> char {
     match cache.get(b"key", CacheSecond(at)) {
         CacheLookup::Miss => '-',
         CacheLookup::Fresh { prefetch: false, .. } => 'f',
@@ -37,14 +37,14 @@ fn entry_expires_after_its_ttl_and_becomes_stale() {
         prefetch: false,
         ..CacheSettings::default()
     });
-    assert_eq!(says(&cache, 0), '-');
+    assert_eq!(outcome_at(&cache, 0), '-');
     cache.put(b"key", success(60), CacheSecond(10));
     let CacheLookup::Fresh { answer, .. } = cache.get(b"key", CacheSecond(30)) else {
         panic!("it is fresh");
     };
     assert_eq!((answer.ttl(60), answer.ttl(500), answer.ttl(10)), (40, 40, 0));
     assert_eq!(
-        [69, 70, 169, 170].map(|at| says(&cache, at)),
+        [69, 70, 169, 170].map(|at| outcome_at(&cache, at)),
         ['f', 's', 's', '-']
     );
     let CacheLookup::Stale(answer) = cache.get(b"key", CacheSecond(100)) else {
@@ -52,17 +52,17 @@ fn entry_expires_after_its_ttl_and_becomes_stale() {
     };
     assert_eq!(answer.ttl(60), STALE_TTL_SECONDS);
     cache.record_failure(b"key", CacheSecond(100));
-    assert_eq!([100, 129, 130].map(|at| says(&cache, at)), ['S', 'S', 's']);
+    assert_eq!([100, 129, 130].map(|at| outcome_at(&cache, at)), ['S', 'S', 's']);
 }
 
 #[test]
 fn failure_is_cached_briefly_and_never_replaces_an_answer() {
     let cache = Cache::new(CacheSettings::default());
     cache.put(b"key", failure(), CacheSecond(0));
-    assert_eq!([0, 1].map(|at| says(&cache, at)), ['f', '-']);
+    assert_eq!([0, 1].map(|at| outcome_at(&cache, at)), ['f', '-']);
     cache.put(b"key", success(60), CacheSecond(2));
     cache.put(b"key", failure(), CacheSecond(70));
-    assert_eq!(says(&cache, 70), 'S', "the answer is still there");
+    assert_eq!(outcome_at(&cache, 70), 'S', "the answer is still there");
     assert_eq!(
         (
             cache.entries(EntryKind::Success),
@@ -76,23 +76,30 @@ fn failure_is_cached_briefly_and_never_replaces_an_answer() {
 fn frequent_entry_is_prefetched_once() {
     let cache = Cache::new(CacheSettings::default());
     cache.put(b"key", success(60), CacheSecond(0));
-    let said: String = [1, 2, 53, 54, 55].map(|at| says(&cache, at)).iter().collect();
-    assert_eq!(said, "fffFf");
+    let outcomes: String = [1, 2, 53, 54, 55]
+        .map(|at| outcome_at(&cache, at))
+        .iter()
+        .collect();
+    assert_eq!(outcomes, "fffFf");
     cache.record_failure(b"key", CacheSecond(56));
-    assert_eq!(says(&cache, 57), 'F', "after a failure somebody else may try");
+    assert_eq!(
+        outcome_at(&cache, 57),
+        'F',
+        "after a failure another client may try"
+    );
 }
 
 #[test]
 fn uncacheable_responses_are_not_stored() {
     let cache = Cache::new(CacheSettings::default());
     cache.put(b"key", success(0), CacheSecond(0));
-    assert_eq!(says(&cache, 0), '-');
+    assert_eq!(outcome_at(&cache, 0), '-');
     let none = Cache::new(CacheSettings {
         bytes_max: 0,
         ..CacheSettings::default()
     });
     none.put(b"key", success(60), CacheSecond(0));
-    assert_eq!(says(&none, 0), '-');
+    assert_eq!(outcome_at(&none, 0), '-');
 }
 
 #[test]

@@ -2,7 +2,7 @@ use super::*;
 use crate::records::Settings;
 
 #[test]
-fn metadata_of_names() {
+fn names_have_the_metadata_of_their_service_or_pod() {
     let index = Index::new(Settings::of(Name::from_text("cluster.local").expect("a name")));
     let of = |name: &str| index.metadata(&Name::from_text(name).expect("a name"));
     let service = Metadata {

@@ -159,7 +159,7 @@ fn slices_of_the_cluster_are_not_in_the_set() {
 }
 
 #[test]
-fn other_zones_are_elsewhere() {
+fn names_of_other_zones_are_outside_of_the_set() {
     let index = set();
     index
         .apply_import(&import("web", &["10.97.0.1"]))

@@ -1,4 +1,5 @@
 mod clusterset;
+mod locations;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -145,7 +146,7 @@ fn service_is_added_changed_and_removed() {
     assert_eq!(
         query(&index, "1.0.96.10.in-addr.arpa", kind::PTR).0,
         None,
-        "the old address is nobody's"
+        "the old address belongs to no Service"
     );
     assert_eq!(query(&index, "2.0.96.10.in-addr.arpa", kind::PTR).0, NO_ERROR);
     index.remove_service(&ObjectKey::new("ns", "a"));
@@ -244,7 +245,7 @@ fn service_without_endpoints_can_be_denied() {
     index
         .apply_slice(&slice("web-1", "web", &[(1, false)]))
         .expect("applied");
-    assert_eq!(query(&index, name, kind::A), denied, "nobody is ready");
+    assert_eq!(query(&index, name, kind::A), denied, "no endpoint is ready");
     index
         .apply_slice(&slice("web-1", "web", &[(1, true)]))
         .expect("applied");

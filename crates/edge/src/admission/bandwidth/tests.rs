@@ -69,7 +69,7 @@ fn single_sender_gets_the_full_rate() {
 }
 
 #[test]
-fn greedy_senders_get_equal_parts() {
+fn senders_without_pauses_get_equal_parts() {
     let bucket = Arc::<TokenBucket>::default();
     // One of them starts long before the others.
     let mut senders = vec![Sender::new(&bucket, 1 << 20, Duration::ZERO)];

@@ -23,7 +23,7 @@ fn chosen_among(balance: Balance, standings: &[Option<Rating>], clients: &[u32])
         .collect()
 }
 
-const GOOD: Option<Rating> = Some(Rating {
+const USABLE: Option<Rating> = Some(Rating {
     rank: Rank::BEST,
     under_way: 0,
 });
@@ -54,7 +54,7 @@ fn rank_follows_conditions() {
         is_healthy: false,
         ..best
     };
-    let dead = Condition {
+    let unusable = Condition {
         is_ready: false,
         ..best
     };
@@ -65,12 +65,12 @@ fn rank_follows_conditions() {
         in_order.map(|rank| rank.is_some_and(Rank::is_usable)),
         [true, true, false, false, false]
     );
-    assert_eq!(Rank::of(dead), None);
+    assert_eq!(Rank::of(unusable), None);
 }
 
 #[test]
 fn round_robin_is_fair_beside_an_unusable_backend() {
-    let chosen = chosen_among(Balance::RoundRobin, &[GOOD, None, GOOD], &[1; 6]);
+    let chosen = chosen_among(Balance::RoundRobin, &[USABLE, None, USABLE], &[1; 6]);
     assert_eq!(chosen, [0, 2, 0, 2, 0, 2].map(Some));
 }
 
@@ -89,8 +89,8 @@ fn least_connections_chooses_equals_in_turn() {
 #[test]
 fn maglev_moves_only_clients_of_a_removed_backend() {
     let clients: Vec<u32> = (0..2_000).map(|number| number * 7_919).collect();
-    let before = chosen_among(Balance::Maglev, &[GOOD; 8], &clients);
-    let mut standings = [GOOD; 8];
+    let before = chosen_among(Balance::Maglev, &[USABLE; 8], &clients);
+    let mut standings = [USABLE; 8];
     standings[3] = None;
     let after = chosen_among(Balance::Maglev, &standings, &clients);
     for (before, after) in before.iter().zip(&after) {
@@ -152,7 +152,7 @@ proptest! {
 
     #[test]
     fn round_robin_gives_the_lowest_rank_equal_shares(
-        standings in prop::collection::vec(prop_oneof![Just(GOOD), Just(None)], 1..12),
+        standings in prop::collection::vec(prop_oneof![Just(USABLE), Just(None)], 1..12),
         rounds in 1..5_usize,
     ) {
         let good = standings.iter().flatten().count();

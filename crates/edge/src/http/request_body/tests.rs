@@ -3,21 +3,21 @@ use std::task::Waker;
 use super::*;
 
 /// A wait for `100 Continue`, and the hold that ends it.
-fn continue_wait() -> (ContinueWait, BodyHold) {
+fn continue_wait() -> (ContinueWait, BodyRelease) {
     let (release, released) = oneshot::channel();
     let wait = ContinueWait {
         released: Some(released),
         timeout: Box::pin(sleep(CONTINUE_TIMEOUT)),
     };
-    (wait, BodyHold(release))
+    (wait, BodyRelease(release))
 }
 
 #[tokio::test(start_paused = true)]
 async fn release_sends_the_body_at_once() {
     let mut context = Context::from_waker(Waker::noop());
-    let (mut wait, hold) = continue_wait();
+    let (mut wait, body_release) = continue_wait();
     assert!(wait.poll(&mut context).is_pending());
-    hold.release();
+    body_release.release();
     assert!(matches!(wait.poll(&mut context), Poll::Ready(Ok(()))));
 }
 
@@ -33,8 +33,8 @@ async fn timeout_sends_the_body_of_a_waiting_request() {
 #[tokio::test(start_paused = true)]
 async fn dropped_hold_fails_the_body_at_the_timeout() {
     let mut context = Context::from_waker(Waker::noop());
-    let (mut wait, hold) = continue_wait();
-    drop(hold);
+    let (mut wait, body_release) = continue_wait();
+    drop(body_release);
     for _ in 0..2 {
         assert!(wait.poll(&mut context).is_pending());
     }

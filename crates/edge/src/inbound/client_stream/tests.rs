@@ -69,11 +69,11 @@ async fn throttles_both_directions() {
         to.write_all(&words).await.expect("the data is written");
         to.shutdown().await.expect("the end of the connection");
     };
-    let mut heard = Vec::new();
-    let (read, ()) = tokio::join!(from.read_to_end(&mut heard), write);
+    let mut received = Vec::new();
+    let (read, ()) = tokio::join!(from.read_to_end(&mut received), write);
     read.expect("data until the end");
-    assert!(heard == [&b"words before that"[..], &words].concat());
-    assert_eq!(echo.await.expect("the end of the task"), heard.len() as u64);
+    assert!(received == [&b"words before that"[..], &words].concat());
+    assert_eq!(echo.await.expect("the end of the task"), received.len() as u64);
     // The runtime's clock stands still while a task can run.
     assert!(
         began.elapsed() >= Duration::from_millis(2_900),

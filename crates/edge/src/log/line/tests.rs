@@ -164,7 +164,7 @@ proptest! {
         let target = "\u{e4}".repeat(length);
         let record = RequestRecord { target: &target, user_agent: Some(&target), ..request(&service, &peer) };
         for format in [LogFormat::Common, LogFormat::Json] {
-            prop_assert!(of_request(&record, format).len() < 16 * TEXT_CHARS_MAX);
+            prop_assert!(of_request(&record, format).len() < 16 * TEXT_CHARACTERS_MAX);
         }
     }
 }

@@ -14,12 +14,12 @@ fn service(name: &str) -> ServiceName {
     }
 }
 
-fn plenty(_: &std::path::Path) -> std::io::Result<Space> {
-    Ok(Space { free: 50, total: 100 })
+fn ample_space(_: &std::path::Path) -> std::io::Result<DiskSpace> {
+    Ok(DiskSpace { free: 50, total: 100 })
 }
 
-fn scarce(_: &std::path::Path) -> std::io::Result<Space> {
-    Ok(Space { free: 9, total: 100 })
+fn scarce_space(_: &std::path::Path) -> std::io::Result<DiskSpace> {
+    Ok(DiskSpace { free: 9, total: 100 })
 }
 
 fn quota(store: &Arc<InMemory>, probe_space: SpaceProbe) -> Quota {
@@ -59,7 +59,7 @@ async fn seconds_of(store: &InMemory, service: &ServiceName) -> Vec<i64> {
 #[tokio::test]
 async fn removes_the_oldest_files_of_a_service_beyond_its_quota() {
     let store = Arc::new(InMemory::new());
-    let quota = quota(&store, plenty);
+    let quota = quota(&store, ample_space);
     let (web, mail) = (service("web"), service("mail"));
     log(&quota, &store, &mail, 0, 10 * KIB).await;
     for second in 1..=6 {
@@ -73,7 +73,7 @@ async fn removes_the_oldest_files_of_a_service_beyond_its_quota() {
 #[tokio::test]
 async fn removes_files_of_the_largest_service_beyond_the_total_quota() {
     let store = Arc::new(InMemory::new());
-    let quota = quota(&store, plenty);
+    let quota = quota(&store, ample_space);
     let names = ["a", "b", "c"].map(service);
     log(&quota, &store, &names[0], 0, 20 * KIB).await;
     for second in 1..=4 {
@@ -95,7 +95,7 @@ async fn counts_files_of_earlier_processes_and_keeps_others() {
     let foreign = Path::from("notes/shop_web_node-2_20200101T000000Z_0000000000000007.log");
     write(&store, &foreign, 10 * KIB).await;
     write(&store, &Path::from("README.log"), 10 * KIB).await;
-    let quota = quota(&store, plenty);
+    let quota = quota(&store, ample_space);
     log(&quota, &store, &web, 6, 10 * KIB).await;
     assert_eq!(seconds_of(&store, &web).await, [3, 4, 5, 6]);
     assert!(store.head(&foreign).await.is_ok() && store.head(&Path::from("README.log")).await.is_ok());
@@ -104,7 +104,7 @@ async fn counts_files_of_earlier_processes_and_keeps_others() {
 #[tokio::test]
 async fn writes_nothing_while_the_file_system_is_nearly_full() {
     let store = Arc::new(InMemory::new());
-    let quota = quota(&store, scarce);
+    let quota = quota(&store, scarce_space);
     let refused = quota.reserve(&service("web"), &file(&service("web"), 1), 1).await;
     let observed = refused.expect_err("no space").to_string();
     assert!(
@@ -117,7 +117,7 @@ async fn writes_nothing_while_the_file_system_is_nearly_full() {
 #[tokio::test]
 async fn refuses_a_file_that_is_larger_than_the_quota() {
     let store = Arc::new(InMemory::new());
-    let quota = quota(&store, plenty);
+    let quota = quota(&store, ample_space);
     let web = service("web");
     log(&quota, &store, &web, 1, KIB).await;
     let refused = quota.reserve(&web, &file(&web, 2), 41 * KIB).await;
@@ -128,7 +128,7 @@ async fn refuses_a_file_that_is_larger_than_the_quota() {
 #[tokio::test]
 async fn small_files_count_as_blocks() {
     let store = Arc::new(InMemory::new());
-    let quota = quota(&store, plenty);
+    let quota = quota(&store, ample_space);
     let web = service("web");
     for second in 1..=30 {
         log(&quota, &store, &web, second, 1).await;
@@ -139,7 +139,7 @@ async fn small_files_count_as_blocks() {
 #[tokio::test]
 async fn released_files_are_not_counted() {
     let store = Arc::new(InMemory::new());
-    let quota = quota(&store, plenty);
+    let quota = quota(&store, ample_space);
     let web = service("web");
     quota
         .reserve(&web, &file(&web, 1), 10 * KIB)

@@ -50,9 +50,9 @@ async fn reuses_a_socket_closed_by_both_sides() {
     assert_eq!(kept(), 0, "it is used");
     assert!(!has_event(&second).await, "the end was another connection's");
     second.write_all(b"question").await.expect("the data is written");
-    let mut heard = [0; 8];
-    far.read_exact(&mut heard).expect("received data");
-    assert_eq!(&heard, b"question");
+    let mut received = [0; 8];
+    far.read_exact(&mut received).expect("received data");
+    assert_eq!(&received, b"question");
     far.write_all(b"answer").expect("the data is written");
     drop(far);
     let mut answer = String::new();
@@ -120,7 +120,7 @@ async fn keeps_a_bounded_number_of_sockets() {
 }
 
 #[tokio::test]
-async fn kept_sockets_expire() {
+async fn idle_sockets_are_closed_after_the_reuse_timeout() {
     let (listener, address) = listener();
     let (mut stream, far) = connect(&listener, address);
     drop(far);

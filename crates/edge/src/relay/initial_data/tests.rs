@@ -31,22 +31,22 @@ async fn unsent_data_goes_to_another_backend() {
     client.write_all(b"hello").await.expect("the data is written");
     from_client.readable().await.expect("readiness");
     let mut first = InitialData::read_available(&from_client).expect("received data");
-    let nobody = socket_with(
+    let unconnected = socket_with(
         AddressFamily::INET,
         SocketType::STREAM,
         SocketFlags::NONBLOCK,
         None,
     );
-    let nobody = nobody.expect("a socket");
-    first.try_send(&nobody).expect_err("an unconnected socket");
+    let unconnected = unconnected.expect("a socket");
+    first.try_send(&unconnected).expect_err("an unconnected socket");
     assert!(!first.is_sent());
     let (to_backend, backend) = pair().await;
     assert!(first.try_send(&to_backend).expect("sent data"));
     assert!(first.is_sent());
     backend.readable().await.expect("readiness");
-    let mut heard = [0; 8];
-    assert_eq!(backend.try_read(&mut heard).expect("received data"), 5);
-    assert_eq!(heard.get(..5), Some(b"hello".as_slice()));
+    let mut received = [0; 8];
+    assert_eq!(backend.try_read(&mut received).expect("received data"), 5);
+    assert_eq!(received.get(..5), Some(b"hello".as_slice()));
 }
 
 #[tokio::test]

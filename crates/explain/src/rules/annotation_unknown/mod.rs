@@ -78,7 +78,7 @@ const KNOWN: [&str; 52] = [
     "service.portolan.dev/two-tier-forwarding-from-pool",
 ];
 /// Annotations with the same meaning. Different values contradict each other.
-const SYNONYMS: [&[&str]; 4] = [
+const EQUIVALENT_ANNOTATIONS: [&[&str]; 4] = [
     &[
         "portolan.dev/load-balancer-ips",
         "metallb.io/loadBalancerIPs",
@@ -288,7 +288,7 @@ fn contradicting(subject: &Subject<'_>) -> Vec<Finding> {
         );
         Some(subject.finding(CODE, Severity::Warning, field(second), message, remedy))
     };
-    SYNONYMS.iter().filter_map(contradiction).collect()
+    EQUIVALENT_ANNOTATIONS.iter().filter_map(contradiction).collect()
 }
 
 /// Reports that an annotation and `spec.loadBalancerIP` request different addresses.

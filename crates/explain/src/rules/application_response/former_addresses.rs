@@ -1,4 +1,4 @@
-//! Clients that use an address of the Service after it has changed, such as a JVM that caches DNS responses without a
+//! Clients that use an address of the Service after a change. An example is a JVM that caches DNS responses without a
 //! limit.
 
 use std::net::IpAddr;
@@ -75,7 +75,8 @@ fn is_unanswered(flow: &Flow) -> bool {
     }
 }
 
-/// Returns true if an address is in the range of cluster IPs, or of Pods for a headless Service, and no object has it.
+/// Returns true if an address is in the range of cluster IPs and no object has it. For a headless Service, the range
+/// of Pods counts.
 fn is_former(subject: &Subject<'_>, address: IpAddr) -> bool {
     let world = subject.world;
     let is_in_use = world.services_at(address).next().is_some()

@@ -46,7 +46,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .into_iter()
         .filter(|(_, probe)| probes::ready_endpoint(subject, probe).is_some())
         .collect();
-    let response = no_response(subject, &of_endpoints).or_else(|| slow(subject, &of_endpoints));
+    let response = no_response(subject, &of_endpoints).or_else(|| slow_response(subject, &of_endpoints));
     let former = variable(subject).or_else(|| former_addresses::check(subject));
     response.into_iter().chain(former).collect()
 }
@@ -126,7 +126,7 @@ fn log(subject: &Subject<'_>, probe: &Probe) -> String {
     }
 }
 
-fn slow(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
+fn slow_response(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
     let first = found.iter().find(|(_, probe)| {
         probe.kind != ProbeKind::Tcp
             && probe.outcome == Outcome::Answered

@@ -18,7 +18,7 @@ fn longest_prefix_and_lowest_metric_count() {
     let routes = Routes::new(&list);
     let kind = |address: &str| {
         let address = address.parse().expect("an address");
-        routes.best(address).map(|route| route.kind.as_str())
+        routes.longest_match(address).map(|route| route.kind.as_str())
     };
     assert_eq!(kind("10.244.2.9"), Some("unreachable"));
     assert_eq!(kind("10.244.3.9"), Some("blackhole"));

@@ -68,7 +68,7 @@ fn compared(path: &Path, connection: &Connection, evidence: Evidence) -> String 
 }
 
 #[test]
-fn planned_endpoint_agrees() {
+fn planned_endpoint_is_no_difference() {
     let plan = path(Verdict::Reaches, &["10.244.1.2:8080", "10.244.2.2:8080"], false);
     for response in [Response::Answered, Response::Refused, Response::Timeout] {
         let sent = connection(response, "10.244.2.2:8080", "10.244.1.9");
@@ -81,7 +81,7 @@ fn planned_endpoint_agrees() {
 }
 
 #[test]
-fn other_endpoints_disagree() {
+fn unplanned_endpoint_is_a_difference() {
     let plan = path(Verdict::Reaches, &["10.244.1.2:8080"], false);
     let cases = [
         ("10.244.9.9:8080", "translates the destination to 10.244.9.9:8080"),

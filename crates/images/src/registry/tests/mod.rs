@@ -194,12 +194,12 @@ async fn wrong_contents_are_refused_and_leave_no_layer() {
     let content = "0123456789".repeat(1_000);
     let image = TestImage::new(&[&content], |layer| layer.to_vec());
     for (fault, reason) in [
-        (Fault::WrongLayer, "content has the digest"),
+        (Fault::WrongLayer, "expected content with the digest"),
         (Fault::LongLayer, "more than"),
         (Fault::ShortLayer, "unexpected status 416"),
         (Fault::NoLayer, "not found"),
-        (Fault::WrongConfig, "content has the digest"),
-        (Fault::WrongManifest, "content has the digest"),
+        (Fault::WrongConfig, "expected content with the digest"),
+        (Fault::WrongManifest, "expected content with the digest"),
         (Fault::HugeManifest, "more than 4194304 bytes"),
         (Fault::StallManifest, "no data for"),
         (Fault::ServerError, "unexpected status 503"),

@@ -37,6 +37,38 @@ fn instructions_have_the_encoding_of_the_kernel() {
     );
 }
 
+/// Encodings of RFC 9669, as llvm-objdump prints them on a little-endian host.
+#[test]
+#[cfg(target_endian = "little")]
+fn operations_of_words_have_the_encoding_of_the_kernel() {
+    let mut program = Assembler::new();
+    program.load(Width::Byte, R1, R7, 14);
+    program.add_register(R1, R2);
+    program.multiply(R3, 1_021);
+    program.word(WordOperation::Subtract, R1, R3);
+    program.word(WordOperation::ExclusiveOr, R1, R4);
+    program.rotate(R4, R3, 4, R5);
+    program.half_to_network(R1);
+    program.call(Helper::AdjustHead);
+    assert_eq!(
+        bytes(program),
+        [
+            [0x71, 0x71, 14, 0, 0, 0, 0, 0],
+            [0x0f, 0x21, 0, 0, 0, 0, 0, 0],
+            [0x27, 0x03, 0, 0, 0xfd, 0x03, 0, 0],
+            [0x1c, 0x31, 0, 0, 0, 0, 0, 0],
+            [0xac, 0x41, 0, 0, 0, 0, 0, 0],
+            [0xbc, 0x34, 0, 0, 0, 0, 0, 0],
+            [0xbc, 0x35, 0, 0, 0, 0, 0, 0],
+            [0x64, 0x04, 0, 0, 4, 0, 0, 0],
+            [0x74, 0x05, 0, 0, 28, 0, 0, 0],
+            [0x4c, 0x54, 0, 0, 0, 0, 0, 0],
+            [0xdc, 0x01, 0, 0, 16, 0, 0, 0],
+            [0x85, 0, 0, 0, 44, 0, 0, 0],
+        ]
+    );
+}
+
 #[test]
 fn jump_skips_to_its_label() {
     let mut program = Assembler::new();

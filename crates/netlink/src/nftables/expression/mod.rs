@@ -323,8 +323,8 @@ pub enum Expression {
         /// Destination register.
         into: Register,
     },
-    /// Loads the index of the input interface if the route to an address uses that interface, otherwise 0; 32 bits in
-    /// host byte order (`fib saddr . iif oif`).
+    /// Loads the index of the input interface if the route to an address uses that interface, otherwise 0 (`fib saddr
+    /// . iif oif`). The value has 32 bits in host byte order.
     FibInput {
         /// Address to look up.
         address: FibAddress,

@@ -72,7 +72,7 @@ fn message(table: &str) -> Vec<sock_filter> {
         ),
         ACCEPT,
     ];
-    let words = words(table);
+    let words = padded_words(table);
     for (index, word) in words.iter().enumerate() {
         let left = words.len() - index - 1;
         // Jump over the remaining comparisons, and over the verdict after them.
@@ -113,7 +113,7 @@ fn as_loaded(number: u32) -> u32 {
 
 /// Returns a name as an attribute contains it, with terminating zero and padding. Of an overlong name only the
 /// beginning is compared.
-fn words(name: &str) -> Vec<u32> {
+fn padded_words(name: &str) -> Vec<u32> {
     const WORDS_MAX: usize = 16;
     let bytes = [name.as_bytes(), &[0]].concat();
     let words = bytes.chunks(4).take(WORDS_MAX).map(|chunk| {

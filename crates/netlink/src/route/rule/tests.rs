@@ -1,6 +1,6 @@
 use super::*;
 
-const OURS: u8 = 112;
+const OWN_PROTOCOL: u8 = 112;
 
 fn rule(family: RuleFamily, source: Option<&str>, mark: Option<RuleMark>, table: u32) -> Rule {
     Rule {
@@ -9,7 +9,7 @@ fn rule(family: RuleFamily, source: Option<&str>, mark: Option<RuleMark>, table:
         source: source.map(|text| text.parse().expect("a range")),
         mark,
         table: RouteTable(table),
-        protocol: OURS,
+        protocol: OWN_PROTOCOL,
     }
 }
 
@@ -83,7 +83,7 @@ fn rules_are_added_and_deleted() {
             assert!(connection.delete_rule(&rule).expect_err("twice").is_absent());
         }
         let rest = connection.rules().expect("rules");
-        assert!(rest.iter().all(|rule| rule.protocol != OURS));
+        assert!(rest.iter().all(|rule| rule.protocol != OWN_PROTOCOL));
         assert!(rest.iter().any(|rule| rule.table == RouteTable::MAIN));
     });
 }

@@ -108,7 +108,7 @@ fn entry_that_is_not_a_mapping_is_merged_as_empty() {
 }
 
 #[test]
-fn the_owner_of_a_file_behind_a_link_stays() {
+fn owner_of_a_file_behind_a_link_stays() {
     let directory = tempfile::tempdir().unwrap();
     let link = directory.path().join("config");
     std::os::unix::fs::symlink("missing", &link).unwrap();

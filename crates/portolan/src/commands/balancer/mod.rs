@@ -246,7 +246,7 @@ impl Flags {
             );
             let metrics = Arc::<speaker::Metrics>::default();
             endpoints.speaker = Some(Arc::clone(&metrics));
-            components.spawn(speak(
+            components.spawn(run_speaker(
                 client.clone(),
                 settings,
                 metrics,
@@ -289,7 +289,7 @@ async fn assign(
 }
 
 /// Announces addresses by BGP. With `waits_for_port`, a predecessor process may still have the sessions.
-async fn speak(
+async fn run_speaker(
     client: Client,
     settings: speaker::Settings,
     metrics: Arc<speaker::Metrics>,

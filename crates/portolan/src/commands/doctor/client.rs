@@ -1,4 +1,4 @@
-//! Client for which the findings are judged.
+//! Client whose connections the findings concern.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::error::UsageError;
 
-/// Client whose connections are judged.
+/// Client whose connections the findings concern.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ExaminedClient {
     /// Node on which its connections begin; `None` for all nodes.

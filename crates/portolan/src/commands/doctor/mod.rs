@@ -53,8 +53,8 @@ pub(crate) struct Flags {
     /// Examine connections from this node [default: all nodes]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// Examine the connections of this client: pod/NAMESPACE/NAME, node/NAME, or the address of a Pod or Node. Selects its
-    /// node, as --node does; a Pod sends the probes of --probe to cluster IPs
+    /// Examine the connections of this client: pod/NAMESPACE/NAME, node/NAME, or the address of a Pod or Node.
+    /// Selects its node, as --node does; a Pod sends the probes of --probe to cluster IPs
     #[arg(long, value_name = "CLIENT", conflicts_with_all = ["node", "interval"])]
     from: Option<ClientName>,
     /// Output format
@@ -102,22 +102,28 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     };
     let Input {
         source,
-        judged,
+        examined_client,
         problems,
     } = input;
-    report::warn(&source.problems(judged.node.as_deref()));
+    report::warn(&source.problems(examined_client.node.as_deref()));
     report::warn(&problems);
     let absent = text::absent(&source);
     let world = source.builder.build();
-    let findings = examine(&world, &scope, &Options { node: judged.node });
+    let findings = examine(
+        &world,
+        &scope,
+        &Options {
+            node: examined_client.node,
+        },
+    );
     let subject = text::subject(&world, &scope);
     report::print(flags.output, &subject, &findings, &absent)
 }
 
-/// Objects to examine, and the client that is judged.
+/// Objects and the client to examine.
 struct Input {
     source: Source,
-    judged: ExaminedClient,
+    examined_client: ExaminedClient,
     /// Reasons why nodes are not observed.
     problems: Vec<String>,
 }
@@ -156,34 +162,34 @@ pub(crate) async fn count(client: &Client) -> Result<Counts, CommandError> {
 fn read(flags: &Flags, scope: &Scope) -> Result<Input, CommandError> {
     if !flags.from_file.is_empty() {
         let mut source = Source::from_files(&flags.from_file)?;
-        let judged = judged(flags, &source)?;
+        let examined_client = examined_client(flags, &source)?;
         let problems = probing(flags, &source, scope)?.finish(&mut source)?;
         return Ok(Input {
             source,
-            judged,
+            examined_client,
             problems,
         });
     }
     let client = flags.administrator.client()?;
     runtime::multi_thread(1)?.block_on(async {
         let mut source = Source::from_api(&client).await?;
-        let judged = judged(flags, &source)?;
+        let examined_client = examined_client(flags, &source)?;
         let service = scope::service(scope);
         let probing = probing(flags, &source, scope)?;
         let added = flags
             .observations
-            .add(&client, &mut source, service.as_ref(), &judged);
+            .add(&client, &mut source, service.as_ref(), &examined_client);
         let mut problems = added.await?;
         problems.extend(probing.finish(&mut source)?);
         Ok(Input {
             source,
-            judged,
+            examined_client,
             problems,
         })
     })
 }
 
-/// Starts the probes from this host, if the user wants them.
+/// Starts the probes from this host, if the user requests them.
 fn probing(flags: &Flags, source: &Source, scope: &Scope) -> Result<OutsideProbes, CommandError> {
     if flags.observations.probes_outside() {
         OutsideProbes::start(source, scope::service(scope).as_ref())
@@ -192,7 +198,7 @@ fn probing(flags: &Flags, source: &Source, scope: &Scope) -> Result<OutsideProbe
     }
 }
 
-fn judged(flags: &Flags, source: &Source) -> Result<ExaminedClient, UsageError> {
+fn examined_client(flags: &Flags, source: &Source) -> Result<ExaminedClient, UsageError> {
     match &flags.from {
         Some(name) => ExaminedClient::find(&source.builder, name),
         None => Ok(ExaminedClient::on(flags.node.clone())),

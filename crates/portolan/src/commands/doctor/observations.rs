@@ -98,9 +98,9 @@ impl ObservationFlags {
         client: &Client,
         source: &mut Source,
         service: Option<&ObjectKey>,
-        judged: &ExaminedClient,
+        examined_client: &ExaminedClient,
     ) -> Result<Vec<String>, CommandError> {
-        let mut nodes = self.nodes.of(source, service, judged);
+        let mut nodes = self.nodes.of(source, service, examined_client);
         if nodes.is_empty() {
             return Ok(Vec::new());
         }
@@ -123,14 +123,14 @@ impl ObservationFlags {
             problems.push(format!("only {most} of {} nodes are observed", nodes.len()));
             nodes.truncate(most);
         }
-        let probes = self.probe.unwrap_or(judged.pod.is_some());
+        let probes = self.probe.unwrap_or(examined_client.pod.is_some());
         let mut parameters = vec![("probe", probes.to_string())];
         parameters.extend(service.map(|service| ("service", service.to_string())));
         let mut from_pod = parameters.clone();
-        from_pod.extend(judged.pod.as_ref().map(|pod| ("from", pod.to_string())));
+        from_pod.extend(examined_client.pod.as_ref().map(|pod| ("from", pod.to_string())));
         let (own, others): (Vec<String>, Vec<String>) = nodes
             .into_iter()
-            .partition(|node| judged.pod.is_some() && judged.node.as_ref() == Some(node));
+            .partition(|node| examined_client.pod.is_some() && examined_client.node.as_ref() == Some(node));
         let kind = ReportKind::Observation;
         let (own, others) = tokio::join!(
             node_reports::read(client, kind, &own, &from_pod, report_timeout),
@@ -169,7 +169,12 @@ enum Discovery {
 
 impl NodeSelection {
     /// Returns the names of the nodes, that of the client first.
-    fn of(&self, source: &Source, service: Option<&ObjectKey>, judged: &ExaminedClient) -> Vec<String> {
+    fn of(
+        &self,
+        source: &Source,
+        service: Option<&ObjectKey>,
+        examined_client: &ExaminedClient,
+    ) -> Vec<String> {
         let mut nodes = match self {
             Self::None => Vec::new(),
             Self::Named(names) => names.clone(),
@@ -179,7 +184,7 @@ impl NodeSelection {
                     .filter_map(|node| Some(node["metadata"]["name"].as_str()?.to_owned()))
                     .collect()
             }
-            Self::Auto => service.map_or_else(Vec::new, |service| nodes_of(source, service, judged)),
+            Self::Auto => service.map_or_else(Vec::new, |service| nodes_of(source, service, examined_client)),
         };
         let mut seen = std::collections::BTreeSet::new();
         nodes.retain(|node| !node.is_empty() && seen.insert(node.clone()));
@@ -188,13 +193,13 @@ impl NodeSelection {
 }
 
 /// Returns the node of the client, and those of the endpoints of a Service.
-fn nodes_of(source: &Source, service: &ObjectKey, judged: &ExaminedClient) -> Vec<String> {
+fn nodes_of(source: &Source, service: &ObjectKey, examined_client: &ExaminedClient) -> Vec<String> {
     let cluster = Cluster::read(&source.builder, Some(service));
     let endpoints = cluster
         .endpoints_of(service)
         .into_iter()
         .map(|endpoint| endpoint.node);
-    judged.node.iter().cloned().chain(endpoints).collect()
+    examined_client.node.iter().cloned().chain(endpoints).collect()
 }
 
 /// Adds the observations to the objects. An observation of another node would replace that one's own.

@@ -94,7 +94,7 @@ impl RegistryFlags {
         }
         if let (Some(username), Some(path)) = (&self.username, &self.password_file) {
             let content = if path.as_os_str() == STANDARD_INPUT {
-                bounded(std::io::stdin(), Path::new("standard input"))?
+                read_to_limit(std::io::stdin(), Path::new("standard input"))?
             } else {
                 read_bounded(path)?
             };
@@ -111,10 +111,10 @@ impl RegistryFlags {
 }
 
 fn read_bounded(path: &Path) -> Result<Vec<u8>, CommandError> {
-    bounded(File::open(path).map_err(FileError::at(path))?, path)
+    read_to_limit(File::open(path).map_err(FileError::at(path))?, path)
 }
 
-fn bounded(reader: impl Read, path: &Path) -> Result<Vec<u8>, CommandError> {
+fn read_to_limit(reader: impl Read, path: &Path) -> Result<Vec<u8>, CommandError> {
     let mut content = Vec::new();
     let read = reader.take(CREDENTIALS_BYTES_MAX + 1).read_to_end(&mut content);
     read.map_err(FileError::at(path))?;

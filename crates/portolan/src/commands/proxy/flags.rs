@@ -9,7 +9,7 @@ use proxy::configuration::{GoDuration, KubeProxyConfiguration, set_default_port}
 #[derive(Clone, Debug, Args)]
 pub(super) struct ProxyFlags {
     /// KubeProxyConfiguration file, reloaded on change; replaces all flags but --hostname-override, --answer-ping,
-    /// --ebpf-… and --kubeconfig
+    /// --ebpf-…, --xdp-interface and --kubeconfig
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Write the configuration from flags and defaults to a file, and exit

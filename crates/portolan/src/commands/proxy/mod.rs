@@ -119,6 +119,7 @@ pub(crate) fn run(flags: Flags, command: clap::Command) -> Result<ExitCode, Comm
     let (mode, config) = validated(&configuration)?;
     let config = proxy::Config {
         answers_ping: flags.node.answer_ping,
+        xdp_interface: flags.node.xdp_interface.clone(),
         pages: debug_pages::pages(&configuration, command, std::env::args_os()),
         ..config
     };

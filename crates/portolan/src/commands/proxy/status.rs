@@ -116,7 +116,7 @@ fn text(status: &Value) -> String {
         "Drift repaired",
         format!("{} elements", plain("repairedElements")),
     );
-    line("Stale flows deleted", plain("forgottenFlows"));
+    line("Stale flows deleted", plain("deletedFlows"));
     line("Connections drained", plain("drainedConnections"));
     for (number, service) in status["services"].as_array().into_iter().flatten().enumerate() {
         let bytes = match service["bytes"].as_u64() {

@@ -18,7 +18,7 @@ use crate::{output, runtime};
 /// Difference of the revision of a restored store to that of the snapshot. Clients may have seen later
 /// revisions, and no revision may have two states. The difference is that of two days with 5,000 writes per
 /// second.
-const RESTORE_REVISION_LEAP: u64 = 1_000_000_000;
+const RESTORE_REVISION_INCREMENT: u64 = 1_000_000_000;
 
 /// Flags of `portolan store`.
 #[derive(Debug, Args)]
@@ -121,7 +121,7 @@ async fn restore(flags: TransferFlags) -> Result<ExitCode, CommandError> {
         StoreLocation::File(path) => StoreLocation::Directory(path.join(STORE_DIRECTORY)),
         other => other,
     };
-    transfer(&from, &to, flags.overwrite, RESTORE_REVISION_LEAP).await
+    transfer(&from, &to, flags.overwrite, RESTORE_REVISION_INCREMENT).await
 }
 
 async fn transfer(

@@ -27,7 +27,7 @@ pub(super) fn render(trace: &Trace) -> String {
         "{} from {}{node}: {}",
         trace.destination,
         trace.client,
-        sentence(trace.verdict, &trace.reason)
+        verdict_with_reason(trace.verdict, &trace.reason)
     ));
     if let Some(name) = &trace.name {
         text.name(&trace.destination.host.to_string(), name);
@@ -40,7 +40,7 @@ pub(super) fn render(trace: &Trace) -> String {
 }
 
 /// Returns the verdict with its reason.
-fn sentence(verdict: Verdict, reason: &str) -> String {
+fn verdict_with_reason(verdict: Verdict, reason: &str) -> String {
     match verdict {
         Verdict::Reaches => format!("reaches {reason}"),
         other => format!("{}: {reason}", other.as_str()),
@@ -145,18 +145,21 @@ impl Text {
         for endpoint in path.endpoints.iter().take(ENDPOINTS_SHOWN) {
             self.chosen(endpoint);
         }
-        self.more(path.endpoints.len());
+        self.write_omitted_count(path.endpoints.len());
         if !path.excluded.is_empty() {
             self.line(format_args!("  not used"));
         }
         for endpoint in path.excluded.iter().take(ENDPOINTS_SHOWN) {
             self.excluded(endpoint);
         }
-        self.more(path.excluded.len());
-        self.line(format_args!("  {}", sentence(path.verdict, &path.reason)));
+        self.write_omitted_count(path.excluded.len());
+        self.line(format_args!(
+            "  {}",
+            verdict_with_reason(path.verdict, &path.reason)
+        ));
     }
 
-    fn more(&mut self, count: usize) {
+    fn write_omitted_count(&mut self, count: usize) {
         if let Some(more) = count.checked_sub(ENDPOINTS_SHOWN).filter(|more| *more > 0) {
             self.line(format_args!("    … and {more} more"));
         }

@@ -26,13 +26,17 @@ fn port_range_has_two_ends_or_a_count() {
 #[test]
 fn rejects_cidrs_with_host_bits() {
     assert!(cidr("10.96.0.0/16").is_ok());
-    assert!(cidr("10.96.0.1/16").is_err_and(|e| e.to_string().contains("10.96.0.0/16")));
+    assert!(cidr("10.96.0.1/16").is_err_and(|error| error.to_string().contains("10.96.0.0/16")));
     assert!(cidr("10.96.0.0").is_err());
 }
 
 #[test]
 fn rejects_two_cidrs_of_one_family() {
-    let nets = |list: &[&str]| list.iter().map(|n| cidr(n).expect("a CIDR")).collect::<Vec<_>>();
+    let nets = |list: &[&str]| {
+        list.iter()
+            .map(|network| cidr(network).expect("a CIDR"))
+            .collect::<Vec<_>>()
+    };
     assert!(one_per_family(&nets(&["10.0.0.0/8", "fd00::/108"]), "--x").is_ok());
     assert!(one_per_family(&nets(&["10.0.0.0/8", "11.0.0.0/8"]), "--x").is_err());
     assert!(one_per_family(&[], "--x").is_err());

@@ -21,7 +21,7 @@ const OUTPUT_BYTES_MAX: u64 = 32 << 20;
 /// Time for a program, at most.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between two looks at a program.
-const PROGRAM_PERIOD: Duration = Duration::from_millis(5);
+const EXIT_CHECK_PERIOD: Duration = Duration::from_millis(5);
 /// Tables of iptables.
 const TABLES: [&str; 5] = ["filter", "nat", "mangle", "raw", "security"];
 
@@ -221,7 +221,7 @@ fn wait(child: &mut Child) -> std::io::Result<bool> {
         if let Some(status) = child.try_wait()? {
             return Ok(status.success());
         }
-        std::thread::sleep(PROGRAM_PERIOD);
+        std::thread::sleep(EXIT_CHECK_PERIOD);
     }
     child.kill()?;
     child.wait()?;

@@ -60,7 +60,7 @@ fn tables_of_iptables_nft_are_counted() {
 }
 
 #[test]
-fn both_variants_are_named() {
+fn iptables_state_names_both_variants() {
     let mut state = IptablesState::default();
     state.observed.legacy_rules = Some(0);
     let text = "*nat\n:KUBE-SERVICES - [0:0]\n-A PREROUTING -j KUBE-SERVICES\nCOMMIT\n*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n";

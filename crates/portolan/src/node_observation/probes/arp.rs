@@ -10,7 +10,7 @@ use explain::observation::Outcome;
 use netlink::packet::{Frames, PacketSocket};
 use netlink::route::LinkIndex;
 
-use super::Answer;
+use super::ProbeAnswer;
 
 /// Requests for one address: a host may lose one.
 const REQUESTS: u32 = 2;
@@ -30,7 +30,7 @@ pub(super) fn resolve(
     requester: Ipv4Addr,
     target: Ipv4Addr,
     timeout: Duration,
-) -> Option<Answer> {
+) -> Option<ProbeAnswer> {
     let start = Instant::now();
     let socket = PacketSocket::open(link, Frames::Arp).ok()?;
     let request = arp_request(own, requester, target);
@@ -57,9 +57,9 @@ pub(super) fn resolve(
         let parts = address.map(|byte| format!("{byte:02x}"));
         parts.join(":")
     });
-    Some(Answer {
+    Some(ProbeAnswer {
         answers: Some(answers.collect()),
-        ..Answer::of(outcome, first.unwrap_or_else(|| start.elapsed()))
+        ..ProbeAnswer::of(outcome, first.unwrap_or_else(|| start.elapsed()))
     })
 }
 

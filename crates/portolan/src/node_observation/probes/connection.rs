@@ -14,7 +14,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
-use super::Answer;
+use super::ProbeAnswer;
 
 /// Time in which a server closes or resets a connection that it does not serve.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(150);
@@ -30,38 +30,38 @@ const EXPECTS_TLS: [&str; 3] = [
 const BAD_REQUEST: u16 = 400;
 
 /// Opens a connection, and waits briefly for its end.
-pub(super) fn open(target: SocketAddr, timeout: Duration) -> Answer {
+pub(super) fn open(target: SocketAddr, timeout: Duration) -> ProbeAnswer {
     let start = Instant::now();
     let mut stream = match TcpStream::connect_timeout(&target, timeout) {
         Ok(stream) => stream,
-        Err(error) => return Answer::failed(&error, start.elapsed()),
+        Err(error) => return ProbeAnswer::failed(&error, start.elapsed()),
     };
     let elapsed = start.elapsed();
     let ended = stream
         .set_read_timeout(Some(CLOSE_TIMEOUT))
         .and_then(|()| stream.read(&mut [0]));
     match ended {
-        Ok(0) => Answer::of(Outcome::Closed, elapsed),
-        Ok(_) => Answer::of(Outcome::Answered, elapsed),
+        Ok(0) => ProbeAnswer::of(Outcome::Closed, elapsed),
+        Ok(_) => ProbeAnswer::of(Outcome::Answered, elapsed),
         Err(error) => match super::outcome_of(&error) {
-            Outcome::Timeout => Answer::of(Outcome::Answered, elapsed),
-            _ => Answer::failed(&error, elapsed),
+            Outcome::Timeout => ProbeAnswer::of(Outcome::Answered, elapsed),
+            _ => ProbeAnswer::failed(&error, elapsed),
         },
     }
 }
 
 /// Sends an HTTP request for `/`, and reads the head of the response.
-pub(super) fn http(target: SocketAddr, host: &str, has_proxy_header: bool, timeout: Duration) -> Answer {
+pub(super) fn http(target: SocketAddr, host: &str, has_proxy_header: bool, timeout: Duration) -> ProbeAnswer {
     let start = Instant::now();
     match exchange(target, host, has_proxy_header, timeout) {
         Ok(response) => {
             let (outcome, status) = read_response(&response);
-            Answer {
+            ProbeAnswer {
                 status,
-                ..Answer::of(outcome, start.elapsed())
+                ..ProbeAnswer::of(outcome, start.elapsed())
             }
         }
-        Err(error) => Answer::failed(&error, start.elapsed()),
+        Err(error) => ProbeAnswer::failed(&error, start.elapsed()),
     }
 }
 
@@ -153,7 +153,7 @@ fn read_response(response: &[u8]) -> (Outcome, Option<u16>) {
 }
 
 /// Completes a TLS handshake without a server name, and reads the certificate. It is not verified.
-pub(super) fn tls(target: SocketAddr, timeout: Duration) -> Answer {
+pub(super) fn tls(target: SocketAddr, timeout: Duration) -> ProbeAnswer {
     let start = Instant::now();
     let connected = TcpStream::connect_timeout(&target, timeout).and_then(|stream| {
         stream.set_read_timeout(Some(timeout))?;
@@ -162,30 +162,30 @@ pub(super) fn tls(target: SocketAddr, timeout: Duration) -> Answer {
     });
     let mut stream = match connected {
         Ok(stream) => stream,
-        Err(error) => return Answer::failed(&error, start.elapsed()),
+        Err(error) => return ProbeAnswer::failed(&error, start.elapsed()),
     };
     let mut connection = match client(target) {
         Ok(connection) => connection,
-        Err(error) => return Answer::failed(&io::Error::other(error), start.elapsed()),
+        Err(error) => return ProbeAnswer::failed(&io::Error::other(error), start.elapsed()),
     };
     while connection.is_handshaking() && start.elapsed() < timeout {
         if let Err(error) = connection.complete_io(&mut stream) {
-            return Answer {
+            return ProbeAnswer {
                 outcome: outcome_of_handshake(&error),
-                ..Answer::failed(&error, start.elapsed())
+                ..ProbeAnswer::failed(&error, start.elapsed())
             };
         }
     }
     if connection.is_handshaking() {
-        return Answer::of(Outcome::Timeout, start.elapsed());
+        return ProbeAnswer::of(Outcome::Timeout, start.elapsed());
     }
     let certificates = connection.peer_certificates().unwrap_or_default();
     let certificate = certificates.first().and_then(|der| certificate(der));
     let (answers, expires) = certificate.unzip();
-    Answer {
+    ProbeAnswer {
         answers,
         expires: expires.flatten(),
-        ..Answer::of(Outcome::Answered, start.elapsed())
+        ..ProbeAnswer::of(Outcome::Answered, start.elapsed())
     }
 }
 

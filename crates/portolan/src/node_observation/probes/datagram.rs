@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use dns::wire::{Name, Question, RecordValue, Records};
 use explain::observation::Outcome;
 
-use super::Answer;
+use super::ProbeAnswer;
 
 /// Maximum of bytes of a response.
 const RESPONSE_BYTES_MAX: usize = 4 << 10;
@@ -17,21 +17,21 @@ const IS_RESPONSE: u8 = 0x80;
 const CODE_BITS: u8 = 0xf;
 
 /// Sends an empty datagram; `None` without a response, because most servers send none.
-pub(super) fn empty(target: SocketAddr, timeout: Duration) -> Option<Answer> {
+pub(super) fn empty(target: SocketAddr, timeout: Duration) -> Option<ProbeAnswer> {
     let start = Instant::now();
     let answer = match exchange(target, &[], timeout, |_| true) {
-        Ok(_) => Answer::of(Outcome::Answered, start.elapsed()),
-        Err(error) => Answer::failed(&error, start.elapsed()),
+        Ok(_) => ProbeAnswer::of(Outcome::Answered, start.elapsed()),
+        Err(error) => ProbeAnswer::failed(&error, start.elapsed()),
     };
     (answer.outcome != Outcome::Timeout).then_some(answer)
 }
 
 /// Sends a DNS query for a name.
-pub(super) fn dns(server: SocketAddr, name: &str, kind: u16, timeout: Duration) -> Answer {
+pub(super) fn dns(server: SocketAddr, name: &str, kind: u16, timeout: Duration) -> ProbeAnswer {
     let start = Instant::now();
     let name = match Name::from_text(name) {
         Ok(name) => name,
-        Err(error) => return Answer::failed(&io::Error::other(error.to_string()), start.elapsed()),
+        Err(error) => return ProbeAnswer::failed(&io::Error::other(error.to_string()), start.elapsed()),
     };
     let id = fastrand::u16(..);
     let query = Question::about(name, kind).encode(id, None);
@@ -42,15 +42,15 @@ pub(super) fn dns(server: SocketAddr, name: &str, kind: u16, timeout: Duration) 
     match exchange(server, &query, timeout, is_own) {
         Ok(response) => {
             let code = response.get(3).map_or(0, |flags| flags & CODE_BITS);
-            Answer {
+            ProbeAnswer {
                 answers: Some(addresses(&response)),
                 detail: Some(format!("server {server}")),
-                ..Answer::of(outcome_of_code(code), start.elapsed())
+                ..ProbeAnswer::of(outcome_of_code(code), start.elapsed())
             }
         }
-        Err(error) => Answer {
+        Err(error) => ProbeAnswer {
             detail: Some(format!("server {server}: {error}")),
-            ..Answer::failed(&error, start.elapsed())
+            ..ProbeAnswer::failed(&error, start.elapsed())
         },
     }
 }

@@ -33,7 +33,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Result of sending a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Answer {
+struct ProbeAnswer {
     outcome: Outcome,
     /// Time until the outcome.
     elapsed: Duration,
@@ -43,7 +43,7 @@ struct Answer {
     detail: Option<String>,
 }
 
-impl Answer {
+impl ProbeAnswer {
     fn of(outcome: Outcome, elapsed: Duration) -> Self {
         Self {
             outcome,
@@ -135,7 +135,7 @@ fn send(job: Job, pods: &[PodNamespace]) -> Option<Probe> {
     Some(probe)
 }
 
-fn perform(request: &Request) -> Option<Answer> {
+fn perform(request: &Request) -> Option<ProbeAnswer> {
     match request {
         Request::Tcp(target) => Some(connection::open(*target, TIMEOUT)),
         Request::Http {

@@ -19,9 +19,9 @@ const LOCAL: &str = "Local";
 /// Types of addresses of Nodes.
 const ADDRESS_TYPES: [&str; 2] = ["InternalIP", "ExternalIP"];
 
-/// Returns the probes of node ports, load balancer IPs and external IPs of the examined Services. Ports without a ready
-/// endpoint are left out, load balancer IPs whose source ranges have none of the addresses of this host, and these
-/// addresses themselves.
+/// Returns the probes of node ports, load balancer IPs and external IPs of the examined Services. The result excludes
+/// ports without a ready endpoint and addresses of this host. It also excludes load balancer IPs whose source ranges
+/// exclude this host.
 pub(super) fn jobs(cluster: &Cluster, own: &[IpAddr]) -> Vec<Job> {
     let mut jobs = Vec::new();
     for service in cluster.examined() {
@@ -94,7 +94,7 @@ fn targets(
         .collect()
 }
 
-/// Returns true if an external IP may get packets. The author of a Service chooses its external IPs, which can be
+/// Returns true if an external IP may receive packets. The author of a Service chooses its external IPs, which can be
 /// addresses of others. Without a Service that the command names, only addresses of Nodes are probed.
 fn may_be_probed(cluster: &Cluster, external: &IpAddr) -> bool {
     let mut of_nodes = cluster.nodes.iter().flat_map(addresses_of);

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use explain::observation::Outcome;
 use netlink::echo::{Echo, echo};
 
-use super::Answer;
+use super::ProbeAnswer;
 
 /// Number of requests. A single lost packet is not a finding.
 const REQUESTS_MAX: usize = 2;
 
-/// Sends a request as an IP packet of `bytes` bytes, and once more if no response arrives within `timeout`. Returns `None`
-/// without the privilege to open a raw socket.
-pub(super) fn send(target: IpAddr, bytes: u32, timeout: Duration) -> Option<Answer> {
+/// Sends a request as an IP packet of `bytes` bytes, and once more if no response arrives within `timeout`. Returns
+/// `None` without the privilege to open a raw socket.
+pub(super) fn send(target: IpAddr, bytes: u32, timeout: Duration) -> Option<ProbeAnswer> {
     let start = Instant::now();
     let bytes = usize::try_from(bytes).ok()?;
     let mut outcome = Outcome::Timeout;
@@ -26,5 +26,5 @@ pub(super) fn send(target: IpAddr, bytes: u32, timeout: Duration) -> Option<Answ
         };
         break;
     }
-    Some(Answer::of(outcome, start.elapsed()))
+    Some(ProbeAnswer::of(outcome, start.elapsed()))
 }

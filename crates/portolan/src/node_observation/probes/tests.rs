@@ -19,7 +19,7 @@ fn closed() -> SocketAddr {
     listener.local_addr().expect("an address")
 }
 
-fn http(target: SocketAddr) -> Answer {
+fn http(target: SocketAddr) -> ProbeAnswer {
     connection::http(target, "web.shop", false, Duration::from_secs(2))
 }
 

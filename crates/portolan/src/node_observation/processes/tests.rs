@@ -33,7 +33,7 @@ fn arguments_of_any_bytes_are_read() {
 }
 
 #[test]
-fn namespaces_are_numbers() {
+fn namespace_links_yield_inode_numbers() {
     assert_eq!(namespace_inode("net:[4026531840]"), Some(4_026_531_840));
     for link in ["", "net:[", "net:[]", "mnt:[1]", "net:[x]"] {
         assert_eq!(namespace_inode(link), None, "{link}");

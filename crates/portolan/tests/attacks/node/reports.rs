@@ -19,7 +19,7 @@ use crate::access;
 use crate::lab::Lab;
 
 /// Writes the response of a node that lies.
-type Lie = fn(&mut dyn Write) -> std::io::Result<()>;
+type LyingResponse = fn(&mut dyn Write) -> std::io::Result<()>;
 
 const OBSERVATION: &str = "/api/v1/nodes/one/observation";
 
@@ -49,7 +49,7 @@ async fn components_of_nodes_cannot_read_reports() {
 }
 
 /// Serves TLS as the agent of Node `one`. `respond` writes responses until the client disconnects.
-fn serve_as_agent(pki: &Path, respond: Lie) -> u16 {
+fn serve_as_agent(pki: &Path, respond: LyingResponse) -> u16 {
     let address = Ipv4Addr::LOCALHOST;
     let issued = apiserver::pki::node_serving(pki, "one", &[address.into()]).expect("a certificate");
     let chain = CertificateDer::pem_slice_iter(issued.pair.certificate.as_bytes());
@@ -129,7 +129,7 @@ fn silence(_: &mut dyn Write) -> std::io::Result<()> {
 }
 
 /// Starts a cluster in which the agent of Node `one` lies.
-async fn cluster_with(lie: Lie) -> Cluster {
+async fn cluster_with(lie: LyingResponse) -> Cluster {
     let cluster = Cluster::start().await;
     let port = serve_as_agent(&cluster.api.directory.path().join("data/pki"), lie);
     let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
@@ -141,7 +141,7 @@ async fn cluster_with(lie: Lie) -> Cluster {
 }
 
 /// Returns the response of the API server if the agent of Node `one` lies.
-async fn response_to(lie: Lie) -> (u16, String) {
+async fn response_to(lie: LyingResponse) -> (u16, String) {
     let cluster = cluster_with(lie).await;
     let response: Result<Value, ClientError> = cluster.administrator.get(OBSERVATION).await;
     let Err(ClientError::Status { status, .. }) = response else {
@@ -152,8 +152,8 @@ async fn response_to(lie: Lie) -> (u16, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lies_of_a_node_end_in_an_error() {
-    let lies: [(Lie, &str); 5] = [
+async fn forged_responses_of_a_node_end_in_an_error() {
+    let lies: [(LyingResponse, &str); 5] = [
         (endless, "is not complete: length limit exceeded"),
         (terminal_codes, "has control characters"),
         (error_with_terminal_codes, "\\u{1b}[2Jno observation"),
@@ -203,7 +203,8 @@ async fn one_user_does_not_hold_the_reports_of_all() {
     assert_eq!(code_of(mallory.get(path).await), Some(429));
 }
 
-/// A user whose role names one Node reads the report of that Node only, also if the Node has the address of another one.
+/// A user whose role names one Node reads the report of that Node only. This also holds if the Node has the address
+/// of another one.
 #[test]
 fn node_cannot_give_its_readers_the_report_of_another_node() {
     testbed::in_namespace(|| {

@@ -48,7 +48,7 @@ async fn health_check_ports_follow_services() {
         "uid-1",
         Some(HealthCheck {
             port,
-            local_endpoints: 2,
+            local_endpoints: [Some(2), None],
         }),
     );
     eventually(port, |answer| {
@@ -68,7 +68,7 @@ async fn health_check_ports_follow_services() {
         "uid-1",
         Some(HealthCheck {
             port,
-            local_endpoints: 0,
+            local_endpoints: [Some(0), None],
         }),
     );
     eventually(port, |answer| {
@@ -81,7 +81,7 @@ async fn health_check_ports_follow_services() {
         "uid-1",
         Some(HealthCheck {
             port,
-            local_endpoints: 1,
+            local_endpoints: [Some(1), None],
         }),
     );
     eventually(port, |answer| {
@@ -98,4 +98,83 @@ async fn health_check_ports_follow_services() {
     checks.set(&service, "uid-1", None);
     eventually(port, |answer| answer.is_none()).await;
     server.abort();
+}
+
+/// As in kube-proxy, which has a server for each family (`NewDualStackProxier` in `pkg/proxy/nftables/proxier.go`,
+/// `newServiceHealthServer` in `pkg/proxy/healthcheck/service_health.go`).
+#[test]
+fn each_family_reports_its_own_endpoints() {
+    let (checks, service) = (ServiceChecks::default(), ObjectKey::new("ns", "web"));
+    let status = |local_endpoints: [Option<usize>; 2], address: &str| {
+        let check = HealthCheck {
+            port: 30_100,
+            local_endpoints,
+        };
+        checks.set(&service, "uid-1", Some(check));
+        let answer = checks.answer(&service, address.parse().expect("an address"), true);
+        let weight = answer.headers.into_iter().map(|(_, value)| value).next();
+        (answer.status.as_u16(), weight)
+    };
+    let weighted = |status: u16, weight: &str| (status, Some(weight.to_owned()));
+    let dual = [Some(2), Some(0)];
+    assert_eq!(status(dual, "172.30.0.11"), weighted(200, "2"));
+    assert_eq!(status(dual, "fd00:30::11"), weighted(503, "0"));
+    assert_eq!(status(dual, "0.0.0.0"), weighted(200, "2"));
+    assert_eq!(status([Some(1), None], "fd00:30::11"), (404, None));
+    assert_eq!(status([None, Some(1)], "0.0.0.0"), weighted(200, "1"));
+}
+
+fn servers(checks: Arc<ServiceChecks>) -> Servers {
+    Servers {
+        tasks: JoinSet::new(),
+        open: BTreeMap::new(),
+        checks,
+        health: Arc::default(),
+        events: Events::discarding(),
+    }
+}
+
+#[tokio::test]
+async fn servers_listen_in_the_families_of_their_service() {
+    let (service, port) = (ObjectKey::new("ns", "web"), free_port());
+    let checks = Arc::new(ServiceChecks::default());
+    // Not in the order of addresses, as with a loopback address behind those of IPv6.
+    let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let other = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), port));
+    checks.listen_on(Some(vec![
+        other.ip(),
+        "::1".parse().expect("an address"),
+        v4.ip(),
+    ]));
+    let check = HealthCheck {
+        port,
+        local_endpoints: [Some(1), None],
+    };
+    checks.set(&service, "uid-1", Some(check));
+    let mut servers = servers(checks);
+    // The second pass keeps the servers of the first one.
+    for _ in 0..2 {
+        assert!(servers.reconcile().await);
+        let open: Vec<SocketAddr> = servers.open.keys().map(|(_, address)| *address).collect();
+        assert_eq!(open, [v4, other]);
+        assert!(servers.open.values().all(|server| !server.is_finished()));
+    }
+}
+
+#[tokio::test]
+async fn port_of_a_deleted_service_is_free_for_another_one() {
+    let checks = Arc::new(ServiceChecks::default());
+    checks.listen_on(Some(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]));
+    let check = HealthCheck {
+        port: free_port(),
+        local_endpoints: [Some(1), None],
+    };
+    let mut servers = servers(checks.clone());
+    let (former, next) = (ObjectKey::new("ns", "former"), ObjectKey::new("ns", "next"));
+    checks.set(&former, "uid-1", Some(check));
+    assert!(servers.reconcile().await);
+    checks.set(&former, "uid-1", None);
+    checks.set(&next, "uid-2", Some(check));
+    assert!(servers.reconcile().await, "the port is free");
+    assert!(servers.open.keys().all(|(service, _)| *service == next));
 }

@@ -11,14 +11,14 @@ use crate::worker::tests::{Recorder, annotated, sync, worker};
 #[test]
 fn requests_wait_for_responses_within_bounds() {
     let start = Instant::now();
-    let spared = SparedRequests::merge(None, CleanupScope::default(), start);
-    assert_eq!(spared.at(), start + RESPONSE_TIME);
+    let kept = KeptRequests::merge(None, CleanupScope::default(), start);
+    assert_eq!(kept.at(), start + RESPONSE_TIME);
     let later = start + Duration::from_millis(500);
-    let spared = SparedRequests::merge(Some(spared), CleanupScope::default(), later);
-    assert_eq!(spared.at(), later + RESPONSE_TIME);
+    let kept = KeptRequests::merge(Some(kept), CleanupScope::default(), later);
+    assert_eq!(kept.at(), later + RESPONSE_TIME);
     let late = start + Duration::from_millis(4_900);
-    let spared = SparedRequests::merge(Some(spared), CleanupScope::default(), late);
-    assert_eq!(spared.at(), start + RESPONSE_TIME_MAX);
+    let kept = KeptRequests::merge(Some(kept), CleanupScope::default(), late);
+    assert_eq!(kept.at(), start + RESPONSE_TIME_MAX);
 }
 
 /// Applies a state of the endpoints of Service `a`, which has an annotation.

@@ -37,7 +37,7 @@ fn accepts_advertisements_of_link_local_routers_only() {
 }
 
 #[test]
-fn filter_passes_one_type() {
+fn icmp_filter_passes_one_type() {
     let filter = filter_of(134);
     assert_eq!(filter[4], !(1 << 6));
     assert!(filter.iter().filter(|bits| **bits == u32::MAX).count() == 7);

@@ -13,7 +13,10 @@ fn differences_keep_their_revisions() {
     let commits = |changed, gone: &[&str]| -> Vec<(u64, usize)> {
         let gone = gone.iter().map(|key| Key::from(*key)).collect();
         let commits = differences(changed, gone, Revision(9));
-        commits.iter().map(|c| (c.revision.0, c.changes.len())).collect()
+        commits
+            .iter()
+            .map(|commit| (commit.revision.0, commit.changes.len()))
+            .collect()
     };
     assert_eq!(commits(vec![], &["/a"]), [(9, 1)]);
     assert_eq!(

@@ -14,7 +14,7 @@ fn pods_have_a_limit_and_get_permits_back() {
 }
 
 #[test]
-fn the_node_has_a_limit() {
+fn sessions_of_all_pods_stay_within_the_limit_of_the_node() {
     let permits = SessionPermits::default();
     let pods = TOTAL_MAX / PER_POD_MAX;
     let held: Vec<_> = (0..pods)

@@ -1,10 +1,10 @@
 use super::*;
 
-fn frontends(in_force: Option<&[&str]>) -> TwoTierFrontends {
+fn frontends(forwarded: Option<&[&str]>) -> TwoTierFrontends {
     let parse = |list: &[&str]| list.iter().map(|text| text.parse().unwrap()).collect();
     TwoTierFrontends {
         requested: BTreeSet::from(["192.0.2.5".parse().unwrap(), "2001:db8::5".parse().unwrap()]),
-        in_force: in_force.map(parse),
+        forwarded: forwarded.map(parse),
     }
 }
 

@@ -10,10 +10,14 @@ fn at(host_ip: &str) -> RequestedHostPort<'_> {
     RequestedHostPort { host_ip, ..FIRST }
 }
 
-/// Compares in both directions.
+/// Compares in both directions, and with a set of ports in use.
 fn is_conflict(a: RequestedHostPort<'_>, b: RequestedHostPort<'_>) -> bool {
     let is_conflict = a.conflicts_with(&b);
     assert_eq!(b.conflicts_with(&a), is_conflict, "{a:?} {b:?}");
+    for (port, other) in [(a, b), (b, a)] {
+        let used = UsedHostPorts::from_iter([other]);
+        assert_eq!(used.conflict_with(&port), is_conflict, "{port:?} {other:?}");
+    }
     is_conflict
 }
 
@@ -66,4 +70,19 @@ fn protocols_and_ports_separate_host_ports() {
     assert!(!is_conflict(FIRST, with("UDP", 80)));
     assert!(!is_conflict(FIRST, with("TCP", 81)));
     assert!(!is_conflict(with("TCP", 0), with("TCP", 0)), "0 is no host port");
+}
+
+#[test]
+fn many_ports_are_compared_in_linear_time() {
+    let addresses: Vec<String> = (0..100_000_u32)
+        .map(|number| std::net::Ipv4Addr::from(0x0a00_0000 + number).to_string())
+        .collect();
+    let (even, odd): (Vec<_>, Vec<_>) = addresses
+        .chunks_exact(2)
+        .map(|pair| (at(&pair[0]), at(&pair[1])))
+        .unzip();
+    let used: UsedHostPorts<'_> = even.into_iter().collect();
+    // The comparison of all pairs would take minutes.
+    assert!(!odd.iter().any(|port| used.conflict_with(port)));
+    assert!(used.conflict_with(&at("")));
 }

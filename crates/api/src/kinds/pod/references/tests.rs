@@ -59,7 +59,7 @@ fn references() -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-fn finds_every_reference() {
+fn pod_references_of_each_kind_are_found() {
     for (resource, spec) in references() {
         assert_eq!(api_object_reference(&spec), Some(resource), "{spec}");
         assert_eq!(!secret_names(&spec).is_empty(), resource == "secrets", "{spec}");

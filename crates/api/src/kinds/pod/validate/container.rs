@@ -4,17 +4,39 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::validate_choice;
+use super::{environment, handlers, mounts, resources, validate_choice};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::push_faults;
 use crate::machinery::names;
 use crate::machinery::tree::{child, is_set, items, number, text};
 
+/// Parts of a Pod on which the rules of its containers depend.
+pub(super) struct PodParts<'a> {
+    /// Names of the valid volumes.
+    pub(super) volumes: HashSet<&'a str>,
+    /// Names of the resource claims.
+    pub(super) claims: HashSet<&'a str>,
+    /// Time that the Pod has to stop.
+    pub(super) grace_seconds: i64,
+}
+
+/// List to which a container belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// `containers`.
+    Regular,
+    /// `initContainers`.
+    Init,
+    /// `ephemeralContainers`.
+    Ephemeral,
+}
+
 /// Validates a container, in upstream's order. `seen` holds the names of earlier containers.
 pub(super) fn validate<'a>(
     errors: &mut FieldErrors,
     container: &'a Value,
-    volumes: &HashSet<&str>,
+    role: Role,
+    pod: &PodParts<'_>,
     seen: &mut HashSet<&'a str>,
     path: &Path,
 ) {
@@ -32,31 +54,58 @@ pub(super) fn validate<'a>(
     let policies = ["File", "FallbackToLogsOnError"];
     validate_choice(errors, container, "terminationMessagePolicy", &policies, path);
     validate_ports(errors, container, &path.child("ports"));
-    validate_variables(errors, container, &path.child("env"));
-    validate_mounts(errors, container, volumes, &path.child("volumeMounts"));
-    validate_choice(
-        errors,
-        container,
-        "imagePullPolicy",
-        &["Always", "IfNotPresent", "Never"],
-        path,
-    );
+    environment::validate(errors, container, &pod.volumes, path);
+    mounts::validate(errors, container, &pod.volumes, path);
+    let policies = ["Always", "IfNotPresent", "Never"];
+    validate_choice(errors, container, "imagePullPolicy", &policies, path);
+    let requirements = child(container, "resources");
+    resources::validate(errors, requirements, &pod.claims, &path.child("resources"));
     if !name.is_empty() && !seen.insert(name) {
         errors.push(FieldError::duplicate(&name_path, name));
     }
-    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        if is_set(container, probe) {
-            validate_probe(
-                errors,
-                child(container, probe),
-                probe != "readinessProbe",
-                &path.child(probe),
-            );
-        }
+    if role != Role::Ephemeral {
+        validate_life(errors, container, role, pod.grace_seconds, path);
     }
     if image != image.trim() {
         let fault = "must not have leading or trailing whitespace";
         errors.push(FieldError::invalid(&path.child("image"), image, fault));
+    }
+}
+
+/// Validates restarts, resizes, hooks and probes, which ephemeral containers do not have.
+fn validate_life(errors: &mut FieldErrors, container: &Value, role: Role, grace_seconds: i64, path: &Path) {
+    validate_resize_policy(errors, container, &path.child("resizePolicy"));
+    let policy = text(container, "restartPolicy");
+    if is_set(container, "restartPolicy") {
+        let policies = ["Always", "Never", "OnFailure"];
+        if !policies.contains(&policy) {
+            let path = path.child("restartPolicy");
+            errors.push(FieldError::not_supported(&path, policy, &policies));
+        }
+    }
+    if role == Role::Init && policy != "Always" {
+        handlers::forbid(errors, container, path);
+    } else {
+        handlers::validate(errors, container, grace_seconds, path);
+    }
+}
+
+fn validate_resize_policy(errors: &mut FieldErrors, container: &Value, path: &Path) {
+    let mut seen = HashSet::new();
+    for (index, entry) in items(container, "resizePolicy").iter().enumerate() {
+        let (resource, policy) = (text(entry, "resourceName"), text(entry, "restartPolicy"));
+        if !seen.insert(resource) {
+            errors.push(FieldError::duplicate(&path.index(index), resource));
+        }
+        // As upstream: faults of an entry have the path of the list.
+        for (value, allowed) in [
+            (resource, ["cpu", "memory"]),
+            (policy, ["NotRequired", "RestartContainer"]),
+        ] {
+            if !allowed.contains(&value) {
+                errors.push(FieldError::not_supported(path, value, &allowed));
+            }
+        }
     }
 }
 
@@ -88,114 +137,5 @@ fn validate_ports(errors: &mut FieldErrors, container: &Value, path: &Path) {
             }
         }
         validate_choice(errors, port, "protocol", &["SCTP", "TCP", "UDP"], &path);
-    }
-}
-
-fn validate_variables(errors: &mut FieldErrors, container: &Value, path: &Path) {
-    for (index, variable) in items(container, "env").iter().enumerate() {
-        let path = path.index(index);
-        let name = text(variable, "name");
-        if name.is_empty() {
-            errors.push(FieldError::required(&path.child("name"), ""));
-        } else if !name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=') {
-            let fault = "a valid environment variable name must consist only of printable ASCII characters \
-                other than '='";
-            errors.push(FieldError::invalid(&path.child("name"), name, fault));
-        }
-        if is_set(variable, "valueFrom") && !text(variable, "value").is_empty() {
-            let fault = "may not be specified when `value` is not empty";
-            errors.push(FieldError::invalid(&path.child("valueFrom"), "", fault));
-        }
-    }
-}
-
-fn validate_mounts(errors: &mut FieldErrors, container: &Value, volumes: &HashSet<&str>, path: &Path) {
-    let mut targets = HashSet::new();
-    for (index, mount) in items(container, "volumeMounts").iter().enumerate() {
-        let path = path.index(index);
-        let (name, target) = (text(mount, "name"), text(mount, "mountPath"));
-        if name.is_empty() {
-            errors.push(FieldError::required(&path.child("name"), ""));
-        }
-        if !volumes.contains(name) {
-            errors.push(FieldError::not_found(&path.child("name"), name));
-        }
-        if target.is_empty() {
-            errors.push(FieldError::required(&path.child("mountPath"), ""));
-        } else if !targets.insert(target) {
-            errors.push(FieldError::invalid(
-                &path.child("mountPath"),
-                target,
-                "must be unique",
-            ));
-        }
-    }
-}
-
-fn validate_probe(errors: &mut FieldErrors, probe: &Value, must_succeed_once: bool, path: &Path) {
-    const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
-    let handlers: Vec<&str> = HANDLERS
-        .into_iter()
-        .filter(|handler| is_set(probe, handler))
-        .collect();
-    match handlers.as_slice() {
-        [] => errors.push(FieldError::required(path, "must specify a handler type")),
-        [handler] => validate_handler(errors, child(probe, handler), handler, &path.child(handler)),
-        [_, rest @ ..] => {
-            for handler in rest {
-                let detail = "may not specify more than 1 handler type";
-                errors.push(FieldError::forbidden(&path.child(handler), detail));
-            }
-        }
-    }
-    const NUMBERS: [&str; 5] = [
-        "initialDelaySeconds",
-        "timeoutSeconds",
-        "periodSeconds",
-        "failureThreshold",
-        "successThreshold",
-    ];
-    for field in NUMBERS {
-        let value = number(probe, field);
-        if value < 0 {
-            errors.push(FieldError::invalid(
-                &path.child(field),
-                value,
-                "must be greater than or equal to 0",
-            ));
-        }
-    }
-    if must_succeed_once && number(probe, "successThreshold") != 1 {
-        let value = number(probe, "successThreshold");
-        errors.push(FieldError::invalid(
-            &path.child("successThreshold"),
-            value,
-            "must be 1",
-        ));
-    }
-}
-
-fn validate_handler(errors: &mut FieldErrors, handler: &Value, kind: &str, path: &Path) {
-    if kind == "exec" {
-        if items(handler, "command").is_empty() {
-            errors.push(FieldError::required(&path.child("command"), ""));
-        }
-        return;
-    }
-    if kind == "httpGet" {
-        if text(handler, "path").is_empty() {
-            errors.push(FieldError::required(&path.child("path"), ""));
-        }
-        validate_choice(errors, handler, "scheme", &["HTTP", "HTTPS"], path);
-    }
-    let path = path.child("port");
-    match child(handler, "port") {
-        Value::String(name) => push_faults(errors, &path, name, names::port_name(name)),
-        other => {
-            let value = other.as_i64().unwrap_or_default();
-            for fault in names::port_number(value) {
-                errors.push(FieldError::invalid(&path, value, fault));
-            }
-        }
     }
 }

@@ -47,7 +47,8 @@ pub(super) fn validate_host_network(errors: &mut FieldErrors, spec: &Value, path
         let path = path.child("containers").index(index).child("ports");
         for (at, port) in items(container, "ports").iter().enumerate() {
             let host_port = number(port, "hostPort");
-            if host_port != number(port, "containerPort") {
+            // A template may leave the port to the default of its Pods.
+            if host_port != 0 && host_port != number(port, "containerPort") {
                 let fault = "must match `containerPort` when `hostNetwork` is true";
                 errors.push(FieldError::invalid(
                     &path.index(at).child("hostPort"),

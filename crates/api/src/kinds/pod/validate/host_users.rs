@@ -6,8 +6,8 @@ use crate::kinds::pod::ALL_CONTAINER_LISTS;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::tree::{child, flag_if_set, items, text};
 
-/// Checks that a Pod with its own user namespace shares no other namespace with the host, and that only such a Pod
-/// has an unmasked `/proc`.
+/// Checks that a Pod with its own user namespace shares no other namespace with the host. Only such a Pod may have an
+/// unmasked `/proc`.
 pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     if flag_if_set(spec, "hostUsers") == Some(false) {
         // As upstream, which shows two fields in another case.

@@ -1,28 +1,47 @@
 //! Validation of new Pods.
 
+mod affinity;
+mod annotations;
+mod claims;
 mod container;
+mod environment;
 mod ephemeral;
+mod handlers;
 mod host_ports;
 mod host_users;
 mod ids;
+mod mounts;
+mod operating_system;
+mod references;
+mod resources;
+mod scheduling_gates;
+mod security_context;
 mod stop_signal;
 mod sysctls;
+mod tolerations;
+mod topology_spread;
+mod volumes;
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{CONTAINER_LISTS, EPHEMERAL_CONTAINERS};
+use self::container::{PodParts, Role};
+use super::EPHEMERAL_CONTAINERS;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm, push_faults};
 use crate::machinery::tree::{child, entries, flag_if_set, is_set, items, number, text, texts};
 use crate::machinery::{ip, names};
+
+pub(super) use self::tolerations::validate as validate_tolerations;
 
 /// Validates a new Pod.
 pub fn validate_pod(pod: &Value) -> FieldErrors {
     let mut errors = metadata::validate(pod, NameForm::DnsSubdomain, true);
     let (spec, path) = (child(pod, "spec"), Path::new("spec"));
     validate_spec(&mut errors, spec, &path);
+    volumes::validate_tokens(&mut errors, spec, &path.child("volumes"));
+    annotations::validate(&mut errors, pod);
     if !items(spec, EPHEMERAL_CONTAINERS).is_empty() {
         let path = path.child(EPHEMERAL_CONTAINERS);
         errors.push(FieldError::forbidden(&path, "cannot be set on create"));
@@ -32,39 +51,46 @@ pub fn validate_pod(pod: &Value) -> FieldErrors {
 
 /// Validates the spec of a Pod or of a Pod template, at `path`.
 pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path) {
-    let volumes = validate_volumes(errors, spec, &path.child("volumes"));
+    let pod = PodParts {
+        volumes: volumes::validate(errors, spec, &path.child("volumes")),
+        claims: claims::validate(errors, spec, &path.child("resourceClaims")),
+        grace_seconds: number(spec, "terminationGracePeriodSeconds"),
+    };
     if items(spec, "containers").is_empty() {
         errors.push(FieldError::required(&path.child("containers"), ""));
     }
     let mut seen = HashSet::new();
     // As upstream: init containers come last.
-    for list in CONTAINER_LISTS.into_iter().rev() {
+    for (list, role) in [("containers", Role::Regular), ("initContainers", Role::Init)] {
         for (index, container) in items(spec, list).iter().enumerate() {
             let path = path.child(list).index(index);
-            container::validate(errors, container, &volumes, &mut seen, &path);
+            container::validate(errors, container, role, &pod, &mut seen, &path);
         }
         host_ports::validate_distinct(errors, spec, list, path);
     }
-    ephemeral::validate(
-        errors,
-        spec,
-        &volumes,
-        &mut seen,
-        &path.child(EPHEMERAL_CONTAINERS),
-    );
+    ephemeral::validate(errors, spec, &pod, &mut seen, &path.child(EPHEMERAL_CONTAINERS));
     stop_signal::validate(errors, spec, path);
     host_ports::validate_host_network(errors, spec, path);
     validate_choices(errors, spec, path);
     metadata::validate_labels(errors, &path.child("nodeSelector"), entries(spec, "nodeSelector"));
     ids::validate(errors, spec, path);
     validate_process_namespace(errors, spec, path);
+    security_context::validate(errors, spec, path);
     sysctls::validate(errors, spec, path);
+    affinity::validate(errors, spec, &path.child("affinity"));
     validate_dns_config(errors, spec, &path.child("dnsConfig"));
     validate_readiness_gates(errors, spec, &path.child("readinessGates"));
+    scheduling_gates::validate(errors, spec, path);
+    topology_spread::validate(errors, spec, &path.child("topologySpreadConstraints"));
     host_users::validate(errors, spec, path);
     validate_hostname_override(errors, spec, path);
     validate_names(errors, spec, path);
+    tolerations::validate(errors, spec, &path.child("tolerations"));
     validate_host_aliases(errors, spec, &path.child("hostAliases"));
+    validate_priority(errors, spec, path);
+    operating_system::validate(errors, spec, path);
+    claims::validate_pod_resources(errors, spec, path);
+    resources::validate_overhead(errors, spec, path);
 }
 
 /// Validates a required value from a fixed set.
@@ -80,23 +106,6 @@ pub(super) fn validate_choice(
         value if allowed.contains(&value) => {}
         value => errors.push(FieldError::not_supported(&path.child(field), value, allowed)),
     }
-}
-
-fn validate_volumes<'a>(errors: &mut FieldErrors, spec: &'a Value, path: &Path) -> HashSet<&'a str> {
-    let mut known = HashSet::new();
-    for (index, volume) in items(spec, "volumes").iter().enumerate() {
-        let path = path.index(index).child("name");
-        let name = text(volume, "name");
-        if name.is_empty() {
-            errors.push(FieldError::required(&path, ""));
-            continue;
-        }
-        push_faults(errors, &path, name, names::dns_label(name));
-        if !known.insert(name) {
-            errors.push(FieldError::duplicate(&path, name));
-        }
-    }
-    known
 }
 
 fn validate_choices(errors: &mut FieldErrors, spec: &Value, path: &Path) {
@@ -128,6 +137,15 @@ fn validate_names(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     }
     validate_name(errors, spec, "hostname", names::dns_label, path);
     validate_name(errors, spec, "subdomain", names::dns_label, path);
+}
+
+fn validate_priority(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    validate_name(errors, spec, "priorityClassName", names::dns_subdomain, path);
+    validate_name(errors, spec, "runtimeClassName", names::dns_subdomain, path);
+    if is_set(spec, "preemptionPolicy") {
+        let policies = ["PreemptLowerPriority", "Never"];
+        validate_choice(errors, spec, "preemptionPolicy", &policies, path);
+    }
 }
 
 /// Validates a name that may be absent.
@@ -176,6 +194,8 @@ fn validate_hostname_override(errors: &mut FieldErrors, spec: &Value, path: &Pat
 fn validate_dns_config(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     const NAMESERVERS_MAX: usize = 3;
     const SEARCHES_MAX: usize = 32;
+    /// Characters of all search paths with the spaces between them.
+    const SEARCH_CHARS_MAX: usize = 2048;
     let config = child(spec, "dnsConfig");
     let nameservers = texts(config, "nameservers");
     let needs_nameserver = text(spec, "dnsPolicy") == "None";
@@ -203,6 +223,16 @@ fn validate_dns_config(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     let searches = texts(config, "searches");
     if searches.len() > SEARCHES_MAX {
         let fault = format!("must not have more than {SEARCHES_MAX} search paths");
+        errors.push(FieldError::invalid(
+            &path.child("searches"),
+            searches.clone(),
+            fault,
+        ));
+    }
+    if searches.join(" ").chars().count() > SEARCH_CHARS_MAX {
+        let fault = format!(
+            "must not have more than {SEARCH_CHARS_MAX} characters (including spaces) in the search list"
+        );
         errors.push(FieldError::invalid(
             &path.child("searches"),
             searches.clone(),
@@ -244,3 +274,6 @@ fn validate_host_aliases(errors: &mut FieldErrors, spec: &Value, path: &Path) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

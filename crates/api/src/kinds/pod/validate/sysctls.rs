@@ -47,14 +47,14 @@ pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
 
 fn is_name(name: &str) -> bool {
     let is_alphanumeric =
-        |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     let is_segment = |segment: &str| {
         let bytes = segment.as_bytes();
         is_alphanumeric(bytes.first())
             && is_alphanumeric(bytes.last())
             && bytes
                 .iter()
-                .all(|b| is_alphanumeric(Some(b)) || matches!(b, b'-' | b'_'))
+                .all(|byte| is_alphanumeric(Some(byte)) || matches!(byte, b'-' | b'_'))
     };
     name.len() <= NAME_BYTES_MAX && name.split(['.', '/']).all(is_segment)
 }

@@ -39,7 +39,7 @@ fn rejects_unknown_fields() {
 }
 
 #[test]
-fn rejects_other_kinds() {
+fn configuration_of_another_kind_is_rejected() {
     let file = json!({"apiVersion": "v1", "kind": "Pod"});
     let error = Configuration::read(file)
         .expect_err("invalid configuration")

@@ -70,7 +70,7 @@ fn checks_one_pod_of_each_controller_first() {
 #[test]
 fn checks_a_limited_number_of_pods() {
     let pods: Vec<Vec<u8>> = (0..=EXISTING_PODS_MAX)
-        .map(|n| stored(&format!("p{n}"), None, json!({})))
+        .map(|number| stored(&format!("p{number}"), None, json!({})))
         .collect();
     assert_eq!(
         warnings(&pods, || false),

@@ -11,7 +11,7 @@ fn applies_defaults_without_labels() {
 }
 
 #[test]
-fn reads_labels() {
+fn pod_security_policy_is_read_from_labels() {
     let labels = json!({
         "pod-security.kubernetes.io/enforce": "baseline",
         "pod-security.kubernetes.io/enforce-version": "v1.25",

@@ -63,7 +63,7 @@ fn reports_host_paths_as_restricted_volume_types_only() {
 }
 
 #[test]
-fn refuses_root() {
+fn containers_that_run_as_root_are_refused() {
     let mut pod = compliant();
     pod["spec"]["securityContext"]["runAsNonRoot"] = json!(false);
     pod["spec"]["securityContext"]["runAsUser"] = json!(0);

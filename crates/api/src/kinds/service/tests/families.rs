@@ -12,7 +12,7 @@ const SINGLE: ConfiguredFamilies = ConfiguredFamilies {
     primary: Family::V4,
     is_dual_stack: false,
 };
-const SIX_FIRST: ConfiguredFamilies = ConfiguredFamilies {
+const IPV6_FIRST: ConfiguredFamilies = ConfiguredFamilies {
     primary: Family::V6,
     is_dual_stack: true,
 };
@@ -44,7 +44,7 @@ fn shown(result: Result<(), Vec<crate::machinery::field::FieldError>>, service: 
 #[test]
 fn new_services_get_the_primary_family() {
     assert_eq!(selected(json!({}), DUAL), r#"SingleStack ["IPv4"]"#);
-    assert_eq!(selected(json!({}), SIX_FIRST), r#"SingleStack ["IPv6"]"#);
+    assert_eq!(selected(json!({}), IPV6_FIRST), r#"SingleStack ["IPv6"]"#);
     assert_eq!(
         selected(json!({"ipFamilyPolicy": "PreferDualStack"}), SINGLE),
         r#"PreferDualStack ["IPv4"]"#

@@ -27,7 +27,7 @@ fn stored(spec: Value) -> Value {
 fn causes(errors: &[crate::machinery::field::FieldError]) -> Vec<String> {
     errors
         .iter()
-        .map(|e| format!("{} {}", e.reason.as_str(), e.path))
+        .map(|error| format!("{} {}", error.reason.as_str(), error.path))
         .collect()
 }
 

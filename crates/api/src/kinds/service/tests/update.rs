@@ -146,7 +146,7 @@ fn updates_of_services_with_many_source_ranges_take_linear_time() {
 }
 
 #[test]
-fn a_node_port_that_another_port_takes_over_is_not_restored() {
+fn node_port_that_another_port_takes_over_is_not_restored() {
     let port = |name: &str, node_port: u16| json!({"name": name, "port": node_port, "nodePort": node_port});
     let old = stored(json!({"type": "NodePort", "ports": [port("a", 30_001), port("b", 30_002)]}));
     let mut new = old.clone();

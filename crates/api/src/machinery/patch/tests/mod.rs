@@ -7,7 +7,7 @@ use crate::kinds::kind;
 mod limits;
 
 fn kind_of(name: &str) -> &'static Kind {
-    kind::all().iter().find(|k| k.kind == name).expect("kind")
+    kind::all().iter().find(|kind| kind.kind == name).expect("kind")
 }
 
 fn patched(format: PatchFormat, object: &Value, patch: &Value) -> Result<Value, PatchError> {
@@ -23,20 +23,20 @@ fn names(list: &Value) -> Vec<&str> {
     list.as_array()
         .into_iter()
         .flatten()
-        .filter_map(|i| i["name"].as_str())
+        .filter_map(|item| item["name"].as_str())
         .collect()
 }
 
 fn pod(containers: &[&str]) -> Value {
     let containers: Vec<Value> = containers
         .iter()
-        .map(|n| json!({"name": n, "image": "old"}))
+        .map(|name| json!({"name": name, "image": "old"}))
         .collect();
     json!({"spec": {"containers": containers}})
 }
 
 #[test]
-fn applies_json_patches() {
+fn json_patch_operations_are_applied_in_order() {
     let object = json!({"metadata": {"labels": {"a/b": "1"}}, "list": [1, 2]});
     let patch = json!([
         {"op": "test", "path": "/metadata/labels/a~1b", "value": "1"},
@@ -178,7 +178,7 @@ fn strategic_patches_cannot_change_the_kind() {
 }
 
 #[test]
-fn applies_merge_patches() {
+fn merge_patch_replaces_and_removes_fields() {
     let object = json!({"a": {"b": 1, "c": 2}, "l": [1]});
     let patch = json!({"a": {"b": null, "d": 3}, "l": [2]});
     assert_eq!(
@@ -264,7 +264,7 @@ fn merges_lists_of_scalars() {
 
 #[test]
 fn applies_the_requested_order_of_elements() {
-    let by_name = |names: &[&str]| names.iter().map(|n| json!({"name": n})).collect::<Vec<_>>();
+    let by_name = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>();
     let patch = json!({"spec": {
         "$setElementOrder/containers": by_name(&["c", "new", "a"]),
         "containers": by_name(&["new"]),
@@ -408,7 +408,7 @@ fn tree() -> impl Strategy<Value = Value> {
                 Value::Object(
                     fields
                         .into_iter()
-                        .map(|(n, v)| (n.to_owned(), v))
+                        .map(|(name, value)| (name.to_owned(), value))
                         .collect::<Map<_, _>>(),
                 )
             }),
@@ -432,16 +432,16 @@ proptest! {
     fn strategic_patches_are_idempotent(names in "[a-d]{0,4}", patch_names in "[a-d]{0,4}") {
         let list = |names: &str| -> Vec<Value> {
             let mut chars: Vec<char> = names.chars().collect();
-            chars.sort_unstable_by_key(|c| u32::from(*c) % 3);
+            chars.sort_unstable_by_key(|character| u32::from(*character) % 3);
             chars.dedup();
-            chars.iter().map(|c| json!({"name": c.to_string(), "image": names})).collect()
+            chars.iter().map(|character| json!({"name": character.to_string(), "image": names})).collect()
         };
         let object = json!({"spec": {"containers": list(&names)}});
         let patch = json!({"spec": {"containers": list(&patch_names)}});
         let once = strategic(&object, &patch).expect("patched object");
         prop_assert_eq!(strategic(&once, &patch), Ok(once.clone()));
         for item in list(&patch_names) {
-            let held = once["spec"]["containers"].as_array().is_some_and(|l| l.contains(&item));
+            let held = once["spec"]["containers"].as_array().is_some_and(|list| list.contains(&item));
             prop_assert!(held);
         }
     }

@@ -31,7 +31,7 @@ fn positions(message: &[Numbered], into: &mut Vec<usize>) {
 
 fn sorted(message: &[Numbered]) -> bool {
     message.is_sorted_by(|a, b| a.number < b.number)
-        && message.iter().all(|n| match &n.target {
+        && message.iter().all(|field| match &field.target {
             Target::Inline(inner) => sorted(inner),
             Target::Field { .. } => true,
         })
@@ -40,7 +40,10 @@ fn sorted(message: &[Numbered]) -> bool {
 #[test]
 fn all_lines_and_columns_are_parsed_once() {
     let mut parsed = Vec::new();
-    numbers().messages.iter().for_each(|m| positions(m, &mut parsed));
+    numbers()
+        .messages
+        .iter()
+        .for_each(|message| positions(message, &mut parsed));
     let columns = NUMBERS_TEXT.split_whitespace().filter(|word| word.contains('='));
     assert_eq!(parsed.len(), columns.count());
     assert!(numbers().messages.iter().all(|message| sorted(message)));
@@ -94,7 +97,7 @@ fn definitions_are_not_recursive() {
         within.push(id);
         let fields = schema().get(id).fields().iter();
         let deepest = fields
-            .filter_map(|f| inner(&f.shape))
+            .filter_map(|field| inner(&field.shape))
             .map(|id| depth(id, within))
             .max();
         within.pop();

@@ -39,3 +39,15 @@ fn errors_name_their_fields() {
     assert!(fields.contains(&"s.matchExpressions[2].operator"), "{fields:?}");
     assert!(fields.contains(&"s.matchExpressions[2].key"), "{fields:?}");
 }
+
+// Upstream: apimachinery/pkg/apis/meta/v1/validation, `ValidateLabelSelectorRequirement`.
+#[test]
+fn unknown_operators_are_invalid() {
+    let selector = json!({"matchExpressions": [{"key": "a b", "operator": "Like"}]});
+    let errors = LabelSelector::from_object(&Path::new("s"), &selector).expect_err("invalid selector");
+    assert_eq!(
+        errors[0].to_string(),
+        "s.matchExpressions[0].operator: Invalid value: \"Like\": not a valid selector operator"
+    );
+    assert_eq!(errors[1].path.as_str(), "s.matchExpressions[0].key");
+}

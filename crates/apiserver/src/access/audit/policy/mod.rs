@@ -200,7 +200,7 @@ impl AuditPolicy {
             });
         }
         let mut errors = FieldErrors::new();
-        let omitted = stages(&file.omit_stages, &Path::new("omitStages"), &mut errors);
+        let omitted = parse_stages(&file.omit_stages, &Path::new("omitStages"), &mut errors);
         let mut rules = Vec::with_capacity(file.rules.len());
         for (index, rule) in file.rules.into_iter().enumerate() {
             let path = Path::new("rules").index(index);
@@ -228,7 +228,7 @@ impl FileRule {
         let urls_path = path.child("nonResourceURLs");
         validate_urls(&self.non_resource_urls, &urls_path, errors);
         validate_resources(&self.resources, &path.child("resources"), errors);
-        let mut omitted = stages(&self.omit_stages, &path.child("omitStages"), errors);
+        let mut omitted = parse_stages(&self.omit_stages, &path.child("omitStages"), errors);
         omitted.extend_from_slice(omitted_by_all);
         let has_resources = !self.resources.is_empty() || !self.namespaces.is_empty();
         if !self.non_resource_urls.is_empty() && has_resources {
@@ -266,7 +266,7 @@ fn level(text: &str, path: &Path, errors: &mut FieldErrors) -> Level {
     Level::None
 }
 
-fn stages(texts: &[String], path: &Path, errors: &mut FieldErrors) -> Vec<Stage> {
+fn parse_stages(texts: &[String], path: &Path, errors: &mut FieldErrors) -> Vec<Stage> {
     let mut stages = Vec::new();
     for (index, text) in texts.iter().enumerate() {
         match Stage::ALL.into_iter().find(|stage| stage.name() == text) {

@@ -1,9 +1,9 @@
 //! Keys for ServiceAccount tokens: ECDSA on P-256 (`ES256` of RFC 7518).
 //!
 //! `sa.key` holds the private key. `sa.pub` holds its public key and those of earlier keys, newest first. A key is
-//! replaced after [`KEY_LIFE`]. No token is valid for longer, and [`PUBLIC_KEYS_MAX`] public keys are kept, so tokens
-//! stay valid until their own expiration. Servers that share a store share these files, as they share the cluster CA
-//! alongside them.
+//! replaced after [`KEY_LIFETIME`]. No token is valid for longer, and [`PUBLIC_KEYS_MAX`] public keys are kept, so
+//! tokens stay valid until their own expiration. Servers that share a store share these files, as they share the
+//! cluster CA alongside them.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -21,8 +21,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use trust::private_file;
 
-/// Period in which a key signs, and the longest life of a token: one year.
-pub(crate) const KEY_LIFE: Duration = Duration::from_secs(365 * 86_400);
+/// Period in which a key signs, and the longest lifetime of a token: one year.
+pub(crate) const KEY_LIFETIME: Duration = Duration::from_secs(365 * 86_400);
 /// Number of public keys that are kept: the current key, the previous key, whose tokens can be valid, and one more. The
 /// last one covers a replacement by an administrator in between.
 const PUBLIC_KEYS_MAX: usize = 3;
@@ -203,7 +203,7 @@ fn newest_first(own: &str, previous: &str) -> String {
 
 fn is_old(path: &Path, now: SystemTime) -> bool {
     let written = std::fs::metadata(path).and_then(|metadata| metadata.modified());
-    written.is_ok_and(|written| now.duration_since(written).is_ok_and(|age| age > KEY_LIFE))
+    written.is_ok_and(|written| now.duration_since(written).is_ok_and(|age| age > KEY_LIFETIME))
 }
 
 fn read(path: &Path) -> Result<Option<String>, KeyError> {

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::ServiceAccounts;
 use super::claims::{Claims, Owner, Reference};
-use super::keys::KEY_LIFE;
+use super::keys::KEY_LIFETIME;
 use crate::failure::Failure;
 use crate::request::query::FieldValidation;
 use crate::request::route::Target;
-use crate::verbs::resource::{decode_body, ensure_name, ensure_namespace, metadata_mut};
+use crate::verbs::resource::{decode_body, ensure_namespace, metadata_mut};
 
 /// Default and bounds of `spec.expirationSeconds`.
 const EXPIRATION_SECONDS_DEFAULT: i64 = 3600;
@@ -41,15 +41,20 @@ impl ServiceAccounts {
         let (mut request, _) = decode_body(body, format, &TOKEN_REQUEST, FieldValidation::Warn)?;
         // A request for a token may omit the name.
         let metadata = metadata_mut(&mut request);
-        if text(metadata, "name").is_empty() {
+        let name = text(metadata, "name");
+        if name.is_empty() {
             set(metadata, "name", target.name());
+        } else if name != target.name() {
+            let path = Path::new("metadata").child("name");
+            let fault = "must match the service account name if specified";
+            let errors = vec![FieldError::invalid(&path, name, fault)];
+            return Err(Failure::invalid(&TOKEN_REQUEST, target.name(), &errors));
         }
-        ensure_name(&request, target)?;
         ensure_namespace(&mut request, target)?;
         admit(&request)?;
         let account = self.object(target.kind, target.namespace(), target.name())?;
         let spec = child(&request, "spec");
-        let seconds = expiration_seconds(spec, target)?;
+        let seconds = expiration_seconds(spec)?;
         let bound = self.bound_objects(child(spec, "boundObjectRef"), target)?;
         let audiences: Vec<String> = match texts(spec, "audiences").as_slice() {
             [] => vec![self.audience().to_owned()],
@@ -57,7 +62,7 @@ impl ServiceAccounts {
         };
         let now_seconds = Timestamp::now().as_second();
         // The key verifies tokens for this period only.
-        let lifetime_seconds = seconds.min(i64::try_from(KEY_LIFE.as_secs()).unwrap_or(i64::MAX));
+        let lifetime_seconds = seconds.min(i64::try_from(KEY_LIFETIME.as_secs()).unwrap_or(i64::MAX));
         let claims = Claims {
             aud: audiences.clone(),
             exp: now_seconds + lifetime_seconds,
@@ -173,7 +178,7 @@ impl ServiceAccounts {
     }
 }
 
-fn expiration_seconds(spec: &Value, target: &Target) -> Result<i64, Failure> {
+fn expiration_seconds(spec: &Value) -> Result<i64, Failure> {
     let seconds = spec
         .get("expirationSeconds")
         .and_then(Value::as_i64)
@@ -185,5 +190,6 @@ fn expiration_seconds(spec: &Value, target: &Target) -> Result<i64, Failure> {
     };
     let path = Path::new("spec").child("expirationSeconds");
     let errors: FieldErrors = vec![FieldError::invalid(&path, seconds, problem)];
-    Err(Failure::invalid(&TOKEN_REQUEST, target.name(), &errors))
+    // As upstream, without the name.
+    Err(Failure::invalid(&TOKEN_REQUEST, "", &errors))
 }

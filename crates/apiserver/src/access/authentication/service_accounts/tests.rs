@@ -2,7 +2,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use super::keys::{KEY_LIFE, Keys};
+use super::keys::{KEY_LIFETIME, Keys};
 
 fn claims_of(keys: &Keys, token: &str) -> Option<serde_json::Value> {
     let bytes = keys.verify(token, |_| true)?;
@@ -56,7 +56,7 @@ fn replaced_key_still_verifies_its_tokens() {
     let now = SystemTime::now();
     let first = Keys::open(directory.path(), now).unwrap();
     let token = first.sign(&json!({"n": 1})).unwrap();
-    let later = now + KEY_LIFE + Duration::from_secs(3600);
+    let later = now + KEY_LIFETIME + Duration::from_secs(3600);
     let second = Keys::open(directory.path(), later).unwrap();
     assert_eq!(claims_of(&second, &token), Some(json!({"n": 1})));
     let new_token = second.sign(&json!({"n": 2})).unwrap();

@@ -1,8 +1,8 @@
 //! Graph of nodes, their Pods and the objects that these Pods reference. It follows the store, so that a decision is
 //! a map look-up.
 //!
-//! An object is counted once for each Pod that references it. The size is bounded by the number of Pods and
-//! [`REFERENCES_MAX`].
+//! An object is counted once for each Pod that references it. The number of Pods and [`REFERENCES_MAX`] bound the
+//! size.
 
 use std::collections::HashMap;
 

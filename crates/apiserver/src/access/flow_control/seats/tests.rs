@@ -19,7 +19,7 @@ fn free_seats_are_taken_at_once() {
     let mut seats = seats(2);
     assert_eq!(seats.request(VICTIM, || 0), SeatResponse::Seated);
     assert_eq!(seats.request(VICTIM, || 0), SeatResponse::Seated);
-    assert_eq!(seats.request(VICTIM, || 7), SeatResponse::Queued(Ticket(0)));
+    assert_eq!(seats.request(VICTIM, || 7), SeatResponse::Queued(QueueNumber(0)));
     assert_eq!(seats.release(VICTIM), Some(7));
     assert_eq!(seats.release(VICTIM), None);
     assert_eq!(seats.release(VICTIM), None);
@@ -33,8 +33,14 @@ fn released_seat_passes_to_the_user_with_the_fewest() {
     for _ in 0..300 {
         seats.request(ATTACKER, || 1);
     }
-    assert_eq!(seats.request(VICTIM, || 2), SeatResponse::Queued(Ticket(296)));
-    assert_eq!(seats.request(VICTIM, || 3), SeatResponse::Queued(Ticket(297)));
+    assert_eq!(
+        seats.request(VICTIM, || 2),
+        SeatResponse::Queued(QueueNumber(296))
+    );
+    assert_eq!(
+        seats.request(VICTIM, || 3),
+        SeatResponse::Queued(QueueNumber(297))
+    );
     assert_eq!(seats.release(ATTACKER), Some(2));
     assert_eq!(seats.release(ATTACKER), Some(3));
     assert_eq!(seats.release(ATTACKER), Some(1));
@@ -45,7 +51,10 @@ fn queues_are_bounded_by_user_and_in_total() {
     let mut seats = seats(1);
     let arrivals: Vec<SeatResponse> = (0..500).map(|_| seats.request(ATTACKER, || 1)).collect();
     assert_eq!(
-        arrivals.iter().filter(|a| **a == SeatResponse::Rejected).count(),
+        arrivals
+            .iter()
+            .filter(|arrival| **arrival == SeatResponse::Rejected)
+            .count(),
         199
     );
     assert!(matches!(seats.request(VICTIM, || 2), SeatResponse::Queued(_)));

@@ -133,7 +133,7 @@ fn audit_address(
             _ => return,
         },
     };
-    // If a Service uses the address, its record is replaced by the audit of that Service.
+    // If a Service uses the address, the audit of that Service replaces its record.
     if audit
         .repairs
         .iter()

@@ -218,7 +218,7 @@ fn refused(failure: Failure) -> (u16, Vec<(String, String)>) {
         Failure::Invalid(errors) => {
             let mut causes: Vec<(String, String)> = errors
                 .iter()
-                .map(|e| (e.reason.as_str().to_owned(), e.path.to_string()))
+                .map(|error| (error.reason.as_str().to_owned(), error.path.to_string()))
                 .collect();
             causes.sort();
             (422, causes)

@@ -76,7 +76,7 @@ async fn combines_small_writes() {
 async fn slow_reader_receives_all_bytes_in_order() {
     let (stream, mut far, _) = counted(1_000);
     let (mut stream, write_buffer) = buffered(stream);
-    let sent: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
+    let sent: Vec<u8> = (0..1_000_000u32).map(|number| number as u8).collect();
     let expected = sent.clone();
     let connection = async move {
         for (number, piece) in sent.chunks(30_011).enumerate() {

@@ -8,7 +8,7 @@ fn sent(texts: &[&str]) -> Vec<String> {
 
 #[test]
 fn sends_each_text_once() {
-    let long = "x".repeat(2 * TRUNCATED_CHARS_MAX);
+    let long = "x".repeat(2 * TRUNCATED_CHARACTERS_MAX);
     assert_eq!(
         sent(&[&long, "say \"b\"", "", &long, "naïve", "two\nlines"]),
         [
@@ -25,6 +25,10 @@ fn truncates_texts_above_the_total_length() {
         .map(|number| format!("{number}{}", "x".repeat(500)))
         .collect();
     let values = values(&texts);
-    assert_eq!(values.len(), CHARS_MAX / TRUNCATED_CHARS_MAX);
-    assert!(values.iter().all(|value| value.len() == TRUNCATED_CHARS_MAX + 8));
+    assert_eq!(values.len(), CHARACTERS_MAX / TRUNCATED_CHARACTERS_MAX);
+    assert!(
+        values
+            .iter()
+            .all(|value| value.len() == TRUNCATED_CHARACTERS_MAX + 8)
+    );
 }

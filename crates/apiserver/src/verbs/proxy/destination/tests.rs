@@ -37,7 +37,7 @@ fn resolves_pods_to_their_address() {
     };
     let at = |ip: &str, name: &str| {
         pod_destination(&pod(ip), &Name::parse(name).unwrap())
-            .map(|d| format!("{}://{}", d.scheme, d.authority))
+            .map(|destination| format!("{}://{}", destination.scheme, destination.authority))
     };
     assert_eq!(at("192.0.2.1", "p"), Ok("http://192.0.2.1:8080".to_owned()));
     assert_eq!(at("fd00::1", "https:p:1"), Ok("https://[fd00::1]:1".to_owned()));

@@ -60,3 +60,55 @@ fn finalizers_keep_a_deleted_object() {
     };
     assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
 }
+
+// Upstream: registry/rest/delete.go, `BeforeDelete`, and registry/core/pod/strategy.go, `CheckGracefulDelete`.
+#[test]
+fn removed_pods_have_a_deletion_mark_without_grace_period() {
+    let pods = find("", "v1", "pods").unwrap();
+    let unscheduled = removed_state(pods, &pod("")).unwrap();
+    assert_eq!(unscheduled["metadata"]["deletionGracePeriodSeconds"], 0);
+    assert_eq!(unscheduled["metadata"]["generation"], 2);
+    assert!(unscheduled["metadata"]["deletionTimestamp"].is_string());
+    let Decision::Mark(marked) = decide(pods, &pod("n"), &DeleteOptions::default()) else {
+        panic!("a running Pod is marked first");
+    };
+    let removed = removed_state(pods, &marked).unwrap();
+    assert_eq!(removed["metadata"]["deletionGracePeriodSeconds"], 0);
+    assert_eq!(removed["metadata"]["generation"], 2);
+    let services = find("", "v1", "services").unwrap();
+    assert_eq!(removed_state(services, &pod("")), None);
+}
+
+// Upstream: registry/core/namespace/storage/storage.go, `Delete`.
+#[test]
+fn terminating_namespaces_have_no_grace_period() {
+    let namespaces = find("", "v1", "namespaces").unwrap();
+    let namespace = json!({"metadata": {"name": "n"}, "spec": {"finalizers": ["kubernetes"]}});
+    let Decision::Mark(marked) = decide(namespaces, &namespace, &DeleteOptions::default()) else {
+        panic!("a Namespace with finalizers is marked first");
+    };
+    assert!(marked["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(marked["metadata"].get("deletionGracePeriodSeconds"), None);
+}
+
+// Upstream: registry/batch/job/strategy.go, `DefaultGarbageCollectionPolicy`.
+#[test]
+fn jobs_orphan_their_pods_without_a_policy() {
+    let jobs = find("batch", "v1", "jobs").unwrap();
+    let job = json!({"metadata": {"name": "j"}});
+    let Decision::Mark(marked) = decide(jobs, &job, &DeleteOptions::default()) else {
+        panic!("a Job is marked until its Pods are orphaned");
+    };
+    assert_eq!(marked["metadata"]["finalizers"], json!(["orphan"]));
+    let background = DeleteOptions {
+        propagation: Some(Propagation::Background),
+        ..DeleteOptions::default()
+    };
+    assert_eq!(decide(jobs, &job, &background), Decision::Remove);
+    let foreground = json!({"metadata": {"name": "j", "finalizers": ["foregroundDeletion"],
+        "deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    assert_eq!(
+        decide(jobs, &foreground, &DeleteOptions::default()),
+        Decision::Pending
+    );
+}

@@ -41,3 +41,16 @@ fn drops_old_frames() {
             .sum::<usize>()
     );
 }
+
+#[test]
+fn other_watches_of_a_shard_proceed_while_a_frame_is_written() {
+    let frames = SharedFrames::default();
+    let mut outer = frames.stream("a");
+    let Ok(written) = frames.get_or_write(&mut outer, 1, || {
+        // The same stream has the same shard. With the lock held, this would never return.
+        let Ok(inner) = frames.get_or_write(&mut frames.stream("a"), 1, || frame(1));
+        assert_eq!(inner.bytes.len(), 1);
+        frame(2)
+    });
+    assert_eq!(written.bytes.len(), 2, "a writer keeps its own frame");
+}

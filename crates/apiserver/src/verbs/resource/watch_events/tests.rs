@@ -43,7 +43,7 @@ fn written_events(kind: EventKind, value: &str, previous: Option<&str>) -> Vec<(
         (line["type"].as_str().unwrap().to_owned(), version)
     };
     out[..]
-        .split(|b| *b == b'\n')
+        .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
         .map(read)
         .collect()
@@ -95,7 +95,7 @@ fn columns_are_sent_once() {
     lines.initial("/services/default/a", &labelled("1"), &mut out);
     lines.initial("/services/default/a", &labelled("1"), &mut out);
     let counts: Vec<usize> = out[..]
-        .split(|b| *b == b'\n')
+        .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
         .map(|line| serde_json::from_slice::<Value>(line).unwrap())
         .map(|line| line["object"]["columnDefinitions"].as_array().unwrap().len())
@@ -124,4 +124,38 @@ fn watches_of_one_form_share_encoded_events() {
     let length = u32::from_be_bytes(one[..4].try_into().unwrap());
     assert_eq!(length as usize, one.len() - 4);
     assert!(one.windows(4).any(|window| window == b"k8s\0"));
+}
+
+#[test]
+fn versions_of_one_group_share_no_encoded_events() {
+    let export = |version: &str| Lines {
+        kind: find("multicluster.x-k8s.io", version, "serviceexports").unwrap(),
+        has_sent_columns: true,
+        ..lines("")
+    };
+    let (mut stored, mut earlier) = (export("v1beta1"), export("v1alpha1"));
+    // In this form, no version sends the stored bytes.
+    stored.form.representation = Representation::Table;
+    stored.include = IncludeObject::Whole;
+    (earlier.form, earlier.include) = (stored.form, stored.include);
+    earlier.encoded_events = stored.encoded_events.clone();
+    let event = Event {
+        kind: EventKind::Created,
+        key: "/multicluster.x-k8s.io/serviceexports/default/a".into(),
+        value: labelled("1"),
+        previous: None,
+        revision: Revision(9),
+    };
+    let version = |lines: &mut Lines| {
+        let mut out = BytesMut::new();
+        lines.event(&event, &mut out);
+        let line: Value = serde_json::from_slice(&out).unwrap();
+        line["object"]["rows"][0]["object"]["apiVersion"].clone()
+    };
+    assert_eq!(
+        version(&mut stored),
+        Value::Null,
+        "the stored object has no version here"
+    );
+    assert_eq!(version(&mut earlier), "multicluster.x-k8s.io/v1alpha1");
 }

@@ -168,7 +168,7 @@ impl Fixture {
             .status
             .conditions
             .first()
-            .map(|c| c.message.clone())
+            .map(|condition| condition.message.clone())
             .unwrap_or_default()
     }
 

@@ -63,7 +63,7 @@ fn address_that_a_predecessor_added_late_stays_only_if_it_is_announced() {
             let mut announce = |now| successor.update(now, Some(kept.clone()), Addresses::new);
             announce(start);
             assert_eq!(present(), both);
-            announce(start + INHERITED_FOR);
+            announce(start + INHERITANCE_DURATION);
             assert_eq!(present(), kept);
         });
     });

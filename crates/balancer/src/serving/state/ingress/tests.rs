@@ -5,7 +5,7 @@ use client::ClientError;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::serving::Buckets;
+use crate::serving::AllowedBuckets;
 use crate::serving::secret::Secret;
 use crate::serving::state::{NodeProperties, OwnedAddresses};
 
@@ -59,7 +59,7 @@ fn state(tls: Value) -> EdgeState {
     let node = NodeProperties {
         name: "node-1".into(),
         has_log_directory: false,
-        buckets: Buckets::Unknown,
+        buckets: AllowedBuckets::Unknown,
     };
     let mut state = EdgeState::new(node, OwnedAddresses::All);
     state.service_applied(class_service());

@@ -9,13 +9,13 @@ use super::*;
 const READABLE: Interest = Interest::READABLE;
 
 /// Sockets of a worker, and an endpoint.
-struct Setting {
+struct Fixture {
     poll: Poll,
     sockets: OutboundSockets,
     listener: TcpListener,
 }
 
-impl Setting {
+impl Fixture {
     fn new() -> Self {
         let mut sockets = OutboundSockets::default();
         sockets.next_poll();
@@ -44,7 +44,7 @@ impl Setting {
     }
 
     /// Returns the owners of the next events.
-    fn news(&mut self) -> Vec<Option<usize>> {
+    fn new_events(&mut self) -> Vec<Option<usize>> {
         let mut events = Events::with_capacity(8);
         self.poll
             .poll(&mut events, Some(Duration::from_millis(100)))
@@ -57,16 +57,19 @@ impl Setting {
 
 #[test]
 fn socket_of_closed_connection_is_reused() {
-    let mut setting = Setting::new();
-    let (first, endpoint) = setting.socket(1);
+    let mut fixture = Fixture::new();
+    let (first, endpoint) = fixture.socket(1);
     let number = descriptor(&first.stream);
     drop(endpoint);
-    assert_eq!(setting.news(), [Some(1)]);
+    assert_eq!(fixture.new_events(), [Some(1)]);
     first.stream.shutdown(Shutdown::Write).unwrap();
-    setting.sockets.release(first, READABLE);
-    assert!(setting.news().iter().all(Option::is_none), "nobody has it");
+    fixture.sockets.release(first, READABLE);
+    assert!(
+        fixture.new_events().iter().all(Option::is_none),
+        "no connection has it"
+    );
     let other: SocketAddr = "127.0.0.1:1".parse().unwrap();
-    let another = setting
+    let another = fixture
         .sockets
         .acquire(other, &CongestionControl::default())
         .unwrap();
@@ -75,62 +78,62 @@ fn socket_of_closed_connection_is_reused() {
         number,
         "it sockets its endpoint only"
     );
-    let (second, mut endpoint) = setting.socket(2);
+    let (second, mut endpoint) = fixture.socket(2);
     assert_eq!(descriptor(&second.stream), number);
     std::io::Write::write_all(&mut endpoint, b"a").unwrap();
-    assert_eq!(setting.news(), [Some(2)]);
+    assert_eq!(fixture.new_events(), [Some(2)]);
 }
 
 #[test]
 fn socket_with_unacknowledged_fin_is_closed() {
-    let mut setting = Setting::new();
-    let (socket, _endpoint) = setting.socket(1);
+    let mut fixture = Fixture::new();
+    let (socket, _endpoint) = fixture.socket(1);
     socket.stream.shutdown(Shutdown::Write).unwrap();
-    setting.sockets.release(socket, READABLE);
-    assert!(setting.sockets.idle.is_empty());
+    fixture.sockets.release(socket, READABLE);
+    assert!(fixture.sockets.idle.is_empty());
 }
 
 #[test]
 fn socket_registered_for_writability_is_closed() {
-    let mut setting = Setting::new();
-    let (mut socket, endpoint) = setting.socket(1);
+    let mut fixture = Fixture::new();
+    let (mut socket, endpoint) = fixture.socket(1);
     socket
-        .register(setting.poll.registry(), READABLE | Interest::WRITABLE)
+        .register(fixture.poll.registry(), READABLE | Interest::WRITABLE)
         .unwrap();
     drop(endpoint);
     socket.stream.shutdown(Shutdown::Write).unwrap();
-    setting.sockets.release(socket, READABLE);
-    assert!(setting.sockets.idle.is_empty());
+    fixture.sockets.release(socket, READABLE);
+    assert!(fixture.sockets.idle.is_empty());
 }
 
 #[test]
 fn idle_sockets_are_bounded() {
-    let mut setting = Setting::new();
+    let mut fixture = Fixture::new();
     let open: Vec<_> = (0..IDLE_SOCKETS_MAX + 2)
-        .map(|number| setting.socket(number))
+        .map(|number| fixture.socket(number))
         .collect();
     let last = descriptor(&open.last().unwrap().0.stream);
     for (socket, endpoint) in open {
         drop(endpoint);
         socket.stream.shutdown(Shutdown::Write).unwrap();
-        setting.sockets.release(socket, READABLE);
+        fixture.sockets.release(socket, READABLE);
     }
-    assert_eq!(setting.sockets.idle.len(), IDLE_SOCKETS_MAX);
-    assert_eq!(descriptor(&setting.socket(0).0.stream), last);
-    setting.sockets.close_idle();
-    assert!(setting.sockets.idle.is_empty());
+    assert_eq!(fixture.sockets.idle.len(), IDLE_SOCKETS_MAX);
+    assert_eq!(descriptor(&fixture.socket(0).0.stream), last);
+    fixture.sockets.close_idle();
+    assert!(fixture.sockets.idle.is_empty());
 }
 
 #[test]
 fn events_from_before_reuse_are_ignored() {
-    let mut setting = Setting::new();
-    let (socket, _endpoint) = setting.socket(1);
-    setting.sockets.next_poll();
+    let mut fixture = Fixture::new();
+    let (socket, _endpoint) = fixture.socket(1);
+    fixture.sockets.next_poll();
     let number = descriptor(&socket.stream).unwrap();
-    assert_eq!(setting.sockets.owner(number), Some(1));
+    assert_eq!(fixture.sockets.owner(number), Some(1));
     // In the same round, events of the former owner may be left.
-    setting.sockets.assign(&socket, 2);
-    assert_eq!(setting.sockets.owner(number), None);
-    setting.sockets.next_poll();
-    assert_eq!(setting.sockets.owner(number), Some(2));
+    fixture.sockets.assign(&socket, 2);
+    assert_eq!(fixture.sockets.owner(number), None);
+    fixture.sockets.next_poll();
+    assert_eq!(fixture.sockets.owner(number), Some(2));
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// A sender and a receiver with a pump between them.
-struct Line {
+struct Fixture {
     sender: UnixStream,
     from: UnixStream,
     to: UnixStream,
@@ -16,7 +16,7 @@ struct Line {
     buffer: Vec<u8>,
 }
 
-impl Line {
+impl Fixture {
     fn new() -> Self {
         let (sender, from) = UnixStream::pair().unwrap();
         let (to, reader) = UnixStream::pair().unwrap();
@@ -41,15 +41,15 @@ impl Line {
 
     /// Reads at most `bytes_max` bytes that have arrived.
     fn read(&mut self, bytes_max: usize) -> Vec<u8> {
-        let mut heard = vec![0; bytes_max];
-        match self.reader.read(&mut heard) {
-            Ok(bytes) => heard.truncate(bytes),
+        let mut received = vec![0; bytes_max];
+        match self.reader.read(&mut received) {
+            Ok(bytes) => received.truncate(bytes),
             Err(error) => {
                 assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-                heard.clear();
+                received.clear();
             }
         }
-        heard
+        received
     }
 
     /// Sends as much data as fits; returns the number of bytes.
@@ -66,33 +66,33 @@ impl Line {
 
 #[test]
 fn relays_data_up_to_end_of_stream() {
-    let mut line = Line::new();
-    assert_eq!(line.pump(), PumpProgress::Drained);
-    assert_eq!(line.try_send(b"one"), 3);
-    assert_eq!(line.pump(), PumpProgress::Drained);
-    assert_eq!(line.try_send(b" two"), 4);
-    line.sender.shutdown(Shutdown::Write).unwrap();
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.pump(), PumpProgress::Drained);
+    assert_eq!(fixture.try_send(b"one"), 3);
+    assert_eq!(fixture.pump(), PumpProgress::Drained);
+    assert_eq!(fixture.try_send(b" two"), 4);
+    fixture.sender.shutdown(Shutdown::Write).unwrap();
     // The kernel reports the end once, possibly together with the data.
-    line.direction.note_peer_closed();
-    assert_eq!(line.pump(), PumpProgress::Ended);
-    assert_eq!(line.pump(), PumpProgress::Ended);
-    assert_eq!(line.read(100), b"one two");
+    fixture.direction.note_peer_closed();
+    assert_eq!(fixture.pump(), PumpProgress::Ended);
+    assert_eq!(fixture.pump(), PumpProgress::Ended);
+    assert_eq!(fixture.read(100), b"one two");
 }
 
 #[test]
 fn end_of_stream_survives_blocked_receiver() {
-    let mut line = Line::new();
+    let mut fixture = Fixture::new();
     // Until not even one more step fits.
-    while line.pump() != PumpProgress::Blocked {
-        assert_ne!(line.try_send(&[1; 4_096]), 0, "nothing holds it up");
+    while fixture.pump() != PumpProgress::Blocked {
+        assert_ne!(fixture.try_send(&[1; 4_096]), 0, "nothing holds it up");
     }
-    line.sender.shutdown(Shutdown::Write).unwrap();
-    line.direction.note_peer_closed();
-    assert_eq!(line.pump(), PumpProgress::Blocked);
+    fixture.sender.shutdown(Shutdown::Write).unwrap();
+    fixture.direction.note_peer_closed();
+    assert_eq!(fixture.pump(), PumpProgress::Blocked);
     let mut pumped = PumpProgress::Blocked;
     for _ in 0..10_000 {
-        line.read(1 << 20);
-        pumped = line.pump();
+        fixture.read(1 << 20);
+        pumped = fixture.pump();
         if pumped == PumpProgress::Ended {
             break;
         }
@@ -102,74 +102,88 @@ fn end_of_stream_survives_blocked_receiver() {
 
 #[test]
 fn urgent_data_is_not_end_of_stream() {
-    let mut line = Line::new();
-    line.try_send(b"one");
+    let mut fixture = Fixture::new();
+    fixture.try_send(b"one");
     // A read ends before urgent data, as here before data that is not sent yet.
-    line.direction.note_peer_closed();
-    line.direction.read_until_drained();
-    assert_eq!(line.pump(), PumpProgress::Drained);
-    line.direction.read_until_drained();
-    line.try_send(b" two");
-    line.sender.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(line.pump(), PumpProgress::Ended);
-    assert_eq!(line.read(100), b"one two");
+    fixture.direction.note_peer_closed();
+    fixture.direction.read_until_drained();
+    assert_eq!(fixture.pump(), PumpProgress::Drained);
+    fixture.direction.read_until_drained();
+    fixture.try_send(b" two");
+    fixture.sender.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(fixture.pump(), PumpProgress::Ended);
+    assert_eq!(fixture.read(100), b"one two");
 }
 
 #[test]
 fn partial_initial_data_is_completed() {
-    let mut line = Line::new();
+    let mut fixture = Fixture::new();
     // More than the receiver takes at once.
     let data = vec![7; BUFFER_BYTES];
     for _ in 0..64 {
-        line.try_send(&data);
-        line.direction
-            .read_available(&line.from, &mut line.buffer)
+        fixture.try_send(&data);
+        fixture
+            .direction
+            .read_available(&fixture.from, &mut fixture.buffer)
             .unwrap();
-        assert!(line.direction.try_send(&line.to).unwrap());
-        if line.direction.has_unsent() {
+        assert!(fixture.direction.try_send(&fixture.to).unwrap());
+        if fixture.direction.has_unsent() {
             break;
         }
     }
-    assert!(line.direction.has_unsent(), "the reader takes everything");
-    drop(std::mem::replace(&mut line.reader, UnixStream::pair().unwrap().0));
-    assert!(line.direction.try_send(&line.to).unwrap(), "nobody else is");
-    let result = line.direction.pump(&line.from, &line.to, &mut line.buffer);
+    assert!(fixture.direction.has_unsent(), "the reader takes everything");
+    drop(std::mem::replace(
+        &mut fixture.reader,
+        UnixStream::pair().unwrap().0,
+    ));
+    assert!(fixture.direction.try_send(&fixture.to).unwrap(), "nobody else is");
+    let result = fixture
+        .direction
+        .pump(&fixture.from, &fixture.to, &mut fixture.buffer);
     assert!(result.is_err());
 }
 
 #[test]
 fn initial_data_goes_to_next_receiver() {
-    let mut line = Line::new();
-    line.direction
-        .read_available(&line.from, &mut line.buffer)
+    let mut fixture = Fixture::new();
+    fixture
+        .direction
+        .read_available(&fixture.from, &mut fixture.buffer)
         .unwrap();
-    assert!(!line.direction.has_unsent(), "nothing was said");
-    line.try_send(b"one");
-    line.direction
-        .read_available(&line.from, &mut line.buffer)
+    assert!(!fixture.direction.has_unsent(), "nothing was said");
+    fixture.try_send(b"one");
+    fixture
+        .direction
+        .read_available(&fixture.from, &mut fixture.buffer)
         .unwrap();
-    assert!(line.direction.has_unsent() && !line.direction.has_sent());
+    assert!(fixture.direction.has_unsent() && !fixture.direction.has_sent());
     // The first receiver is gone.
     let (gone, reader) = UnixStream::pair().unwrap();
     drop(reader);
-    line.direction.try_send(&gone).unwrap_err();
-    line.try_send(b" two");
-    line.direction
-        .read_available(&line.from, &mut line.buffer)
+    fixture.direction.try_send(&gone).unwrap_err();
+    fixture.try_send(b" two");
+    fixture
+        .direction
+        .read_available(&fixture.from, &mut fixture.buffer)
         .unwrap();
-    assert!(line.direction.try_send(&line.to).unwrap());
-    assert!(line.direction.has_sent() && !line.direction.has_unsent());
-    assert_eq!(line.read(100), b"one");
-    assert_eq!(line.pump(), PumpProgress::Drained);
-    assert_eq!(line.read(100), b" two");
+    assert!(fixture.direction.try_send(&fixture.to).unwrap());
+    assert!(fixture.direction.has_sent() && !fixture.direction.has_unsent());
+    assert_eq!(fixture.read(100), b"one");
+    assert_eq!(fixture.pump(), PumpProgress::Drained);
+    assert_eq!(fixture.read(100), b" two");
 }
 
 #[test]
 fn closed_receiver_is_an_error() {
-    let mut line = Line::new();
-    line.try_send(b"data");
-    drop(std::mem::replace(&mut line.reader, UnixStream::pair().unwrap().0));
-    let result = line.direction.pump(&line.from, &line.to, &mut line.buffer);
+    let mut fixture = Fixture::new();
+    fixture.try_send(b"data");
+    drop(std::mem::replace(
+        &mut fixture.reader,
+        UnixStream::pair().unwrap().0,
+    ));
+    let result = fixture
+        .direction
+        .pump(&fixture.from, &fixture.to, &mut fixture.buffer);
     assert!(result.is_err());
 }
 
@@ -177,35 +191,35 @@ proptest! {
     /// Reads and writes of any size: no data is lost, added or reordered, through buffers and pipes.
     #[test]
     fn pump_loses_no_data_at_any_rate(turns in proptest::collection::vec((0usize..300_000, 0usize..300_000), 1..60)) {
-        let mut line = Line::new();
+        let mut fixture = Fixture::new();
         let word = |at: usize| (at % 251) as u8;
-        let (mut said, mut heard) = (0, 0);
-        let check = |line: &mut Line, bytes_max: usize, heard: &mut usize| {
-            for byte in line.read(bytes_max) {
-                assert_eq!(byte, word(*heard));
-                *heard += 1;
+        let (mut sent, mut received) = (0, 0);
+        let check = |fixture: &mut Fixture, bytes_max: usize, received: &mut usize| {
+            for byte in fixture.read(bytes_max) {
+                assert_eq!(byte, word(*received));
+                *received += 1;
             }
         };
         for (say, read_available) in turns {
-            let data: Vec<u8> = (said..said + say).map(word).collect();
-            said += line.try_send(&data);
-            line.pump();
-            check(&mut line, read_available, &mut heard);
+            let data: Vec<u8> = (sent..sent + say).map(word).collect();
+            sent += fixture.try_send(&data);
+            fixture.pump();
+            check(&mut fixture, read_available, &mut received);
         }
-        line.sender.shutdown(Shutdown::Write).unwrap();
-        line.direction.note_peer_closed();
+        fixture.sender.shutdown(Shutdown::Write).unwrap();
+        fixture.direction.note_peer_closed();
         for _ in 0..10_000 {
-            let pumped = line.pump();
-            check(&mut line, 1 << 20, &mut heard);
+            let pumped = fixture.pump();
+            check(&mut fixture, 1 << 20, &mut received);
             if pumped == PumpProgress::Ended {
                 break;
             }
         }
-        prop_assert!(line.direction.is_ended());
-        while heard < said {
-            let before = heard;
-            check(&mut line, 1 << 20, &mut heard);
-            prop_assert!(heard > before, "{} of {} bytes are lost", said - heard, said);
+        prop_assert!(fixture.direction.is_ended());
+        while received < sent {
+            let before = received;
+            check(&mut fixture, 1 << 20, &mut received);
+            prop_assert!(received > before, "{} of {} bytes are lost", sent - received, sent);
         }
     }
 }

@@ -13,17 +13,17 @@ const ASSIGNER: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leas
 const ANNOUNCEMENT_EVENTS: &str = "/api/v1/events?fieldSelector=reason%3DnodeAssigned";
 
 /// Value, or the reason for its absence.
-pub(super) type Reading<T> = Result<T, String>;
+pub(super) type QueryResult<T> = Result<T, String>;
 
 /// State of load balancing in the API.
 #[derive(Clone, Debug)]
 pub(super) struct ApiState {
     /// Services of type LoadBalancer.
-    pub services: Reading<Vec<Service>>,
+    pub services: QueryResult<Vec<Service>>,
     /// AddressPools of the cluster.
-    pub pools: Reading<Vec<AddressPool>>,
+    pub pools: QueryResult<Vec<AddressPool>>,
     /// Lease of the assigner, if there is an election.
-    pub assigner: Reading<Option<Lease>>,
+    pub assigner: QueryResult<Option<Lease>>,
     /// Last announcing node of each Service, from the Events of the last hour; empty if an announcer responds.
     pub announcing_nodes: BTreeMap<String, String>,
     /// Reason why the API was not queried. The other fields have it, too.
@@ -110,7 +110,7 @@ impl ApiState {
     }
 }
 
-async fn list<T: DeserializeOwned>(client: &Client, path: String) -> Reading<Vec<T>> {
+async fn list<T: DeserializeOwned>(client: &Client, path: String) -> QueryResult<Vec<T>> {
     let response: Result<List<T>, ClientError> = client.get(&path).await;
     response.map(|list| list.items).map_err(|error| error.to_string())
 }

@@ -16,7 +16,7 @@ use edge::status::{BackendState, PortStatus};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::api_state::{ApiState, Reading};
+use super::api_state::{ApiState, QueryResult};
 use crate::balancer_endpoints::Status;
 use crate::output::age;
 
@@ -117,7 +117,7 @@ pub(super) struct PoolReport {
 
 impl Report {
     /// Combines the status of the local process, if it was read, and the state of the API.
-    pub(super) fn new(local: Option<Reading<Status>>, api: ApiState, now: Timestamp) -> Self {
+    pub(super) fn new(local: Option<QueryResult<Status>>, api: ApiState, now: Timestamp) -> Self {
         let mut report = Self {
             api_not_queried: api.not_queried,
             ..Self::default()
@@ -152,7 +152,7 @@ impl Report {
     }
 
     /// Returns the value of a reading, or adds a problem.
-    fn available<T>(&mut self, subject: &str, reading: Reading<T>) -> Option<T> {
+    fn available<T>(&mut self, subject: &str, reading: QueryResult<T>) -> Option<T> {
         let report = |reason: &String| self.problems.push(format!("{subject} not read: {reason}"));
         match self.api_not_queried {
             None => reading.inspect_err(report).ok(),

@@ -26,9 +26,13 @@ fn source() -> Source {
     source
 }
 
-fn nodes(selection: &str, service: Option<&ObjectKey>, judged: Option<&str>) -> Vec<String> {
+fn nodes(selection: &str, service: Option<&ObjectKey>, examined_client: Option<&str>) -> Vec<String> {
     let selection: NodeSelection = selection.parse().expect("a selection");
-    selection.of(&source(), service, &ExaminedClient::on(judged.map(str::to_owned)))
+    selection.of(
+        &source(),
+        service,
+        &ExaminedClient::on(examined_client.map(str::to_owned)),
+    )
 }
 
 #[test]
@@ -134,9 +138,9 @@ async fn stalled_node_is_named_and_others_are_observed() {
         ),
     ]);
     let mut source = source();
-    let judged = ExaminedClient::default();
+    let examined_client = ExaminedClient::default();
     let flags = flags(Duration::from_millis(200));
-    let added = flags.add(&client, &mut source, None, &judged).await;
+    let added = flags.add(&client, &mut source, None, &examined_client).await;
     let problems = added.expect("an examination");
     assert!(source.builder.contains(Kind::NodeObservation, "", "node-a"));
     let [problem] = problems.as_slice() else {
@@ -150,9 +154,9 @@ async fn stalled_node_is_named_and_others_are_observed() {
 
 #[tokio::test]
 async fn server_without_response_is_named() {
-    let judged = ExaminedClient::default();
+    let examined_client = ExaminedClient::default();
     let added = flags(Duration::from_millis(100))
-        .add(&server(&[]), &mut source(), None, &judged)
+        .add(&server(&[]), &mut source(), None, &examined_client)
         .await;
     assert_eq!(
         added.expect("an examination"),

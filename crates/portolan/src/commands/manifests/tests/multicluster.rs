@@ -45,7 +45,10 @@ fn one_of_two_equal_versions_is_stored() {
         let name = format!("{plural}.multicluster.x-k8s.io");
         let definition = find(&objects, "CustomResourceDefinition", &name);
         let versions = definition["spec"]["versions"].as_array().expect("versions");
-        let stored: Vec<(&Value, &Value)> = versions.iter().map(|v| (&v["name"], &v["storage"])).collect();
+        let stored: Vec<(&Value, &Value)> = versions
+            .iter()
+            .map(|version| (&version["name"], &version["storage"]))
+            .collect();
         assert_eq!(
             serde_json::json!(stored),
             serde_json::json!([["v1beta1", true], ["v1alpha1", false]])

@@ -33,7 +33,7 @@ pub(super) fn draw(screen: &Screen, frame: &mut Frame<'_>) {
         Constraint::Length(1),
     ]);
     let [head, notes_area, body, foot] = areas.areas(frame.area());
-    frame.render_widget(Paragraph::new(headline(screen)).style(bold()), head);
+    frame.render_widget(Paragraph::new(title_line(screen)).style(bold()), head);
     let lines: Vec<Line<'_>> = warnings.into_iter().map(Line::from).collect();
     frame.render_widget(Paragraph::new(lines), notes_area);
     draw_table(screen, frame, body);
@@ -48,7 +48,7 @@ fn dim() -> Style {
     Style::new().add_modifier(Modifier::DIM)
 }
 
-fn headline(screen: &Screen) -> String {
+fn title_line(screen: &Screen) -> String {
     let subject = match (screen.view, &screen.service) {
         (View::Services, _) => "Services".to_owned(),
         (View::Endpoints, None) => "Endpoints".to_owned(),
@@ -104,7 +104,7 @@ fn draw_table(screen: &Screen, frame: &mut Frame<'_>, area: Rect) {
         };
         Cell::from(Line::from(text.to_owned()).alignment(alignment))
     };
-    let widths = fitting(widths(&table), area.width);
+    let widths = fitting_columns(widths(&table), area.width);
     let cells = |row: &[String]| -> Vec<Cell<'static>> {
         let shown = row.iter().take(widths.len());
         shown
@@ -145,7 +145,7 @@ fn widths(table: &Table) -> Vec<u16> {
 }
 
 /// Returns the first columns that fit into a width, and at least one.
-fn fitting(mut widths: Vec<u16>, width: u16) -> Vec<u16> {
+fn fitting_columns(mut widths: Vec<u16>, width: u16) -> Vec<u16> {
     let mut used = 0_u16;
     let mut columns = 0;
     for column in &widths {

@@ -1,6 +1,7 @@
 //! The screen of `portolan top --watch`: sorted tables, a filter, and drill-down into endpoints and clients.
 //!
-//! [`Screen`] is the state: it uses neither terminal nor clock. [`draw`] shows it, [`run`] connects it with the terminal.
+//! [`Screen`] is the state: it uses neither terminal nor clock. [`draw`] shows it, [`run`] connects it with the
+//! terminal.
 
 mod draw;
 
@@ -12,7 +13,7 @@ use explain::traffic::{ClusterTraffic, ServiceRow};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::table::{SortKey, Table, sorted_services};
-use crate::traffic::watcher::{Reading, Watcher};
+use crate::traffic::watcher::{TrafficReading, Watcher};
 
 /// Time between two looks for new traffic.
 const POLL_PERIOD: Duration = Duration::from_millis(100);
@@ -79,7 +80,7 @@ impl Screen {
     }
 
     /// Shows new traffic. While the screen is paused, the previous traffic stays.
-    pub(super) fn update(&mut self, reading: Reading) {
+    pub(super) fn update(&mut self, reading: TrafficReading) {
         if self.is_paused {
             return;
         }

@@ -81,7 +81,7 @@ fn rows(screen: &Screen) -> Vec<String> {
 }
 
 #[test]
-fn first_frame_waits() {
+fn screen_without_a_sample_shows_that_it_waits() {
     let lines = lines(&Screen::new(View::Services, None, SortKey::Connections), 60, 5);
     assert_eq!(
         lines[0],

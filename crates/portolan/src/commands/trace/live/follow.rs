@@ -14,7 +14,7 @@ use super::packet::Packet;
 const TABLE_PREFIX: &str = "portolan-trace-";
 /// Conntrack entries of one source and destination, at most. Zones can have more than one.
 const ENTRIES_MAX: usize = 4;
-/// Time for events of a packet that has got its response or its timeout.
+/// Time for events of a packet that has received its response or its timeout.
 const EVENTS_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Follower of connections, one at a time.

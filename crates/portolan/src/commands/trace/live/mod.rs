@@ -54,7 +54,7 @@ pub(super) enum LiveError {
     },
     /// The host cannot be read.
     #[error("the network namespace of the client is not found: {0}")]
-    Machine(#[from] ReadFailure),
+    Host(#[from] ReadFailure),
     /// No packet has this destination.
     #[error("no packet is sent: {0}")]
     NoDestination(String),

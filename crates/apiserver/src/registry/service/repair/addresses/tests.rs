@@ -103,7 +103,13 @@ fn reports_faults_without_repair() {
     let both = vec![service("a", &[IP]), service("b", &[IP])];
     let audit = audited(both, vec![(IP, record(Some("a")))], 999);
     assert_eq!(reasons(&audit), ["ClusterIPAlreadyAllocated"]);
-    assert_eq!(audit.findings[0].regarding.as_ref().map(|r| &*r.name), Some("b"));
+    assert_eq!(
+        audit.findings[0]
+            .regarding
+            .as_ref()
+            .map(|regarding| &*regarding.name),
+        Some("b")
+    );
     assert_eq!(audit.repairs, []);
 }
 

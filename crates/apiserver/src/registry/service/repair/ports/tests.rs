@@ -90,7 +90,13 @@ fn records_unrecorded_ports_and_reports_other_faults() {
         (reasons(&both), both.repairs.len()),
         (vec!["PortAlreadyAllocated"], 0)
     );
-    assert_eq!(both.findings[0].regarding.as_ref().map(|r| &*r.name), Some("a"));
+    assert_eq!(
+        both.findings[0]
+            .regarding
+            .as_ref()
+            .map(|regarding| &*regarding.name),
+        Some("a")
+    );
 }
 
 #[test]

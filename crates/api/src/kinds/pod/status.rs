@@ -1,0 +1,138 @@
+//! Status of a Pod: fields that upstream serializes always, and validation (upstream's `ValidatePodStatusUpdate`).
+
+use serde_json::{Value, json};
+
+use crate::machinery::field::{FieldError, FieldErrors, Path};
+use crate::machinery::ip;
+use crate::machinery::metadata::push_faults;
+use crate::machinery::names;
+use crate::machinery::tree::{child, is_set, items, items_mut, number, set, text};
+
+/// Lists of statuses of containers.
+const CONTAINER_LISTS: [&str; 3] = [
+    "containerStatuses",
+    "initContainerStatuses",
+    "ephemeralContainerStatuses",
+];
+
+/// Sets the fields that each condition and each status of a container has.
+pub(super) fn complete(status: &mut Value) {
+    for condition in items_mut(status, "conditions") {
+        set_null_times(condition, &["lastProbeTime", "lastTransitionTime"]);
+    }
+    for list in CONTAINER_LISTS {
+        for container in items_mut(status, list) {
+            complete_container(container);
+        }
+    }
+}
+
+fn complete_container(container: &mut Value) {
+    if !container.is_object() {
+        return;
+    }
+    for (field, value) in [
+        ("name", json!("")),
+        ("state", json!({})),
+        ("lastState", json!({})),
+        ("ready", json!(false)),
+        ("restartCount", json!(0)),
+        ("image", json!("")),
+        ("imageID", json!("")),
+    ] {
+        if !is_set(container, field) {
+            set(container, field, value);
+        }
+    }
+    for state in ["state", "lastState"] {
+        let Some(state) = container.get_mut(state) else {
+            continue;
+        };
+        if let Some(running) = state.get_mut("running") {
+            set_null_times(running, &["startedAt"]);
+        }
+        if let Some(terminated) = state.get_mut("terminated").filter(|state| state.is_object()) {
+            set_null_times(terminated, &["startedAt", "finishedAt"]);
+            if !is_set(terminated, "exitCode") {
+                set(terminated, "exitCode", 0);
+            }
+        }
+    }
+}
+
+/// Sets times that are absent to null.
+fn set_null_times(tree: &mut Value, times: &[&str]) {
+    for time in times {
+        if tree.is_object() && !is_set(tree, time) {
+            set(tree, time, Value::Null);
+        }
+    }
+}
+
+/// Validates the fields of a changed status besides the addresses of the Pod.
+pub(super) fn validate(errors: &mut FieldErrors, new: &Value, old: &Value) {
+    let (status, before) = (child(new, "status"), child(old, "status"));
+    let path = Path::new("status");
+    validate_nomination(errors, new, before, &path.child("nominatedNodeName"));
+    let generation = number(status, "observedGeneration");
+    if generation < 0 {
+        let fault = "must be a non-negative integer";
+        errors.push(FieldError::invalid(
+            &path.child("observedGeneration"),
+            generation,
+            fault,
+        ));
+    }
+    validate_host_addresses(errors, status, &path);
+    let class = text(status, "qosClass");
+    if is_set(before, "qosClass") && class != text(before, "qosClass") {
+        let path = path.child("qosClass");
+        errors.push(FieldError::invalid(&path, class, "field is immutable"));
+    }
+    for (index, condition) in items(status, "conditions").iter().enumerate() {
+        let kind = text(condition, "type");
+        // As upstream, with a capital letter.
+        let path = path.child("conditions").index(index).child("Type");
+        push_faults(errors, &path, kind, names::qualified_name(kind));
+    }
+}
+
+fn validate_nomination(errors: &mut FieldErrors, pod: &Value, before: &Value, path: &Path) {
+    const FIELD: &str = "nominatedNodeName";
+    let node = text(child(pod, "status"), FIELD);
+    if node.is_empty() {
+        return;
+    }
+    push_faults(errors, path, node, names::dns_subdomain(node));
+    let is_bound = !text(child(pod, "spec"), "nodeName").is_empty();
+    if is_bound && node != text(before, FIELD) {
+        let detail = "may not be set on pods that are already bound to a node";
+        errors.push(FieldError::forbidden(path, detail));
+    }
+}
+
+/// Checks that the first address of the host is `hostIP`, and that there is at most one for each family.
+fn validate_host_addresses(errors: &mut FieldErrors, status: &Value, path: &Path) {
+    let list = items(status, "hostIPs");
+    let addresses: Vec<&str> = list.iter().map(|entry| text(entry, "ip")).collect();
+    let path = path.child("hostIPs");
+    if let Some(first) = addresses.first()
+        && *first != text(status, "hostIP")
+    {
+        let fault = "must be equal to `hostIP`";
+        errors.push(FieldError::invalid(&path.index(0).child("ip"), *first, fault));
+    }
+    let families: Vec<_> = addresses
+        .iter()
+        .filter_map(|address| ip::family_of(address))
+        .collect();
+    if families.len() > 1 && (families.len() > 2 || families[0] == families[1]) {
+        // As upstream, which shows the internal type.
+        let shown: Vec<Value> = addresses.iter().map(|address| json!({ "IP": address })).collect();
+        let fault = "may specify no more than one IP for each IP family";
+        errors.push(FieldError::invalid(&path, shown, fault));
+    }
+}
+
+#[cfg(test)]
+mod tests;

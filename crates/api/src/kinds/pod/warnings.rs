@@ -1,0 +1,279 @@
+//! Warnings about Pods and Pod templates (upstream's `pkg/api/pod/warnings.go`).
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::CONTAINER_LISTS;
+use crate::machinery::decode::quantity_in_thousandths;
+use crate::machinery::field::Path;
+use crate::machinery::tree::{child, entries, is_set, items, number, text, texts};
+use crate::machinery::{ip, names};
+
+/// Deprecated labels of Nodes, with their reason.
+const DEPRECATED_LABELS: [(&str, &str); 5] = [
+    (
+        "beta.kubernetes.io/arch",
+        "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
+    ),
+    (
+        "beta.kubernetes.io/os",
+        "deprecated since v1.14; use \"kubernetes.io/os\" instead",
+    ),
+    (
+        "beta.kubernetes.io/instance-type",
+        "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/zone",
+        "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
+    ),
+];
+/// Deprecated sources of volumes, with their reason.
+const DEPRECATED_SOURCES: [(&str, &str); 7] = [
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    (
+        "gitRepo",
+        "deprecated in v1.11, and disabled by default in v1.33+",
+    ),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    (
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+];
+const CRITICAL_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/critical-pod";
+const APP_ARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// Returns the warnings about a new Pod.
+pub fn pod_creation_warnings(pod: &Value) -> Vec<String> {
+    let mut warnings = name_warnings(pod, "the Pod's hostname");
+    warnings.extend(of_spec_and_metadata(pod, &Path::default()));
+    warnings
+}
+
+/// Returns the warnings about the Pod template of a workload.
+pub(crate) fn template_warnings(workload: &Value) -> Vec<String> {
+    let template = child(child(workload, "spec"), "template");
+    of_spec_and_metadata(template, &Path::new("spec").child("template"))
+}
+
+/// Returns a warning about a name that is no DNS label, although `use_of_name` needs one.
+pub(crate) fn name_warnings(object: &Value, use_of_name: &str) -> Vec<String> {
+    let name = text(child(object, "metadata"), "name");
+    let faults = names::dns_label(name);
+    if name.is_empty() || faults.is_empty() {
+        return Vec::new();
+    }
+    vec![format!(
+        "metadata.name: this is used in {use_of_name}, which can result in surprising behavior; a DNS label is \
+         recommended: [{}]",
+        faults.join(" ")
+    )]
+}
+
+fn of_spec_and_metadata(pod: &Value, path: &Path) -> Vec<String> {
+    let (spec, at) = (child(pod, "spec"), path.child("spec"));
+    let mut warnings = Vec::new();
+    for (key, _) in entries(spec, "nodeSelector") {
+        if let Some(reason) = deprecation(key) {
+            warnings.push(format!("{}: {reason}", at.child("nodeSelector").key(key)));
+        }
+    }
+    of_node_affinity(&mut warnings, spec, &at);
+    of_topology_spread(&mut warnings, spec, &at.child("topologySpreadConstraints"));
+    let annotations = child(child(pod, "metadata"), "annotations");
+    let annotations_at = path.child("metadata").child("annotations");
+    if is_set(annotations, CRITICAL_ANNOTATION) {
+        let at = annotations_at.key(CRITICAL_ANNOTATION);
+        warnings.push(format!(
+            "{at}: non-functional in v1.16+; use the \"priorityClassName\" field instead"
+        ));
+    }
+    of_volumes(&mut warnings, spec, &at.child("volumes"));
+    of_addresses(&mut warnings, spec, &at);
+    of_pull_secrets(&mut warnings, spec, &at.child("imagePullSecrets"));
+    if number(spec, "terminationGracePeriodSeconds") < 0 {
+        let at = at.child("terminationGracePeriodSeconds");
+        warnings.push(format!(
+            "{at}: must be >= 0; negative values are invalid and will be treated as 1"
+        ));
+    }
+    for list in CONTAINER_LISTS {
+        for (index, container) in items(spec, list).iter().enumerate() {
+            let key = format!("{APP_ARMOR_ANNOTATION}{}", text(container, "name"));
+            if is_set(annotations, &key) {
+                let at = annotations_at.key(&key);
+                warnings.push(format!(
+                    "{at}: deprecated since v1.30; use the \"appArmorProfile\" field instead"
+                ));
+            }
+            of_container(&mut warnings, container, &at.child(list).index(index));
+        }
+    }
+    warnings
+}
+
+/// Returns the reason if a label of Nodes is deprecated.
+fn deprecation(label: &str) -> Option<&'static str> {
+    DEPRECATED_LABELS
+        .iter()
+        .find(|(deprecated, _)| *deprecated == label)
+        .map(|(_, reason)| *reason)
+}
+
+fn of_node_affinity(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+    let affinity = child(child(spec, "affinity"), "nodeAffinity");
+    let path = path.child("affinity").child("nodeAffinity");
+    let required = items(child(affinity, REQUIRED), "nodeSelectorTerms")
+        .iter()
+        .enumerate();
+    let required_at = path.child(REQUIRED).child("nodeSelectorTerms");
+    let preferred = items(affinity, PREFERRED).iter().enumerate();
+    let preferred_at = path.child(PREFERRED);
+    let terms = required
+        .map(|(index, term)| (term, required_at.index(index)))
+        .chain(preferred.map(|(index, preferred)| {
+            let at = preferred_at.index(index).child("preference");
+            (child(preferred, "preference"), at)
+        }));
+    for (term, path) in terms {
+        for (index, requirement) in items(term, "matchExpressions").iter().enumerate() {
+            let key = text(requirement, "key");
+            if let Some(reason) = deprecation(key) {
+                let at = path.child("matchExpressions").index(index).child("key");
+                warnings.push(format!("{at}: {key} is {reason}"));
+            }
+        }
+    }
+}
+
+fn of_topology_spread(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
+    for (index, constraint) in items(spec, "topologySpreadConstraints").iter().enumerate() {
+        let path = path.index(index);
+        let key = text(constraint, "topologyKey");
+        if let Some(reason) = deprecation(key) {
+            warnings.push(format!("{}: {key} is {reason}", path.child("topologyKey")));
+        }
+        if !is_set(constraint, "labelSelector") {
+            let at = path.child("labelSelector");
+            warnings.push(format!("{at}: a null labelSelector results in matching no pod"));
+        }
+    }
+}
+
+fn of_volumes(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
+    for (index, volume) in items(spec, "volumes").iter().enumerate() {
+        let path = path.index(index);
+        for (source, reason) in DEPRECATED_SOURCES {
+            if is_set(volume, source) {
+                warnings.push(format!("{}: {reason}", path.child(source)));
+            }
+        }
+        let is_empty = |source: &Value| {
+            let fields = source.as_object();
+            fields.is_none_or(|fields| fields.values().all(Value::is_null))
+        };
+        if items(child(volume, "projected"), "sources").iter().any(is_empty) {
+            let name = text(volume, "name");
+            warnings.push(format!("volume {name:?} (Projected) has no sources provided"));
+        }
+    }
+}
+
+fn of_addresses(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
+    let mut seen = HashSet::new();
+    for (index, alias) in items(spec, "hostAliases").iter().enumerate() {
+        let (address, at) = (
+            text(alias, "ip"),
+            path.child("hostAliases").index(index).child("ip"),
+        );
+        if !seen.insert(address) {
+            warnings.push(format!("{at}: duplicate ip {address:?}"));
+        }
+        warnings.extend(ip::warning(&at, address));
+    }
+    let nameservers = texts(child(spec, "dnsConfig"), "nameservers");
+    let path = path.child("dnsConfig").child("nameservers");
+    for (index, nameserver) in nameservers.into_iter().enumerate() {
+        warnings.extend(ip::warning(&path.index(index), nameserver));
+    }
+}
+
+fn of_pull_secrets(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
+    let mut seen = HashSet::new();
+    for (index, secret) in items(spec, "imagePullSecrets").iter().enumerate() {
+        let (name, at) = (text(secret, "name"), path.index(index).child("name"));
+        if name.is_empty() {
+            warnings.push(format!("{at}: invalid empty name \"\""));
+        } else if !seen.insert(name) {
+            warnings.push(format!("{at}: duplicate name {name:?}"));
+        }
+    }
+}
+
+fn of_container(warnings: &mut Vec<String>, container: &Value, path: &Path) {
+    for list in ["limits", "requests"] {
+        for resource in ["memory", "ephemeral-storage"] {
+            let amount = text(child(child(container, "resources"), list), resource);
+            if quantity_in_thousandths(amount).is_some_and(|thousandths| thousandths % 1000 != 0) {
+                let at = path.child("resources").child(list).key(resource);
+                warnings.push(format!(
+                    "{at}: fractional byte value {amount:?} is invalid, must be an integer"
+                ));
+            }
+        }
+    }
+    of_variables(warnings, container, &path.child("env"));
+    of_ports(warnings, container, &path.child("ports"));
+}
+
+/// Warns of variables that hide an earlier one. A variable may extend the value of the earlier one.
+fn of_variables(warnings: &mut Vec<String>, container: &Value, path: &Path) {
+    let mut seen = HashSet::new();
+    for (index, variable) in items(container, "env").iter().enumerate() {
+        let name = text(variable, "name");
+        let is_first = seen.insert(name);
+        let extends = text(variable, "value").contains(&format!("$({name})"));
+        if !is_first && !extends {
+            let at = path.index(index);
+            warnings.push(format!(
+                "{at}: hides previous definition of {name:?}, which may be dropped when using apply"
+            ));
+        }
+    }
+}
+
+/// Warns of ports that are listed twice, with and without a host port.
+fn of_ports(warnings: &mut Vec<String>, container: &Value, path: &Path) {
+    let mut known: HashMap<(i64, &str), (usize, (i64, &str))> = HashMap::new();
+    for (index, port) in items(container, "ports").iter().enumerate() {
+        let key = (number(port, "containerPort"), text(port, "protocol"));
+        let on_host = (number(port, "hostPort"), text(port, "hostIP"));
+        let Some(&(earlier, earlier_on_host)) = known.get(&key) else {
+            known.insert(key, (index, on_host));
+            continue;
+        };
+        let kind = if on_host == earlier_on_host {
+            "duplicate"
+        } else if on_host == (0, "") || earlier_on_host == (0, "") {
+            "overlapping"
+        } else {
+            continue;
+        };
+        let (at, earlier) = (path.index(index), path.index(earlier));
+        warnings.push(format!("{at}: {kind} port definition with {earlier}"));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,20 @@
+use serde_json::json;
+
+use super::remains;
+
+#[test]
+fn removed_pods_do_not_remain() {
+    let of = |metadata| remains(&json!({ "metadata": metadata }));
+    let mark = "2026-01-01T00:00:00Z";
+    assert!(of(
+        json!({"deletionTimestamp": mark, "deletionGracePeriodSeconds": 30})
+    ));
+    let finalizers = ["batch.kubernetes.io/job-tracking"];
+    assert!(of(
+        json!({"deletionTimestamp": mark, "deletionGracePeriodSeconds": 0, "finalizers": finalizers})
+    ));
+    assert!(!of(
+        json!({"deletionTimestamp": mark, "deletionGracePeriodSeconds": 0})
+    ));
+    assert!(!of(json!({})));
+}

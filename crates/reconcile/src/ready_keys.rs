@@ -1,0 +1,66 @@
+//! The ready keys of a queue, of which the tenants take turns.
+
+use std::collections::{HashMap, VecDeque};
+
+/// Ready keys.
+///
+/// The keys of one tenant are taken in the order in which they were added. The tenants take turns, so that a key
+/// waits for at most one key of each other tenant, besides the earlier ones of its own.
+#[derive(Debug)]
+pub(crate) struct ReadyKeys<K> {
+    tenant_of: fn(&K) -> &str,
+    /// The keys of each tenant that has any.
+    by_tenant: HashMap<Box<str>, VecDeque<K>>,
+    /// The tenants with keys, next first.
+    turns: VecDeque<Box<str>>,
+    len: usize,
+}
+
+impl<K> ReadyKeys<K> {
+    /// Creates an empty collection; `tenant_of` returns the tenant of a key.
+    pub(crate) fn new(tenant_of: fn(&K) -> &str) -> Self {
+        Self {
+            tenant_of,
+            by_tenant: HashMap::new(),
+            turns: VecDeque::new(),
+            len: 0,
+        }
+    }
+
+    /// Adds a key as the last one of its tenant.
+    pub(crate) fn push(&mut self, key: K) {
+        let tenant = (self.tenant_of)(&key);
+        if !self.by_tenant.contains_key(tenant) {
+            self.by_tenant.insert(tenant.into(), VecDeque::new());
+            self.turns.push_back(tenant.into());
+        }
+        if let Some(keys) = self.by_tenant.get_mut(tenant) {
+            keys.push_back(key);
+            self.len += 1;
+        }
+    }
+
+    /// Takes the first key of the next tenant.
+    pub(crate) fn pop(&mut self) -> Option<K> {
+        let tenant = self.turns.pop_front()?;
+        let keys = self.by_tenant.get_mut(&tenant)?;
+        let key = keys.pop_front()?;
+        self.len -= 1;
+        if keys.is_empty() {
+            self.by_tenant.remove(&tenant);
+        } else {
+            self.turns.push_back(tenant);
+        }
+        Some(key)
+    }
+
+    /// Returns the number of keys.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns true if there is no key.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
