@@ -17,7 +17,7 @@ pub(crate) struct ServerFlags {
     /// Measure the API server of this kubeconfig instead of Portolan
     #[arg(long, value_name = "FILE", conflicts_with = "etcd")]
     kubeconfig: Option<PathBuf>,
-    /// Use etcd, which must be installed, instead of the embedded store
+    /// Use etcd, which must be installed, instead of SQLite
     #[arg(long)]
     etcd: bool,
 }

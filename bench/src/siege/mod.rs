@@ -32,7 +32,7 @@ pub(crate) use attacker::run as attack;
 /// Namespace in which the attackers have their ServiceAccounts and rights.
 const TARGET_NAMESPACE: &str = "attacked";
 /// Pod that accepts connections and sends nothing.
-const POD_NAME: &str = "silent";
+const POD_NAME: &str = "unresponsive";
 /// Service whose endpoint is replaced.
 const SERVICE_NAME: &str = "zz-measured";
 /// Number of ConfigMaps in the lists of an attacker.
@@ -40,7 +40,7 @@ const CONFIG_MAPS: usize = 100;
 /// Size of each of these ConfigMaps.
 const CONFIG_MAP_BYTES: usize = 10_000;
 /// Program of the Pod that sends nothing.
-const SILENT_PROGRAM: &str =
+const UNRESPONSIVE_PROGRAM: &str =
     "import socket, time; s = socket.create_server(('', 8080), backlog=4096); time.sleep(1e6)";
 
 /// Flags of `bench siege`.
@@ -194,7 +194,7 @@ async fn prepare(client: &Client, attack: Attack, backend: IpAddr) -> Result<(So
     }
     config_maps(client, &format!("{core}/configmaps")).await?;
     if attack == Attack::ProxiedRequests {
-        silent_pod(client, &format!("{core}/pods")).await?;
+        create_unresponsive_pod(client, &format!("{core}/pods")).await?;
     }
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600},
@@ -222,11 +222,11 @@ async fn config_maps(client: &Client, collection: &str) -> Result<(), Failure> {
 }
 
 /// Creates the Pod that sends nothing, and waits until it is ready.
-async fn silent_pod(client: &Client, collection: &str) -> Result<(), Failure> {
+async fn create_unresponsive_pod(client: &Client, collection: &str) -> Result<(), Failure> {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD_NAME},
         "spec": {"containers": [{
-            "name": "silent", "image": "python", "args": [SILENT_PROGRAM], "ports": [{"containerPort": 8080}],
+            "name": "main", "image": "python", "args": [UNRESPONSIVE_PROGRAM], "ports": [{"containerPort": 8080}],
             "readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1},
         }]},
     });

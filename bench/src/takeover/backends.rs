@@ -11,7 +11,7 @@ use super::cluster::RealCluster;
 use crate::Failure;
 
 const PODS: &str = "/api/v1/namespaces/takeover/pods";
-/// Pause between looks at the Pods.
+/// Pause between two checks of the Pods.
 const POLL: Duration = Duration::from_millis(500);
 
 /// Deletes the oldest backend every `period` until `is_over`, while at least `count` are ready. Returns the number of

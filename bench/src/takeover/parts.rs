@@ -27,7 +27,7 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_secs(120);
 const SYNC_TIMEOUT: Duration = Duration::from_secs(180);
 /// Time in which the controllers and proxies remove DNS servers that the Service no longer selects.
 const DNS_MOVE_PERIOD: Duration = Duration::from_secs(10);
-/// Pause between looks at Pods and proxies.
+/// Pause between two checks of Pods and proxies.
 const POLL: Duration = Duration::from_millis(300);
 
 /// Build of Portolan.

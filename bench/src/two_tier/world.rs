@@ -49,7 +49,7 @@ struct Endpoint {
     state: EndpointState,
 }
 
-/// The running world.
+/// The running cluster with its router and clients.
 pub(super) struct World {
     environment: Environment,
     /// Namespace of the clients, behind the router.
@@ -66,8 +66,8 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Starts all nodes and creates the Services, of which the plain one has this policy. Each endpoint has this number of
-    /// processes.
+    /// Starts all nodes and creates the Services. The plain one has the traffic policy `policy`. Each endpoint has
+    /// `processes_of_endpoint` processes.
     pub(super) fn start(
         environment: Environment,
         policy: &str,

@@ -12,8 +12,9 @@ use super::objects::{NODE, PORT, SERVICE, plan};
 use super::world::{End, NODE_LINK, OTHER_NODES, World, run_as_client};
 use crate::Failure;
 
-/// Frames of a call of the kernel, and of a packet socket between two looks at the clock.
+/// Frames of one system call.
 const FRAMES_PER_CALL: u32 = 50_000;
+/// Frames that a packet socket sends between two readings of the clock.
 const FRAMES_PER_CLOCK: usize = 64;
 /// `ENOBUFS`.
 const NO_BUFFERS: i32 = 105;
@@ -22,12 +23,12 @@ const SETTLE: Duration = Duration::from_millis(50);
 
 /// Implementation of two-tier forwarding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Implementation {
     Rules,
     Program,
 }
 
-impl Way {
+impl Implementation {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Rules => "nftables",
@@ -57,32 +58,32 @@ pub(super) struct Rates {
     pub(super) cpu_nanoseconds: f64,
 }
 
-/// Measures one way.
+/// Measures one implementation.
 pub(super) fn measure(
     packets: Packets,
-    way: Way,
+    implementation: Implementation,
     generator: Generator,
     duration: Duration,
 ) -> Result<Rates, Failure> {
     let world = World::create()?;
     let (plan, nodes) = plan()?;
     let mut two_tier = world.node.enter(|| TwoTier::open(NODE))??;
-    if way == Way::Program {
+    if implementation == Implementation::Program {
         two_tier.forward_at(NODE_LINK.parse()?);
     }
     let excess = world.node.enter(|| two_tier.apply(&plan, &nodes))??;
     if !excess.is_empty() {
         return Err(format!("expected all ports, found {excess:?} not forwarded").into());
     }
-    // Without a program at its end of the link, the network takes packets in the cheapest way for the node.
-    let _accepting = match way {
-        Way::Rules => world.accept_frames(End::Node)?,
-        Way::Program => {
+    // Without a program at its end of the link, the network receives packets at the least cost for the node.
+    let _accepting = match implementation {
+        Implementation::Rules => world.accept_frames(End::Node)?,
+        Implementation::Program => {
             let forwards = XdpUse::Forwards {
                 nodes: usize::from(OTHER_NODES),
             };
             match two_tier.xdp_use() {
-                Some(usage) if *usage == forwards => {}
+                Some(xdp_use) if *xdp_use == forwards => {}
                 other => return Err(format!("expected {forwards:?}, found {other:?}").into()),
             }
             world.accept_frames(End::Network)?
@@ -100,7 +101,7 @@ pub(super) fn measure(
     let received = (after.received - before.received) as f64;
     let forwarded = (after.packets - before.packets) as f64;
     if forwarded == 0.0 {
-        return Err(format!("{} forwarded no packet of {received}", way.name()).into());
+        return Err(format!("{} forwarded no packet of {received}", implementation.name()).into());
     }
     Ok(Rates {
         processed: received / seconds,
@@ -154,7 +155,7 @@ impl Client {
                     for _ in 0..FRAMES_PER_CLOCK {
                         set_source_port(self.packets, &mut frame, fastrand::u16(..));
                         match socket.send(&frame) {
-                            // The node is slower.
+                            // The node receives more slowly.
                             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                             Err(error) if error.raw_os_error() == Some(NO_BUFFERS) => {}
                             sent => sent?,

@@ -1,9 +1,9 @@
 //! Cost of two-tier forwarding by nftables rules, and by an XDP program in their place.
 //!
-//! A client sends packets with random ports to a balanced address. The node forwards each one to one of four other nodes.
-//! By default, frames reach the driver of the node's link as those of a network card do, so neither way copies them. A
-//! thread of the kernel forwards them. Its CPU time includes the reception at the other end of the link, where the frames
-//! end.
+//! A client sends packets with random ports to a balanced address. The node forwards each one to one of four other
+//! nodes. By default, frames reach the driver of the node's link as those of a network card do, so neither
+//! implementation copies them. A thread of the kernel forwards them. Its CPU time includes the reception at the other
+//! end of the link, where the frames end.
 
 mod frames;
 mod measure;
@@ -17,18 +17,18 @@ use clap::Args;
 
 use crate::Failure;
 use frames::{FRAME_BYTES_MIN, Packets};
-use measure::{Generator, Rates, Way, measure};
+use measure::{Generator, Implementation, Rates, measure};
 
 /// Flags of `bench xdp`.
 #[derive(Debug, Args)]
 pub(crate) struct Flags {
-    /// Number of turns; nftables and XDP alternate
+    /// Number of measurements of nftables and of XDP, in turns
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     turns: u16,
     /// Milliseconds of a measurement
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u16).range(100..=60_000))]
     milliseconds: u16,
-    /// Send by a packet socket; the link of the node then copies frames, as no network card does
+    /// Send by a packet socket; the link of the node then copies frames, unlike a network card
     #[arg(long)]
     packet_socket: bool,
 }
@@ -69,15 +69,21 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         let mut of_program = Vec::new();
         for turn in 1..=flags.turns {
             eprintln!("{}: turn {turn} of {}", packets.name, flags.turns);
-            for (way, rates) in [(Way::Rules, &mut of_rules), (Way::Program, &mut of_program)] {
-                rates.push(measure(packets, way, generator, duration)?);
+            for (implementation, rates) in [
+                (Implementation::Rules, &mut of_rules),
+                (Implementation::Program, &mut of_program),
+            ] {
+                rates.push(measure(packets, implementation, generator, duration)?);
             }
         }
-        for (way, rates) in [(Way::Rules, &of_rules), (Way::Program, &of_program)] {
+        for (implementation, rates) in [
+            (Implementation::Rules, &of_rules),
+            (Implementation::Program, &of_program),
+        ] {
             println!(
                 "{}, {}: {:.0} ns of CPU a packet; {:.0} packets/s at the node, {:.0} packets/s and {:.2} Gbit/s to other nodes",
                 packets.name,
-                way.name(),
+                implementation.name(),
                 median(rates, |rates| rates.cpu_nanoseconds),
                 median(rates, |rates| rates.processed),
                 median(rates, |rates| rates.forwarded),

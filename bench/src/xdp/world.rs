@@ -18,7 +18,7 @@ use crate::Failure;
 pub(super) const OTHER_NODES: u8 = 4;
 /// Address of the node.
 pub(super) const NODE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-/// Name of the link of the node. The name of a thread of the kernel contains it, so it is no usual one.
+/// Name of the link of the node. The name of a thread of the kernel contains it, so it differs from usual names.
 pub(super) const NODE_LINK: &str = "pxnode";
 /// Name of its other end.
 const NETWORK_LINK: &str = "pxnet";
@@ -95,7 +95,8 @@ impl World {
         })
     }
 
-    /// Lets an end of the link take frames that programs send. Those to the network end there.
+    /// Attaches a program to an end of the link, so that it accepts frames that programs send. The network drops its
+    /// frames.
     pub(super) fn accept_frames(&self, end: End) -> Result<XdpAttachment, Failure> {
         let (namespace, link, action) = match end {
             End::Node => (&self.node, self.node_link, XdpAction::Pass),
@@ -105,7 +106,8 @@ impl World {
         Ok(namespace.enter(|| program.attach(link))??)
     }
 
-    /// Gives the received packets of the node to a thread of the kernel on its CPU. The node takes frames already.
+    /// Makes a thread of the kernel receive the packets of the node, on the CPU of the node. The node accepts frames
+    /// already.
     pub(super) fn receive_on_thread(&self) -> Result<(), Failure> {
         let script = format!("mount -t sysfs none /sys && echo 1 >/sys/class/net/{NODE_LINK}/threaded");
         let mut command = Command::new("unshare");
@@ -139,7 +141,7 @@ impl World {
     }
 }
 
-/// Lets the calling thread run on the CPU of the client.
+/// Pins the calling thread to the CPU of the client.
 pub(super) fn run_as_client() -> Result<(), Failure> {
     pin(None, CLIENT_CPU)
 }

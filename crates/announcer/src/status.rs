@@ -19,7 +19,7 @@ pub struct Status {
     /// Members and joining nodes, including this one.
     pub members: Vec<MemberStatus>,
     /// IP families without forwarding, each with the reason. Their connections break when an address moves.
-    #[serde(rename = "cannotLead", default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forwarding_unavailable: Vec<String>,
     /// Addresses that the assigner has recorded.
     pub addresses: Vec<AddressStatus>,
@@ -37,11 +37,11 @@ pub struct MemberStatus {
     pub is_this: bool,
     /// True if the node is not a member yet.
     pub is_joining: bool,
-    /// Milliseconds since the last probe; `None` without a probe, and for this node.
+    /// Age of the last probe; `None` without a probe, and for this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub heard_milliseconds_ago: Option<u64>,
+    pub probe_age_milliseconds: Option<u64>,
     /// True if the node is not suspected; always true for this node.
-    pub is_heard: bool,
+    pub is_reachable: bool,
     /// True if the node shuts down and hands its addresses over.
     pub is_leaving: bool,
 }
@@ -55,7 +55,7 @@ pub struct AddressStatus {
     /// The owner: this node, or the holder of this node's vote.
     pub node: Option<NodeName>,
     /// Previous owner that this node forwards packets of unknown connections to.
-    #[serde(rename = "ledTo", default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forwarded_to: Option<NodeName>,
     /// Reason why this node does not announce the address although a Service has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,9 +112,9 @@ impl Status {
             MetricType::Gauge,
             "Number of members of the election in the view of this node, by state.",
         );
-        let heard = self.members.iter().filter(|member| member.is_heard).count();
-        text.sample(name, "state=\"heard\"", heard);
-        text.sample(name, "state=\"suspected\"", self.members.len() - heard);
+        let reachable = self.members.iter().filter(|member| member.is_reachable).count();
+        text.sample(name, "state=\"reachable\"", reachable);
+        text.sample(name, "state=\"suspected\"", self.members.len() - reachable);
         let name = "portolan_announcer_assigned";
         text.family(
             name,

@@ -45,4 +45,4 @@ pub use page_size::PageSize;
 pub use request::{APPLY_PATCH, Client, JSON, MERGE_PATCH, STRATEGIC_PATCH};
 pub use tls::tls_config;
 pub use transport::{Body, Exchange, TransportError};
-pub use watch::{Event, Query, Watch, push_escaped, watch};
+pub use watch::{Event, Query, SharedWatch, Subscription, Watch, push_escaped, watch};

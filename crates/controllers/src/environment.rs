@@ -6,8 +6,9 @@ use client::{Client, WallClock};
 use reconcile::events::EventRecorder;
 
 use crate::metrics::Metrics;
+use crate::pod_watch::PodWatch;
 
-/// The dependencies of a controller. Clones share metrics and the state of the Event recorder.
+/// The dependencies of a controller. Clones share metrics, the state of the Event recorder, and the watch of Pods.
 #[derive(Clone)]
 pub struct Environment {
     /// The client of the API server.
@@ -18,6 +19,8 @@ pub struct Environment {
     pub events: EventRecorder,
     /// The metrics of all controllers.
     pub metrics: Arc<Metrics>,
+    /// The watch of Pods.
+    pub pods: PodWatch,
 }
 
 impl Environment {
@@ -30,6 +33,7 @@ impl Environment {
     pub fn with_clock(client: Client, clock: WallClock) -> Self {
         Self {
             events: EventRecorder::new(client.clone(), clock.clone()),
+            pods: PodWatch::new(&client),
             client,
             clock,
             metrics: Arc::default(),

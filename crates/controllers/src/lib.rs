@@ -4,7 +4,8 @@
 //! - `endpointslice`, `endpoints` and `mirroring` are pure functions from cached objects to writes. They share caches
 //!   (`caches`) and a driver with a queue for each (`endpoint_controllers`).
 //! - All other controllers have private caches. Each is a [`reconcile::Reconciler`] in a module of its name, such as
-//!   `deployment`, `scheduler` or [`node_lifecycle`], and runs in [`reconcile::run`].
+//!   `deployment`, `scheduler` or [`node_lifecycle`], and runs in [`reconcile::run`]. They share one watch of Pods
+//!   ([`PodWatch`]).
 //! - [`multicluster`] imports Services of other clusters.
 //!
 //! # Example
@@ -50,6 +51,7 @@ pub mod node_lifecycle;
 mod options;
 mod owned_objects;
 mod owner_cache;
+mod pod_watch;
 pub(crate) mod replicaset;
 pub(crate) mod replication_controller;
 pub(crate) mod scheduler;
@@ -66,6 +68,7 @@ mod workload;
 pub use environment::Environment;
 pub use metrics::Metrics;
 pub use options::Options;
+pub use pod_watch::PodWatch;
 pub use selection::{Controller, Selection};
 pub use start::run;
 pub use status::serve_status;

@@ -19,6 +19,20 @@ pub struct Counts {
     pub iptables: Vec<IptablesCounts>,
     /// State of eBPF mode; `None` in other modes.
     pub connect: Option<ConnectCounts>,
+    /// Refused permits of userspace mode; `None` in other modes.
+    pub permit_refusals: Option<PermitRefusals>,
+}
+
+/// Refused permits of userspace mode, by the limit that was reached. A connection that waits is refused again at each
+/// attempt to accept it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PermitRefusals {
+    /// The limit of the process.
+    pub process: u64,
+    /// The share of a Service.
+    pub service: u64,
+    /// The share of a client address.
+    pub client: u64,
 }
 
 /// State of eBPF mode.

@@ -42,7 +42,7 @@ pub mod two_tier;
 pub mod userspace;
 
 pub use client_sockets::{ClientSocket, ClientSocketError, Destroyed};
-pub use counts::{ConnectCounts, ConnectionCount, Counts, IptablesCounts, TableCounts};
+pub use counts::{ConnectCounts, ConnectionCount, Counts, IptablesCounts, PermitRefusals, TableCounts};
 
 /// Addresses of endpoints, each with its Service. A Service ends only its own connections, although any namespace may
 /// name the address of a Pod in a slice.

@@ -82,7 +82,7 @@ fn check() -> bool {
         (element.key.to_vec(), value)
     };
     let mut elements = |set| nftables.elements("portolan", set, read).unwrap();
-    let verdicts: HashMap<_, _> = elements("treatments").into_iter().collect();
+    let verdicts: HashMap<_, _> = elements("verdicts").into_iter().collect();
     let mut endpoints: HashMap<Vec<u8>, usize> = HashMap::new();
     for (key, _) in elements("cluster-endpoints4") {
         let (service, _) = key.split_at(key.len() - 4);

@@ -51,11 +51,11 @@ pub struct Config {
     pub stubs: Vec<StubZone>,
     /// Order of resolvers.
     pub forward_policy: Policy,
-    /// Transport of upstream queries.
+    /// Transport of forwarded queries.
     pub forward_protocol: Protocol,
-    /// Case of letters in upstream queries.
+    /// Case of letters in forwarded queries.
     pub forward_query_case: QueryCase,
-    /// Limit of open upstream queries.
+    /// Limit of open forwarded queries.
     pub forward_open_queries_max: usize,
     /// Settings of the cache.
     pub cache: CacheSettings,

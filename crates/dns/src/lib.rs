@@ -2,7 +2,7 @@
 //!
 //! - `wire` reads queries and writes responses; `records` is the pure index of the zone.
 //! - `zone` chooses between the live index and the `snapshot`; `feed` keeps the index current by watches.
-//! - `forward` queries upstream resolvers and caches their responses.
+//! - `forward` queries resolvers and caches their responses.
 //! - `server` owns the sockets; `transfer` writes zone transfers.
 //! - `metrics`, `status` and `query_explanation` report the state.
 //! - `node_local` sets up node-local DNS.

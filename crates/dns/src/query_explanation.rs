@@ -31,7 +31,7 @@ pub fn query_type_of(text: &str) -> Option<u16> {
     named.map(|(_, kind)| *kind).or_else(|| text.parse().ok())
 }
 
-/// Explains the current answer for a client at `from`. Sends no upstream query.
+/// Explains the current answer for a client at `from`. Sends no forwarded query.
 pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAddr>) -> String {
     let mut out = String::new();
     let zone = responder.zone();
@@ -127,7 +127,7 @@ fn suggestion(
         .then_some(full)
 }
 
-/// Describes the cache entry of a question, and its upstream resolvers.
+/// Describes the cache entry of a question, and its resolvers.
 fn describe_upstream(forwarder: &Forwarder, question: &Question) -> Vec<String> {
     let cached = |subject: &str, served: &ServedEntry| {
         let kind = match served.kind() {
@@ -142,25 +142,26 @@ fn describe_upstream(forwarder: &Forwarder, question: &Question) -> Vec<String> 
     };
     let cache = match forwarder.peek(question) {
         CacheLookup::Fresh { answer, .. } => cached("fresh", &answer),
-        CacheLookup::Stale(answer) => cached("stale: served if upstream fails", &answer),
-        CacheLookup::StaleAfterFailure(answer) => {
-            cached("stale: served, because upstream failed a moment ago", &answer)
-        }
+        CacheLookup::Stale(answer) => cached("stale: served if the resolvers fail", &answer),
+        CacheLookup::StaleAfterFailure(answer) => cached(
+            "stale: served, because the resolvers failed a moment ago",
+            &answer,
+        ),
         CacheLookup::Miss => "cache: no entry".to_owned(),
     };
     let mut lines = vec![cache];
     let group = forwarder.routes().group(&question.name.to_lower());
     if group.is_empty() {
-        lines.push("upstream: no resolver is configured for the name".to_owned());
+        lines.push("resolver: none is configured for the name".to_owned());
     }
     for upstream in group.upstreams() {
         let health = if upstream.is_healthy() { "healthy" } else { "down" };
-        lines.push(format!("upstream: {} is {health}", upstream.address()));
+        lines.push(format!("resolver: {} is {health}", upstream.address()));
     }
     lines
 }
 
-/// Describes the response that needs no upstream query.
+/// Describes the response that needs no forwarded query.
 fn answer(responder: &Responder, name: &Name, kind: u16, address: IpAddr) -> Vec<String> {
     let peer = Peer {
         address,
@@ -170,7 +171,7 @@ fn answer(responder: &Responder, name: &Name, kind: u16, address: IpAddr) -> Vec
     let mut buffer = vec![0; TCP_OCTETS_MAX];
     let octets = match responder.respond(&message, peer, &mut buffer, &mut responder.uncounted_state()) {
         Reaction::Send(octets) | Reaction::SendAndPrefetch(octets, _) => octets,
-        Reaction::Forward(_) => return vec!["answer: an upstream query is needed".to_owned()],
+        Reaction::Forward(_) => return vec!["answer: a forwarded query is needed".to_owned()],
         Reaction::Transfer(_) => return vec!["answer: zone transfer".to_owned()],
     };
     let answer = buffer.get(..octets).unwrap_or_default();

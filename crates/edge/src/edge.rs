@@ -157,7 +157,7 @@ impl Edge {
             is_handed_over: watch::Sender::new(false),
         });
         control.spawn(retry_listening(Arc::downgrade(&inner)));
-        control.spawn(watch_log_room(Arc::downgrade(&inner), inner.logs.watch_room()));
+        control.spawn(watch_log_space(Arc::downgrade(&inner), inner.logs.watch_space()));
         Ok(Self {
             inner,
             stop,
@@ -367,8 +367,8 @@ async fn retry_listening(inner: Weak<Inner>) {
 }
 
 /// Updates the faults when an access log runs out of space, or has space again.
-async fn watch_log_room(inner: Weak<Inner>, mut room_changed: watch::Receiver<u64>) {
-    while room_changed.changed().await.is_ok() {
+async fn watch_log_space(inner: Weak<Inner>, mut space_changed: watch::Receiver<u64>) {
+    while space_changed.changed().await.is_ok() {
         let Some(inner) = inner.upgrade() else { return };
         let mut table = inner.table();
         table.listen(&inner.context());

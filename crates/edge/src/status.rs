@@ -74,7 +74,6 @@ pub struct LastFailure {
     /// Seconds since the failure.
     pub seconds_ago: u64,
     /// Human-readable description.
-    #[serde(rename = "why")]
     pub reason: String,
 }
 

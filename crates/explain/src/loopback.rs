@@ -11,7 +11,7 @@ const LISTENER_PARTS: [&str; 2] = ["listen", "bind"];
 /// Other names of settings with address and port of a listener: short flags, and a command of Django.
 const LISTENER_NAMES: [&str; 5] = ["b", "runserver", "addr", "http-addr", "server-addr"];
 /// Names of settings with the host of the only listener.
-const HOST_NAMES: [&str; 14] = [
+const HOST_NAMES: [&str; 21] = [
     "host",
     "bind",
     "bind-address",
@@ -26,6 +26,13 @@ const HOST_NAMES: [&str; 14] = [
     "server-address",
     "http-host",
     "address",
+    "aspnetcore-urls",
+    "flask-run-host",
+    "gf-server-http-addr",
+    "gradio-server-name",
+    "ollama-host",
+    "streamlit-server-address",
+    "uvicorn-host",
 ];
 /// Names of settings that clients have, too: in a script of several commands, one of them can wait for the server.
 const CLIENT_NAMES: [&str; 3] = ["host", "addr", "address"];

@@ -39,7 +39,7 @@ pub(crate) fn is_failed(probe: &Probe) -> bool {
     is_unanswered(probe) || probe.outcome == Outcome::Refused
 }
 
-/// Returns true if packets are lost on the path. An application that hangs still accepts TCP connections.
+/// Returns true if packets are lost on the path. An unresponsive application still accepts TCP connections.
 pub(crate) fn is_path_failure(probe: &Probe) -> bool {
     let is_lost = probe.kind == ProbeKind::Tcp && probe.outcome == Outcome::Timeout;
     is_lost || probe.outcome == Outcome::Unreachable

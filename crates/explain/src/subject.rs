@@ -89,6 +89,19 @@ impl<'w> Subject<'w> {
         self.service.has_selector() && (slice.is_from_selector() || !slice.has_writer() && has_pods())
     }
 
+    /// Returns true if the input lacks the Pods of the namespace: it has none, although ready endpoints name some.
+    pub(crate) fn lacks_pods(&self) -> bool {
+        let service = self.service;
+        let in_slices = self.slices().iter().flat_map(|slice| slice.endpoints());
+        let mut of_slices = in_slices.map(|endpoint| (endpoint.is_ready(), endpoint.pod()));
+        let endpoints = self.world.endpoints_of(service).into_iter();
+        let in_endpoints = endpoints.flat_map(|endpoints| endpoints.addresses());
+        let mut of_endpoints = in_endpoints.map(|address| (address.is_ready, address.pod()));
+        let is_named = |(is_ready, pod): (bool, Option<&str>)| is_ready && pod.is_some();
+        let mut pods = self.world.in_namespace(Kind::Pod, &service.0.namespace);
+        pods.next().is_none() && (of_slices.any(is_named) || of_endpoints.any(is_named))
+    }
+
     /// Returns true if the world has all objects of a kind.
     pub(crate) fn has(&self, kind: Kind) -> bool {
         self.world.has(kind)
@@ -110,7 +123,7 @@ impl<'w> Subject<'w> {
     pub(crate) fn is_rolling(&self) -> bool {
         let selector = self.service.selector();
         let mut workloads = self.world.workloads_with(&self.service.namespace, &selector);
-        // ReplicaSets do not know if their Deployment replaces them.
+        // A ReplicaSet does not show if its Deployment replaces it.
         workloads.retain(|workload| workload.kind != Kind::ReplicaSet);
         if !workloads.is_empty() {
             return workloads.into_iter().any(Workload::is_rolling);

@@ -66,7 +66,6 @@ pub(crate) struct AssignerStatus {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AnnouncerStatus {
     /// Age of the status in seconds; `None` if the announcer has not reported yet.
-    #[serde(rename = "saidSecondsAgo")]
     pub age_seconds: Option<u64>,
     /// Last reported status.
     #[serde(flatten)]

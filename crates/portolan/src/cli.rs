@@ -205,7 +205,7 @@ pub(crate) fn one_line(error: &str) -> String {
     let line = message.map(str::trim).collect::<Vec<_>>().join(" ");
     let message = line.strip_prefix("error: ").unwrap_or(&line);
     let tips = error.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
-    // The tip to quote a value with `--` rarely is what the user wants.
+    // The tip to quote a value with `--` rarely helps.
     let tips = tips.filter(|tip| tip.contains("similar"));
     std::iter::once(message)
         .chain(tips)

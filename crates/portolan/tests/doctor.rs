@@ -53,6 +53,12 @@ fn exit_code_distinguishes_findings_from_failures() {
         doctor(&["service", "default/web", "--from-file", "-"], &input),
         finding("PTL-0001")
     );
+    let empty = r#"{"apiVersion": "v1", "kind": "List", "items": []}"#;
+    assert_eq!(doctor(&["--from-file", "-"], empty), (Some(0), Vec::new()));
+    assert_eq!(
+        doctor(&["service", "shop/web", "--from-file", "-"], empty),
+        finding("PTL-0001")
+    );
     let code = |arguments: &[&str]| run(arguments, "").status.code();
     assert_eq!(code(&["doctor", "--from-file", "/does/not/exist"]), Some(2));
     assert_eq!(code(&["doctor", "--kubeconfig", "/does/not/exist"]), Some(2));

@@ -1,4 +1,4 @@
-//! `portolan store`: copy from the embedded store to etcd, and restore from a snapshot.
+//! `portolan store`: copy from SQLite to etcd, and restore from a snapshot.
 
 mod support;
 

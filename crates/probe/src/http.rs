@@ -65,10 +65,10 @@ pub enum HttpFailure {
         code: u16,
     },
     /// The definition cannot be converted to a request.
-    #[error("invalid request: {why}")]
+    #[error("invalid request: {reason}")]
     Request {
         /// Description of the defect.
-        why: String,
+        reason: String,
     },
 }
 
@@ -291,6 +291,6 @@ async fn read(body: Incoming) {
 
 fn invalid(error: impl std::fmt::Display) -> HttpFailure {
     HttpFailure::Request {
-        why: error.to_string(),
+        reason: error.to_string(),
     }
 }

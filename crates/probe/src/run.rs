@@ -115,7 +115,7 @@ pub async fn get(get: &HttpGet, target: Target<'_>, tls: &Arc<ClientConfig>, lim
             has_warning: true,
             ..ProbeReport::new(ProbeResult::Success, "Probe terminated redirects")
         },
-        Ok(Err(HttpFailure::Request { why: reason })) => ProbeReport::new(ProbeResult::Unknown, reason),
+        Ok(Err(HttpFailure::Request { reason })) => ProbeReport::new(ProbeResult::Unknown, reason),
         Ok(Err(failure)) => ProbeReport::new(ProbeResult::Failure, failure),
         Err(_) => {
             let scheme = if get.scheme.is_empty() {

@@ -308,6 +308,7 @@ impl Values {
         self.write_nftables(text);
         self.write_iptables(text);
         self.write_ebpf(text);
+        self.write_userspace(text);
         self.write_labelled(text);
     }
 
@@ -464,6 +465,23 @@ impl Values {
             let help = "Number of events of connections that a reader requested and did not get, because the ring was full";
             text.family(name, MetricType::Counter, help);
             text.sample(name, "", lost);
+        }
+    }
+
+    /// Writes the refused permits of userspace mode.
+    fn write_userspace(&self, text: &mut KubeProxyText) {
+        let Some(refusals) = self.counts.permit_refusals else {
+            return;
+        };
+        let name = "userspace_permit_refusals_total";
+        let help = "Number of attempts to accept a TCP connection or open a UDP flow without a permit, by the limit that was reached";
+        text.family(name, MetricType::Counter, help);
+        for (limit, count) in [
+            ("process", refusals.process),
+            ("service", refusals.service),
+            ("client", refusals.client),
+        ] {
+            text.sample(name, &format!("limit=\"{limit}\""), count);
         }
     }
 

@@ -1,7 +1,9 @@
 //! Watches that send their events to a reconciler.
 
+use std::sync::Arc;
+
 use api::object::Resource;
-use client::{Client, Event, Query, watch};
+use client::{Client, Event, Query, SharedWatch, watch};
 use tokio::sync::mpsc::{Receiver, Sender};
 
 /// Watch events between the watches and the driver, all kinds of a controller together.
@@ -39,6 +41,32 @@ pub fn forward_with_revision<T: Resource, C: Send + 'static>(
                 event = events.next() => event,
             };
             if sender.send(to_change(event, events.revision())).await.is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Receives the events of a shared watch in a task that ends with the receiver of `sender`. The revision is as for
+/// [`forward_with_revision`].
+pub fn forward_shared<T: Resource, C: Send + 'static>(
+    watch: &SharedWatch<T>,
+    sender: Sender<C>,
+    to_change: impl Fn(Event<Arc<T>>, u64) -> C + Send + 'static,
+) {
+    let mut events = watch.subscribe();
+    tokio::spawn(async move {
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = sender.closed() => return,
+                event = events.next() => event,
+            };
+            let Some((event, revision)) = event else {
+                tracing::error!(kind = T::KIND, "shared watch panicked; no further changes");
+                return;
+            };
+            if sender.send(to_change(event, revision)).await.is_err() {
                 return;
             }
         }

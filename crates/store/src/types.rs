@@ -223,8 +223,8 @@ pub enum StoreError {
 /// Failure of a transaction.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// An expectation does not hold and nothing was written; read again and decide again.
-    #[error("{key} does not meet its expectation")]
+    /// An expectation does not hold, and nothing was written. A retry helps after a new read and decision.
+    #[error("{key} differs from the expected state; read it again")]
     Conflict {
         /// First key whose expectation does not hold.
         key: Key,

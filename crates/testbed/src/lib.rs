@@ -2,7 +2,7 @@
 //! and outside client. Of the crates of the product, only `portolan` uses it.
 //!
 //! Two layers:
-//! - an **enclosure** ([`enclose`], [`in_namespace`]): a process in new user (unless root), network, mount and pid
+//! - an **enclosure** ([`enclose`], [`in_namespace`]): a process in new user (unless root), network, mount and PID
 //!   namespaces. It does not affect the host. All of its processes exit with the process that started it, even after
 //!   `kill -9`.
 //! - a **topology** inside ([`Topology`] → [`Cluster`]): further network namespaces on one bridge. Descriptors hold

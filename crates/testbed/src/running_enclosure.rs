@@ -52,10 +52,10 @@ pub enum EnclosureEntryError {
     },
 }
 
-/// A running enclosure: its pid 1, by its number on the host.
+/// A running enclosure: its PID 1, by its number on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunningEnclosure {
-    /// Process number of the enclosure's pid 1.
+    /// Process number of the enclosure's PID 1.
     pub pid: u32,
 }
 

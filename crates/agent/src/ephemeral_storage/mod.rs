@@ -3,12 +3,13 @@
 mod usage;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use crate::object::{Container, Pod, PodSpec};
 use crate::quantity::Quantity;
 use crate::state_directory::PodDirectory;
 
-use usage::Meter;
+use usage::{Budget, ENTRIES_MAX, ENTRIES_PER_ROUND, Unmeasured, Walk};
 
 #[cfg(test)]
 mod tests;
@@ -76,22 +77,6 @@ impl StorageLimits {
         has_any.then_some(limits)
     }
 
-    /// Measures the usage of a Pod and returns the message of its eviction, if it exceeds a limit. Blocks on the disk.
-    pub(crate) fn check(&self, directory: &PodDirectory) -> Option<String> {
-        let mut meter = Meter::default();
-        let mut usage = StorageUsage::default();
-        for name in &self.all_volumes {
-            let bytes = meter.measure(&directory.volumes().join(name));
-            usage.volumes.insert(name.clone(), bytes);
-        }
-        for name in &self.all_containers {
-            let paths = directory.container_storage(name);
-            let bytes = paths.iter().map(|path| meter.measure(path)).sum();
-            usage.containers.insert(name.clone(), bytes);
-        }
-        self.exceeded(&usage)
-    }
-
     /// Returns the message for the first exceeded limit, in the order of the kubelet.
     fn exceeded(&self, usage: &StorageUsage) -> Option<String> {
         let is_exceeded = |limit: &&Limit, used: &BTreeMap<String, u64>| {
@@ -114,6 +99,120 @@ impl StorageLimits {
         Some(format!(
             "Container {name} exceeded its local ephemeral storage limit {text:?}. "
         ))
+    }
+}
+
+/// Checks of one Pod. A Pod with many files is measured over several rounds.
+pub(crate) struct StorageCheck {
+    limits: StorageLimits,
+    directory: PodDirectory,
+    /// Measurement that the next round continues.
+    measurement: Option<Measurement>,
+}
+
+impl StorageCheck {
+    /// Creates the checks of a Pod.
+    pub(crate) fn new(limits: StorageLimits, directory: PodDirectory) -> Self {
+        Self {
+            limits,
+            directory,
+            measurement: None,
+        }
+    }
+
+    /// Measures the usage of the Pod in one round, and returns the message of its eviction if it exceeds a limit or
+    /// cannot be measured. Blocks on the disk.
+    pub(crate) fn next_round(&mut self) -> Option<String> {
+        self.round_of(ENTRIES_PER_ROUND)
+    }
+
+    fn round_of(&mut self, entries: usize) -> Option<String> {
+        let measurement = self.measurement.take();
+        let mut measurement = measurement.unwrap_or_else(|| Measurement::of(&self.limits, &self.directory));
+        match measurement.advance(entries) {
+            // The usage so far exceeds a limit only if the whole usage does.
+            Ok(is_complete) => {
+                let exceeded = self.limits.exceeded(&measurement.usage);
+                self.measurement = (!is_complete).then_some(measurement);
+                exceeded
+            }
+            Err(reason) => Some(format!(
+                "Pod ephemeral local storage usage cannot be measured: {reason}. "
+            )),
+        }
+    }
+}
+
+/// Container or volume that has files.
+enum Owner {
+    Container(String),
+    Volume(String),
+}
+
+/// Measurement of a Pod.
+struct Measurement {
+    usage: StorageUsage,
+    /// Directories to measure.
+    remaining: Vec<(Owner, PathBuf)>,
+    current: Option<(Owner, Walk)>,
+    /// Entries that may still be counted.
+    entries_left: usize,
+}
+
+impl Measurement {
+    fn of(limits: &StorageLimits, directory: &PodDirectory) -> Self {
+        let volumes = limits.all_volumes.iter().map(|name| {
+            let path = directory.volumes().join(name);
+            (Owner::Volume(name.clone()), path)
+        });
+        let containers = limits.all_containers.iter().flat_map(|name| {
+            let paths = directory.container_storage(name);
+            paths.map(|path| (Owner::Container(name.clone()), path))
+        });
+        Self {
+            usage: StorageUsage::default(),
+            remaining: volumes.chain(containers).collect(),
+            current: None,
+            entries_left: ENTRIES_MAX,
+        }
+    }
+
+    /// Counts at most `entries` files and directories. Returns true at the end.
+    fn advance(&mut self, entries: usize) -> Result<bool, Unmeasured> {
+        let mut budget = Budget {
+            round: entries,
+            total: self.entries_left,
+        };
+        loop {
+            let next = match self.current.take() {
+                None => self.next_walk(),
+                current => current,
+            };
+            let Some((owner, mut walk)) = next else {
+                return Ok(true);
+            };
+            let before = walk.bytes();
+            let is_complete = walk.advance(&mut budget)?;
+            let used = match &owner {
+                Owner::Container(name) => self.usage.containers.entry(name.clone()).or_default(),
+                Owner::Volume(name) => self.usage.volumes.entry(name.clone()).or_default(),
+            };
+            *used = used.saturating_add(walk.bytes().saturating_sub(before));
+            self.entries_left = budget.total;
+            if !is_complete {
+                self.current = Some((owner, walk));
+                return Ok(false);
+            }
+        }
+    }
+
+    fn next_walk(&mut self) -> Option<(Owner, Walk)> {
+        while let Some((owner, path)) = self.remaining.pop() {
+            if let Some(walk) = Walk::start(&path) {
+                return Some((owner, walk));
+            }
+        }
+        None
     }
 }
 

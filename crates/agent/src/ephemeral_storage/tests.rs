@@ -1,11 +1,14 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::state_directory::StateDirectory;
 
 const MEBIBYTE: u64 = 1 << 20;
+const UID: &str = "3f2c7a9e-0000-4000-8000-000000000001";
 
 fn limits(spec: Value) -> Option<StorageLimits> {
     let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
@@ -101,8 +104,81 @@ fn files_count_once_and_links_are_not_followed() {
     fs::hard_link(deep.join("file"), root.join("again")).unwrap();
     fs::write(directory.path().join("outside"), vec![1; 4 << 20]).unwrap();
     symlink(directory.path(), root.join("link")).unwrap();
-    let bytes = Meter::default().measure(&root);
+    let mut walk = Walk::start(&root).unwrap();
+    let mut budget = Budget { round: 9, total: 9 };
+    assert_eq!(walk.advance(&mut budget), Ok(true));
+    let bytes = walk.bytes();
     assert!((2 * MEBIBYTE..3 * MEBIBYTE).contains(&bytes), "{bytes}");
-    assert_eq!(Meter::default().measure(&directory.path().join("missing")), 0);
-    assert_eq!(Meter::default().measure(&root.join("link")), 0);
+    assert!(Walk::start(&directory.path().join("missing")).is_none());
+    assert!(Walk::start(&root.join("link")).is_none());
+}
+
+#[test]
+fn files_beyond_one_round_count_in_the_next_ones() {
+    let directory = tempfile::tempdir().unwrap();
+    for number in 0..20 {
+        let parent = directory.path().join(format!("{}", number % 3));
+        fs::create_dir_all(&parent).unwrap();
+        fs::write(parent.join(format!("file-{number}")), vec![1; 1 << 20]).unwrap();
+    }
+    let mut walk = Walk::start(directory.path()).unwrap();
+    let mut budget = Budget { round: 0, total: 23 };
+    let mut rounds = 0;
+    let is_complete = loop {
+        rounds += 1;
+        budget.round = 4;
+        match walk.advance(&mut budget) {
+            Ok(false) => {}
+            end => break end,
+        }
+    };
+    assert_eq!(is_complete, Ok(true));
+    assert!(rounds >= 6, "{rounds}");
+    let bytes = walk.bytes();
+    assert!((20 * MEBIBYTE..21 * MEBIBYTE).contains(&bytes), "{bytes}");
+    let mut walk = Walk::start(directory.path()).unwrap();
+    let mut budget = Budget {
+        round: 100,
+        total: 22,
+    };
+    assert_eq!(walk.advance(&mut budget), Err(Unmeasured::Entries));
+}
+
+#[test]
+fn pod_with_many_files_is_evicted_in_a_later_round() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = StateDirectory::open(root.path()).unwrap().pod(UID).unwrap();
+    let volume = directory.volumes().join("data");
+    fs::create_dir_all(&volume).unwrap();
+    for number in 0..8 {
+        fs::write(volume.join(format!("file-{number}")), vec![1; 1 << 20]).unwrap();
+    }
+    let spec = json!({
+        "containers": [{"name": "a", "image": "x"}],
+        "volumes": [{"name": "data", "emptyDir": {"sizeLimit": "5Mi"}}],
+    });
+    let mut check = StorageCheck::new(limits(spec).unwrap(), directory);
+    let rounds: Vec<Option<String>> = (0..4).map(|_| check.round_of(2)).collect();
+    let expected = "Usage of EmptyDir volume \"data\" exceeds the limit \"5Mi\". ";
+    assert_eq!(rounds[..2], [None::<String>, None]);
+    assert_eq!(rounds[2].as_deref(), Some(expected));
+}
+
+/// A container can create such a tree by steps, with relative paths.
+#[test]
+fn tree_deeper_than_a_path_cannot_be_measured() {
+    let root = tempfile::tempdir().unwrap();
+    let name = "d".repeat(250);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut parent = openat(CWD, root.path(), flags, Mode::empty()).unwrap();
+    for _ in 0..20 {
+        mkdirat(&parent, &name, Mode::RWXU).unwrap();
+        parent = openat(&parent, &name, flags, Mode::empty()).unwrap();
+    }
+    let mut walk = Walk::start(root.path()).unwrap();
+    let mut budget = Budget {
+        round: 100,
+        total: 100,
+    };
+    assert_eq!(walk.advance(&mut budget), Err(Unmeasured::Depth));
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -11,10 +12,15 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat};
 use rustix::io::Errno;
 
-/// Files and directories of one Pod that are counted.
-const ENTRIES_MAX: usize = 200_000;
-/// Bytes of the paths of directories that wait to be read.
+/// Files and directories of one Pod that one round counts.
+pub(super) const ENTRIES_PER_ROUND: usize = 200_000;
+/// Files and directories of one Pod that are counted: those of a hundred rounds.
+pub(super) const ENTRIES_MAX: usize = 100 * ENTRIES_PER_ROUND;
+/// Directories that wait to be read, and bytes of their paths.
+const PENDING_MAX: usize = 200_000;
 const PATH_BYTES_MAX: usize = 8 << 20;
+/// Inodes with several names that count once. The names of others count separately.
+const LINKED_MAX: usize = 200_000;
 /// Unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
 const OPEN: OFlags = OFlags::RDONLY
@@ -22,51 +28,130 @@ const OPEN: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Meter of the files of one Pod.
-pub(super) struct Meter {
-    /// Entries that may still be counted.
-    entries_left: usize,
+/// Reason why the usage of a Pod is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unmeasured {
+    /// More than [`ENTRIES_MAX`] files and directories.
+    Entries,
+    /// Too many directories in one directory, or too long names of directories.
+    Directories,
+    /// A path that is longer than the kernel accepts.
+    Depth,
 }
 
-impl Default for Meter {
-    fn default() -> Self {
-        Self {
-            entries_left: ENTRIES_MAX,
+impl Display for Unmeasured {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Entries => write!(formatter, "expected at most {ENTRIES_MAX} files and directories"),
+            Self::Directories => write!(
+                formatter,
+                "expected at most {PENDING_MAX} directories beside each other, whose paths have at most \
+                 {PATH_BYTES_MAX} bytes"
+            ),
+            Self::Depth => formatter.write_str("expected directories with paths below 4096 bytes"),
         }
     }
 }
 
-impl Meter {
-    /// Returns the bytes of a directory tree. Other file systems in it do not count, and neither do files that cannot be
-    /// read or are beyond the bounds.
-    pub(super) fn measure(&mut self, root: &Path) -> u64 {
-        self.try_measure(root).unwrap_or_else(|error| {
+/// Entries that may still be counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    /// Entries of this round.
+    pub round: usize,
+    /// Entries of all rounds.
+    pub total: usize,
+}
+
+/// Walk through a directory tree, over as many rounds as it needs.
+pub(super) struct Walk {
+    top: OwnedFd,
+    tree: Tree,
+    /// Directory that is being read.
+    current: Option<OpenDirectory>,
+}
+
+struct OpenDirectory {
+    descriptor: OwnedFd,
+    entries: Dir,
+    path: PathBuf,
+}
+
+impl Walk {
+    /// Starts the walk through a directory. Returns `None` for a directory that is missing or cannot be read.
+    pub(super) fn start(root: &Path) -> Option<Self> {
+        Self::try_start(root).unwrap_or_else(|error| {
             tracing::debug!(path = %root.display(), %error, "usage of the disk not measured");
-            0
+            None
         })
     }
 
-    fn try_measure(&mut self, root: &Path) -> io::Result<u64> {
+    fn try_start(root: &Path) -> io::Result<Option<Self>> {
         let top = match openat(CWD, root, OPEN, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(0),
+            Err(Errno::NOENT) => return Ok(None),
             opened => opened?,
         };
-        let mut tree = Tree {
+        let tree = Tree {
             device: fstat(&top)?.st_dev,
             bytes: 0,
             linked: HashSet::new(),
             pending: Vec::new(),
             pending_bytes: 0,
         };
-        tree.read(&top, Path::new(""), &mut self.entries_left);
-        while let Some(path) = tree.next_pending() {
-            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-            // The container may have removed or moved it meanwhile.
-            if let Ok(directory) = openat2(&top, &path, OPEN, Mode::empty(), resolve) {
-                tree.read(&directory, &path, &mut self.entries_left);
+        let current = OpenDirectory {
+            entries: Dir::read_from(&top)?,
+            descriptor: top.try_clone()?,
+            path: PathBuf::new(),
+        };
+        Ok(Some(Self {
+            top,
+            tree,
+            current: Some(current),
+        }))
+    }
+
+    /// Returns the bytes that are counted so far. Other file systems in the tree do not count.
+    pub(super) fn bytes(&self) -> u64 {
+        self.tree.bytes
+    }
+
+    /// Counts entries until the tree or the round ends. Returns true at the end of the tree.
+    ///
+    /// # Errors
+    /// [`Unmeasured`] for a tree beyond the bounds.
+    pub(super) fn advance(&mut self, budget: &mut Budget) -> Result<bool, Unmeasured> {
+        loop {
+            let next = match self.current.take() {
+                None => self.next_directory()?,
+                current => current,
+            };
+            let Some(mut directory) = next else {
+                return Ok(true);
+            };
+            if !self.tree.read(&mut directory, budget)? {
+                self.current = Some(directory);
+                return Ok(false);
             }
         }
-        Ok(tree.bytes)
+    }
+
+    fn next_directory(&mut self) -> Result<Option<OpenDirectory>, Unmeasured> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        while let Some(path) = self.tree.next_pending() {
+            let descriptor = match openat2(&self.top, &path, OPEN, Mode::empty(), resolve) {
+                Err(Errno::NAMETOOLONG) => return Err(Unmeasured::Depth),
+                // The container may have removed or moved it meanwhile.
+                Err(_) => continue,
+                Ok(descriptor) => descriptor,
+            };
+            if let Ok(entries) = Dir::read_from(&descriptor) {
+                return Ok(Some(OpenDirectory {
+                    descriptor,
+                    entries,
+                    path,
+                }));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -89,23 +174,20 @@ impl Tree {
     }
 
     /// Counts the entries of a directory and queues its directories. The rest of a directory that is removed meanwhile
-    /// does not count.
-    fn read(&mut self, directory: &OwnedFd, path: &Path, entries_left: &mut usize) {
-        let Ok(entries) = Dir::read_from(directory) else {
-            return;
-        };
-        for entry in entries {
-            let Ok(entry) = entry else { return };
+    /// does not count. Returns false if the round ends before the directory.
+    fn read(&mut self, directory: &mut OpenDirectory, budget: &mut Budget) -> Result<bool, Unmeasured> {
+        while budget.round > 0 {
+            let Some(Ok(entry)) = directory.entries.read() else {
+                return Ok(true);
+            };
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let Some(left) = entries_left.checked_sub(1) else {
-                return;
-            };
-            *entries_left = left;
+            budget.round -= 1;
+            budget.total = budget.total.checked_sub(1).ok_or(Unmeasured::Entries)?;
             // The container may have removed it meanwhile.
-            let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
+            let Ok(stat) = statat(&directory.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
             if stat.st_dev != self.device {
@@ -113,21 +195,32 @@ impl Tree {
             }
             let is_directory = FileType::from_raw_mode(stat.st_mode).is_dir();
             if is_directory {
-                self.enqueue(path.join(OsStr::from_bytes(name.to_bytes())));
-            } else if stat.st_nlink > 1 && !self.linked.insert(stat.st_ino) {
+                self.enqueue(directory.path.join(OsStr::from_bytes(name.to_bytes())))?;
+            } else if stat.st_nlink > 1 && !self.is_first_name(stat.st_ino) {
                 continue;
             }
             let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
             self.bytes = self.bytes.saturating_add(blocks.saturating_mul(BLOCK_BYTES));
         }
+        Ok(false)
     }
 
-    /// Queues a directory, unless the paths that wait are too long together.
-    fn enqueue(&mut self, path: PathBuf) {
-        let length = path.as_os_str().len();
-        if self.pending_bytes + length <= PATH_BYTES_MAX {
-            self.pending_bytes += length;
-            self.pending.push(path);
+    /// Returns true for the first name of an inode, and for each name of an inode beyond the bound.
+    fn is_first_name(&mut self, inode: u64) -> bool {
+        if self.linked.len() >= LINKED_MAX {
+            return !self.linked.contains(&inode);
         }
+        self.linked.insert(inode)
+    }
+
+    /// Queues a directory.
+    fn enqueue(&mut self, path: PathBuf) -> Result<(), Unmeasured> {
+        let length = path.as_os_str().len();
+        if self.pending.len() >= PENDING_MAX || self.pending_bytes + length > PATH_BYTES_MAX {
+            return Err(Unmeasured::Directories);
+        }
+        self.pending_bytes += length;
+        self.pending.push(path);
+        Ok(())
     }
 }

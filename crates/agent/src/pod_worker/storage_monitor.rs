@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::ephemeral_storage::StorageLimits;
+use crate::ephemeral_storage::{StorageCheck, StorageLimits};
 use crate::object::Pod;
 use crate::state_directory::PodDirectory;
 
@@ -86,13 +86,15 @@ async fn check_until_exceeded(limits: StorageLimits, directory: PodDirectory) ->
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first tick is immediate.
     ticks.tick().await;
+    let mut check = StorageCheck::new(limits, directory);
     loop {
         ticks.tick().await;
         let _permit = CHECKS.acquire().await.ok()?;
-        let (limits, directory) = (limits.clone(), directory.clone());
-        let checked = spawn_blocking(move || limits.check(&directory)).await.ok()?;
-        if checked.is_some() {
-            return checked;
+        let round = spawn_blocking(move || (check.next_round(), check));
+        let (exceeded, next) = round.await.ok()?;
+        if exceeded.is_some() {
+            return exceeded;
         }
+        check = next;
     }
 }

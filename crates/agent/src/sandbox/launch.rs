@@ -28,7 +28,7 @@ use super::protocol::Program;
 use super::session::Input;
 use super::user_namespace::UserNamespace;
 
-use super::{SELF_EXE, mounts, terminal};
+use super::{SELF_EXE, cgroup_namespace, keyring, mounts, terminal};
 
 /// Hidden subcommand of that process.
 pub const SUBCOMMAND: &str = "internal-container";
@@ -242,14 +242,23 @@ fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::conv
     let credentials = Credentials::prepare(confinement)?;
     let users = confinement.users.map(UserNamespace::of_pod).transpose()?;
     rustix::process::setsid()?;
+    keyring::join_for(confinement)?;
     for cgroup in &confinement.cgroups {
         let path = cgroup.join("cgroup.procs");
         std::fs::write(&path, "0")
             .map_err(|error| with_context(&format!("joining {}", path.display()), &error))?;
     }
     match launch.mounts_of {
-        Some(pid) => enter_mounts(pid)?,
-        None => mounts::build(confinement, &pod_directory, users.as_ref())?,
+        Some(pid) => {
+            cgroup_namespace::enter(pid)?;
+            enter_mounts(pid)?;
+        }
+        None => {
+            if confinement.has_own_control_groups() {
+                cgroup_namespace::create()?;
+            }
+            mounts::build(confinement, &pod_directory, users.as_ref())?;
+        }
     }
     // Closed before the working directory is set: `/proc/self/fd/N` must not lead to the Pod's directory on the node.
     drop(pod_directory);

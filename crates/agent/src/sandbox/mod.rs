@@ -9,6 +9,7 @@
 //! processes enter a new PID namespace.
 
 mod attachments;
+mod cgroup_namespace;
 mod container_log;
 mod container_output;
 mod container_start;
@@ -19,6 +20,7 @@ mod error_log;
 mod exec_output;
 mod executable;
 mod image_user;
+mod keyring;
 mod launch;
 mod mounts;
 mod pid_namespace;
@@ -157,6 +159,10 @@ fn init(settings: &str) -> io::Result<()> {
     let settings: Settings = serde_json::from_str(settings)?;
     if settings.shares_processes {
         adopt_orphans()?;
+    }
+    // Each container joins a keyring of its own, and reports an error that concerns it.
+    if let Err(error) = keyring::join_new() {
+        error_log::log_error(format_args!("joining a new session keyring: {error}"));
     }
     processes::block_child_signal()?;
     let directory = settings.socket.parent().unwrap_or(Path::new("/"));

@@ -23,20 +23,20 @@ mod tests;
 /// Mount point of the control groups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// Creates the mounts of the Pod. If a host forbids to mount `/proc`, `/sys` or `/etc/resolv.conf`, the error is logged
-/// and the Pod runs with those of the node. A hidden path must be covered, because it may contain credentials of the
-/// cluster.
+/// Creates the mounts of the Pod. If a host forbids to mount `/sys` or `/etc/resolv.conf`, the error is logged and the
+/// Pod runs with those of the node. The `/proc` of the node would show the processes of the node and of other Pods,
+/// with their environment and files. A hidden path must be covered, because it may contain credentials of the cluster.
 ///
 /// # Errors
-/// Errors of `mount(2)`.
+/// Errors of `mount(2)`, except those of the paths above.
 pub(super) fn prepare(settings: &Settings) -> io::Result<()> {
     let propagation = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     // Otherwise the mounts below would propagate to the node.
     mount_change("/", propagation)
         .map_err(|errno| with_context("making the mounts private", &errno.into()))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    if let Err(error) = mount("proc", "/proc", "proc", flags, None) {
-        log_error(format_args!("mounting /proc: {error}"));
+    if let Err(errno) = mount("proc", "/proc", "proc", flags, None) {
+        without_proc(&errno.into(), settings.shares_processes)?;
     }
     if let Err(error) = mount_sys(flags) {
         log_error(format_args!("mounting /sys: {error}"));
@@ -47,6 +47,27 @@ pub(super) fn prepare(settings: &Settings) -> io::Result<()> {
     settings.hidden.iter().try_for_each(|path| {
         hide(path, settings).map_err(|error| with_context(&format!("hiding {}", path.display()), &error))
     })
+}
+
+/// Handles a `/proc` that cannot be mounted. Only a Pod with `hostPID` runs with the `/proc` of the node, which it sees
+/// in any case.
+///
+/// # Errors
+/// The error of the mount with the usual remedy, for all other Pods.
+fn without_proc(error: &io::Error, shares_processes: bool) -> io::Result<()> {
+    if shares_processes {
+        log_error(format_args!("mounting /proc: {error}"));
+        return Ok(());
+    }
+    let remedy = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; the kernel refuses it in a container whose /proc has masked paths: run the agent on the host, or in a \
+             container with an unmasked /proc"
+        }
+        _ => "",
+    };
+    let message = format!("mounting /proc of the Pod: {error}{remedy}");
+    Err(io::Error::new(error.kind(), message))
 }
 
 /// Mounts a `/sys` that shows the links of the Pod, with the control groups of the node.

@@ -97,6 +97,14 @@ pub struct Confinement {
     pub has_node_memory: bool,
 }
 
+impl Confinement {
+    /// Returns true if the container sees its own control groups only. A privileged container sees those of the node,
+    /// as with containerd, unless its Pod has a user namespace.
+    pub fn has_own_control_groups(&self) -> bool {
+        !self.is_privileged || self.users.is_some()
+    }
+}
+
 /// Root file system of a container from an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageRoot {

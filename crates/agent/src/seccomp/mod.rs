@@ -39,6 +39,16 @@ impl Seccomp {
             Self::Localhost(profile) => profile.filters(),
         }
     }
+
+    /// Returns true if the filters of a container with these capabilities reject a system call regardless of its
+    /// arguments.
+    pub fn denies(&self, capabilities: CapabilityBits, call: &str) -> bool {
+        match self {
+            Self::Unconfined => false,
+            Self::RuntimeDefault => runtime_default(capabilities).denies(call),
+            Self::Localhost(profile) => profile.denies(call),
+        }
+    }
 }
 
 /// Installs filters for this process and its children. It needs `no_new_privs` or CAP_SYS_ADMIN.

@@ -168,6 +168,20 @@ impl Profile {
         Ok(programs)
     }
 
+    /// Returns true if the filters reject a system call regardless of its arguments.
+    pub fn denies(&self, call: &str) -> bool {
+        let allows = |action: Action| matches!(action, Action::Allow | Action::Log);
+        let of_call = self.syscalls.iter();
+        let of_call = of_call.filter(|rule| rule.names.iter().any(|name| name == call));
+        let of_call: Vec<&Rule> = of_call.collect();
+        let is_allowed = of_call.iter().any(|rule| allows(rule.action));
+        // Of several filters, the kernel takes the strictest action.
+        let is_rejected = of_call
+            .iter()
+            .any(|rule| !allows(rule.action) && rule.args.is_empty());
+        is_rejected || (!is_allowed && !allows(self.default_action))
+    }
+
     fn rules(
         &self,
         selects: impl Fn(&Rule) -> bool,

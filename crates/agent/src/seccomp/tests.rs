@@ -120,3 +120,26 @@ fn parses_profiles_of_the_runtime_specification() {
     assert!(Profile::parse(b"{}").is_err());
     assert!(Profile::parse(br#"{"defaultAction": "SCMP_ACT_NOTIFY"}"#).is_err());
 }
+
+#[test]
+fn denied_calls_are_known_before_the_filter_is_installed() {
+    let all = CapabilityBits::ALL;
+    assert!(Seccomp::RuntimeDefault.denies(all, "keyctl"));
+    assert!(!Seccomp::RuntimeDefault.denies(all, "read"));
+    assert!(!Seccomp::Unconfined.denies(all, "keyctl"));
+    let localhost = |default: &str, syscalls: serde_json::Value| {
+        let json = json!({"defaultAction": default, "syscalls": syscalls});
+        let profile = Profile::parse(json.to_string().as_bytes()).unwrap();
+        Seccomp::Localhost(profile).denies(all, "keyctl")
+    };
+    let rule = |action: &str, args: serde_json::Value| json!([{"names": ["keyctl"], "action": action, "args": args}]);
+    let first_is_1 = json!([{"index": 0, "value": 1, "op": "SCMP_CMP_EQ"}]);
+    assert!(localhost("SCMP_ACT_ERRNO", json!([])));
+    assert!(localhost("SCMP_ACT_ALLOW", rule("SCMP_ACT_ERRNO", json!([]))));
+    assert!(!localhost("SCMP_ACT_ALLOW", json!([])));
+    assert!(!localhost(
+        "SCMP_ACT_ALLOW",
+        rule("SCMP_ACT_ERRNO", first_is_1.clone())
+    ));
+    assert!(!localhost("SCMP_ACT_ERRNO", rule("SCMP_ACT_ALLOW", first_is_1)));
+}

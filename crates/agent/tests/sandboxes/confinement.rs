@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use agent::cgroups::{Cgroups, Limits};
 use agent::sandbox::SELF_EXE;
 use agent::sandbox::protocol::{Confinement, Mount, Program};
 use agent::seccomp::Seccomp;
@@ -129,6 +130,51 @@ pub(crate) async fn node_files_and_devices_are_protected() -> Outcome {
         pod.check_success("main", script).await?;
     }
     pod.end().await
+}
+
+pub(crate) async fn control_groups_of_the_node_are_hidden() -> Outcome {
+    let uid = "3f2c7a9e-0000-4000-8000-000000000002";
+    let pod = Pod::start().await?;
+    let cgroups = Cgroups::open();
+    let limits = Limits {
+        pids_max: 123,
+        ..Limits::default()
+    };
+    let groups = match &cgroups {
+        Ok(cgroups) => cgroups.prepare(uid, "main", &limits)?,
+        Err(error) => {
+            println!("skipped: control groups of a container: {error}");
+            Vec::new()
+        }
+    };
+    let has_groups = !groups.is_empty();
+    let confinement = Confinement {
+        cgroups: groups,
+        ..default_confinement()
+    };
+    pod.confined("main", "cat /proc/self/cgroup; exec sleep 1000", confinement)
+        .await?;
+    // The first process of the container, and a command that is executed in it.
+    let of_first = pod.log_when("main", ":/").await?;
+    let of_command = pod.output("main", "cat /proc/self/cgroup").await?;
+    for groups in [of_first, of_command] {
+        check(groups.contains(":/\n"), &groups)?;
+        check(!groups.contains("portolan") && !groups.contains(".."), &groups)?;
+    }
+    let others = pod
+        .output("main", "find /sys/fs/cgroup | grep -e portolan -e 3f2c7a9e")
+        .await?;
+    check(others.trim().is_empty(), others)?;
+    let limit = "cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null";
+    let limit = pod.output("main", limit).await?;
+    check(limit == if has_groups { "123\n" } else { "" }, limit)?;
+    let change = "for f in /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max; do (echo 5 >$f) && exit; done; exit 1";
+    pod.check_failure("main", "a limit", change).await?;
+    pod.end().await?;
+    if let Ok(cgroups) = cgroups {
+        cgroups.remove_pod(uid);
+    }
+    Ok(())
 }
 
 pub(crate) async fn system_calls_are_filtered() -> Outcome {

@@ -124,8 +124,7 @@ pub(crate) async fn exits_are_reported_and_names_are_reusable() -> Outcome {
     pod.end().await
 }
 
-/// `has_own_proc` is false where the host forbids to mount `/proc`.
-pub(crate) async fn commands_see_the_namespaces_of_the_pod(has_own_proc: bool) -> Outcome {
+pub(crate) async fn commands_see_the_namespaces_of_the_pod() -> Outcome {
     let pod = Pod::start().await?;
     pod.shell("main", "sleep 1000").await?;
     let executor = pod.sandbox.executor();
@@ -145,7 +144,7 @@ pub(crate) async fn commands_see_the_namespaces_of_the_pod(has_own_proc: bool) -
         "links",
     )?;
     let first_process = code("grep -q portolan-sandbox /proc/1/cmdline").await;
-    check(first_process == 0 || !has_own_proc, "processes")?;
+    check(first_process == 0, "processes")?;
     let both = executor
         .execute("main", command("echo one; echo two >&2; sleep 1000 &"), TIMEOUT)
         .await?;

@@ -5,6 +5,7 @@ mod confinement;
 mod fixture;
 mod hostile_images;
 mod image_roots;
+mod keyring;
 mod lifecycle;
 mod user_namespaces;
 
@@ -24,6 +25,10 @@ fn main() -> ExitCode {
     }
     if arguments.first().map(String::as_str) == Some(confinement::CALLS_SUBCOMMAND) {
         confinement::attempt_calls();
+        return ExitCode::SUCCESS;
+    }
+    if arguments.first().map(String::as_str) == Some(keyring::SEARCH_SUBCOMMAND) {
+        keyring::search_key();
         return ExitCode::SUCCESS;
     }
     // `cargo test -- --list` and tools that list tests.
@@ -64,8 +69,13 @@ macro_rules! skip {
 }
 
 fn run_all() -> Outcome {
-    let has_own_proc = testbed::set_up_enclosure()?.has_own_proc;
+    if !testbed::set_up_enclosure()?.has_own_proc {
+        eprintln!("skipped: sandboxes: this host forbids to mount /proc, which every Pod needs");
+        return Ok(());
+    }
     network::prepare_node();
+    // The threads of the runtime inherit the keyring.
+    let has_key = keyring::add_key();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -74,16 +84,22 @@ fn run_all() -> Outcome {
         run!(
             lifecycle::echo_responds_from_its_own_namespace(),
             lifecycle::exits_are_reported_and_names_are_reusable(),
-            lifecycle::commands_see_the_namespaces_of_the_pod(has_own_proc),
+            lifecycle::commands_see_the_namespaces_of_the_pod(),
             lifecycle::second_agent_adopts_the_sandbox(),
             confinement::node_credentials_are_hidden(),
             confinement::node_files_and_devices_are_protected(),
+            confinement::control_groups_of_the_node_are_hidden(),
             confinement::system_calls_are_filtered(),
             confinement::privileged_container_can_change_the_node(),
             confinement::working_directory_reaches_no_agent_file(),
             confinement::nested_mount_points_follow_no_symbolic_link(),
             confinement::mount_paths_reach_no_file_of_the_node(),
         );
+        if has_key {
+            run!(keyring::keys_of_the_agent_are_not_inherited());
+        } else {
+            skip!("this host forbids to add keys"; keyring::keys_of_the_agent_are_not_inherited);
+        }
         match testbed::static_shell() {
             Ok(shell) => run!(
                 image_roots::root_is_the_image(&shell),

@@ -22,8 +22,8 @@ impl Election {
                 address: member.address,
                 is_this: is_own,
                 is_joining: !record.members.contains_key(name),
-                heard_milliseconds_ago: age.map(|age| u64::try_from(age).unwrap_or(u64::MAX)),
-                is_heard: is_own || peer.is_some_and(|peer| peer.is_reachable(now)),
+                probe_age_milliseconds: age.map(|age| u64::try_from(age).unwrap_or(u64::MAX)),
+                is_reachable: is_own || peer.is_some_and(|peer| peer.is_reachable(now)),
                 is_leaving: if is_own {
                     self.node.is_leaving
                 } else {

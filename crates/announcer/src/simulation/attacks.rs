@@ -105,9 +105,9 @@ fn copies_do_not_revive_a_node_that_returns_to_the_list() {
             cluster.deliver(milliseconds(1), datagram);
             cluster.run(milliseconds(5));
         }
-        let heard = cluster.seen_by(0, address(0)).1;
+        let reachable = cluster.seen_by(0, address(0)).1;
         assert_eq!(
-            heard,
+            reachable,
             [true, true, false],
             "no node receives its messages, seed {seed}"
         );

@@ -354,13 +354,13 @@ impl Cluster {
         (0..self.size()).filter(answers).collect()
     }
 
-    /// Owner of an address and members that are heard, from the view of a running node.
+    /// Owner of an address and reachability of the members, from the view of a running node.
     pub(crate) fn seen_by(&self, node: usize, address: IpAddr) -> (Option<NodeName>, Vec<bool>) {
         let election = self.hosts[node].election.as_ref().expect("a process");
         let now = self.clock(node);
         let members = election.members(now).into_iter();
-        let heard = members.map(|member| member.is_heard).collect();
-        (election.owner(now, address).cloned(), heard)
+        let reachable = members.map(|member| member.is_reachable).collect();
+        (election.owner(now, address).cloned(), reachable)
     }
 
     /// Name of a node.

@@ -12,14 +12,14 @@ fn address(ip: &str, services: &[&str], candidates: usize) -> AddressStatus {
     }
 }
 
-fn member(node: &str, is_this: bool, is_heard: bool) -> MemberStatus {
+fn member(node: &str, is_this: bool, is_reachable: bool) -> MemberStatus {
     MemberStatus {
         node: node.into(),
         address: "192.0.2.1:7947".parse().expect("an address"),
         is_this,
         is_joining: false,
-        heard_milliseconds_ago: None,
-        is_heard,
+        probe_age_milliseconds: None,
+        is_reachable,
         is_leaving: false,
     }
 }
@@ -46,7 +46,7 @@ fn metrics_show_members_and_addresses_of_services() {
         samples,
         [
             "portolan_announcer_quorate 1",
-            "portolan_announcer_members{state=\"heard\"} 1",
+            "portolan_announcer_members{state=\"reachable\"} 1",
             "portolan_announcer_members{state=\"suspected\"} 1",
             "portolan_announcer_assigned{ip=\"192.0.2.10\"} 2",
             "portolan_announcer_assigned{ip=\"192.0.2.11\"} 0",

@@ -42,7 +42,7 @@ use change_log::Following;
 
 /// Time between two changes: readers get at most 4 each second.
 const CHANGE_PERIOD: Duration = Duration::from_millis(250);
-/// Time between two looks at the demand.
+/// Time between two checks of the demand.
 const DEMAND_PERIOD: Duration = Duration::from_secs(5);
 
 /// State of a feed that metrics show.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::response::Refusal;
-use super::secrets::{Digest, NoRandomness, new_secret};
+use super::secrets::{Digest, NoRandomNumbers, new_secret};
 use crate::feed::KINDS_OF_COMPONENT;
 
 /// Maximum of bytes of a bearer token. ServiceAccount tokens have about 1 kB.
@@ -60,8 +60,8 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// [`NoRandomness`] if the kernel provides none.
-    pub fn by_secret(user: &str, announce: Announce) -> Result<Self, NoRandomness> {
+    /// [`NoRandomNumbers`] if the kernel provides none.
+    pub fn by_secret(user: &str, announce: Announce) -> Result<Self, NoRandomNumbers> {
         let secret = new_secret()?;
         announce(&secret);
         Ok(Self::Secret {
@@ -136,7 +136,7 @@ impl Access {
     }
 }
 
-/// Asks the API for the user of a token, and if that user may list everything that the map shows.
+/// Requests the user of a token from the API, and reviews of the rights of this user to everything that the map shows.
 async fn review(server: &Config, token: &str) -> Result<User, Refusal> {
     let is_token = |byte: u8| byte.is_ascii_graphic();
     if token.is_empty() || token.len() > TOKEN_BYTES_MAX || !token.bytes().all(is_token) {
@@ -219,11 +219,11 @@ fn refusal(error: &ClientError) -> Refusal {
         Some(401) => Refusal::new(StatusCode::UNAUTHORIZED, "the API does not accept the token"),
         Some(403) => Refusal::new(
             StatusCode::FORBIDDEN,
-            "the user must not ask the API about its own rights",
+            "the user has no right to review its own identity and rights; grant the ClusterRole system:basic-user",
         ),
         _ => {
-            tracing::warn!(%error, "login of the chart not decided");
-            let message = "the API server does not decide about the token: retry later";
+            tracing::warn!(%error, "token of a login not reviewed");
+            let message = "the API server did not review the token; retry later";
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, message)
         }
     }

@@ -63,7 +63,7 @@ pub(super) fn respond(json: Vec<u8>, permit: ResponsePermit) -> Response<Body> {
     tokio::spawn(async move {
         let sent = tokio::time::timeout(DELIVERY_TIMEOUT, send(json.into(), sender)).await;
         if sent.is_err() {
-            tracing::info!(timeout = ?DELIVERY_TIMEOUT, "response not taken by its reader");
+            tracing::info!(timeout = ?DELIVERY_TIMEOUT, "response dropped; its reader did not receive it in time");
             permit.state.metrics.count_stalled_response();
         }
         drop(permit);

@@ -4,7 +4,8 @@
 //! - `origin`: no page of another site reads through the browser of a user
 //! - `router`, `query`, `response`: paths, parameters, and headers of all responses
 //! - `assets`, `events`, `delivery`: the page, its stream of changes, and its other responses
-//! - `rate`, `stall`, `metrics`: limits and metrics
+//! - `rate`, `stalled_connections`, `metrics`: limits and metrics
+//! - `shared_state`: state that all requests share
 
 pub mod access;
 mod assets;
@@ -43,15 +44,15 @@ use crate::feed::Feed;
 /// Default listen address.
 pub const ADDRESS: &str = "127.0.0.1:10280";
 
-/// Maximum of open connections. The server closes further ones at once. A browser opens up to 6.
+/// Maximum number of open connections. The server closes further ones at once. A browser opens up to 6.
 const CONNECTIONS_MAX: usize = 128;
 /// Time for the header of a request to arrive; also the limit for an idle connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time in which a reader takes nothing of a response, at most. A stream is resumed by the browser.
+/// Maximum time in which a reader receives nothing of a response. The browser resumes a stream.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Lifetime of a connection: a reader that takes little does not hold one for ever. A stream is resumed by the browser.
+/// Maximum age of a connection, so that a slow reader does not hold one for ever. The browser resumes a stream.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(3_600);
-/// Maximum of bytes of the headers of a request. Other programs of the host set cookies, too.
+/// Maximum size of the headers of a request in bytes. Other programs of the host set cookies, too.
 const HEADER_BYTES_MAX: usize = 32 << 10;
 
 /// The server does not start.

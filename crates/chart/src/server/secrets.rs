@@ -21,19 +21,21 @@ impl Digest {
     }
 }
 
-/// The kernel provides no randomness. A retry does not help.
+/// The kernel provides no random numbers. A retry does not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the kernel provides no random numbers")]
-pub struct NoRandomness;
+pub struct NoRandomNumbers;
 
 /// Returns a new secret, as text for URLs and cookies.
 ///
 /// # Errors
 ///
-/// [`NoRandomness`] if the kernel provides none.
-pub(super) fn new_secret() -> Result<String, NoRandomness> {
+/// [`NoRandomNumbers`] if the kernel provides none.
+pub(super) fn new_secret() -> Result<String, NoRandomNumbers> {
     let mut bytes = [0; SECRET_BYTES];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| NoRandomNumbers)?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::access::{Access, User};
 use super::rate::Bucket;
 use super::response::Refusal;
-use super::secrets::{Digest, NoRandomness, new_secret};
+use super::secrets::{Digest, NoRandomNumbers, new_secret};
 
 /// Lifetime of a session.
 const LIFETIME: Duration = Duration::from_secs(8 * 3_600);
@@ -83,8 +83,8 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// [`NoRandomness`] if the kernel provides none.
-    pub fn begin(&self, user: User, token: Option<String>) -> Result<String, NoRandomness> {
+    /// [`NoRandomNumbers`] if the kernel provides none.
+    pub fn begin(&self, user: User, token: Option<String>) -> Result<String, NoRandomNumbers> {
         let secret = new_secret()?;
         let now = Instant::now();
         let session = Session {

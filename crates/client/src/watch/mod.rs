@@ -6,6 +6,7 @@
 //! refused request (403) reports nothing: the objects that were reported stay until a list shows that they are gone.
 
 mod keys;
+mod shared;
 mod stream;
 
 use std::collections::VecDeque;
@@ -22,6 +23,8 @@ use crate::page_size::PageSize;
 use crate::request::{Client, JSON, decode};
 use tokio::sync::mpsc;
 
+pub use shared::{SharedWatch, Subscription};
+
 use keys::Keys;
 use stream::{Lines, WatchEvent};
 
@@ -36,7 +39,7 @@ const BACK_OFF_MIN: Duration = Duration::from_millis(50);
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 
 /// A change of a collection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Event<T> {
     /// The object is new or changed.
     Applied(T),

@@ -9,6 +9,7 @@ mod selectors;
 mod shared_texts;
 mod slices;
 mod tombstones;
+mod uid;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,11 +23,12 @@ use crate::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_aut
 
 pub(crate) use interner::Shared;
 pub(crate) use nodes::NodeFacts;
-pub(crate) use object_cache::ObjectCache;
+pub(crate) use object_cache::{Cached, ObjectCache};
 pub(crate) use pods::{PodFacts, Pods};
 pub(crate) use selectors::Selectors;
 pub(crate) use slices::SliceCache;
 pub(crate) use tombstones::Tombstones;
+pub(crate) use uid::Uid;
 
 /// Objects that the endpoint controllers read. Methods that apply a change return the affected Services.
 #[derive(Default)]

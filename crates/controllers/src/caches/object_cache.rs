@@ -1,10 +1,35 @@
 //! A cache of objects by key that is never older than this process's own writes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use api::object::{ObjectKey, ObjectMeta, Resource};
 
 use super::pending_writes::{PendingWrites, version};
+
+/// An object of an [`ObjectCache`]: a view of the API, or a smaller type with a part of its fields.
+pub(crate) trait Cached {
+    /// Returns the namespace and name.
+    fn key(&self) -> ObjectKey;
+    /// Returns the UID.
+    fn uid(&self) -> Cow<'_, str>;
+    /// Returns the version as a number; versions of one kind are ordered.
+    fn version(&self) -> u64;
+}
+
+impl<T: Resource> Cached for T {
+    fn key(&self) -> ObjectKey {
+        self.metadata().key()
+    }
+
+    fn uid(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.metadata().uid)
+    }
+
+    fn version(&self) -> u64 {
+        version(self.metadata())
+    }
+}
 
 /// A cache of one kind. Responses to writes and reads update it at once; older watch events are dropped. See
 /// [`super::pending_writes`].
@@ -23,11 +48,12 @@ impl<T> Default for ObjectCache<T> {
     }
 }
 
-impl<T: Resource> ObjectCache<T> {
+impl<T: Cached> ObjectCache<T> {
     /// Applies an object from the watch; returns true if it is newer than the cached one.
     pub(crate) fn apply(&mut self, object: T) -> bool {
-        self.pending.observe(object.metadata());
-        self.insert(object)
+        let key = object.key();
+        self.pending.observe(&key, object.version());
+        self.insert(key, object)
     }
 
     /// Applies a deletion from the watch; returns true if the object was cached.
@@ -44,10 +70,10 @@ impl<T: Resource> ObjectCache<T> {
 
     /// Applies an object from a response; returns true if it is newer than the cached one.
     pub(crate) fn apply_response(&mut self, object: T) -> bool {
-        let meta = object.metadata().clone();
-        let is_newer = self.insert(object);
+        let (key, version) = (object.key(), object.version());
+        let is_newer = self.insert(key.clone(), object);
         if is_newer {
-            self.pending.add(&meta);
+            self.pending.add(key, version);
         }
         is_newer
     }
@@ -55,22 +81,17 @@ impl<T: Resource> ObjectCache<T> {
     /// Applies a response that confirms the deletion of an object.
     pub(crate) fn confirm_deletion(&mut self, meta: &ObjectMeta) {
         let key = meta.key();
-        if self
-            .get(&key)
-            .is_some_and(|cached| cached.metadata().uid == meta.uid)
-        {
+        if self.get(&key).is_some_and(|cached| cached.uid() == meta.uid) {
             self.by_key.remove(&key);
         }
-        self.pending.mark_deleted(meta);
+        self.pending.mark_deleted(&key, &meta.uid);
     }
 
     /// Applies the response of a read that returns no object. `known_uid` is the UID of the cached object at the
     /// start of the read. An object with another UID is newer than the read, and stays.
     pub(crate) fn confirm_absence(&mut self, key: &ObjectKey, known_uid: Option<&str>) {
-        if self
-            .get(key)
-            .is_some_and(|now| Some(&*now.metadata().uid) == known_uid)
-        {
+        let is_known = |now: &T| known_uid.is_some_and(|known| now.uid() == known);
+        if self.get(key).is_some_and(is_known) {
             self.discard(key);
         }
     }
@@ -95,11 +116,10 @@ impl<T: Resource> ObjectCache<T> {
         own.map(|(key, object)| (key, &**object))
     }
 
-    fn insert(&mut self, object: T) -> bool {
-        let key = object.metadata().key();
+    fn insert(&mut self, key: ObjectKey, object: T) -> bool {
         let cached = self.get(&key);
-        if self.pending.is_deleted(object.metadata())
-            || cached.is_some_and(|cached| version(cached.metadata()) >= version(object.metadata()))
+        if self.pending.is_deleted(&object.uid())
+            || cached.is_some_and(|cached| cached.version() >= object.version())
         {
             return false;
         }
@@ -111,7 +131,7 @@ impl<T: Resource> ObjectCache<T> {
         let Some(gone) = self.by_key.remove(key) else {
             return false;
         };
-        self.pending.mark_deleted(gone.metadata());
+        self.pending.mark_deleted(key, &gone.uid());
         true
     }
 }

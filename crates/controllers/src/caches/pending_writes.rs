@@ -24,19 +24,14 @@ pub(super) struct PendingWrites {
 
 impl PendingWrites {
     /// Adds an object that a response has delivered.
-    pub(super) fn add(&mut self, meta: &ObjectMeta) {
-        self.versions.insert(meta.key(), version(meta));
+    pub(super) fn add(&mut self, key: ObjectKey, version: u64) {
+        self.versions.insert(key, version);
     }
 
     /// Removes an object when the watch has delivered this version.
-    pub(super) fn observe(&mut self, meta: &ObjectMeta) {
-        let key = meta.key();
-        if self
-            .versions
-            .get(&key)
-            .is_some_and(|cached| *cached <= version(meta))
-        {
-            self.versions.remove(&key);
+    pub(super) fn observe(&mut self, key: &ObjectKey, version: u64) {
+        if self.versions.get(key).is_some_and(|cached| *cached <= version) {
+            self.versions.remove(key);
         }
     }
 
@@ -46,14 +41,14 @@ impl PendingWrites {
     }
 
     /// Records the deletion of an object.
-    pub(super) fn mark_deleted(&mut self, meta: &ObjectMeta) {
-        self.versions.remove(&meta.key());
-        self.tombstones.insert(&meta.uid);
+    pub(super) fn mark_deleted(&mut self, key: &ObjectKey, uid: &str) {
+        self.versions.remove(key);
+        self.tombstones.insert(uid);
     }
 
-    /// Returns true if the object is deleted.
-    pub(super) fn is_deleted(&self, meta: &ObjectMeta) -> bool {
-        self.tombstones.contains(&meta.uid)
+    /// Returns true if the object with this UID is deleted.
+    pub(super) fn is_deleted(&self, uid: &str) -> bool {
+        self.tombstones.contains(uid)
     }
 
     /// Removes and returns the keys of pending writes up to this revision that a complete list does not contain.

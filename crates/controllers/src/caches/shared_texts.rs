@@ -38,6 +38,12 @@ impl PodFacts {
             *address = Arc::clone(same);
         }
     }
+
+    fn share_node(&self, node: &mut Option<Arc<str>>) {
+        if let Some(node) = node.as_mut().filter(|node| **node == self.node_name) {
+            *node = Arc::clone(&self.node_name);
+        }
+    }
 }
 
 impl Pods {
@@ -48,9 +54,7 @@ impl Pods {
             let Some(pod) = target.and_then(|target| self.share_with_target(target)) else {
                 continue;
             };
-            if let Some(node) = endpoint.node_name.as_mut().filter(|node| **node == pod.node_name) {
-                *node = Arc::clone(&pod.node_name);
-            }
+            pod.share_node(&mut endpoint.node_name);
             for address in &mut endpoint.addresses {
                 pod.share_address(address);
             }
@@ -61,8 +65,12 @@ impl Pods {
     pub(crate) fn share_with_endpoints(&self, endpoints: &mut Endpoints) {
         for subset in &mut endpoints.subsets {
             let all = subset.addresses.iter_mut().chain(&mut subset.not_ready_addresses);
-            for target in all.filter_map(|address| address.target_ref.as_mut()) {
-                self.share_with_target(target);
+            for address in all {
+                let target = address.target_ref.as_mut();
+                if let Some(pod) = target.and_then(|target| self.share_with_target(target)) {
+                    pod.share_node(&mut address.node_name);
+                    pod.share_address(&mut address.ip);
+                }
             }
         }
     }

@@ -18,7 +18,8 @@ pub(crate) struct SliceCache {
 impl SliceCache {
     /// Applies a slice from the watch; returns the affected Services, none if the event is outdated.
     pub(crate) fn apply(&mut self, slice: EndpointSlice) -> Vec<ObjectKey> {
-        self.pending.observe(&slice.metadata);
+        let meta = &slice.metadata;
+        self.pending.observe(&meta.key(), version(meta));
         self.insert(slice)
     }
 
@@ -38,16 +39,17 @@ impl SliceCache {
 
     /// Applies a slice from a response.
     pub(crate) fn apply_response(&mut self, slice: EndpointSlice) {
-        let meta = slice.metadata.clone();
+        let (key, version) = (slice.metadata.key(), version(&slice.metadata));
         if !self.insert(slice).is_empty() {
-            self.pending.add(&meta);
+            self.pending.add(key, version);
         }
     }
 
     /// Applies a response that confirms the deletion of a slice.
     pub(crate) fn confirm_deletion(&mut self, meta: &ObjectMeta) {
-        self.forget(&meta.key());
-        self.pending.mark_deleted(meta);
+        let key = meta.key();
+        self.forget(&key);
+        self.pending.mark_deleted(&key, &meta.uid);
     }
 
     /// Applies the complete list of a Service's slices at this revision.
@@ -82,7 +84,7 @@ impl SliceCache {
 
     fn insert(&mut self, slice: EndpointSlice) -> Vec<ObjectKey> {
         let key = slice.metadata.key();
-        if self.pending.is_deleted(&slice.metadata) {
+        if self.pending.is_deleted(&slice.metadata.uid) {
             return Vec::new();
         }
         let service = slice
@@ -109,8 +111,8 @@ impl SliceCache {
     }
 
     fn discard(&mut self, key: &ObjectKey) -> Option<ObjectKey> {
-        let meta = self.get(key)?.metadata.clone();
-        self.pending.mark_deleted(&meta);
+        let uid = self.get(key)?.metadata.uid.clone();
+        self.pending.mark_deleted(key, &uid);
         self.forget(key)
     }
 

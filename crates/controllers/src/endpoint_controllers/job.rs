@@ -63,10 +63,12 @@ pub(super) async fn execute(environment: Environment, job: Job) -> FinishedJob {
 async fn send_requests(environment: &Environment, work: &Work, kind: JobKind) -> JobResult {
     let (client, key) = (&environment.client, work.key());
     match kind {
-        JobKind::ReadSlices => {
-            JobResult::SlicesRead(api_requests::list(client, &key.namespace, &slice_selector(work, key)).await)
+        JobKind::ReadSlices => JobResult::SlicesRead(
+            api_requests::list(client, &key.namespace, &slice_selector(work, key)).await,
+        ),
+        JobKind::ReadEndpoints(known) => {
+            JobResult::EndpointsRead(api_requests::read(client, key).await, known)
         }
-        JobKind::ReadEndpoints(known) => JobResult::EndpointsRead(api_requests::read(client, key).await, known),
         JobKind::WriteSlices { writes, trigger_time } => {
             let report = endpointslice::execute(client, writes).await;
             if let Some(trigger) = trigger_time.filter(|_| report.error.is_none()) {

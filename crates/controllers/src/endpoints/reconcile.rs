@@ -1,7 +1,6 @@
 //! The Endpoints of a Service: a pure function of the caches.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
 
 use api::object::{
     EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Labels, ObjectMeta, Service, SubsetPort,
@@ -160,11 +159,11 @@ fn subsets_of(inputs: &Inputs<'_>) -> Vec<EndpointSubset> {
 fn address_of(pod: &PodFacts, service: &Service) -> Option<EndpointAddress> {
     let family = *address_types(service).first()?;
     let endpoint = endpoint_of(pod, service, family, None)?;
-    let ip: IpAddr = endpoint.addresses.first()?.parse().ok()?;
     Some(EndpointAddress {
-        ip: ip.to_string(),
+        // Addresses of cached Pods are valid and in canonical form.
+        ip: endpoint.addresses.into_iter().next()?,
         hostname: endpoint.hostname.unwrap_or_default(),
-        node_name: endpoint.node_name.map(|name| name.to_string()),
+        node_name: endpoint.node_name,
         target_ref: endpoint.target_ref,
     })
 }

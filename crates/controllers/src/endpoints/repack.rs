@@ -1,6 +1,7 @@
 //! The canonical form of subsets (EPC-08): equal contents have equal forms.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use api::object::{EndpointAddress, EndpointSubset, SubsetPort};
 
@@ -14,7 +15,7 @@ type Servers = BTreeMap<usize, bool>;
 /// The pairs are not listed one by one: an object of a megabyte can have hundreds of millions.
 pub(crate) fn repack(subsets: Vec<EndpointSubset>) -> Vec<EndpointSubset> {
     let mut addresses: Vec<EndpointAddress> = Vec::new();
-    let mut indices: HashMap<(String, String), usize> = HashMap::new();
+    let mut indices: HashMap<(Arc<str>, Arc<str>), usize> = HashMap::new();
     // The addresses of each subset that has some.
     let mut members: Vec<Servers> = Vec::new();
     // The subsets of a port, by their index in `members`. `None` stands for addresses without ports.
@@ -100,9 +101,9 @@ fn subset_of(servers: &Servers, mut ports: Vec<SubsetPort>, addresses: &[Endpoin
 }
 
 /// Returns the identity of an address: the IP and the UID of its target.
-fn identity(address: &EndpointAddress) -> (String, String) {
-    let uid = address.target_ref.as_ref().map(|target| target.uid.to_string());
-    (address.ip.clone(), uid.unwrap_or_default())
+fn identity(address: &EndpointAddress) -> (Arc<str>, Arc<str>) {
+    let uid = address.target_ref.as_ref().map(|target| Arc::clone(&target.uid));
+    (Arc::clone(&address.ip), uid.unwrap_or_default())
 }
 
 #[cfg(test)]

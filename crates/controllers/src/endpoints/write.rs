@@ -18,12 +18,12 @@ pub(crate) enum WriteResult {
 /// Executes a write.
 pub(crate) async fn execute(client: &Client, write: EndpointsWrite) -> Result<WriteResult, ClientError> {
     match write {
-        EndpointsWrite::Create(endpoints) => {
-            api_requests::create(client, &endpoints).await.map(WriteResult::Current)
-        }
-        EndpointsWrite::Update(endpoints) => {
-            api_requests::replace(client, &endpoints).await.map(WriteResult::Current)
-        }
+        EndpointsWrite::Create(endpoints) => api_requests::create(client, &endpoints)
+            .await
+            .map(WriteResult::Current),
+        EndpointsWrite::Update(endpoints) => api_requests::replace(client, &endpoints)
+            .await
+            .map(WriteResult::Current),
         EndpointsWrite::Delete(meta) => {
             api_requests::delete::<Endpoints>(client, &meta).await?;
             Ok(WriteResult::Deleted(meta))

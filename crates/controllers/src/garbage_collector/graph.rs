@@ -9,6 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use api::object::ObjectMeta;
 
 use super::kinds::ObjectLocation;
+use crate::caches::Uid;
 
 /// Finalizer of an owner that is deleted after its dependents.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -93,16 +94,16 @@ pub(crate) struct Graph {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Node {
-    uid: String,
+    uid: Uid,
     phase: Phase,
-    owners: Vec<Owner>,
+    owners: Box<[Owner]>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Owner {
     /// `None` if the kind is not watched or the reference is invalid.
     location: Option<ObjectLocation>,
-    uid: String,
+    uid: Uid,
     is_blocked: bool,
 }
 
@@ -141,14 +142,17 @@ impl Graph {
             owner
                 .location
                 .as_ref()
-                .is_none_or(|parent| self.is_solid(parent, &owner.uid))
+                .is_none_or(|parent| self.is_solid(parent, &owner.uid.text()))
         };
         let solid: Vec<&Owner> = node.owners.iter().filter(is_solid_or_unknown).collect();
         Some(Candidate {
-            uid: node.uid.clone(),
+            uid: node.uid.text().into_owned(),
             phase: node.phase,
             has_only_solid_owners: solid.len() == node.owners.len(),
-            solid_owners: solid.into_iter().map(|owner| owner.uid.clone()).collect(),
+            solid_owners: solid
+                .into_iter()
+                .map(|owner| owner.uid.text().into_owned())
+                .collect(),
             dependents: self.dependents_of(location, &node.uid),
         })
     }
@@ -178,9 +182,14 @@ impl Graph {
                 affected.insert(owner);
             }
         }
-        let Some(node) = node else { return affected };
-        for owner in node.owners.iter().filter_map(|owner| owner.location.clone()) {
-            self.dependents.entry(owner).or_default().insert(location.clone());
+        let Some(mut node) = node else { return affected };
+        for owner in node.owners.iter_mut().filter_map(|owner| owner.location.as_mut()) {
+            // The dependents of an owner share its location.
+            if let Some((known, _)) = self.dependents.get_key_value(owner) {
+                *owner = known.clone();
+            }
+            let dependents = self.dependents.entry(owner.clone()).or_default();
+            dependents.insert(location.clone());
         }
         self.nodes.insert(location.clone(), node);
         affected.insert(location.clone());
@@ -203,10 +212,10 @@ impl Graph {
         self.dependents.get(location).into_iter().flatten().cloned()
     }
 
-    fn dependents_of(&self, location: &ObjectLocation, uid: &str) -> Vec<Dependent> {
+    fn dependents_of(&self, location: &ObjectLocation, uid: &Uid) -> Vec<Dependent> {
         let read = |dependent: ObjectLocation| {
             let node = self.nodes.get(&dependent)?;
-            let mut references = node.owners.iter().filter(|owner| owner.uid == uid).peekable();
+            let mut references = node.owners.iter().filter(|owner| owner.uid == *uid).peekable();
             references.peek()?;
             Some(Dependent {
                 is_blocking: references.any(|owner| owner.is_blocked),
@@ -228,11 +237,11 @@ impl Node {
         }
         let owners = meta.owner_references.iter().map(|owner| Owner {
             location: location.of_owner(owner),
-            uid: owner.uid.clone(),
+            uid: Uid::new(&owner.uid),
             is_blocked: owner.block_owner_deletion == Some(true),
         });
         Some(Self {
-            uid: meta.uid.clone(),
+            uid: Uid::new(&meta.uid),
             phase,
             owners: owners.collect(),
         })

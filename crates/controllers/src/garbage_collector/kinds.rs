@@ -61,10 +61,7 @@ macro_rules! kinds {
 
         /// Watches all kinds, each in a task that ends with the receiver.
         pub(super) fn watch_all(environment: &Environment, sender: &Sender<Change>) {
-            $(watches::forward(&environment.client, Query::default(), sender.clone(), |event| Change {
-                kind: Kind::$kind,
-                event: metadata_of(event, |view: views::$kind| view.metadata),
-            });)*
+            $(watch_kind(environment, sender.clone(), Kind::$kind, |view: views::$kind| view.metadata);)*
         }
     };
 }
@@ -146,6 +143,24 @@ impl ObjectLocation {
         path.push('/');
         client::push_escaped(&mut path, &self.key.name);
         path
+    }
+}
+
+/// Watches a kind. Pods have a watch that controllers share.
+fn watch_kind<T: Resource>(
+    environment: &Environment,
+    sender: Sender<Change>,
+    kind: Kind,
+    read: fn(T) -> ObjectMeta,
+) {
+    let to_change = move |event: Event<T>| Change {
+        kind,
+        event: metadata_of(event, read),
+    };
+    if kind == Kind::Pod {
+        environment.pods.forward(sender, move |event, _| to_change(event));
+    } else {
+        watches::forward(&environment.client, Query::default(), sender, to_change);
     }
 }
 

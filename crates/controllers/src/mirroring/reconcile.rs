@@ -147,7 +147,7 @@ fn desired_slices(endpoints: &Endpoints, max: usize, changes: &mut SliceChanges)
         let mut mirrored = 0;
         for (address, ready) in ready.chain(not_ready) {
             let Ok(ip) = address.ip.parse::<IpAddr>() else {
-                invalid.push(address.ip);
+                invalid.push(address.ip.to_string());
                 continue;
             };
             if mirrored == max {
@@ -285,13 +285,13 @@ fn new_slice(endpoints: &Endpoints, address_type: AddressType, ports: Vec<Endpoi
 /// Returns an address as an endpoint; only its readiness is known (EPM-06).
 fn endpoint_of(address: EndpointAddress, ready: bool) -> Endpoint {
     Endpoint {
-        addresses: vec![address.ip.into()],
+        addresses: vec![address.ip],
         conditions: EndpointConditions {
             ready: Some(ready),
             ..EndpointConditions::default()
         },
         hostname: (!address.hostname.is_empty()).then_some(address.hostname),
-        node_name: address.node_name.map(Into::into),
+        node_name: address.node_name,
         target_ref: address.target_ref,
         ..Endpoint::default()
     }

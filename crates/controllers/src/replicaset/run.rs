@@ -14,7 +14,7 @@ use crate::selection::Controller;
 pub(crate) async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
     let (sender, changes) = watches::channel();
     watches::forward_with_revision(&environment.client, Query::default(), sender.clone(), Change::Set);
-    watches::forward_with_revision(&environment.client, Query::default(), sender, Change::Pod);
+    environment.pods.forward(sender, Change::Pod);
     let sets = ReplicaSetController::new(environment.clock.clone());
     let queue_metrics = environment
         .metrics

@@ -5,7 +5,6 @@ use serde::Deserialize;
 
 use super::bounded_terms::{BoundedTerms, TermSelector, TermSize};
 use super::node_affinity::NodeTerm;
-use super::pod::SchedulePod;
 
 /// `affinity` of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -88,40 +87,10 @@ pub(crate) struct SpreadConstraint {
 /// Labels of the namespaces by name.
 pub(super) type Namespaces = std::collections::BTreeMap<String, Labels>;
 
-impl PodTerm {
-    /// Returns true if the term of `owner` selects `pod`.
-    pub(crate) fn selects(&self, owner: &SchedulePod, pod: &SchedulePod, namespaces: &Namespaces) -> bool {
-        let namespace = &pod.metadata.namespace;
-        let selects_namespace = if self.namespaces.is_empty() && self.namespace_selector.is_absent() {
-            owner.metadata.namespace == *namespace
-        } else {
-            let labels = namespaces.get(namespace);
-            self.namespaces.contains(namespace)
-                || labels.is_some_and(|labels| self.namespace_selector.matches(labels))
-        };
-        let (own, other) = (owner.labels(), pod.labels());
-        let is_shared = |key: &String| own.get(key).is_none_or(|value| other.get(key) == Some(value));
-        let is_different = |key: &String| own.get(key).is_none_or(|value| other.get(key) != Some(value));
-        selects_namespace
-            && self.label_selector.matches(other)
-            && self.match_label_keys.iter().all(is_shared)
-            && self.mismatch_label_keys.iter().all(is_different)
-    }
-}
-
 impl SpreadConstraint {
     /// Returns true if the constraint excludes Nodes.
     pub(crate) fn is_required(&self) -> bool {
         self.when_unsatisfiable == "DoNotSchedule"
-    }
-
-    /// Returns true if the constraint of `owner` counts `pod`.
-    pub(crate) fn counts(&self, owner: &SchedulePod, pod: &SchedulePod) -> bool {
-        let (own, other) = (owner.labels(), pod.labels());
-        let is_shared = |key: &String| own.get(key).is_none_or(|value| other.get(key) == Some(value));
-        owner.metadata.namespace == pod.metadata.namespace
-            && self.label_selector.matches(other)
-            && self.match_label_keys.iter().all(is_shared)
     }
 }
 

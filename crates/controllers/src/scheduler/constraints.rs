@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::object::{Node, Taint};
 
 use super::affinity::{Namespaces, PodTerm, SpreadConstraint};
+use super::cached_pod::PlacementFacts;
 use super::filter::Refusal;
 use super::node_affinity::matches_node_affinity;
 use super::pod::SchedulePod;
 
 /// A Node with its Pods.
-pub(super) type NodeWithPods<'a> = (&'a Node, Vec<&'a SchedulePod>);
+pub(super) type NodeWithPods<'a> = (&'a Node, Vec<&'a PlacementFacts>);
 
 /// Domain: a label of Nodes and its value.
 type Domain<'a> = (&'a str, &'a str);
@@ -44,7 +45,7 @@ struct SpreadCounts<'a> {
 #[derive(Debug)]
 struct SpreadNode<'a, 'b> {
     node: &'a Node,
-    pods: &'b [&'a SchedulePod],
+    pods: &'b [&'a PlacementFacts],
     /// True if the Node matches the node affinity of the Pod.
     matches_affinity: bool,
     /// True if the Pod tolerates the taints of the Node.
@@ -52,12 +53,18 @@ struct SpreadNode<'a, 'b> {
 }
 
 impl<'a> Constraints<'a> {
-    /// Evaluates the constraints of a Pod and those of the Pods on the Nodes.
-    pub(super) fn of(pod: &'a SchedulePod, nodes: &[NodeWithPods<'a>], namespaces: &Namespaces) -> Self {
+    /// Evaluates the constraints of a Pod, whose facts are `own`, and those of the Pods on the Nodes.
+    pub(super) fn of(
+        pod: &'a SchedulePod,
+        own: &PlacementFacts,
+        nodes: &[NodeWithPods<'a>],
+        namespaces: &Namespaces,
+    ) -> Self {
         let affinity = &pod.spec.affinity;
         let terms = &affinity.pod_affinity.required;
         // As upstream, a Pod counts for an affinity only if all terms select it.
-        let is_selected = |other: &SchedulePod| terms.iter().all(|term| term.selects(pod, other, namespaces));
+        let is_selected =
+            |other: &PlacementFacts| terms.iter().all(|term| term.selects(own, other, namespaces));
         // Evaluated once for all terms, because a Pod can have hundreds of them.
         let selected_nodes = nodes_with(nodes, is_selected);
         let affinities: Vec<_> = terms
@@ -71,7 +78,7 @@ impl<'a> Constraints<'a> {
             .collect();
         let anti_terms = affinity.pod_anti_affinity.required.iter();
         let own_exclusions = anti_terms.flat_map(|term: &'a PodTerm| {
-            let selects = |other: &SchedulePod| term.selects(pod, other, namespaces);
+            let selects = |other: &PlacementFacts| term.selects(own, other, namespaces);
             let domains = domains_of(&term.topology_key, &nodes_with(nodes, selects));
             domains.into_iter().map(move |value| (&*term.topology_key, value))
         });
@@ -96,13 +103,13 @@ impl<'a> Constraints<'a> {
                 || pod.spec.topology_spread_constraints.is_excessive(),
             spreads: required
                 .iter()
-                .map(|constraint| SpreadCounts::of(constraint, pod, &labelled))
+                .map(|constraint| SpreadCounts::of(constraint, own, &labelled))
                 .collect(),
             may_be_first: affinities.iter().all(|(_, domains)| domains.is_empty())
-                && terms.iter().all(|term| term.selects(pod, pod, namespaces)),
+                && terms.iter().all(|term| term.selects(own, own, namespaces)),
             affinities,
             own_exclusions: own_exclusions.collect(),
-            other_exclusions: exclusions_of_others(pod, nodes, namespaces),
+            other_exclusions: exclusions_of_others(own, nodes, namespaces),
         }
     }
 
@@ -156,24 +163,21 @@ impl<'a, 'b> SpreadNode<'a, 'b> {
 
 impl<'a> SpreadCounts<'a> {
     /// Counts the Pods on `nodes`, which have the labels of all constraints.
-    fn of(constraint: &'a SpreadConstraint, pod: &SchedulePod, nodes: &[SpreadNode<'a, '_>]) -> Self {
+    fn of(constraint: &'a SpreadConstraint, own: &PlacementFacts, nodes: &[SpreadNode<'a, '_>]) -> Self {
         let mut pods = BTreeMap::new();
         for spread_node in nodes.iter().filter(|node| node.is_counted(constraint)) {
             let labels = &spread_node.node.metadata.labels;
             let Some(value) = labels.get(&constraint.topology_key) else {
                 continue;
             };
-            let live = spread_node
-                .pods
-                .iter()
-                .filter(|other| other.metadata.deletion_timestamp.is_none());
-            let counted = live.filter(|other| constraint.counts(pod, other)).count();
+            let live = spread_node.pods.iter().filter(|other| !other.is_terminating());
+            let counted = live.filter(|other| constraint.counts(own, other)).count();
             *pods.entry(&**value).or_insert(0) += i64::try_from(counted).unwrap_or(i64::MAX);
         }
         Self {
             constraint,
             pods,
-            counts_itself: constraint.counts(pod, pod),
+            counts_itself: constraint.counts(own, own),
         }
     }
 
@@ -194,7 +198,10 @@ impl<'a> SpreadCounts<'a> {
 }
 
 /// Returns the Nodes with a selected Pod.
-fn nodes_with<'a>(nodes: &[NodeWithPods<'a>], is_selected: impl Fn(&SchedulePod) -> bool) -> Vec<&'a Node> {
+fn nodes_with<'a>(
+    nodes: &[NodeWithPods<'a>],
+    is_selected: impl Fn(&PlacementFacts) -> bool,
+) -> Vec<&'a Node> {
     let has_selected = |(_, pods): &&NodeWithPods<'a>| pods.iter().any(|pod| is_selected(pod));
     let nodes = nodes.iter().filter(has_selected);
     nodes.map(|(node, _)| *node).collect()
@@ -210,14 +217,14 @@ fn domains_of<'a>(topology_key: &str, nodes: &[&'a Node]) -> BTreeSet<&'a str> {
 
 /// Returns the domains that the anti-affinity of Pods on Nodes excludes for a Pod.
 fn exclusions_of_others<'a>(
-    pod: &SchedulePod,
+    pod: &PlacementFacts,
     nodes: &[NodeWithPods<'a>],
     namespaces: &Namespaces,
 ) -> BTreeSet<Domain<'a>> {
     let mut excluded = BTreeSet::new();
     for (node, pods) in nodes {
-        for other in pods {
-            for term in other.spec.affinity.pod_anti_affinity.required.iter() {
+        for other in pods.iter().copied() {
+            for term in other.anti_affinity() {
                 let value = node.metadata.labels.get(&term.topology_key);
                 if let Some(value) = value.filter(|_| term.selects(other, pod, namespaces)) {
                     excluded.insert((&*term.topology_key, &**value));

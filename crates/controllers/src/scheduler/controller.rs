@@ -1,6 +1,7 @@
 //! State machine of the scheduler. Inputs are Nodes and Pods; outputs are bindings.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use api::object::{Labels, Namespace, Node, ObjectKey, Taint};
@@ -10,13 +11,14 @@ use reconcile::{Action, Reconciler};
 
 use super::SCHEDULER_NAME;
 use super::affinity::Namespaces;
+use super::cached_pod::{CachedPod, PlacementFacts, SharedFacts};
 use super::constraints::{Constraints, NodeWithPods};
 use super::filter::{NodeUsage, summary};
 use super::pod::SchedulePod;
 use super::retry::Attempts;
 use super::score::choose_node;
 use super::write::{Job, JobOutput, Placement};
-use crate::caches::{ObjectCache, Shared};
+use crate::caches::{Cached, ObjectCache};
 use crate::malformed_object::log_skipped;
 
 /// A change that a watch reports, with the revision of its list.
@@ -34,11 +36,10 @@ pub(super) struct Scheduler {
     are_namespaces_synced: bool,
     nodes: BTreeMap<String, Node>,
     namespaces: Namespaces,
-    pods: ObjectCache<SchedulePod>,
-    /// Labels of the Pods with a Node.
-    labels: Shared<Labels>,
+    pods: ObjectCache<CachedPod>,
+    shared: SharedFacts,
     /// Pods on each Node.
-    on_node: BTreeMap<String, BTreeSet<ObjectKey>>,
+    on_node: BTreeMap<Arc<str>, BTreeSet<ObjectKey>>,
     /// Pods whose binding is being written, with their Node.
     assumed: BTreeMap<ObjectKey, String>,
     /// Pods that currently fit on no Node.
@@ -55,7 +56,7 @@ impl Scheduler {
             nodes: BTreeMap::new(),
             namespaces: Namespaces::new(),
             pods: ObjectCache::default(),
-            labels: Shared::default(),
+            shared: SharedFacts::default(),
             on_node: BTreeMap::new(),
             assumed: BTreeMap::new(),
             unschedulable: BTreeMap::new(),
@@ -128,26 +129,30 @@ impl Scheduler {
     /// Applies a Pod from the watch or a response. `insert` is the method of the cache for that source.
     fn apply(
         &mut self,
-        mut pod: SchedulePod,
-        insert: impl FnOnce(&mut ObjectCache<SchedulePod>, SchedulePod) -> bool,
+        pod: SchedulePod,
+        insert: impl FnOnce(&mut ObjectCache<CachedPod>, CachedPod) -> bool,
         queue: &mut Queue<ObjectKey>,
         now: Instant,
     ) {
-        let key = pod.metadata.key();
+        let mut pod = CachedPod::of(pod, &mut self.shared);
+        if let Some(before) = self.pods.get(&pod.key()) {
+            pod.share_key_with(before);
+        }
+        let key = pod.key();
         let before = self.node_of(&key);
-        pod.drop_unread_fields(&mut self.labels);
         if !insert(&mut self.pods, pod) {
             return;
         }
         let after = self.node_of(&key);
         if let Some(node) = &after {
-            self.on_node.entry(node.clone()).or_default().insert(key.clone());
+            let on_node = self.on_node.entry(Arc::clone(node)).or_default();
+            on_node.insert(key.clone());
             self.retry_dependent(queue, now);
         }
         if before != after {
             self.remove_from_node(&key, before, queue, now);
         }
-        if self.pods.get(&key).is_some_and(is_schedulable) {
+        if self.unplaced(&key).is_some_and(is_schedulable) {
             queue.add(key, now);
         }
     }
@@ -156,7 +161,7 @@ impl Scheduler {
     fn remove_from_node(
         &mut self,
         key: &ObjectKey,
-        node: Option<String>,
+        node: Option<Arc<str>>,
         queue: &mut Queue<ObjectKey>,
         now: Instant,
     ) {
@@ -164,10 +169,10 @@ impl Scheduler {
             self.unschedulable.remove(key);
         }
         let Some(node) = node else { return };
-        if let Some(pods) = self.on_node.get_mut(&node) {
+        if let Some(pods) = self.on_node.get_mut(&*node) {
             pods.remove(key);
             if pods.is_empty() {
-                self.on_node.remove(&node);
+                self.on_node.remove(&*node);
             }
         }
         self.retry(queue, now);
@@ -183,24 +188,29 @@ impl Scheduler {
     /// Adds the Pods to the queue that fit on no Node, and whose feasible Nodes depend on other Pods.
     fn retry_dependent(&self, queue: &mut Queue<ObjectKey>, now: Instant) {
         for (key, attempts) in &self.unschedulable {
-            if self.pods.get(key).is_some_and(SchedulePod::depends_on_pods) {
+            if self.unplaced(key).is_some_and(SchedulePod::depends_on_pods) {
                 add_retry(queue, key, attempts, now);
             }
         }
     }
 
     /// Returns the Node whose resources a Pod uses.
-    fn node_of(&self, key: &ObjectKey) -> Option<String> {
-        let pod = self.pods.get(key).filter(|pod| pod.uses_node())?;
-        Some(pod.spec.node_name.clone())
+    fn node_of(&self, key: &ObjectKey) -> Option<Arc<str>> {
+        self.pods.get(key)?.facts.used_node().cloned()
+    }
+
+    /// Returns the Pod with this key if it has no Node.
+    fn unplaced(&self, key: &ObjectKey) -> Option<&SchedulePod> {
+        self.pods.get(key)?.unplaced()
     }
 
     /// Returns the Pods that are on a Node or being bound to it.
-    fn pods_on(&self, name: &str) -> Vec<&SchedulePod> {
+    fn pods_on(&self, name: &str) -> Vec<&PlacementFacts> {
         let on_node = self.on_node.get(name).into_iter().flatten();
         let assumed = self.assumed.iter().filter(|(_, node)| *node == name);
         let keys: BTreeSet<&ObjectKey> = on_node.chain(assumed.map(|(key, _)| key)).collect();
-        keys.into_iter().filter_map(|key| self.pods.get(key)).collect()
+        let pods = keys.into_iter().filter_map(|key| self.pods.get(key));
+        pods.map(|pod| &pod.facts).collect()
     }
 
     /// Returns all Nodes with their Pods.
@@ -221,17 +231,17 @@ fn add_retry(queue: &mut Queue<ObjectKey>, key: &ObjectKey, attempts: &Attempts,
 }
 
 /// Returns the Nodes with the resources in use.
-fn usage<'a>(pod: &SchedulePod, nodes: &[NodeWithPods<'a>]) -> Vec<(&'a Node, NodeUsage<'a>)> {
+fn usage<'a>(pod: &PlacementFacts, nodes: &[NodeWithPods<'a>]) -> Vec<(&'a Node, NodeUsage<'a>)> {
     let has_host_ports = pod.host_ports().next().is_some();
     let nodes = nodes.iter().map(|(node, pods)| {
         let mut usage = NodeUsage::default();
-        for other in pods {
+        for other in pods.iter().copied() {
             usage.pods += 1;
             usage.resources = usage.resources + other.requests();
             if has_host_ports {
                 usage.ports.extend(other.host_ports());
             }
-            let is_near = other.metadata.namespace == pod.metadata.namespace;
+            let is_near = other.namespace() == pod.namespace();
             usage.similar_pods += i64::from(is_near && other.is_spread_with(pod));
         }
         (*node, usage)
@@ -280,12 +290,15 @@ impl Reconciler for Scheduler {
 
     fn reconcile(&mut self, key: &ObjectKey, now: Instant) -> Action<Job> {
         let attempts = self.unschedulable.remove(key);
-        let Some(pod) = self.pods.get(key).filter(|pod| is_schedulable(pod)) else {
+        let Some(cached) = self.pods.get(key) else {
+            return Action::Done;
+        };
+        let Some(pod) = cached.unplaced().filter(|pod| is_schedulable(pod)) else {
             return Action::Done;
         };
         let with_pods = self.nodes_with_pods();
-        let nodes = usage(pod, &with_pods);
-        let constraints = Constraints::of(pod, &with_pods, &self.namespaces);
+        let nodes = usage(&cached.facts, &with_pods);
+        let constraints = Constraints::of(pod, &cached.facts, &with_pods, &self.namespaces);
         let placement = match choose_node(pod, &nodes, &constraints) {
             Ok(node) => Placement::Node(node.metadata.name.clone()),
             Err(refusals) => Placement::Unschedulable(summary(nodes.len(), &refusals)),

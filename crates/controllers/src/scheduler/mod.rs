@@ -8,6 +8,7 @@
 
 mod affinity;
 mod bounded_terms;
+mod cached_pod;
 mod constraints;
 mod controller;
 pub(crate) mod filter;
@@ -17,6 +18,7 @@ mod resources;
 mod retry;
 mod run;
 mod score;
+mod selected_pods;
 mod write;
 
 pub(crate) use node_affinity::matches_node_affinity;

@@ -1,15 +1,12 @@
 //! The fields of a Pod that the scheduler reads.
 
-use std::sync::Arc;
-
 use api::object::{Condition, Labels, ObjectMeta, Taint, is_final_phase};
 use api::pod::RequestedHostPort;
 use serde::{Deserialize, Deserializer};
 
-use super::affinity::{Affinity, NodeAffinity, PodTerms, SpreadConstraint};
+use super::affinity::{Affinity, SpreadConstraint};
 use super::bounded_terms::BoundedTerms;
 use super::resources::Resources;
-use crate::caches::Shared;
 
 /// A view of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -21,9 +18,6 @@ pub(crate) struct SchedulePod {
     pub spec: SchedulePodSpec,
     /// Observed state.
     pub status: SchedulePodStatus,
-    /// Labels of a Pod with a Node, which Pods share; `None` for those of the metadata.
-    #[serde(skip)]
-    pub shared_labels: Option<Arc<Labels>>,
 }
 
 /// `spec` of a Pod.
@@ -108,47 +102,6 @@ pub(crate) struct SchedulePodStatus {
 api::resource!(SchedulePod, "", "v1", "Pod", "pods");
 
 impl SchedulePod {
-    /// Returns the labels.
-    pub(crate) fn labels(&self) -> &Labels {
-        self.shared_labels.as_deref().unwrap_or(&self.metadata.labels)
-    }
-
-    /// Drops the fields of a Pod with a Node that no other Pod depends on. A cluster has far more Pods with a Node than
-    /// pending ones.
-    pub(crate) fn drop_unread_fields(&mut self, labels: &mut Shared<Labels>) {
-        if self.spec.node_name.is_empty() {
-            return;
-        }
-        let metadata = &mut self.metadata;
-        self.shared_labels = Some(labels.intern(std::mem::take(&mut metadata.labels)));
-        metadata.annotations = Labels::new();
-        metadata.finalizers = Vec::new();
-        metadata.creation_timestamp = None;
-        metadata.generate_name = String::new();
-        metadata
-            .owner_references
-            .retain(|owner| owner.controller == Some(true));
-        let spec = &mut self.spec;
-        spec.scheduler_name = String::new();
-        spec.node_selector = Labels::new();
-        spec.tolerations = Vec::new();
-        spec.affinity.node_affinity = NodeAffinity::default();
-        spec.affinity.pod_affinity = PodTerms::default();
-        spec.topology_spread_constraints = BoundedTerms::default();
-        for containers in [&mut spec.containers, &mut spec.init_containers] {
-            for container in containers.iter_mut() {
-                container.ports.retain(|port| port.host_port != 0);
-                container.ports.shrink_to_fit();
-            }
-            containers.retain(ScheduleContainer::uses_node);
-            containers.shrink_to_fit();
-        }
-        self.status.conditions = Vec::new();
-        if !self.is_finished() {
-            self.status.phase = String::new();
-        }
-    }
-
     /// Returns true if the Pod has succeeded or failed.
     pub(crate) fn is_finished(&self) -> bool {
         is_final_phase(&self.status.phase)
@@ -168,11 +121,6 @@ impl SchedulePod {
         conditions.any(|condition| {
             condition.kind == "PodScheduled" && condition.status == "False" && condition.message == reason
         })
-    }
-
-    /// Returns true if the Pod uses resources of its Node.
-    pub(crate) fn uses_node(&self) -> bool {
-        !self.spec.node_name.is_empty() && !self.is_finished()
     }
 
     /// Returns the effective requests: the sum of containers and sidecars, or the maximum during
@@ -197,18 +145,18 @@ impl SchedulePod {
         (app_containers + sidecars).max(starting) + self.spec.overhead
     }
 
-    /// Iterates over the ports of containers and sidecars with a host port.
+    /// Iterates over the host ports of containers and sidecars.
     pub(crate) fn host_ports(&self) -> impl Iterator<Item = RequestedHostPort<'_>> {
+        self.ports_with_host_port().map(SchedulePort::as_requested)
+    }
+
+    /// Iterates over the ports of containers and sidecars with a host port.
+    pub(super) fn ports_with_host_port(&self) -> impl Iterator<Item = &SchedulePort> {
         let init = self.spec.init_containers.iter();
         let sidecars = init.filter(|container| container.restart_policy == "Always");
         let containers = self.spec.containers.iter().chain(sidecars);
         let ports = containers.flat_map(|container| &container.ports);
-        let requested = ports.filter(|port| port.host_port != 0);
-        requested.map(|port| RequestedHostPort {
-            host_ip: &port.host_ip,
-            protocol: &port.protocol,
-            port: port.host_port,
-        })
+        ports.filter(|port| port.host_port != 0)
     }
 
     /// Returns true if the Pod tolerates a taint.
@@ -230,21 +178,16 @@ impl SchedulePod {
             || !pod_anti_affinity.required.is_empty()
             || !self.spec.topology_spread_constraints.is_empty()
     }
-
-    /// Returns true if the two Pods are to be spread: they have the same owner, or no owner and equal labels.
-    pub(crate) fn is_spread_with(&self, other: &Self) -> bool {
-        match (self.metadata.controller(), other.metadata.controller()) {
-            (Some(a), Some(b)) => a.uid == b.uid,
-            (None, None) => !self.labels().is_empty() && self.labels() == other.labels(),
-            _ => false,
-        }
-    }
 }
 
-impl ScheduleContainer {
-    /// Returns true if the container has requests or ports.
-    fn uses_node(&self) -> bool {
-        self.requests != Resources::default() || !self.ports.is_empty()
+impl SchedulePort {
+    /// Returns the port as a request for a port of a Node.
+    pub(super) fn as_requested(&self) -> RequestedHostPort<'_> {
+        RequestedHostPort {
+            host_ip: &self.host_ip,
+            protocol: &self.protocol,
+            port: self.host_port,
+        }
     }
 }
 

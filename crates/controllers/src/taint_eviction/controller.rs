@@ -1,6 +1,7 @@
 //! State machine of the taint eviction controller. Inputs are Nodes and Pods; outputs are evictions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use api::object::{Node, ObjectKey, ObjectMeta};
@@ -8,11 +9,11 @@ use client::{Event, WallClock};
 use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
 
+use super::cached_pod::{CachedPod, SharedValues};
 use super::decide::{RemainingTime, SeenTaint, no_execute_taints, remaining};
 use super::pod::EvictionPod;
-use crate::caches::{ObjectCache, Shared};
+use crate::caches::{Cached, ObjectCache};
 use crate::malformed_object::log_skipped;
-use crate::scheduler::Toleration;
 
 /// A change that a watch reports, with the revision of its list.
 pub(super) enum Change {
@@ -27,10 +28,10 @@ pub(super) struct TaintEviction {
     are_pods_synced: bool,
     /// NoExecute taints of the Nodes that have any.
     taints: BTreeMap<String, Vec<SeenTaint>>,
-    pods: ObjectCache<EvictionPod>,
-    tolerations: Shared<[Toleration]>,
+    pods: ObjectCache<CachedPod>,
+    shared: SharedValues,
     /// Pods by Node.
-    on_node: BTreeMap<String, BTreeSet<ObjectKey>>,
+    on_node: BTreeMap<Arc<str>, BTreeSet<ObjectKey>>,
 }
 
 impl TaintEviction {
@@ -41,7 +42,7 @@ impl TaintEviction {
             are_pods_synced: false,
             taints: BTreeMap::new(),
             pods: ObjectCache::default(),
-            tolerations: Shared::default(),
+            shared: SharedValues::default(),
             on_node: BTreeMap::new(),
         }
     }
@@ -53,7 +54,7 @@ impl TaintEviction {
                 let seen = self.taints.remove(&name).unwrap_or_default();
                 let taints = no_execute_taints(&node.spec.taints, &seen, self.clock.now());
                 if taints != seen {
-                    for key in self.on_node.get(&name).into_iter().flatten() {
+                    for key in self.on_node.get(&*name).into_iter().flatten() {
                         queue.add(key.clone(), now);
                     }
                 }
@@ -75,10 +76,13 @@ impl TaintEviction {
         now: Instant,
     ) {
         match event {
-            Event::Applied(mut pod) => {
-                let key = pod.metadata.key();
+            Event::Applied(pod) => {
+                let mut pod = CachedPod::of(pod, &mut self.shared);
+                if let Some(before) = self.pods.get(&pod.key()) {
+                    pod.share_key_with(before);
+                }
+                let key = pod.key();
                 self.unindex(&key);
-                pod.drop_unread_fields(&mut self.tolerations);
                 self.pods.apply(pod);
                 self.index(&key);
                 // A later taint adds all Pods of its Node. Without taints there is nothing to decide about most Pods.
@@ -105,16 +109,16 @@ impl TaintEviction {
 
     fn is_on_tainted_node(&self, key: &ObjectKey) -> bool {
         let pod = self.pods.get(key);
-        pod.is_some_and(|pod| self.taints.contains_key(&pod.spec.node_name))
+        pod.is_some_and(|pod| self.taints.contains_key(&*pod.node_name))
     }
 
     /// Removes a cached Pod from the Pods of its Node.
     fn unindex(&mut self, key: &ObjectKey) {
         let Some(pod) = self.pods.get(key) else { return };
-        if let Some(pods) = self.on_node.get_mut(&pod.spec.node_name) {
+        if let Some(pods) = self.on_node.get_mut(&pod.node_name) {
             pods.remove(key);
             if pods.is_empty() {
-                self.on_node.remove(&pod.spec.node_name);
+                self.on_node.remove(&pod.node_name);
             }
         }
     }
@@ -122,8 +126,8 @@ impl TaintEviction {
     /// Adds a cached Pod to the Pods of its Node.
     fn index(&mut self, key: &ObjectKey) {
         let Some(pod) = self.pods.get(key) else { return };
-        if !pod.spec.node_name.is_empty() {
-            let node = self.on_node.entry(pod.spec.node_name.clone()).or_default();
+        if !pod.node_name.is_empty() {
+            let node = self.on_node.entry(Arc::clone(&pod.node_name)).or_default();
             node.insert(key.clone());
         }
     }
@@ -132,7 +136,7 @@ impl TaintEviction {
 impl Reconciler for TaintEviction {
     type Change = Change;
     type Key = ObjectKey;
-    /// Metadata of the Pod to evict.
+    /// Key and UID of the Pod to evict.
     type Job = ObjectMeta;
     type Output = ();
     /// Upstream's number of workers.
@@ -157,13 +161,13 @@ impl Reconciler for TaintEviction {
         let Some(pod) = self.pods.get(key) else {
             return Action::Done;
         };
-        let Some(taints) = self.taints.get(&pod.spec.node_name) else {
+        let Some(taints) = self.taints.get(&*pod.node_name) else {
             return Action::Done;
         };
         match remaining(pod, taints, self.clock.now()) {
             RemainingTime::Forever => Action::Done,
             RemainingTime::For(pause) => Action::RequeueAfter(pause),
-            RemainingTime::Over => Action::Run(pod.metadata.clone()),
+            RemainingTime::Over => Action::Run(pod.identity()),
         }
     }
 

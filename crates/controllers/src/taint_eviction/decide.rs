@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use api::object::Taint;
-use api::pod::MIRROR_ANNOTATION;
 use jiff::{SignedDuration, Timestamp};
 
-use super::pod::EvictionPod;
+use super::cached_pod::CachedPod;
 
 /// A NoExecute taint of a Node, with the time at which it was first seen.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,17 +45,14 @@ pub(super) fn no_execute_taints(taints: &[Taint], seen: &[SeenTaint], now: Times
     taints.map(with_time).collect()
 }
 
-/// Returns the time that a Pod may stay on a Node with these taints. Mirror Pods belong to their Node.
-pub(super) fn remaining(pod: &EvictionPod, taints: &[SeenTaint], now: Timestamp) -> RemainingTime {
-    let is_ending = pod.metadata.deletion_timestamp.is_some() || pod.is_finished();
-    if is_ending || pod.metadata.annotations.contains_key(MIRROR_ANNOTATION) {
+/// Returns the time that a Pod may stay on a Node with these taints.
+pub(super) fn remaining(pod: &CachedPod, taints: &[SeenTaint], now: Timestamp) -> RemainingTime {
+    if !pod.is_evictable {
         return RemainingTime::Forever;
     }
-    let created = pod.metadata.creation_timestamp.as_deref();
-    let created: Option<Timestamp> = created.and_then(|time| time.parse().ok());
     let mut shortest: Option<SignedDuration> = None;
     for SeenTaint { taint, since } in taints {
-        let tolerations = pod.spec.tolerations.iter();
+        let tolerations = pod.tolerations.iter();
         let mut tolerations = tolerations
             .filter(|toleration| toleration.tolerates(taint))
             .peekable();
@@ -69,7 +65,7 @@ pub(super) fn remaining(pod: &EvictionPod, taints: &[SeenTaint], now: Timestamp)
         else {
             continue;
         };
-        let since = created.map_or(*since, |created| created.max(*since));
+        let since = pod.created.map_or(*since, |created| created.max(*since));
         let left = SignedDuration::from_secs(seconds.max(0)).saturating_sub(now.duration_since(since));
         shortest = Some(shortest.map_or(left, |shortest| shortest.min(left)));
     }

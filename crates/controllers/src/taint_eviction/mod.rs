@@ -3,6 +3,7 @@
 //! [`decide::remaining()`] computes the time that a Pod may stay. A Pod that does not tolerate a taint is deleted at once,
 //! and one with `tolerationSeconds` after that time.
 
+mod cached_pod;
 mod controller;
 mod decide;
 mod pod;

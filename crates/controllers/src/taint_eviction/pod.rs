@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use api::object::{Labels, ObjectMeta, is_final_phase};
-use api::pod::MIRROR_ANNOTATION;
+use api::object::{ObjectMeta, is_final_phase};
 use serde::Deserialize;
 
-use crate::caches::Shared;
 use crate::scheduler::Toleration;
 
 /// A view of a Pod.
@@ -27,7 +25,7 @@ pub(super) struct EvictionPod {
 pub(super) struct EvictionPodSpec {
     /// Name of the Node; empty if the Pod is pending.
     pub node_name: String,
-    /// Tolerations of taints, which Pods share.
+    /// Tolerations of taints.
     pub tolerations: Arc<[Toleration]>,
 }
 
@@ -42,22 +40,6 @@ pub(super) struct EvictionPodStatus {
 api::resource!(EvictionPod, "", "v1", "Pod", "pods");
 
 impl EvictionPod {
-    /// Drops the fields that no decision reads, and shares the tolerations with other Pods.
-    pub(super) fn drop_unread_fields(&mut self, tolerations: &mut Shared<[Toleration]>) {
-        self.spec.tolerations = tolerations.intern(std::mem::take(&mut self.spec.tolerations));
-        let metadata = &mut self.metadata;
-        if !metadata.annotations.contains_key(MIRROR_ANNOTATION) {
-            metadata.annotations = Labels::new();
-        }
-        metadata.labels = Labels::new();
-        metadata.owner_references = Vec::new();
-        metadata.finalizers = Vec::new();
-        metadata.generate_name = String::new();
-        if !self.is_finished() {
-            self.status.phase = String::new();
-        }
-    }
-
     /// Returns true if the Pod has succeeded or failed.
     pub(super) fn is_finished(&self) -> bool {
         is_final_phase(&self.status.phase)

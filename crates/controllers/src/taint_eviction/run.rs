@@ -19,7 +19,7 @@ pub(crate) async fn run(environment: Environment, shutdown: impl Future<Output =
         sender.clone(),
         Change::Node,
     );
-    watches::forward_with_revision(&environment.client, Query::default(), sender, Change::Pod);
+    environment.pods.forward(sender, Change::Pod);
     let eviction = TaintEviction::new(environment.clock.clone());
     let queue_metrics = environment
         .metrics

@@ -21,7 +21,7 @@ pub(crate) async fn run<W: Workload>(environment: Environment, shutdown: impl Fu
     if W::READS_NODES {
         watches::forward(client, query(), sender.clone(), Change::Node);
     }
-    watches::forward_with_revision(client, query(), sender, Change::Pod);
+    environment.pods.forward(sender, Change::Pod);
     let controller = WorkloadController::<W>::new(environment.clock.clone());
     let queue_metrics = environment.metrics.register_queue(W::CONTROLLER.queue_name());
     let run_job = |_, job| {

@@ -199,7 +199,7 @@ fn count(program: &mut Assembler, maps: MapDescriptors, offset: i16) {
     program.bind(absent);
 }
 
-/// Replaces the address of the endpoint by that of the frontend when a program asks for the peer of its socket. Some
+/// Replaces the address of the endpoint by that of the frontend when a program requests the peer of its socket. Some
 /// clients, as those of Ceph, compare the peer with the address to which they connected.
 fn peer_name(addresses: Addresses, maps: MapDescriptors) -> Result<Vec<Instruction>, AssemblyError> {
     let mut program = Assembler::new();

@@ -21,7 +21,7 @@ const PRIORITY_DSTNAT: i32 = -100;
 const PRIORITY_SRCNAT: i32 = 100;
 
 /// Version of the layout, part of the table's comment. A table of another version is replaced, not taken over.
-const LAYOUT_VERSION: u32 = 2;
+const LAYOUT_VERSION: u32 = 3;
 
 /// Returns the declaration of the table.
 pub(super) fn table(name: &str) -> Table {

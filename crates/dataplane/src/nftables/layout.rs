@@ -15,7 +15,7 @@ const AFFINITY_ELEMENTS_MAX: u32 = 262_144;
 pub(super) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 /// Verdict map from a verdict code to its chain.
-pub(super) const VERDICTS: &str = "treatments";
+pub(super) const VERDICTS: &str = "verdicts";
 /// Verdict map from the masquerade bits of a verdict code to a chain.
 pub(super) const MASQUERADED: &str = "masqueraded";
 

@@ -4,7 +4,7 @@
 //! of Services:
 //!
 //! 1. `services`: the destination maps to a verdict code, as an address (`services4`) or as a node port
-//!    (`node-ports4`). The map `treatments` leads from the code to a chain.
+//!    (`node-ports4`). The map `verdicts` leads from the code to a chain.
 //! 2. That chain distinguishes the origins of connections, if needed, and goes to a chain `…-clusterN` or `…-localN`.
 //!    There, a random number below N selects an endpoint of the Service (`cluster-endpoints4`) for DNAT. Other chains
 //!    reject or drop.

@@ -5,7 +5,7 @@
 //! the addresses. The hash selects a slot of a Maglev table of nodes, which are weighted by their endpoints
 //! (`slots`). The node forwards the packet through a VXLAN link (`links`). The serving node translates the
 //! destination to one of its own endpoints, and answers the client directly. Only the serving node tracks the
-//! connection. Each slot remembers its previous nodes: they receive the packets of connections that the current node
+//! connection. Each slot keeps its previous nodes: they receive the packets of connections that the current node
 //! does not track. Previous nodes without endpoints come last, since a failed node forwards no packets.
 //!
 //! `rules` builds one nftables table for each IP family, independent of the table of the data plane. At one interface, an
@@ -95,20 +95,20 @@ impl TwoTier {
         self.xdp = Some(Xdp::new(interface));
     }
 
-    /// Returns the use of the XDP program since the last [`TwoTier::apply`]; `None` without an interface for it.
+    /// Returns the state of the XDP program after the last [`TwoTier::apply`]; `None` without an interface for it.
     pub fn xdp_use(&self) -> Option<&XdpUse> {
-        self.xdp.as_ref().map(Xdp::usage)
+        self.xdp.as_ref().map(Xdp::xdp_use)
     }
 
-    /// Returns the number of packets that the XDP program forwarded since it began. [`ForwardedPackets`] does not contain
-    /// them.
+    /// Returns the number of packets that the XDP program forwarded since its creation. [`ForwardedPackets`] does not
+    /// contain them.
     pub fn xdp_forwarded_packets(&self) -> u64 {
         self.xdp.as_ref().map_or(0, Xdp::forwarded_packets)
     }
 
     /// Forwards the connections of all Service ports that `plan` forwards. `nodes` are all Nodes. Returns the ports
-    /// beyond [`PORTS_MAX`], which are not forwarded. A failure of the XDP program is no error, as the rules forward its
-    /// packets then ([`TwoTier::xdp_use`]).
+    /// beyond [`PORTS_MAX`], which are not forwarded. A failure of the XDP program is no error, as the rules forward
+    /// its packets then ([`TwoTier::xdp_use`]).
     ///
     /// # Errors
     ///

@@ -9,9 +9,9 @@ use plan::{EndpointSet, PortKey, ServicePortPlan};
 use socket2::{Domain, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::runtime::Runtime;
-use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
+use super::connection_permits::ConnectionPermits;
 use super::{SharedBalancer, tcp, udp};
 
 /// Length of the accept queue.
@@ -54,7 +54,7 @@ impl Listener {
         address: IpAddr,
         workers: &tcp::Workers,
         (runtime, conntrack): (&Runtime, &udp::SharedConntrack),
-        permits: &Arc<Semaphore>,
+        permits: &Arc<ConnectionPermits>,
         congestion: &tcp::CongestionControl,
     ) -> io::Result<Self> {
         let balancer = Arc::new(SharedBalancer::default());
@@ -89,6 +89,7 @@ impl Listener {
             let flows = udp::serve(
                 socket,
                 address,
+                port.key.service.clone(),
                 balancer.clone(),
                 permits.clone(),
                 conntrack.clone(),

@@ -15,6 +15,7 @@
 //! threads that belong to the data plane.
 
 mod balancer;
+mod connection_permits;
 mod listener;
 mod tcp;
 mod udp;
@@ -28,12 +29,12 @@ use netlink::conntrack::Conntrack;
 use netlink::nftables::{ExternalChange, Monitor};
 use plan::{Changes, EndpointSet, Family, Plan, PortKey, Scheduler, ServicePortPlan, Settings, Target};
 use tokio::runtime::Runtime;
-use tokio::sync::Semaphore;
 
 use crate::nftables::{self, NftablesDataplane};
 use crate::{Applied, Counts, Dataplane, DataplaneError, ServiceEndpoints, ServiceSockets, SkippedService};
 
 use balancer::Balancer;
+use connection_permits::ConnectionPermits;
 use listener::Listener;
 
 /// Worker threads for TCP, and the same number for UDP.
@@ -65,7 +66,7 @@ enum ListenError {
     #[error("this node has no address of the IP family")]
     NoAddress,
     /// The data plane is being dropped.
-    #[error("the dataplane is closing")]
+    #[error("the data plane is closing")]
     Closing,
     /// A system call failed.
     #[error("cannot open a listener: {0}")]
@@ -95,7 +96,7 @@ pub struct UserspaceDataplane {
     checks_ages: bool,
     /// Addresses of this node that listeners bind to, by IP family.
     addresses: [Option<IpAddr>; 2],
-    permits: Arc<Semaphore>,
+    permits: Arc<ConnectionPermits>,
     congestion: tcp::CongestionControl,
     /// Threads that relay TCP.
     workers: tcp::Workers,
@@ -133,7 +134,7 @@ impl UserspaceDataplane {
             aged_services: HashSet::new(),
             checks_ages: false,
             addresses: [None; 2],
-            permits: Arc::new(Semaphore::new(options.connections_max)),
+            permits: ConnectionPermits::new(options.connections_max),
             congestion: tcp::CongestionControl::detect(),
             workers,
             runtime: Some(runtime),
@@ -315,6 +316,7 @@ impl Dataplane for UserspaceDataplane {
             drained_connections: self.workers.ended_connections(tcp::ResetReason::Drain),
             aged_connections: self.workers.ended_connections(tcp::ResetReason::Age),
             rebalanced_connections: self.workers.ended_connections(tcp::ResetReason::Rebalance),
+            permit_refusals: Some(self.permits.refusals()),
             ..self.ruleset.counts()
         }
     }

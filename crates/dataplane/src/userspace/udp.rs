@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use api::object::Protocol;
+use api::object::{ObjectKey, Protocol};
 use netlink::conntrack::Conntrack;
 use socket2::SockRef;
 use tokio::net::UdpSocket;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::balancer::ConnectionCount;
+use super::connection_permits::{ConnectionPermit, ConnectionPermits};
 use super::{SharedBalancer, random};
 
 /// Maximum size of a datagram.
@@ -38,7 +38,7 @@ struct Flow {
     replies: AbortHandle,
     /// Count of the endpoint's flows.
     _connection_count: ConnectionCount,
-    _permit: OwnedSemaphorePermit,
+    _permit: ConnectionPermit,
 }
 
 impl Drop for Flow {
@@ -47,17 +47,20 @@ impl Drop for Flow {
     }
 }
 
-/// Relays the datagrams of a listener at an address as long as permits are available. The flows end with this future.
+/// Relays the datagrams of a Service's listener at an address as long as permits are available. The flows end with
+/// this future.
 pub(super) async fn serve(
     socket: UdpSocket,
     address: SocketAddr,
+    service: ObjectKey,
     balancer: Arc<SharedBalancer>,
-    permits: Arc<Semaphore>,
+    permits: Arc<ConnectionPermits>,
     conntrack: SharedConntrack,
 ) {
     let mut flows = Flows {
         socket: Arc::new(socket),
         address,
+        service,
         conntrack,
         balancer,
         permits,
@@ -90,9 +93,10 @@ pub(super) async fn serve(
 struct Flows {
     socket: Arc<UdpSocket>,
     address: SocketAddr,
+    service: ObjectKey,
     conntrack: SharedConntrack,
     balancer: Arc<SharedBalancer>,
-    permits: Arc<Semaphore>,
+    permits: Arc<ConnectionPermits>,
     flows: HashMap<SocketAddr, Flow>,
     /// Tasks that relay replies. Each returns its client and endpoint when the endpoint refuses.
     replies: JoinSet<(SocketAddr, SocketAddr)>,
@@ -140,7 +144,8 @@ impl Flows {
         if self.flows.len() >= FLOWS_MAX {
             self.evict_oldest();
         }
-        let permit = self.permits.clone().try_acquire_owned().ok()?;
+        let permit = self.permits.acquire(&self.service).ok()?;
+        let permit = permit.for_client(client.ip()).ok()?;
         let endpoint = self
             .balancer
             .lock()

@@ -1,4 +1,4 @@
-//! Cache of upstream responses, including negative ones (RFC 2308), with serve-stale (RFC 8767).
+//! Cache of the responses of resolvers, including negative ones (RFC 2308), with serve-stale (RFC 8767).
 //!
 //! The cache has no clock: each call passes the current second. It consists of shards with a lock each; readers of one
 //! shard do not exclude each other. Its size is bounded in bytes. A full cache evicts the least recently used one of a
@@ -20,7 +20,7 @@ const ENTRY_OVERHEAD_BYTES: usize = 192;
 const EVICTION_CANDIDATES: usize = 8;
 /// TTL of stale answers in seconds (RFC 8767 section 4).
 const STALE_TTL_SECONDS: u32 = 30;
-/// Seconds without upstream queries for a name after a failure (RFC 8767 section 5: failure recheck timer).
+/// Seconds without forwarded queries for a name after a failure (RFC 8767 section 5: failure recheck timer).
 const FAILURE_RECHECK_SECONDS: u32 = 30;
 /// An entry is prefetched in the last tenth of its lifetime …
 const PREFETCH_PART: u32 = 10;
@@ -40,7 +40,7 @@ pub struct CacheSettings {
     pub success_seconds_max: u32,
     /// Lifetime limit of negative entries in seconds.
     pub denial_seconds_max: u32,
-    /// Seconds for which expired entries are served while upstream fails; 0 disables serve-stale.
+    /// Seconds for which expired entries are served while resolvers fail; 0 disables serve-stale.
     pub stale_seconds_max: u32,
     /// Refreshes frequently used entries before they expire.
     pub prefetch: bool,
@@ -63,7 +63,7 @@ impl Default for CacheSettings {
 pub enum EntryKind {
     /// Response with records.
     Success,
-    /// Response without records: the name or record does not exist, or upstream failed.
+    /// Response without records: the name or record does not exist, or the resolvers failed.
     Denial,
 }
 
@@ -79,9 +79,9 @@ pub enum CacheLookup {
         /// True if the caller is to refresh the entry; only one caller gets true.
         prefetch: bool,
     },
-    /// An expired entry, to be served only if upstream fails.
+    /// An expired entry, to be served only if the resolvers fail.
     Stale(ServedEntry),
-    /// An expired entry, to be served at once because upstream has just failed.
+    /// An expired entry, to be served at once because the resolvers have just failed.
     StaleAfterFailure(ServedEntry),
 }
 
@@ -129,7 +129,7 @@ struct Entry {
     last_used: AtomicU32,
     uses: AtomicU32,
     is_prefetching: AtomicBool,
-    /// CacheSecond of the next upstream query after a failure; valid if `has_failed`.
+    /// CacheSecond of the next forwarded query after a failure; valid if `has_failed`.
     recheck: AtomicU32,
     has_failed: AtomicBool,
 }
@@ -140,7 +140,7 @@ struct Shard {
     bytes: usize,
 }
 
-/// A cache of upstream responses.
+/// A cache of the responses of resolvers.
 #[derive(Debug)]
 pub struct Cache {
     settings: CacheSettings,
@@ -205,7 +205,7 @@ impl Cache {
         }
     }
 
-    /// Stores a response. A failure does not replace an entry that may be served while upstream fails; the entry then
+    /// Stores a response. A failure does not replace an entry that may be served while resolvers fail; the entry then
     /// records the failure.
     pub fn put(&self, key: &[u8], answer: Arc<RelayedMessage>, now: CacheSecond) {
         let (kind, seconds) = match answer.cache_policy {
@@ -242,7 +242,7 @@ impl Cache {
         self.insert(key, entry, cost);
     }
 
-    /// Records a failure of upstream: the entry is served for a while without another upstream query.
+    /// Records a failure of the resolvers: the entry is served for a while without another forwarded query.
     pub fn record_failure(&self, key: &[u8], now: CacheSecond) {
         let Some(shard) = self.shard(key) else { return };
         let shard = shard.read().unwrap_or_else(PoisonError::into_inner);

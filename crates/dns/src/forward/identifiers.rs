@@ -1,4 +1,4 @@
-//! Unpredictable parts of upstream queries: identifiers (RFC 5452 section 9.2) and the case of letters
+//! Unpredictable parts of forwarded queries: identifiers (RFC 5452 section 9.2) and the case of letters
 //! (draft-vixie-dnsext-dns0x20).
 
 use std::hash::{BuildHasher, RandomState};

@@ -35,7 +35,7 @@ impl ForwardCounters {
     }
 }
 
-/// Counters of one upstream resolver. Upstream queries are rare compared with cache hits, so a lock suffices.
+/// Counters of one resolver. Forwarded queries are rare compared with cache hits, so a lock suffices.
 #[derive(Debug, Default)]
 pub(super) struct UpstreamCounters {
     by_code: Mutex<BTreeMap<u16, Histogram>>,
@@ -74,7 +74,7 @@ impl UpstreamCounters {
 }
 
 impl Forwarder {
-    /// Writes the metrics of the cache and of the upstream resolvers.
+    /// Writes the metrics of the cache and of the resolvers.
     pub(crate) fn write_metrics(&self, text: &mut MetricsText) {
         self.write_cache(text);
         let counters = &self.inner.counters;
@@ -235,7 +235,7 @@ fn write_failures(text: &mut MetricsText, upstreams: &[&Upstream]) {
         ),
         (
             "portolan_dns_forward_failures_total",
-            "Number of upstream queries without a valid response.",
+            "Number of forwarded queries without a valid response.",
             "",
             |upstream| &upstream.counters.failures,
         ),
@@ -247,7 +247,7 @@ fn write_failures(text: &mut MetricsText, upstreams: &[&Upstream]) {
         ),
         (
             "portolan_dns_forward_respelled_answers_total",
-            "Number of upstream responses that changed the case of the query name.",
+            "Number of responses of resolvers that changed the case of the query name.",
             "",
             |upstream| &upstream.counters.case_losses,
         ),

@@ -1,6 +1,6 @@
 //! Forwarding of names outside of the cluster's zones, behind a cache.
 //!
-//! Concurrent queries for the same question share one upstream query. The number of open upstream queries and the
+//! Concurrent queries for the same question share one forwarded query. The number of open forwarded queries and the
 //! number of waiting clients are bounded, and so is the share of one client of both.
 
 mod cache;
@@ -26,29 +26,29 @@ pub use upstream::{ForwardError, Protocol, QueryCase, Upstream};
 
 use crate::wire::{Name, QUESTION_KEY_OCTETS_MAX, Query, Question, RelayedMessage};
 use metrics::ForwardCounters;
-use shares::{SERVER, Shares, Unit};
+use shares::{SERVER, SharePermit, Shares};
 
-/// Limit of open upstream queries: the `max_concurrent` of kubeadm's Corefile (DNS-28). Each holds a socket and a
+/// Limit of open forwarded queries: the `max_concurrent` of kubeadm's Corefile (DNS-28). Each holds a socket and a
 /// buffer.
 pub const OPEN_QUERIES_MAX: usize = 1_000;
-/// Limit of clients that wait for upstream responses; most of them share an upstream query. Each holds a query and
+/// Limit of clients that wait for responses of resolvers; most of them share a forwarded query. Each holds a query and
 /// a task.
 const WAITING_CLIENTS_MAX: usize = 10_000;
-/// Timeout of an upstream query if there is a stale answer (RFC 8767 section 5).
+/// Timeout of a forwarded query if there is a stale answer (RFC 8767 section 5).
 const CLIENT_RESPONSE_TIMEOUT: Duration = Duration::from_millis(1_800);
 
 /// Settings of a forwarder.
 #[derive(Clone, Debug, Default)]
 pub struct ForwardSettings {
-    /// Upstream resolvers per zone.
+    /// Resolvers per zone.
     pub routes: RouteSettings,
     /// Settings of the cache.
     pub cache: CacheSettings,
-    /// Limit of open upstream queries; 0 for [`OPEN_QUERIES_MAX`].
+    /// Limit of open forwarded queries; 0 for [`OPEN_QUERIES_MAX`].
     pub open_queries_max: usize,
 }
 
-/// Upstream resolvers behind a cache. Clones share both.
+/// Resolvers behind a cache. Clones share both.
 #[derive(Clone, Debug)]
 pub struct Forwarder {
     inner: Arc<Inner>,
@@ -58,7 +58,7 @@ pub struct Forwarder {
 struct Inner {
     routes: Routes,
     cache: Cache,
-    /// Open upstream queries by the key of their question.
+    /// Open forwarded queries by the key of their question.
     open: Mutex<HashMap<Box<[u8]>, watch::Receiver<Option<Outcome>>>>,
     query_permits: Arc<Semaphore>,
     query_shares: Arc<Shares>,
@@ -68,21 +68,21 @@ struct Inner {
     counters: ForwardCounters,
 }
 
-/// Result of an upstream query, shared by all clients that wait for it.
+/// Result of a forwarded query, shared by all clients that wait for it.
 type Outcome = Result<Arc<RelayedMessage>, Arc<ForwardError>>;
 
 /// Permit to wait for one response; see [`Forwarder::admit`].
 #[derive(Debug)]
 pub struct Admission(
-    #[expect(dead_code, reason = "its drop releases the permit")] (OwnedSemaphorePermit, Unit),
+    #[expect(dead_code, reason = "its drop releases the permit")] (OwnedSemaphorePermit, SharePermit),
 );
 
-/// A response of an upstream resolver.
+/// A response of a resolver.
 #[derive(Clone, Debug)]
 pub enum UpstreamAnswer {
     /// From the cache.
     Cached(ServedEntry),
-    /// From an upstream resolver, for this query.
+    /// From a resolver, for this query.
     Fresh(Arc<RelayedMessage>),
 }
 
@@ -120,7 +120,7 @@ pub enum Lookup {
         /// True if the caller is to refresh the entry.
         prefetch: bool,
     },
-    /// No usable answer; an upstream query is needed.
+    /// No usable answer; a forwarded query is needed.
     Miss,
 }
 
@@ -157,17 +157,17 @@ impl Forwarder {
         })
     }
 
-    /// Returns true if no upstream resolver is configured.
+    /// Returns true if no resolver is configured.
     pub fn is_empty(&self) -> bool {
         self.inner.routes.is_empty()
     }
 
-    /// Returns true if an upstream resolver is configured for a name.
+    /// Returns true if a resolver is configured for a name.
     pub fn has_upstream_for(&self, name: &Name) -> bool {
         !self.inner.routes.group(&name.to_lower()).is_empty()
     }
 
-    /// Returns the upstream resolvers per zone.
+    /// Returns the resolvers per zone.
     pub fn routes(&self) -> &Routes {
         &self.inner.routes
     }
@@ -179,9 +179,9 @@ impl Forwarder {
 
     /// Returns a permit to wait for one response, or `None` if too many clients wait, or this one waits for too many.
     pub fn admit(&self, client: IpAddr) -> Option<Admission> {
-        let unit = self.inner.client_shares.take(client)?;
+        let share = self.inner.client_shares.take(client)?;
         let permit = self.inner.client_permits.clone().try_acquire_owned().ok()?;
-        Some(Admission((permit, unit)))
+        Some(Admission((permit, share)))
     }
 
     /// Looks a question up in the cache, without waiting.
@@ -217,12 +217,12 @@ impl Forwarder {
             .get(question.key(&mut key_buffer), self.inner.now())
     }
 
-    /// Resolves a question of a client that [`Forwarder::lookup`] missed. Returns a stale answer if upstream fails or exceeds the
-    /// client response timeout (RFC 8767).
+    /// Resolves a question of a client that [`Forwarder::lookup`] missed. Returns a stale answer if the resolvers fail or
+    /// exceed the client response timeout (RFC 8767).
     ///
     /// # Errors
     ///
-    /// Returns the error of the upstream query if there is no stale answer.
+    /// Returns the error of the forwarded query if there is no stale answer.
     pub async fn resolve(
         &self,
         question: &Question,
@@ -243,7 +243,7 @@ impl Forwarder {
             (Ok(open), None) => return wait_for_outcome(open).await.map(UpstreamAnswer::Fresh),
             (Ok(open), Some(_)) => {
                 match tokio::time::timeout(CLIENT_RESPONSE_TIMEOUT, wait_for_outcome(open)).await {
-                    // A SERVFAIL from upstream has the same effect as a timeout.
+                    // A SERVFAIL of a resolver has the same effect as a timeout.
                     Ok(Ok(answer))
                         if !matches!(answer.cache_policy, crate::wire::CachePolicy::Failure { .. }) =>
                     {
@@ -264,7 +264,7 @@ impl Forwarder {
         }
     }
 
-    /// Starts an upstream query that refreshes a cache entry before it expires. Must be called within a tokio
+    /// Starts a forwarded query that refreshes a cache entry before it expires. Must be called within a tokio
     /// runtime.
     pub fn prefetch(&self, question: &Question) {
         let mut key_buffer = [0; QUESTION_KEY_OCTETS_MAX];
@@ -281,7 +281,7 @@ impl Inner {
         CacheSecond(u32::try_from(self.started.elapsed().as_secs()).unwrap_or(u32::MAX))
     }
 
-    /// Joins the open upstream query for this question, or starts one, which counts for the client until its end.
+    /// Joins the open forwarded query for this question, or starts one, which counts for the client until its end.
     fn join(
         self: &Arc<Self>,
         key: &[u8],
@@ -292,8 +292,8 @@ impl Inner {
         if let Some(receiver) = open.get(key) {
             return Ok(receiver.clone());
         }
-        let unit = self.query_shares.take(client);
-        let (Some(unit), Ok(permit)) = (unit, self.query_permits.clone().try_acquire_owned()) else {
+        let share = self.query_shares.take(client);
+        let (Some(share), Ok(permit)) = (share, self.query_permits.clone().try_acquire_owned()) else {
             self.counters.rejects.fetch_add(1, Ordering::Relaxed);
             return Err(ForwardError::Overloaded);
         };
@@ -308,7 +308,7 @@ impl Inner {
             let outcome = query.run().await;
             drop(query);
             sender.send_replace(Some(outcome));
-            drop((permit, unit));
+            drop((permit, share));
         });
         Ok(receiver)
     }
@@ -318,7 +318,7 @@ impl Inner {
     }
 }
 
-/// An open upstream query; dropping it removes it from `Inner::open`.
+/// An open forwarded query; dropping it removes it from `Inner::open`.
 struct OpenQuery {
     inner: Arc<Inner>,
     key: Box<[u8]>,
@@ -375,7 +375,7 @@ pub fn without_self(upstreams: Vec<SocketAddr>, listen: &[SocketAddr], own: &[Ip
     };
     let (selves, others): (Vec<_>, Vec<_>) = upstreams.into_iter().partition(is_self);
     for upstream in selves {
-        tracing::warn!(%upstream, "upstream resolver ignored; its address is that of this server");
+        tracing::warn!(%upstream, "resolver ignored; its address is that of this server");
     }
     others
 }

@@ -1,4 +1,4 @@
-//! Choice of upstream resolvers for a name, and their order.
+//! Choice of resolvers for a name, and their order.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -163,7 +163,7 @@ impl Group {
                     Some(Ok(Ok(answer))) if !is_failure(&answer) => return Ok(answer),
                     Some(Ok(Ok(answer))) => failure = Ok(answer),
                     Some(Ok(Err(error))) => failure = failure.or(Err(error)),
-                    Some(Err(error)) => tracing::error!(%error, "upstream query task panicked"),
+                    Some(Err(error)) => tracing::error!(%error, "forwarded query task panicked"),
                     None => return failure,
                 },
             }

@@ -1,30 +1,30 @@
-//! Share of a client of a limit that all clients have together.
+//! Shares of the clients in a limit for all of them, such as that of open forwarded queries.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Part of a limit that one client can use: a quarter. A client can be a cache for a whole node.
+/// One client can hold a quarter of a limit: it can be a cache for a whole node.
 const SHARE_DIVISOR: usize = 4;
 /// Stands for the server itself, which refreshes entries of its cache.
 pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// What clients use of a limit.
+/// Maximum of permits of a client, and their number for each client.
 #[derive(Debug)]
 pub(super) struct Shares {
     share_max: usize,
     clients: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// A unit that a client uses; dropping it releases the unit.
+/// A permit within the share of a client; dropping it releases the permit.
 #[derive(Debug)]
-pub(super) struct Unit {
+pub(super) struct SharePermit {
     shares: Arc<Shares>,
     client: IpAddr,
 }
 
 impl Shares {
-    /// Creates the shares of a limit.
+    /// Creates the shares of a limit, all of them unused.
     pub(super) fn of(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             share_max: (limit / SHARE_DIVISOR).max(1),
@@ -32,27 +32,28 @@ impl Shares {
         })
     }
 
-    /// Returns a unit, or `None` if the client uses its share. Clients of the host have no limit of their own.
-    pub(super) fn take(self: &Arc<Self>, client: IpAddr) -> Option<Unit> {
+    /// Returns a permit, or `None` if the client holds its share. Clients of the host are not
+    /// limited.
+    pub(super) fn take(self: &Arc<Self>, client: IpAddr) -> Option<SharePermit> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = clients.entry(client).or_default();
-        if *used >= self.share_max && !client.is_loopback() {
+        let held = clients.entry(client).or_default();
+        if *held >= self.share_max && !client.is_loopback() {
             return None;
         }
-        *used += 1;
-        Some(Unit {
+        *held += 1;
+        Some(SharePermit {
             shares: Arc::clone(self),
             client,
         })
     }
 }
 
-impl Drop for Unit {
+impl Drop for SharePermit {
     fn drop(&mut self) {
         let mut clients = self.shares.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(used) = clients.get_mut(&self.client) {
-            *used -= 1;
-            if *used == 0 {
+        if let Some(held) = clients.get_mut(&self.client) {
+            *held -= 1;
+            if *held == 0 {
                 clients.remove(&self.client);
             }
         }

@@ -1,4 +1,4 @@
-//! One upstream resolver: queries, responses and health.
+//! One resolver: queries, responses and health.
 //!
 //! Protection against forged responses (RFC 5452):
 //!
@@ -40,7 +40,7 @@ const CASE_LOST_PERIOD: Duration = Duration::from_secs(3_600);
 /// Limit of messages on one socket that match no query; more are attempts to guess the identifier.
 const FOREIGN_MESSAGES_MAX: usize = 64;
 
-/// Failure of an upstream query. A retry may succeed.
+/// Failure of a forwarded query. A retry may succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardError {
     /// The resolver did not respond in time.
@@ -78,11 +78,11 @@ pub enum ForwardError {
     #[error("expected a resolver for the name, found none; set --forward or --stub")]
     NoUpstream,
     /// The limit of open queries is reached (`max_concurrent`).
-    #[error("the limit of open upstream queries is reached; raise --forward-max-concurrent")]
+    #[error("the limit of open forwarded queries is reached; raise --forward-max-concurrent")]
     Overloaded,
 }
 
-/// Transport of upstream queries.
+/// Transport of forwarded queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// UDP first; TCP for truncated responses.
@@ -92,7 +92,7 @@ pub enum Protocol {
     Tcp,
 }
 
-/// Case of letters in upstream queries.
+/// Case of letters in forwarded queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueryCase {
     /// Random case, which the response must repeat.
@@ -102,7 +102,7 @@ pub enum QueryCase {
     Client,
 }
 
-/// An upstream resolver.
+/// A resolver.
 #[derive(Debug)]
 pub struct Upstream {
     address: SocketAddr,
@@ -173,7 +173,7 @@ impl Upstream {
         if self.is_probed.swap(true, Ordering::Relaxed) {
             return;
         }
-        tracing::warn!(upstream = %self.address, "upstream resolver down; probing");
+        tracing::warn!(upstream = %self.address, "resolver down; probing");
         // A weak reference, so that the probe ends with its resolver.
         let probed = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -186,7 +186,7 @@ impl Upstream {
                 let Some(upstream) = probed.upgrade() else { return };
                 match timeout(QUERY_TIMEOUT, upstream.exchange(&question)).await {
                     Ok(Ok(_)) => {
-                        tracing::info!(upstream = %upstream.address, "upstream resolver up");
+                        tracing::info!(upstream = %upstream.address, "resolver up");
                         upstream.failures.store(0, Ordering::Relaxed);
                         upstream.is_probed.store(false, Ordering::Relaxed);
                         return;
@@ -259,7 +259,7 @@ impl Upstream {
         tracing::warn!(
             upstream = %self.address,
             seconds = CASE_LOST_PERIOD.as_secs(),
-            "upstream resolver changes the case of letters; random case suspended, which makes forged responses easier"
+            "resolver changes the case of letters; random case suspended, which makes forged responses easier"
         );
     }
 

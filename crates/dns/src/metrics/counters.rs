@@ -51,9 +51,9 @@ pub(crate) enum Source {
     Refusal,
     /// The records of the cluster.
     Cluster,
-    /// The cache of upstream responses.
+    /// The cache of the forwarder.
     Cache,
-    /// An upstream resolver.
+    /// A resolver.
     Upstream,
 }
 

@@ -59,7 +59,7 @@ fn explains_the_source_of_an_answer() {
     for part in [
         "cache: no entry",
         "192.0.2.53:53 is healthy",
-        "an upstream query is needed",
+        "a forwarded query is needed",
     ] {
         assert!(outside.contains(part), "{part:?} is missing in\n{outside}");
     }

@@ -13,7 +13,7 @@ const V4_ZONE: &[u8] = b"\x07in-addr\x04arpa\0";
 const V6_ZONE: &[u8] = b"\x03ip6\x04arpa\0";
 
 impl Resolver<'_, '_, '_> {
-    /// Answers a query in a reverse zone. Names without a record may exist upstream.
+    /// Answers a query in a reverse zone. Names without a record may exist at a resolver.
     pub(super) fn reverse(&mut self, name: &Name, kind: u16) -> LookupResult {
         match kind {
             kind::AXFR | kind::IXFR => LookupResult::Refused,

@@ -167,9 +167,9 @@ pub(super) enum LookupResult {
     NameError,
     /// The server refuses the query.
     Refused,
-    /// The name may exist upstream.
+    /// The name may exist at a resolver.
     OutsideZone,
-    /// An alias of this name, which may exist upstream.
+    /// An alias of this name, which may exist at a resolver.
     External(Box<Name>),
 }
 

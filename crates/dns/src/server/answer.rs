@@ -1,4 +1,4 @@
-//! Answers from the zone and from upstream responses.
+//! Answers from the zone and from responses of resolvers.
 
 use super::respond::{Peer, Responder, Transport, UDP_OCTETS_MAX};
 use super::search::Candidate;
@@ -14,22 +14,22 @@ use crate::wire::{
 pub(super) enum Outcome {
     /// The response is written.
     Complete(usize, Source),
-    /// An upstream response to this question is needed.
+    /// A response of a resolver to this question is needed.
     NeedsUpstream(Box<Question>),
 }
 
-/// State of the upstream response to a question.
+/// State of the forwarded query for a question.
 pub(super) enum UpstreamState {
-    /// Upstream has answered.
+    /// A resolver has answered.
     Answered(UpstreamAnswer),
-    /// The upstream query has failed.
+    /// The forwarded query has failed.
     Failed,
     /// No response is there yet.
     Pending,
 }
 
 impl Responder {
-    /// Answers a query from the zone and from upstream responses, which `upstream` looks up.
+    /// Answers a query from the zone and from responses of resolvers, which `upstream` looks up.
     pub(super) fn answer(
         &self,
         query: &Query,
@@ -50,7 +50,7 @@ impl Responder {
                 self.search(peer, reply, scratch, upstream)
             }
             Resolution::Complete(code) => Outcome::Complete(reply.finish(code), Source::Cluster),
-            // Without an upstream resolver, the alias alone is still an answer: the client can have other resolvers.
+            // Without a resolver, the alias alone is still an answer: the client can have other resolvers.
             Resolution::External(target) if !self.forwarder().has_upstream_for(&target) => {
                 Outcome::Complete(reply.finish(ResponseCode::NoError), Source::Cluster)
             }
@@ -174,7 +174,7 @@ fn has_code(answer: &UpstreamAnswer, code: ResponseCode) -> bool {
     answer.relayed().code == code as u16
 }
 
-/// Finishes a response with an alias to `name` and the addresses in upstream's response.
+/// Finishes a response with an alias to `name` and the addresses in the response of a resolver.
 fn finish_with_alias(
     mut reply: Reply<'_>,
     name: &Name,
@@ -203,8 +203,8 @@ fn source_of(answer: &UpstreamAnswer) -> Source {
     }
 }
 
-/// Adds the upstream records of the target of an alias and returns the response code. A failed lookup becomes SERVFAIL,
-/// because an alias without addresses means that no addresses exist.
+/// Adds the records of the target of an alias from a resolver, and returns the response code. A failed lookup becomes
+/// SERVFAIL, because an alias without addresses means that no addresses exist.
 fn add_addresses(reply: &mut Reply<'_>, answer: &UpstreamAnswer) -> ResponseCode {
     if !has_code(answer, ResponseCode::NoError) && !has_code(answer, ResponseCode::NameError) {
         return ResponseCode::ServerFailure;

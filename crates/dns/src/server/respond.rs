@@ -1,4 +1,4 @@
-//! Processing of a query message to its response, with or without an upstream resolver.
+//! Processing of a query message to its response, with or without a resolver.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -47,18 +47,18 @@ pub enum Reaction {
     Send(usize),
     /// Send this many octets, and refresh the cache entry with [`Responder::prefetch`].
     SendAndPrefetch(usize, Box<Question>),
-    /// Query upstream resolvers with [`Responder::complete`].
+    /// Query resolvers with [`Responder::complete`].
     Forward(Box<Pending>),
     /// Transfer the zone, as [`crate::transfer`] writes it.
     Transfer(Box<Query>),
 }
 
-/// A query that waits for an upstream resolver.
+/// A query that waits for a resolver.
 #[derive(Debug)]
 pub struct Pending {
     query: Query,
     arrival: Arrival,
-    /// First question for upstream.
+    /// First question for resolvers.
     question: Question,
     /// Permit that bounds the number of waiting queries.
     admission: Admission,
@@ -181,7 +181,7 @@ impl Responder {
         &self.policy
     }
 
-    /// Processes a message and writes the response into `buffer`, unless an upstream resolver is needed. Allocates only
+    /// Processes a message and writes the response into `buffer`, unless a resolver is needed. Allocates only
     /// for a query that is forwarded, prefetched or a zone transfer.
     pub fn respond(
         &self,
@@ -246,7 +246,7 @@ impl Responder {
         }
     }
 
-    /// Completes a query with upstream resolvers and returns the response.
+    /// Completes a query with resolvers and returns the response.
     pub async fn complete(&self, pending: Pending) -> Vec<u8> {
         let Pending {
             query,
@@ -262,7 +262,7 @@ impl Responder {
         let (octets, source) = loop {
             let result = self.forwarder.resolve(&question, peer.address).await;
             if let Err(error) = &result {
-                tracing::debug!(name = %question.name, %error, "upstream query failed");
+                tracing::debug!(name = %question.name, %error, "forwarded query failed");
             }
             results.push((question, result));
             buffer.resize(self.limit(&query, peer), 0);

@@ -24,7 +24,7 @@ pub(super) enum Candidate {
 }
 
 impl SearchList {
-    /// Limit of names outside of the zone per query; each may be an upstream query.
+    /// Limit of names outside of the zone per query; each may be a forwarded query.
     pub(super) const NAMES_MAX: usize = 8;
 
     /// Creates a search list that ends with the domains of the host.

@@ -44,7 +44,7 @@ pub(super) fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<UdpSoc
 }
 
 impl UdpWorkers {
-    /// Starts a worker for each socket. Queries that need an upstream resolver complete on `runtime`.
+    /// Starts a worker for each socket. Queries that need a resolver complete on `runtime`.
     pub(super) fn start(
         sockets: Vec<UdpSocket>,
         responder: &Arc<Responder>,
@@ -169,7 +169,7 @@ impl Worker {
         }
     }
 
-    /// Completes a query with an upstream resolver; its admission bounds the number of such tasks.
+    /// Completes a query with a resolver; its admission bounds the number of such tasks.
     fn forward(&self, pending: Pending, route: datagrams::Route) {
         let (socket, responder) = (self.socket.clone(), self.responder.clone());
         self.runtime.spawn(async move {

@@ -1,4 +1,4 @@
-//! Responses of upstream resolvers, as the cache stores them and the server sends them on.
+//! Responses of resolvers, as the cache stores them and the server sends them on.
 //!
 //! A response is parsed once. It must match the question, each record must be complete, and names may point to
 //! earlier names only. The result stores the offsets of the TTLs. Parts that concern one exchange only (OPT,
@@ -21,7 +21,7 @@ const OPT_OCTETS: usize = 11;
 /// Length of type, class, TTL and content length of a record, in octets.
 const FIXED_OCTETS: usize = 10;
 
-/// Question for upstream resolvers. Equal questions get the same response.
+/// Question for resolvers. Equal questions get the same response.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     /// Name, in the case of the query.
@@ -135,7 +135,7 @@ pub enum CachePolicy {
     Uncacheable,
 }
 
-/// A response of an upstream resolver, prepared for sending on.
+/// A response of a resolver, prepared for sending on.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RelayedMessage {
     message: Box<[u8]>,

@@ -1,4 +1,4 @@
-//! Names outside of the cluster, with upstream resolvers that respond, fail, are slow, or do not respond.
+//! Names outside of the cluster, with resolvers that respond, fail, are slow, or do not respond.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Unpredictable parts of upstream queries: source port, identifier, and the case of letters.
+//! Unpredictable parts of forwarded queries: source port, identifier, and the case of letters.
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};

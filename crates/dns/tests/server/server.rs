@@ -1,4 +1,4 @@
-//! The server on sockets of the loopback interface, with well-behaved and hostile upstream resolvers.
+//! The server on sockets of the loopback interface, with well-behaved and hostile resolvers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;

@@ -14,6 +14,7 @@ pub(crate) struct Activity {
     is_reading_head: AtomicBool,
     is_truncated: AtomicBool,
     is_timed_out: AtomicBool,
+    is_flooded: AtomicBool,
 }
 
 /// Request under way, until this is dropped.
@@ -29,6 +30,7 @@ impl Activity {
             is_reading_head: AtomicBool::new(false),
             is_truncated: AtomicBool::new(false),
             is_timed_out: AtomicBool::new(false),
+            is_flooded: AtomicBool::new(false),
         }
     }
 
@@ -50,6 +52,16 @@ impl Activity {
     /// Returns true if the connection was closed because its client receives no data.
     pub(crate) fn is_timed_out(&self) -> bool {
         self.is_timed_out.load(Ordering::Relaxed)
+    }
+
+    /// Marks the connection of a client that sends too many PINGs.
+    pub(crate) fn set_flooded(&self) {
+        self.is_flooded.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if the connection has to end, because its client sends too many PINGs.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.is_flooded.load(Ordering::Relaxed)
     }
 
     /// Returns the idle time of the connection.

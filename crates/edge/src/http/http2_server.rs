@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 
 use super::connection::Connection;
 use super::head::HEAD_BYTES_MAX;
+use super::http2_frames::Http2Stream;
 use super::response_body::ResponseBody;
 use super::wire_body::{StreamBody, WireBody, send_body};
 
@@ -38,11 +39,13 @@ pub(super) struct Http2Server<S> {
     state: State<S>,
     connection: Arc<Connection>,
     is_shutting_down: bool,
+    /// True if the connection ends because of too many PINGs.
+    is_aborted: bool,
 }
 
 enum State<S> {
-    Handshake(Box<Handshake<S, Bytes>>),
-    Open(Box<h2::server::Connection<S, Bytes>>),
+    Handshake(Box<Handshake<Http2Stream<S>, Bytes>>),
+    Open(Box<h2::server::Connection<Http2Stream<S>, Bytes>>),
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Http2Server<S> {
@@ -56,11 +59,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http2Server<S> {
             .max_send_buffer_size(STREAM_SEND_BYTES_MAX)
             .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
             .max_local_error_reset_streams(Some(ERROR_RESETS_MAX))
-            .handshake(stream);
+            .handshake(Http2Stream::new(stream, connection.activity.clone()));
         Self {
             state: State::Handshake(Box::new(handshake)),
             connection,
             is_shutting_down: false,
+            is_aborted: false,
         }
     }
 
@@ -91,7 +95,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Future for Http2Server<S> {
                     continue;
                 }
             };
-            match ready!(open.poll_accept(cx)) {
+            let accepted = open.poll_accept(cx);
+            if accepted.is_pending() && !this.is_aborted && this.connection.activity.is_flooded() {
+                this.is_aborted = true;
+                tracing::debug!(client = %this.connection.peer.client, "connection ended: too many PINGs");
+                open.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                continue;
+            }
+            match ready!(accepted) {
                 Some(Ok((request, respond))) => {
                     drop(tokio::spawn(serve(this.connection.clone(), request, respond)));
                 }

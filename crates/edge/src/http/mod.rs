@@ -8,7 +8,8 @@
 //! - [`head`] and [`framing`] (pure): admissible bytes of HTTP/1; `request_smuggling_guard` applies them to a
 //!   connection
 //! - [`request`] (pure): checks for requests of all versions; [`refusal`]: the reasons of a refusal
-//! - `connection`: protocols, timeouts and draining; `http2_server`: HTTP/2; `activity` and `idle_clock`: their inputs
+//! - `connection`: protocols, timeouts and draining; `http2_server` and `http2_frames`: HTTP/2; `activity` and
+//!   `idle_clock`: their inputs
 //!
 //! To the backend and back:
 //!
@@ -32,6 +33,7 @@ mod gateway_error;
 pub mod head;
 mod header_rewrite;
 mod http2_client;
+mod http2_frames;
 mod http2_server;
 mod idle_clock;
 mod informational;

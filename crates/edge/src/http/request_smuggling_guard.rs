@@ -59,6 +59,8 @@ pub(super) struct RequestSmugglingGuard<S: AbortiveClose> {
     drained: Option<usize>,
     /// True while an informational response is written in part.
     is_amid_informational: bool,
+    /// False if another part records the activity of writes.
+    notes_writes: bool,
 }
 
 /// State that the guard shares with the tasks that respond to requests.
@@ -151,12 +153,14 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
             is_timer_set: false,
             drained: None,
             is_amid_informational: false,
+            notes_writes: true,
         }
     }
 
-    /// Passes all bytes unchanged, for other protocols than HTTP/1.
+    /// Passes all bytes unchanged and records no activity, for other protocols than HTTP/1.
     pub(super) fn pass_all(&mut self) {
         self.framing.tunnel();
+        self.notes_writes = false;
     }
 
     /// Returns the handle of this guard.
@@ -259,7 +263,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S>
 
     /// Records activity: a client that receives a response slowly is not idle.
     fn note_written(&self, written: &Poll<io::Result<usize>>) {
-        if matches!(written, Poll::Ready(Ok(bytes)) if *bytes > 0) {
+        if self.notes_writes && matches!(written, Poll::Ready(Ok(bytes)) if *bytes > 0) {
             self.activity.idle().touch();
         }
     }

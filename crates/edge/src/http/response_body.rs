@@ -39,7 +39,7 @@ pub(super) struct ForwardedBody {
     pub(super) idle_timeout: Duration,
     /// True if the end of the connection delimits the body (RFC 9112, section 6.3).
     pub(super) is_close_delimited: bool,
-    /// True until the client asks for the next frame.
+    /// True until the client requests the next frame.
     pub(super) awaits_client: bool,
     /// Condition that cancels the body; present once the body has to wait.
     pub(super) cancellation: Option<Cancellation>,

@@ -1,4 +1,4 @@
-//! Memory of the lines that wait for their file, which the logs of a namespace share.
+//! Memory of the lines that wait for their file. The logs of a namespace share it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,9 +7,9 @@ use tokio::sync::Notify;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of the lines of a namespace, from the queue until the file is written.
+/// Maximum of bytes of the waiting lines of a namespace. A line counts from its queue until its file is written.
 const BYTES_MAX: usize = 64 << 20;
-/// Bytes from which on no line waits for the interval of its log.
+/// Bytes from which on writers write at once, without the interval of their log.
 const SCARCE_BYTES_MIN: usize = BYTES_MAX / 2;
 
 /// Memory of the lines of a namespace.
@@ -19,7 +19,7 @@ pub(super) struct Memory {
     became_scarce: Notify,
 }
 
-/// Lines that a writer takes out of the memory, when it drops this.
+/// Lines that leave the memory when this value is dropped.
 pub(super) struct Taken<'a> {
     memory: &'a Memory,
     bytes: usize,
@@ -46,8 +46,8 @@ impl Memory {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Removes lines that were added, when the value is dropped.
-    pub(super) fn remove_later(&self, bytes: usize) -> Taken<'_> {
+    /// Removes lines that were added when the returned value is dropped.
+    pub(super) fn remove_on_drop(&self, bytes: usize) -> Taken<'_> {
         Taken { memory: self, bytes }
     }
 

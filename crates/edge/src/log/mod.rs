@@ -57,7 +57,7 @@ pub struct Logs {
     /// Limits of the directory, once it is in use.
     quota: Mutex<Option<Arc<Quota>>>,
     /// Counts the times at which a log ran out of space, or had space again.
-    room_changed: Arc<watch::Sender<u64>>,
+    space_changed: Arc<watch::Sender<u64>>,
     finish: watch::Sender<bool>,
     retries: RetryPolicy,
 }
@@ -172,7 +172,7 @@ impl Logs {
             memories: Mutex::default(),
             stores: Mutex::default(),
             quota: Mutex::default(),
-            room_changed: Arc::default(),
+            space_changed: Arc::default(),
             finish: watch::Sender::new(false),
             retries: RetryPolicy::default(),
         }
@@ -257,7 +257,7 @@ impl Logs {
             host: self.destinations.host().into(),
             settings: settings.clone(),
             quota: self.quota(&settings.destination, &store),
-            room_changed: Arc::clone(&self.room_changed),
+            space_changed: Arc::clone(&self.space_changed),
             store,
             retries: self.retries,
             memory,
@@ -286,8 +286,8 @@ impl Logs {
     }
 
     /// Changes when a log runs out of space or has space again, and so when [`Log::fault`] changes.
-    pub(crate) fn watch_room(&self) -> watch::Receiver<u64> {
-        self.room_changed.subscribe()
+    pub(crate) fn watch_space(&self) -> watch::Receiver<u64> {
+        self.space_changed.subscribe()
     }
 
     /// Takes no more lines, and completes when the gathered ones are written.

@@ -47,7 +47,7 @@ pub(super) struct Writer {
     pub(super) store: Arc<dyn ObjectStore>,
     /// Limits of the destination, if it is the directory.
     pub(super) quota: Option<Arc<Quota>>,
-    pub(super) room_changed: Arc<watch::Sender<u64>>,
+    pub(super) space_changed: Arc<watch::Sender<u64>>,
     pub(super) retries: RetryPolicy,
     /// Memory of the lines in the queue and of the gathered ones.
     pub(super) memory: Arc<Memory>,
@@ -118,7 +118,7 @@ impl Writer {
             fastrand::u64(..),
         );
         let lines = batch.lines;
-        let _taken = self.memory.remove_later(batch.text.len());
+        let _taken = self.memory.remove_on_drop(batch.text.len());
         if !self.reserve(&name, &batch).await {
             return;
         }
@@ -162,7 +162,7 @@ impl Writer {
                 }
                 None => tracing::info!(service = %self.service, "access log written again"),
             }
-            self.room_changed.send_modify(|changes| *changes += 1);
+            self.space_changed.send_modify(|changes| *changes += 1);
         }
         refused.is_none()
     }

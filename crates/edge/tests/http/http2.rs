@@ -160,6 +160,7 @@ fn fields(list: &[(&str, &str)]) -> Vec<u8> {
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -266,6 +267,58 @@ fn closes_idle_http2_connections() {
     let served = Served::new(service);
     let (kind, _) = raw(served.address, &[]);
     assert_eq!(kind, GOAWAY);
+}
+
+/// Reads frames until one of a kind, and returns its payload.
+fn payload_of(stream: &mut TcpStream, kind: u8) -> Vec<u8> {
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).unwrap();
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        stream.read_exact(&mut payload).unwrap();
+        if head[3] == kind {
+            return payload;
+        }
+    }
+}
+
+#[test]
+fn pings_do_not_prevent_the_idle_timeout() {
+    let backend = Backend::answering(OK);
+    let mut service = service(&[backend.address]);
+    service.policy.idle_timeout = Duration::from_millis(300);
+    let served = Served::new(service);
+    let mut stream = TcpStream::connect(served.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    stream.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
+    let mut pinging = stream.try_clone().unwrap();
+    let pings = std::thread::spawn(move || {
+        // Ends when the edge closes the connection.
+        while pinging.write_all(&frame(PING, 0, 0, &[7; 8])).is_ok() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let goaway = payload_of(&mut stream, GOAWAY);
+    // The connection ends because of its idle timeout, without an error.
+    assert_eq!(goaway.get(4..8), Some([0; 4].as_slice()));
+    stream.shutdown(std::net::Shutdown::Both).unwrap();
+    pings.join().unwrap();
+}
+
+#[test]
+fn flood_of_pings_ends_the_connection() {
+    let backend = Backend::answering(OK);
+    let served = served(&[backend.address]);
+    let mut stream = TcpStream::connect(served.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    stream.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
+    // More than the edge permits even if they arrive in two intervals.
+    stream.write_all(&frame(PING, 0, 0, &[7; 8]).repeat(201)).unwrap();
+    let goaway = payload_of(&mut stream, GOAWAY);
+    let enhance_your_calm = [0, 0, 0, 11];
+    assert_eq!(goaway.get(4..8), Some(enhance_your_calm.as_slice()));
 }
 
 #[tokio::test]

@@ -68,7 +68,7 @@ fn status_describes_clients_and_backends() {
     assert_eq!(refusing["state"], "ejected");
     assert_eq!(refusing["failures"], 3);
     assert!(
-        refusing["lastFailure"]["why"]
+        refusing["lastFailure"]["reason"]
             .as_str()
             .unwrap()
             .contains("127.0.0.98:9"),
@@ -105,9 +105,9 @@ fn failed_check_has_a_reason() {
     let observed = status_when(&served, |observed| {
         observed["backends"][0]["state"] == "unhealthy"
     });
-    let why = observed["backends"][0]["lastFailure"]["why"].as_str().unwrap();
+    let reason = observed["backends"][0]["lastFailure"]["reason"].as_str().unwrap();
     assert!(
-        why.starts_with("health check: connection to backend 127.0.0.98:9"),
-        "{why}"
+        reason.starts_with("health check: connection to backend 127.0.0.98:9"),
+        "{reason}"
     );
 }

@@ -145,11 +145,12 @@ fn no_host_answers(
     Some(finding.with_evidence(probes::description(*first)))
 }
 
-/// Returns true if a host asks for an address of its own subnet. The subnets of hosts outside of the cluster are
-/// unknown.
+/// Returns true if a host resolves an address of its own subnet. The subnets of hosts outside of the cluster are unknown.
+/// Without links in the observation, a response shows the subnet.
 fn is_on_link((observation, probe): Found<'_>, address: IpAddr) -> bool {
     let links = observation.links.iter().flatten();
     let mut prefixes = links.flat_map(|link| link.addresses.iter().flatten());
     let is_of_other = |prefix: &ipnet::IpNet| prefix.addr() != address && prefix.contains(&address);
-    probe.from == ProbeSource::Outside || prefixes.any(is_of_other)
+    let is_shown = observation.links.is_none() && probe.outcome == Outcome::Answered;
+    probe.from == ProbeSource::Outside || is_shown || prefixes.any(is_of_other)
 }

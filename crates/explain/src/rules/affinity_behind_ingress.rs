@@ -25,8 +25,11 @@ const CLUSTER_IP_ANNOTATIONS: [&str; 2] = [
     "nginx.ingress.kubernetes.io/service-upstream",
     "nginx.org/use-cluster-ip",
 ];
-/// Annotation of a Service with the same meaning.
-const SERVICE_ANNOTATION: &str = "traefik.ingress.kubernetes.io/service.nativelb";
+/// Annotations of a Service with the same meaning, of Traefik and Kong.
+const SERVICE_ANNOTATIONS: [&str; 2] = [
+    "traefik.ingress.kubernetes.io/service.nativelb",
+    "ingress.kubernetes.io/service-upstream",
+];
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
@@ -75,8 +78,9 @@ fn behind_ingress(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let uses_cluster_ip = |ingress: &Route<'_>| {
         let mut annotations = CLUSTER_IP_ANNOTATIONS.iter();
+        let mut of_service = SERVICE_ANNOTATIONS.iter();
         annotations.any(|name| ingress.0.annotation(name) == Some("true"))
-            || service.0.annotation(SERVICE_ANNOTATION) == Some("true")
+            || of_service.any(|name| service.0.annotation(name) == Some("true"))
     };
     let ingress = subject.world.ingresses_of(service).find(uses_cluster_ip)?;
     let count = ready(subject);

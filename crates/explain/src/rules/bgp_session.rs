@@ -93,7 +93,7 @@ fn route_refused(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 /// Returns the first probe from outside to which a router answered that it has no route. Hosts in the subnet of a node
-/// ask for the address by ARP, so its routes do not matter.
+/// resolve the address by ARP, so its routes do not matter.
 fn without_route<'w>(nodes: &[Observed<'_>], found: &[Found<'w>], address: IpAddr) -> Option<Found<'w>> {
     let outside = || {
         found.iter().copied().filter(move |(_, probe)| {

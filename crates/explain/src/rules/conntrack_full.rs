@@ -23,7 +23,9 @@ fn check(world: &World) -> Vec<Finding> {
     nodes
         .filter_map(|node| {
             let conntrack = node.observation.conntrack.as_ref()?;
-            full_table(node, conntrack).or_else(|| failed(node, conntrack))
+            full_table(node, conntrack)
+                .or_else(|| failed(node, conntrack))
+                .or_else(|| dropped(node, conntrack))
         })
         .collect()
 }
@@ -61,6 +63,19 @@ fn full_table(node: Observed<'_>, conntrack: &Conntrack) -> Option<Finding> {
         Some(drops) => finding.with_evidence(format!("{drops} packets were dropped since the boot")),
         None => finding,
     })
+}
+
+/// Reports packets without an entry, although the table is not full: it was full for a moment, or a helper of a protocol
+/// rejects the packets.
+fn dropped(node: Observed<'_>, conntrack: &Conntrack) -> Option<Finding> {
+    let dropped = conntrack.recent_drops.filter(|dropped| *dropped > 0)?;
+    let message = format!(
+        "The kernel of Node {} dropped {dropped} packets during the observation, because it had no conntrack entry for them",
+        node.name()
+    );
+    let remedy = node.run("dmesg | grep nf_conntrack; sysctl net.netfilter.nf_conntrack_max");
+    let field = "conntrack.recentDrops";
+    Some(node.finding(CODE, Severity::Warning, field, message, remedy))
 }
 
 /// Reports that entries are not inserted, although the table is not full: two packets of one socket take different

@@ -5,7 +5,9 @@ use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
-use crate::views::{Endpoints, Service};
+use crate::views::{Endpoints, Pod, Service, Target};
+
+use super::selector_matches_no_pod::{CONTROL_PLANE, SYSTEM_NAMESPACE};
 
 pub(super) const RULE: Rule = Rule {
     code: CODE,
@@ -30,6 +32,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         || service.is_external_name()
         || service.ports().is_empty()
         || is_of_ingress_class(service)
+        || is_of_control_plane(service)
         || !are_endpoints_known(subject)
     {
         return Vec::new();
@@ -48,7 +51,13 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let state = match (subject.slices().first(), endpoints) {
         (Some(slice), _) => format!("EndpointSlice {} has no endpoint", slice.name),
         (None, Some(endpoints)) => format!("Endpoints {} has no address", endpoints.name),
-        (None, None) => "no EndpointSlice or Endpoints names it".to_owned(),
+        (None, None) => match misnamed(subject) {
+            Some(other) => format!(
+                "Endpoints {} has another name than the Service: only Endpoints of the same name count",
+                other.name
+            ),
+            None => "no EndpointSlice or Endpoints names it".to_owned(),
+        },
     };
     let message = format!("Service {} has no selector, and {state}", service.name);
     let remedy = remedy(service);
@@ -90,27 +99,67 @@ fn remedy(service: Service<'_>) -> String {
 }
 
 /// An input with slices, or with the Endpoints of the Service, shows that endpoints are missing. An input without both
-/// kinds shows it if some Pods probably belong to the Service. Such Pods have the name of the Service in a label, or no
-/// Service selects them. An input of Services alone shows it in a manifest, and if it is about this Service.
+/// kinds shows it if some Pods probably belong to the Service. Such Pods have the name of the Service in a label, or they
+/// declare its target port and no Service selects them. An input of Services alone shows it in a manifest, and if it is
+/// about this Service.
 fn are_endpoints_known(subject: &Subject<'_>) -> bool {
     let world = subject.world;
     let service = subject.service;
-    if subject.has(Kind::EndpointSlice) || world.endpoints_of(service).is_some() {
+    let has_endpoints = || world.endpoints_of(service).is_some() || misnamed(subject).is_some();
+    if subject.has(Kind::EndpointSlice) || has_endpoints() {
         return true;
     }
-    if is_of_api_server(service) {
+    // A controller that owns the Service can write its endpoints.
+    if is_of_api_server(service) || service.controller().is_some() {
         return false;
     }
     let is_meant = |key: &&str| {
         let labels = [(*key, service.0.name.as_str())];
         !world.pods_with(&service.namespace, &labels).is_empty()
     };
-    let has_pods =
-        NAME_LABELS.iter().any(is_meant) || world.unselected_pods(&service.namespace).next().is_some();
+    let mut unselected = world.unselected_pods(&service.namespace);
+    let has_pods = NAME_LABELS.iter().any(is_meant) || unselected.any(|pod| declares_target(service, pod));
     let is_manifest = service.text("/metadata/uid").is_empty() && service.text("/spec/clusterIP").is_empty();
     let is_single = world.all(Kind::Service).nth(1).is_none();
     let is_alone = world.has_only_kind(Kind::Service) && (subject.is_named || is_single || is_manifest);
     has_pods && !service.is_headless() || is_alone || subject.is_named && subject.has(Kind::Endpoints)
+}
+
+/// Returns true if a Pod declares the target of a port of the Service.
+fn declares_target(service: Service<'_>, pod: Pod<'_>) -> bool {
+    let declared = pod.ports();
+    service.ports().iter().any(|port| {
+        let mut same_protocol = declared
+            .iter()
+            .filter(|declared| declared.protocol == port.protocol);
+        same_protocol.any(|declared| match port.target {
+            Target::Number(number) => declared.number == number,
+            Target::Name(name) => declared.name == name,
+        })
+    })
+}
+
+/// Returns Endpoints whose name is that of no Service, with a port of this Service.
+fn misnamed<'w>(subject: &Subject<'w>) -> Option<Endpoints<'w>> {
+    let (world, service) = (subject.world, subject.service);
+    let ports = service.ports();
+    let has_port = |endpoints: &Endpoints<'w>| {
+        endpoints.ports().any(|(.., number)| {
+            number.is_some_and(|number| ports.iter().any(|port| port.target == Target::Number(number)))
+        })
+    };
+    let mut unused = world
+        .in_namespace(Kind::Endpoints, &service.0.namespace)
+        .map(Endpoints)
+        .filter(|endpoints| world.service(&endpoints.namespace, &endpoints.name).is_none());
+    unused.find(|endpoints| endpoints.addresses().next().is_some() && has_port(endpoints))
+}
+
+/// Returns true for a headless Service for a component of the control plane that the cluster does not run as a Pod.
+fn is_of_control_plane(service: Service<'_>) -> bool {
+    service.is_headless()
+        && service.0.namespace == SYSTEM_NAMESPACE
+        && CONTROL_PLANE.contains(&service.0.name.as_str())
 }
 
 /// Returns true for the Service of an IngressClass: its requests go to the endpoints of other Services.

@@ -8,7 +8,7 @@ use crate::kubectl;
 use crate::rule::Rule;
 use crate::similar_names::{distance, nearest};
 use crate::subject::{Subject, finding_about};
-use crate::views::{Service, Target};
+use crate::views::{Route, Service, Target};
 use crate::world::World;
 
 pub(super) const RULE: Rule = Rule {
@@ -21,6 +21,18 @@ pub(super) const RULE: Rule = Rule {
 
 const CODE: Code = Code(19);
 const FIELD: &str = "spec.externalName";
+/// Port of HTTP over TLS.
+const HTTPS_PORT: u16 = 443;
+/// Part of the names of Ingress classes of ingress-nginx, and its annotation with the protocol of the backends.
+const NGINX_CLASS: &str = "nginx";
+const BACKEND_PROTOCOL: &str = "nginx.ingress.kubernetes.io/backend-protocol";
+/// Annotations with which the controller sends another host name, or none of its own.
+const HOST_ANNOTATIONS: [&str; 4] = [
+    "nginx.ingress.kubernetes.io/upstream-vhost",
+    "nginx.ingress.kubernetes.io/configuration-snippet",
+    "nginx.ingress.kubernetes.io/server-snippet",
+    "nginx.ingress.kubernetes.io/ssl-passthrough",
+];
 /// Maximum of aliases that are followed. Resolvers follow fewer.
 const ALIASES_MAX: usize = 16;
 
@@ -32,6 +44,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .or_else(|| unusable(subject))
         .or_else(|| chain(subject))
         .or_else(|| unqualified(subject))
+        .or_else(|| ingress_host(subject))
         .or_else(|| changed_port(subject));
     finding.map_or_else(|| http_clients(subject), |finding| vec![finding])
 }
@@ -137,6 +150,53 @@ fn unqualified(subject: &Subject<'_>) -> Option<Finding> {
     );
     let remedy = kubectl::replace(subject.service.0, "/spec/externalName", wanted);
     is_fault.then(|| subject.finding(CODE, Severity::Error, FIELD, message, remedy))
+}
+
+/// Reports an Ingress of ingress-nginx that connects with TLS to a host outside of the cluster. Without an annotation, its
+/// controller sends the host name of the Ingress, which the server does not have.
+fn ingress_host(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let host = target(service);
+    if in_cluster(host, subject.world.facts().domain()).is_some() {
+        return None;
+    }
+    let is_of_tls = |ingress: &Route<'_>| {
+        let protocol = ingress.0.annotation(BACKEND_PROTOCOL).unwrap_or_default();
+        let backends = ingress.backends();
+        let mut own = backends
+            .iter()
+            .filter(|backend| backend.service == service.name && backend.namespace == service.namespace);
+        protocol.eq_ignore_ascii_case("HTTPS") || own.any(|backend| backend.port_number == Some(HTTPS_PORT))
+    };
+    let has_host = |ingress: &Route<'_>| {
+        let mut rules = ingress.0.list("/spec/rules").iter();
+        let is_same = rules.any(|rule| rule["host"] == host);
+        is_same
+            || HOST_ANNOTATIONS
+                .iter()
+                .any(|name| ingress.0.annotation(name).is_some())
+    };
+    let mut ingresses = subject.world.ingresses_of(service);
+    let ingress = ingresses.find(|ingress| {
+        let is_of_nginx = ingress.0.text("/spec/ingressClassName").contains(NGINX_CLASS);
+        is_of_nginx && is_of_tls(ingress) && !has_host(ingress)
+    })?;
+    let message = format!(
+        "The controller of Ingress {} connects to {host}, the external name of Service {}, and sends the host name of the Ingress: the server may have \
+         no virtual host for it",
+        ingress.name, service.name
+    );
+    let [annotation, ..] = HOST_ANNOTATIONS;
+    let remedy = format!("{} {annotation}={host}", kubectl::command("annotate", ingress.0));
+    let field = format!("metadata.annotations[{annotation}]");
+    Some(finding_about(
+        ingress.0,
+        CODE,
+        Severity::Warning,
+        field,
+        message,
+        remedy,
+    ))
 }
 
 /// Ports of an alias have no effect. A target port shows that another port is expected to be translated.

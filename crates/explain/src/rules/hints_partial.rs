@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(27);
-/// Annotations that ask for hints.
+/// Annotations that request hints.
 const TOPOLOGY_MODES: [&str; 2] = [
     "service.kubernetes.io/topology-mode",
     "service.kubernetes.io/topology-aware-hints",
@@ -145,7 +145,7 @@ fn node_of_endpoints<'w>(subject: &Subject<'w>, zones: &BTreeSet<&str>) -> Optio
     nodes.find(|node| node.zone().is_empty())
 }
 
-/// Reports that the Service asks for hints, its endpoints are in zones, and the controller writes none.
+/// Reports that the Service requests hints, its endpoints are in zones, and the controller writes none.
 fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
     let service = subject.service;
     let mode = TOPOLOGY_MODES.iter().find(|name| {

@@ -71,7 +71,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if let Some(finding) = closed(subject, &pods) {
         return vec![finding];
     }
-    if let Some(finding) = without_clients(subject, &pods) {
+    if let Some(finding) = without_clients(subject, &pods).or_else(|| without_outside(subject, &pods)) {
         return vec![finding];
     }
     let references = subject.world.references_to(subject.service).take(CLIENTS_MAX);
@@ -264,6 +264,36 @@ fn without_clients(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
         kubectl::command("edit", policy.0)
     );
     is_unused.then(|| finding_about(policy.0, CODE, Severity::Warning, "spec.ingress", message, remedy))
+}
+
+/// Reports that all rules for the Pods behind a load balancer permit Pods of their own namespace only. A load balancer
+/// with a class can consist of Pods.
+fn without_outside(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
+    let service = subject.service;
+    let addresses = service.list("/status/loadBalancer/ingress");
+    let has_class = !service.text("/spec/loadBalancerClass").is_empty();
+    if service.kind() != "LoadBalancer" || addresses.is_empty() || has_class {
+        return None;
+    }
+    let is_closed = |pod: &Pod<'_>| {
+        let policies = policies(subject, *pod, Direction::Ingress);
+        let mut rules = policies
+            .iter()
+            .flat_map(|policy| policy.rules(Direction::Ingress));
+        !policies.is_empty() && rules.all(PolicyRule::permits_only_neighbours)
+    };
+    let policy = *policies(subject, *pods.first()?, Direction::Ingress).first()?;
+    let message = format!(
+        "NetworkPolicy {} selects the Pods of Service {}, and all rules permit Pods of namespace {} only: clients of the load balancer are excluded",
+        policy.name, service.name, service.namespace
+    );
+    let remedy = format!(
+        "Add the addresses of the clients as an ipBlock to a rule: {}",
+        kubectl::command("edit", policy.0)
+    );
+    pods.iter()
+        .all(is_closed)
+        .then(|| finding_about(policy.0, CODE, Severity::Warning, "spec.ingress", message, remedy))
 }
 
 /// Returns the ports of the Service that a reference means.

@@ -31,7 +31,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let is_left = |pod: &Pod<'_>| pod.is_finished() || pod.0.is_terminating();
-    let finding = if subject.selected().is_empty() {
+    let finding = if subject.lacks_pods() {
+        None
+    } else if subject.selected().is_empty() {
         without_pods(subject)
     } else if subject.has_only_replaced() {
         // The selector is at fault.

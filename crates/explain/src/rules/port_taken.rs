@@ -132,7 +132,7 @@ fn serves_itself(subject: &Subject<'_>) -> bool {
         .any(|pod| pod.0.flag("/spec/hostNetwork"))
 }
 
-/// Load balancers ask the health check node port if the node has endpoints.
+/// Load balancers request the health check node port to find nodes with endpoints.
 fn health_check(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let number = service.number("/spec/healthCheckNodePort")?;

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
+use crate::object::Object;
 use crate::observation::NodeProxy;
 use crate::observed::{Observed, is_served, observed_nodes};
 use crate::pod_state::failure;
 use crate::rule::Rule;
 use crate::subject::finding_about;
-use crate::views::{Node, Pod};
+use crate::views::{Node, Pod, list};
 use crate::world::World;
 
 pub(super) const RULE: Rule = Rule {
@@ -24,6 +25,11 @@ pub(super) const RULE: Rule = Rule {
 const CODE: Code = Code(39);
 /// Beginnings of the names of Pods that run a node proxy.
 const PROXY_PODS: [&str; 2] = ["kube-proxy", "portolan-proxy"];
+/// Flag of kube-proxy with the node name.
+const OVERRIDE_FLAG: &str = "--hostname-override";
+/// ConfigMap of kube-proxy, and its field with the node name.
+const PROXY_CONFIGURATION: &str = "kube-proxy";
+const OVERRIDE_FIELD: &str = "hostnameOverride:";
 /// Namespace of these Pods.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 /// Beginning of the names of the Pods of a network plugin that serves Services itself.
@@ -53,6 +59,9 @@ fn check(world: &World) -> Vec<Finding> {
     let has_no_proxies = |node: Observed<'_>| node.observation.proxies.as_ref().is_none_or(Vec::is_empty);
     if findings.is_empty() && observed_nodes(world).all(has_no_proxies) {
         findings.extend(failing_pods(world));
+        if findings.is_empty() {
+            findings.extend(other_names(world));
+        }
         if findings.is_empty() {
             findings.extend(uncovered_nodes(world));
         }
@@ -93,6 +102,73 @@ fn uncovered_nodes(world: &World) -> Vec<Finding> {
         finding_about(node.0, CODE, Severity::Warning, "spec.taints", message, remedy)
     };
     nodes.iter().map(finding).collect()
+}
+
+/// Reports node proxies whose flag, or whose configuration, has the name of another node.
+fn other_names(world: &World) -> Vec<Finding> {
+    let of_flags: Vec<Finding> = proxy_pods(world)
+        .filter_map(|pod| {
+            let (field, used) = override_flag(pod)?;
+            is_other_name(used, pod).then(|| other_name(pod.0, field, used, pod))
+        })
+        .collect();
+    if !of_flags.is_empty() {
+        return of_flags;
+    }
+    let Some((configuration, used)) = configured_name(world) else {
+        return Vec::new();
+    };
+    // The flag has precedence over the file.
+    let other = proxy_pods(world).find(|pod| override_flag(*pod).is_none() && is_other_name(used, *pod));
+    let finding = other.map(|pod| other_name(configuration, "data".to_owned(), used, pod));
+    finding.into_iter().collect()
+}
+
+/// Returns true if a name is not that of the node of a Pod. The kubelet replaces names of variables.
+fn is_other_name(used: &str, pod: Pod<'_>) -> bool {
+    let is_literal = !used.is_empty() && !used.contains('$');
+    is_literal && !pod.node().is_empty() && !used.eq_ignore_ascii_case(pod.node())
+}
+
+fn other_name(object: &Object, field: String, used: &str, pod: Pod<'_>) -> Finding {
+    let message = format!(
+        "The node proxy of Node {} uses the node name {used}. It treats no endpoint as local, so traffic policies that are Local drop connections",
+        pod.node()
+    );
+    let remedy = format!(
+        "Remove the name, or set it from spec.nodeName of the Pod: {}",
+        kubectl::command("edit", object)
+    );
+    finding_about(object, CODE, Severity::Warning, field, message, remedy)
+}
+
+/// Returns the path and the value of the flag with the node name.
+fn override_flag(pod: Pod<'_>) -> Option<(String, &str)> {
+    let mut containers = pod.0.list("/spec/containers").iter().enumerate();
+    containers.find_map(|(index, container)| {
+        ["command", "args"].into_iter().find_map(|field| {
+            let arguments = list(container, field);
+            let position = arguments.iter().position(|argument| {
+                argument
+                    .as_str()
+                    .is_some_and(|text| text.starts_with(OVERRIDE_FLAG))
+            })?;
+            let rest = arguments[position].as_str()?.strip_prefix(OVERRIDE_FLAG)?;
+            let value = match rest.strip_prefix('=') {
+                Some(value) => value,
+                None => arguments.get(position + 1)?.as_str()?,
+            };
+            Some((format!("spec.containers[{index}].{field}[{position}]"), value))
+        })
+    })
+}
+
+/// Returns the node name in the configuration of kube-proxy, with its ConfigMap.
+fn configured_name(world: &World) -> Option<(&Object, &str)> {
+    let object = world.object(Kind::ConfigMap, SYSTEM_NAMESPACE, PROXY_CONFIGURATION)?;
+    let mut lines = object.pairs("/data").flat_map(|(_, text)| text.lines());
+    let value = lines.find_map(|line| line.trim().strip_prefix(OVERRIDE_FIELD))?;
+    Some((object, value.trim().trim_matches('"')))
 }
 
 /// Returns true for a node without a kernel, whose Pods run elsewhere or not at all.

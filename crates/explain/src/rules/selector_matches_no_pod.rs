@@ -23,10 +23,13 @@ const CODE: Code = Code(2);
 const FIELD: &str = "spec.selector";
 /// Namespace and components of control planes, which managed clusters and some distributions do not run as Pods. Charts for
 /// monitoring create headless Services for them in any cluster.
-const SYSTEM_NAMESPACE: &str = "kube-system";
+pub(super) const SYSTEM_NAMESPACE: &str = "kube-system";
+/// End of the keys of labels with the role of an instance, and values of the roles that single instances lack.
+const ROLE: &str = "role";
+const REPLICAS: [&str; 5] = ["replica", "standby", "slave", "secondary", "follower"];
 /// Namespace and name of the Service of the DNS servers.
 const DNS_SERVICE: (&str, &str) = (SYSTEM_NAMESPACE, "kube-dns");
-const CONTROL_PLANE: [&str; 6] = [
+pub(super) const CONTROL_PLANE: [&str; 6] = [
     "kube-apiserver",
     "kube-controller-manager",
     "kube-scheduler",
@@ -52,7 +55,10 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return scaled_to_zero(subject, &workloads).into_iter().collect();
     }
     if !is_known {
-        return Vec::new();
+        return from_workloads(subject).into_iter().collect();
+    }
+    if is_of_replicas(subject) {
+        return without_replica(subject).into_iter().collect();
     }
     let selector = format_labels(&service.selector());
     let finding = |message: String, remedy: String| {
@@ -90,7 +96,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             finding(message, remedy).with_evidence(format!("Pod {}/{} matches", pod.namespace, pod.name)),
         ];
     }
-    if !shows_absence(subject) || is_of_control_plane(subject) {
+    if subject.lacks_pods() || !shows_absence(subject) || is_of_control_plane(subject) {
         return Vec::new();
     }
     let remedy = format!(
@@ -98,6 +104,67 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         service.namespace
     );
     vec![finding(String::new(), remedy)]
+}
+
+/// Returns true if the selector asks for replicas, and matches Pods with other roles except for that. A database with one
+/// instance has no replica.
+fn is_of_replicas(subject: &Subject<'_>) -> bool {
+    let service = subject.service;
+    let is_role = |(key, value): &(&str, &str)| {
+        key.to_ascii_lowercase().ends_with(ROLE) && REPLICAS.iter().any(|replica| replica == value)
+    };
+    let (roles, others): (Vec<_>, Vec<_>) = service.selector().into_iter().partition(is_role);
+    let has_roles = |pod: &Pod<'_>| roles.iter().all(|(key, _)| pod.0.label(key).is_some());
+    let instances = subject.world.pods_with(&service.namespace, &others);
+    !roles.is_empty() && instances.iter().any(|pod| pod.is_active() && has_roles(pod))
+}
+
+/// Reports that there is no replica, if the user names the Service.
+fn without_replica(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let message = format!(
+        "The selector {} matches no Pod: no instance of the application has this role",
+        format_labels(&service.selector())
+    );
+    let remedy = format!(
+        "Add an instance of the application, or use the Service of the other role. Roles of the Pods: kubectl -n {} get pods --show-labels",
+        service.namespace
+    );
+    subject
+        .is_named
+        .then(|| subject.finding(CODE, Severity::Info, FIELD, message, remedy))
+}
+
+/// Without Pods in the input, slices without endpoints and a workload with similar labels show that the selector is at
+/// fault.
+fn from_workloads(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let slices = subject.slices();
+    let has_endpoints = slices.iter().any(|slice| slice.endpoints().next().is_some());
+    if !subject.has(Kind::EndpointSlice) || slices.is_empty() || has_endpoints {
+        return None;
+    }
+    let (world, namespace) = (subject.world, service.0.namespace.as_str());
+    let workloads = Workload::KINDS.into_iter().flat_map(|kind| {
+        let of_kind = world.in_namespace(kind, namespace);
+        of_kind.take(COMPARED_PODS_MAX).map(Workload)
+    });
+    let running = workloads.filter(|workload| workload.0.controller().is_none() && workload.desired() > 0);
+    let similar = running.filter_map(|workload| {
+        let (cost, labels) = resembling(subject, &workload.template_labels().collect())?;
+        Some((cost, workload, labels))
+    });
+    let (_, workload, labels) = similar.min_by_key(|(cost, ..)| *cost)?;
+    let message = format!(
+        "The selector {} matches no Pod in namespace {}: no EndpointSlice has an endpoint. The nearest workload is {} {}, whose Pods have {}",
+        format_labels(&service.selector()),
+        service.namespace,
+        workload.kind.name(),
+        workload.name,
+        differences(subject, &labels)
+    );
+    let remedy = kubectl::set_selector(service.0, labels.iter().copied());
+    Some(subject.finding(CODE, Severity::Error, FIELD, message, remedy))
 }
 
 /// Finished Pods are no endpoints. Reports Services whose selector matches finished Pods only. The finished Pods
@@ -199,26 +266,32 @@ fn nearest_pod<'w>(
     subject: &Subject<'w>,
     pods: impl Iterator<Item = Pod<'w>>,
 ) -> Option<(Pod<'w>, Vec<(&'w str, &'w str)>)> {
-    let selector = subject.service.selector();
     let mut best: Option<(usize, Pod<'w>, Vec<(&'w str, &'w str)>)> = None;
     for pod in pods {
-        let labels: BTreeMap<&str, &str> = pod.0.labels().collect();
-        let mut cost = 0;
-        let matched: Option<Vec<_>> = selector
-            .iter()
-            .map(|wanted| {
-                let (label_cost, label) = nearest_label(*wanted, &labels)?;
-                cost += label_cost;
-                Some(label)
-            })
-            .collect();
-        if let Some(matched) = matched
+        if let Some((cost, matched)) = resembling(subject, &pod.0.labels().collect())
             && best.as_ref().is_none_or(|(least, ..)| cost < *least)
         {
             best = Some((cost, pod, matched));
         }
     }
     best.map(|(_, pod, labels)| (pod, labels))
+}
+
+/// Returns the labels that resemble the selector, with the number of differing characters.
+fn resembling<'w>(
+    subject: &Subject<'w>,
+    labels: &BTreeMap<&'w str, &'w str>,
+) -> Option<(usize, Vec<(&'w str, &'w str)>)> {
+    let mut cost = 0;
+    let selector = subject.service.selector().into_iter();
+    let matched: Option<Vec<_>> = selector
+        .map(|wanted| {
+            let (label_cost, label) = nearest_label(wanted, labels)?;
+            cost += label_cost;
+            Some(label)
+        })
+        .collect();
+    matched.map(|matched| (cost, matched))
 }
 
 /// Returns the label that resembles a pair of the selector. It is the pair itself, the key with a similar value, or

@@ -114,7 +114,7 @@ fn is_other_application(main: &Group<'_>, other: &Group<'_>) -> bool {
         || is_job(main) != is_job(other)
 }
 
-/// Returns true if labels say that two groups are versions of one application, such as `version: v1` and `version: v2`.
+/// Returns true if labels state that two groups are versions of one application, such as `version: v1` and `version: v2`.
 fn are_versions(main: &Group<'_>, other: &Group<'_>) -> bool {
     let has = |group: &Group<'_>, key: &str| group.1.iter().any(|pod| pod.0.label(key).is_some());
     let is_same = |key: &&str| has(main, key) && has(other, key) && !differs(main, other, key);

@@ -1,5 +1,7 @@
 //! PTL-0016: the endpoints have other port names than the Service.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::object::Object;
@@ -17,6 +19,8 @@ pub(super) const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(16);
+/// Address that Cilium gives to the only endpoint of the Services of its Ingresses and Gateways. Its port has no name.
+const PLACEHOLDER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 192, 192, 192));
 
 /// Ports of an object with endpoints.
 struct Listed<'w> {
@@ -28,7 +32,7 @@ struct Listed<'w> {
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
-    if service.is_external_name() {
+    if service.is_external_name() || has_placeholder(subject) {
         return Vec::new();
     }
     let listed = listed(subject);
@@ -43,6 +47,13 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     missing
         .filter_map(|port| finding(subject, &listed, port))
         .collect()
+}
+
+/// Returns true if the only endpoint stands for the node's own proxy, which serves the Service.
+fn has_placeholder(subject: &Subject<'_>) -> bool {
+    let endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
+    let mut addresses = endpoints.map(|endpoint| endpoint.ip()).peekable();
+    addresses.peek().is_some() && addresses.all(|address| address == Some(PLACEHOLDER))
 }
 
 /// Returns the ports of the hand-made slices, or of the Endpoints. Slices of the controller have the names of the

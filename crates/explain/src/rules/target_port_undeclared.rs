@@ -4,6 +4,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::listeners;
 use crate::rule::Rule;
+use crate::similar_names::is_similar;
 use crate::subject::Subject;
 use crate::views::{ContainerPort, Pod, Port, Target, list};
 
@@ -16,6 +17,10 @@ pub(super) const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(6);
+/// Containers use ports above 1024 with the last digits of the usual one.
+const THOUSAND: u16 = 1_000;
+/// Difference of numbers that are mistaken for each other, such as 9090 and 9091.
+const NEAR: u16 = 2;
 /// Part of the names of Services and ports for metrics.
 const METRICS: &str = "metrics";
 /// Parts of the names of container ports that serve no users of the application.
@@ -51,11 +56,16 @@ fn check_port(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> Option<Fin
         .into_iter()
         .partition(|declared| is_target(subject, pod, declared));
     let is_metrics = port.name.contains(METRICS) || subject.service.name.contains(METRICS);
-    let candidates = if free.is_empty() && !is_metrics && !reaches_declared_port(subject, pod) {
+    let is_reached = reaches_declared_port(subject, pod);
+    let mut candidates = if free.is_empty() && !is_metrics && !is_reached {
         used
     } else {
         free
     };
+    // Some applications, such as istiod, declare only a part of their ports.
+    if is_reached && undeclared_targets(subject, pod) > 1 {
+        candidates.retain(|declared| is_related(port, number, declared));
+    }
     let distance = |declared: &&ContainerPort<'_>| declared.number.abs_diff(number);
     let suggestion = candidates.iter().min_by_key(distance)?;
     let declared: Vec<String> = pod
@@ -105,6 +115,27 @@ pub(super) fn has_exchanged_numbers(subject: &Subject<'_>, port: Port<'_>) -> bo
         declared.any(|declared| declared.number == number)
     };
     !subject.service.is_headless() && target != port.number && declares(port.number) && !declares(target)
+}
+
+/// Returns the number of Service ports whose target the Pod does not declare.
+fn undeclared_targets(subject: &Subject<'_>, pod: Pod<'_>) -> usize {
+    let declared = pod.ports();
+    let ports = subject.service.ports().into_iter();
+    let undeclared = ports.filter(|port| match port.target {
+        Target::Number(number) => !declared.iter().any(|declared| declared.number == number),
+        Target::Name(_) => false,
+    });
+    undeclared.count()
+}
+
+/// Returns true if a Service port probably means a declared port: they have similar names or numbers, such as 443 and
+/// 8443.
+fn is_related(port: Port<'_>, target: u16, declared: &ContainerPort<'_>) -> bool {
+    let has_names = !declared.name.is_empty() && !port.name.is_empty();
+    let mut numbers = [port.number, target].into_iter();
+    let is_shifted = numbers.any(|number| number % THOUSAND == declared.number % THOUSAND);
+    let is_near = declared.number.abs_diff(target) <= NEAR;
+    is_shifted || is_near || has_names && is_similar(declared.name, port.name)
 }
 
 /// Returns true if a port of the Service reaches a declared port.

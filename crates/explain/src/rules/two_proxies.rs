@@ -31,7 +31,8 @@ fn check(world: &World) -> Vec<Finding> {
 fn finding(node: Observed<'_>) -> Option<Finding> {
     let rules = rules(node);
     let name = node.name();
-    let other = node.kube_proxy().filter(|_| node.runs_portolan());
+    let second = second_proxy(node);
+    let other = node.kube_proxy().filter(|_| second.is_some());
     let runs_both = other.is_some();
     if rules.len() < 2 && !runs_both {
         return None;
@@ -48,8 +49,9 @@ fn finding(node: Observed<'_>) -> Option<Finding> {
         }
         None if runs_both => {
             let message = format!(
-                "{} and portolan run on Node {name} at the same time, and both translate connections",
-                other.map_or(KUBE_PROXY_TABLE, |proxy| proxy.name.as_str())
+                "{} and {} run on Node {name} at the same time, and both translate connections",
+                other.map_or(KUBE_PROXY_TABLE, |proxy| proxy.name.as_str()),
+                second.unwrap_or(PORTOLAN)
             );
             let remedy =
                 "Remove one of the two from the node. The page of the node proxy describes both ways"
@@ -71,6 +73,16 @@ fn finding(node: Observed<'_>) -> Option<Finding> {
         }
     };
     Some(node.finding(CODE, Severity::Warning, "tables", message, remedy))
+}
+
+/// Returns the name of a proxy that runs in place of kube-proxy: Portolan, or a network that serves Services with eBPF.
+fn second_proxy(node: Observed<'_>) -> Option<&str> {
+    if node.runs_portolan() {
+        return Some(PORTOLAN);
+    }
+    let mut proxies = node.proxies().iter();
+    let ebpf = proxies.find(|proxy| proxy.mode.as_deref() == Some("ebpf"))?;
+    Some(&ebpf.name)
 }
 
 /// Returns the rules for Services, without dormant tables.

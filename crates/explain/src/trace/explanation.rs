@@ -15,7 +15,7 @@ use crate::views::Service;
 
 /// Annotation with the scheduler of connections.
 const SCHEDULER_ANNOTATION: &str = "service.portolan.dev/scheduler";
-/// Annotations that ask for hints.
+/// Annotations that request hints.
 const TOPOLOGY_ANNOTATIONS: [&str; 2] = [
     "service.kubernetes.io/topology-mode",
     "service.kubernetes.io/topology-aware-hints",
@@ -237,7 +237,7 @@ impl FrontendDecision<'_> {
         })
     }
 
-    /// Adds the field of the Service that asks for hints.
+    /// Adds the field of the Service that requests hints.
     fn by_topology_field(&self, service: Service<'_>, step: Step) -> Step {
         let annotation = TOPOLOGY_ANNOTATIONS
             .iter()

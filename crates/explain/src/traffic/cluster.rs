@@ -28,7 +28,7 @@ pub struct ClusterTraffic {
     pub nodes: Vec<NodeState>,
     /// Services with traffic, ordered by namespace and name.
     pub services: Vec<ServiceRow>,
-    /// Single flows with the names of their nodes, if the request asks for them.
+    /// Single flows with the names of their nodes, if the request includes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<NodeFlow>,
 }

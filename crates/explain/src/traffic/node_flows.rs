@@ -55,7 +55,7 @@ pub struct NodeFlows {
     pub truncated: Vec<String>,
     /// Services with traffic, those with the most connections first.
     pub services: Vec<ServiceTraffic>,
-    /// Single flows, if the request asks for them; the ones with the most bytes in the interval first.
+    /// Single flows, if the request includes them; the ones with the most bytes in the interval first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowRow>,
 }

@@ -76,7 +76,7 @@ async fn token(
             authority(&url)
         )));
     }
-    // The scope of the challenge is not used: it could ask for more than the pull needs.
+    // The scope of the challenge is not used: it could request more than the pull needs.
     let scope = format!("repository:{repository}:pull");
     let mut pairs = vec![("scope", scope.as_str())];
     pairs.extend(service.map(|service| ("service", service)));

@@ -30,7 +30,7 @@ use crate::store::{ImageDigests, ImageStore, LockedFile, StoreError, VerifiedCon
 const CONCURRENT_LAYERS_MAX: usize = 3;
 /// Attempts to store an image, if another process removes its layers meanwhile.
 const COMMIT_ATTEMPTS_MAX: usize = 3;
-/// Time between looks at a layer that another process downloads.
+/// Time between two checks of a layer that another process downloads.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Header with the digest of a manifest.
 const DIGEST_HEADER: &str = "docker-content-digest";

@@ -37,7 +37,7 @@ fn reports_components_of_this_process_only() {
         (&document["node"], &document["assigner"]["syncs"]),
         (&"node-1".into(), &0.into())
     );
-    assert_eq!(document["announcer"]["saidSecondsAgo"], serde_json::Value::Null);
+    assert_eq!(document["announcer"]["ageSeconds"], serde_json::Value::Null);
     let parsed: Status = serde_json::from_value(document).expect("a status");
     assert_eq!(parsed.edge.map(|ports| ports.len()), Some(0));
 }

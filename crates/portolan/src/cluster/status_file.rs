@@ -36,7 +36,7 @@ pub(crate) struct ProcessStatus {
     #[serde(default)]
     pub node_name: String,
     /// Components by name.
-    #[serde(rename = "parts")]
+    #[serde(alias = "parts")]
     pub components: BTreeMap<String, ComponentStatus>,
 }
 

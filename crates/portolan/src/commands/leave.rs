@@ -102,7 +102,7 @@ impl Departure<'_> {
             output::print(&format!("removed: {item}\n"));
         }
         for failure in rules.failures {
-            tracing::warn!("not removed: {failure}");
+            tracing::warn!(%failure, "rules not removed");
         }
         for item in routes::remove_all()? {
             output::print(&format!("removed: {item}\n"));

@@ -1,4 +1,4 @@
-//! Storage engine of the API server: the embedded store, or etcd.
+//! Storage engine of the API server: SQLite, or etcd.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::encryption::{EncryptionFlags, transformation};
 use super::values::duration;
 use crate::error::{CommandError, UsageError};
 
-/// Directory of the embedded store, below a data directory.
+/// Directory of the SQLite database, below a data directory.
 pub(crate) const STORE_DIRECTORY: &str = "store";
 
 /// Credentials and key prefix of etcd, with upstream's names.
@@ -79,7 +79,7 @@ impl EngineFlags {
         !self.etcd_servers.is_empty()
     }
 
-    /// Opens the store: etcd if its servers are given, otherwise the embedded store below the data directory.
+    /// Opens the store: etcd if its servers are given, otherwise SQLite below the data directory.
     ///
     /// # Errors
     ///

@@ -37,7 +37,7 @@ impl LocalServers {
         let directory = Path::new("/proc/thread-self/net");
         let sockets = sockets::read(directory, LISTENERS_MAX, is_server);
         let (found, _) = sockets.unwrap_or_else(|error: io::Error| {
-            tracing::debug!(%error, "listeners not read; proxies are not asked");
+            tracing::debug!(%error, "listeners not read; proxies are not queried");
             (Vec::new(), false)
         });
         let addresses = Connection::open().and_then(|mut connection| connection.addresses());

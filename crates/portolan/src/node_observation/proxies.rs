@@ -38,7 +38,7 @@ pub(crate) enum Program {
     Portolan,
     /// kube-proxy, or a program that embeds it.
     KubeProxy,
-    /// cilium-agent, which replaces kube-proxy if its settings say so.
+    /// cilium-agent, which replaces kube-proxy if its settings state it.
     Cilium,
     /// kube-router with its service proxy.
     KubeRouter,

@@ -57,7 +57,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, CommandError> {
     let host_pid = guide::host_pid();
     let inside = testbed::set_up_enclosure()?;
     if !inside.has_own_proc {
-        tracing::debug!("processes of the host visible in the playground");
+        tracing::warn!(
+            "/proc not mounted, so Pods do not start; run the playground outside of a container, or in one with an \
+             unmasked /proc"
+        );
     }
     let started = Instant::now();
     let cluster = step(

@@ -14,12 +14,12 @@ use netlink::conntrack::{Conntrack, ConntrackError, Event, EventRead, Events};
 use super::conntrack_entry::entry;
 use super::kernel_settings;
 
-/// Events of one second that are read. More of them would take a processor of the node; the kernel drops them, and the
-/// report says so.
+/// Events of one second that are read. More of them would occupy a processor of the node; the kernel drops them, and
+/// the report has a note.
 const EVENTS_PER_SECOND_MAX: usize = 50_000;
-/// Events between two looks at the clock.
+/// Events between two readings of the clock.
 const EVENTS_PER_CLOCK_READ: usize = 1_000;
-/// Longest wait without a look at the stop flag.
+/// Maximum time between two readings of the stop flag.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// Failures of reading traffic.

@@ -14,7 +14,7 @@ use crate::world::{NODE, Report, World, objects, record_of};
 
 /// Time until the proxy is without its API server for so long that the doctor reports it, with a reserve.
 const OUTDATED_TIMEOUT: Duration = Duration::from_secs(120);
-/// Time between two looks at the proxy.
+/// Time between two checks of the proxy.
 const OUTDATED_PERIOD: Duration = Duration::from_secs(5);
 
 #[test]

@@ -324,7 +324,7 @@ fn check_status_and_metrics(lab: &Lab) {
         status["services"],
         json!([{
             "service": "default/web", "pending": null, "remarks": null, "portErrors": [],
-            "addresses": [{"ip": "172.30.0.200", "pool": "default", "node": SERVER, "takenBy": "edge"}],
+            "addresses": [{"ip": "172.30.0.200", "pool": "default", "node": SERVER, "acceptedBy": "edge"}],
         }])
     );
     assert_eq!(

@@ -10,7 +10,7 @@ use crate::test_host::{TestHost, need_programs};
 
 /// Time for a change to reach both clusters on a busy host; the loss of an API server that hangs takes about a minute.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(150);
-/// Pause between two looks at a state.
+/// Pause between two checks of a state.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Clusters `east` and `west`. Each test uses namespaces of its own.

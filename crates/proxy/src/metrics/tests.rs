@@ -46,6 +46,29 @@ fn families_have_help_texts() {
 }
 
 #[test]
+fn refused_permits_are_counted_by_limit_in_userspace_mode() {
+    let metrics = Metrics::default();
+    let text = metrics.render(Packets::default()).finish();
+    assert!(!text.contains("permit_refusals"));
+    metrics.update(|values| {
+        values.counts.permit_refusals = Some(dataplane::PermitRefusals {
+            process: 3,
+            service: 2,
+            client: 1,
+        });
+    });
+    let text = metrics.render(Packets::default()).finish();
+    assert_eq!(telemetry::validate(&text), Ok(()));
+    for line in [
+        "kubeproxy_userspace_permit_refusals_total{limit=\"process\"} 3",
+        "kubeproxy_userspace_permit_refusals_total{limit=\"service\"} 2",
+        "kubeproxy_userspace_permit_refusals_total{limit=\"client\"} 1",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
 fn network_programming_has_upstream_buckets() {
     let bounds = network_programming_bounds();
     assert_eq!(bounds.len(), 2 + 59 + 12 + 7);

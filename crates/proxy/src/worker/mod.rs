@@ -459,10 +459,10 @@ impl<D: Dataplane> Worker<D> {
         let work = move || {
             let result = remove_leftovers(Some(&mode), scope);
             for found in result.removed {
-                tracing::info!("leftover removed: {found}");
+                tracing::info!(leftover = %found, "leftover rules removed");
             }
             for failure in result.failures {
-                tracing::warn!("leftover not removed: {failure}");
+                tracing::warn!(%failure, "leftover rules not removed");
             }
         };
         if let Err(error) = std::thread::Builder::new()

@@ -97,7 +97,7 @@ impl<D: Dataplane> Worker<D> {
         Ok(excess?.into_iter().collect())
     }
 
-    /// Adapts the XDP program to the neighbours from time to time: the kernel learns and forgets them.
+    /// Adapts the XDP program to the neighbours at intervals: the kernel adds and removes them.
     pub(super) fn refresh_program(&mut self) {
         if self.forwarding.refresh_at.is_none_or(|at| Instant::now() < at) {
             return;

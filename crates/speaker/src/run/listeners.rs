@@ -76,8 +76,8 @@ impl Listeners {
         }
     }
 
-    /// Listens in the VRFs of peers, sets the keys of peers, and removes those of others. `keys` has an entry for each VRF,
-    /// and for peers outside. The next call tries again what fails.
+    /// Listens in the VRFs of peers, sets the keys of peers, and removes those of others. `keys` has an entry for each
+    /// VRF, and for peers outside. The next call retries failed changes.
     pub(super) fn set_peers(&mut self, mut keys: BTreeMap<Option<String>, Keys>) {
         self.outside.set_keys(keys.remove(&None).unwrap_or_default());
         let of_vrfs = keys.into_iter();
@@ -112,7 +112,7 @@ impl Listeners {
     fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let pairs = std::iter::once(&self.outside).chain(self.vrfs.values());
         let listeners: Vec<&TcpListener> = pairs.flat_map(Pair::listeners).collect();
-        // From a random one on: a busy listener does not keep the others waiting.
+        // The order begins at a random listener, so that a busy one does not delay the others.
         let (last, first) = listeners.split_at(fastrand::usize(..=listeners.len()));
         for listener in first.iter().chain(last) {
             if let Poll::Ready(accepted) = listener.poll_accept(context) {
@@ -146,7 +146,7 @@ impl Pair {
         self.listeners().all(|listener| sockets::device(listener).is_ok())
     }
 
-    /// Sets the keys of peers, and removes those of others. The next call tries again what fails.
+    /// Sets the keys of peers, and removes those of others. The next call retries failed changes.
     fn set_keys(&mut self, keys: Keys) {
         let present = std::mem::take(&mut self.keys);
         for (peer, former) in &present {

@@ -1,4 +1,4 @@
-//! The embedded engine: SQLite with a write-ahead log, synced for each group of commits.
+//! The engine `sqlite`: SQLite with a write-ahead log, synced for each group of commits.
 //!
 //! One thread writes and never reads. At start, the current state is loaded into the index.
 

@@ -9,7 +9,7 @@ use super::{Contents, TransferError, WriteOptions, WriteSummary};
 use crate::sqlite::{DataDirectory, Database};
 use crate::{DATABASE_FILE, StoreError};
 
-/// Writes into the directory of an embedded store, in one transaction.
+/// Writes into the directory of a SQLite store, in one transaction.
 pub(super) fn directory(
     directory: &Path,
     contents: &Contents,
@@ -75,7 +75,7 @@ pub(super) fn file(
     })
 }
 
-/// Rewrites the database of an embedded store without removed data.
+/// Rewrites the database of a SQLite store without removed data.
 pub(super) fn erase_removed(directory: &Path) -> Result<(), StoreError> {
     let data_directory = DataDirectory::acquire(directory)?;
     let path = data_directory.file(DATABASE_FILE);

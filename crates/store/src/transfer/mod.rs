@@ -32,7 +32,7 @@ pub use error::TransferError;
 /// Location of a store.
 #[derive(Clone, Debug)]
 pub enum StoreLocation {
-    /// Directory of an embedded store.
+    /// Directory of a SQLite store.
     Directory(PathBuf),
     /// Snapshot file.
     File(PathBuf),

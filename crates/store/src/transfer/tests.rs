@@ -1,4 +1,4 @@
-//! Copies between embedded stores and snapshots.
+//! Copies between SQLite stores and snapshots.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! Set-up of an enclosure between fork and exec: unshare, map the user, become supervisor, pid 1, program.
+//! Set-up of an enclosure between fork and exec: unshare, map the user, become supervisor, PID 1, program.
 //!
 //! All of it runs in the copy of a process that may have had more threads. It therefore makes system calls only,
 //! without allocations or locks.
@@ -8,11 +8,11 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Exit status of a supervisor or pid 1 that failed.
+/// Exit status of a supervisor or PID 1 that failed.
 const EXIT_FAILED: i32 = 125;
 /// Added to the number of the signal that ended the program, as in shells.
 const SIGNAL_BASE: i32 = 128;
-/// Name of pid 1 in `ps`, by which [`crate::RunningEnclosure`] finds it.
+/// Name of PID 1 in `ps`, by which [`crate::RunningEnclosure`] finds it.
 pub(crate) const INIT_NAME: &CStr = c"portolan-init";
 
 /// Makes `command` start in new namespaces.
@@ -45,7 +45,7 @@ struct EnclosureEntry {
 }
 
 impl EnclosureEntry {
-    /// Returns in the process of the program; the supervisor and pid 1 never return.
+    /// Returns in the process of the program; the supervisor and PID 1 never return.
     fn enter(&self) -> io::Result<()> {
         self.unshare()?;
         die_with_parent()?;
@@ -115,7 +115,7 @@ fn become_init(supervisor_exit: i32) -> io::Result<()> {
     }
 }
 
-/// Supervises the enclosure: waits for pid 1 and passes on its exit status.
+/// Supervises the enclosure: waits for PID 1 and passes on its exit status.
 fn keep(init: i32, write_end: i32) -> ! {
     ignore_interrupt();
     close_range(0, write_end.saturating_sub(1));
@@ -172,7 +172,7 @@ fn close_from(first: i32) {
 }
 
 fn close_range(first: i32, last: i32) {
-    // SAFETY: supervisor and pid 1 use no descriptor from here on except the one left out.
+    // SAFETY: supervisor and PID 1 use no descriptor from here on except the one left out.
     unsafe {
         libc::syscall(libc::SYS_close_range, first, last, 0);
     }

@@ -1,8 +1,8 @@
 //! An enclosure: this program again, in new namespaces, which ends with the process that started it.
 //!
-//! An enclosure has three processes. The *supervisor* is outside of the pid namespace and passes on the exit status.
-//! Its child is pid 1 of the pid namespace and reaps orphans. The third one is the program. Supervisor and pid 1 get
-//! SIGKILL when their parent exits, and the exit of pid 1 ends its whole pid namespace.
+//! An enclosure has three processes. The *supervisor* is outside of the PID namespace and passes on the exit status.
+//! Its child is PID 1 of the PID namespace and reaps orphans. The third one is the program. Supervisor and PID 1 get
+//! SIGKILL when their parent exits, and the exit of PID 1 ends its whole PID namespace.
 
 mod entry;
 mod mounts;
@@ -35,7 +35,7 @@ pub enum EnclosureError {
     /// The kernel rejects the namespaces without a known setting as the reason; the usual cause is a container's
     /// seccomp profile.
     #[error(
-        "the kernel refuses user, network, mount and pid namespaces ({source}); a container needs --privileged or CAP_SYS_ADMIN"
+        "the kernel refuses user, network, mount and PID namespaces ({source}); a container needs --privileged or CAP_SYS_ADMIN"
     )]
     Refused {
         /// Error of the kernel.

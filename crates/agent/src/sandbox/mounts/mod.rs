@@ -3,6 +3,7 @@
 //! A container of the image table has the node's files, read-only and without devices, memory for temporary files, and
 //! the volumes. A privileged one has the files of the node as they are.
 
+mod control_groups;
 mod devices;
 mod image_root;
 mod masked_paths;
@@ -30,6 +31,7 @@ use super::protocol::{Confinement, ImageRoot, Mount};
 use super::user_namespace::UserNamespace;
 use crate::mount_attributes::{set_attributes, set_id_map, set_read_only, set_read_only_below, set_writable};
 use crate::volumes::directory::Directory;
+use control_groups::ControlGroups;
 use devices::Devices;
 pub(super) use masked_paths::cover;
 use root_paths::{Kind, Root};
@@ -65,11 +67,13 @@ pub(super) fn build(
     } else {
         Some(Devices::detach(confinement.has_node_memory)?)
     };
+    let control_groups = ControlGroups::detach(confinement)?;
     // Outer volumes first.
     volumes.sort_by_key(|volume| volume.mount.target.components().count());
     match &confinement.root {
         Some(image) => {
             let root = image_root::enter(image, confinement, directory, users, devices)?;
+            attach_control_groups(control_groups.as_ref())?;
             let owner = users.map(UserNamespace::range);
             attach_to_image(
                 image,
@@ -81,8 +85,15 @@ pub(super) fn build(
                 },
             )
         }
-        None => build_on_node(confinement, &volumes, users, devices),
+        None => build_on_node(confinement, &volumes, users, devices, control_groups.as_ref()),
     }
+}
+
+/// Attaches the control groups of the container, unless it sees those of the node.
+fn attach_control_groups(control_groups: Option<&ControlGroups>) -> io::Result<()> {
+    control_groups
+        .map_or(Ok(()), ControlGroups::attach)
+        .map_err(|error| with_context("mounting /sys/fs/cgroup", &error))
 }
 
 /// Attaches the volumes in the root of an image, and makes the root read-only if the container requires it.
@@ -116,6 +127,7 @@ fn build_on_node(
     volumes: &[Volume<'_>],
     users: Option<&UserNamespace>,
     devices: Option<Devices>,
+    control_groups: Option<&ControlGroups>,
 ) -> io::Result<()> {
     let owner = users.map(UserNamespace::range);
     // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
@@ -147,6 +159,7 @@ fn build_on_node(
         set_read_only(Path::new("/"))
             .map_err(|error| with_context("remounting the root read-only", &error))?;
     }
+    attach_control_groups(control_groups)?;
     attach_all(confinement, volumes, None)
 }
 

@@ -1,5 +1,7 @@
 //! Endpoints (core/v1), the older form of EndpointSlices.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::endpointslice::TargetRef;
@@ -39,13 +41,13 @@ pub struct EndpointSubset {
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointAddress {
     /// The IP address.
-    pub ip: String,
+    pub ip: Arc<str>,
     /// Host name in the DNS domain of the Service, or "".
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hostname: String,
     /// Node of the endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_name: Option<String>,
+    pub node_name: Option<Arc<str>>,
     /// Object behind the endpoint, usually a Pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,

@@ -48,17 +48,19 @@ fn endpoints_share_the_texts_of_their_pods() {
     assert_eq!(shared(0), [true; 4]);
     // An earlier Pod of that name is another object.
     assert_eq!(shared(1), [false; 4]);
-    let subsets = json!([{"addresses": [{"ip": "10.0.0.1", "targetRef": target("a", "u")}]}]);
+    let address = json!({"ip": "10.0.0.1", "nodeName": "node-1", "targetRef": target("a", "u")});
+    let subsets = json!([{"addresses": [address]}]);
     let mut endpoints = Endpoints {
         subsets: serde_json::from_value(subsets).expect("subsets"),
         ..Endpoints::default()
     };
     caches.pods.share_with_endpoints(&mut endpoints);
-    let target = endpoints.subsets[0].addresses[0]
-        .target_ref
-        .as_ref()
-        .expect("a target");
+    let address = &endpoints.subsets[0].addresses[0];
+    let target = address.target_ref.as_ref().expect("a target");
+    let node = address.node_name.as_ref().expect("a node");
     assert!(Arc::ptr_eq(&target.uid, &pod.uid));
+    assert!(Arc::ptr_eq(node, &pod.node_name));
+    assert!(Arc::ptr_eq(&address.ip, &pod.addresses[0]));
 }
 
 #[test]

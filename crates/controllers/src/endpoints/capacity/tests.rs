@@ -6,7 +6,7 @@ use super::{ADDRESSES_MAX, truncate};
 fn subset((ready, not_ready): (usize, usize)) -> EndpointSubset {
     let of = |count: usize| {
         (0..count).map(|number| EndpointAddress {
-            ip: format!("10.0.{}.{}", number / 250, number % 250 + 1),
+            ip: format!("10.0.{}.{}", number / 250, number % 250 + 1).into(),
             ..EndpointAddress::default()
         })
     };

@@ -39,11 +39,11 @@ fn addresses_in(endpoints: &Endpoints) -> BTreeSet<(String, bool, u16)> {
             let ready = subset
                 .addresses
                 .iter()
-                .map(|address| (address.ip.clone(), true, port.port));
+                .map(|address| (address.ip.to_string(), true, port.port));
             let unready = subset
                 .not_ready_addresses
                 .iter()
-                .map(|address| (address.ip.clone(), false, port.port));
+                .map(|address| (address.ip.to_string(), false, port.port));
             addresses_in.extend(ready.chain(unready));
         }
     }
@@ -95,7 +95,7 @@ fn addresses_are_of_the_first_family_and_in_canonical_form() {
     let mut pod = pod(1, true, 80);
     pod.status.pod_ips[1].ip = "fd00:0::1".into();
     let endpoints = settled(&v6, &[pod], None);
-    assert_eq!(endpoints.subsets[0].addresses[0].ip, "fd00::1");
+    assert_eq!(&*endpoints.subsets[0].addresses[0].ip, "fd00::1");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn pairs(subsets: &[EndpointSubset]) -> BTreeSet<(String, Option<u16>, bool)> {
         };
         for (list, ready) in [(&subset.addresses, true), (&subset.not_ready_addresses, false)] {
             for address in list {
-                pairs.extend(ports.iter().map(|port| (address.ip.clone(), *port, ready)));
+                pairs.extend(ports.iter().map(|port| (address.ip.to_string(), *port, ready)));
             }
         }
     }
@@ -94,7 +94,7 @@ fn subset() -> impl Strategy<Value = EndpointSubset> {
     (addresses(), addresses(), proptest::collection::vec(1u16..5, 0..4)).prop_map(
         |(ready, unready, ports)| {
             let of = |number: u8| EndpointAddress {
-                ip: format!("10.0.0.{number}"),
+                ip: format!("10.0.0.{number}").into(),
                 ..EndpointAddress::default()
             };
             EndpointSubset {

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use api::object::{ObjectKey, ObjectMeta, OwnerReference};
 use proptest::prelude::*;
 
@@ -94,6 +96,19 @@ fn owners_of_unknown_kinds_are_solid() {
     };
     graph.apply(&service("d"), &meta("2", &[unknown]));
     assert!(!graph.candidate(&service("d")).expect("a candidate").needs_work());
+}
+
+#[test]
+fn dependents_share_the_location_of_their_owner() {
+    let mut graph = Graph::default();
+    for name in ["d", "e"] {
+        graph.apply(&service(name), &meta(name, &[owner("o", "1", true)]));
+    }
+    let owner_of = |name| {
+        let owner = &graph.nodes[&service(name)].owners[0];
+        owner.location.clone().expect("a location")
+    };
+    assert!(Arc::ptr_eq(&owner_of("d").key.name, &owner_of("e").key.name));
 }
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];

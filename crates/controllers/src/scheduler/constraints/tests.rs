@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::scheduler::cached_pod::SharedFacts;
 
 fn node(name: &str, zone: &str) -> Node {
     let labels = json!({"host": name, "zone": zone});
@@ -21,9 +22,14 @@ fn term(app: &str, key: &str) -> Value {
 /// Returns the reasons of the Nodes a (z1), b (z1) and c (z2) with these Pods.
 fn refusals(pod: &SchedulePod, on: [Vec<&SchedulePod>; 3]) -> Vec<String> {
     let nodes = [node("a", "z1"), node("b", "z1"), node("c", "z2")];
+    let mut shared = SharedFacts::default();
+    let mut facts = |pod: &SchedulePod| PlacementFacts::of(pod, &mut shared);
+    let own = facts(pod);
+    let on = on.map(|pods| pods.into_iter().map(&mut facts).collect::<Vec<_>>());
+    let on = on.iter().map(|pods| pods.iter().collect());
     let with_pods: Vec<NodeWithPods<'_>> = nodes.iter().zip(on).collect();
     let namespaces = Namespaces::from([("other".to_owned(), api::object::Labels::new())]);
-    let constraints = Constraints::of(pod, &with_pods, &namespaces);
+    let constraints = Constraints::of(pod, &own, &with_pods, &namespaces);
     let reason = |node| {
         constraints
             .refusal(node)

@@ -1,7 +1,6 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::caches::Shared;
 
 fn node(change: Value) -> Node {
     let mut node = json!({
@@ -198,35 +197,4 @@ fn message_counts_the_reasons() {
         "0/3 nodes are available: 1 node(s) had untolerated taint {k: }, 2 Insufficient cpu."
     );
     assert_eq!(summary(0, &[]), "no nodes available to schedule pods");
-}
-
-#[test]
-fn pod_with_a_node_keeps_the_fields_of_its_usage() {
-    let spec = |node: &str| {
-        json!({
-            "nodeName": node,
-            "schedulerName": "default-scheduler",
-            "tolerations": [{"key": "k", "operator": "Exists"}],
-            "containers": [
-                {"resources": {"requests": {"cpu": "100m"}}, "ports": [{"hostPort": 80}, {"containerPort": 81}]},
-                {"ports": [{"containerPort": 82}]},
-            ],
-            "initContainers": [{"resources": {"requests": {"cpu": "300m"}}}],
-        })
-    };
-    let mut shared = Shared::default();
-    let full = pod(spec("a"));
-    let mut kept = full.clone();
-    kept.metadata.labels.insert("app".to_owned(), "web".to_owned());
-    let other = kept.clone();
-    kept.drop_unread_fields(&mut shared);
-    assert_eq!(kept.requests().cpu_millis, full.requests().cpu_millis);
-    assert_eq!(kept.host_ports().count(), 1);
-    assert_eq!(kept.spec.containers.len(), 1);
-    assert!(kept.spec.tolerations.is_empty() && kept.metadata.labels.is_empty());
-    assert_eq!(kept.labels(), other.labels());
-    assert!(kept.is_spread_with(&other) && other.is_spread_with(&kept));
-    let mut pending = pod(spec(""));
-    pending.drop_unread_fields(&mut shared);
-    assert_eq!(pending, pod(spec("")));
 }

@@ -1,18 +1,17 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::caches::Shared;
+use crate::taint_eviction::cached_pod::SharedValues;
 
 fn time(second: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + second).expect("a time")
 }
 
-fn pod(tolerations: Value) -> EvictionPod {
+fn pod(tolerations: Value) -> CachedPod {
     let metadata = json!({"name": "p", "creationTimestamp": time(0).to_string()});
-    serde_json::from_value(
-        json!({"metadata": metadata, "spec": {"nodeName": "a", "tolerations": tolerations}}),
-    )
-    .expect("a Pod")
+    let pod = json!({"metadata": metadata, "spec": {"nodeName": "a", "tolerations": tolerations}});
+    let pod = serde_json::from_value(pod).expect("a Pod");
+    CachedPod::of(pod, &mut SharedValues::default())
 }
 
 fn taint(key: &str, effect: &str) -> Taint {
@@ -60,46 +59,21 @@ fn only_no_execute_counts_and_keeps_its_time() {
 }
 
 #[test]
-fn mirror_and_ending_pods_stay() {
+fn pods_that_are_not_evictable_stay() {
     let taints = no_execute_taints(&[taint("k", "NoExecute")], &[], time(0));
-    let mut mirror = pod(json!([]));
-    mirror
-        .metadata
-        .annotations
-        .insert(MIRROR_ANNOTATION.to_owned(), "x".to_owned());
-    assert_eq!(remaining(&mirror, &taints, time(0)), RemainingTime::Forever);
-    let mut completion = pod(json!([]));
-    completion.metadata.deletion_timestamp = Some(time(0).to_string());
-    assert_eq!(remaining(&completion, &taints, time(0)), RemainingTime::Forever);
+    let mut ending = pod(json!([]));
+    assert_eq!(remaining(&ending, &taints, time(0)), RemainingTime::Over);
+    ending.is_evictable = false;
+    assert_eq!(remaining(&ending, &taints, time(0)), RemainingTime::Forever);
 }
 
 #[test]
-fn dropped_fields_decide_nothing() {
+fn toleration_seconds_count_from_the_creation_of_later_pods() {
     let taints = no_execute_taints(&[taint("k", "NoExecute")], &[], time(10));
-    let mut shared = Shared::default();
-    let object = |mirror: bool| {
-        let annotations = if mirror {
-            json!({MIRROR_ANNOTATION: "u"})
-        } else {
-            json!({"a": "b"})
-        };
-        let seconds = json!([{"key": "k", "operator": "Exists", "tolerationSeconds": 30}]);
-        json!({
-            "metadata": {"name": "p", "creationTimestamp": time(0).to_string(), "annotations": annotations,
-                "labels": {"app": "web"}, "finalizers": ["f"]},
-            "spec": {"nodeName": "a", "tolerations": seconds},
-            "status": {"phase": "Running"},
-        })
-    };
-    for is_mirror in [false, true] {
-        let full: EvictionPod = serde_json::from_value(object(is_mirror)).expect("a Pod");
-        let mut kept = full.clone();
-        kept.drop_unread_fields(&mut shared);
-        assert_eq!(
-            remaining(&kept, &taints, time(20)),
-            remaining(&full, &taints, time(20))
-        );
-        assert!(kept.metadata.labels.is_empty() && kept.metadata.finalizers.is_empty());
-        assert_eq!(kept.metadata.annotations.is_empty(), !is_mirror);
-    }
+    let mut late = pod(json!([{"operator": "Exists", "tolerationSeconds": 30}]));
+    late.created = Some(time(20));
+    assert_eq!(
+        remaining(&late, &taints, time(20)),
+        RemainingTime::For(Duration::from_secs(30))
+    );
 }

@@ -1,4 +1,4 @@
-//! Elements of the maps as bytes. The program and this process read them.
+//! Encoding of the elements of the maps. This process writes them, and the program reads them.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -7,32 +7,32 @@ use netlink::bpf::{MapKind, MapShape};
 
 use super::super::state::{FrontendKey, PORTS_MAX};
 
-/// Size of a frontend: address and port in network order, protocol.
+/// Size of a frontend in bytes: address and port in network order, protocol.
 pub(super) const FRONTEND_BYTES: usize = 8;
-/// Size of a value that is a number, with padding.
+/// Size of a number as a value in bytes, with padding.
 pub(super) const NUMBER_BYTES: usize = 8;
-/// Offset of the outer addresses in a node, after the Ethernet addresses: own one, that of the node.
+/// Offset of the outer IP addresses in an entry, after the Ethernet addresses: of this node, then of the other node.
 pub(super) const ADDRESSES_OFFSET: usize = 12;
-/// Offset of the sum of the outer IP header without its length.
+/// Offset of the checksum of the outer IP header in an entry: a sum that is not folded and lacks the total length.
 pub(super) const SUM_OFFSET: usize = 20;
-/// Offset of the inner Ethernet addresses.
+/// Offset of the inner Ethernet addresses in an entry.
 pub(super) const INNER_ETHERNET_OFFSET: usize = 24;
-/// Size of a node.
+/// Size of an entry in bytes.
 pub(super) const NODE_BYTES: usize = 40;
 
-/// Bound of the numbers of nodes; packets to others take the rules. Kubernetes supports 5,000 nodes.
+/// Maximum of nodes; the rules forward packets to nodes with higher numbers. Kubernetes supports 5,000 nodes.
 pub(super) const NODES_MAX: u32 = 8_192;
-/// Frontends: those of all ports, with several addresses each.
+/// Maximum of frontends: several addresses for each of [`PORTS_MAX`] ports.
 const FRONTENDS_MAX: u32 = 1_024;
 
-/// Version, length and type of service of the outer IP header, before its length.
+/// First bytes of the outer IP header: version, header length, and type of service.
 pub(super) const OUTER_VERSION: [u8; 2] = [0x45, 0];
 /// Identification, and the flag "don't fragment" (RFC 6864).
 pub(super) const OUTER_FRAGMENT: [u8; 4] = [0, 0, 0x40, 0];
-/// TTL, UDP, and the place of the checksum.
+/// TTL, protocol UDP, and space for the checksum.
 pub(super) const OUTER_TTL: [u8; 4] = [64, libc::IPPROTO_UDP as u8, 0, 0];
 
-/// Frontend to its first slot.
+/// Map from a frontend to its first slot.
 pub(super) const FRONTENDS_SHAPE: MapShape = shape(
     "frontends",
     MapKind::Hash,
@@ -40,7 +40,7 @@ pub(super) const FRONTENDS_SHAPE: MapShape = shape(
     NUMBER_BYTES,
     FRONTENDS_MAX,
 );
-/// Slot to the number of its node; 0 for none.
+/// Map from a slot to the number of its node; 0 for none.
 pub(super) const SLOTS_SHAPE: MapShape = shape(
     "slots",
     MapKind::Array,
@@ -48,9 +48,9 @@ pub(super) const SLOTS_SHAPE: MapShape = shape(
     NUMBER_BYTES,
     PORTS_MAX as u32 * TABLE_SIZE,
 );
-/// Number of a node to the node; zeros for an unknown one.
+/// Map from the number of a node to its entry; zeros for an unknown node.
 pub(super) const NODES_SHAPE: MapShape = shape("nodes", MapKind::Array, 4, NODE_BYTES, NODES_MAX);
-/// Forwarded packets.
+/// Counter of forwarded packets.
 pub(super) const FORWARDED_SHAPE: MapShape = shape("forwarded", MapKind::PerCpuArray, 4, NUMBER_BYTES, 1);
 
 const fn shape(name: &'static str, kind: MapKind, key: usize, value: usize, elements_max: u32) -> MapShape {
@@ -63,19 +63,19 @@ const fn shape(name: &'static str, kind: MapKind, key: usize, value: usize, elem
     }
 }
 
-/// A node behind the interface.
+/// Addresses in the headers of packets to a node that is a neighbour of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeEntry {
-    /// Ethernet addresses on the interface: of the node, and of this node.
+    /// Ethernet addresses on the interface: of the other node, and of this node.
     pub(super) ethernet: [[u8; 6]; 2],
-    /// IP addresses: of this node, and of the node.
+    /// IP addresses: of this node, and of the other node.
     pub(super) addresses: [Ipv4Addr; 2],
-    /// Ethernet addresses of the VXLAN links: of the node, and of this node.
+    /// Ethernet addresses of the VXLAN links: of the other node, and of this node.
     pub(super) inner_ethernet: [[u8; 6]; 2],
 }
 
 impl NodeEntry {
-    /// Encodes the node.
+    /// Encodes the entry.
     pub(super) fn to_bytes(self) -> [u8; NODE_BYTES] {
         let [own, other] = self.addresses.map(|address| address.octets());
         let header = [OUTER_VERSION, [0, 0]].concat();

@@ -1,8 +1,8 @@
 //! Forwarding by an XDP program at one interface, before the kernel allocates a packet.
 //!
-//! The program forwards the packets of clients to the current nodes of their slots, as the rules do, and in the same form:
-//! in VXLAN through the link of the first hop. It serves IPv4 packets of TCP and UDP whose hash contains the connection.
-//! All other packets pass to the rules, which stay complete. These are:
+//! The program forwards the packets of clients to the current nodes of their slots, as the rules do, and in the same
+//! form: in VXLAN through the link of the first hop. It serves IPv4 packets of TCP and UDP whose hash contains the
+//! connection. All other packets pass to the rules, which stay complete. These are:
 //!
 //! - packets of slots that this node serves or served: it may track their connections
 //! - packets to nodes that are no neighbours of the interface: frames leave by the interface by which they came
@@ -33,12 +33,12 @@ use program::{MapDescriptors, Parameters, program};
 
 /// Name of the program for tools.
 const PROGRAM_NAME: &str = "two_tier";
-/// Bound of the ranges of Pods, each of which costs time for each packet.
+/// Maximum of the ranges of Pods. The program compares the source of each packet with all of them.
 const POD_RANGES_MAX: usize = 16;
 /// Number of a slot without another node.
 const NO_NODE: u32 = 0;
 
-/// Use of the program.
+/// State of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum XdpUse {
     /// No Service port has frontends that the program serves.
@@ -74,7 +74,7 @@ enum XdpError {
 pub(crate) struct Xdp {
     interface: LinkName,
     objects: Option<Objects>,
-    usage: XdpUse,
+    xdp_use: XdpUse,
 }
 
 /// Maps and program in the kernel.
@@ -97,7 +97,7 @@ struct Maps {
 /// Contents of the maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Contents {
-    /// Places of Service ports in the map of slots, by the number of their slots.
+    /// Positions of Service ports in the map of slots, by the number of their slots.
     places: BTreeMap<u32, u32>,
     /// First slot by frontend.
     frontends: BTreeMap<[u8; FRONTEND_BYTES], u32>,
@@ -112,26 +112,26 @@ impl Xdp {
         Self {
             interface,
             objects: None,
-            usage: XdpUse::Idle,
+            xdp_use: XdpUse::Idle,
         }
     }
 
-    /// Returns the use of the program.
-    pub(crate) fn usage(&self) -> &XdpUse {
-        &self.usage
+    /// Returns the state of the program.
+    pub(crate) fn xdp_use(&self) -> &XdpUse {
+        &self.xdp_use
     }
 
-    /// Returns the number of packets that the program forwarded since it began.
+    /// Returns the number of packets that the program forwarded since its creation.
     pub(crate) fn forwarded_packets(&self) -> u64 {
         let mut packets = 0;
         if let Some(objects) = &self.objects {
-            // Without a value, the counter is missing once.
+            // This report omits a counter that is not readable.
             let read = objects
                 .maps
                 .forwarded
                 .read_sums(|_, sums| packets += sums.iter().sum::<u64>());
             if let Err(error) = read {
-                tracing::debug!(%error, "packets that the XDP program forwarded not counted");
+                tracing::debug!(%error, "counter of the XDP program not read");
             }
         }
         packets
@@ -140,10 +140,11 @@ impl Xdp {
     /// Detaches the program: the rules forward all packets.
     pub(crate) fn detach(&mut self) {
         self.objects = None;
-        self.usage = XdpUse::Idle;
+        self.xdp_use = XdpUse::Idle;
     }
 
-    /// Forwards as the rules of a state of IPv4 do. After a failure, the rules forward all packets.
+    /// Writes maps and program for a state of IPv4, so that the program forwards as the rules do. After a failure, the
+    /// rules forward all packets.
     pub(crate) fn apply(
         &mut self,
         connection: &mut Connection,
@@ -156,7 +157,7 @@ impl Xdp {
             self.detach();
             return;
         }
-        self.usage = match self.try_apply(connection, state, own_name, local, peers) {
+        self.xdp_use = match self.try_apply(connection, state, own_name, local, peers) {
             Ok(nodes) => XdpUse::Forwards { nodes },
             Err(error) => {
                 self.objects = None;
@@ -231,8 +232,8 @@ impl Objects {
         })
     }
 
-    /// Writes the differences. Frontends lead to slots and these to nodes, so removed frontends come first and added ones
-    /// last.
+    /// Writes the differences. Frontends lead to slots and these to nodes, so removed frontends come first and added
+    /// ones last.
     fn write(&mut self, contents: Contents) -> Result<(), BpfError> {
         let before = std::mem::take(&mut self.contents);
         let removed = before.frontends.iter();

@@ -31,7 +31,7 @@ const IP_SOURCE: i16 = 26;
 const IP_DESTINATION: i16 = 30;
 const SOURCE_PORT: i16 = 34;
 const DESTINATION_PORT: i16 = 36;
-/// Bytes of Ethernet, IP and UDP headers; each forwarded packet has as many.
+/// Size of Ethernet, IP and UDP headers in bytes; each forwarded packet has at least as many.
 const HEADERS_BYTES: i32 = 42;
 
 // Offsets in the outer headers.
@@ -41,7 +41,7 @@ const UDP_LENGTH: i16 = 38;
 const UDP_CHECKSUM: i16 = 40;
 const VXLAN_FLAGS: i16 = 42;
 const VXLAN_ID: i16 = 46;
-/// Size of the outer headers.
+/// Size of the outer headers in bytes.
 const OUTER_BYTES: i16 = ENCAPSULATION_BYTES_IPV4 as i16;
 const IP_HEADER_BYTES: i32 = 20;
 
@@ -56,7 +56,7 @@ const VALID_ID: [u8; 4] = [8, 0, 0, 0];
 /// First dynamic port (RFC 6335), a mask of the upper bits.
 const DYNAMIC_PORTS: u16 = 0xc000;
 
-// Places in the stack frame.
+// Offsets in the stack frame.
 const FRONTEND: i16 = -8;
 const INDEX: i16 = -12;
 const HASH: i16 = -16;
@@ -156,8 +156,8 @@ fn load_bounds(program: &mut Assembler, bytes: i32, otherwise: Label) {
     program.jump_if_register(Condition::Greater, R1, R9, otherwise);
 }
 
-/// Requires a packet to this host that the rules would forward unchanged: whole, without options, with a TTL, not too large, and not
-/// from a Pod. TCP and UDP only, as SCTP has other headers.
+/// Requires a packet to this host that the rules would forward unchanged: whole, without options, with a TTL, not too
+/// large, and not from a Pod. Passes protocols other than TCP and UDP, as SCTP has other headers.
 fn require_forwardable(program: &mut Assembler, parameters: &Parameters, pass: Label) {
     for (offset, part) in (0_i16..).step_by(2).zip(parameters.ethernet.as_chunks::<2>().0) {
         program.load(Width::Half, R1, R7, offset);
@@ -188,11 +188,11 @@ fn require_forwardable(program: &mut Assembler, parameters: &Parameters, pass: L
         inner_bytes_max.min(u32::from(u16::MAX)) as i32,
         pass,
     );
-    let is_known = program.label();
+    let has_ports = program.label();
     program.load(Width::Byte, R1, R7, IP_PROTOCOL);
-    program.jump_if(Condition::Equal, R1, i32::from(tcp::PROTOCOL), is_known);
+    program.jump_if(Condition::Equal, R1, i32::from(tcp::PROTOCOL), has_ports);
     program.jump_if(Condition::NotEqual, R1, libc::IPPROTO_UDP, pass);
-    program.bind(is_known);
+    program.bind(has_ports);
     for [network, mask] in &parameters.pods {
         program.load(Width::Word, R1, R7, IP_SOURCE);
         program.set_wide(R2, u64::from(u32::from_ne_bytes(*mask)));
@@ -357,7 +357,7 @@ fn count(program: &mut Assembler, maps: MapDescriptors, otherwise: Label) {
     program.store(Width::Double, R0, 0, R1);
 }
 
-/// Returns a 16-bit number of the network as a load or store has it.
+/// Returns a 16-bit number in network order, as the operand of a load or store.
 fn half(number: u16) -> i32 {
     i32::from(number.to_be())
 }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use rustix::io::Errno;
 use socket2::SockRef;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::lifetime::Lifetime;
 use super::outbound_sockets::{OutboundSocket, OutboundSockets};
@@ -17,6 +16,7 @@ use super::pump::Pump;
 use super::relay::{Accepted, Relay, reset_at_close};
 use super::{CongestionControl, SharedListener};
 use crate::userspace::balancer::ConnectionCount;
+use crate::userspace::connection_permits::ConnectionPermit;
 use crate::userspace::random;
 
 /// Timeouts of successive connection attempts; also their number.
@@ -37,7 +37,7 @@ pub(crate) struct Client {
     /// Listener that accepted the client.
     pub listener: Arc<SharedListener>,
     /// Permit for one open connection.
-    pub permit: OwnedSemaphorePermit,
+    pub permit: ConnectionPermit,
     /// Initial data that no endpoint has received yet.
     up: Pump,
 }
@@ -48,7 +48,7 @@ impl Client {
         stream: TcpStream,
         address: SocketAddr,
         listener: Arc<SharedListener>,
-        permit: OwnedSemaphorePermit,
+        permit: ConnectionPermit,
     ) -> Self {
         let up = Pump::default();
         Self {

@@ -1,6 +1,7 @@
 //! Event loop of a worker: it waits for all sockets and advances each one as far as possible.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +12,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
 use super::connecting::{Client, EndpointSearch, PendingConnect, SearchResult};
-use super::listener::SharedListener;
+use super::listener::{Arrival, SharedListener};
 use super::outbound_sockets::OutboundSockets;
 use super::pump::BUFFER_BYTES;
 use super::rebalance::{ConnectionId, Report, Round};
@@ -336,30 +337,30 @@ impl EventLoop {
             return;
         };
         match listener.accept() {
-            Ok(Some(client)) => self.connect_client(client),
-            // Another worker accepted the connection first.
-            Ok(None) => {}
+            Ok(Arrival::Client(client)) => return self.connect_client(client),
+            // Another worker may have accepted the connection first.
+            Ok(Arrival::Refused | Arrival::None) => return,
+            Ok(Arrival::NoPermit(refusal)) => tracing::debug!(%refusal, "connection waits"),
             Err(error) => {
                 tracing::debug!(%error, "accept failed; retrying");
                 // File descriptors may be exhausted.
                 self.outbound_sockets.close_idle();
-                self.deregister_listener(listener);
-                self.paused_listeners.insert(number);
-                self.resume_at = Some(Instant::now() + ACCEPT_PAUSE);
             }
         }
+        self.deregister_listener(listener);
+        self.paused_listeners.insert(number);
+        self.resume_at = Some(Instant::now() + ACCEPT_PAUSE);
     }
 
     /// Accepts the backlog of a listener before it closes, because these clients are connected already.
     fn accept_backlog(&mut self, listener: &Arc<SharedListener>) {
         loop {
             match listener.accept() {
-                Ok(Some(client)) => self.connect_client(client),
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::warn!(%error, "pending connections of a closed listener not accepted; the kernel resets them");
-                    return;
-                }
+                Ok(Arrival::Client(client)) => self.connect_client(client),
+                Ok(Arrival::Refused) => {}
+                Ok(Arrival::None) => return,
+                Ok(Arrival::NoPermit(refusal)) => return log_backlog(&refusal),
+                Err(error) => return log_backlog(&error),
             }
         }
     }
@@ -655,4 +656,8 @@ fn log_deregister(result: io::Result<()>) {
 
 fn log_register(error: &io::Error) {
     tracing::error!(%error, "connection not registered");
+}
+
+fn log_backlog(error: &dyn Display) {
+    tracing::warn!(%error, "pending connections of a closed listener not accepted; the kernel resets them");
 }

@@ -10,12 +10,26 @@ use mio::{Registry, Token};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with};
-use tokio::sync::Semaphore;
 
 use super::CongestionControl;
 use super::connecting::Client;
 use super::lifetime::AgeLimit;
+use super::relay::reset_at_close;
 use crate::userspace::SharedBalancer;
+use crate::userspace::connection_permits::{ConnectionPermits, Refusal};
+
+/// Result of an attempt to accept a connection.
+#[derive(Debug)]
+pub(super) enum Arrival {
+    /// A connection with its permit.
+    Client(Client),
+    /// A connection whose client holds its share of the permits. It was reset: it would delay other clients.
+    Refused,
+    /// No connection waits.
+    None,
+    /// No permit is free for the Service. A connection waits, if there is one.
+    NoPermit(Refusal),
+}
 
 /// A listener at which all workers wait.
 #[derive(Debug)]
@@ -31,7 +45,7 @@ pub(crate) struct SharedListener {
     /// Maximum age of connections.
     pub age_limit: Arc<AgeLimit>,
     /// Permits for open connections.
-    pub permits: Arc<Semaphore>,
+    pub permits: Arc<ConnectionPermits>,
     /// Congestion control of accepted connections.
     pub congestion: CongestionControl,
 }
@@ -50,10 +64,11 @@ impl SharedListener {
         Ok(epoll::delete(registry, &self.socket)?)
     }
 
-    /// Accepts a connection. Returns `None` if none waits, and an error without a permit or a file descriptor.
-    pub(crate) fn accept(self: &Arc<Self>) -> io::Result<Option<Client>> {
-        let Ok(permit) = self.permits.clone().try_acquire_owned() else {
-            return Err(io::Error::other("maximum of open connections reached"));
+    /// Accepts a connection. Returns an error without a file descriptor.
+    pub(super) fn accept(self: &Arc<Self>) -> io::Result<Arrival> {
+        let permit = match self.permits.acquire(&self.service) {
+            Ok(permit) => permit,
+            Err(refusal) => return Ok(Arrival::NoPermit(refusal)),
         };
         loop {
             match acceptfrom_with(&self.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
@@ -61,9 +76,16 @@ impl SharedListener {
                     let address = from.and_then(|from| SocketAddr::try_from(from).ok());
                     let address = address.ok_or(io::Error::from(Errno::AFNOSUPPORT))?;
                     let stream = TcpStream::from_std(stream.into());
-                    return Ok(Some(Client::new(stream, address, self.clone(), permit)));
+                    return Ok(match permit.for_client(address.ip()) {
+                        Ok(permit) => Arrival::Client(Client::new(stream, address, self.clone(), permit)),
+                        Err(refusal) => {
+                            tracing::debug!(client = %address.ip(), service = ?self.service, %refusal, "connection reset");
+                            reset_at_close(&stream);
+                            Arrival::Refused
+                        }
+                    });
                 }
-                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::AGAIN) => return Ok(Arrival::None),
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }

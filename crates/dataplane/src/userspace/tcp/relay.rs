@@ -6,13 +6,13 @@ use std::time::Duration;
 use api::object::ObjectKey;
 use mio::net::TcpStream;
 use socket2::SockRef;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::CongestionControl;
 use super::lifetime::Lifetime;
 use super::outbound_sockets::OutboundSocket;
 use super::pump::{Pump, PumpProgress};
 use crate::userspace::balancer::ConnectionCount;
+use crate::userspace::connection_permits::ConnectionPermit;
 
 /// A relay. Each direction ends by itself; an error of one side resets both.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(super) struct Accepted {
 }
 
 /// Count of the endpoint's connections, and permit for one open connection.
-pub(super) type Permits = (ConnectionCount, OwnedSemaphorePermit);
+pub(super) type Permits = (ConnectionCount, ConnectionPermit);
 
 /// Direction of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ fn lines_are_bounded() {
     assert!(memory.add(BYTES_MAX));
     assert!(!memory.add(1));
     assert!(!memory.add(usize::MAX));
-    drop(memory.remove_later(2));
+    drop(memory.remove_on_drop(2));
     assert!(memory.add(2));
     assert!(!memory.add(1));
 }

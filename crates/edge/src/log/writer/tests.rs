@@ -125,7 +125,7 @@ fn writer(store: Arc<Flaky>, interval: Duration) -> Writer {
         },
         store,
         quota: None,
-        room_changed: Arc::default(),
+        space_changed: Arc::default(),
         retries: RetryPolicy {
             count: 3,
             first_pause: Duration::from_millis(1),

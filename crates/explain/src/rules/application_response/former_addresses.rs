@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use super::CODE;
 use crate::finding::{Finding, Severity};
 use crate::kubectl;
-use crate::observation::{Flow, NodeObservation, TransportProtocol};
-use crate::probes;
+use crate::observation::{Flow, NodeObservation, Outcome, ProbeKind, TransportProtocol};
+use crate::probes::{self, Found};
 use crate::subject::Subject;
 use crate::views::{Pod, Port};
 
@@ -43,6 +43,31 @@ pub(super) fn check(subject: &Subject<'_>) -> Option<Finding> {
             observation.metadata.name, flow.protocol, flow.source, flow.destination
         )))
     })
+}
+
+/// Returns the finding for a DNS server that answers the name of the Service with other addresses than its cluster IPs.
+pub(super) fn of_dns(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
+    let service = subject.service;
+    let cluster_ips = service.cluster_ips();
+    let name = format!("{}.{}.svc.", service.name, service.namespace);
+    let (first, former) = found.iter().find_map(|found| {
+        let (_, probe) = *found;
+        let is_answer = probe.kind == ProbeKind::Dns && probe.outcome == Outcome::Answered;
+        let answers = probe.answers.iter().flatten();
+        let answers: Vec<IpAddr> = answers.filter_map(|answer| answer.parse().ok()).collect();
+        let is_current = cluster_ips.is_empty() || answers.iter().any(|answer| cluster_ips.contains(answer));
+        let former = *answers.first()?;
+        let is_former = is_answer && probe.target.starts_with(&name) && !is_current;
+        is_former.then_some((*found, former))
+    })?;
+    let message = format!(
+        "DNS answers {} with {former}, which is no cluster IP of Service {}: a cache keeps a former address",
+        first.1.target, service.name
+    );
+    let remedy = "Empty the cache between the client and the DNS servers of the cluster, such as that of the node: kubectl -n kube-system rollout restart \
+                  daemonset node-local-dns";
+    let finding = subject.finding(CODE, Severity::Warning, "spec.clusterIP", message, remedy);
+    Some(finding.with_evidence(probes::description(first)))
 }
 
 /// Returns an unanswered flow of a client to a port of the Service, at an address that no object has.

@@ -43,11 +43,14 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }
     let found = probes::of_service(subject);
     let of_endpoints: Vec<Found<'_>> = found
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|(_, probe)| probes::ready_endpoint(subject, probe).is_some())
         .collect();
     let response = no_response(subject, &of_endpoints).or_else(|| slow_response(subject, &of_endpoints));
-    let former = variable(subject).or_else(|| former_addresses::check(subject));
+    let former = variable(subject)
+        .or_else(|| former_addresses::check(subject))
+        .or_else(|| former_addresses::of_dns(subject, &found));
     response.into_iter().chain(former).collect()
 }
 

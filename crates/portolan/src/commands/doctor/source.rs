@@ -78,17 +78,23 @@ impl Source {
         Ok(source)
     }
 
-    /// Reads files with JSON or YAML, with one or more documents each.
+    /// Reads files with JSON or YAML, with one or more documents each. An empty List is the output of kubectl for an empty
+    /// namespace.
     ///
     /// # Errors
     ///
-    /// An error if a file is unreadable, is neither JSON nor YAML, or the files contain no object of a known kind.
+    /// An error if a file is unreadable, is neither JSON nor YAML, or the files contain neither an object of a known kind
+    /// nor a List.
     pub(crate) fn from_files(paths: &[PathBuf]) -> Result<Self, CommandError> {
         let mut source = Self::empty();
+        let mut has_list = false;
         for path in paths {
-            source.add_text(path, &read(path)?)?;
+            for document in documents(path, &read(path)?)? {
+                has_list |= is_list(&document);
+                source.builder.add(document);
+            }
         }
-        if source.builder.is_empty() {
+        if source.builder.is_empty() && !has_list {
             let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
             return Err(format!(
                 "no objects in {}: expected the output of kubectl get services,endpointslices,pods,nodes -A -o json",
@@ -124,24 +130,27 @@ impl Source {
             not_served: Vec::new(),
         }
     }
+}
 
-    fn add_text(&mut self, path: &Path, text: &str) -> Result<(), CommandError> {
-        if let Ok(documents) = serde_json::Deserializer::from_str(text)
-            .into_iter::<Value>()
-            .collect::<Result<Vec<_>, _>>()
-        {
-            documents
-                .into_iter()
-                .for_each(|document| self.builder.add(document));
-            return Ok(());
-        }
-        let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, yaml_options())
-            .map_err(|error| format!("invalid {}: {error}", path.display()))?;
-        documents
-            .into_iter()
-            .for_each(|document| self.builder.add(document));
-        Ok(())
+/// Reads the documents of a text, JSON or else YAML.
+fn documents(path: &Path, text: &str) -> Result<Vec<Value>, CommandError> {
+    let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text)
+        .into_iter::<Value>()
+        .collect();
+    if let Ok(documents) = json {
+        return Ok(documents);
     }
+    let documents = serde_saphyr::from_multiple_with_options(text, yaml_options())
+        .map_err(|error| format!("invalid {}: {error}", path.display()))?;
+    Ok(documents)
+}
+
+/// Returns true for a List of any kind, with or without objects.
+fn is_list(document: &Value) -> bool {
+    let is_kind = document["kind"]
+        .as_str()
+        .is_some_and(|kind| kind.ends_with("List"));
+    is_kind && document["items"].is_array()
 }
 
 /// Limits of YAML: a dump of a large cluster exceeds the default ones, which are for untrusted configuration. JSON has

@@ -1,7 +1,7 @@
 //! `portolan trace`: the path of a connection, from the name that a client uses to the endpoints.
 //!
 //! - [`text`]: human-readable form
-//! - [`live`]: packets that are really sent
+//! - [`live`]: packets that are sent
 
 mod live;
 mod text;

@@ -20,7 +20,7 @@ use saved::Saved;
 const OUTPUT_BYTES_MAX: u64 = 32 << 20;
 /// Time for a program, at most.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time between two looks at a program.
+/// Time between two checks of a running program.
 const EXIT_CHECK_PERIOD: Duration = Duration::from_millis(5);
 /// Tables of iptables.
 const TABLES: [&str; 5] = ["filter", "nat", "mangle", "raw", "security"];

@@ -14,7 +14,7 @@ use super::ProbeAnswer;
 
 /// Requests for one address: a host may lose one.
 const REQUESTS: u32 = 2;
-/// Time between two looks at the socket.
+/// Time between two reads of the socket.
 const PERIOD: Duration = Duration::from_millis(5);
 /// Buffer for a frame in bytes.
 const FRAME_BYTES: usize = 128;

@@ -31,7 +31,6 @@ const ESTABLISHED: &str = "Established";
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
     /// Problems, human-readable; empty if load balancing is healthy.
-    #[serde(rename = "wrong")]
     pub problems: Vec<String>,
     /// Reason why the API was not queried, so that only this node is reported.
     #[serde(rename = "apiNotQueried", skip_serializing_if = "Option::is_none")]
@@ -43,7 +42,7 @@ pub(super) struct Report {
     /// Set if a majority of the members responds; `None` without an announcer.
     pub is_quorate: Option<bool>,
     /// IP families without connection forwarding after planned moves, with the reasons.
-    #[serde(rename = "cannotLead", skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forwarding_unavailable: Vec<String>,
     /// Members, as this node sees them.
     pub members: Vec<MemberStatus>,
@@ -98,7 +97,6 @@ pub(super) struct AddressReport {
     /// Announcing node.
     pub node: Option<String>,
     /// Component that accepts the connections: `edge` or `proxy`.
-    #[serde(rename = "takenBy")]
     pub accepted_by: &'static str,
     /// True for the address of a node, which is not announced.
     #[serde(skip)]
@@ -213,8 +211,8 @@ impl Report {
             ),
             Some(_) => {}
         }
-        for member in status.members.iter().filter(|member| !member.is_heard) {
-            let silence = match member.heard_milliseconds_ago {
+        for member in status.members.iter().filter(|member| !member.is_reachable) {
+            let silence = match member.probe_age_milliseconds {
                 Some(ago) => format!("has not responded for {}", age(ago / 1_000)),
                 None => "has never responded".to_owned(),
             };

@@ -14,12 +14,12 @@ fn local_status() -> Value {
         "node": "node-1",
         "assigner": {"syncs": 7},
         "announcer": {
-            "saidSecondsAgo": 0, "isQuorate": true,
+            "ageSeconds": 0, "isQuorate": true,
             "members": [
-                {"node": "node-1", "address": "192.0.2.1:7947", "isThis": true, "isJoining": false, "isHeard": true,
+                {"node": "node-1", "address": "192.0.2.1:7947", "isThis": true, "isJoining": false, "isReachable": true,
                  "isLeaving": false},
-                {"node": "node-2", "address": "192.0.2.2:7947", "isThis": false, "isJoining": false, "isHeard": true,
-                 "isLeaving": false, "heardMillisecondsAgo": 80},
+                {"node": "node-2", "address": "192.0.2.2:7947", "isThis": false, "isJoining": false, "isReachable": true,
+                 "isLeaving": false, "probeAgeMilliseconds": 80},
             ],
             "addresses": [
                 {"ip": "192.0.2.200", "node": "node-1", "candidates": 2, "services": ["shop/web"], "waitsForEdge": false},
@@ -107,18 +107,19 @@ shop/web:443/https  2     30        -        -               1 healthy
 ";
     assert_eq!(text::render(&report), expected);
     let json = serde_json::to_value(&report).expect("JSON");
-    assert_eq!(json["wrong"], json!([]));
+    assert_eq!(json["problems"], json!([]));
     assert_eq!(json["services"][1]["addresses"][0]["node"], "node-1");
 }
 
 #[test]
 fn missing_kernel_features_are_reported_but_are_not_problems() {
     let mut local = local_status();
-    local["announcer"]["cannotLead"] = json!(["IPv6: nftables: add rule to lead: No such file or directory"]);
+    local["announcer"]["forwardingUnavailable"] =
+        json!(["IPv6: nftables: add rule to forward: No such file or directory"]);
     let report = report(local, api_state(&healthy_services()));
     let text = text::render(&report);
     assert!(text.starts_with("Healthy           yes\n"), "{text}");
-    let line = "Planned moves     reset connections of IPv6: nftables: add rule to lead: No such file or directory\n";
+    let line = "Planned moves     reset connections of IPv6: nftables: add rule to forward: No such file or directory\n";
     assert!(text.contains(line), "{text}");
 }
 
@@ -126,8 +127,8 @@ fn missing_kernel_features_are_reported_but_are_not_problems() {
 fn problems_are_first_and_name_a_remedy() {
     let mut local = local_status();
     local["announcer"]["members"][1] = json!({
-        "node": "node-2", "address": "192.0.2.2:7947", "isThis": false, "isJoining": false, "isHeard": false,
-        "isLeaving": false, "heardMillisecondsAgo": 130_000,
+        "node": "node-2", "address": "192.0.2.2:7947", "isThis": false, "isJoining": false, "isReachable": false,
+        "isLeaving": false, "probeAgeMilliseconds": 130_000,
     });
     local["announcer"]["addresses"][1]["node"] = Value::Null;
     local["announcer"]["addresses"][1]["candidates"] = json!(0);
@@ -135,7 +136,7 @@ fn problems_are_first_and_name_a_remedy() {
     local["edge"][0]["refused"] = json!({"handshake": 3, "rate": 1});
     local["edge"][0]["faults"] = json!(["no valid certificate: TLS handshakes fail"]);
     local["edge"][0]["backends"][0]["state"] = json!("ejected");
-    local["edge"][0]["backends"][0]["lastFailure"] = json!({"secondsAgo": 5, "why": "connection refused"});
+    local["edge"][0]["backends"][0]["lastFailure"] = json!({"secondsAgo": 5, "reason": "connection refused"});
     let mut services = healthy_services().to_vec();
     services[0]["status"]["loadBalancer"]["ingress"][0]["ports"] =
         json!([{"port": 443, "protocol": "TCP", "error": "portolan.dev/NoCertificate"}]);

@@ -63,9 +63,9 @@ fn line(text: &mut String, name: &str, value: &str) {
 
 fn members(text: &mut String, report: &Report) {
     let members = report.members.iter().map(|member| {
-        let probe = match (member.is_this, member.heard_milliseconds_ago) {
+        let probe = match (member.is_this, member.probe_age_milliseconds) {
             (true, _) => "this node".to_owned(),
-            (false, Some(ago)) if member.is_heard => format!("responded {ago} ms ago"),
+            (false, Some(ago)) if member.is_reachable => format!("responded {ago} ms ago"),
             (false, Some(ago)) => format!("no response for {}", age(ago / 1_000)),
             (false, None) => "no response yet".to_owned(),
         };

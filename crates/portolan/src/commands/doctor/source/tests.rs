@@ -77,3 +77,16 @@ fn files_without_objects_are_rejected() {
     }
     assert!(Source::from_files(&[PathBuf::from("/does/not/exist")]).is_err());
 }
+
+#[test]
+fn an_empty_list_is_an_input_without_objects() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let paths = [file.path().to_owned()];
+    let list = "apiVersion: v1\nitems: []\nkind: List\nmetadata: {resourceVersion: \"\"}\n";
+    for text in [list, EMPTY] {
+        std::fs::write(file.path(), text).expect("a writable file");
+        let source = Source::from_files(&paths).expect("an input");
+        assert!(source.builder.is_empty(), "{text:?}");
+        assert_eq!(source.problems(None), ["the input has no Services"], "{text:?}");
+    }
+}

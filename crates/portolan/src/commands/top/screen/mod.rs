@@ -15,7 +15,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use super::table::{SortKey, Table, sorted_services};
 use crate::traffic::watcher::{TrafficReading, Watcher};
 
-/// Time between two looks for new traffic.
+/// Time between two checks for new traffic.
 const POLL_PERIOD: Duration = Duration::from_millis(100);
 /// Maximum of characters of a filter: a namespace and a name.
 const FILTER_CHARACTERS_MAX: usize = 128;

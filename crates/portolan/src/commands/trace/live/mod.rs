@@ -1,4 +1,4 @@
-//! `portolan trace --live`: the packet is really sent from the client on this host and followed in the kernel.
+//! `portolan trace --live`: the command sends the packet from the client on this host, and traces it in the kernel.
 //!
 //! - [`packet`]: one connection or datagram, with its response
 //! - [`follow`]: rules and conntrack entry of a connection

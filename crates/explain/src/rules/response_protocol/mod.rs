@@ -1,5 +1,7 @@
 //! PTL-0059: the response is of another protocol, or of a proxy without a backend.
 
+mod configured;
+
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind};
@@ -10,7 +12,7 @@ use crate::views::Port;
 
 pub(super) const RULE: Rule = Rule {
     code: CODE,
-    documentation: include_str!("response_protocol.md"),
+    documentation: include_str!("../response_protocol.md"),
     explained_by: &[Code(2), Code(4), Code(5), Code(6), Code(12), Code(16), Code(48)],
     service: Some(check),
     cluster: None,
@@ -31,7 +33,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     });
     let first = proxy_protocol(subject, &found)
         .or_else(|| each.into_iter().next())
-        .or_else(|| other_readiness_probe(subject));
+        .or_else(|| other_readiness_probe(subject))
+        .or_else(|| configured::of_ingresses(subject))
+        .or_else(|| configured::of_clients(subject));
     first.into_iter().collect()
 }
 

@@ -1,0 +1,172 @@
+//! Pods as the scheduler caches them.
+//!
+//! A cluster has far more Pods with a Node than pending ones. The cache has the whole view of pending Pods, and for each
+//! Pod the facts on which the placement of other Pods depends.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use api::object::{Labels, ObjectKey};
+use api::pod::RequestedHostPort;
+
+use super::affinity::PodTerm;
+use super::pod::{SchedulePod, SchedulePort};
+use super::resources::Resources;
+use crate::caches::{Cached, Shared, Uid};
+
+/// A Pod in the cache of the scheduler.
+#[derive(Clone, Debug)]
+pub(super) struct CachedPod {
+    /// The fields on which the placement of other Pods depends.
+    pub(super) facts: PlacementFacts,
+    /// The view of a Pod without a Node.
+    unplaced: Option<Box<SchedulePod>>,
+    uid: Uid,
+    version: u64,
+}
+
+/// The fields of a Pod on which the placement of other Pods depends.
+#[derive(Clone, Debug)]
+pub(crate) struct PlacementFacts {
+    /// Namespace and name.
+    key: ObjectKey,
+    /// Name of the Node; empty if the Pod has none.
+    node_name: Arc<str>,
+    labels: Arc<Labels>,
+    /// UID of the controller that owns the Pod.
+    controller_uid: Option<Arc<str>>,
+    /// The effective requests.
+    requests: Resources,
+    /// The fields that few Pods have.
+    rare: Option<Box<RareFacts>>,
+    is_finished: bool,
+    is_terminating: bool,
+}
+
+/// The facts that few Pods have.
+#[derive(Clone, Debug, Default)]
+struct RareFacts {
+    /// Ports of containers and sidecars with a host port.
+    host_ports: Vec<SchedulePort>,
+    /// Required terms of the anti-affinity to Pods.
+    anti_affinity: Vec<PodTerm>,
+}
+
+/// Values that cached Pods share.
+#[derive(Debug, Default)]
+pub(crate) struct SharedFacts {
+    /// Names of Nodes and UIDs of controllers.
+    texts: Shared<str>,
+    labels: Shared<Labels>,
+}
+
+impl CachedPod {
+    /// Returns the cached form of a Pod.
+    pub(super) fn of(pod: SchedulePod, shared: &mut SharedFacts) -> Self {
+        Self {
+            facts: PlacementFacts::of(&pod, shared),
+            uid: Uid::new(&pod.metadata.uid),
+            version: pod.metadata.resource_version.parse().unwrap_or(0),
+            unplaced: pod.spec.node_name.is_empty().then(|| Box::new(pod)),
+        }
+    }
+
+    /// Returns the view of a Pod without a Node; `None` if the Pod has a Node.
+    pub(super) fn unplaced(&self) -> Option<&SchedulePod> {
+        self.unplaced.as_deref()
+    }
+
+    /// Shares the key with an earlier state of the Pod. Maps keep their first key.
+    pub(super) fn share_key_with(&mut self, before: &Self) {
+        self.facts.key = before.facts.key.clone();
+    }
+}
+
+impl Cached for CachedPod {
+    fn key(&self) -> ObjectKey {
+        self.facts.key.clone()
+    }
+
+    fn uid(&self) -> Cow<'_, str> {
+        self.uid.text()
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+impl PlacementFacts {
+    /// Returns the facts of a Pod.
+    pub(crate) fn of(pod: &SchedulePod, shared: &mut SharedFacts) -> Self {
+        let (metadata, spec) = (&pod.metadata, &pod.spec);
+        let rare = RareFacts {
+            host_ports: pod.ports_with_host_port().cloned().collect(),
+            anti_affinity: spec.affinity.pod_anti_affinity.required.to_vec(),
+        };
+        let has_rare = !rare.host_ports.is_empty() || !rare.anti_affinity.is_empty();
+        Self {
+            key: metadata.key(),
+            node_name: shared.texts.intern(spec.node_name.as_str()),
+            labels: shared.labels.intern(metadata.labels.clone()),
+            controller_uid: metadata
+                .controller()
+                .map(|owner| shared.texts.intern(owner.uid.as_str())),
+            requests: pod.requests(),
+            rare: has_rare.then(|| Box::new(rare)),
+            is_finished: pod.is_finished(),
+            is_terminating: metadata.deletion_timestamp.is_some(),
+        }
+    }
+
+    /// Returns the namespace.
+    pub(super) fn namespace(&self) -> &str {
+        &self.key.namespace
+    }
+
+    /// Returns the labels.
+    pub(super) fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// Returns the effective requests.
+    pub(super) fn requests(&self) -> Resources {
+        self.requests
+    }
+
+    /// Iterates over the host ports of containers and sidecars.
+    pub(super) fn host_ports(&self) -> impl Iterator<Item = RequestedHostPort<'_>> {
+        let ports = self.rare.iter().flat_map(|rare| &rare.host_ports);
+        ports.map(SchedulePort::as_requested)
+    }
+
+    /// Returns the required terms of the anti-affinity to Pods.
+    pub(super) fn anti_affinity(&self) -> &[PodTerm] {
+        match &self.rare {
+            Some(rare) => &rare.anti_affinity,
+            None => &[],
+        }
+    }
+
+    /// Returns true if the Pod has a deletion timestamp.
+    pub(super) fn is_terminating(&self) -> bool {
+        self.is_terminating
+    }
+
+    /// Returns the Node whose resources the Pod uses.
+    pub(super) fn used_node(&self) -> Option<&Arc<str>> {
+        (!self.node_name.is_empty() && !self.is_finished).then_some(&self.node_name)
+    }
+
+    /// Returns true if the two Pods are to be spread: they have the same owner, or no owner and equal labels.
+    pub(super) fn is_spread_with(&self, other: &Self) -> bool {
+        match (&self.controller_uid, &other.controller_uid) {
+            (Some(own), Some(other)) => own == other,
+            (None, None) => !self.labels.is_empty() && self.labels == other.labels,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
