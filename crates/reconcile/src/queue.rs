@@ -166,8 +166,8 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         self.take_of(|_| true, now)
     }
 
-    /// Takes the next ready key of a tenant for which `may_run` returns true, as [`Queue::take`]. The keys of other tenants
-    /// keep their turns.
+    /// Takes the next ready key of a tenant for which `may_run` returns true, as [`Queue::take`]. The keys of other
+    /// tenants keep their turns.
     pub(crate) fn take_of(&mut self, may_run: impl Fn(&str) -> bool, now: Instant) -> Option<(K, Instant)> {
         let key = self.ready.pop(may_run)?;
         let entry = self.entries.entry(key.clone()).or_default();

@@ -99,7 +99,8 @@ pub async fn read(
     Ok(plain.chain(binary).collect())
 }
 
-/// Returns the path of a ConfigMap or Secret. The name in a Pod is any text that its author chose, such as `name?watch=true`.
+/// Returns the path of a ConfigMap or Secret. The name in a Pod is any text that its author chose, such as
+/// `name?watch=true`.
 pub(super) fn path_of(namespace: &str, kind: SourceKind, name: &str) -> String {
     let mut path = format!("/api/v1/namespaces/{namespace}/{}/", kind.plural());
     client::push_escaped(&mut path, name);
