@@ -1,5 +1,6 @@
 //! Attacks from a Pod with root and a ServiceAccount token, and of a user who may create Pods.
 
+mod encapsulated_packets;
 mod own_users;
 mod paths;
 mod resolver_queries;
