@@ -1,7 +1,7 @@
 //! The driver of a reconciler: waits for changes, timers and results, and runs jobs as tasks.
 //!
-//! It guarantees one job per key at a time, a bound on concurrent jobs, and back-off after failures. A panic
-//! affects only its key. No reconciliation runs before the caches are complete.
+//! It guarantees one job per key at a time, bounds on concurrent jobs of each tenant and of all, and back-off after
+//! failures. A panic affects only its key. No reconciliation runs before the caches are complete.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -45,6 +45,7 @@ pub async fn run<R, F>(
         queue: Queue::with_metrics(metrics).shared_by(R::tenant),
         tasks: JoinSet::new(),
         keys: HashMap::new(),
+        tenant_jobs: HashMap::new(),
         retries: AnnouncedRetries::default(),
         run_job,
     };
@@ -68,6 +69,8 @@ struct Driver<R: Reconciler, J> {
     tasks: JoinSet<Result<R::Output, ClientError>>,
     /// The key of each task.
     keys: HashMap<Id, R::Key>,
+    /// The number of tasks of each tenant that has any.
+    tenant_jobs: HashMap<Box<str>, usize>,
     /// Retries that the log announced.
     retries: AnnouncedRetries<R::Key>,
     run_job: J,
@@ -83,8 +86,10 @@ where
     /// Waits for one change, result, timer or ready key, applies it, and starts the jobs that are due.
     async fn step(&mut self) {
         let has_work = self.reconciler.is_synced()
-            && self.queue.depth() > 0
-            && self.tasks.len() < R::CONCURRENT_JOBS_MAX;
+            && self.tasks.len() < R::CONCURRENT_JOBS_MAX
+            && self
+                .queue
+                .is_any_ready(|tenant| may_run::<R>(&self.tenant_jobs, tenant));
         let wake = [self.queue.next_wake(), self.reconciler.next_tick()];
         let wake = wake.into_iter().flatten().min();
         tokio::select! {
@@ -118,7 +123,11 @@ where
             if self.tasks.len() >= R::CONCURRENT_JOBS_MAX {
                 return;
             }
-            let Some((key, _)) = self.queue.take(now()) else {
+            let tenant_jobs = &self.tenant_jobs;
+            let ready = self
+                .queue
+                .take_of(|tenant| may_run::<R>(tenant_jobs, tenant), now());
+            let Some((key, _)) = ready else {
                 return;
             };
             // A panic fails this key only; the caches hold no half-applied change.
@@ -126,6 +135,7 @@ where
             match action {
                 Ok(Action::Run(job)) => {
                     let task = self.tasks.spawn((self.run_job)(key.clone(), job));
+                    *self.tenant_jobs.entry(R::tenant(&key).into()).or_default() += 1;
                     self.keys.insert(task.id(), key);
                 }
                 Ok(Action::RequeueAfter(delay)) => {
@@ -147,6 +157,7 @@ where
         let Some(key) = self.keys.remove(&id) else {
             return;
         };
+        self.count_end(&key);
         match result {
             Ok((_, Ok(output))) => {
                 self.retries.forget(&key);
@@ -164,6 +175,17 @@ where
         }
     }
 
+    /// Counts the end of the task of a key.
+    fn count_end(&mut self, key: &R::Key) {
+        let tenant = R::tenant(key);
+        if let Some(jobs) = self.tenant_jobs.get_mut(tenant) {
+            *jobs = jobs.saturating_sub(1);
+            if *jobs == 0 {
+                self.tenant_jobs.remove(tenant);
+            }
+        }
+    }
+
     fn fail(&mut self, key: &R::Key, error: &dyn Display) {
         self.reconciler.on_failure(key);
         let delay = self.queue.failed(key, now());
@@ -174,6 +196,13 @@ where
             tracing::debug!(?key, %error, ?delay, "reconciliation failed before the announced retry");
         }
     }
+}
+
+/// Returns true if a tenant with these numbers of tasks may run another one.
+fn may_run<R: Reconciler>(tenant_jobs: &HashMap<Box<str>, usize>, tenant: &str) -> bool {
+    tenant_jobs
+        .get(tenant)
+        .is_none_or(|jobs| *jobs < R::TENANT_JOBS_MAX)
 }
 
 #[cfg(test)]

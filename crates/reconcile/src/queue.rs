@@ -163,7 +163,13 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     /// Takes the next ready key, with the time at which it was added. The worker ends with [`Queue::done`] or
     /// [`Queue::failed`].
     pub fn take(&mut self, now: Instant) -> Option<(K, Instant)> {
-        let key = self.ready.pop()?;
+        self.take_of(|_| true, now)
+    }
+
+    /// Takes the next ready key of a tenant for which `may_run` returns true, as [`Queue::take`]. The keys of other
+    /// tenants keep their turns.
+    pub(crate) fn take_of(&mut self, may_run: impl Fn(&str) -> bool, now: Instant) -> Option<(K, Instant)> {
+        let key = self.ready.pop(may_run)?;
         let entry = self.entries.entry(key.clone()).or_default();
         let added_at = entry.added_at.take().unwrap_or(now);
         entry.started_at = Some(now);
@@ -208,6 +214,11 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     /// Returns the end of the shortest delay.
     pub fn next_wake(&self) -> Option<Instant> {
         self.delayed.first().map(|(at, _)| *at)
+    }
+
+    /// Returns true if a key of a tenant for which `may_run` returns true is ready.
+    pub(crate) fn is_any_ready(&self, may_run: impl Fn(&str) -> bool) -> bool {
+        self.ready.has_any(may_run)
     }
 
     /// Returns the number of ready keys; delayed keys do not count.

@@ -40,9 +40,10 @@ impl<K> ReadyKeys<K> {
         }
     }
 
-    /// Takes the first key of the next tenant.
-    pub(crate) fn pop(&mut self) -> Option<K> {
-        let tenant = self.turns.pop_front()?;
+    /// Takes the first key of the next tenant for which `may_run` returns true.
+    pub(crate) fn pop(&mut self, may_run: impl Fn(&str) -> bool) -> Option<K> {
+        let turn = self.turns.iter().position(|tenant| may_run(tenant))?;
+        let tenant = self.turns.remove(turn)?;
         let keys = self.by_tenant.get_mut(&tenant)?;
         let key = keys.pop_front()?;
         self.len -= 1;
@@ -52,6 +53,11 @@ impl<K> ReadyKeys<K> {
             self.turns.push_back(tenant);
         }
         Some(key)
+    }
+
+    /// Returns true if there is a key of a tenant for which `may_run` returns true.
+    pub(crate) fn has_any(&self, may_run: impl Fn(&str) -> bool) -> bool {
+        self.turns.iter().any(|tenant| may_run(tenant))
     }
 
     /// Returns the number of keys.

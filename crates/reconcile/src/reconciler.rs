@@ -78,6 +78,9 @@ pub trait Reconciler {
     type Output;
     /// Upper bound of concurrent jobs.
     const CONCURRENT_JOBS_MAX: usize;
+    /// Upper bound of concurrent jobs of one tenant. A smaller one leaves jobs to other tenants where a tenant can make
+    /// its jobs slow.
+    const TENANT_JOBS_MAX: usize = Self::CONCURRENT_JOBS_MAX;
 
     /// Returns the tenant of a key, usually its namespace. Many keys of one tenant do not delay those of others.
     fn tenant(_key: &Self::Key) -> &str {

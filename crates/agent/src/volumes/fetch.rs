@@ -84,8 +84,7 @@ pub async fn read(
     kind: SourceKind,
     name: &str,
 ) -> Result<BTreeMap<String, Vec<u8>>, ClientError> {
-    let path = format!("/api/v1/namespaces/{namespace}/{}/{name}", kind.plural());
-    let object: Value = client.get(&path).await?;
+    let object: Value = client.get(&path_of(namespace, kind, name)).await?;
     let field = |name: &str| object.get(name).and_then(Value::as_object).into_iter().flatten();
     let plain = field("data").filter_map(|(key, value)| {
         let text = value.as_str()?;
@@ -98,6 +97,14 @@ pub async fn read(
     let binary = field("binaryData")
         .filter_map(|(key, value)| Some((key.clone(), STANDARD.decode(value.as_str()?).ok()?)));
     Ok(plain.chain(binary).collect())
+}
+
+/// Returns the path of a ConfigMap or Secret. The name in a Pod is any text that its author chose, such as
+/// `name?watch=true`.
+pub(super) fn path_of(namespace: &str, kind: SourceKind, name: &str) -> String {
+    let mut path = format!("/api/v1/namespaces/{namespace}/{}/", kind.plural());
+    client::push_escaped(&mut path, name);
+    path
 }
 
 /// Requests a token of the Pod's ServiceAccount that is bound to the Pod.

@@ -262,3 +262,14 @@ async fn refresh_writes_the_changed_labels_of_the_pod() {
     volumes.refresh(Arc::new(changed)).await;
     assert_eq!(labels(), "a=\"1\"\nb=\"3\"");
 }
+
+#[test]
+fn names_of_sources_add_no_query_to_requests() {
+    let path = |name: &str| fetch::path_of("shop", SourceKind::Secret, name);
+    assert_eq!(path("a.b-1"), "/api/v1/namespaces/shop/secrets/a.b-1");
+    assert_eq!(
+        path("a?watch=true"),
+        "/api/v1/namespaces/shop/secrets/a%3Fwatch%3Dtrue"
+    );
+    assert_eq!(path("a/b"), "/api/v1/namespaces/shop/secrets/a%2Fb");
+}

@@ -4,7 +4,9 @@ mod access_logs;
 mod bombs;
 mod escalation;
 mod load_balancer;
+mod owners;
 mod pod_security;
+mod probes;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -2,3 +2,4 @@
 
 mod announcers;
 mod dns;
+mod joining;

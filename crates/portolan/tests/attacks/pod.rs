@@ -1,6 +1,9 @@
 //! Attacks from a Pod with root and a ServiceAccount token, and of a user who may create Pods.
 
+mod encapsulated_packets;
 mod own_users;
+mod paths;
+mod resolver_queries;
 mod slow_requests;
 mod volumes;
 
@@ -39,6 +42,7 @@ fn root_in_a_pod_cannot_take_over_the_node() {
             ("setting", "cat /proc/sys/vm/swappiness >/proc/sys/vm/swappiness".to_owned()),
             ("escalation", "grep -q 'NoNewPrivs:.0' /proc/self/status".to_owned()),
             ("filter", "grep -q 'Seccomp:.0' /proc/self/status".to_owned()),
+            ("control-groups", "find /sys/fs/cgroup | grep portolan-pods || grep portolan-pods /proc/self/cgroup".to_owned()),
             ("capabilities", "! grep -q 'CapBnd:.00000000a80425fb' /proc/self/status".to_owned()),
         ];
         for (name, script) in &attacks {

@@ -2,7 +2,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::run;
 use crate::queue::Queue;
@@ -121,4 +121,62 @@ async fn shutdown_does_not_wait_for_all_ready_keys() {
     )
     .await;
     assert!(keys.len() < 999, "{} keys were reconciled", keys.len());
+}
+
+/// Runs a job for each key. The tenant is the first letter.
+struct Jobs;
+
+impl Reconciler for Jobs {
+    type Change = String;
+    type Key = String;
+    type Job = ();
+    type Output = ();
+    const CONCURRENT_JOBS_MAX: usize = 3;
+    const TENANT_JOBS_MAX: usize = 2;
+
+    fn tenant(key: &String) -> &str {
+        &key[..1]
+    }
+
+    fn apply_change(&mut self, key: String, queue: &mut Queue<String>, now: Instant) {
+        queue.add(key, now);
+    }
+
+    fn is_synced(&self) -> bool {
+        true
+    }
+
+    fn reconcile(&mut self, _: &String, _: Instant) -> Action<()> {
+        Action::Run(())
+    }
+
+    fn on_success(&mut self, _: &String, (): (), _: &mut Queue<String>, _: Instant) {}
+}
+
+#[tokio::test]
+async fn slow_jobs_of_one_tenant_leave_jobs_to_others() {
+    let (changes, received) = mpsc::channel(4);
+    for key in ["a1", "a2", "a3", "a4"] {
+        changes.send(key.to_owned()).await.unwrap();
+    }
+    let (started, mut keys) = mpsc::unbounded_channel();
+    let (finish, finished) = watch::channel(false);
+    let run_job = move |key: String, ()| {
+        let (started, mut finished) = (started.clone(), finished.clone());
+        async move {
+            started.send(key).unwrap();
+            finished.wait_for(|is_finished| *is_finished).await.unwrap();
+            Ok(())
+        }
+    };
+    tokio::spawn(run(Jobs, received, Arc::default(), run_job, pending()));
+    let mut first = [keys.recv().await.unwrap(), keys.recv().await.unwrap()];
+    first.sort();
+    assert_eq!(first, ["a1", "a2"]);
+    changes.send("b1".to_owned()).await.unwrap();
+    assert_eq!(keys.recv().await.as_deref(), Some("b1"));
+    finish.send(true).unwrap();
+    let mut rest = [keys.recv().await.unwrap(), keys.recv().await.unwrap()];
+    rest.sort();
+    assert_eq!(rest, ["a3", "a4"]);
 }
