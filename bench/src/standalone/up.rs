@@ -14,8 +14,8 @@ use crate::environment::TIMEOUT;
 
 /// Pause between attempts to reach the Service.
 const RETRY_PAUSE: Duration = Duration::from_millis(2);
-/// Timeout of an attempt.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// Timeout of an attempt. The proxy drops packets to unallocated cluster IPs. The kernel repeats a SYN after a second only.
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// Pause before the measurement of the idle node.
 const IDLE_PAUSE: Duration = Duration::from_secs(5);
 

@@ -106,17 +106,30 @@ impl ControlPlane {
             authority,
             settings: Some(self.cluster.clone()),
         };
-        info.publish(&client).await?;
         let agent = &self.node.agent;
-        self.dns_service()?.publish(&client).await?;
-        if !self.load_balancer_addresses.is_empty() {
-            address_pool::publish(&client, &self.load_balancer_addresses).await?;
-        }
-        ingress_class::publish(&client).await?;
-        pod_cidrs::reserve(&client, &agent.node_name, &agent.pod_cidrs).await?;
-        if !agent.node_taints.is_empty() {
-            server_taint::add_to_node(&client, agent).await?;
-        }
+        let dns_service = self.dns_service()?;
+        let pools = async {
+            if self.load_balancer_addresses.is_empty() {
+                return Ok(());
+            }
+            address_pool::publish(&client, &self.load_balancer_addresses).await
+        };
+        // Both write the Node.
+        let node = async {
+            pod_cidrs::reserve(&client, &agent.node_name, &agent.pod_cidrs).await?;
+            if !agent.node_taints.is_empty() {
+                server_taint::add_to_node(&client, agent).await?;
+            }
+            Ok::<_, CommandError>(())
+        };
+        // One after the other, the requests would delay the start of the node.
+        tokio::try_join!(
+            async { info.publish(&client).await.map_err(CommandError::from) },
+            async { dns_service.publish(&client).await.map_err(CommandError::from) },
+            async { pools.await.map_err(CommandError::from) },
+            async { ingress_class::publish(&client).await.map_err(CommandError::from) },
+            node,
+        )?;
         Ok(())
     }
 
