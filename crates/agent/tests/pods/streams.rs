@@ -308,8 +308,9 @@ pub(crate) async fn attached_clients_share_the_terminal_of_a_container(cluster: 
     }
     prepare(cluster).await?;
     for (transport, pod) in Transport::ALL.into_iter().zip(["terminal-1", "terminal-2"]) {
+        // script(1) drops output that it has not read at the exit of kubectl.
         let script = "until [ \"$(stty size)\" = \"33 99\" ]; do sleep 0.1; done; tty; echo $TERM; read line; \
-                      echo got $line; exit 5";
+                      echo got $line; sleep 1; exit 5";
         let main = container("a", script, json!({"stdin": true, "tty": true}));
         cluster
             .create_pod(pod, json!({"restartPolicy": "Never", "containers": [main]}))
