@@ -42,7 +42,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
     let is_known = subject.has(Kind::Pod) || subject.world.is_manifest();
     let is_matched = !subject.selected().is_empty() && !subject.has_only_replaced();
-    if !service.has_selector() {
+    if !service.has_selector() || is_without_clients(subject) {
         return Vec::new();
     }
     if is_matched {
@@ -104,6 +104,15 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         service.namespace
     );
     vec![finding(String::new(), remedy)]
+}
+
+/// Returns true for a headless Service without ports that gives no Pods their names: no client connects to it. Upgrades of
+/// charts leave such Services.
+fn is_without_clients(subject: &Subject<'_>) -> bool {
+    let service = subject.service;
+    let mut sets = subject.world.in_namespace(Kind::StatefulSet, &service.namespace);
+    let governs = sets.any(|set| set.text("/spec/serviceName") == service.name);
+    service.is_headless() && service.ports().is_empty() && !governs && !subject.is_named
 }
 
 /// Returns true if the selector asks for replicas, and matches Pods with other roles except for that. A database with one
