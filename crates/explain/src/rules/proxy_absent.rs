@@ -34,6 +34,8 @@ const OVERRIDE_FIELD: &str = "hostnameOverride:";
 const SYSTEM_NAMESPACE: &str = "kube-system";
 /// Beginning of the names of the Pods of a network plugin that serves Services itself.
 const OTHER_DATAPLANE: &str = "cilium";
+/// Label of the Pods of its agent.
+const OTHER_AGENT: (&str, &str) = ("k8s-app", "cilium");
 /// DaemonSet of kube-proxy.
 const PROXY_SET: &str = "kube-proxy";
 /// Beginnings of the names of the DaemonSets of network plugins that need a node proxy.
@@ -214,9 +216,15 @@ fn has_other_dataplane(world: &World) -> bool {
     objects.any(|object| object.name.starts_with(OTHER_DATAPLANE))
 }
 
-/// Reports Pods of a node proxy whose container fails, in an input without observations of proxies.
+/// Reports Pods of a node proxy whose container fails, in an input without observations of proxies. Without a node proxy,
+/// the agents of Cilium serve Services.
 fn failing_pods(world: &World) -> Vec<Finding> {
-    let of_proxies = proxy_pods(world).filter(|pod| !pod.is_ready());
+    let mut of_proxies: Vec<Pod<'_>> = proxy_pods(world).collect();
+    if of_proxies.is_empty() {
+        let pods = world.pods_with(SYSTEM_NAMESPACE, &[OTHER_AGENT]).into_iter();
+        of_proxies.extend(pods.filter(|pod| pod.is_active()));
+    }
+    of_proxies.retain(|pod| !pod.is_ready());
     let finding = |pod: Pod<'_>| {
         let failure = failure(world, pod).filter(|failure| !failure.is_waiting)?;
         let message = format!(
@@ -240,7 +248,7 @@ fn failing_pods(world: &World) -> Vec<Finding> {
             remedy,
         ))
     };
-    of_proxies.filter_map(finding).collect()
+    of_proxies.into_iter().filter_map(finding).collect()
 }
 
 /// Reports that no process of a node proxy runs. Rules of an earlier process stay in the kernel.
