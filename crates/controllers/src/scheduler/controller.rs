@@ -22,6 +22,10 @@ use crate::caches::{Cached, ObjectCache};
 use crate::malformed_object::log_skipped;
 
 /// A change that a watch reports, with the revision of its list.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a bounded channel holds them, and most are changes of Pods"
+)]
 pub(super) enum Change {
     Node(Event<Node>),
     Pod(Event<SchedulePod>, u64),
@@ -235,7 +239,7 @@ fn usage<'a>(pod: &PlacementFacts, nodes: &[NodeWithPods<'a>]) -> Vec<(&'a Node,
     let has_host_ports = pod.host_ports().next().is_some();
     let nodes = nodes.iter().map(|(node, pods)| {
         let mut usage = NodeUsage::default();
-        for other in pods.iter().copied() {
+        for &other in pods {
             usage.pods += 1;
             usage.resources = usage.resources + other.requests();
             if has_host_ports {
