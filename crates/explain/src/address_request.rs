@@ -19,7 +19,12 @@ const ANNOTATIONS: [&str; 8] = [
 /// Returns the requested addresses with their field: those of the first annotation that has some, or that of the field
 /// of the Service.
 pub(crate) fn requested_addresses(service: Service<'_>) -> Option<(String, Vec<IpAddr>)> {
-    let annotations = ANNOTATIONS.iter().filter_map(|name| {
+    requests(service).next()
+}
+
+/// Returns all requests for addresses with their fields, the most specific first. They can contradict each other.
+pub(crate) fn requests(service: Service<'_>) -> impl Iterator<Item = (String, Vec<IpAddr>)> {
+    let annotations = ANNOTATIONS.iter().filter_map(move |name| {
         let addresses = addresses(service.0.annotation(name)?);
         Some((format!("metadata.annotations[{name}]"), addresses))
     });
@@ -27,8 +32,8 @@ pub(crate) fn requested_addresses(service: Service<'_>) -> Option<(String, Vec<I
         "spec.loadBalancerIP".to_owned(),
         addresses(service.0.text("/spec/loadBalancerIP")),
     );
-    let mut requests = annotations.chain([in_spec]);
-    requests.find(|(_, addresses)| !addresses.is_empty())
+    let all = annotations.chain([in_spec]);
+    all.filter(|(_, addresses)| !addresses.is_empty())
 }
 
 /// Reads addresses that are separated by commas.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Finding, ObjectName};
+use crate::kind::Kind;
 use crate::rule::Rule;
 use crate::rules::{self, ALL, OF_NODES};
 use crate::subject::Subject;
@@ -187,13 +188,18 @@ fn of_nodes(world: &World) -> Vec<Finding> {
         .collect()
 }
 
-/// Removes the findings that a root cause of at least the same severity explains. `others` are further causes.
+/// Removes the findings that a root cause of at least the same severity explains. `others` are further causes. They also
+/// replace findings about the same field of a Pod, such as the state of a node proxy that is an endpoint.
 fn without_consequences(found: Vec<(&Rule, Finding)>, others: &[Finding]) -> Vec<Finding> {
-    let others = others.iter().map(|finding| (finding.code, finding.severity));
+    let is_replaced = |finding: &Finding| {
+        let is_same = |other: &Finding| other.object == finding.object && other.field == finding.field;
+        finding.object.kind == Kind::Pod.name() && others.iter().any(is_same)
+    };
+    let codes = others.iter().map(|finding| (finding.code, finding.severity));
     let causes: BTreeSet<_> = found
         .iter()
         .map(|(rule, finding)| (rule.code, finding.severity))
-        .chain(others)
+        .chain(codes)
         .collect();
     let is_explained = |rule: &Rule, finding: &Finding| {
         let mut causes = causes.iter();
@@ -201,7 +207,7 @@ fn without_consequences(found: Vec<(&Rule, Finding)>, others: &[Finding]) -> Vec
     };
     found
         .into_iter()
-        .filter(|(rule, finding)| !is_explained(rule, finding))
+        .filter(|(rule, finding)| !is_explained(rule, finding) && !is_replaced(finding))
         .map(|(_, finding)| finding)
         .collect()
 }

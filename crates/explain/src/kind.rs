@@ -22,7 +22,7 @@ pub enum Kind {
     ResourceQuota,
     ServiceCidr,
     Event,
-    /// ConfigMaps of kube-system. Others are not read.
+    /// ConfigMaps. Only those of kube-system are read from an API server.
     ConfigMap,
     Lease,
     ValidatingWebhookConfiguration,

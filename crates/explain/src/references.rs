@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
+use crate::object::Object;
 use crate::views::{Pod, list, text};
 
 /// Ends of the names of variables with a host name alone.
@@ -60,6 +61,15 @@ impl Reference {
     }
 }
 
+/// A variable in the environment of a container.
+struct Variable<'w> {
+    name: String,
+    /// Value, in the container or in a ConfigMap of the input. `None` if it is unknown.
+    value: Option<&'w str>,
+    /// Path of the value in the Pod.
+    field: String,
+}
+
 /// A place in a Pod that can have references.
 struct ReferenceLocation<'w> {
     pod: Pod<'w>,
@@ -68,8 +78,12 @@ struct ReferenceLocation<'w> {
     has_port_elsewhere: bool,
 }
 
-/// Returns the references of a Pod. The names may belong to no Service.
-pub(crate) fn references_of(pod: Pod<'_>) -> Vec<Reference> {
+/// Returns the references of a Pod. The names may belong to no Service. `config_map` returns a ConfigMap of the Pod's
+/// namespace.
+pub(crate) fn references_of<'w>(
+    pod: Pod<'w>,
+    config_map: &dyn Fn(&str) -> Option<&'w Object>,
+) -> Vec<Reference> {
     let aliases = pod.0.list("/spec/hostAliases").iter();
     let aliases: Vec<&str> = aliases
         .flat_map(|alias| alias["hostnames"].as_array().into_iter().flatten())
@@ -79,7 +93,10 @@ pub(crate) fn references_of(pod: Pod<'_>) -> Vec<Reference> {
     for list in ["containers", "initContainers"] {
         let containers = pod.0.list(&format!("/spec/{list}")).iter().enumerate();
         for (index, container) in containers {
-            of_container(pod, &format!("spec.{list}[{index}]"), container, &mut references);
+            let path = format!("spec.{list}[{index}]");
+            let variables = variables(&path, container, config_map);
+            of_variables(pod, &variables, &mut references);
+            of_arguments(pod, &path, container, &mut references);
         }
     }
     references.retain(|reference| !aliases.contains(&reference.service.as_str()));
@@ -87,23 +104,70 @@ pub(crate) fn references_of(pod: Pod<'_>) -> Vec<Reference> {
     references
 }
 
-fn of_container(pod: Pod<'_>, path: &str, container: &Value, references: &mut Vec<Reference>) {
+/// Returns the variables of a container. Those of `envFrom` that `env` replaces, and values of several lines, are omitted.
+fn variables<'w>(
+    path: &str,
+    container: &'w Value,
+    config_map: &dyn Fn(&str) -> Option<&'w Object>,
+) -> Vec<Variable<'w>> {
+    let map_of = |source: &Value| {
+        let name = text(source, "name");
+        (!name.is_empty()).then(|| config_map(name)).flatten()
+    };
+    let mut variables = Vec::new();
     for (index, variable) in list(container, "env").iter().enumerate() {
-        let name = text(variable, "name");
-        let Some(value) = variable["value"].as_str().filter(|_| !is_identifier(name)) else {
+        let source = &variable["valueFrom"]["configMapKeyRef"];
+        let (value, field) = match variable["value"].as_str() {
+            Some(value) => (Some(value), "value"),
+            None => {
+                let map = map_of(source);
+                let value = map.and_then(|map| map.at("/data")[text(source, "key")].as_str());
+                (value, "valueFrom")
+            }
+        };
+        variables.push(Variable {
+            name: text(variable, "name").to_owned(),
+            value,
+            field: format!("{path}.env[{index}].{field}"),
+        });
+    }
+    for (index, source) in list(container, "envFrom").iter().enumerate() {
+        let Some(map) = map_of(&source["configMapRef"]) else {
             continue;
         };
-        let field = format!("{path}.env[{index}].value");
+        for (key, value) in map.pairs("/data").filter(|(_, value)| !value.contains('\n')) {
+            let name = format!("{}{key}", text(source, "prefix"));
+            if variables.iter().all(|variable| variable.name != name) {
+                let field = format!("{path}.envFrom[{index}]");
+                variables.push(Variable {
+                    name,
+                    value: Some(value),
+                    field,
+                });
+            }
+        }
+    }
+    variables
+}
+
+fn of_variables(pod: Pod<'_>, variables: &[Variable<'_>], references: &mut Vec<Reference>) {
+    for variable in variables {
+        let Some(value) = variable.value.filter(|_| !is_identifier(&variable.name)) else {
+            continue;
+        };
         let place = ReferenceLocation {
             pod,
-            field,
-            has_port_elsewhere: has_port_variable(container, name),
+            field: variable.field.clone(),
+            has_port_elsewhere: has_port_variable(variables, &variable.name),
         };
-        match host_variable(container, variable, &place) {
+        match host_variable(variables, &variable.name, value, &place) {
             Some(reference) => references.push(reference),
             None => scan(value, &place, references),
         }
     }
+}
+
+fn of_arguments(pod: Pod<'_>, path: &str, container: &Value, references: &mut Vec<Reference>) {
     for field in ["command", "args"] {
         for (index, argument) in list(container, field).iter().enumerate() {
             let place = ReferenceLocation {
@@ -126,25 +190,26 @@ fn is_identifier(setting: &str) -> bool {
 }
 
 /// Returns true if the container has the port of a URL in a variable of its own, such as `WEB_PORT` for `WEB_URL`.
-fn has_port_variable(container: &Value, name: &str) -> bool {
+fn has_port_variable(variables: &[Variable<'_>], name: &str) -> bool {
     let prefix = name.split('_').next().unwrap_or_default();
-    list(container, "env").iter().any(|other| {
-        let other = text(other, "name");
-        other.ends_with("PORT") && other.starts_with(prefix)
-    })
+    let mut names = variables.iter().map(|variable| &variable.name);
+    names.any(|other| other.ends_with("PORT") && other.starts_with(prefix))
 }
 
 /// Returns the reference of a variable such as `WEB_HOST` with a host name alone. Its port is in `WEB_PORT`.
-fn host_variable(container: &Value, variable: &Value, place: &ReferenceLocation<'_>) -> Option<Reference> {
-    let name = text(variable, "name");
+fn host_variable(
+    variables: &[Variable<'_>],
+    name: &str,
+    host: &str,
+    place: &ReferenceLocation<'_>,
+) -> Option<Reference> {
     let prefix = HOST_VARIABLES
         .iter()
         .find_map(|suffix| name.strip_suffix(suffix))?;
     let is_prefix = prefix.is_empty() || prefix.ends_with('_');
-    let host = text(variable, "value");
-    let mut variables = list(container, "env").iter();
-    let port = variables.find(|other| text(other, "name").strip_suffix("PORT") == Some(prefix));
-    let port = port.and_then(|port| text(port, "value").parse().ok());
+    let mut variables = variables.iter();
+    let port = variables.find(|other| other.name.strip_suffix("PORT") == Some(prefix));
+    let port = port.and_then(|port| port.value?.parse().ok());
     let reference = reference(place, host, host, port)?;
     is_prefix.then_some(Reference {
         is_address: true,

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
+use crate::observation::{Outcome, ProbeKind, ProbeSource};
+use crate::probes;
 use crate::references::Reference;
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about, workload_of};
@@ -37,11 +39,46 @@ const PUBLIC_RESOLVERS: [&str; 8] = [
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let references = subject.world.references_to(subject.service);
     let active = references.filter(|(pod, reference)| pod.is_active() && reference.address.is_none());
-    active
+    let mut findings: Vec<Finding> = active
         .filter_map(|(pod, reference)| {
             wrong_name(subject, pod, reference).or_else(|| check_pod(subject, pod, reference))
         })
-        .collect()
+        .collect();
+    if findings.is_empty() {
+        findings.extend(failed_query(subject));
+    }
+    findings
+}
+
+/// Reports that the query of a Pod for the full name of the Service failed. The name of a headless Service exists only
+/// with an endpoint.
+fn failed_query(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let observations = subject.world.observations();
+    if service.is_external_name() || service.is_headless() && !subject.has_ready_endpoint() {
+        return None;
+    }
+    let name = format!("{}.{}.svc", service.name, service.namespace);
+    let mut probes = observations.probes_of(&service.namespace, &service.name);
+    let (found, response) = probes.find_map(|found| {
+        let (_, probe) = found;
+        let is_query = probe.kind == ProbeKind::Dns && probe.target.starts_with(&name);
+        let response = match probe.outcome {
+            Outcome::Nxdomain => "NXDOMAIN",
+            Outcome::Servfail => "SERVFAIL",
+            _ => return None,
+        };
+        let is_of_pod = matches!(probe.from, ProbeSource::Pod(_));
+        (is_query && is_of_pod).then_some((found, response))
+    })?;
+    let message = format!(
+        "The query of {} for {} is answered with {response}, although Service {} exists",
+        found.1.from, found.1.target, service.name
+    );
+    let remedy = "Compare the nameservers of the Pod with the cluster IP of the DNS Service, and read the log of the DNS servers: kubectl -n kube-system logs \
+                  -l k8s-app=kube-dns";
+    let finding = subject.finding(CODE, Severity::Warning, "metadata.name", message, remedy);
+    Some(finding.with_evidence(probes::description(found)))
 }
 
 /// A final dot, or another domain than that of the cluster, makes a name that only a DNS server outside of the cluster

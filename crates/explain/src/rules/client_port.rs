@@ -6,7 +6,8 @@ use crate::references::Reference;
 use crate::rule::Rule;
 use crate::similar_names::nearest;
 use crate::subject::{Subject, finding_about};
-use crate::views::{Backend, Port, Route, Target};
+use crate::views::{Backend, Node, Port, Route, Service, Target, list};
+use crate::world::World;
 
 use super::target_port_undeclared::has_exchanged_numbers;
 
@@ -15,10 +16,14 @@ pub(super) const RULE: Rule = Rule {
     documentation: include_str!("client_port.md"),
     explained_by: &[Code(21)],
     service: Some(check),
-    cluster: None,
+    cluster: Some(check_nodes),
 };
 
 const CODE: Code = Code(11);
+/// Least port of a pair without scheme and namespace that is no version, such as that of `web:2024`.
+const PAIR_PORT_MIN: u16 = 3_000;
+/// Ports of programs of nodes that are not declared by Pods: SSH, etcd, API server and kubelet.
+const NODE_PORTS: [u16; 6] = [22, 2379, 2380, 6443, 9345, 10250];
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
@@ -35,7 +40,59 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !service.is_headless() {
         findings.extend(check_pods(subject));
     }
+    if subject.is_named {
+        let of_service = at_nodes(subject.world).filter(|(other, _)| {
+            let own = &subject.service;
+            other.namespace == own.namespace && other.name == own.name
+        });
+        findings.extend(of_service.map(|(_, finding)| finding));
+    }
     findings
+}
+
+/// Reports clients that use the port of a Service at the address of a node.
+fn check_nodes(world: &World) -> Vec<Finding> {
+    at_nodes(world).map(|(_, finding)| finding).collect()
+}
+
+/// Returns Services of type NodePort with findings about clients that use their ports at the addresses of nodes. Ports
+/// that Pods of the node use are omitted.
+fn at_nodes(world: &World) -> impl Iterator<Item = (Service<'_>, Finding)> {
+    let references = world.references().filter(|(pod, _)| pod.is_active());
+    references.filter_map(move |(pod, reference)| {
+        let number = reference.port.filter(|number| !NODE_PORTS.contains(number))?;
+        let address = reference.address?;
+        let node = world.node_at(address)?;
+        let is_used = world.services_at(address).next().is_some()
+            || world.services_at_node_port(number).next().is_some()
+            || has_host_port(world, node, number);
+        let mut services = world.services().filter(|service| service.kind() == "NodePort");
+        let (service, port, node_port) = services.find_map(|service| {
+            let port = service.ports().into_iter().find(|port| port.number == number)?;
+            Some((service, port, port.node_port?))
+        })?;
+        let message = format!(
+            "The Pod uses port {number} of Service {}/{} at the address of Node {} ({}). Nodes have only its node port {node_port}",
+            service.namespace, service.name, node.0.name, reference.text
+        );
+        let remedy = format!(
+            "Use port {node_port} at the node, or port {} of {}.{}.svc",
+            port.number, service.name, service.namespace
+        );
+        let field = reference.field.clone();
+        let finding = finding_about(pod.0, CODE, Severity::Warning, field, message, remedy);
+        (!is_used).then_some((service, finding))
+    })
+}
+
+/// Returns true if a Pod of the node uses a port of the node.
+fn has_host_port(world: &World, node: Node<'_>, number: u16) -> bool {
+    let mut pods = world.pods_on(&node.0.name).filter(|pod| pod.is_active());
+    pods.any(|pod| {
+        let mut ports = pod.containers().flat_map(|container| list(container, "ports"));
+        let is_on_host = pod.is_on_host_network();
+        ports.any(|port| port["hostPort"] == number || is_on_host && port["containerPort"] == number)
+    })
 }
 
 fn check_route(subject: &Subject<'_>, route: Route<'_>, backend: &Backend<'_>) -> Option<Finding> {
@@ -86,8 +143,9 @@ fn check_pods(subject: &Subject<'_>) -> Vec<Finding> {
         .filter(|(pod, reference)| pod.is_active() && !is_of_node(subject, reference))
         .filter_map(|(pod, reference)| {
             let number = reference.used_port()?;
-            let port_use = port_use(subject, &ports, number)
-                .filter(|port_use| port_use.is_known || reference.is_address)?;
+            let is_clear = reference.is_address || number >= PAIR_PORT_MIN;
+            let port_use =
+                port_use(subject, &ports, number).filter(|port_use| port_use.is_known || is_clear)?;
             let message = format!(
                 "The Pod uses port {number} of Service {} ({}), {}",
                 subject.service.name, reference.text, port_use.text

@@ -22,6 +22,9 @@ const CODE: Code = Code(12);
 const NAME_LABELS: [&str; 3] = ["app", "app.kubernetes.io/name", "run"];
 /// Namespace and name of the Service of the API server.
 const API_SERVER: (&str, &str) = ("default", "kubernetes");
+/// Ends of the keys of labels with the role of an instance, and values of the role of a leader.
+const ROLES: [&str; 2] = ["-role", "/role"];
+const LEADERS: [&str; 3] = ["master", "primary", "leader"];
 /// Label of Endpoints that the mirroring controller leaves out (EPM-02).
 const SKIP_MIRROR_LABEL: &str = "endpointslice.kubernetes.io/skip-mirror";
 
@@ -110,7 +113,7 @@ fn are_endpoints_known(subject: &Subject<'_>) -> bool {
         return true;
     }
     // A controller that owns the Service can write its endpoints.
-    if is_of_api_server(service) || service.controller().is_some() {
+    if is_of_api_server(service) || service.controller().is_some() || is_of_leader(service) {
         return false;
     }
     let is_meant = |key: &&str| {
@@ -123,6 +126,14 @@ fn are_endpoints_known(subject: &Subject<'_>) -> bool {
     let is_single = world.all(Kind::Service).nth(1).is_none();
     let is_alone = world.has_only_kind(Kind::Service) && (subject.is_named || is_single || is_manifest);
     has_pods && !service.is_headless() || is_alone || subject.is_named && subject.has(Kind::Endpoints)
+}
+
+/// Returns true if the labels of a Service are those of the leader of a database, which writes the endpoints itself, as
+/// Patroni does. The key `role` alone is common.
+fn is_of_leader(service: Service<'_>) -> bool {
+    let is_role = |key: &str| ROLES.iter().any(|end| key.ends_with(end));
+    let mut labels = service.0.labels();
+    labels.any(|(key, value)| is_role(key) && LEADERS.contains(&value))
 }
 
 /// Returns true if a Pod declares the target of a port of the Service.

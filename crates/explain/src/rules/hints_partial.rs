@@ -153,6 +153,17 @@ fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
             .annotation(name)
             .is_some_and(|value| value.eq_ignore_ascii_case("auto"))
     });
+    // Annotations that contradict each other are a finding of their own (PTL-0034).
+    let values: Vec<&str> = TOPOLOGY_MODES
+        .iter()
+        .filter_map(|name| service.annotation(name))
+        .collect();
+    if values
+        .windows(2)
+        .any(|pair| !pair[0].eq_ignore_ascii_case(pair[1]))
+    {
+        return None;
+    }
     let is_preferred = service.text("/spec/trafficDistribution").starts_with("Prefer");
     let field = match mode {
         Some(name) => format!("metadata.annotations[{name}]"),

@@ -1,5 +1,7 @@
 //! PTL-0048: the backend does not listen where the Service sends connections.
 
+use serde_json::Value;
+
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::listeners::{self, State};
@@ -8,7 +10,7 @@ use crate::observation::{Outcome, ProbeKind};
 use crate::probes::{self, Found};
 use crate::rule::Rule;
 use crate::subject::{Subject, finding_about};
-use crate::views::{Pod, Port};
+use crate::views::{Pod, Port, list, text};
 
 pub(super) const RULE: Rule = Rule {
     code: CODE,
@@ -34,6 +36,8 @@ pub(super) const RULE: Rule = Rule {
 const CODE: Code = Code(48);
 /// Ports of other listeners in a message.
 const PORTS_MAX: usize = 5;
+/// Variable with the port of a listener.
+const PORT_VARIABLE: &str = "PORT";
 /// Probes of the kubelet, which fail if the application listens on loopback only.
 const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
 /// Forms of probes that open connections.
@@ -42,7 +46,11 @@ const CONNECTING: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let ports = subject.service.ports().into_iter();
     ports
-        .filter_map(|port| observed(subject, port).or_else(|| by_settings(subject, port)))
+        .filter_map(|port| {
+            observed(subject, port)
+                .or_else(|| by_settings(subject, port))
+                .or_else(|| by_port_variable(subject, port))
+        })
         .collect()
 }
 
@@ -59,11 +67,7 @@ fn by_settings(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     if port.protocol != "TCP" {
         return None;
     }
-    let is_unknown = |pod: &Pod<'_>| {
-        let has_started = pod.is_ready() || pod.0.template().is_some();
-        has_started && !is_probed(*pod) && listeners::state(subject, *pod, port) == State::Unknown
-    };
-    let (pod, number, setting) = subject.active().filter(is_unknown).find_map(|pod| {
+    let (pod, number, setting) = unknown(subject, port).find_map(|pod| {
         let number = pod.resolve(port.target, port.protocol)?;
         Some((pod, number, loopback_setting(pod, number)?))
     })?;
@@ -82,6 +86,64 @@ fn by_settings(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
         message,
         remedy,
     ))
+}
+
+/// Returns Pods that have started, and whose listeners neither an observation nor a probe of the kubelet shows.
+fn unknown<'w>(subject: &Subject<'w>, port: Port<'_>) -> impl Iterator<Item = Pod<'w>> {
+    subject.active().filter(move |pod| {
+        let has_started = pod.is_ready() || pod.0.template().is_some();
+        has_started && !is_probed(*pod) && listeners::state(subject, *pod, port) == State::Unknown
+    })
+}
+
+/// Reports that the variable `PORT`, with which many applications choose the port of their listener, is another number than
+/// the target port.
+fn by_port_variable(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
+    if port.protocol != "TCP" {
+        return None;
+    }
+    let (pod, number, used, field) = unknown(subject, port).find_map(|pod| {
+        let number = pod.resolve(port.target, port.protocol)?;
+        let (used, field) = port_variable(pod, number)?;
+        Some((pod, number, used, field))
+    })?;
+    let message = format!(
+        "Pod {} of Service {} has the variable {PORT_VARIABLE}={used}, with which its application listens on port {used}/TCP: connections to the \
+         target port {number}/TCP are refused",
+        pod.name, subject.service.name
+    );
+    let remedy = format!("Set {PORT_VARIABLE} to {number}, or the target port of the Service to {used}");
+    Some(finding_about(
+        pod.0,
+        CODE,
+        Severity::Warning,
+        field,
+        message,
+        remedy,
+    ))
+}
+
+/// Returns the value of the variable `PORT` of the only container, and its path. `None` if the number is that of a declared
+/// port, or if another setting contains the target port.
+fn port_variable(pod: Pod<'_>, number: u16) -> Option<(u16, String)> {
+    let mut containers = pod.containers();
+    let container = containers.next().filter(|_| !pod.is_on_host_network())?;
+    let variables = list(container, "env");
+    let (index, variable) = variables
+        .iter()
+        .enumerate()
+        .find(|(_, variable)| text(variable, "name") == PORT_VARIABLE)?;
+    let used: u16 = text(variable, "value").parse().ok()?;
+    let declared: Vec<u16> = pod.ports().iter().map(|port| port.number).collect();
+    let values = variables.iter().map(|variable| text(variable, "value"));
+    let arguments = ["command", "args"]
+        .into_iter()
+        .flat_map(|field| list(container, field));
+    let mut settings = values.chain(arguments.filter_map(Value::as_str));
+    let target = number.to_string();
+    let is_target_set = settings.any(|setting| setting.contains(&target));
+    let is_only = containers.next().is_none() && declared.contains(&number) && !declared.contains(&used);
+    (is_only && !is_target_set).then(|| (used, format!("spec.containers[0].env[{index}].value")))
 }
 
 /// Returns true if the kubelet opens connections to the Pod.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::address_request::requested_addresses;
+use crate::address_request::requests;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::pools::{POOL_ANNOTATIONS, pools};
@@ -25,7 +25,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if service.kind() != "LoadBalancer" || assigned.is_empty() {
         return Vec::new();
     }
-    let Some((field, requested)) = requested_addresses(service) else {
+    let Some((field, requested)) = requests(service).next() else {
         return other_pool(subject, &assigned).into_iter().collect();
     };
     let missing: Vec<String> = requested
@@ -33,7 +33,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .filter(|address| !assigned.contains(address))
         .map(IpAddr::to_string)
         .collect();
-    if missing.is_empty() {
+    // The annotations contradict each other (PTL-0034), and the controller used another one.
+    let is_other_met = requests(service).any(|(_, addresses)| addresses == assigned);
+    if missing.is_empty() || is_other_met {
         return Vec::new();
     }
     let assigned: Vec<String> = assigned.iter().map(IpAddr::to_string).collect();

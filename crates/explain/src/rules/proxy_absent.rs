@@ -34,6 +34,14 @@ const OVERRIDE_FIELD: &str = "hostnameOverride:";
 const SYSTEM_NAMESPACE: &str = "kube-system";
 /// Beginning of the names of the Pods of a network plugin that serves Services itself.
 const OTHER_DATAPLANE: &str = "cilium";
+/// Label of the Pods of its agent.
+const OTHER_AGENT: (&str, &str) = ("k8s-app", "cilium");
+/// DaemonSet of kube-proxy.
+const PROXY_SET: &str = "kube-proxy";
+/// Beginnings of the names of the DaemonSets of network plugins that need a node proxy.
+const PLAIN_PLUGINS: [&str; 4] = ["kube-flannel", "kindnet", "weave-net", "aws-node"];
+/// Beginning of the names of DaemonSets that replace kube-proxy.
+const REPLACEMENT: &str = "portolan";
 /// Nodes with Pods of a node proxy, at least, that show that the others lack them. Fewer can be a part of a cluster.
 const PROXY_NODES_MIN: usize = 2;
 /// Labels of nodes whose host runs the proxy (Fargate), or whose agent serves Services itself (KubeEdge).
@@ -64,9 +72,32 @@ fn check(world: &World) -> Vec<Finding> {
         }
         if findings.is_empty() {
             findings.extend(uncovered_nodes(world));
+            findings.extend(without_nodes(world));
         }
     }
     findings
+}
+
+/// Reports a DaemonSet of kube-proxy that selects no node, with a network plugin that needs a node proxy.
+fn without_nodes(world: &World) -> Option<Finding> {
+    let set = world.object(Kind::DaemonSet, SYSTEM_NAMESPACE, PROXY_SET)?;
+    let is_idle = set.number("/status/desiredNumberScheduled") == Some(0);
+    let has_nodes = world.nodes().any(|node| node.is_ready() && !is_virtual(node));
+    let is_needed = world.all(Kind::DaemonSet).any(|other| {
+        let mut plugins = PLAIN_PLUGINS.iter();
+        plugins.any(|plugin| other.name.starts_with(plugin))
+    });
+    let mut sets = world.all(Kind::DaemonSet);
+    let is_replaced = has_other_dataplane(world) || sets.any(|other| other.name.starts_with(REPLACEMENT));
+    if !is_idle || !has_nodes || !is_needed || is_replaced || proxy_pods(world).next().is_some() {
+        return None;
+    }
+    let message = format!(
+        "DaemonSet {PROXY_SET} selects no node, so no node has rules for Services: its node selector or affinity matches no Node"
+    );
+    let remedy = format!("Correct its node selector: {}", kubectl::command("edit", set));
+    let field = "spec.template.spec.nodeSelector";
+    Some(finding_about(set, CODE, Severity::Error, field, message, remedy))
 }
 
 /// Returns the Pods of a node proxy that run or will run.
@@ -185,9 +216,15 @@ fn has_other_dataplane(world: &World) -> bool {
     objects.any(|object| object.name.starts_with(OTHER_DATAPLANE))
 }
 
-/// Reports Pods of a node proxy whose container fails, in an input without observations of proxies.
+/// Reports Pods of a node proxy whose container fails, in an input without observations of proxies. Without a node proxy,
+/// the agents of Cilium serve Services.
 fn failing_pods(world: &World) -> Vec<Finding> {
-    let of_proxies = proxy_pods(world).filter(|pod| !pod.is_ready());
+    let mut of_proxies: Vec<Pod<'_>> = proxy_pods(world).collect();
+    if of_proxies.is_empty() {
+        let pods = world.pods_with(SYSTEM_NAMESPACE, &[OTHER_AGENT]).into_iter();
+        of_proxies.extend(pods.filter(|pod| pod.is_active()));
+    }
+    of_proxies.retain(|pod| !pod.is_ready());
     let finding = |pod: Pod<'_>| {
         let failure = failure(world, pod).filter(|failure| !failure.is_waiting)?;
         let message = format!(
@@ -211,7 +248,7 @@ fn failing_pods(world: &World) -> Vec<Finding> {
             remedy,
         ))
     };
-    of_proxies.filter_map(finding).collect()
+    of_proxies.into_iter().filter_map(finding).collect()
 }
 
 /// Reports that no process of a node proxy runs. Rules of an earlier process stay in the kernel.

@@ -27,6 +27,9 @@ pub(super) const SYSTEM_NAMESPACE: &str = "kube-system";
 /// End of the keys of labels with the role of an instance, and values of the roles that single instances lack.
 const ROLE: &str = "role";
 const REPLICAS: [&str; 5] = ["replica", "standby", "slave", "secondary", "follower"];
+/// Ends of the names of the two Services that Flagger creates for an application.
+const CANARY: &str = "-canary";
+const PRIMARY: &str = "-primary";
 /// Namespace and name of the Service of the DNS servers.
 const DNS_SERVICE: (&str, &str) = (SYSTEM_NAMESPACE, "kube-dns");
 pub(super) const CONTROL_PLANE: [&str; 6] = [
@@ -42,7 +45,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
     let is_known = subject.has(Kind::Pod) || subject.world.is_manifest();
     let is_matched = !subject.selected().is_empty() && !subject.has_only_replaced();
-    if !service.has_selector() {
+    if !service.has_selector() || is_without_clients(subject) || is_idle_canary(subject) {
         return Vec::new();
     }
     if is_matched {
@@ -104,6 +107,24 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         service.namespace
     );
     vec![finding(String::new(), remedy)]
+}
+
+/// Returns true for a headless Service without ports that gives no Pods their names: no client connects to it. Upgrades of
+/// charts leave such Services.
+fn is_without_clients(subject: &Subject<'_>) -> bool {
+    let service = subject.service;
+    let mut sets = subject.world.in_namespace(Kind::StatefulSet, &service.namespace);
+    let governs = sets.any(|set| set.text("/spec/serviceName") == service.name);
+    service.is_headless() && service.ports().is_empty() && !governs && !subject.is_named
+}
+
+/// Returns true for the canary Service of Flagger, which has Pods during a release only. Flagger names the other Service.
+fn is_idle_canary(subject: &Subject<'_>) -> bool {
+    let service = subject.service;
+    let application = service.name.strip_suffix(CANARY);
+    let primary = application.map(|application| format!("{application}{PRIMARY}"));
+    let has_primary = primary.is_some_and(|name| subject.world.service(&service.namespace, &name).is_some());
+    has_primary && !subject.is_named
 }
 
 /// Returns true if the selector asks for replicas, and matches Pods with other roles except for that. A database with one

@@ -23,6 +23,9 @@ pub(super) const RULE: Rule = Rule {
 const CODE: Code = Code(1);
 /// Port name of backends of an Ingress that stand for an action of the AWS load balancer controller.
 const ACTION_PORT: &str = "use-annotation";
+/// Ends of the names of StatefulSets whose charts name a governing Service and create none, such as those of Argo CD
+/// and of the operator of Elasticsearch. No client connects to their Pods by name.
+const CONTROLLERS: [&str; 2] = ["-controller", "-operator"];
 
 /// Returns the finding for a Service that the user named and that does not exist.
 pub(crate) fn absent_service(world: &World, namespace: &str, name: &str) -> Finding {
@@ -127,7 +130,7 @@ fn of_stateful_sets(world: &World) -> Vec<Finding> {
     let sets = world.all(Kind::StatefulSet);
     let finding = |set: &Object| {
         let name = set.text("/spec/serviceName");
-        if name.is_empty() || world.service(&set.namespace, name).is_some() {
+        if name.is_empty() || is_of_controller(name) || world.service(&set.namespace, name).is_some() {
             return None;
         }
         let message = format!(
@@ -150,6 +153,11 @@ fn of_stateful_sets(world: &World) -> Vec<Finding> {
     sets.filter_map(finding).collect()
 }
 
+/// Returns true if a name of a governing Service is that of a controller, whose Pods need no DNS names.
+fn is_of_controller(name: &str) -> bool {
+    CONTROLLERS.iter().any(|end| name.ends_with(end))
+}
+
 /// Pods with a subdomain have DNS names only through a headless Service of this name. The StatefulSet of a Pod is
 /// reported instead of it.
 fn of_subdomains(world: &World) -> Vec<Finding> {
@@ -160,7 +168,7 @@ fn of_subdomains(world: &World) -> Vec<Finding> {
     });
     let finding = |pod: Pod<'_>| {
         let name = pod.0.text("/spec/subdomain");
-        if name.is_empty() || world.service(&pod.0.namespace, name).is_some() {
+        if name.is_empty() || is_of_controller(name) || world.service(&pod.0.namespace, name).is_some() {
             return None;
         }
         let message = format!(

@@ -29,10 +29,13 @@ const SIDE_PORTS: [&str; 9] = [
 ];
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    let Some(pod) = subject.active().next() else {
+    let service = subject.service;
+    // Members find each other by the addresses, and often declare the ports for clients only.
+    let is_of_members = service.is_headless() && service.publishes_not_ready();
+    let Some(pod) = subject.active().next().filter(|_| !is_of_members) else {
         return Vec::new();
     };
-    let ports = subject.service.ports().into_iter();
+    let ports = service.ports().into_iter();
     ports.filter_map(|port| check_port(subject, pod, port)).collect()
 }
 

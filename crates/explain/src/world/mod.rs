@@ -105,6 +105,7 @@ impl World {
             world.index(position, object);
         }
         world.objects = objects;
+        world.index_references();
         world.resolve_addresses();
         world
     }
@@ -136,7 +137,7 @@ impl World {
             self.namespaces.insert(namespace.to_owned());
         }
         if object.template().is_some_and(|template| !template.counts_as_pod) {
-            return self.index_references(position, Pod(object));
+            return;
         }
         self.networks.insert(object);
         self.by_kind.insert(&[kind], position);
@@ -152,7 +153,6 @@ impl World {
                 for address in Pod(object).ips() {
                     self.pods_by_address.insert(&[&address.to_string()], position);
                 }
-                self.index_references(position, Pod(object));
             }
             Kind::Node => {
                 for address in Node(object).ips() {
@@ -189,8 +189,17 @@ impl World {
         }
     }
 
-    fn index_references(&mut self, position: usize, pod: Pod<'_>) {
-        for reference in references_of(pod) {
+    /// Reads the references of Pods and templates. Their values can be in ConfigMaps.
+    fn index_references(&mut self) {
+        let objects = self.objects.iter().enumerate();
+        let pods = objects.filter(|(_, object)| object.kind == Kind::Pod);
+        let mut found = Vec::new();
+        for (position, object) in pods {
+            let config_map = |name: &str| self.object(Kind::ConfigMap, &object.namespace, name);
+            let references = references_of(Pod(object), &config_map).into_iter();
+            found.extend(references.map(|reference| (position, reference)));
+        }
+        for (position, reference) in found {
             if reference.address.is_none() {
                 let key = [reference.namespace.as_str(), reference.service.as_str()];
                 self.references_by_service.insert(&key, self.references.len());

@@ -78,7 +78,7 @@ const KNOWN: [&str; 52] = [
     "service.portolan.dev/two-tier-forwarding-from-pool",
 ];
 /// Annotations with the same meaning. Different values contradict each other.
-const EQUIVALENT_ANNOTATIONS: [&[&str]; 4] = [
+const EQUIVALENT_ANNOTATIONS: [&[&str]; 8] = [
     &[
         "portolan.dev/load-balancer-ips",
         "metallb.io/loadBalancerIPs",
@@ -98,6 +98,13 @@ const EQUIVALENT_ANNOTATIONS: [&[&str]; 4] = [
         "service.kubernetes.io/topology-mode",
         "service.kubernetes.io/topology-aware-hints",
     ],
+    &[
+        "networking.gke.io/load-balancer-type",
+        "cloud.google.com/load-balancer-type",
+    ],
+    &["lbipam.cilium.io/ips", "io.cilium/lb-ipam-ips"],
+    &["lbipam.cilium.io/sharing-key", "io.cilium/lb-ipam-sharing-key"],
+    &["service.cilium.io/global", "io.cilium/global-service"],
 ];
 
 /// Annotations with requested addresses that are read in addition to the field of the Service.

@@ -372,7 +372,8 @@ fn is_misspelling(name: &str, known: &str) -> bool {
     } else {
         1
     };
-    let is_near = distance(name, known) <= limit.min(known.len() / 3);
+    let difference = distance(&name.to_ascii_lowercase(), &known.to_ascii_lowercase());
+    let is_near = difference <= limit.min(known.len() / 3);
     plain(name) == plain(known) || is_near && without_digits(name) != without_digits(known)
 }
 

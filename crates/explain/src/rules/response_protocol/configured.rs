@@ -19,6 +19,9 @@ const TLS_ANNOTATIONS: [&str; 2] = [
     "nginx.org/ssl-services",
 ];
 
+/// Ports that servers without TLS use. At another number, the name `http` of a port can mean HTTP with TLS.
+const PLAIN_PORTS: [u16; 4] = [80, 3000, 8000, 8080];
+
 /// Reports a client whose URL has another scheme than the port declares.
 pub(super) fn of_clients(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
@@ -42,7 +45,7 @@ pub(super) fn of_clients(subject: &Subject<'_>) -> Option<Finding> {
             .find(|port| port.number == number && port.protocol == "TCP")?;
         let text = match (scheme, certain(subject, &ports, port)?) {
             ("http" | "ws", Declared::Tls) => "TLS",
-            ("https" | "wss", Declared::Http) => "HTTP without TLS",
+            ("https" | "wss", Declared::Http) if is_plain(subject, port) => "HTTP without TLS",
             _ => return None,
         };
         let message = format!(
@@ -53,6 +56,12 @@ pub(super) fn of_clients(subject: &Subject<'_>) -> Option<Finding> {
         let field = reference.field.clone();
         Some(finding_about(pod.0, CODE, Severity::Warning, field, message, remedy))
     })
+}
+
+/// Returns true if a port that declares HTTP is for connections without TLS.
+fn is_plain(subject: &Subject<'_>, port: &Port<'_>) -> bool {
+    let app_protocol = subject.service.text(&port.pointer("appProtocol"));
+    !app_protocol.is_empty() || PLAIN_PORTS.contains(&port.number)
 }
 
 /// Reports an Ingress of ingress-nginx whose controller uses another protocol than the port declares.
