@@ -39,6 +39,6 @@ fn validate_values(errors: &mut FieldErrors, object: &Value) {
         .map(|(_, value)| decoded_len(value))
         .sum();
     if texts + bytes > DATA_BYTES_MAX {
-        errors.push(FieldError::too_long(&Path::new(""), DATA_BYTES_MAX));
+        errors.push(FieldError::too_long(&Path::new("[]"), DATA_BYTES_MAX));
     }
 }

@@ -85,7 +85,7 @@ fn rejects_duplicate_keys_and_large_config_maps() {
     let full = map(json!({"a": "x".repeat(DATA_BYTES_MAX)}), json!({}));
     assert_eq!(faults(&validate_config_map(&full)), []);
     let over = map(json!({"a": "x".repeat(DATA_BYTES_MAX), "b": "x"}), json!({}));
-    assert_eq!(faults(&validate_config_map(&over)), [("FieldValueTooLong", "")]);
+    assert_eq!(faults(&validate_config_map(&over)), [("FieldValueTooLong", "[]")]);
 }
 
 // Upstream: registry/core/secret/strategy.go, `warningsForSecret`.

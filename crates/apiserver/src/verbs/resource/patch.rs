@@ -1,6 +1,6 @@
 //! Implements `patch` with JSON patch, merge patch and strategic merge patch.
 
-use api::decode::{DecodeError, Decoded, conform};
+use api::decode::{DecodeError, Decoded, conform, convert_numbers};
 use api::patch::{PatchError, PatchFormat, apply, go_notation};
 use api::tree::text;
 use http::StatusCode;
@@ -41,7 +41,11 @@ impl Resources {
             let decoded = if format != PatchFormat::StrategicMerge && lacks_version(&patched.object) {
                 Ok(without_fields(&patched.object))
             } else {
-                conform(patched.object.clone(), kind)
+                let mut object = patched.object.clone();
+                if format == PatchFormat::StrategicMerge {
+                    convert_numbers(&mut object, kind);
+                }
+                conform(object, kind)
             };
             let decoded = decoded.map(|mut decoded| {
                 decoded
