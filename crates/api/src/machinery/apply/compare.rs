@@ -32,12 +32,10 @@ impl Comparison {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    /// Removes a top-level field and its children from the comparison.
-    pub(super) fn exclude(&mut self, name: &str) {
-        let element = PathElement::field(name);
+    /// Removes the field at a path of field names, and the fields below it, from the comparison.
+    pub(super) fn exclude(&mut self, path: &[&str]) {
         for set in [&mut self.added, &mut self.modified, &mut self.removed] {
-            set.members.remove(&element);
-            set.children.remove(&element);
+            set.remove_tree(path);
         }
     }
 
