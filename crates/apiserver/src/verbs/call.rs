@@ -9,7 +9,7 @@ use crate::access::audit::{AuditContext, Recorder};
 use crate::access::authentication::Identity;
 use crate::failure::Failure;
 use crate::request::negotiation::{
-    Accept, Encoding, Form, PatchForm, Representation, body_format, patch_form,
+    Accept, Encoding, Form, PatchForm, Representation, body_format, options_format, patch_form,
 };
 use crate::request::query::{DeleteOptions, ListOptions, Query, VersionMatch, WriteOptions};
 use crate::request::route::Target;
@@ -129,7 +129,7 @@ impl Call {
             }
             Verb::Patch => self.patch(resources).await?,
             Verb::Delete => {
-                let options = DeleteOptions::read(&self.query, body, body_format(headers)?)?;
+                let options = DeleteOptions::read(&self.query, body, options_format(headers, body)?)?;
                 let index = resources.store.index();
                 resources.admission.admit_delete(index, target, &self.requester)?;
                 resources.delete(target, &options).await?
@@ -151,7 +151,9 @@ impl Call {
     }
 
     async fn delete_collection(&self, resources: &Resources, form: Form) -> Result<ApiResponse, Failure> {
-        let options = DeleteOptions::read(&self.query, self.body.bytes(), body_format(&self.headers)?)?;
+        let body = self.body.bytes();
+        let format = options_format(&self.headers, body)?;
+        let options = DeleteOptions::read(&self.query, body, format)?;
         let mut selection = ListOptions::read(&self.query)?;
         // As upstream, which lists pages of a collection: a version without a rule is exact.
         if selection.version.is_some_and(|version| version != Revision(0)) {
