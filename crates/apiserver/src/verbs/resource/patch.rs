@@ -2,7 +2,6 @@
 
 use api::decode::{DecodeError, Decoded, conform, convert_numbers};
 use api::patch::{PatchError, PatchFormat, apply, go_notation};
-use api::tree::text;
 use http::StatusCode;
 
 use serde_json::Value;
@@ -97,7 +96,11 @@ fn refused(error: &PatchError, kind_name: &str) -> Failure {
 
 /// Returns true if a patch has removed `apiVersion`.
 fn lacks_version(patched: &Value) -> bool {
-    patched.is_object() && text(patched, "apiVersion").is_empty()
+    match patched.get("apiVersion") {
+        None | Some(Value::Null) => patched.is_object(),
+        // Decoding refuses other types.
+        Some(version) => version == "",
+    }
 }
 
 /// Decodes an object without `apiVersion`. As upstream, none of its fields is known then.
