@@ -227,7 +227,7 @@ pub fn record_update(
 
 /// Returns the managed fields of `managers` after an update by `author`.
 fn record_changes(mut managers: Vec<Manager>, old: &Value, new: &Value, author: Author<'_>) -> Option<Value> {
-    let mut comparison = Comparison::of(old, new, Layout::of_kind(author.kind));
+    let mut comparison = Comparison::of_objects(old, new, Layout::of_kind(author.kind));
     for reset in reset_fields(author) {
         comparison.exclude(reset);
     }
@@ -285,7 +285,7 @@ fn updater(author: Author<'_>, name: &str) -> Manager {
 
 /// Returns the manager of all existing fields.
 fn before_first_apply(live: &Value, author: Author<'_>) -> Option<Manager> {
-    let mut all = Comparison::of(zero_of(author.kind), live, Layout::of_kind(author.kind));
+    let mut all = Comparison::of_objects(zero_of(author.kind), live, Layout::of_kind(author.kind));
     for reset in reset_fields(author) {
         all.exclude(reset);
     }

@@ -344,6 +344,42 @@ fn writes_of_the_status_own_no_metadata_that_they_do_not_write() {
     }
 }
 
+/// The responses of kube-apiserver 1.36.2.
+#[test]
+fn unknown_times_of_conditions_are_owned() {
+    let mut old = service(json!({}), json!({"type": "NodePort"}));
+    old["metadata"]["managedFields"] = record_creation(&old, None, author("you")).expect("managed fields");
+    let on_status = Author {
+        subresource: Some("status"),
+        ..author("me")
+    };
+    let times = |time: Value| json!([{"type": "Ready", "status": "True", "lastTransitionTime": time}]);
+    let mut new = old.clone();
+    new["status"] = json!({"conditions": times(Value::Null)});
+    let recorded = record_update(&new, &old, None, on_status).expect("managed fields");
+    let condition = json!({".": {}, "f:lastTransitionTime": {}, "f:status": {}, "f:type": {}});
+    let fields = |records: &Value, manager: &str| {
+        let entry = records
+            .as_array()
+            .and_then(|entries| entries.iter().find(|entry| entry["manager"] == manager).cloned());
+        entry.expect("entry")["fieldsV1"]["f:status"]["f:conditions"]["k:{\"type\":\"Ready\"}"].clone()
+    };
+    assert_eq!(fields(&recorded, "me"), condition);
+    new["metadata"]["managedFields"] = recorded;
+    let mut later = new.clone();
+    later["status"]["conditions"] = times(json!(NOON));
+    let other = Author {
+        manager: "other",
+        ..on_status
+    };
+    let recorded = record_update(&later, &new, None, other).expect("managed fields");
+    assert_eq!(fields(&recorded, "other"), json!({"f:lastTransitionTime": {}}));
+    assert_eq!(
+        fields(&recorded, "me"),
+        json!({".": {}, "f:status": {}, "f:type": {}})
+    );
+}
+
 #[test]
 fn entries_without_fields_replace_the_managed_fields() {
     let mut old = service(json!({}), json!({"type": "NodePort"}));
