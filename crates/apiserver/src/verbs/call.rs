@@ -18,7 +18,7 @@ use crate::transport::request_body::RequestBody;
 use crate::transport::response::{self, ApiResponse};
 use crate::verbs::printing::{self, IncludeObject};
 use crate::verbs::proxy::resource_metrics::{self, UsageReports};
-use crate::verbs::resource::{Outcome, Resources, scale_response};
+use crate::verbs::resource::{Outcome, Resources, deletion_warnings, scale_response};
 
 /// Verb with its target, options and body. The values are owned, because a write can end after its connection.
 pub(crate) struct Call {
@@ -163,7 +163,10 @@ impl Call {
             .delete_collection(&self.target, &options, &selection, Some(&self.requester))
             .await?;
         let pieces = printing::page(self.target.kind, page, form, self.include(form)?)?;
-        Ok(response::pieces(pieces, form.encoding))
+        Ok(response::with_warnings(
+            response::pieces(pieces, form.encoding),
+            &deletion_warnings(&self.target, &options),
+        ))
     }
 
     fn respond(&self, outcome: Outcome, form: Form) -> Result<ApiResponse, Failure> {
