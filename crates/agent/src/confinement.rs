@@ -149,9 +149,9 @@ pub(crate) fn confinement(
     seccomp_directory: &Path,
     users: Option<PodUsers>,
 ) -> Result<Confinement, ConfinementError> {
-    let (of_pod, own) = (&pod.spec.security_context, &container.security_context);
+    let (pod_context, own) = (&pod.spec.security_context, &container.security_context);
     let is_privileged = own.privileged == Some(true);
-    let (user, group) = user_and_group(of_pod, own, image_user)?;
+    let (user, group) = user_and_group(pod_context, own, image_user)?;
     let mounts = container.volume_mounts.iter();
     let mounts = mounts.map(|mount| mount_of(mount, pod, volumes, environment, users));
     let capabilities = match &own.capabilities {
@@ -163,25 +163,28 @@ pub(crate) fn confinement(
     match users {
         None if pod.spec.host_users == Some(false) => return Err(ConfinementError::HostUsers),
         None if is_proc_unmasked && !is_privileged => return Err(ConfinementError::ProcMount),
-        None => check_ids(of_pod, own, ID_MAX, |field, id| ConfinementError::HighId {
+        None => check_ids(pod_context, own, ID_MAX, |field, id| ConfinementError::HighId {
             field,
             id,
         })?,
         Some(_) => {
             let last = IDS_PER_POD - 1;
-            check_ids(of_pod, own, last, |field, id| ConfinementError::Id { field, id })?;
+            check_ids(pod_context, own, last, |field, id| ConfinementError::Id {
+                field,
+                id,
+            })?;
         }
     }
     let profile = own.seccomp_profile.as_ref();
-    let profile = profile.or(of_pod.seccomp_profile.as_ref());
-    let supplemental_groups = of_pod.supplemental_groups.iter().copied();
+    let profile = profile.or(pod_context.seccomp_profile.as_ref());
+    let supplemental_groups = pod_context.supplemental_groups.iter().copied();
     Ok(Confinement {
         mounts: mounts.collect::<Result<_, _>>()?,
         staging: PathBuf::new(),
         has_read_only_root: own.read_only_root_filesystem == Some(true),
         user,
         group,
-        groups: supplemental_groups.chain(of_pod.fs_group).collect(),
+        groups: supplemental_groups.chain(pod_context.fs_group).collect(),
         capabilities,
         // The API's default is `true`. Here a Pod must set it explicitly for set-user-ID programs to work.
         has_no_new_privileges: !is_privileged && own.allow_privilege_escalation != Some(true),
@@ -201,9 +204,9 @@ pub(crate) fn confinement(
 /// # Errors
 /// [`ConfinementError::ImageRoot`], [`ConfinementError::ImageUser`].
 pub(crate) fn check_image_user(pod: &Pod, container: &Container, user: &str) -> Result<(), ConfinementError> {
-    let (of_pod, own) = (&pod.spec.security_context, &container.security_context);
-    let must_not_be_root = own.run_as_non_root.or(of_pod.run_as_non_root) == Some(true);
-    if !must_not_be_root || own.run_as_user.or(of_pod.run_as_user).is_some() {
+    let (pod_context, own) = (&pod.spec.security_context, &container.security_context);
+    let must_not_be_root = own.run_as_non_root.or(pod_context.run_as_non_root) == Some(true);
+    if !must_not_be_root || own.run_as_user.or(pod_context.run_as_user).is_some() {
         return Ok(());
     }
     let names = || {
@@ -235,17 +238,17 @@ pub(crate) fn check_image_user(pod: &Pod, container: &Container, user: &str) -> 
 
 /// Returns the user and group of a container. The container takes precedence over its Pod, and the Pod over the image.
 fn user_and_group(
-    of_pod: &PodSecurityContext,
+    pod_context: &PodSecurityContext,
     own: &SecurityContext,
     image_user: ImageUser,
 ) -> Result<(Option<u32>, Option<u32>), ConfinementError> {
-    let named_user = own.run_as_user.or(of_pod.run_as_user);
+    let named_user = own.run_as_user.or(pod_context.run_as_user);
     let user_of_image = match image_user {
         ImageUser::Unprivileged(user) if own.privileged != Some(true) && named_user.is_none() => Some(user),
         _ => None,
     };
     let user = named_user.or(user_of_image);
-    let must_not_be_root = own.run_as_non_root.or(of_pod.run_as_non_root) == Some(true);
+    let must_not_be_root = own.run_as_non_root.or(pod_context.run_as_non_root) == Some(true);
     // The user of an image in the store was checked before.
     let is_unprivileged = matches!(image_user, ImageUser::OnlyMapped | ImageUser::InImage);
     let is_root = user.map_or(!is_unprivileged, |user| user == 0);
@@ -253,24 +256,24 @@ fn user_and_group(
         return Err(ConfinementError::Root);
     }
     // The user of an image has a group of the same number.
-    let group = own.run_as_group.or(of_pod.run_as_group).or(user_of_image);
+    let group = own.run_as_group.or(pod_context.run_as_group).or(user_of_image);
     Ok((user, group))
 }
 
 /// Checks that no user or group is above `last`. `too_high` returns the error for a field and its value.
 fn check_ids(
-    of_pod: &PodSecurityContext,
+    pod_context: &PodSecurityContext,
     own: &SecurityContext,
     last: u32,
     too_high: fn(&'static str, u32) -> ConfinementError,
 ) -> Result<(), ConfinementError> {
     let single = [
-        ("runAsUser", own.run_as_user.or(of_pod.run_as_user)),
-        ("runAsGroup", own.run_as_group.or(of_pod.run_as_group)),
-        ("fsGroup", of_pod.fs_group),
+        ("runAsUser", own.run_as_user.or(pod_context.run_as_user)),
+        ("runAsGroup", own.run_as_group.or(pod_context.run_as_group)),
+        ("fsGroup", pod_context.fs_group),
     ];
     let single = single.into_iter().filter_map(|(field, id)| Some((field, id?)));
-    let further = of_pod.supplemental_groups.iter();
+    let further = pod_context.supplemental_groups.iter();
     let mut all = single.chain(further.map(|id| ("supplementalGroups", *id)));
     match all.find(|(_, id)| *id > last) {
         Some((field, id)) => Err(too_high(field, id)),

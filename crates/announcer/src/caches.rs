@@ -211,13 +211,13 @@ impl Caches {
         match event {
             Event::Applied(node) => {
                 self.nodes.insert(node.metadata.name.as_str().into());
-                self.egress.node_applied(&node);
-                self.desired.node_applied(&node)
+                self.egress.apply_node(&node);
+                self.desired.apply_node(&node)
             }
             Event::Deleted(key) => {
                 self.nodes.remove(&key.name);
-                self.egress.node_deleted(&key.name);
-                self.desired.node_deleted(&key.name)
+                self.egress.remove_node(&key.name);
+                self.desired.remove_node(&key.name)
             }
             Event::Synced => {
                 self.has_nodes = true;
@@ -229,8 +229,8 @@ impl Caches {
 
     fn process_pool(&mut self, event: Event<AddressPool>) -> Option<BTreeSet<IpAddr>> {
         match event {
-            Event::Applied(pool) => self.desired.pool_applied(&pool),
-            Event::Deleted(key) => self.desired.pool_deleted(&key.name),
+            Event::Applied(pool) => self.desired.apply_pool(&pool),
+            Event::Deleted(key) => self.desired.remove_pool(&key.name),
             Event::Synced => Some(self.synced(AddressPool::KIND)),
             Event::Malformed { key, error } => Some(malformed(AddressPool::KIND, &key, &error)),
         }
@@ -239,7 +239,7 @@ impl Caches {
     fn process_metallb(&mut self) -> Option<BTreeSet<IpAddr>> {
         let metallb = self.metallb.as_mut()?;
         let configuration = metallb.borrow_and_update().clone()?;
-        let affected = self.desired.metallb_applied(configuration);
+        let affected = self.desired.apply_metallb(configuration);
         let all = self.synced(IpAddressPool::KIND);
         if all.is_empty() { affected } else { Some(all) }
     }
@@ -247,12 +247,12 @@ impl Caches {
     fn process_slice(&mut self, event: Event<EndpointSlice>) -> BTreeSet<IpAddr> {
         match event {
             Event::Applied(slice) => {
-                self.egress.slice_applied(&slice);
-                self.desired.slice_applied(&slice)
+                self.egress.apply_slice(&slice);
+                self.desired.apply_slice(&slice)
             }
             Event::Deleted(key) => {
-                self.egress.slice_deleted(&key);
-                self.desired.slice_deleted(&key)
+                self.egress.remove_slice(&key);
+                self.desired.remove_slice(&key)
             }
             Event::Synced => self.synced(EndpointSlice::KIND),
             Event::Malformed { key, error } => malformed(EndpointSlice::KIND, &key, &error),
@@ -262,12 +262,12 @@ impl Caches {
     fn process_service(&mut self, event: Event<Service>) -> BTreeSet<IpAddr> {
         match event {
             Event::Applied(service) => {
-                self.egress.service_applied(&service);
-                self.desired.service_applied(&service)
+                self.egress.apply_service(&service);
+                self.desired.apply_service(&service)
             }
             Event::Deleted(key) => {
-                self.egress.service_deleted(&key);
-                self.desired.service_deleted(&key)
+                self.egress.remove_service(&key);
+                self.desired.remove_service(&key)
             }
             Event::Synced => self.synced(Service::KIND),
             Event::Malformed { key, error } => malformed(Service::KIND, &key, &error),

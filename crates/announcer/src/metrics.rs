@@ -56,10 +56,12 @@ pub(crate) enum Message {
 }
 
 impl Metrics {
+    /// Increments a counter.
     pub(crate) fn count(counter: &AtomicU64) {
         Self::add(counter, 1);
     }
 
+    /// Adds to a counter.
     pub(crate) fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Ordering::Relaxed);
     }
@@ -80,6 +82,7 @@ impl Metrics {
         }
     }
 
+    /// Records that this node owns an address, or no longer owns it.
     pub(crate) fn set_owned(&self, address: IpAddr, is_owned: bool) {
         let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         if is_owned {
@@ -160,6 +163,7 @@ impl Metrics {
             .clear();
     }
 
+    /// Sets the status, with the current time.
     pub(crate) fn set_status(&self, status: Status) {
         let entry = Some((Instant::now(), Arc::new(status)));
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = entry;

@@ -51,18 +51,18 @@ impl<T: Resource> OwnedObjects<T> {
     /// Applies the complete list of objects that match a selector. Objects of the owner that it lacks are
     /// deleted.
     pub(crate) fn apply_list(&mut self, owner: &ObjectMeta, selector: &LabelSelector, listed: Listed<T>) {
-        let there: BTreeSet<&str> = listed
+        let listed_uids: BTreeSet<&str> = listed
             .items
             .iter()
             .map(|object| &*object.metadata().uid)
             .collect();
-        let is_gone = |meta: &&ObjectMeta| {
+        let is_deleted = |meta: &&ObjectMeta| {
             let version = meta.resource_version.parse().unwrap_or(0_u64);
-            selects(selector, &meta.labels) && !there.contains(&*meta.uid) && version <= listed.revision
+            selects(selector, &meta.labels) && !listed_uids.contains(&*meta.uid) && version <= listed.revision
         };
         let of_owner = self.of(&owner.namespace, &owner.uid).map(Resource::metadata);
-        let gone: Vec<ObjectMeta> = of_owner.filter(is_gone).cloned().collect();
-        for meta in gone {
+        let deleted: Vec<ObjectMeta> = of_owner.filter(is_deleted).cloned().collect();
+        for meta in deleted {
             self.confirm_deletion(&meta);
         }
         for object in listed.items {
@@ -85,14 +85,15 @@ impl<T: Resource> OwnedObjects<T> {
 
     /// Records that the watch has delivered a complete list of this revision; returns the owners of the removed
     /// objects.
-    pub(crate) fn list_completed(&mut self, revision: u64) -> Vec<AffectedOwners> {
+    pub(crate) fn complete_list(&mut self, revision: u64) -> Vec<AffectedOwners> {
         let before: BTreeMap<ObjectKey, Option<String>> = self
             .objects
             .iter()
             .map(|(key, object)| (key.clone(), owner_of(object)))
             .collect();
-        let gone = self.objects.list_completed(revision);
-        gone.into_iter()
+        let deleted = self.objects.complete_list(revision);
+        deleted
+            .into_iter()
             .map(|key| {
                 let owner = before.get(&key).cloned().flatten();
                 self.remove_owner(&key, owner.as_deref());
@@ -115,8 +116,8 @@ impl<T: Resource> OwnedObjects<T> {
 
     /// Returns the matching objects of a namespace without owner.
     pub(crate) fn orphans(&self, namespace: &str, selector: &LabelSelector) -> Vec<&T> {
-        let is_chosen = |object: &&T| selects(selector, &object.metadata().labels);
-        self.of(namespace, "").filter(is_chosen).collect()
+        let is_selected = |object: &&T| selects(selector, &object.metadata().labels);
+        self.of(namespace, "").filter(is_selected).collect()
     }
 
     /// Iterates over the objects of a namespace in the order of their names.
@@ -213,21 +214,21 @@ pub(crate) fn owner_changes<'a, O: Resource>(
     selector: &LabelSelector,
     objects: impl Iterator<Item = &'a ObjectMeta>,
 ) -> Vec<OwnerChange> {
-    let me = owner.metadata();
+    let owner_meta = owner.metadata();
     objects
         .filter_map(|meta| {
-            let is_mine = meta
+            let is_owned = meta
                 .controller()
-                .is_some_and(|controller| controller.uid == me.uid);
-            let is_chosen = selects(selector, &meta.labels);
-            let may_take = me.deletion_timestamp.is_none() && meta.deletion_timestamp.is_none();
+                .is_some_and(|controller| controller.uid == owner_meta.uid);
+            let is_selected = selects(selector, &meta.labels);
+            let may_adopt = owner_meta.deletion_timestamp.is_none() && meta.deletion_timestamp.is_none();
             let mut owners = meta.owner_references.clone();
-            match (is_mine, is_chosen) {
-                (true, false) if me.deletion_timestamp.is_none() => {
-                    owners.retain(|owner| owner.uid != me.uid)
+            match (is_owned, is_selected) {
+                (true, false) if owner_meta.deletion_timestamp.is_none() => {
+                    owners.retain(|owner| owner.uid != owner_meta.uid)
                 }
-                (false, true) if may_take && meta.controller().is_none() => {
-                    owners.retain(|owner| owner.uid != me.uid);
+                (false, true) if may_adopt && meta.controller().is_none() => {
+                    owners.retain(|owner| owner.uid != owner_meta.uid);
                     owners.push(reference_to(owner));
                 }
                 _ => return None,
@@ -236,7 +237,7 @@ pub(crate) fn owner_changes<'a, O: Resource>(
                 meta: meta.clone(),
                 owners,
                 finalizers: None,
-                is_adoption: !is_mine,
+                is_adoption: !is_owned,
             })
         })
         .collect()

@@ -89,7 +89,7 @@ impl ContainerStreams {
     pub(super) fn attach(&self, agent: &UnixStream, has_input: bool, splits_error: bool) -> io::Result<u64> {
         let mut shared = self.lock();
         let has_error = splits_error && !matches!(shared.input, ContainerInput::Terminal { .. });
-        let (output, of_output) = output_pipe()?;
+        let (output, output_writer) = output_pipe()?;
         let error = has_error.then(output_pipe).transpose()?;
         let (message, input) = shared.input.first_message(has_input, has_error)?;
         let mut ends: Vec<BorrowedFd<'_>> = input.iter().map(AsFd::as_fd).collect();
@@ -98,9 +98,11 @@ impl ContainerStreams {
         message.send(agent, &ends)?;
         shared.begun += 1;
         let id = shared.begun;
-        let of_error = error.map_or_else(|| Arc::clone(&of_output), |(_, of_error)| of_error);
-        let mut outputs =
-            BTreeMap::from([(OutputStream::Output, of_output), (OutputStream::Error, of_error)]);
+        let error_writer = error.map_or_else(|| Arc::clone(&output_writer), |(_, error_writer)| error_writer);
+        let mut outputs = BTreeMap::from([
+            (OutputStream::Output, output_writer),
+            (OutputStream::Error, error_writer),
+        ]);
         outputs.retain(|stream, _| shared.open.contains(stream));
         let agent = agent.try_clone()?;
         shared.attached.insert(id, AttachedSession { outputs, agent });
@@ -169,12 +171,12 @@ impl ContainerInput {
         };
         match self {
             Self::Pipe { end, is_for_one } if is_requested => {
-                let lent = if *is_for_one {
+                let taken = if *is_for_one {
                     end.take()
                 } else {
                     end.as_ref().map(OwnedFd::try_clone).transpose()?
                 };
-                Ok((attached(lent.is_some(), false), lent))
+                Ok((attached(taken.is_some(), false), taken))
             }
             Self::Terminal {
                 controller,

@@ -69,8 +69,8 @@ impl Credentials {
 }
 
 fn change_user(confinement: &Confinement) -> io::Result<()> {
-    let of_program = confinement.user.iter().chain(&confinement.group);
-    let mut ids = of_program.chain(&confinement.groups);
+    let user_and_group = confinement.user.iter().chain(&confinement.group);
+    let mut ids = user_and_group.chain(&confinement.groups);
     if ids.any(|id| *id == ID_UNCHANGED) {
         let message = format!("securityContext: {ID_UNCHANGED} is no user or group");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));

@@ -115,7 +115,7 @@ fn resolve(root: &ImageRoot, confinement: &Confinement, passwd: &str, group: &st
         (None, None) => return Err(missing("user", user_name, "passwd")),
     };
     let groups = || group.lines().filter_map(group_entry);
-    let of_image = match group_name {
+    let image_group = match group_name {
         Some(name) => match (
             number_of("group", name)?,
             groups().find(|entry| entry.name == name),
@@ -142,7 +142,7 @@ fn resolve(root: &ImageRoot, confinement: &Confinement, passwd: &str, group: &st
     let home = entry.as_ref().map(|entry| entry.home);
     Ok(Account {
         user,
-        group: confinement.group.or(of_image).unwrap_or(0),
+        group: confinement.group.or(image_group).unwrap_or(0),
         groups: supplementary,
         home: home
             .filter(|home| home.starts_with('/') && home.len() <= HOME_BYTES_MAX)

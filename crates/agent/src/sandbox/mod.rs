@@ -12,6 +12,7 @@ mod attachments;
 mod cgroup_namespace;
 mod container_log;
 mod container_output;
+mod container_start;
 mod context;
 mod credentials;
 pub(crate) mod descriptors;

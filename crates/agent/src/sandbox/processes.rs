@@ -1,4 +1,4 @@
-//! Processes of a sandbox: start, signals, reaping.
+//! Processes of a sandbox: table, signals, reaping.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -13,20 +13,19 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::attachments::{ContainerInput, ContainerStreams};
-use super::container_log::{LOG_BYTES_MAX, LogWriter, OutputStream};
+use super::attachments::ContainerStreams;
+use super::container_log::{LOG_BYTES_MAX, LogWriter};
 use super::container_output::ContainerOutput;
+use super::container_start::{Started, set_terminal_type, start};
 use super::error_log::log_error;
 use super::exec_output;
-use super::launch::{Launched, SharedNamespaces, Streams, launch, launch_with_streams};
+use super::launch::{SharedNamespaces, Streams, launch, launch_with_streams};
 use super::pod_directory::OpenPodDirectory;
 use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
 use super::session::{Input, SessionMessage, borrowed};
 
 /// Added to the number of the signal that killed a process, as in shells.
 const SIGNAL_BASE: i32 = 128;
-/// Type of terminals, unless the container sets one.
-const TERMINAL_TYPE: &str = "xterm";
 /// Concurrent executions of commands: one probe for each container, with a margin.
 const EXECUTIONS_MAX: usize = 64;
 
@@ -59,9 +58,13 @@ struct Process {
     started_at: Timestamp,
 }
 
+/// Purpose of a process, with the receiver of its exit.
 enum Role {
+    /// First process of the container with this name.
     Container(String),
+    /// Command whose output is collected, such as a probe.
     Execution(SyncSender<Exit>),
+    /// Command with streams to a client.
     Session { id: u64, agent: UnixStream },
 }
 
@@ -180,7 +183,7 @@ impl Processes {
         timeout: Duration,
     ) -> io::Result<Outcome> {
         let deadline = Instant::now() + timeout;
-        let (ended, end) = sync_channel(1);
+        let (exit_sender, exit_receiver) = sync_channel(1);
         let mut shared = self.lock();
         let program = shared.program_of(container, command)?;
         let executions = shared
@@ -198,11 +201,11 @@ impl Processes {
             writing,
         )?
         .pid;
-        let role = Role::Execution(ended);
+        let role = Role::Execution(exit_sender);
         let started_at = Timestamp::now();
         shared.processes.insert(pid, Process { role, started_at });
         drop(shared);
-        let (exit, output) = exec_output::collect(reading, &end, deadline)?;
+        let (exit, output) = exec_output::collect(reading, &exit_receiver, deadline)?;
         if let Some(exit) = exit {
             return Ok(Outcome::Exited { exit, output });
         }
@@ -307,7 +310,7 @@ impl Processes {
         }
     }
 
-    /// Reaps children and orphans as long as the sandbox lives.
+    /// Reaps children and orphans as long as the sandbox runs.
     ///
     /// # Errors
     /// Errors of `sigwait(3)`.
@@ -324,6 +327,7 @@ impl Processes {
         }
     }
 
+    /// Reaps all processes that have exited.
     fn reap(&self) {
         let mut shared = self.lock();
         loop {
@@ -372,6 +376,7 @@ impl ProcessTable {
         })
     }
 
+    /// Records the exit of a process, and reports it.
     fn record_exit(&mut self, role: Role, exit: Exit) {
         match role {
             Role::Container(name) => {
@@ -383,7 +388,7 @@ impl ProcessTable {
                 self.send(&Message::Ended { name, exit });
             }
             // The client may have timed out.
-            Role::Execution(waiting) => drop(waiting.try_send(exit)),
+            Role::Execution(receiver) => drop(receiver.try_send(exit)),
             Role::Session { agent, .. } => {
                 // The buffer of the socket holds the two messages of a session.
                 if let Err(error) = (SessionMessage::Exited { code: exit.code }).send(&agent, &[]) {
@@ -404,98 +409,7 @@ impl ProcessTable {
     }
 }
 
-/// Container that was started.
-struct Started {
-    pid: i32,
-    streams: ContainerStreams,
-    /// Ends of the output streams.
-    ends: BTreeMap<OutputStream, OwnedFd>,
-}
-
-/// Starts the program of a container with its standard streams, in the PID namespace of the process `target` if there
-/// is one. The program gets its account.
-fn start(program: &mut Program, target: Option<i32>, directory: &OpenPodDirectory) -> io::Result<Started> {
-    let requested = program.streams;
-    if requested.has_terminal {
-        set_terminal_type(program);
-    }
-    let input = if requested.has_terminal {
-        Input::Terminal
-    } else if requested.has_input && !program.closes_stdin_when_serving {
-        Input::Pipe
-    } else {
-        Input::Null
-    };
-    let (mut ends, mut output, mut error) = (BTreeMap::new(), Stdio::null(), Stdio::null());
-    if !requested.has_terminal {
-        for (stream, of_child) in [
-            (OutputStream::Output, &mut output),
-            (OutputStream::Error, &mut error),
-        ] {
-            let (reading, writing) = io::pipe()?;
-            ends.insert(stream, OwnedFd::from(reading));
-            *of_child = writing.into();
-        }
-    }
-    let shared_namespaces = SharedNamespaces {
-        mounts_of: None,
-        processes_of: target,
-    };
-    let launched = launch_with_streams(
-        program,
-        shared_namespaces,
-        directory,
-        Streams { input, output, error },
-    )?;
-    let Launched {
-        pid,
-        input: end,
-        account,
-    } = launched;
-    if let Some(account) = account {
-        account.apply_to(program);
-    }
-    let input = match end {
-        end if requested.has_terminal => {
-            let (input, controller) = terminal_ends(end, requested.has_input).inspect_err(|_| {
-                // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock that the caller
-                // holds.
-                unsafe { libc::kill(pid, libc::SIGKILL) };
-            })?;
-            ends.insert(OutputStream::Output, controller);
-            input
-        }
-        None => ContainerInput::Null,
-        end => ContainerInput::Pipe {
-            end,
-            is_for_one: requested.is_input_for_one,
-        },
-    };
-    Ok(Started {
-        pid,
-        streams: ContainerStreams::new(input),
-        ends,
-    })
-}
-
-/// Returns the input of a container with a terminal, and the end of its output.
-fn terminal_ends(controller: Option<OwnedFd>, has_input: bool) -> io::Result<(ContainerInput, OwnedFd)> {
-    let controller = controller.ok_or_else(|| io::Error::other("the process did not pass its terminal"))?;
-    let output = controller.try_clone()?;
-    let input = ContainerInput::Terminal {
-        controller,
-        has_input,
-    };
-    Ok((input, output))
-}
-
-fn set_terminal_type(program: &mut Program) {
-    let variables = &mut program.environment;
-    variables
-        .entry("TERM".to_owned())
-        .or_insert_with(|| TERMINAL_TYPE.to_owned());
-}
-
+/// Returns the exit of a process by its wait status.
 fn exit(status: i32, started_at: Timestamp) -> Exit {
     let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
     Exit {

@@ -37,11 +37,11 @@ impl ConnectionPermits {
         let address = address.to_canonical();
         let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = issued.values().sum();
-        let of_address = issued.get(&address).copied().unwrap_or_default();
-        if total >= self.total_max || of_address >= self.per_address_max {
+        let address_count = issued.get(&address).copied().unwrap_or_default();
+        if total >= self.total_max || address_count >= self.per_address_max {
             return None;
         }
-        issued.insert(address, of_address + 1);
+        issued.insert(address, address_count + 1);
         Some(ConnectionPermit {
             pool: self.clone(),
             address,

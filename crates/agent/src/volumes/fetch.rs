@@ -16,9 +16,9 @@ use crate::object::{Pod, Projection, TokenSource};
 
 /// Default lifetime of a token in seconds.
 const TOKEN_SECONDS_DEFAULT: u64 = 3600;
-/// Share of a token's lifetime after which it is renewed (upstream's rule) …
+/// Share of a token's lifetime after which it is renewed, in percent (upstream's rule).
 const RENEWED_AFTER_PERCENT: i64 = 80;
-/// … but after a day at the latest.
+/// Age at which a token is renewed at the latest (upstream's rule).
 const RENEWED_AFTER_SECONDS: i64 = 24 * 3600;
 
 /// Sources as they were read last.

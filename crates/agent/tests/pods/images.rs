@@ -23,7 +23,7 @@ const SERVE: &str = "#!/bin/sh\n\
 const USER: u32 = 101;
 
 /// Loads the image. Returns false with a message if there is no static shell, or if the namespace of this process lacks the
-/// user of the image, as that of a user other than root.
+/// user of the image. The namespace of a user other than root lacks it.
 pub(crate) fn load_with_user(cluster: &Cluster, test: &str) -> Result<bool, Box<dyn std::error::Error>> {
     if !IdMap::own_users().contains(USER, 1) {
         println!("skipped: {test}: the namespace of this process has too few IDs");

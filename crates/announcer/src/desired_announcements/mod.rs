@@ -102,11 +102,11 @@ impl DesiredAnnouncements {
     }
 
     /// Processes an added or modified Service. Returns the affected addresses.
-    pub(crate) fn service_applied(&mut self, service: &Service) -> BTreeSet<IpAddr> {
+    pub(crate) fn apply_service(&mut self, service: &Service) -> BTreeSet<IpAddr> {
         let key = service.metadata.key();
         let addresses = assigned(service);
         if addresses.is_empty() {
-            return self.service_deleted(&key);
+            return self.remove_service(&key);
         }
         let announced = AnnouncedService {
             uid: service.metadata.uid.clone(),
@@ -120,7 +120,7 @@ impl DesiredAnnouncements {
         if self.services.get(&key) == Some(&announced) {
             return BTreeSet::new();
         }
-        let mut changed = self.service_deleted(&key);
+        let mut changed = self.remove_service(&key);
         changed.extend(&announced.addresses);
         for address in &announced.addresses {
             self.holders.entry(*address).or_default().insert(key.clone());
@@ -130,7 +130,7 @@ impl DesiredAnnouncements {
     }
 
     /// Processes a deleted Service. Returns the affected addresses.
-    pub(crate) fn service_deleted(&mut self, key: &ObjectKey) -> BTreeSet<IpAddr> {
+    pub(crate) fn remove_service(&mut self, key: &ObjectKey) -> BTreeSet<IpAddr> {
         let addresses = self.services.remove(key).map(|service| service.addresses);
         let addresses = addresses.unwrap_or_default();
         for address in &addresses {
@@ -145,10 +145,10 @@ impl DesiredAnnouncements {
     }
 
     /// Processes an added or modified EndpointSlice. Returns the affected addresses.
-    pub(crate) fn slice_applied(&mut self, slice: &EndpointSlice) -> BTreeSet<IpAddr> {
+    pub(crate) fn apply_slice(&mut self, slice: &EndpointSlice) -> BTreeSet<IpAddr> {
         let key = slice.metadata.key();
         let Some(name) = slice.metadata.labels.get(SERVICE_NAME_LABEL) else {
-            return self.slice_deleted(&key);
+            return self.remove_slice(&key);
         };
         let owner = ObjectKey::new(&slice.metadata.namespace, name);
         let mut ready = EndpointNodes::default();
@@ -164,7 +164,7 @@ impl DesiredAnnouncements {
         }
         let mut changed = BTreeSet::new();
         if self.slice_owners.get(&key).is_some_and(|before| *before != owner) {
-            changed = self.slice_deleted(&key);
+            changed = self.remove_slice(&key);
         }
         self.slice_owners.insert(key.clone(), owner.clone());
         let slices = self.slices.entry(owner.clone()).or_default();
@@ -176,7 +176,7 @@ impl DesiredAnnouncements {
     }
 
     /// Processes a deleted EndpointSlice. Returns the affected addresses.
-    pub(crate) fn slice_deleted(&mut self, key: &ObjectKey) -> BTreeSet<IpAddr> {
+    pub(crate) fn remove_slice(&mut self, key: &ObjectKey) -> BTreeSet<IpAddr> {
         let Some(owner) = self.slice_owners.remove(key) else {
             return BTreeSet::new();
         };
@@ -190,17 +190,17 @@ impl DesiredAnnouncements {
     }
 
     /// Processes an added or modified Node. Returns the affected addresses.
-    pub(crate) fn node_applied(&mut self, node: &Node) -> BTreeSet<IpAddr> {
+    pub(crate) fn apply_node(&mut self, node: &Node) -> BTreeSet<IpAddr> {
         let name = NodeName::from(node.metadata.name.as_str());
         let updated = self.host_addresses.set_node(&name, withheld::addresses_of(node));
         let mut changed = self.recorded_among(updated);
-        changed.extend(self.candidate_applied(name, node));
+        changed.extend(self.apply_candidate(name, node));
         changed
     }
 
-    fn candidate_applied(&mut self, name: NodeName, node: &Node) -> BTreeSet<IpAddr> {
+    fn apply_candidate(&mut self, name: NodeName, node: &Node) -> BTreeSet<IpAddr> {
         if !takes_traffic(node, self.ignores_exclude_label) {
-            return self.candidate_deleted(&name);
+            return self.remove_candidate(&name);
         }
         let candidate = CandidateNode {
             is_cordoned: node.spec.unschedulable,
@@ -221,14 +221,14 @@ impl DesiredAnnouncements {
     }
 
     /// Processes a deleted Node. Returns the affected addresses.
-    pub(crate) fn node_deleted(&mut self, name: &str) -> BTreeSet<IpAddr> {
+    pub(crate) fn remove_node(&mut self, name: &str) -> BTreeSet<IpAddr> {
         let updated = self.host_addresses.set_node(name, BTreeSet::new());
         let mut changed = self.recorded_among(updated);
-        changed.extend(self.candidate_deleted(name));
+        changed.extend(self.remove_candidate(name));
         changed
     }
 
-    fn candidate_deleted(&mut self, name: &str) -> BTreeSet<IpAddr> {
+    fn remove_candidate(&mut self, name: &str) -> BTreeSet<IpAddr> {
         let is_changed = self.nodes.remove(name).is_some();
         self.nodes_changed(is_changed)
     }
@@ -256,7 +256,7 @@ impl DesiredAnnouncements {
     }
 
     /// Processes an added or modified AddressPool. Returns the affected addresses; `None` without a relevant change.
-    pub(crate) fn pool_applied(&mut self, pool: &AddressPool) -> Option<BTreeSet<IpAddr>> {
+    pub(crate) fn apply_pool(&mut self, pool: &AddressPool) -> Option<BTreeSet<IpAddr>> {
         self.address_pools.insert(pool.metadata.name.clone());
         let placement = Placement::parse(pool).map_err(|error| {
             tracing::error!(%error, "AddressPool ignored; its addresses are not announced until it is corrected");
@@ -266,7 +266,7 @@ impl DesiredAnnouncements {
     }
 
     /// Processes a deleted AddressPool. Returns the affected addresses; `None` if the pool was unknown.
-    pub(crate) fn pool_deleted(&mut self, name: &str) -> Option<BTreeSet<IpAddr>> {
+    pub(crate) fn remove_pool(&mut self, name: &str) -> Option<BTreeSet<IpAddr>> {
         self.address_pools.remove(name);
         let placement = self.metallb_placement(name);
         let affected = self.placements.set(name, placement);
@@ -274,7 +274,7 @@ impl DesiredAnnouncements {
     }
 
     /// Replaces MetalLB's objects. Returns the affected addresses; `None` without a relevant change.
-    pub(crate) fn metallb_applied(&mut self, configuration: Arc<Configuration>) -> Option<BTreeSet<IpAddr>> {
+    pub(crate) fn apply_metallb(&mut self, configuration: Arc<Configuration>) -> Option<BTreeSet<IpAddr>> {
         let before = std::mem::replace(&mut self.metallb, configuration);
         let mut affected = Vec::new();
         for name in self.metallb.changed_pools(&before) {

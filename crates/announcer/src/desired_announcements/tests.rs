@@ -48,9 +48,9 @@ fn three_nodes() -> DesiredAnnouncements {
     let mut desired = DesiredAnnouncements::default();
     let pool =
         json!({"metadata": {"name": "all"}, "spec": {"addresses": ["192.0.2.0/24", "198.51.100.0/24"]}});
-    desired.pool_applied(&serde_json::from_value(pool).unwrap());
+    desired.apply_pool(&serde_json::from_value(pool).unwrap());
     for name in ["a", "b", "c"] {
-        desired.node_applied(&node(name, false, json!({})));
+        desired.apply_node(&node(name, false, json!({})));
     }
     desired
 }
@@ -61,12 +61,12 @@ fn request_of_two_tier_forwarding_concerns_the_addresses_of_the_service() {
     let mut forwarded = service("forwarded", "Cluster", "192.0.2.5", true);
     let annotations = &mut forwarded.metadata.annotations;
     annotations.insert(two_tier::TWO_TIER_ANNOTATION.to_owned(), "true".to_owned());
-    desired.service_applied(&forwarded);
+    desired.apply_service(&forwarded);
     let mut of_pool = service("of-pool", "Cluster", "192.0.2.8", true);
     let annotations = &mut of_pool.metadata.annotations;
     annotations.insert(two_tier::POOL_TWO_TIER_ANNOTATION.to_owned(), "true".to_owned());
-    desired.service_applied(&of_pool);
-    desired.service_applied(&service("other", "Cluster", "192.0.2.6", true));
+    desired.apply_service(&of_pool);
+    desired.apply_service(&service("other", "Cluster", "192.0.2.6", true));
     assert!(desired.requests_two_tier(ip("192.0.2.5")));
     assert!(!desired.requests_two_tier(ip("192.0.2.6")));
     assert!(!desired.requests_two_tier(ip("192.0.2.7")));
@@ -78,47 +78,43 @@ fn announces_only_assigned_addresses() {
     let mut desired = three_nodes();
     assert!(
         desired
-            .service_applied(&service("s", "Cluster", "192.0.2.1", false))
+            .apply_service(&service("s", "Cluster", "192.0.2.1", false))
             .is_empty()
     );
     assert_eq!(desired.candidates(ip("192.0.2.1")), None);
-    let touched = desired.service_applied(&service("s", "Cluster", "192.0.2.1", true));
+    let touched = desired.apply_service(&service("s", "Cluster", "192.0.2.1", true));
     assert_eq!(touched, BTreeSet::from([ip("192.0.2.1")]));
     assert!(
         desired
-            .service_applied(&service("s", "Cluster", "192.0.2.1", true))
+            .apply_service(&service("s", "Cluster", "192.0.2.1", true))
             .is_empty()
     );
-    let moved = desired.service_applied(&service("s", "Cluster", "192.0.2.2", true));
+    let moved = desired.apply_service(&service("s", "Cluster", "192.0.2.2", true));
     assert_eq!(moved.len(), 2);
     assert_eq!(desired.candidates(ip("192.0.2.1")), None);
-    assert_eq!(desired.service_deleted(&ObjectKey::new("d", "s")).len(), 1);
+    assert_eq!(desired.remove_service(&ObjectKey::new("d", "s")).len(), 1);
     assert_eq!(desired.candidates(ip("192.0.2.2")), None);
 }
 
 #[test]
 fn cordoned_nodes_are_the_last_choice_and_excluded_ones_none() {
     let mut desired = three_nodes();
-    desired.service_applied(&service("s", "Cluster", "192.0.2.1", true));
+    desired.apply_service(&service("s", "Cluster", "192.0.2.1", true));
     let excluded = json!({"node.kubernetes.io/exclude-from-external-load-balancers": ""});
-    assert_eq!(desired.node_applied(&node("a", false, excluded)).len(), 1);
-    assert_eq!(desired.node_applied(&node("b", true, json!({}))).len(), 1);
-    assert!(
-        desired
-            .node_applied(&node("b", true, json!({"x": "y"})))
-            .is_empty()
-    );
+    assert_eq!(desired.apply_node(&node("a", false, excluded)).len(), 1);
+    assert_eq!(desired.apply_node(&node("b", true, json!({}))).len(), 1);
+    assert!(desired.apply_node(&node("b", true, json!({"x": "y"}))).is_empty());
     let candidates = desired.candidates(ip("192.0.2.1")).unwrap();
     assert_eq!(names(&candidates.preferred), ["c"]);
     assert_eq!(names(&candidates.fallback), ["b"]);
-    assert_eq!(desired.node_deleted("c").len(), 1);
+    assert_eq!(desired.remove_node("c").len(), 1);
     assert!(desired.candidates(ip("192.0.2.1")).unwrap().preferred.is_empty());
 }
 
 #[test]
 fn policy_local_limits_candidates_to_nodes_with_endpoints() {
     let mut desired = three_nodes();
-    desired.service_applied(&service("s", "Local", "192.0.2.1", true));
+    desired.apply_service(&service("s", "Local", "192.0.2.1", true));
     let preferred = |desired: &DesiredAnnouncements| -> Vec<String> {
         let candidates = desired.candidates(ip("192.0.2.1")).unwrap();
         names(&candidates.preferred)
@@ -128,30 +124,30 @@ fn policy_local_limits_candidates_to_nodes_with_endpoints() {
     };
     assert_eq!(preferred(&desired), [""; 0]);
     let ready = slice("s-1", "s", &[("a", true, true), ("b", false, true)]);
-    assert_eq!(desired.slice_applied(&ready).len(), 1);
-    assert!(desired.slice_applied(&ready).is_empty(), "nothing is new");
+    assert_eq!(desired.apply_slice(&ready).len(), 1);
+    assert!(desired.apply_slice(&ready).is_empty(), "nothing is new");
     assert_eq!(preferred(&desired), ["a"]);
-    desired.slice_applied(&slice(
+    desired.apply_slice(&slice(
         "s-2",
         "s",
         &[("c", true, true), ("elsewhere", true, true)],
     ));
     assert_eq!(preferred(&desired), ["a", "c"]);
-    desired.slice_applied(&slice("s-1", "s", &[("a", false, true)]));
-    assert_eq!(desired.slice_deleted(&ObjectKey::new("d", "s-2")).len(), 1);
+    desired.apply_slice(&slice("s-1", "s", &[("a", false, true)]));
+    assert_eq!(desired.remove_slice(&ObjectKey::new("d", "s-2")).len(), 1);
     assert_eq!(preferred(&desired), ["a"], "it still serves");
-    desired.slice_applied(&slice("s-1", "s", &[("a", false, false)]));
+    desired.apply_slice(&slice("s-1", "s", &[("a", false, false)]));
     assert_eq!(preferred(&desired), [""; 0]);
 }
 
 #[test]
 fn services_that_share_an_address_are_announced_together() {
     let mut desired = three_nodes();
-    desired.service_applied(&service("s", "Cluster", "192.0.2.1", true));
-    desired.service_applied(&service("t", "Cluster", "192.0.2.1", true));
+    desired.apply_service(&service("s", "Cluster", "192.0.2.1", true));
+    desired.apply_service(&service("t", "Cluster", "192.0.2.1", true));
     let uids: Vec<&str> = desired.services_of(ip("192.0.2.1")).map(|(_, uid)| uid).collect();
     assert_eq!(uids, ["s", "t"]);
-    desired.service_deleted(&ObjectKey::new("d", "s"));
+    desired.remove_service(&ObjectKey::new("d", "s"));
     assert!(desired.candidates(ip("192.0.2.1")).is_some());
 }
 
@@ -171,16 +167,16 @@ fn annotations_select_nodes_by_labels() {
             .annotations
             .insert(name.to_owned(), value.to_owned());
     }
-    desired.service_applied(&chosen);
-    desired.service_applied(&service("t", "Cluster", "192.0.2.2", true));
+    desired.apply_service(&chosen);
+    desired.apply_service(&service("t", "Cluster", "192.0.2.2", true));
     let preferred = |desired: &DesiredAnnouncements, address: &str| {
         let candidates = desired.candidates(ip(address)).unwrap();
         names(&candidates.preferred).join(" ")
     };
     assert_eq!(preferred(&desired, "192.0.2.1"), "");
-    let touched = desired.node_applied(&node("b", false, json!({"role": "edge", "zone": "y"})));
+    let touched = desired.apply_node(&node("b", false, json!({"role": "edge", "zone": "y"})));
     assert_eq!(touched, BTreeSet::from([ip("192.0.2.1")]));
-    desired.node_applied(&node("c", false, json!({"role": "edge", "zone": "z"})));
+    desired.apply_node(&node("c", false, json!({"role": "edge", "zone": "z"})));
     assert_eq!(preferred(&desired, "192.0.2.1"), "b");
     assert_eq!(preferred(&desired, "192.0.2.2"), "a b c");
 }
@@ -190,8 +186,8 @@ fn addresses_of_the_edge_are_known() {
     let mut desired = three_nodes();
     let mut proxied = service("s", "Cluster", "192.0.2.1", true);
     proxied.status.load_balancer.ingress[0].ip_mode = Some("Proxy".to_owned());
-    desired.service_applied(&proxied);
-    desired.service_applied(&service("t", "Cluster", "192.0.2.2", true));
+    desired.apply_service(&proxied);
+    desired.apply_service(&service("t", "Cluster", "192.0.2.2", true));
     assert!(desired.needs_edge(ip("192.0.2.1")));
     assert!(!desired.needs_edge(ip("192.0.2.2")));
     let requirements = |address: &str| desired.candidates(ip(address)).unwrap().requirements;
@@ -206,7 +202,7 @@ fn pool(name: &str, spec: Value) -> AddressPool {
 fn pools_select_nodes_by_labels() {
     let mut desired = three_nodes();
     for (service_name, address) in [("s", "192.0.2.1"), ("t", "198.51.100.1")] {
-        desired.service_applied(&service(service_name, "Cluster", address, true));
+        desired.apply_service(&service(service_name, "Cluster", address, true));
     }
     let preferred = |desired: &DesiredAnnouncements, address: &str| {
         let candidates = desired.candidates(ip(address)).unwrap();
@@ -218,7 +214,7 @@ fn pools_select_nodes_by_labels() {
         json!({"addresses": ["192.0.2.0/24"], "nodeSelectors": selectors}),
     );
     assert_eq!(
-        desired.pool_applied(&office),
+        desired.apply_pool(&office),
         Some(BTreeSet::from([ip("192.0.2.1")]))
     );
     let mut counted = office.clone();
@@ -226,17 +222,17 @@ fn pools_select_nodes_by_labels() {
         .status
         .usage
         .push(api::object::AddressPoolUsage::default());
-    assert_eq!(desired.pool_applied(&counted), None, "nothing is new");
+    assert_eq!(desired.apply_pool(&counted), None, "nothing is new");
     assert_eq!(preferred(&desired, "192.0.2.1"), "");
     assert_eq!(preferred(&desired, "198.51.100.1"), "a b c");
-    let touched = desired.node_applied(&node("b", false, json!({"role": "edge"})));
+    let touched = desired.apply_node(&node("b", false, json!({"role": "edge"})));
     assert_eq!(touched, BTreeSet::from([ip("192.0.2.1")]));
     assert!(
         desired
-            .node_applied(&node("b", false, json!({"role": "edge"})))
+            .apply_node(&node("b", false, json!({"role": "edge"})))
             .is_empty()
     );
-    desired.node_applied(&node("c", false, json!({"zone": "x"})));
+    desired.apply_node(&node("c", false, json!({"zone": "x"})));
     assert_eq!(preferred(&desired, "192.0.2.1"), "b c");
 
     // A second pool with the address restricts the candidates further, and so do endpoints.
@@ -244,17 +240,14 @@ fn pools_select_nodes_by_labels() {
         "inner",
         json!({"addresses": ["192.0.2.1/32"], "nodeSelectors": [{"matchLabels": {"zone": "x"}}]}),
     );
-    assert_eq!(desired.pool_applied(&inner).map(|touched| touched.len()), Some(1));
+    assert_eq!(desired.apply_pool(&inner).map(|touched| touched.len()), Some(1));
     assert_eq!(preferred(&desired, "192.0.2.1"), "c");
-    desired.service_applied(&service("s", "Local", "192.0.2.1", true));
+    desired.apply_service(&service("s", "Local", "192.0.2.1", true));
     assert_eq!(preferred(&desired, "192.0.2.1"), "");
-    desired.slice_applied(&slice("s-1", "s", &[("b", true, true), ("c", true, true)]));
+    desired.apply_slice(&slice("s-1", "s", &[("b", true, true), ("c", true, true)]));
     assert_eq!(preferred(&desired, "192.0.2.1"), "c");
-    assert_eq!(
-        desired.pool_deleted("inner").map(|touched| touched.len()),
-        Some(1)
-    );
-    assert_eq!(desired.pool_deleted("inner"), None);
+    assert_eq!(desired.remove_pool("inner").map(|touched| touched.len()), Some(1));
+    assert_eq!(desired.remove_pool("inner"), None);
     assert_eq!(preferred(&desired, "192.0.2.1"), "b c");
     // An unreadable one has no effect any more.
     let unreadable = pool(
@@ -262,7 +255,7 @@ fn pools_select_nodes_by_labels() {
         json!({"addresses": ["192.0.2.0/24"], "nodeSelectors": [{"matchLabels": {"-": "x"}}]}),
     );
     assert_eq!(
-        desired.pool_applied(&unreadable).map(|touched| touched.len()),
+        desired.apply_pool(&unreadable).map(|touched| touched.len()),
         Some(1)
     );
 }
@@ -270,7 +263,7 @@ fn pools_select_nodes_by_labels() {
 #[test]
 fn pools_select_links() {
     let mut desired = three_nodes();
-    desired.service_applied(&service("s", "Cluster", "192.0.2.1", true));
+    desired.apply_service(&service("s", "Cluster", "192.0.2.1", true));
     let requirements =
         |desired: &DesiredAnnouncements| desired.candidates(ip("192.0.2.1")).unwrap().requirements;
     assert!(requirements(&desired).is_empty() && desired.required_links().is_empty());
@@ -282,8 +275,8 @@ fn pools_select_links() {
         "far",
         json!({"addresses": ["198.51.100.0/24"], "interfaces": ["eth2"]}),
     );
-    assert_eq!(desired.pool_applied(&far), Some(BTreeSet::new()));
-    desired.pool_applied(&office);
+    assert_eq!(desired.apply_pool(&far), Some(BTreeSet::new()));
+    desired.apply_pool(&office);
     let id = desired.links(ip("192.0.2.1")).id();
     assert!(id.is_some() && requirements(&desired).links == id);
     assert_eq!(
@@ -301,15 +294,15 @@ fn pools_select_links() {
 #[test]
 fn withholds_addresses_outside_of_pools() {
     let mut desired = three_nodes();
-    desired.service_applied(&service("s", "Cluster", "203.0.113.7", true));
+    desired.apply_service(&service("s", "Cluster", "203.0.113.7", true));
     assert_eq!(desired.candidates(ip("203.0.113.7")), None);
     assert_eq!(desired.withheld(ip("203.0.113.7")), Some(Withheld::NoPool));
     let pool = json!({"metadata": {"name": "more"}, "spec": {"addresses": ["203.0.113.0/24"]}});
     let pool = serde_json::from_value(pool).unwrap();
-    assert_eq!(desired.pool_applied(&pool).unwrap().len(), 1);
-    assert_eq!(desired.pool_applied(&pool), None, "nothing is new");
+    assert_eq!(desired.apply_pool(&pool).unwrap().len(), 1);
+    assert_eq!(desired.apply_pool(&pool), None, "nothing is new");
     assert!(desired.candidates(ip("203.0.113.7")).is_some());
-    assert_eq!(desired.pool_deleted("more").unwrap().len(), 1);
+    assert_eq!(desired.remove_pool("more").unwrap().len(), 1);
     assert_eq!(desired.candidates(ip("203.0.113.7")), None);
 }
 
@@ -317,7 +310,7 @@ fn withholds_addresses_outside_of_pools() {
 fn withholds_addresses_of_nodes_of_this_host_and_of_its_gateway() {
     let mut desired = three_nodes();
     let address = ip("192.0.2.1");
-    desired.service_applied(&service("s", "Cluster", "192.0.2.1", true));
+    desired.apply_service(&service("s", "Cluster", "192.0.2.1", true));
     let mut claiming = node(
         "b",
         false,
@@ -327,10 +320,10 @@ fn withholds_addresses_of_nodes_of_this_host_and_of_its_gateway() {
         kind: "ExternalIP".to_owned(),
         address: "192.0.2.1".to_owned(),
     }];
-    assert!(desired.node_applied(&claiming).contains(&address));
+    assert!(desired.apply_node(&claiming).contains(&address));
     assert_eq!(desired.withheld(address), Some(Withheld::NodeAddress("b".into())));
     assert_eq!(desired.candidates(address), None);
-    assert!(desired.node_deleted("b").contains(&address));
+    assert!(desired.remove_node("b").contains(&address));
     assert!(desired.candidates(address).is_some());
 
     let (none, some) = (BTreeSet::new(), BTreeSet::from([address]));
@@ -365,11 +358,11 @@ fn metallb(advertisements: &[(&str, Value)]) -> Arc<Configuration> {
 fn announces_metallb_pools_as_their_advertisements_select() {
     let mut desired = three_nodes();
     let address = ip("203.0.113.7");
-    desired.node_applied(&node("b", false, json!({"role": "edge"})));
-    desired.service_applied(&service("s", "Cluster", "203.0.113.7", true));
+    desired.apply_node(&node("b", false, json!({"role": "edge"})));
+    desired.apply_service(&service("s", "Cluster", "203.0.113.7", true));
     assert_eq!(desired.withheld(address), Some(Withheld::NoPool));
     assert_eq!(
-        desired.metallb_applied(metallb(&[])),
+        desired.apply_metallb(metallb(&[])),
         Some(BTreeSet::from([address]))
     );
     assert_eq!(desired.withheld(address), Some(Withheld::NoAdvertisement));
@@ -378,9 +371,9 @@ fn announces_metallb_pools_as_their_advertisements_select() {
         "ipAddressPools": ["public"], "nodeSelectors": [{"matchLabels": {"role": "edge"}}], "interfaces": ["eth1"],
     });
     let advertised = metallb(&[("a", on_edge)]);
-    let affected = desired.metallb_applied(Arc::clone(&advertised));
+    let affected = desired.apply_metallb(Arc::clone(&advertised));
     assert_eq!(affected, Some(BTreeSet::from([address])));
-    assert_eq!(desired.metallb_applied(advertised), None, "nothing is new");
+    assert_eq!(desired.apply_metallb(advertised), None, "nothing is new");
     assert_eq!(names(&desired.candidates(address).unwrap().preferred), ["b"]);
     assert_eq!(desired.pool_links().len(), 1);
 }
@@ -388,12 +381,12 @@ fn announces_metallb_pools_as_their_advertisements_select() {
 #[test]
 fn announces_addresses_of_an_address_pool_instead_of_the_metallb_pool_with_its_name() {
     let mut desired = three_nodes();
-    desired.service_applied(&service("s", "Cluster", "203.0.113.7", true));
-    desired.metallb_applied(metallb(&[]));
+    desired.apply_service(&service("s", "Cluster", "203.0.113.7", true));
+    desired.apply_metallb(metallb(&[]));
     let pool = json!({"metadata": {"name": "public"}, "spec": {"addresses": ["203.0.113.0/25"]}});
-    desired.pool_applied(&serde_json::from_value(pool).unwrap());
+    desired.apply_pool(&serde_json::from_value(pool).unwrap());
     assert!(desired.candidates(ip("203.0.113.7")).is_some());
-    desired.pool_deleted("public");
+    desired.remove_pool("public");
     assert_eq!(
         desired.withheld(ip("203.0.113.7")),
         Some(Withheld::NoAdvertisement)
@@ -406,7 +399,7 @@ fn ignores_the_exclude_label_on_request() {
     let excluded = json!({"node.kubernetes.io/exclude-from-external-load-balancers": ""});
     for (ignores, expected) in [(false, 0), (true, 1)] {
         let mut desired = DesiredAnnouncements::new(ignores);
-        desired.node_applied(&node("a", false, excluded.clone()));
+        desired.apply_node(&node("a", false, excluded.clone()));
         assert_eq!(desired.uncordoned().len(), expected);
     }
 }

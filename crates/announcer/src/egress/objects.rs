@@ -83,13 +83,14 @@ impl EgressObjects {
         &self.nodes
     }
 
-    pub(crate) fn service_applied(&mut self, service: &Service) {
+    /// Adds or replaces a Service.
+    pub(crate) fn apply_service(&mut self, service: &Service) {
         let key = service.metadata.key();
         let has_egress = service.spec.kind == "LoadBalancer"
             && service.metadata.deletion_timestamp.is_none()
             && annotations::read(service).is_egress;
         if !has_egress {
-            return self.service_deleted(&key);
+            return self.remove_service(&key);
         }
         let service = EgressService {
             uid: service.metadata.uid.clone(),
@@ -101,14 +102,16 @@ impl EgressObjects {
         }
     }
 
-    pub(crate) fn service_deleted(&mut self, key: &ObjectKey) {
+    /// Removes a Service.
+    pub(crate) fn remove_service(&mut self, key: &ObjectKey) {
         self.is_changed |= self.services.remove(key).is_some();
     }
 
-    pub(crate) fn slice_applied(&mut self, slice: &EndpointSlice) {
+    /// Adds or replaces an EndpointSlice.
+    pub(crate) fn apply_slice(&mut self, slice: &EndpointSlice) {
         let key = slice.metadata.key();
         let Some(name) = slice.metadata.labels.get(SERVICE_NAME_LABEL) else {
-            return self.slice_deleted(&key);
+            return self.remove_slice(&key);
         };
         let pods = PodAddresses {
             service: ObjectKey::new(&slice.metadata.namespace, name),
@@ -117,14 +120,15 @@ impl EgressObjects {
         if self.slices.get(&key) == Some(&pods) {
             return;
         }
-        self.slice_deleted(&key);
+        self.remove_slice(&key);
         self.is_changed |= self.services.contains_key(&pods.service);
         let slices = self.slices_of_services.entry(pods.service.clone()).or_default();
         slices.insert(key.clone());
         self.slices.insert(key, pods);
     }
 
-    pub(crate) fn slice_deleted(&mut self, key: &ObjectKey) {
+    /// Removes an EndpointSlice.
+    pub(crate) fn remove_slice(&mut self, key: &ObjectKey) {
         let Some(before) = self.slices.remove(key) else {
             return;
         };
@@ -137,7 +141,8 @@ impl EgressObjects {
         self.is_changed |= self.services.contains_key(&before.service);
     }
 
-    pub(crate) fn node_applied(&mut self, node: &Node) {
+    /// Adds or replaces a Node.
+    pub(crate) fn apply_node(&mut self, node: &Node) {
         let name = NodeName::from(node.metadata.name.as_str());
         let ranges = node.spec.pod_cidrs.iter().chain([&node.spec.pod_cidr]);
         let mut pod_ranges: Vec<IpNet> = ranges
@@ -156,7 +161,8 @@ impl EgressObjects {
         }
     }
 
-    pub(crate) fn node_deleted(&mut self, name: &str) {
+    /// Removes a Node.
+    pub(crate) fn remove_node(&mut self, name: &str) {
         self.is_changed |= self.nodes.remove(name).is_some();
     }
 }

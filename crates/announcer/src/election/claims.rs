@@ -37,19 +37,23 @@ pub(super) struct AddressClaim {
 }
 
 impl Claims {
+    /// Iterates over the addresses that this node claims, owned or not.
     pub(super) fn claimed(&self) -> impl Iterator<Item = IpAddr> {
         self.by_address.keys().copied()
     }
 
+    /// Iterates over the addresses that this node owns.
     pub(super) fn owned(&self) -> impl Iterator<Item = IpAddr> {
         let owned = self.by_address.iter().filter(|(_, claim)| claim.is_owned);
         owned.map(|(address, _)| *address)
     }
 
+    /// Returns true if this node claims the address.
     pub(super) fn is_claimed(&self, address: IpAddr) -> bool {
         self.by_address.contains_key(&address)
     }
 
+    /// Returns true if this node owns the address.
     pub(super) fn is_owned(&self, address: IpAddr) -> bool {
         self.by_address.get(&address).is_some_and(|claim| claim.is_owned)
     }
@@ -60,15 +64,18 @@ impl Claims {
         claim.is_some_and(|claim| claim.preferred_owner.as_ref() == Some(node))
     }
 
+    /// Schedules the announcements that follow the acquisition of an address.
     pub(super) fn schedule_announcements(&mut self, now: Time, address: IpAddr) {
         let times = ANNOUNCEMENT_DELAYS.map(|delay| (now + delay, address));
         self.announcements.extend(times);
     }
 
+    /// Cancels the scheduled announcements of an address.
     pub(super) fn cancel_announcements(&mut self, address: IpAddr) {
         self.announcements.retain(|(_, of)| *of != address);
     }
 
+    /// Returns the time of the next announcement; `None` if none is scheduled.
     pub(super) fn next_announcement(&self) -> Option<Time> {
         self.announcements.first().map(|(time, _)| *time)
     }

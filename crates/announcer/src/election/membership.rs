@@ -61,6 +61,7 @@ pub(super) struct Membership {
 }
 
 impl Membership {
+    /// Returns the known member list, if it exists.
     pub(super) fn record(&self) -> Option<&Record> {
         let known = self.known.as_ref()?.as_ref();
         known.map(|(_, record)| record)
@@ -71,6 +72,7 @@ impl Membership {
         (self.record().map_or(0, |record| record.epoch), self.min_epoch)
     }
 
+    /// Returns true if this process holds the tie-breaker vote.
     pub(super) fn has_tie_breaker(&self, now: Time) -> bool {
         self.tie_breaker_until > now
     }

@@ -161,18 +161,18 @@ impl Keyring {
         if !shared.was_contributory() {
             return None;
         }
-        let here = AgreementSide {
+        let own_side = AgreementSide {
             name: &self.name,
             incarnation: self.incarnation,
         };
-        let there = AgreementSide {
+        let peer_side = AgreementSide {
             name,
             incarnation: process.incarnation,
         };
         let key = |from, to| derive_key(shared.as_bytes(), &self.cluster, from, to);
         Some(Keys {
-            sending: key(here, there)?,
-            receiving: key(there, here)?,
+            sending: key(own_side, peer_side)?,
+            receiving: key(peer_side, own_side)?,
         })
     }
 }

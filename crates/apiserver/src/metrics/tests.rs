@@ -53,7 +53,7 @@ fn in_flight_requests_are_counted_until_they_end() {
 fn counts_watches_by_kind() {
     let counts = watches::WatchCounts::default();
     let services = kind::find("", "v1", "services").unwrap();
-    counts.watches(services, 1);
+    counts.add_watches(services, 1);
     counts.add_events(services, 3);
     let mut text = MetricsText::default();
     counts.render(&mut text);

@@ -26,7 +26,7 @@ impl Default for WatchCounts {
 
 impl WatchCounts {
     /// Counts a watch that began (`change` 1) or ended (-1).
-    pub(crate) fn watches(&self, kind: &'static Kind, change: i64) {
+    pub(crate) fn add_watches(&self, kind: &'static Kind, change: i64) {
         if let Some(count) = self.of(kind) {
             count.watches.fetch_add(change, Ordering::Relaxed);
         }

@@ -107,10 +107,10 @@ impl RepairLoop {
             return;
         }
         match self.audit(is_periodic).await {
-            Ok((of_addresses, of_ports)) => {
-                let is_clean = of_addresses == Audit::default() && of_ports == Audit::default();
+            Ok((address_audit, port_audit)) => {
+                let is_clean = address_audit == Audit::default() && port_audit == Audit::default();
                 self.clean_at = is_clean.then_some(revision);
-                self.process(of_addresses, of_ports).await;
+                self.process(address_audit, port_audit).await;
             }
             Err(error) => {
                 let services = &self.resources.services;
@@ -129,9 +129,9 @@ impl RepairLoop {
         let mut suspects = std::mem::take(&mut self.suspects);
         let work = tokio::task::spawn_blocking(move || {
             let audits = AllocationRecords::read(resources.store.index()).map(|records| {
-                let of_addresses = addresses::audit(&records, Timestamp::now());
+                let address_audit = addresses::audit(&records, Timestamp::now());
                 (
-                    of_addresses,
+                    address_audit,
                     ports::audit(&records, &range, &mut suspects, is_periodic),
                 )
             });
@@ -148,13 +148,13 @@ impl RepairLoop {
         }
     }
 
-    async fn process(&mut self, of_addresses: Audit, of_ports: Audit) {
+    async fn process(&mut self, address_audit: Audit, port_audit: Audit) {
         let resources = Arc::clone(&self.resources);
         let services = &resources.services;
         let mut found = BTreeSet::new();
         for (audit, counts, component) in [
-            (&of_addresses, &services.address_faults, ADDRESS_COMPONENT),
-            (&of_ports, &services.port_faults, PORT_COMPONENT),
+            (&address_audit, &services.address_faults, ADDRESS_COMPONENT),
+            (&port_audit, &services.port_faults, PORT_COMPONENT),
         ] {
             for finding in &audit.findings {
                 counts.add(finding.fault);

@@ -198,27 +198,27 @@ impl Controller {
     fn apply(&mut self, event: WatchEvent) {
         let state = &mut self.state;
         let work = match event {
-            WatchEvent::Service(Event::Applied(service)) => state.service_applied(service),
-            WatchEvent::Service(Event::Deleted(key)) => state.service_deleted(&key),
-            WatchEvent::Pool(Event::Applied(pool)) => state.pool_applied(pool),
-            WatchEvent::Pool(Event::Deleted(key)) => state.pool_deleted(&key.name),
-            WatchEvent::Namespace(Event::Applied(namespace)) => state.namespace_applied(namespace),
+            WatchEvent::Service(Event::Applied(service)) => state.apply_service(service),
+            WatchEvent::Service(Event::Deleted(key)) => state.remove_service(&key),
+            WatchEvent::Pool(Event::Applied(pool)) => state.apply_pool(pool),
+            WatchEvent::Pool(Event::Deleted(key)) => state.remove_pool(&key.name),
+            WatchEvent::Namespace(Event::Applied(namespace)) => state.apply_namespace(namespace),
             WatchEvent::Namespace(Event::Deleted(key)) => {
-                state.namespace_deleted(&key.name);
+                state.remove_namespace(&key.name);
                 Vec::new()
             }
             WatchEvent::Node(Event::Applied(node)) => {
-                let work = state.node_applied(&node);
+                let work = state.apply_node(&node);
                 self.add_node_sync(work)
             }
             WatchEvent::Node(Event::Deleted(key)) => {
-                let work = state.node_deleted(&key.name);
+                let work = state.remove_node(&key.name);
                 self.add_node_sync(work)
             }
             WatchEvent::Lease(event) => self.lease_event(event),
             WatchEvent::MetalLb => self.metallb_event(),
-            WatchEvent::Slice(Event::Applied(slice)) => state.slice_applied(&slice),
-            WatchEvent::Slice(Event::Deleted(key)) => state.slice_deleted(&key),
+            WatchEvent::Slice(Event::Applied(slice)) => state.apply_slice(&slice),
+            WatchEvent::Slice(Event::Deleted(key)) => state.remove_slice(&key),
             WatchEvent::Slice(Event::Synced) => state.slices_synced(),
             WatchEvent::Slice(Event::Malformed { key, error }) => malformed("EndpointSlice", &key, &error),
             WatchEvent::Service(Event::Synced) => self.synced(|this| &mut this.services.is_synced),
@@ -252,12 +252,12 @@ impl Controller {
                     self.expiries
                         .insert(node.to_owned(), (renewed, now() + LEASE_DURATION));
                 }
-                self.state.report_applied(node, report)
+                self.state.apply_report(node, report)
             }
             Event::Deleted(key) => match edge_report::node_of(&key.name) {
                 Some(node) => {
                     self.expiries.remove(node);
-                    self.state.report_applied(node, Report::new())
+                    self.state.apply_report(node, Report::new())
                 }
                 None => Vec::new(),
             },
@@ -275,7 +275,7 @@ impl Controller {
         let Some(configuration) = present.flatten() else {
             return Vec::new();
         };
-        let mut work = self.state.metallb_applied(configuration);
+        let mut work = self.state.apply_metallb(configuration);
         if !std::mem::replace(&mut self.is_metallb_synced, true) {
             work.extend(self.end_initial_list());
         }
@@ -289,7 +289,7 @@ impl Controller {
         for node in expired {
             self.expiries.remove(&node);
             tracing::info!(node, "report of an edge expired");
-            let work = self.state.report_applied(&node, Report::new());
+            let work = self.state.apply_report(&node, Report::new());
             self.enqueue(work);
         }
     }
@@ -425,8 +425,8 @@ impl Controller {
                     self.finish_node_sync(key);
                 }
                 let more = match (written, &item) {
-                    (Some(service), _) => self.state.service_applied(*service),
-                    (None, WorkItem::Service(key)) => self.state.service_deleted(key),
+                    (Some(service), _) => self.state.apply_service(*service),
+                    (None, WorkItem::Service(key)) => self.state.remove_service(key),
                     (None, WorkItem::Pool(_)) => Vec::new(),
                 };
                 self.enqueue(more);

@@ -3,7 +3,8 @@
 //! | Module | Contents |
 //! |---|---|
 //! | `state` | state machine: caches, allocated addresses, changes to write; no clock, no I/O |
-//! | `reconcile` | desired state of one Service, and the update that establishes it |
+//! | `reconcile` | desired state of one Service |
+//! | `service_update` | writes and Events that lead from the observed to the desired state of a Service |
 //! | `address_request` | addresses that a Service requests by fields and annotations |
 //! | `allocation` | addresses of one Service, from ranges or of nodes |
 //! | [`pools`] | AddressPools after parsing; nodes and links that announce their addresses |
@@ -21,6 +22,7 @@ mod metrics;
 mod node_pools;
 pub mod pools;
 mod reconcile;
+mod service_update;
 mod spec_changes;
 mod state;
 mod status_writer;
@@ -63,7 +65,7 @@ const DELETION_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 /// request to a cloud; here it is two requests to the API server.
 pub const CONCURRENT_SERVICE_SYNCS: usize = 8;
 
-/// Settings of the assigner.
+/// Options of the assigner.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Serve Services without a `loadBalancerClass`; false where a cloud's controller does (CCM-01).
@@ -76,7 +78,7 @@ pub struct Options {
     pub ignores_exclude_label: bool,
     /// True if nodes run the edge. Otherwise Services that need it receive an error.
     pub has_edges: bool,
-    /// Creates a pool with the addresses of nodes for Ingresses if there is no pool at the first one.
+    /// Create a pool with the addresses of nodes if no pool exists when the first Ingress appears.
     pub creates_node_pool: bool,
     /// Maximum number of concurrent writes (CCM-11).
     pub concurrent_service_syncs: usize,

@@ -235,10 +235,10 @@ struct SliceNodes {
 
 impl EndpointNodes {
     /// Adds or replaces an EndpointSlice. Returns the Services whose nodes changed.
-    pub(super) fn slice_applied(&mut self, slice: &EndpointSlice) -> Vec<ObjectKey> {
+    pub(super) fn apply_slice(&mut self, slice: &EndpointSlice) -> Vec<ObjectKey> {
         let key = slice.metadata.key();
         let Some(name) = slice.metadata.labels.get(SERVICE_NAME_LABEL) else {
-            return self.slice_deleted(&key);
+            return self.remove_slice(&key);
         };
         let mut nodes = SliceNodes {
             service: ObjectKey::new(&slice.metadata.namespace, name),
@@ -258,7 +258,7 @@ impl EndpointNodes {
         if self.slices.get(&key) == Some(&nodes) {
             return Vec::new();
         }
-        let mut changed = self.slice_deleted(&key);
+        let mut changed = self.remove_slice(&key);
         changed.push(nodes.service.clone());
         self.by_service
             .entry(nodes.service.clone())
@@ -269,7 +269,7 @@ impl EndpointNodes {
     }
 
     /// Removes an EndpointSlice. Returns the Services whose nodes changed.
-    pub(super) fn slice_deleted(&mut self, key: &ObjectKey) -> Vec<ObjectKey> {
+    pub(super) fn remove_slice(&mut self, key: &ObjectKey) -> Vec<ObjectKey> {
         let Some(nodes) = self.slices.remove(key) else {
             return Vec::new();
         };

@@ -93,7 +93,7 @@ impl AssignerState {
     }
 
     /// Adds or replaces a Service. Returns the objects to reconcile.
-    pub(super) fn service_applied(&mut self, service: Service) -> Vec<WorkItem> {
+    pub(super) fn apply_service(&mut self, service: Service) -> Vec<WorkItem> {
         let key = service.metadata.key();
         let version = |service: &Service| service.metadata.resource_version.parse().unwrap_or(0_u64);
         if let Some(cached) = self.services.get(&key) {
@@ -116,7 +116,7 @@ impl AssignerState {
     }
 
     /// Removes a Service and releases its addresses.
-    pub(super) fn service_deleted(&mut self, key: &ObjectKey) -> Vec<WorkItem> {
+    pub(super) fn remove_service(&mut self, key: &ObjectKey) -> Vec<WorkItem> {
         self.services.remove(key);
         self.waiting.remove(key);
         self.node_changes.remove(key);
@@ -125,20 +125,20 @@ impl AssignerState {
     }
 
     /// Adds or replaces an AddressPool.
-    pub(super) fn pool_applied(&mut self, pool: AddressPool) -> Vec<WorkItem> {
+    pub(super) fn apply_pool(&mut self, pool: AddressPool) -> Vec<WorkItem> {
         let name = pool.metadata.name.clone();
         self.address_pools.insert(name.clone(), pool);
         self.refresh_pool(&name)
     }
 
     /// Removes an AddressPool. An IPAddressPool with the same name takes its place.
-    pub(super) fn pool_deleted(&mut self, name: &str) -> Vec<WorkItem> {
+    pub(super) fn remove_pool(&mut self, name: &str) -> Vec<WorkItem> {
         self.address_pools.remove(name);
         self.refresh_pool(name)
     }
 
     /// Replaces MetalLB's objects.
-    pub(super) fn metallb_applied(&mut self, configuration: Arc<Configuration>) -> Vec<WorkItem> {
+    pub(super) fn apply_metallb(&mut self, configuration: Arc<Configuration>) -> Vec<WorkItem> {
         let before = std::mem::replace(&mut self.metallb, configuration);
         let changed = self.metallb.changed_pools(&before);
         let mut work: Vec<WorkItem> = self.all_pools().collect();
@@ -180,22 +180,22 @@ impl AssignerState {
             Some(Err(error)) => {
                 tracing::error!(%error, "address pool ignored");
                 self.invalid_pools.insert(name.to_owned(), error);
-                self.remove_pool(name);
+                self.discard_pool(name);
             }
-            None => self.remove_pool(name),
+            None => self.discard_pool(name),
         }
         let mut work = self.all_objects();
         work.push(WorkItem::Pool(name.to_owned()));
         work
     }
 
-    fn remove_pool(&mut self, name: &str) {
+    fn discard_pool(&mut self, name: &str) {
         self.pools.remove(name);
         self.allocations.remove(name);
     }
 
     /// Adds or replaces a namespace.
-    pub(super) fn namespace_applied(&mut self, namespace: Namespace) -> Vec<WorkItem> {
+    pub(super) fn apply_namespace(&mut self, namespace: Namespace) -> Vec<WorkItem> {
         let (name, labels) = (namespace.metadata.name, namespace.metadata.labels);
         if self.namespaces.get(&name) == Some(&labels) {
             return Vec::new();
@@ -207,26 +207,26 @@ impl AssignerState {
     }
 
     /// Removes a namespace.
-    pub(super) fn namespace_deleted(&mut self, name: &str) {
+    pub(super) fn remove_namespace(&mut self, name: &str) {
         self.namespaces.remove(name);
     }
 
     /// Adds or replaces a Node (CCM-05, CCM-06). Its labels decide if it may announce addresses.
-    pub(super) fn node_applied(&mut self, node: &Node) -> Vec<WorkItem> {
+    pub(super) fn apply_node(&mut self, node: &Node) -> Vec<WorkItem> {
         let meta = &node.metadata;
         if !takes_traffic(node, self.options.ignores_exclude_label) {
-            return self.node_deleted(&meta.name);
+            return self.remove_node(&meta.name);
         }
         let addresses = NodeAddresses::of(node);
         let before = self.node_addresses.insert(meta.name.clone(), addresses.clone());
         let mut work = self.node_addresses_changed(before.as_ref() != Some(&addresses));
-        work.extend(self.node_labels_applied(node));
+        work.extend(self.apply_node_labels(node));
         work.sort_unstable();
         work.dedup();
         work
     }
 
-    fn node_labels_applied(&mut self, node: &Node) -> Vec<WorkItem> {
+    fn apply_node_labels(&mut self, node: &Node) -> Vec<WorkItem> {
         let meta = &node.metadata;
         match self.nodes.insert(meta.name.clone(), meta.labels.clone()) {
             None => self.nodes_changed(true),
@@ -238,7 +238,7 @@ impl AssignerState {
     }
 
     /// Removes a Node.
-    pub(super) fn node_deleted(&mut self, name: &str) -> Vec<WorkItem> {
+    pub(super) fn remove_node(&mut self, name: &str) -> Vec<WorkItem> {
         let has_changed = self.nodes.remove(name).is_some();
         let had_addresses = self.node_addresses.remove(name).is_some();
         let mut work = self.node_addresses_changed(had_addresses);
@@ -264,14 +264,14 @@ impl AssignerState {
     }
 
     /// Adds or replaces an EndpointSlice.
-    pub(super) fn slice_applied(&mut self, slice: &EndpointSlice) -> Vec<WorkItem> {
-        let changed = self.endpoints.slice_applied(slice);
+    pub(super) fn apply_slice(&mut self, slice: &EndpointSlice) -> Vec<WorkItem> {
+        let changed = self.endpoints.apply_slice(slice);
         self.endpoints_changed(changed)
     }
 
     /// Removes an EndpointSlice.
-    pub(super) fn slice_deleted(&mut self, key: &ObjectKey) -> Vec<WorkItem> {
-        let changed = self.endpoints.slice_deleted(key);
+    pub(super) fn remove_slice(&mut self, key: &ObjectKey) -> Vec<WorkItem> {
+        let changed = self.endpoints.remove_slice(key);
         self.endpoints_changed(changed)
     }
 
@@ -292,7 +292,7 @@ impl AssignerState {
     }
 
     /// Replaces the report of a node's edge about its ports.
-    pub(super) fn report_applied(&mut self, node: &str, report: Report) -> Vec<WorkItem> {
+    pub(super) fn apply_report(&mut self, node: &str, report: Report) -> Vec<WorkItem> {
         let affected = self.reports.set(node, report);
         affected.into_iter().map(WorkItem::Service).collect()
     }
@@ -417,6 +417,7 @@ impl AssignerState {
         service.spec.kind == "LoadBalancer" && self.serves(service.spec.load_balancer_class.as_deref())
     }
 
+    /// Returns true if the assigner serves Services of this class; `None` stands for no class.
     pub(super) fn serves(&self, class: Option<&str>) -> bool {
         match class {
             None => self.options.serves_default_class,
@@ -463,6 +464,7 @@ impl AssignerState {
         services.chain(self.all_pools()).collect()
     }
 
+    /// Iterates over all pools: AddressPools, valid or not, and valid IPAddressPools.
     pub(super) fn all_pools(&self) -> impl Iterator<Item = WorkItem> {
         let names: BTreeSet<&String> = self.pools.keys().chain(self.address_pools.keys()).collect();
         let pools: Vec<WorkItem> = names.into_iter().cloned().map(WorkItem::Pool).collect();
@@ -495,6 +497,7 @@ pub(super) fn holder_of(key: &ObjectKey) -> Holder {
     Arc::from(key.to_string())
 }
 
+/// Returns true if the Service has the finalizer of load balancers.
 pub(super) fn has_finalizer(service: &Service) -> bool {
     service.metadata.finalizers.iter().any(|name| name == FINALIZER)
 }

@@ -15,7 +15,8 @@ use super::controller::{Change, IngressController, Job, Subject};
 const COMPONENT: &str = "portolan-ingress";
 
 /// Maintains the Services of classes and the status of Ingresses until `shutdown` resolves.
-/// With `creates_node_pool`, Ingresses receive the addresses of nodes if there is no AddressPool at the first one.
+/// With `creates_node_pool`, Ingresses receive the addresses of nodes if no AddressPool exists when the first Ingress
+/// appears.
 pub async fn run(client: Client, creates_node_pool: bool, shutdown: impl Future<Output = ()>) {
     let (sender, changes) = watches::channel();
     let services = Query {

@@ -56,6 +56,7 @@ pub enum AllowedBuckets {
 }
 
 impl AllowedBuckets {
+    /// Returns true if access logs may go to the bucket.
     pub(super) fn allow(&self, bucket: &str) -> bool {
         match self {
             Self::Unknown => false,

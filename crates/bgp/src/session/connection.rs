@@ -109,6 +109,7 @@ impl Connection {
             .filter(|_| is_negotiated)
     }
 
+    /// Returns true if routes can be exchanged.
     pub(super) fn is_established(&self) -> bool {
         self.state == ConnectionState::Established
     }

@@ -18,6 +18,7 @@ pub enum PeerSystem {
 }
 
 impl PeerSystem {
+    /// Returns true if a peer may be in the autonomous system `peer`. This speaker is in `local`.
     pub(super) fn allows(self, peer: AutonomousSystem, local: AutonomousSystem) -> bool {
         match self {
             Self::Number(number) => peer == number,

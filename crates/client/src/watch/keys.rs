@@ -48,9 +48,11 @@ impl Keys {
         let mut missing = Vec::new();
         for (namespace, names) in self.names {
             let present = other.names.get(&namespace);
-            let is_missing = |name: &&Box<str>| present.is_none_or(|present| !present.contains(*name));
-            let gone = names.iter().filter(is_missing);
-            missing.extend(gone.map(|name| ObjectKey::new(&namespace, name)));
+            for name in names {
+                if present.is_none_or(|present| !present.contains(&name)) {
+                    missing.push(ObjectKey::new(&namespace, &name));
+                }
+            }
         }
         missing
     }

@@ -15,8 +15,8 @@ const REMOVAL_VALUES_MIN: usize = 1_024;
 /// A label: key and value.
 pub(crate) type Label = (Arc<str>, Arc<str>);
 
-/// Values that cached objects share. The interner removes unused values whenever their number has doubled since the
-/// last one. The interner therefore holds at most twice the values in use.
+/// Values that cached objects share. The interner removes unused values whenever the number of values has doubled since
+/// the last removal. It therefore holds at most twice the values that were in use then, or [`REMOVAL_VALUES_MIN`].
 #[derive(Debug, Default)]
 pub struct Interner {
     strings: Shared<str>,
@@ -27,19 +27,20 @@ pub struct Interner {
 impl Interner {
     /// Returns the shared copy of a text.
     pub fn text(&mut self, text: &str) -> Arc<str> {
-        self.strings.of(text)
+        self.strings.intern(text)
     }
 
     /// Returns the shared copy of labels.
     pub fn labels(&mut self, labels: &Labels) -> LabelSet {
-        let label = |(key, value): (&String, &String)| (self.strings.of(&**key), self.strings.of(&**value));
+        let label =
+            |(key, value): (&String, &String)| (self.strings.intern(&**key), self.strings.intern(&**value));
         let labels: Vec<Label> = labels.iter().map(label).collect();
-        LabelSet(self.labels.of(labels))
+        LabelSet(self.labels.intern(labels))
     }
 
     /// Returns the shared copy of a list of ports.
     pub(super) fn ports(&mut self, ports: Vec<NamedPort>) -> Arc<[NamedPort]> {
-        self.ports.of(ports)
+        self.ports.intern(ports)
     }
 }
 
@@ -65,7 +66,7 @@ impl LabelSet {
     }
 
     /// Returns true if the labels contain all labels of the selector. An empty selector matches nothing.
-    pub fn match_selector(&self, selector: &Labels) -> bool {
+    pub fn is_selected_by(&self, selector: &Labels) -> bool {
         !selector.is_empty() && selector.iter().all(|(key, value)| self.get(key) == Some(value))
     }
 }
@@ -74,27 +75,28 @@ impl LabelSet {
 #[derive(Debug)]
 pub(crate) struct Shared<T: ?Sized> {
     cached: HashSet<Arc<T>>,
-    removal_at: usize,
+    /// Number of values at which unused ones are removed.
+    removal_values: usize,
 }
 
 impl<T: ?Sized> Default for Shared<T> {
     fn default() -> Self {
         Self {
             cached: HashSet::new(),
-            removal_at: REMOVAL_VALUES_MIN,
+            removal_values: REMOVAL_VALUES_MIN,
         }
     }
 }
 
 impl<T: ?Sized + Eq + Hash> Shared<T> {
     /// Returns the shared copy of a value.
-    pub(crate) fn of(&mut self, value: impl Borrow<T> + Into<Arc<T>>) -> Arc<T> {
+    pub(crate) fn intern(&mut self, value: impl Borrow<T> + Into<Arc<T>>) -> Arc<T> {
         if let Some(cached) = self.cached.get(value.borrow()) {
             return Arc::clone(cached);
         }
-        if self.cached.len() >= self.removal_at {
+        if self.cached.len() >= self.removal_values {
             self.cached.retain(|cached| Arc::strong_count(cached) > 1);
-            self.removal_at = (self.cached.len() * 2).max(REMOVAL_VALUES_MIN);
+            self.removal_values = (self.cached.len() * 2).max(REMOVAL_VALUES_MIN);
         }
         let value: Arc<T> = value.into();
         self.cached.insert(Arc::clone(&value));

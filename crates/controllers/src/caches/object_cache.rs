@@ -62,8 +62,8 @@ impl<T: Cached> ObjectCache<T> {
     }
 
     /// Records that the watch has delivered a complete list of this revision; returns the removed keys.
-    pub(crate) fn list_completed(&mut self, revision: u64) -> Vec<ObjectKey> {
-        let mut missing = self.pending.list_completed(revision);
+    pub(crate) fn complete_list(&mut self, revision: u64) -> Vec<ObjectKey> {
+        let mut missing = self.pending.complete_list(revision);
         missing.retain(|key| self.discard(key));
         missing
     }
@@ -87,7 +87,7 @@ impl<T: Cached> ObjectCache<T> {
         self.pending.mark_deleted(&key, &meta.uid);
     }
 
-    /// Applies the response of a read that services no object. `known_uid` is the UID of the cached object at the
+    /// Applies the response of a read that returns no object. `known_uid` is the UID of the cached object at the
     /// start of the read. An object with another UID is newer than the read, and stays.
     pub(crate) fn confirm_absence(&mut self, key: &ObjectKey, known_uid: Option<&str>) {
         let is_known = |now: &T| known_uid.is_some_and(|known| now.uid() == known);

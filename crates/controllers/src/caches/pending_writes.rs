@@ -52,7 +52,7 @@ impl PendingWrites {
     }
 
     /// Removes and returns the keys of pending writes up to this revision that a complete list does not contain.
-    pub(super) fn list_completed(&mut self, revision: u64) -> Vec<ObjectKey> {
+    pub(super) fn complete_list(&mut self, revision: u64) -> Vec<ObjectKey> {
         let missing = self.versions.iter().filter(|(_, version)| **version <= revision);
         let mut missing: Vec<ObjectKey> = missing.map(|(key, _)| key.clone()).collect();
         missing.sort_unstable();

@@ -167,11 +167,11 @@ impl Pods {
         if before.is_none_or(|before| before.labels != pod.labels) {
             if let Some(before) = self.by_key.remove(&key) {
                 self.remove_labels(&before);
-                self.list(&pod);
+                self.add_labels(&pod);
                 self.by_key.insert(key, Box::new(pod));
                 return Some(*before);
             }
-            self.list(&pod);
+            self.add_labels(&pod);
         }
         self.by_key.insert(key, Box::new(pod)).map(|before| *before)
     }
@@ -202,9 +202,9 @@ impl Pods {
             return;
         }
         for pod in in_namespace(&self.by_key, namespace) {
-            if let Some(pair) = pair(pod, label_key) {
+            if let Some(label) = label_with_key(pod, label_key) {
                 self.by_label
-                    .entry(pair)
+                    .entry(label)
                     .or_default()
                     .insert(Arc::clone(&pod.name));
             }
@@ -228,8 +228,8 @@ impl Pods {
             self.selected_keys.remove(namespace);
         }
         for pod in in_namespace(&self.by_key, namespace) {
-            if let Some(pair) = pair(pod, label_key) {
-                self.by_label.remove(&pair);
+            if let Some(label) = label_with_key(pod, label_key) {
+                self.by_label.remove(&label);
             }
         }
     }
@@ -237,51 +237,53 @@ impl Pods {
     /// Returns the Pods of a namespace that match a selector, sorted by name. An empty selector, or one whose first
     /// keys are not indexed, matches none.
     pub(crate) fn matching(&self, namespace: &str, selector: &Labels) -> Vec<&PodFacts> {
-        let named = |(key, value): (&String, &String)| {
-            let pair = NamespacedLabel {
+        let entry_of = |(key, value): (&String, &String)| {
+            let label = NamespacedLabel {
                 namespace: namespace.into(),
                 key: key.as_str().into(),
                 value: value.as_str().into(),
             };
-            self.by_label.get_key_value(&pair)
+            self.by_label.get_key_value(&label)
         };
         let rarest = selector
             .iter()
             .take(INDEXED_KEYS_MAX)
-            .map(named)
-            .min_by_key(|services| services.map_or(0, |(_, names)| names.len()));
-        let Some(Some((pair, names))) = rarest else {
+            .map(entry_of)
+            .min_by_key(|entry| entry.map_or(0, |(_, names)| names.len()));
+        let Some(Some((label, names))) = rarest else {
             return Vec::new();
         };
         let key = |name: &Arc<str>| ObjectKey {
-            namespace: Arc::clone(&pair.namespace),
+            namespace: Arc::clone(&label.namespace),
             name: Arc::clone(name),
         };
         names
             .iter()
             .filter_map(|name| self.get(&key(name)))
-            .filter(|pod| pod.labels.match_selector(selector))
+            .filter(|pod| pod.labels.is_selected_by(selector))
             .collect()
     }
 
-    fn list(&mut self, pod: &PodFacts) {
+    /// Adds a Pod to the index, under the labels whose keys selectors use.
+    fn add_labels(&mut self, pod: &PodFacts) {
         let Some(keys) = self.selected_keys.get(&pod.namespace) else {
             return;
         };
-        for pair in pairs(pod).filter(|pair| keys.contains_key(&pair.key)) {
+        for label in labels_of(pod).filter(|label| keys.contains_key(&label.key)) {
             self.by_label
-                .entry(pair)
+                .entry(label)
                 .or_default()
                 .insert(Arc::clone(&pod.name));
         }
     }
 
+    /// Removes a Pod from the index.
     fn remove_labels(&mut self, pod: &PodFacts) {
-        for pair in pairs(pod) {
-            if let Some(names) = self.by_label.get_mut(&pair) {
+        for label in labels_of(pod) {
+            if let Some(names) = self.by_label.get_mut(&label) {
                 names.remove(&pod.name);
                 if names.is_empty() {
-                    self.by_label.remove(&pair);
+                    self.by_label.remove(&label);
                 }
             }
         }
@@ -302,7 +304,7 @@ fn in_namespace<'a>(
 }
 
 /// Returns the label of a Pod with this key.
-fn pair(pod: &PodFacts, label_key: &str) -> Option<NamespacedLabel> {
+fn label_with_key(pod: &PodFacts, label_key: &str) -> Option<NamespacedLabel> {
     let (key, value) = pod.labels.label(label_key)?;
     Some(NamespacedLabel {
         namespace: Arc::clone(&pod.namespace),
@@ -311,7 +313,8 @@ fn pair(pod: &PodFacts, label_key: &str) -> Option<NamespacedLabel> {
     })
 }
 
-fn pairs(pod: &PodFacts) -> impl Iterator<Item = NamespacedLabel> {
+/// Iterates over the labels of a Pod.
+fn labels_of(pod: &PodFacts) -> impl Iterator<Item = NamespacedLabel> {
     pod.labels.iter().map(|(key, value)| NamespacedLabel {
         namespace: Arc::clone(&pod.namespace),
         key: Arc::clone(key),

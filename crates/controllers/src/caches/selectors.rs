@@ -54,7 +54,7 @@ impl Selectors {
             };
             for service in self.by_first_label.get(&first).into_iter().flatten() {
                 let selector = self.by_service.get(service);
-                if selector.is_some_and(|selector| labels.match_selector(selector)) {
+                if selector.is_some_and(|selector| labels.is_selected_by(selector)) {
                     services.push(service.clone());
                 }
             }

@@ -32,8 +32,8 @@ impl SliceCache {
     }
 
     /// Records that the watch has delivered a complete list of this revision; returns the Services of removed slices.
-    pub(crate) fn list_completed(&mut self, revision: u64) -> Vec<ObjectKey> {
-        let missing = self.pending.list_completed(revision);
+    pub(crate) fn complete_list(&mut self, revision: u64) -> Vec<ObjectKey> {
+        let missing = self.pending.complete_list(revision);
         missing.iter().filter_map(|key| self.discard(key)).collect()
     }
 
@@ -55,12 +55,12 @@ impl SliceCache {
     /// Applies the complete list of a Service's slices at this revision.
     pub(crate) fn apply_list(&mut self, service: &ObjectKey, slices: Vec<EndpointSlice>, revision: u64) {
         let cached = self.of(service);
-        let gone = cached.iter().filter(|slice| {
+        let deleted = cached.iter().filter(|slice| {
             version(&slice.metadata) <= revision
                 && !slices.iter().any(|now| now.metadata.uid == slice.metadata.uid)
         });
-        let gone: Vec<ObjectMeta> = gone.map(|slice| slice.metadata.clone()).collect();
-        for meta in &gone {
+        let deleted: Vec<ObjectMeta> = deleted.map(|slice| slice.metadata.clone()).collect();
+        for meta in &deleted {
             self.confirm_deletion(meta);
         }
         for slice in slices {

@@ -168,7 +168,7 @@ fn absence_applies_to_the_object_known_at_the_request() {
 fn complete_list_removes_objects_without_events() {
     let mut caches = Caches::default();
     caches.slices.apply_response(named_slice("a", "10"));
-    assert!(caches.slices.list_completed(9).is_empty(), "the list is older");
-    assert_eq!(names(caches.slices.list_completed(10)), ["s"]);
+    assert!(caches.slices.complete_list(9).is_empty(), "the list is older");
+    assert_eq!(names(caches.slices.complete_list(10)), ["s"]);
     assert!(caches.slices.of(&ObjectKey::new("n", "s")).is_empty());
 }

@@ -13,7 +13,7 @@ use super::write::{Job, JobOutput};
 use crate::owner_cache::OwnerCache;
 
 /// A change that a watch reports, with the revision of its list.
-#[expect(clippy::large_enum_variant, reason = "one at a time X")]
+#[expect(clippy::large_enum_variant, reason = "each change is handled at once")]
 pub(super) enum Change {
     Deployment(Event<Deployment>, u64),
     Set(Event<ReplicaSet>, u64),

@@ -48,6 +48,7 @@ pub(super) struct Rollout<'a> {
 }
 
 impl<'a> Rollout<'a> {
+    /// Selects the ReplicaSets of a Deployment, and the newest one among them.
     pub(super) fn of(deployment: &'a Deployment, sets: &[&'a ReplicaSet]) -> Self {
         let is_own = |set: &&&ReplicaSet| {
             let controller = set.metadata.controller();

@@ -87,7 +87,7 @@ impl EndpointReconciler {
             Event::Deleted(key) => slices.remove(&key).into_iter().collect(),
             Event::Synced => {
                 self.initial_lists.slices = true;
-                let lost = slices.list_completed(arrival.revision);
+                let lost = slices.complete_list(arrival.revision);
                 self.refresh_in_progress(Controller::EndpointSlice);
                 return self.add_all(lost, Work::Slices, now);
             }
@@ -108,7 +108,7 @@ impl EndpointReconciler {
             Event::Deleted(key) => slices.remove(&key).into_iter().collect(),
             Event::Synced => {
                 self.initial_lists.mirrored = true;
-                let lost = slices.list_completed(arrival.revision);
+                let lost = slices.complete_list(arrival.revision);
                 // Endpoints may have been deleted while no watch was open.
                 let all = lost.into_iter().chain(slices.services().cloned()).collect();
                 self.refresh_in_progress(Controller::EndpointSliceMirroring);
@@ -152,7 +152,7 @@ impl EndpointReconciler {
     }
 
     fn complete_endpoints_list(&mut self, revision: u64, now: Instant) {
-        let lost = self.caches.endpoints.list_completed(revision);
+        let lost = self.caches.endpoints.complete_list(revision);
         self.refresh_in_progress(Controller::Endpoints);
         self.add_all(lost.clone(), Work::Endpoints, now);
         self.add_all(lost, Work::Mirroring, now);

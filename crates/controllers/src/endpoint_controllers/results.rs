@@ -28,6 +28,7 @@ impl EndpointReconciler {
         self.apply_result(finished.work, finished.result, now);
     }
 
+    /// Applies the result of work: updates the caches, and queues the work again after a failure.
     pub(super) fn apply_result(&mut self, work: Work, result: JobResult, now: Instant) {
         let key = work.key();
         let error = match result {

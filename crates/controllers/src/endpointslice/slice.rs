@@ -53,6 +53,7 @@ pub(super) fn labels_of(service: &Service) -> Labels {
     labels
 }
 
+/// Returns true if the Service is the controller of the slice.
 pub(super) fn is_owned(slice: &EndpointSlice, service: &Service) -> bool {
     slice
         .metadata

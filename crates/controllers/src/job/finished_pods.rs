@@ -35,17 +35,36 @@ pub(super) struct FinishedPods {
     pub(super) total_failed: usize,
 }
 
+/// UIDs in the stored status of Pods that are finished and not counted.
+struct StoredUids<'a> {
+    succeeded: BTreeSet<&'a str>,
+    failed: BTreeSet<&'a str>,
+}
+
+impl<'a> StoredUids<'a> {
+    fn of(job: &'a Job) -> Self {
+        let stored = child(&job.status, "uncountedTerminatedPods");
+        let uids = |field| texts(stored, field).into_iter().collect();
+        Self {
+            succeeded: uids("succeeded"),
+            failed: uids("failed"),
+        }
+    }
+}
+
 impl FinishedPods {
     /// Counts the Pods of a Job. With `ends_all`, Pods that run count as failed, because the Job has ended.
     pub(super) fn of(job: &Job, pods: &[&ReplicaPod], ends_all: bool) -> Self {
-        let stored = child(&job.status, "uncountedTerminatedPods");
-        let stored_uids = |field| -> BTreeSet<&str> { texts(stored, field).into_iter().collect() };
-        let (succeeded, failed) = (stored_uids("succeeded"), stored_uids("failed"));
+        let stored = StoredUids::of(job);
+        let tracked: Vec<&ReplicaPod> = pods.iter().copied().filter(|pod| is_tracked(pod)).collect();
+        let tracked_uids: BTreeSet<&str> = tracked.iter().map(|pod| &*pod.metadata.uid).collect();
+        // Pods without finalizer move from the lists to the counts.
+        let moved = |uids: &BTreeSet<&str>| uids.iter().filter(|uid| !tracked_uids.contains(**uid)).count();
         let amount = |field| usize::try_from(number(&job.status, field)).unwrap_or(0);
         let completions = job.spec.completions.unwrap_or(0);
-        let mut this = Self {
-            succeeded: amount("succeeded"),
-            failed: amount("failed"),
+        let mut finished = Self {
+            succeeded: amount("succeeded") + moved(&stored.succeeded),
+            failed: amount("failed") + moved(&stored.failed),
             uncounted_succeeded: BTreeSet::new(),
             uncounted_failed: BTreeSet::new(),
             indexes: parse_indexes(text(&job.status, "completedIndexes"), completions),
@@ -53,54 +72,51 @@ impl FinishedPods {
             total_succeeded: 0,
             total_failed: 0,
         };
-        let tracked = pods.iter().filter(|pod| is_tracked(pod));
-        let tracked_uids: BTreeSet<&str> = tracked.clone().map(|pod| &*pod.metadata.uid).collect();
-        // Pods without finalizer move from the lists to the counts.
-        this.succeeded += succeeded
-            .iter()
-            .filter(|uid| !tracked_uids.contains(*uid))
-            .count();
-        this.failed += failed.iter().filter(|uid| !tracked_uids.contains(*uid)).count();
-        let (mut more_succeeded, mut more_failed) = (0, 0);
-        for pod in tracked {
-            let uid = &pod.metadata.uid;
-            let is_listed = succeeded.contains(&**uid) || failed.contains(&**uid);
-            if is_listed {
-                this.to_release.push(pod.metadata.clone());
-            }
-            let is_success =
-                succeeded.contains(&**uid) || (pod.status.phase == "Succeeded" && !failed.contains(&**uid));
-            let is_full = this.uncounted_succeeded.len() + this.uncounted_failed.len() >= UNCOUNTED_MAX;
-            if is_success && is_indexed(job) {
-                let is_new =
-                    index_of(pod).is_some_and(|index| index < completions && this.indexes.insert(index));
-                // The stored status has the index already, or the Job does not have it.
-                if !is_new && !is_listed {
-                    this.to_release.push(pod.metadata.clone());
-                }
-            } else if is_success {
-                if is_full {
-                    more_succeeded += 1;
-                } else {
-                    this.uncounted_succeeded.insert(uid.clone());
-                }
-            } else if is_listed || has_failed(job, pod) || ends_all {
-                if !is_listed && ignores(job, pod) {
-                    this.to_release.push(pod.metadata.clone());
-                } else if is_full {
-                    more_failed += 1;
-                } else {
-                    this.uncounted_failed.insert(uid.clone());
-                }
-            }
+        for pod in &tracked {
+            finished.add(job, pod, &stored, ends_all);
         }
         if is_indexed(job) {
             // The completions of an elastic Job, and with them the indexes that count, may have changed.
-            this.succeeded = this.indexes.len();
+            finished.succeeded = finished.indexes.len();
         }
-        this.total_succeeded = this.succeeded + this.uncounted_succeeded.len() + more_succeeded;
-        this.total_failed = this.failed + this.uncounted_failed.len() + more_failed;
-        this
+        finished.total_succeeded += finished.succeeded + finished.uncounted_succeeded.len();
+        finished.total_failed += finished.failed + finished.uncounted_failed.len();
+        finished
+    }
+
+    /// Adds a Pod with a finalizer. The totals receive the Pods for which the lists have no room.
+    fn add(&mut self, job: &Job, pod: &ReplicaPod, stored: &StoredUids<'_>, ends_all: bool) {
+        let uid = &pod.metadata.uid;
+        let (is_listed_success, is_listed_failure) =
+            (stored.succeeded.contains(&**uid), stored.failed.contains(&**uid));
+        let is_listed = is_listed_success || is_listed_failure;
+        if is_listed {
+            self.to_release.push(pod.metadata.clone());
+        }
+        let is_success = is_listed_success || (pod.status.phase == "Succeeded" && !is_listed_failure);
+        let is_full = self.uncounted_succeeded.len() + self.uncounted_failed.len() >= UNCOUNTED_MAX;
+        if is_success && is_indexed(job) {
+            let completions = job.spec.completions.unwrap_or(0);
+            let is_new = index_of(pod).is_some_and(|index| index < completions && self.indexes.insert(index));
+            // The stored status has the index already, or the Job does not have it.
+            if !is_new && !is_listed {
+                self.to_release.push(pod.metadata.clone());
+            }
+        } else if is_success {
+            if is_full {
+                self.total_succeeded += 1;
+            } else {
+                self.uncounted_succeeded.insert(uid.clone());
+            }
+        } else if is_listed || has_failed(job, pod) || ends_all {
+            if !is_listed && ignores(job, pod) {
+                self.to_release.push(pod.metadata.clone());
+            } else if is_full {
+                self.total_failed += 1;
+            } else {
+                self.uncounted_failed.insert(uid.clone());
+            }
+        }
     }
 
     /// Returns true if the next status counts all finished Pods.

@@ -54,10 +54,12 @@ impl<T: Resource> CachedObjects<T> {
         }
     }
 
+    /// Returns the object with this key.
     pub(super) fn get(&self, key: &ObjectKey) -> Option<&T> {
         self.by_key.get(key)
     }
 
+    /// Iterates over the keys of all objects.
     pub(super) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
         self.by_key.keys()
     }
@@ -104,6 +106,7 @@ impl SlicesByService {
         before.into_iter().chain(after).collect()
     }
 
+    /// Returns the slices of a Service.
     pub(super) fn of(&self, service: &ObjectKey) -> Vec<&EndpointSlice> {
         let keys = self.by_service.get(service).into_iter().flatten();
         keys.filter_map(|key| self.slices.get(key)).collect()

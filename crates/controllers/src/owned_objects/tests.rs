@@ -97,7 +97,7 @@ fn objects_missing_in_a_complete_list_are_removed() {
     };
     sets.apply_list(&owner, &web(), listed);
     assert_eq!(names(sets.of("n", "d")), ["b", "c"]);
-    let affected = sets.list_completed(10);
+    let affected = sets.complete_list(10);
     assert_eq!(affected.len(), 1, "the watch never reported c");
     assert_eq!(names(sets.of("n", "d")), ["b"]);
 }

@@ -29,14 +29,15 @@ pub(crate) struct OwnerCache<O, T> {
     pub(crate) objects: OwnedObjects<O>,
     /// The owned objects.
     pub(crate) owned: OwnedObjects<T>,
-    keys: BTreeMap<String, ObjectKey>,
+    /// Keys of the owners by UID.
+    keys_by_uid: BTreeMap<String, ObjectKey>,
     selector_of: fn(&O) -> &Value,
     are_owners_synced: bool,
     are_owned_synced: bool,
     /// Owners whose last job has an unknown effect, and new owners that may adopt objects outside of the cache.
     needs_refresh: HashSet<ObjectKey>,
     /// Namespaces with objects without a controller that are not cached.
-    namespaces_with_orphans: BTreeSet<String>,
+    namespaces_with_uncached: BTreeSet<String>,
 }
 
 impl<O: Resource, T: Resource> OwnerCache<O, T> {
@@ -45,12 +46,12 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
         Self {
             objects: OwnedObjects::default(),
             owned: OwnedObjects::default(),
-            keys: BTreeMap::new(),
+            keys_by_uid: BTreeMap::new(),
             selector_of,
             are_owners_synced: false,
             are_owned_synced: false,
             needs_refresh: HashSet::new(),
-            namespaces_with_orphans: BTreeSet::new(),
+            namespaces_with_uncached: BTreeSet::new(),
         }
     }
 
@@ -70,8 +71,9 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
         match event {
             Event::Applied(owner) => {
                 let key = owner.metadata().key();
-                self.keys.insert(owner.metadata().uid.clone(), key.clone());
-                if self.may_adopt_others(&key, &owner) {
+                let uid = owner.metadata().uid.clone();
+                self.keys_by_uid.insert(uid, key.clone());
+                if self.may_adopt_uncached(&key, &owner) {
                     self.needs_refresh.insert(key.clone());
                 }
                 self.objects.apply(owner);
@@ -83,9 +85,9 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
             }
             Event::Synced => {
                 self.are_owners_synced = true;
-                self.objects.list_completed(revision);
+                self.objects.complete_list(revision);
                 let objects = &self.objects;
-                self.keys.retain(|_, key| objects.get(key).is_some());
+                self.keys_by_uid.retain(|_, key| objects.get(key).is_some());
                 self.needs_refresh.retain(|key| objects.get(key).is_some());
                 // Responses to jobs in progress may be older or newer than the list.
                 self.needs_refresh.extend(queue.in_progress().cloned());
@@ -103,13 +105,16 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
         now: Instant,
     ) {
         let affected = match event {
-            Event::Applied(object) if !self.is_kept(object.metadata()) => return,
+            Event::Applied(object) if !self.is_cacheable(object.metadata()) => {
+                self.record_uncached(object.metadata());
+                return;
+            }
             Event::Applied(object) => vec![self.owned.apply(object)],
             Event::Deleted(key) => vec![self.owned.remove(&key)],
             Event::Synced => {
                 self.are_owned_synced = true;
                 self.needs_refresh.extend(queue.in_progress().cloned());
-                self.owned.list_completed(revision)
+                self.owned.complete_list(revision)
             }
             Event::Malformed { key, error } => {
                 log_skipped::<T>(&key, &error);
@@ -122,7 +127,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
     }
 
     /// Returns true if an object of the watch belongs into the cache.
-    fn is_kept(&mut self, meta: &ObjectMeta) -> bool {
+    fn is_cacheable(&self, meta: &ObjectMeta) -> bool {
         // A finalizer may be that of this controller.
         if self.owned.get(&meta.key()).is_some() || !meta.finalizers.is_empty() {
             return true;
@@ -131,18 +136,22 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
             return may_be_of_kind::<O>(owner);
         }
         let has_owner = self.objects.in_namespace(&meta.namespace).next().is_some();
-        let is_kept = has_owner || !self.are_owners_synced;
-        if !is_kept && !self.namespaces_with_orphans.contains(&meta.namespace) {
-            self.namespaces_with_orphans.insert(meta.namespace.clone());
+        has_owner || !self.are_owners_synced
+    }
+
+    /// Records the namespace of an object that is not cached, if later owners may adopt it.
+    fn record_uncached(&mut self, meta: &ObjectMeta) {
+        let namespaces = &mut self.namespaces_with_uncached;
+        if meta.controller().is_none() && !namespaces.contains(&meta.namespace) {
+            namespaces.insert(meta.namespace.clone());
         }
-        is_kept
     }
 
     /// Returns true if an owner is new, or has another selector, and its namespace has objects without a controller that
     /// are not cached.
-    fn may_adopt_others(&self, key: &ObjectKey, owner: &O) -> bool {
+    fn may_adopt_uncached(&self, key: &ObjectKey, owner: &O) -> bool {
         let has_same_selector = |known: &O| (self.selector_of)(known) == (self.selector_of)(owner);
-        self.namespaces_with_orphans.contains(&*key.namespace)
+        self.namespaces_with_uncached.contains(&*key.namespace)
             && !self.objects.get(key).is_some_and(has_same_selector)
     }
 
@@ -169,13 +178,13 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
     /// Applies the responses of a job.
     pub(crate) fn apply_response(&mut self, key: &ObjectKey, state: ServerState<O, T>) {
         if state.is_deleted {
-            self.is_deleted(key);
+            self.confirm_owner_deletion(key);
         }
         if let Some(owner) = state.owner {
             self.objects.apply_response(*owner);
         }
         if let Some(listed) = state.listed {
-            self.listed(key, listed);
+            self.apply_list(key, listed);
         }
         for object in state.objects {
             self.owned.apply_response(object);
@@ -185,7 +194,8 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
         }
     }
 
-    fn is_deleted(&mut self, key: &ObjectKey) {
+    /// Applies a response that confirms the deletion of an owner.
+    fn confirm_owner_deletion(&mut self, key: &ObjectKey) {
         if let Some(owner) = self.objects.get(key) {
             let meta = owner.metadata().clone();
             self.objects.confirm_deletion(&meta);
@@ -194,7 +204,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
     }
 
     /// Applies a complete list of the objects that match an owner's selector, which completes the refresh.
-    fn listed(&mut self, key: &ObjectKey, listed: Listed<T>) {
+    fn apply_list(&mut self, key: &ObjectKey, listed: Listed<T>) {
         if let Some(owner) = self.objects.get(key) {
             let selector = read_selector((self.selector_of)(owner)).unwrap_or_default();
             self.owned.apply_list(owner.metadata(), &selector, listed);
@@ -210,7 +220,10 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
         queue: &mut Queue<ObjectKey>,
         now: Instant,
     ) {
-        let keys = affected.owners.iter().filter_map(|owner| self.keys.get(owner));
+        let keys = affected
+            .owners
+            .iter()
+            .filter_map(|owner| self.keys_by_uid.get(owner));
         for key in keys {
             queue.add(key.clone(), now);
         }
@@ -231,7 +244,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
 
     /// Adds all owners to the queue.
     pub(crate) fn enqueue_all(&self, queue: &mut Queue<ObjectKey>, now: Instant) {
-        for key in self.keys.values() {
+        for key in self.keys_by_uid.values() {
             queue.add(key.clone(), now);
         }
     }
@@ -239,7 +252,7 @@ impl<O: Resource, T: Resource> OwnerCache<O, T> {
     /// Drops the state of an owner that is deleted.
     fn remove_if_deleted(&mut self, key: &ObjectKey) {
         if self.objects.get(key).is_none() {
-            self.keys.retain(|_, known| known != key);
+            self.keys_by_uid.retain(|_, known| known != key);
             self.needs_refresh.remove(key);
         }
     }

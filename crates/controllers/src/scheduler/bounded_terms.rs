@@ -13,7 +13,7 @@ use crate::owned_objects::selects;
 /// Largest total size of the terms of one kind in a Pod. The anti-affinity of each Pod on a Node is evaluated for
 /// each Pod to schedule, also of other namespaces. An object has room for ten thousands of terms, so that a few Pods
 /// could stop the scheduler.
-pub(crate) const SIZE_MAX: usize = 256;
+pub(crate) const TERMS_SIZE_MAX: usize = 256;
 
 /// Largest total size of the node affinity terms of a Pod. They are evaluated for each Node, and can list Nodes by name.
 pub(crate) const NODE_TERMS_SIZE_MAX: usize = 4_096;
@@ -21,7 +21,7 @@ pub(crate) const NODE_TERMS_SIZE_MAX: usize = 4_096;
 /// Size of a term, in requirements and values.
 pub(crate) trait TermSize {
     /// Largest total size of the terms of a Pod.
-    const TOTAL_MAX: usize = SIZE_MAX;
+    const TOTAL_MAX: usize = TERMS_SIZE_MAX;
 
     /// Returns the number of comparisons that the evaluation of the term takes at most.
     fn size(&self) -> usize;

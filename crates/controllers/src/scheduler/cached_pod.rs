@@ -107,11 +107,11 @@ impl PlacementFacts {
         let has_rare = !rare.host_ports.is_empty() || !rare.anti_affinity.is_empty();
         Self {
             key: metadata.key(),
-            node_name: shared.texts.of(spec.node_name.as_str()),
-            labels: shared.labels.of(metadata.labels.clone()),
+            node_name: shared.texts.intern(spec.node_name.as_str()),
+            labels: shared.labels.intern(metadata.labels.clone()),
             controller_uid: metadata
                 .controller()
-                .map(|owner| shared.texts.of(owner.uid.as_str())),
+                .map(|owner| shared.texts.intern(owner.uid.as_str())),
             requests: pod.requests(),
             rare: has_rare.then(|| Box::new(rare)),
             is_finished: pod.is_finished(),

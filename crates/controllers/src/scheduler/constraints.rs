@@ -26,7 +26,7 @@ pub(super) struct Constraints<'a> {
     /// For each required affinity term, its label and the domains with a Pod that all terms select.
     affinities: Vec<(&'a str, BTreeSet<&'a str>)>,
     /// True if all terms select no Pod, and the Pod selects itself. The first Pod of a group is then feasible.
-    is_first: bool,
+    may_be_first: bool,
     /// Domains that the anti-affinity of the Pod excludes.
     own_exclusions: BTreeSet<Domain<'a>>,
     /// Labels that a Node has to have for the anti-affinity of other Pods to apply, with the excluded values.
@@ -47,9 +47,9 @@ struct SpreadNode<'a, 'b> {
     node: &'a Node,
     pods: &'b [&'a PlacementFacts],
     /// True if the Node matches the node affinity of the Pod.
-    fits: bool,
+    matches_affinity: bool,
     /// True if the Pod tolerates the taints of the Node.
-    is_open: bool,
+    is_tolerated: bool,
 }
 
 impl<'a> Constraints<'a> {
@@ -65,14 +65,19 @@ impl<'a> Constraints<'a> {
         // As upstream, a Pod counts for an affinity only if all terms select it.
         let is_selected =
             |other: &PlacementFacts| terms.iter().all(|term| term.selects(own, other, namespaces));
-        // Once for all terms: a Pod can have hundreds of them.
-        let near = nodes_with(nodes, is_selected);
+        // Evaluated once for all terms, because a Pod can have hundreds of them.
+        let selected_nodes = nodes_with(nodes, is_selected);
         let affinities: Vec<_> = terms
             .iter()
-            .map(|term| (&*term.topology_key, domains_of(&term.topology_key, &near)))
+            .map(|term| {
+                (
+                    &*term.topology_key,
+                    domains_of(&term.topology_key, &selected_nodes),
+                )
+            })
             .collect();
-        let exclusive = affinity.pod_anti_affinity.required.iter();
-        let own_exclusions = exclusive.flat_map(|term: &'a PodTerm| {
+        let anti_terms = affinity.pod_anti_affinity.required.iter();
+        let own_exclusions = anti_terms.flat_map(|term: &'a PodTerm| {
             let selects = |other: &PlacementFacts| term.selects(own, other, namespaces);
             let domains = domains_of(&term.topology_key, &nodes_with(nodes, selects));
             domains.into_iter().map(move |value| (&*term.topology_key, value))
@@ -86,11 +91,11 @@ impl<'a> Constraints<'a> {
             let mut keys = required.iter().map(|constraint| &constraint.topology_key);
             keys.all(|key| labels.contains_key(key))
         };
-        // Once for all constraints, as above.
+        // Evaluated once for all constraints, as above.
         let mut labelled = Vec::new();
         if !required.is_empty() {
             let counted = nodes.iter().filter(has_labels);
-            labelled.extend(counted.map(|occupied| SpreadNode::of(occupied, pod)));
+            labelled.extend(counted.map(|with_pods| SpreadNode::of(with_pods, pod)));
         }
         Self {
             are_terms_excessive: terms.is_excessive()
@@ -100,7 +105,7 @@ impl<'a> Constraints<'a> {
                 .iter()
                 .map(|constraint| SpreadCounts::of(constraint, own, &labelled))
                 .collect(),
-            is_first: affinities.iter().all(|(_, domains)| domains.is_empty())
+            may_be_first: affinities.iter().all(|(_, domains)| domains.is_empty())
                 && terms.iter().all(|term| term.selects(own, own, namespaces)),
             affinities,
             own_exclusions: own_exclusions.collect(),
@@ -123,7 +128,7 @@ impl<'a> Constraints<'a> {
             }
         }
         let is_near = |(key, domains): &(&str, BTreeSet<&str>)| {
-            label(key).is_some_and(|value| self.is_first || domains.contains(value))
+            label(key).is_some_and(|value| self.may_be_first || domains.contains(value))
         };
         if !self.affinities.iter().all(is_near) {
             return Some(Refusal::Affinity);
@@ -139,20 +144,20 @@ impl<'a> Constraints<'a> {
 
 impl<'a, 'b> SpreadNode<'a, 'b> {
     fn of((node, pods): &'b NodeWithPods<'a>, pod: &SchedulePod) -> Self {
-        let is_tolerated =
+        let tolerates =
             |taint: &Taint| !matches!(&*taint.effect, "NoSchedule" | "NoExecute") || pod.tolerates(taint);
         Self {
             node: *node,
             pods,
-            fits: matches_node_affinity(&pod.spec, node),
-            is_open: node.spec.taints.iter().all(is_tolerated),
+            matches_affinity: matches_node_affinity(&pod.spec, node),
+            is_tolerated: node.spec.taints.iter().all(tolerates),
         }
     }
 
     /// Returns true if the constraint counts the Pods of the Node.
     fn is_counted(&self, constraint: &SpreadConstraint) -> bool {
-        (constraint.node_affinity_policy == "Ignore" || self.fits)
-            && (constraint.node_taints_policy != "Honor" || self.is_open)
+        (constraint.node_affinity_policy == "Ignore" || self.matches_affinity)
+            && (constraint.node_taints_policy != "Honor" || self.is_tolerated)
     }
 }
 

@@ -22,6 +22,10 @@ use crate::caches::{Cached, ObjectCache};
 use crate::malformed_object::log_skipped;
 
 /// A change that a watch reports, with the revision of its list.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a bounded channel holds them, and most are changes of Pods"
+)]
 pub(super) enum Change {
     Node(Event<Node>),
     Pod(Event<SchedulePod>, u64),
@@ -67,10 +71,10 @@ impl Scheduler {
         match event {
             Event::Applied(node) => {
                 let name = node.metadata.name.clone();
-                let before = self.nodes.get(&name).map(capacity_of);
-                let is_news = before != Some(capacity_of(&node));
+                let before = self.nodes.get(&name).map(scheduling_fields);
+                let has_changed = before != Some(scheduling_fields(&node));
                 self.nodes.insert(name, node);
-                if is_news {
+                if has_changed {
                     self.retry(queue, now);
                 }
             }
@@ -114,7 +118,7 @@ impl Scheduler {
             }
             Event::Synced => {
                 self.are_pods_synced = true;
-                for key in self.pods.list_completed(revision) {
+                for key in self.pods.complete_list(revision) {
                     for pods in self.on_node.values_mut() {
                         pods.remove(&key);
                     }
@@ -126,11 +130,11 @@ impl Scheduler {
         }
     }
 
-    /// Applies a Pod from the watch or a response.
+    /// Applies a Pod from the watch or a response. `insert` is the method of the cache for that source.
     fn apply(
         &mut self,
         pod: SchedulePod,
-        take: impl FnOnce(&mut ObjectCache<CachedPod>, CachedPod) -> bool,
+        insert: impl FnOnce(&mut ObjectCache<CachedPod>, CachedPod) -> bool,
         queue: &mut Queue<ObjectKey>,
         now: Instant,
     ) {
@@ -140,7 +144,7 @@ impl Scheduler {
         }
         let key = pod.key();
         let before = self.node_of(&key);
-        if !take(&mut self.pods, pod) {
+        if !insert(&mut self.pods, pod) {
             return;
         }
         let after = self.node_of(&key);
@@ -152,7 +156,7 @@ impl Scheduler {
         if before != after {
             self.remove_from_node(&key, before, queue, now);
         }
-        if self.unplaced(&key).is_some_and(is_ours) {
+        if self.unplaced(&key).is_some_and(is_schedulable) {
             queue.add(key, now);
         }
     }
@@ -178,14 +182,14 @@ impl Scheduler {
         self.retry(queue, now);
     }
 
-    /// Adds the Pods that fit on no Node.
+    /// Adds the Pods that fit on no Node to the queue.
     fn retry(&self, queue: &mut Queue<ObjectKey>, now: Instant) {
         for (key, attempts) in &self.unschedulable {
             add_retry(queue, key, attempts, now);
         }
     }
 
-    /// Adds the Pods without a Node whose feasible Nodes depend on other Pods.
+    /// Adds the Pods to the queue that fit on no Node, and whose feasible Nodes depend on other Pods.
     fn retry_dependent(&self, queue: &mut Queue<ObjectKey>, now: Instant) {
         for (key, attempts) in &self.unschedulable {
             if self.unplaced(key).is_some_and(SchedulePod::depends_on_pods) {
@@ -214,7 +218,7 @@ impl Scheduler {
     }
 
     /// Returns all Nodes with their Pods.
-    fn occupied(&self) -> Vec<NodeWithPods<'_>> {
+    fn nodes_with_pods(&self) -> Vec<NodeWithPods<'_>> {
         let nodes = self.nodes.iter();
         nodes.map(|(name, node)| (node, self.pods_on(name))).collect()
     }
@@ -231,11 +235,11 @@ fn add_retry(queue: &mut Queue<ObjectKey>, key: &ObjectKey, attempts: &Attempts,
 }
 
 /// Returns the Nodes with the resources in use.
-fn usage<'a>(pod: &PlacementFacts, occupied: &[NodeWithPods<'a>]) -> Vec<(&'a Node, NodeUsage<'a>)> {
+fn usage<'a>(pod: &PlacementFacts, nodes: &[NodeWithPods<'a>]) -> Vec<(&'a Node, NodeUsage<'a>)> {
     let has_host_ports = pod.host_ports().next().is_some();
-    let nodes = occupied.iter().map(|(node, pods)| {
+    let nodes = nodes.iter().map(|(node, pods)| {
         let mut usage = NodeUsage::default();
-        for other in pods.iter().copied() {
+        for &other in pods {
             usage.pods += 1;
             usage.resources = usage.resources + other.requests();
             if has_host_ports {
@@ -250,12 +254,12 @@ fn usage<'a>(pod: &PlacementFacts, occupied: &[NodeWithPods<'a>]) -> Vec<(&'a No
 }
 
 /// Returns true if the Pod is pending and selects this scheduler.
-fn is_ours(pod: &SchedulePod) -> bool {
+fn is_schedulable(pod: &SchedulePod) -> bool {
     pod.is_pending() && matches!(&*pod.spec.scheduler_name, "" | SCHEDULER_NAME)
 }
 
 /// Returns the fields of a Node that determine if a Pod fits.
-fn capacity_of(node: &Node) -> (Labels, Labels, Vec<Taint>, bool, bool) {
+fn scheduling_fields(node: &Node) -> (Labels, Labels, Vec<Taint>, bool, bool) {
     (
         node.metadata.labels.clone(),
         node.status.allocatable.clone(),
@@ -293,12 +297,12 @@ impl Reconciler for Scheduler {
         let Some(cached) = self.pods.get(key) else {
             return Action::Done;
         };
-        let Some(pod) = cached.unplaced().filter(|pod| is_ours(pod)) else {
+        let Some(pod) = cached.unplaced().filter(|pod| is_schedulable(pod)) else {
             return Action::Done;
         };
-        let occupied = self.occupied();
-        let nodes = usage(&cached.facts, &occupied);
-        let constraints = Constraints::of(pod, &cached.facts, &occupied, &self.namespaces);
+        let with_pods = self.nodes_with_pods();
+        let nodes = usage(&cached.facts, &with_pods);
+        let constraints = Constraints::of(pod, &cached.facts, &with_pods, &self.namespaces);
         let placement = match choose_node(pod, &nodes, &constraints) {
             Ok(node) => Placement::Node(node.metadata.name.clone()),
             Err(refusals) => Placement::Unschedulable(summary(nodes.len(), &refusals)),

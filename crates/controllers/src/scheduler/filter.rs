@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use api::object::{Node, Taint};
 use api::pod::UsedHostPorts;
 
-use super::bounded_terms::{NODE_TERMS_SIZE_MAX, SIZE_MAX};
+use super::bounded_terms::{NODE_TERMS_SIZE_MAX, TERMS_SIZE_MAX};
 use super::node_affinity::{is_node_affinity_excessive, matches_node_affinity};
 use super::pod::SchedulePod;
 use super::resources::Resources;
 
 /// Taint of a cordoned Node.
-const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 
 /// The reason that a Node cannot run a Pod, with upstream's text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -51,7 +51,7 @@ pub(crate) enum Refusal {
     /// The terms of the Pod take too many comparisons.
     #[error(
         "pod's affinity terms or topology spread constraints exceeded {max} requirements and values",
-        max = SIZE_MAX
+        max = TERMS_SIZE_MAX
     )]
     ExcessiveTerms,
     /// The node affinity of the Pod takes too many comparisons.
@@ -84,7 +84,7 @@ pub(crate) struct NodeUsage<'a> {
 /// Returns the reasons that the Node cannot run the Pod, up to the first failed check; empty if it can.
 pub(crate) fn refusals(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) -> Vec<Refusal> {
     let cordoned = Taint {
-        key: UNSCHEDULABLE.to_owned(),
+        key: UNSCHEDULABLE_TAINT.to_owned(),
         effect: "NoSchedule".to_owned(),
         ..Taint::default()
     };
@@ -114,22 +114,23 @@ pub(crate) fn refusals(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) ->
     insufficient(pod, node, usage)
 }
 
+/// Returns the resources of the Node that the Pod would exceed.
 fn insufficient(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) -> Vec<Refusal> {
-    let has = &node.status.allocatable;
+    let allocatable = &node.status.allocatable;
     let mut refusals = Vec::new();
-    let pods_max = has.get("pods").and_then(|text| text.parse::<i64>().ok());
+    let pods_max = allocatable.get("pods").and_then(|text| text.parse::<i64>().ok());
     if pods_max.is_some_and(|max| usage.pods + 1 > max) {
         refusals.push(Refusal::TooManyPods);
     }
-    let (capacity, needs) = (Resources::of(has), pod.requests());
-    let app_containers = usage.resources + needs;
+    let (capacity, requests) = (Resources::of(allocatable), pod.requests());
+    let total = usage.resources + requests;
     // A Pod without requests always fits. A Node that reports no capacity is not limited.
-    if needs.cpu_millis > 0 && has.contains_key("cpu") && app_containers.cpu_millis > capacity.cpu_millis {
+    if requests.cpu_millis > 0 && allocatable.contains_key("cpu") && total.cpu_millis > capacity.cpu_millis {
         refusals.push(Refusal::Insufficient("cpu"));
     }
-    if needs.memory_bytes > 0
-        && has.contains_key("memory")
-        && app_containers.memory_bytes > capacity.memory_bytes
+    if requests.memory_bytes > 0
+        && allocatable.contains_key("memory")
+        && total.memory_bytes > capacity.memory_bytes
     {
         refusals.push(Refusal::Insufficient("memory"));
     }

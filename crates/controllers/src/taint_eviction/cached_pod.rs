@@ -45,10 +45,10 @@ impl CachedPod {
             key: metadata.key(),
             uid: Uid::new(&metadata.uid),
             version: metadata.resource_version.parse().unwrap_or(0),
-            node_name: shared.names.of(pod.spec.node_name.as_str()),
+            node_name: shared.names.intern(pod.spec.node_name.as_str()),
             created: created.and_then(|time| time.parse().ok()),
             is_evictable: !is_ending && !metadata.annotations.contains_key(MIRROR_ANNOTATION),
-            tolerations: shared.tolerations.of(pod.spec.tolerations),
+            tolerations: shared.tolerations.intern(pod.spec.tolerations),
         }
     }
 

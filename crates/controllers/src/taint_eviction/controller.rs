@@ -82,22 +82,22 @@ impl TaintEviction {
                     pod.share_key_with(before);
                 }
                 let key = pod.key();
-                self.forget_node(&key);
+                self.unindex(&key);
                 self.pods.apply(pod);
-                self.note_node(&key);
+                self.index(&key);
                 // A later taint adds all Pods of its Node. Without taints there is nothing to decide about most Pods.
                 if self.is_on_tainted_node(&key) {
                     queue.add(key, now);
                 }
             }
             Event::Deleted(key) => {
-                self.forget_node(&key);
+                self.unindex(&key);
                 self.pods.remove(&key);
-                self.note_node(&key);
+                self.index(&key);
             }
             Event::Synced => {
                 self.are_pods_synced = true;
-                for key in self.pods.list_completed(revision) {
+                for key in self.pods.complete_list(revision) {
                     for pods in self.on_node.values_mut() {
                         pods.remove(&key);
                     }
@@ -112,7 +112,8 @@ impl TaintEviction {
         pod.is_some_and(|pod| self.taints.contains_key(&*pod.node_name))
     }
 
-    fn forget_node(&mut self, key: &ObjectKey) {
+    /// Removes a cached Pod from the Pods of its Node.
+    fn unindex(&mut self, key: &ObjectKey) {
         let Some(pod) = self.pods.get(key) else { return };
         if let Some(pods) = self.on_node.get_mut(&pod.node_name) {
             pods.remove(key);
@@ -122,7 +123,8 @@ impl TaintEviction {
         }
     }
 
-    fn note_node(&mut self, key: &ObjectKey) {
+    /// Adds a cached Pod to the Pods of its Node.
+    fn index(&mut self, key: &ObjectKey) {
         let Some(pod) = self.pods.get(key) else { return };
         if !pod.node_name.is_empty() {
             let node = self.on_node.entry(Arc::clone(&pod.node_name)).or_default();

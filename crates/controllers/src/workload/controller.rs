@@ -59,7 +59,7 @@ impl<W: Workload> WorkloadController<W> {
             Event::Deleted(key) => vec![self.revisions.remove(&key)],
             Event::Synced => {
                 self.are_revisions_synced = true;
-                self.revisions.list_completed(revision)
+                self.revisions.complete_list(revision)
             }
             Event::Malformed { key, error } => {
                 log_skipped::<ControllerRevision>(&key, &error);
@@ -109,9 +109,9 @@ impl<W: Workload> WorkloadController<W> {
             Event::Applied(node) => {
                 let name = node.metadata.name.clone();
                 let before = self.nodes.get(&name).map(placement_of);
-                let is_news = before != Some(placement_of(&node));
+                let has_changed = before != Some(placement_of(&node));
                 self.nodes.insert(name, node);
-                if !is_news {
+                if !has_changed {
                     return;
                 }
             }

@@ -511,19 +511,19 @@ fn connection_without_permit_waits_for_another_to_end() {
 #[test]
 fn connection_above_the_share_of_its_client_is_reset() {
     testbed::in_namespace(|| {
-        let mut machine = Machine::new("TCP", json!({}));
-        machine.dataplane.permits = ConnectionPermits::with_shares(10, 10, 2);
-        machine.endpoints("TCP", &[echo_after(b"!")]);
+        let mut host = TestHost::new("TCP", json!({}));
+        host.dataplane.permits = ConnectionPermits::with_shares(10, 10, 2);
+        host.endpoints("TCP", &[echo_after(b"!")]);
         let mut open: Vec<TcpStream> = (0..2).map(|_| connect()).collect();
         for stream in &mut open {
             stream.read_exact(&mut [0]).unwrap();
         }
         let error = connect().read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-        let refusals = machine.dataplane.counts().permit_refusals.unwrap();
+        let refusals = host.dataplane.counts().permit_refusals.unwrap();
         assert_eq!((refusals.client, refusals.service, refusals.process), (1, 0, 0));
         for stream in open {
-            assert!(said_by(stream, b"a").starts_with(b"a"));
+            assert!(received_from(stream, b"a").starts_with(b"a"));
         }
     });
 }

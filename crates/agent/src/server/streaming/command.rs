@@ -110,11 +110,11 @@ async fn copy(mut session: Session, ends: SessionStreams, streams: ClientStreams
             outputs.spawn(read_terminal(terminal, output.clone(), has_exited));
         }
         SessionStreams::Attached {
-            input: of_container,
+            input: container_input,
             output: standard,
             error,
         } => {
-            spawn_input(&mut inputs, of_container, input, sizes);
+            spawn_input(&mut inputs, container_input, input, sizes);
             if let Some(error) = error {
                 outputs.spawn(read_pipe(
                     error,
@@ -145,11 +145,11 @@ async fn copy(mut session: Session, ends: SessionStreams, streams: ClientStreams
 /// Starts the tasks for the input of a container. Without one, the input of the client is dropped.
 fn spawn_input(
     tasks: &mut JoinSet<()>,
-    of_container: AttachedInput,
+    container_input: AttachedInput,
     input: Option<mpsc::Receiver<Bytes>>,
     sizes: watch::Receiver<Option<TerminalSize>>,
 ) {
-    match (of_container, input) {
+    match (container_input, input) {
         (AttachedInput::Pipe(pipe), Some(input)) => {
             tasks.spawn(write_pipe(input, pipe));
         }

@@ -26,11 +26,11 @@ impl SessionPermits {
     pub(super) fn acquire(&self, pod: &str) -> Option<SessionPermit> {
         let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = issued.values().sum();
-        let of_pod = issued.get(pod).copied().unwrap_or_default();
-        if total >= TOTAL_MAX || of_pod >= PER_POD_MAX {
+        let pod_count = issued.get(pod).copied().unwrap_or_default();
+        if total >= TOTAL_MAX || pod_count >= PER_POD_MAX {
             return None;
         }
-        issued.insert(pod.to_owned(), of_pod + 1);
+        issued.insert(pod.to_owned(), pod_count + 1);
         Some(SessionPermit {
             pool: self.clone(),
             pod: pod.to_owned(),

@@ -39,16 +39,16 @@ fn only_load_balancer_services_with_the_value_true_have_egress() {
         ("yes", "LoadBalancer"),
         ("true", "ClusterIP"),
     ] {
-        objects.service_applied(&service(annotation, kind));
+        objects.apply_service(&service(annotation, kind));
         assert_eq!(objects.services().count(), 0, "{annotation} {kind}");
         assert!(!objects.take_changed());
     }
-    objects.service_applied(&service("true", "LoadBalancer"));
+    objects.apply_service(&service("true", "LoadBalancer"));
     assert_eq!(objects.services().count(), 1);
     assert!(objects.take_changed());
-    objects.service_applied(&service("true", "LoadBalancer"));
+    objects.apply_service(&service("true", "LoadBalancer"));
     assert!(!objects.take_changed());
-    objects.service_applied(&service("false", "LoadBalancer"));
+    objects.apply_service(&service("false", "LoadBalancer"));
     assert_eq!(objects.services().count(), 0);
     assert!(objects.take_changed());
 }
@@ -56,7 +56,7 @@ fn only_load_balancer_services_with_the_value_true_have_egress() {
 #[test]
 fn endpoints_count_if_they_are_pods_of_the_namespace() {
     let mut objects = EgressObjects::default();
-    objects.service_applied(&service("true", "LoadBalancer"));
+    objects.apply_service(&service("true", "LoadBalancer"));
     let endpoints = json!([
         pod("10.244.1.7", "d"),
         pod("10.244.1.8", "other"),
@@ -65,7 +65,7 @@ fn endpoints_count_if_they_are_pods_of_the_namespace() {
          "targetRef": {"kind": "Pod", "namespace": "d", "name": "q"}},
     ]);
     objects.take_changed();
-    objects.slice_applied(&slice("one", "s", endpoints));
+    objects.apply_slice(&slice("one", "s", endpoints));
     assert_eq!(addresses(&objects), ["10.244.1.7", "10.244.1.10"]);
     assert!(objects.take_changed());
 }
@@ -73,17 +73,17 @@ fn endpoints_count_if_they_are_pods_of_the_namespace() {
 #[test]
 fn slices_move_between_services_and_disappear() {
     let mut objects = EgressObjects::default();
-    objects.service_applied(&service("true", "LoadBalancer"));
-    objects.slice_applied(&slice("one", "s", json!([pod("10.244.1.7", "d")])));
+    objects.apply_service(&service("true", "LoadBalancer"));
+    objects.apply_slice(&slice("one", "s", json!([pod("10.244.1.7", "d")])));
     objects.take_changed();
-    objects.slice_applied(&slice("other", "t", json!([pod("10.244.1.8", "d")])));
+    objects.apply_slice(&slice("other", "t", json!([pod("10.244.1.8", "d")])));
     assert!(!objects.take_changed());
-    objects.slice_applied(&slice("one", "t", json!([pod("10.244.1.7", "d")])));
+    objects.apply_slice(&slice("one", "t", json!([pod("10.244.1.7", "d")])));
     assert!(objects.take_changed() && addresses(&objects).is_empty());
-    objects.slice_applied(&slice("other", "s", json!([pod("10.244.1.8", "d")])));
+    objects.apply_slice(&slice("other", "s", json!([pod("10.244.1.8", "d")])));
     assert_eq!(addresses(&objects), ["10.244.1.8"]);
     objects.take_changed();
-    objects.slice_deleted(&ObjectKey::new("d", "other"));
+    objects.remove_slice(&ObjectKey::new("d", "other"));
     assert!(objects.take_changed() && addresses(&objects).is_empty());
     assert_eq!(objects.slices.len(), 1);
     assert_eq!(objects.slices_of_services.len(), 1);
@@ -94,7 +94,7 @@ fn pods_have_the_node_of_their_endpoint() {
     let mut objects = EgressObjects::default();
     let mut placed = pod("10.244.1.7", "d");
     placed["nodeName"] = json!("n1");
-    objects.slice_applied(&slice("one", "s", json!([placed, pod("10.244.1.8", "d")])));
+    objects.apply_slice(&slice("one", "s", json!([placed, pod("10.244.1.8", "d")])));
     let service = ObjectKey::new("d", "s");
     let nodes: Vec<Option<&str>> = objects.pods_of(&service).map(|pod| pod.node.as_deref()).collect();
     assert_eq!(nodes, [Some("n1"), None]);

@@ -29,7 +29,7 @@ fn add(objects: &mut EgressObjects, name: &str, addresses: &[&str], pods: &[&str
         },
     });
     let service: Service = serde_json::from_value(service).expect("a Service");
-    objects.service_applied(&service);
+    objects.apply_service(&service);
     let pods = pods.iter().map(|pod| (ip(pod), None));
     add_slice(objects, name, name, pods);
 }
@@ -52,7 +52,7 @@ fn add_slice<'n>(
         "addressType": "IPv4", "endpoints": endpoints,
     });
     let slice: EndpointSlice = serde_json::from_value(slice).expect("an EndpointSlice");
-    objects.slice_applied(&slice);
+    objects.apply_slice(&slice);
 }
 
 fn with_nodes() -> EgressObjects {
@@ -67,7 +67,7 @@ fn with_nodes() -> EgressObjects {
             ]},
         });
         let node: Node = serde_json::from_value(node).expect("a Node");
-        objects.node_applied(&node);
+        objects.apply_node(&node);
     }
     objects
 }
@@ -179,7 +179,7 @@ fn with_full_tables() -> EgressObjects {
     let mut objects = with_nodes();
     let node = json!({"metadata": {"name": "n4"}, "spec": {"podCIDRs": ["10.128.0.0/9"]}});
     let node: Node = serde_json::from_value(node).expect("a Node");
-    objects.node_applied(&node);
+    objects.apply_node(&node);
     add(&mut objects, "s", &["192.0.2.100"], &[]);
     let pods = numbered(0, PODS_MAX).map(|pod| (pod, Some("n4")));
     add_slice(&mut objects, "s", "s", pods);

@@ -20,7 +20,7 @@ fn objects() -> EgressObjects {
     });
     let service: Service = serde_json::from_value(service).expect("a Service");
     let mut objects = EgressObjects::default();
-    objects.service_applied(&service);
+    objects.apply_service(&service);
     objects
 }
 

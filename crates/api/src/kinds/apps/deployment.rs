@@ -125,8 +125,8 @@ pub fn validate_deployment_status_update(new: &Value, old: &Value) -> FieldError
             "cannot be decremented",
         ));
     }
-    let of_replicas = ["updatedReplicas", "readyReplicas", "availableReplicas"];
-    validate_proportions(&mut errors, status, &of_replicas);
+    let replica_counts = ["updatedReplicas", "readyReplicas", "availableReplicas"];
+    validate_proportions(&mut errors, status, &replica_counts);
     errors
 }
 

@@ -61,8 +61,8 @@ pub fn validate_replica_set_status_update(new: &Value, old: &Value) -> FieldErro
         "terminatingReplicas",
     ];
     validate_not_negative(&mut errors, status, &COUNTS, &Path::new("status"));
-    let of_replicas = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-    validate_proportions(&mut errors, status, &of_replicas);
+    let replica_counts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    validate_proportions(&mut errors, status, &replica_counts);
     errors
 }
 

@@ -74,8 +74,8 @@ pub fn validate_replication_controller_status_update(new: &Value, old: &Value) -
         "observedGeneration",
     ];
     validate_not_negative(&mut errors, status, &COUNTS, &Path::new("status"));
-    let of_replicas = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-    validate_proportions(&mut errors, status, &of_replicas);
+    let replica_counts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    validate_proportions(&mut errors, status, &replica_counts);
     errors
 }
 

@@ -136,13 +136,13 @@ pub fn validate_stateful_set_status_update(new: &Value, old: &Value) -> FieldErr
         "collisionCount",
     ];
     validate_not_negative(&mut errors, status, &COUNTS, &Path::new("status"));
-    let of_replicas = [
+    let replica_counts = [
         "readyReplicas",
         "currentReplicas",
         "updatedReplicas",
         "availableReplicas",
     ];
-    super::validate_proportions(&mut errors, status, &of_replicas);
+    super::validate_proportions(&mut errors, status, &replica_counts);
     errors
 }
 

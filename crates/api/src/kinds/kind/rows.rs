@@ -19,7 +19,7 @@ const ALL_VERBS: &[&str] = &[
 ];
 
 /// Verbs of a review, which is answered and not stored.
-const QUESTION_VERBS: &[&str] = &["create"];
+const REVIEW_VERBS: &[&str] = &["create"];
 
 /// Verbs of a subresource that reads and changes a part of an object.
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
@@ -116,7 +116,7 @@ const CORE: Kind = Kind {
 /// Base of the reviews.
 const QUESTION: Kind = Kind {
     namespaced: false,
-    verbs: QUESTION_VERBS,
+    verbs: REVIEW_VERBS,
     ..CORE
 };
 
@@ -314,7 +314,7 @@ pub(super) static KINDS: &[Kind] = &[
         short_names: &["sa"],
         subresources: &[Subresource {
             name: "token",
-            verbs: QUESTION_VERBS,
+            verbs: REVIEW_VERBS,
             kind: None,
             body_kind: Some(&TOKEN_REQUEST),
         }],

@@ -21,7 +21,7 @@ const TOKEN_SECONDS_DEFAULT: i64 = 3600;
 /// Lists of specs that upstream serializes even if they are empty.
 const SERIALIZED_IF_EMPTY: &[&str] = &["containers", "monitors", "nodeSelectorTerms", "sources"];
 
-/// Sets defaults and drops empty fields.
+/// Sets the defaults of a Pod, and drops empty fields.
 pub fn default_pod_on_write(pod: &mut Value) {
     metadata::omit_empty(pod);
     object_mut(pod, "spec");
@@ -31,7 +31,7 @@ pub fn default_pod_on_write(pod: &mut Value) {
         if number(spec, GRACE_PERIOD) < 0 {
             set(spec, GRACE_PERIOD, 1);
         }
-        default_running_spec(spec);
+        default_pod_spec(spec);
     }
     object_mut(pod, "status");
     if let Some(status) = pod.get_mut("status") {
@@ -41,7 +41,7 @@ pub fn default_pod_on_write(pod: &mut Value) {
 }
 
 /// Sets the defaults that a Pod has and a template has not (upstream's `SetDefaults_Pod`).
-fn default_running_spec(spec: &mut Value) {
+fn default_pod_spec(spec: &mut Value) {
     set_if_unset(spec, "enableServiceLinks", json!(true));
     let uses_host_network = flag_if_set(spec, "hostNetwork") == Some(true);
     for list in CONTAINER_LISTS {

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use super::REQUIRED_AFFINITY;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::tree::{child, clear, entries, is_set, items, object_mut, set_or_clear, text};
 
 const GATES: &str = "schedulingGates";
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const TERMS: &str = "nodeSelectorTerms";
 
 /// Returns true if the Pod has scheduling gates.
@@ -17,7 +17,7 @@ pub(super) fn is_gated(spec: &Value) -> bool {
     !items(spec, GATES).is_empty()
 }
 
-/// Reports new scheduling gates.
+/// Rejects new scheduling gates.
 pub(super) fn validate_gates(errors: &mut FieldErrors, after: &Value, before: &Value, path: &Path) {
     let known: HashSet<&str> = items(before, GATES)
         .iter()
@@ -33,7 +33,7 @@ pub(super) fn validate_gates(errors: &mut FieldErrors, after: &Value, before: &V
     }
 }
 
-/// Validates the selection of nodes.
+/// Validates that node selector and required node affinity only become narrower.
 pub(super) fn validate(errors: &mut FieldErrors, after: &Value, before: &Value, path: &Path) {
     let selector = child(after, "nodeSelector");
     let has = |key: &str, value: &str| selector.get(key).and_then(Value::as_str) == Some(value);
@@ -45,11 +45,11 @@ pub(super) fn validate(errors: &mut FieldErrors, after: &Value, before: &Value, 
             fault,
         ));
     }
-    let required = |spec| child(child(child(spec, "affinity"), "nodeAffinity"), REQUIRED);
+    let required = |spec| child(child(child(spec, "affinity"), "nodeAffinity"), REQUIRED_AFFINITY);
     let path = path
         .child("affinity")
         .child("nodeAffinity")
-        .child(REQUIRED)
+        .child(REQUIRED_AFFINITY)
         .child(TERMS);
     validate_terms(
         errors,
@@ -69,25 +69,25 @@ fn validate_terms(errors: &mut FieldErrors, after: &Value, before: &[Value], pat
         errors.push(FieldError::invalid(path, after.clone(), fault));
         return;
     }
-    for (index, (now, then)) in terms.iter().zip(before).enumerate() {
-        if !is_extension(now, then) {
+    for (index, (after, before)) in terms.iter().zip(before).enumerate() {
+        if !is_extension(after, before) {
             let fault = "only additions are allowed (no mutations or deletions)";
-            errors.push(FieldError::invalid(&path.index(index), now.clone(), fault));
+            errors.push(FieldError::invalid(&path.index(index), after.clone(), fault));
         }
     }
 }
 
-/// Returns true if a term has all requirements of the earlier one, in their order. An empty term matches no node, so
-/// that nothing can be added to it.
-fn is_extension(now: &Value, then: &Value) -> bool {
+/// Returns true if a term begins with all requirements of the earlier one, in their order. An empty term matches no
+/// node, and has to stay empty.
+fn is_extension(after: &Value, before: &Value) -> bool {
     const LISTS: [&str; 2] = ["matchExpressions", "matchFields"];
     let is_empty = |term: &Value| LISTS.iter().all(|list| items(term, list).is_empty());
-    if is_empty(then) {
-        return is_empty(now);
+    if is_empty(before) {
+        return is_empty(after);
     }
     LISTS
         .iter()
-        .all(|list| items(now, list).starts_with(items(then, list)))
+        .all(|list| items(after, list).starts_with(items(before, list)))
 }
 
 /// Restores the fields of `spec` that a Pod with scheduling gates may change.

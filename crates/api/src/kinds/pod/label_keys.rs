@@ -3,10 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::{PREFERRED_AFFINITY, REQUIRED_AFFINITY};
 use crate::machinery::tree::{child, items, items_mut, set, texts};
-
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Adds a requirement to the selectors for each of their label keys that the Pod has.
 pub(super) fn apply(pod: &mut Value) {
@@ -15,7 +13,7 @@ pub(super) fn apply(pod: &mut Value) {
         return;
     };
     for constraint in items_mut(spec, "topologySpreadConstraints") {
-        apply_to(constraint, &labels);
+        add_requirements(constraint, &labels);
     }
     let Some(affinity) = spec.get_mut("affinity") else {
         return;
@@ -24,18 +22,19 @@ pub(super) fn apply(pod: &mut Value) {
         let Some(terms) = affinity.get_mut(field) else {
             continue;
         };
-        for term in items_mut(terms, REQUIRED) {
-            apply_to(term, &labels);
+        for term in items_mut(terms, REQUIRED_AFFINITY) {
+            add_requirements(term, &labels);
         }
-        for preferred in items_mut(terms, PREFERRED) {
+        for preferred in items_mut(terms, PREFERRED_AFFINITY) {
             if let Some(term) = preferred.get_mut("podAffinityTerm") {
-                apply_to(term, &labels);
+                add_requirements(term, &labels);
             }
         }
     }
 }
 
-fn apply_to(term: &mut Value, labels: &Map<String, Value>) {
+/// Adds the requirements to the selector of one term or constraint. A term without a selector stays as it is.
+fn add_requirements(term: &mut Value, labels: &Map<String, Value>) {
     let mut requirements = Vec::new();
     for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
         for key in texts(term, field) {

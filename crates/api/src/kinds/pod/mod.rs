@@ -6,6 +6,7 @@ mod ephemeral_containers;
 mod gated;
 mod host_port;
 mod label_keys;
+mod quality_of_service;
 mod references;
 mod status;
 mod update;
@@ -37,6 +38,12 @@ const EPHEMERAL_CONTAINERS: &str = "ephemeralContainers";
 
 /// All lists of containers.
 const ALL_CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", EPHEMERAL_CONTAINERS];
+
+/// Field of the required terms of an affinity.
+const REQUIRED_AFFINITY: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+
+/// Field of the preferred terms of an affinity.
+const PREFERRED_AFFINITY: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 #[cfg(test)]
 mod tests;

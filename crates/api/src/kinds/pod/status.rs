@@ -1,5 +1,7 @@
 //! Status of a Pod: fields that upstream serializes always, and validation (upstream's `ValidatePodStatusUpdate`).
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::machinery::field::{FieldError, FieldErrors, Path};
@@ -9,25 +11,27 @@ use crate::machinery::names;
 use crate::machinery::tree::{child, is_set, items, items_mut, number, set, text};
 
 /// Lists of statuses of containers.
-const CONTAINER_LISTS: [&str; 3] = [
+const CONTAINER_STATUS_LISTS: [&str; 3] = [
     "containerStatuses",
     "initContainerStatuses",
     "ephemeralContainerStatuses",
 ];
+
+const REPEATED_FAMILY: &str = "may specify no more than one IP for each IP family";
 
 /// Sets the fields that each condition and each status of a container has.
 pub(super) fn complete(status: &mut Value) {
     for condition in items_mut(status, "conditions") {
         set_null_times(condition, &["lastProbeTime", "lastTransitionTime"]);
     }
-    for list in CONTAINER_LISTS {
+    for list in CONTAINER_STATUS_LISTS {
         for container in items_mut(status, list) {
-            complete_container(container);
+            complete_container_status(container);
         }
     }
 }
 
-fn complete_container(container: &mut Value) {
+fn complete_container_status(container: &mut Value) {
     if !container.is_object() {
         return;
     }
@@ -69,11 +73,11 @@ fn set_null_times(tree: &mut Value, times: &[&str]) {
     }
 }
 
-/// Validates the fields of a changed status besides the addresses of the Pod.
+/// Validates the fields of a changed status.
 pub(super) fn validate(errors: &mut FieldErrors, new: &Value, old: &Value) {
     let (status, before) = (child(new, "status"), child(old, "status"));
     let path = Path::new("status");
-    validate_nomination(errors, new, before, &path.child("nominatedNodeName"));
+    validate_nominated_node(errors, new, before, &path.child("nominatedNodeName"));
     let generation = number(status, "observedGeneration");
     if generation < 0 {
         let fault = "must be a non-negative integer";
@@ -90,14 +94,20 @@ pub(super) fn validate(errors: &mut FieldErrors, new: &Value, old: &Value) {
         errors.push(FieldError::invalid(&path, class, "field is immutable"));
     }
     for (index, condition) in items(status, "conditions").iter().enumerate() {
-        let kind = text(condition, "type");
+        let condition_type = text(condition, "type");
         // As upstream, with a capital letter.
         let path = path.child("conditions").index(index).child("Type");
-        push_faults(errors, &path, kind, names::qualified_name(kind));
+        push_faults(
+            errors,
+            &path,
+            condition_type,
+            names::qualified_name(condition_type),
+        );
     }
+    validate_pod_addresses(errors, status, before, &path.child("podIPs"));
 }
 
-fn validate_nomination(errors: &mut FieldErrors, pod: &Value, before: &Value, path: &Path) {
+fn validate_nominated_node(errors: &mut FieldErrors, pod: &Value, before: &Value, path: &Path) {
     const FIELD: &str = "nominatedNodeName";
     let node = text(child(pod, "status"), FIELD);
     if node.is_empty() {
@@ -122,16 +132,43 @@ fn validate_host_addresses(errors: &mut FieldErrors, status: &Value, path: &Path
         let fault = "must be equal to `hostIP`";
         errors.push(FieldError::invalid(&path.index(0).child("ip"), *first, fault));
     }
+    if has_repeated_family(&addresses) {
+        // As upstream, which shows the internal type.
+        let shown: Vec<Value> = addresses.iter().map(|address| json!({ "IP": address })).collect();
+        errors.push(FieldError::invalid(&path, shown, REPEATED_FAMILY));
+    }
+}
+
+/// Checks that the addresses of the Pod are valid and distinct, and that there is at most one for each family.
+fn validate_pod_addresses(errors: &mut FieldErrors, status: &Value, before: &Value, path: &Path) {
+    let addresses = pod_addresses(status);
+    let existing: HashSet<&str> = pod_addresses(before).into_iter().collect();
+    let mut seen = HashSet::with_capacity(addresses.len());
+    for (index, address) in addresses.iter().enumerate() {
+        errors.extend(ip::validate(&path.index(index), address, &existing));
+        if !seen.insert(*address) {
+            errors.push(FieldError::duplicate(&path.index(index), *address));
+        }
+    }
+    if has_repeated_family(&addresses) {
+        errors.push(FieldError::invalid(path, addresses, REPEATED_FAMILY));
+    }
+}
+
+fn pod_addresses(status: &Value) -> Vec<&str> {
+    items(status, "podIPs")
+        .iter()
+        .map(|entry| text(entry, "ip"))
+        .collect()
+}
+
+/// Returns true if two of the addresses have the same family.
+fn has_repeated_family(addresses: &[&str]) -> bool {
     let families: Vec<_> = addresses
         .iter()
         .filter_map(|address| ip::family_of(address))
         .collect();
-    if families.len() > 1 && (families.len() > 2 || families[0] == families[1]) {
-        // As upstream, which shows the internal type.
-        let shown: Vec<Value> = addresses.iter().map(|address| json!({ "IP": address })).collect();
-        let fault = "may specify no more than one IP for each IP family";
-        errors.push(FieldError::invalid(&path, shown, fault));
-    }
+    families.len() > 2 || matches!(families.as_slice(), [first, second] if first == second)
 }
 
 #[cfg(test)]

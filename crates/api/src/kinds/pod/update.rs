@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
+use super::quality_of_service::quality_of_service;
 use super::validate::{validate_spec, validate_tolerations as validate_each_toleration};
 use super::{CONTAINER_LISTS, MIRROR_ANNOTATION, default_pod_on_write, gated, label_keys, status};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
-use crate::machinery::ip;
 use crate::machinery::metadata;
 use crate::machinery::tree::{
     child, clear, is_set, items, items_mut, number, object_mut, set, set_or_clear, text,
@@ -29,13 +29,13 @@ pub fn prepare_pod_update(new: &mut Value, old: &Value) {
 
 /// Increments the generation if the spec has changed.
 pub(super) fn set_next_generation(new: &mut Value, old: &Value) {
-    let is_changed = has_changed(child(new, "spec"), child(old, "spec"));
+    let is_changed = has_spec_changed(child(new, "spec"), child(old, "spec"));
     let generation = number(child(old, "metadata"), "generation") + i64::from(is_changed);
     object_mut(new, "metadata").insert("generation".to_owned(), json!(generation));
 }
 
 /// Compares two specs. The choice of a node is no change, as with upstream's subresource `binding`.
-fn has_changed(new: &Value, old: &Value) -> bool {
+fn has_spec_changed(new: &Value, old: &Value) -> bool {
     const NODE: &str = "nodeName";
     let node = text(new, NODE);
     if new == old || node.is_empty() || !text(old, NODE).is_empty() {
@@ -119,35 +119,11 @@ fn validate_image(errors: &mut FieldErrors, image: &str, path: &Path) {
     }
 }
 
-/// Validates a status: valid addresses, at most one per family.
+/// Validates an update of the status.
 pub fn validate_pod_status_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     errors.extend(validate_mirror_annotation(new, old));
     status::validate(&mut errors, new, old);
-    let addresses = |pod| {
-        items(child(pod, "status"), "podIPs")
-            .iter()
-            .map(|entry| text(entry, "ip"))
-            .collect::<Vec<_>>()
-    };
-    let after = addresses(new);
-    let before: HashSet<&str> = addresses(old).into_iter().collect();
-    let path = Path::new("status").child("podIPs");
-    let mut seen = HashSet::with_capacity(after.len());
-    for (index, address) in after.iter().enumerate() {
-        errors.extend(ip::validate(&path.index(index), address, &before));
-        if !seen.insert(*address) {
-            errors.push(FieldError::duplicate(&path.index(index), *address));
-        }
-    }
-    let families: Vec<_> = after
-        .iter()
-        .filter_map(|address| ip::family_of(address))
-        .collect();
-    if families.len() > 1 && (families.len() > 2 || families[0] == families[1]) {
-        let fault = "may specify no more than one IP for each IP family";
-        errors.push(FieldError::invalid(&path, after, fault));
-    }
     errors
 }
 
@@ -203,11 +179,11 @@ fn validate_tolerations(errors: &mut FieldErrors, after: &Value, before: &Value,
         .any(|toleration| !now.contains(&without_seconds(toleration)))
     {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
-        errors.push(FieldError::forbidden(&path.child("tolerations"), detail));
+        errors.push(FieldError::forbidden(&path.child(FIELD), detail));
         return;
     }
     // As upstream: the faults of tolerations appear twice.
-    validate_each_toleration(errors, after, &path.child("tolerations"));
+    validate_each_toleration(errors, after, &path.child(FIELD));
 }
 
 /// Returns the fields of a toleration that do not change.
@@ -234,49 +210,4 @@ fn with_mutable_fields_of(before: &Value, after: &Value) -> Value {
         set_or_clear(&mut spec, GRACE, before.get(GRACE).cloned());
     }
     spec
-}
-
-/// Returns `Guaranteed` if all containers have equal limits and requests, `BestEffort` if none has any. Resources of the
-/// whole Pod take precedence. An amount of zero counts as none.
-fn quality_of_service(spec: &Value) -> &'static str {
-    const COUNTED: [&str; 2] = ["cpu", "memory"];
-    let of_pod = child(spec, "resources");
-    let has_own = ["limits", "requests"].iter().any(|kind| {
-        child(of_pod, kind)
-            .as_object()
-            .is_some_and(|amounts| !amounts.is_empty())
-    });
-    let resources: Vec<&Value> = if has_own {
-        vec![of_pod]
-    } else {
-        let containers = CONTAINER_LISTS.into_iter().flat_map(|list| items(spec, list));
-        containers
-            .map(|container| child(container, "resources"))
-            .collect()
-    };
-    let amount = |resources: &Value, kind: &str, resource: &str| {
-        let amount = text(child(resources, kind), resource).to_owned();
-        (!amount.is_empty() && amount != "0").then_some(amount)
-    };
-    let is_named = |resources: &&Value| {
-        COUNTED.iter().any(|resource| {
-            ["limits", "requests"]
-                .iter()
-                .any(|kind| amount(resources, kind, resource).is_some())
-        })
-    };
-    if !resources.iter().any(is_named) {
-        return "BestEffort";
-    }
-    let is_guaranteed = |resources: &&Value| {
-        COUNTED.iter().all(|resource| {
-            let limit = amount(resources, "limits", resource);
-            limit.is_some() && amount(resources, "requests", resource) == limit
-        })
-    };
-    if resources.iter().all(is_guaranteed) {
-        "Guaranteed"
-    } else {
-        "Burstable"
-    }
 }

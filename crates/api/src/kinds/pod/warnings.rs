@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::CONTAINER_LISTS;
+use super::{CONTAINER_LISTS, PREFERRED_AFFINITY, REQUIRED_AFFINITY};
 use crate::machinery::decode::quantity_in_thousandths;
 use crate::machinery::field::Path;
 use crate::machinery::tree::{child, entries, is_set, items, number, text, texts};
@@ -55,17 +55,17 @@ const APP_ARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.
 /// Returns the warnings about a new Pod.
 pub fn pod_creation_warnings(pod: &Value) -> Vec<String> {
     let mut warnings = name_warnings(pod, "the Pod's hostname");
-    warnings.extend(of_spec_and_metadata(pod, &Path::default()));
+    warnings.extend(spec_and_metadata_warnings(pod, &Path::default()));
     warnings
 }
 
 /// Returns the warnings about the Pod template of a workload.
 pub(crate) fn template_warnings(workload: &Value) -> Vec<String> {
     let template = child(child(workload, "spec"), "template");
-    of_spec_and_metadata(template, &Path::new("spec").child("template"))
+    spec_and_metadata_warnings(template, &Path::new("spec").child("template"))
 }
 
-/// Returns a warning about a name that is no DNS label, although `use_of_name` needs one.
+/// Returns a warning about a name that is no DNS label. `use_of_name` is the use that needs a DNS label.
 pub(crate) fn name_warnings(object: &Value, use_of_name: &str) -> Vec<String> {
     let name = text(child(object, "metadata"), "name");
     let faults = names::dns_label(name);
@@ -79,7 +79,8 @@ pub(crate) fn name_warnings(object: &Value, use_of_name: &str) -> Vec<String> {
     )]
 }
 
-fn of_spec_and_metadata(pod: &Value, path: &Path) -> Vec<String> {
+/// Returns the warnings about spec and metadata of a Pod or Pod template at `path`.
+fn spec_and_metadata_warnings(pod: &Value, path: &Path) -> Vec<String> {
     let (spec, at) = (child(pod, "spec"), path.child("spec"));
     let mut warnings = Vec::new();
     for (key, _) in entries(spec, "nodeSelector") {
@@ -87,8 +88,8 @@ fn of_spec_and_metadata(pod: &Value, path: &Path) -> Vec<String> {
             warnings.push(format!("{}: {reason}", at.child("nodeSelector").key(key)));
         }
     }
-    of_node_affinity(&mut warnings, spec, &at);
-    of_topology_spread(&mut warnings, spec, &at.child("topologySpreadConstraints"));
+    push_node_affinity_warnings(&mut warnings, spec, &at);
+    push_topology_spread_warnings(&mut warnings, spec, &at.child("topologySpreadConstraints"));
     let annotations = child(child(pod, "metadata"), "annotations");
     let annotations_at = path.child("metadata").child("annotations");
     if is_set(annotations, CRITICAL_ANNOTATION) {
@@ -97,9 +98,9 @@ fn of_spec_and_metadata(pod: &Value, path: &Path) -> Vec<String> {
             "{at}: non-functional in v1.16+; use the \"priorityClassName\" field instead"
         ));
     }
-    of_volumes(&mut warnings, spec, &at.child("volumes"));
-    of_addresses(&mut warnings, spec, &at);
-    of_pull_secrets(&mut warnings, spec, &at.child("imagePullSecrets"));
+    push_volume_warnings(&mut warnings, spec, &at.child("volumes"));
+    push_address_warnings(&mut warnings, spec, &at);
+    push_pull_secret_warnings(&mut warnings, spec, &at.child("imagePullSecrets"));
     if number(spec, "terminationGracePeriodSeconds") < 0 {
         let at = at.child("terminationGracePeriodSeconds");
         warnings.push(format!(
@@ -115,7 +116,7 @@ fn of_spec_and_metadata(pod: &Value, path: &Path) -> Vec<String> {
                     "{at}: deprecated since v1.30; use the \"appArmorProfile\" field instead"
                 ));
             }
-            of_container(&mut warnings, container, &at.child(list).index(index));
+            push_container_warnings(&mut warnings, container, &at.child(list).index(index));
         }
     }
     warnings
@@ -129,17 +130,15 @@ fn deprecation(label: &str) -> Option<&'static str> {
         .map(|(_, reason)| *reason)
 }
 
-fn of_node_affinity(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
-    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-    const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+fn push_node_affinity_warnings(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
     let affinity = child(child(spec, "affinity"), "nodeAffinity");
     let path = path.child("affinity").child("nodeAffinity");
-    let required = items(child(affinity, REQUIRED), "nodeSelectorTerms")
+    let required = items(child(affinity, REQUIRED_AFFINITY), "nodeSelectorTerms")
         .iter()
         .enumerate();
-    let required_at = path.child(REQUIRED).child("nodeSelectorTerms");
-    let preferred = items(affinity, PREFERRED).iter().enumerate();
-    let preferred_at = path.child(PREFERRED);
+    let required_at = path.child(REQUIRED_AFFINITY).child("nodeSelectorTerms");
+    let preferred = items(affinity, PREFERRED_AFFINITY).iter().enumerate();
+    let preferred_at = path.child(PREFERRED_AFFINITY);
     let terms = required
         .map(|(index, term)| (term, required_at.index(index)))
         .chain(preferred.map(|(index, preferred)| {
@@ -157,7 +156,7 @@ fn of_node_affinity(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
     }
 }
 
-fn of_topology_spread(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
+fn push_topology_spread_warnings(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
     for (index, constraint) in items(spec, "topologySpreadConstraints").iter().enumerate() {
         let path = path.index(index);
         let key = text(constraint, "topologyKey");
@@ -171,7 +170,7 @@ fn of_topology_spread(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
     }
 }
 
-fn of_volumes(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
+fn push_volume_warnings(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
     for (index, volume) in items(spec, "volumes").iter().enumerate() {
         let path = path.index(index);
         for (source, reason) in DEPRECATED_SOURCES {
@@ -190,7 +189,7 @@ fn of_volumes(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
     }
 }
 
-fn of_addresses(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
+fn push_address_warnings(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
     let mut seen = HashSet::new();
     for (index, alias) in items(spec, "hostAliases").iter().enumerate() {
         let (address, at) = (
@@ -209,7 +208,7 @@ fn of_addresses(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
     }
 }
 
-fn of_pull_secrets(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
+fn push_pull_secret_warnings(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
     let mut seen = HashSet::new();
     for (index, secret) in items(spec, "imagePullSecrets").iter().enumerate() {
         let (name, at) = (text(secret, "name"), path.index(index).child("name"));
@@ -221,7 +220,7 @@ fn of_pull_secrets(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
     }
 }
 
-fn of_container(warnings: &mut Vec<String>, container: &Value, path: &Path) {
+fn push_container_warnings(warnings: &mut Vec<String>, container: &Value, path: &Path) {
     for list in ["limits", "requests"] {
         for resource in ["memory", "ephemeral-storage"] {
             let amount = text(child(child(container, "resources"), list), resource);
@@ -233,12 +232,12 @@ fn of_container(warnings: &mut Vec<String>, container: &Value, path: &Path) {
             }
         }
     }
-    of_variables(warnings, container, &path.child("env"));
-    of_ports(warnings, container, &path.child("ports"));
+    push_variable_warnings(warnings, container, &path.child("env"));
+    push_port_warnings(warnings, container, &path.child("ports"));
 }
 
-/// Warns of variables that hide an earlier one. A variable may extend the value of the earlier one.
-fn of_variables(warnings: &mut Vec<String>, container: &Value, path: &Path) {
+/// Adds warnings about variables that hide an earlier one. A variable may extend the value of the earlier one.
+fn push_variable_warnings(warnings: &mut Vec<String>, container: &Value, path: &Path) {
     let mut seen = HashSet::new();
     for (index, variable) in items(container, "env").iter().enumerate() {
         let name = text(variable, "name");
@@ -253,8 +252,8 @@ fn of_variables(warnings: &mut Vec<String>, container: &Value, path: &Path) {
     }
 }
 
-/// Warns of ports that are listed twice, with and without a host port.
-fn of_ports(warnings: &mut Vec<String>, container: &Value, path: &Path) {
+/// Adds warnings about ports that are listed twice, with and without a host port.
+fn push_port_warnings(warnings: &mut Vec<String>, container: &Value, path: &Path) {
     let mut known: HashMap<(i64, &str), (usize, (i64, &str))> = HashMap::new();
     for (index, port) in items(container, "ports").iter().enumerate() {
         let key = (number(port, "containerPort"), text(port, "protocol"));

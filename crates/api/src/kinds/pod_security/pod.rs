@@ -34,6 +34,7 @@ impl<'a> PodView<'a> {
         text(self.spec, "runtimeClassName")
     }
 
+    /// Returns the annotations.
     pub(super) fn annotations(&self) -> &'a Value {
         child(self.metadata, "annotations")
     }
@@ -44,6 +45,7 @@ impl<'a> PodView<'a> {
         CONTAINER_LISTS.iter().flat_map(move |list| items(spec, list))
     }
 
+    /// Returns the security context of the whole Pod.
     pub(super) fn security_context(&self) -> &'a Value {
         child(self.spec, "securityContext")
     }
@@ -61,6 +63,7 @@ impl<'a> PodView<'a> {
         flag_if_set(self.spec, "hostUsers") == Some(false)
     }
 
+    /// Returns true if the operating system of the Pod is Windows.
     pub(super) fn is_windows(&self) -> bool {
         text(child(self.spec, "os"), "name") == "windows"
     }

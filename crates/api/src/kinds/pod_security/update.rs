@@ -30,12 +30,12 @@ pub fn is_significant_update(new: &Value, old: &Value) -> bool {
             return true;
         }
     }
-    let then = items(old.spec, "ephemeralContainers").iter();
-    let then: HashMap<&str, &Value> = then
+    let earlier = items(old.spec, "ephemeralContainers").iter();
+    let earlier: HashMap<&str, &Value> = earlier
         .map(|container| (text(container, "name"), container))
         .collect();
     items(new.spec, "ephemeralContainers").iter().any(|now| {
-        let same = then.get(text(now, "name")).copied();
+        let same = earlier.get(text(now, "name")).copied();
         same.is_none_or(|then| changes(now, then))
     })
 }

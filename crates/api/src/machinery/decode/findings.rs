@@ -52,6 +52,7 @@ impl Findings {
         (self.mismatch.into_inner(), self.strict_errors.into_inner())
     }
 
+    /// Adds a strict error about a field, unless it is present or the bound is reached.
     pub(super) fn add_strict_error(&self, problem: &str, location: &Location<'_>, name: &str) {
         let mut errors = self.strict_errors.borrow_mut();
         if errors.len() < STRICT_ERRORS_MAX {

@@ -38,6 +38,7 @@ impl Location<'_> {
         path + name
     }
 
+    /// Appends the path of this location.
     pub(super) fn write_path(&self, path: &mut String, with_indexes: bool) {
         if let Some(parent) = self.parent {
             parent.write_path(path, with_indexes);

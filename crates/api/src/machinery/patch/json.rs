@@ -18,6 +18,7 @@ const COPIED_BYTES_MAX: usize = 3 << 20;
 /// Maximum number of values that a patch may measure or shift: some tens of milliseconds of work.
 const STEPS_MAX: usize = 4_000_000;
 
+/// Applies a JSON patch (RFC 6902).
 pub(super) fn apply(object: Value, patch: Value) -> Result<Value, PatchError> {
     let operations = operation::parse(patch)?;
     let mut copy = WorkingCopy(object);

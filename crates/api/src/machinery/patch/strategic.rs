@@ -25,6 +25,7 @@ static NO_STRATEGY: PatchStrategy = PatchStrategy {
     retains_keys: false,
 };
 
+/// Applies a strategic merge patch to an object of a kind.
 pub(super) fn apply(object: Value, patch: Value, kind: &Kind) -> Result<Value, PatchError> {
     let shape = schema().shape(kind.definition).unwrap_or(Shape::Free);
     match (object, patch) {

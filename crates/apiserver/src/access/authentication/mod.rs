@@ -125,9 +125,9 @@ impl Authenticator {
         audiences: &[&str],
     ) -> Result<(Arc<Identity>, Vec<String>), String> {
         if let Some(owner) = self.static_tokens.owner(token) {
-            let ours = self.service_accounts.audience();
-            return if audiences.is_empty() || audiences.contains(&ours) {
-                Ok((owner.clone(), vec![ours.to_owned()]))
+            let default_audience = self.service_accounts.audience();
+            return if audiences.is_empty() || audiences.contains(&default_audience) {
+                Ok((owner.clone(), vec![default_audience.to_owned()]))
             } else {
                 Err("the token is valid for none of the audiences".to_owned())
             };

@@ -163,9 +163,9 @@ pub(crate) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Resul
     let annotations = stored.metadata.annotations.unwrap_or_default();
     let joined_by = annotations.get(INCARNATION);
     let tolerance_seconds = match (&certificate.incarnation, joined_by) {
-        (Some(of_certificate), _) => {
+        (Some(incarnation), _) => {
             let current = Incarnation::new(&stored.metadata.uid, joined_by.map_or("", String::as_str));
-            return if *of_certificate == current {
+            return if *incarnation == current {
                 Ok(())
             } else {
                 Err(Rejection::OtherIncarnation(node))

@@ -67,12 +67,12 @@ pub(crate) fn review_access(
 
 /// Validates that exactly one of resource and non-resource attributes is set.
 fn validate(spec: &Value) -> FieldErrors {
-    let (of_resource, of_path) = (
+    let (has_resource, has_path) = (
         is_set(spec, "resourceAttributes"),
         is_set(spec, "nonResourceAttributes"),
     );
     let path = Path::new("spec");
-    match (of_resource, of_path) {
+    match (has_resource, has_path) {
         (true, true) => {
             let detail = "cannot be specified in combination with resourceAttributes";
             let value = child(spec, "nonResourceAttributes").clone();

@@ -54,6 +54,7 @@ const PROXIED: Bounds = Bounds {
     per_reserved_holder: 128,
 };
 
+/// Returns the bounds of the long-running requests of a kind.
 pub(super) fn long_running_bounds(kind: LongRunning) -> Bounds {
     match kind {
         LongRunning::Watch => WATCHES,

@@ -66,10 +66,12 @@ impl Allocation {
         is_own
     }
 
+    /// Returns true if nothing is stored.
     pub(super) fn is_dry_run(&self) -> bool {
         self.is_dry_run
     }
 
+    /// Reserves a requested address. A dry run only checks it.
     pub(super) fn take_address(&mut self, address: IpAddr) -> Result<(), AddressError> {
         if self.is_dry_run {
             return self.pools().check_address(address);
@@ -84,6 +86,8 @@ impl Allocation {
         Ok(())
     }
 
+    /// Reserves a free address of a family; `None` if there is none. A dry run returns an address without a
+    /// reservation.
     pub(super) fn take_next_address(&mut self, family: Family) -> Option<IpAddr> {
         if self.is_dry_run {
             return self.pools().base_address(family);
@@ -114,6 +118,7 @@ impl Allocation {
         Ok(())
     }
 
+    /// Reserves a free port; `None` if there is none.
     pub(super) fn take_next_port(&mut self) -> Option<u16> {
         let port = {
             let mut pools = self.pools();
@@ -127,10 +132,12 @@ impl Allocation {
         Some(port)
     }
 
+    /// Marks an address for release.
     pub(super) fn release_address(&mut self, address: IpAddr) {
         self.released.addresses.push(address);
     }
 
+    /// Marks a port for release.
     pub(super) fn release_port(&mut self, port: i64) {
         if let Ok(port) = u16::try_from(port)
             && !self.released.ports.contains(&port)

@@ -276,6 +276,7 @@ impl Pools {
             .find(|base| Family::of(*base) == family)
     }
 
+    /// Releases an address in all ranges.
     pub(super) fn release_address(&mut self, address: IpAddr) {
         self.taken.remove(&address);
         for pool in &mut self.pools {
@@ -300,6 +301,7 @@ impl Pools {
         }
     }
 
+    /// Takes a free port; `None` if there is none.
     pub(super) fn take_next_port(&mut self) -> Option<u16> {
         let Self { ports, rng, .. } = self;
         ports.take_next(&mut |below| rng.u64(0..below))
@@ -315,14 +317,17 @@ impl Pools {
         self.dynamic_ports.count(&taken.ok_or(()));
     }
 
+    /// Releases a port.
     pub(super) fn release_port(&mut self, port: u16) {
         self.ports.release(port);
     }
 
+    /// Returns the range of node ports.
     pub(super) fn port_range(&self) -> RangeInclusive<u16> {
         self.ports.ports()
     }
 
+    /// Returns the numbers of allocated and free addresses and ports, for metrics.
     pub(super) fn usage(&self) -> Usage {
         Usage {
             ranges: self

@@ -20,10 +20,12 @@ pub(super) struct Holder<'a> {
     pub(super) name: &'a str,
 }
 
+/// Returns the key of the record of an address.
 pub(super) fn address_key(address: IpAddr) -> Key {
     format!("{IP_ADDRESSES_PREFIX}{address}").into()
 }
 
+/// Returns the key of the record of a node port.
 pub(super) fn port_key(port: u16) -> Key {
     format!("{NODE_PORTS_PREFIX}{port}").into()
 }
@@ -49,6 +51,7 @@ pub(super) fn put_address(address: IpAddr, holder: Holder<'_>, now: jiff::Timest
     Write::Put(address_key(address), encode(&object))
 }
 
+/// Returns the write of the record of a node port.
 pub(super) fn put_port(port: u16, holder: Holder<'_>) -> Write {
     let record = json!({"service": format!("{}/{}", holder.namespace, holder.name)});
     let value = store::Value {
@@ -58,6 +61,7 @@ pub(super) fn put_port(port: u16, holder: Holder<'_>) -> Write {
     Write::Put(port_key(port), value)
 }
 
+/// Returns the deletion of the record of a node port.
 pub(super) fn delete_port(port: u16) -> Write {
     Write::Delete {
         key: port_key(port),

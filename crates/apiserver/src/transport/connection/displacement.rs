@@ -42,7 +42,7 @@ impl DisplacementQueue {
 
     /// Returns the source with the most connections.
     pub(super) fn largest_source(&self) -> Option<Source> {
-        let largest_source = self.0.iter().max_by_key(|(_, of_source)| of_source.len());
+        let largest_source = self.0.iter().max_by_key(|(_, connections)| connections.len());
         largest_source.map(|(source, _)| *source)
     }
 
@@ -60,9 +60,9 @@ impl DisplacementQueue {
 
     /// Removes a connection that ends or enters another stage.
     pub(super) fn remove(&mut self, source: Source, connection: &Arc<Displaceable>) {
-        if let Some(of_source) = self.0.get_mut(&source) {
-            of_source.retain(|other| !Arc::ptr_eq(other, connection));
-            if of_source.is_empty() {
+        if let Some(connections) = self.0.get_mut(&source) {
+            connections.retain(|other| !Arc::ptr_eq(other, connection));
+            if connections.is_empty() {
                 self.0.remove(&source);
             }
         }

@@ -53,9 +53,9 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut all = self.all.lock();
-        if let Some(of_node) = all.get_mut(&self.node_name) {
-            of_node.retain(|other| !Arc::ptr_eq(other, &self.connection));
-            if of_node.is_empty() {
+        if let Some(connections) = all.get_mut(&self.node_name) {
+            connections.retain(|other| !Arc::ptr_eq(other, &self.connection));
+            if connections.is_empty() {
                 all.remove(&self.node_name);
             }
         }

@@ -116,6 +116,7 @@ impl Page {
         }
     }
 
+    /// Rewrites a piece of the page. Returns the bytes to send.
     pub(super) fn push(&mut self, piece: &[u8]) -> io::Result<Bytes> {
         let mut out = Vec::with_capacity(piece.len());
         let Some((decoder, encoder)) = &mut self.gzip else {
@@ -129,6 +130,7 @@ impl Page {
         Ok(std::mem::take(encoder.get_mut()).into())
     }
 
+    /// Returns the rest of the page.
     pub(super) fn finish(&mut self) -> io::Result<Bytes> {
         let mut out = Vec::new();
         let Some((mut decoder, mut encoder)) = self.gzip.take() else {

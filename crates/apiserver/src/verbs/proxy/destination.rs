@@ -178,6 +178,7 @@ fn is_local(ip: IpAddr) -> bool {
     ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || is_link_local
 }
 
+/// Returns the host and port of a URL.
 pub(super) fn authority(ip: IpAddr, port: Option<i64>) -> String {
     let host = match ip {
         IpAddr::V4(ip) => ip.to_string(),

@@ -50,6 +50,7 @@ pub(super) async fn send(
     }
 }
 
+/// Returns the failure of a request whose response did not begin in time.
 pub(super) fn response_timeout() -> Failure {
     let message = format!("error trying to reach service: no response within {RESPONSE_HEAD_TIMEOUT:?}");
     Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)

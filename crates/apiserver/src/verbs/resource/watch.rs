@@ -11,7 +11,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, Sleep};
 
 use super::selection::Selection;
 use super::shared_frames::{Frame, SharedFrames, StreamName};
-use super::watch_events::{self, Lines};
+use super::watch_events::{self, EventWriter};
 use super::{Resources, check_readable};
 use crate::failure::Failure;
 use crate::metrics::watches::WatchCounts;
@@ -58,7 +58,7 @@ impl Resources {
         self.wait_for(options.version).await?;
         let name = stream_name(target, &selection.prefix, options, form, include);
         let stream = self.frames.stream(&name);
-        let lines = Lines {
+        let writer = EventWriter {
             kind: target.kind,
             selection,
             form,
@@ -67,7 +67,7 @@ impl Resources {
             event_count: 0,
             encoded_events: self.encoded_events.clone(),
         };
-        let start = match self.start(&lines.selection, options) {
+        let start = match self.start(&writer.selection, options) {
             Ok(start) => start,
             Err(StoreError::Compacted { requested, oldest }) => {
                 return Ok(compacted(requested, oldest, form));
@@ -78,10 +78,10 @@ impl Resources {
         let mut period = tokio::time::interval(BOOKMARK_PERIOD);
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
         period.reset();
-        self.watch_counts.watches(target.kind, 1);
+        self.watch_counts.add_watches(target.kind, 1);
         let stream = WatchStream {
             counts: self.watch_counts.clone(),
-            lines,
+            writer,
             stream,
             frames: self.frames.clone(),
             initial: start.initial.into_iter(),
@@ -140,7 +140,7 @@ struct Start {
 /// A watch in progress.
 struct WatchStream {
     counts: Arc<WatchCounts>,
-    lines: Lines,
+    writer: EventWriter,
     stream: StreamName,
     frames: Arc<SharedFrames>,
     initial: std::vec::IntoIter<Entry>,
@@ -164,7 +164,7 @@ enum Input {
 
 impl Drop for WatchStream {
     fn drop(&mut self) {
-        self.counts.watches(self.lines.kind, -1);
+        self.counts.add_watches(self.writer.kind, -1);
     }
 }
 
@@ -192,7 +192,7 @@ impl WatchStream {
             };
             if !frame.is_empty() {
                 self.counts
-                    .add_events(self.lines.kind, self.lines.take_event_count());
+                    .add_events(self.writer.kind, self.writer.take_event_count());
                 return Some(frame);
             }
             if self.initial.len() > 0 || self.watch.has_more() {
@@ -213,12 +213,12 @@ impl WatchStream {
             && let Some(entry) = self.initial.next()
         {
             scanned_bytes += SCAN_OVERHEAD_BYTES + entry.value.len();
-            self.lines.initial(&entry.key, &entry.value, &mut out);
+            self.writer.write_initial(&entry.key, &entry.value, &mut out);
         }
         if self.initial.len() == 0
             && let Some(revision) = self.initial_ends_at.take()
         {
-            self.lines.bookmark(revision, true, &mut out);
+            self.writer.write_bookmark(revision, true, &mut out);
         }
         Some(out.freeze())
     }
@@ -238,30 +238,30 @@ impl WatchStream {
 
     /// Returns the pending events as a frame.
     fn events_frame(&mut self, ready: Result<(), StoreError>) -> Bytes {
-        let (lines, watch) = (&mut self.lines, &mut self.watch);
+        let (writer, watch) = (&mut self.writer, &mut self.watch);
         let position = watch.position();
         let result = ready.and_then(|()| {
-            if lines.is_stateless() {
+            if writer.is_stateless() {
                 self.frames
-                    .get_or_write(&mut self.stream, position, || write_events(lines, watch))
+                    .get_or_write(&mut self.stream, position, || write_events(writer, watch))
             } else {
-                write_events(lines, watch)
+                write_events(writer, watch)
             }
         });
         match result {
             Ok(frame) => {
-                self.lines.event_count += frame.event_count;
+                self.writer.event_count += frame.event_count;
                 self.watch.skip_to(frame.next);
                 if !self.watch.has_more() {
-                    self.batch_delay.start(self.counts.open(self.lines.kind));
+                    self.batch_delay.start(self.counts.open(self.writer.kind));
                 }
                 frame.bytes
             }
             Err(error) => {
-                tracing::info!(prefix = %self.lines.selection.prefix, %error, "watch ended; events lost");
+                tracing::info!(prefix = %self.writer.selection.prefix, %error, "watch ended; events lost");
                 let failure = Failure::expired("too old resource version: the watch did not keep up");
                 let mut out = BytesMut::new();
-                watch_events::error(&failure, self.lines.form.encoding, &mut out);
+                watch_events::write_error(&failure, self.writer.form.encoding, &mut out);
                 self.is_ended = true;
                 out.freeze()
             }
@@ -272,7 +272,7 @@ impl WatchStream {
         let mut out = BytesMut::new();
         let revision = self.watch.progress();
         if revision.0 > 0 {
-            self.lines.bookmark(revision, false, &mut out);
+            self.writer.write_bookmark(revision, false, &mut out);
         }
         out.freeze()
     }
@@ -293,8 +293,8 @@ fn stream_name(
 }
 
 /// Writes pending events, up to a frame's worth, or to the bound of what is matched.
-fn write_events(lines: &mut Lines, watch: &mut Watch) -> Result<Frame, StoreError> {
-    let earlier_count = lines.take_event_count();
+fn write_events(writer: &mut EventWriter, watch: &mut Watch) -> Result<Frame, StoreError> {
+    let earlier_count = writer.take_event_count();
     let mut out = BytesMut::new();
     let mut scanned_bytes = 0;
     while out.len() < FRAME_BYTES && scanned_bytes < SCAN_BYTES_MAX {
@@ -307,7 +307,7 @@ fn write_events(lines: &mut Lines, watch: &mut Watch) -> Result<Frame, StoreErro
             Ok(Some(event)) => {
                 let previous_bytes = event.previous.as_ref().map_or(0, Bytes::len);
                 scanned_bytes += SCAN_OVERHEAD_BYTES + event.value.len() + previous_bytes;
-                lines.event(&event, &mut out);
+                writer.write_event(&event, &mut out);
             }
             Ok(None) => break,
             // Events that were read before are sent first; the next call returns the error again.
@@ -315,8 +315,8 @@ fn write_events(lines: &mut Lines, watch: &mut Watch) -> Result<Frame, StoreErro
             Err(error) => return Err(error),
         }
     }
-    let event_count = lines.take_event_count();
-    lines.event_count = earlier_count;
+    let event_count = writer.take_event_count();
+    writer.event_count = earlier_count;
     Ok(Frame {
         bytes: out.freeze(),
         event_count,
@@ -379,7 +379,7 @@ fn timeout(requested_seconds: Option<u64>) -> Duration {
 fn compacted(requested: Revision, oldest: Revision, form: Form) -> LineStream {
     let failure = Failure::expired(format!("too old resource version: {requested} ({oldest})"));
     let mut out = BytesMut::new();
-    watch_events::error(&failure, form.encoding, &mut out);
+    watch_events::write_error(&failure, form.encoding, &mut out);
     Box::pin(futures_util::stream::once(async move { out.freeze() }))
 }
 

@@ -38,20 +38,20 @@ impl Change {
 }
 
 /// Writes the events of one watch.
-pub(super) struct Lines {
+pub(super) struct EventWriter {
     pub(super) kind: &'static Kind,
     pub(super) selection: Selection,
     pub(super) form: Form,
     pub(super) include: IncludeObject,
     /// True once the columns of a table were sent; they are sent with the first row only.
     pub(super) has_sent_columns: bool,
-    /// Events that were written since the last [`Lines::take_event_count`].
+    /// Events that were written since the last [`EventWriter::take_event_count`].
     pub(super) event_count: u64,
     /// Events that were encoded for other watches.
     pub(super) encoded_events: Arc<EncodedEvents>,
 }
 
-impl Lines {
+impl EventWriter {
     /// Returns true if the next line does not depend on lines that were sent before.
     pub(super) fn is_stateless(&self) -> bool {
         self.has_sent_columns || self.form.representation != Representation::Table
@@ -63,42 +63,42 @@ impl Lines {
     }
 
     /// Writes an object that existed before the watch, if it matches.
-    pub(super) fn initial(&mut self, key: &str, bytes: &[u8], out: &mut BytesMut) {
+    pub(super) fn write_initial(&mut self, key: &str, bytes: &[u8], out: &mut BytesMut) {
         if self.selection.is_everything() || self.selection.matches(key, bytes) {
-            self.line(Change::Added, bytes, out);
+            self.write_line(Change::Added, bytes, out);
         }
     }
 
     /// Writes an event if it concerns a matching object. An object that begins to match is `ADDED`, one that
     /// ceases to match is `DELETED`.
-    pub(super) fn event(&mut self, event: &Event, out: &mut BytesMut) {
+    pub(super) fn write_event(&mut self, event: &Event, out: &mut BytesMut) {
         if self.selection.is_everything() {
             let change = match event.kind {
                 EventKind::Created => Change::Added,
                 EventKind::Updated => Change::Modified,
                 EventKind::Deleted => Change::Deleted,
             };
-            return self.shared_line(change, event, out);
+            return self.write_shared(change, event, out);
         }
         let matches = |bytes: &[u8]| self.selection.matches(&event.key, bytes);
         let is_in = event.kind != EventKind::Deleted && matches(&event.value);
         let was_in = event.previous.as_deref().is_some_and(matches);
         match (was_in, is_in) {
             (false, false) => {}
-            (false, true) => self.shared_line(Change::Added, event, out),
-            (true, true) => self.shared_line(Change::Modified, event, out),
+            (false, true) => self.write_shared(Change::Added, event, out),
+            (true, true) => self.write_shared(Change::Modified, event, out),
             (true, false) if event.kind == EventKind::Deleted => {
-                self.shared_line(Change::Deleted, event, out);
+                self.write_shared(Change::Deleted, event, out);
             }
             (true, false) => {
                 let previous = event.previous.as_deref().unwrap_or_default();
-                self.line(Change::Deleted, &at_revision(previous, event.revision), out);
+                self.write_line(Change::Deleted, &at_revision(previous, event.revision), out);
             }
         }
     }
 
     /// Writes a bookmark: all events up to `revision` are sent.
-    pub(super) fn bookmark(&mut self, revision: Revision, ends_initial: bool, out: &mut BytesMut) {
+    pub(super) fn write_bookmark(&mut self, revision: Revision, ends_initial: bool, out: &mut BytesMut) {
         let mut metadata = json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
         if ends_initial {
             metadata["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
@@ -114,11 +114,11 @@ impl Lines {
     }
 
     /// Writes an event whose encoding all watches of this form share.
-    fn shared_line(&mut self, change: Change, event: &Event, out: &mut BytesMut) {
+    fn write_shared(&mut self, change: Change, event: &Event, out: &mut BytesMut) {
         if self.sends_stored_bytes()
             || (self.form.representation == Representation::Table && !self.has_sent_columns)
         {
-            return self.line(change, &event.value, out);
+            return self.write_line(change, &event.value, out);
         }
         self.event_count += 1;
         let key = EventKey {
@@ -138,7 +138,7 @@ impl Lines {
         out.put_slice(&line);
     }
 
-    fn line(&mut self, change: Change, bytes: &[u8], out: &mut BytesMut) {
+    fn write_line(&mut self, change: Change, bytes: &[u8], out: &mut BytesMut) {
         self.event_count += 1;
         if self.sends_stored_bytes() {
             return put_line(change.name(), bytes, out);
@@ -186,7 +186,7 @@ impl Lines {
 }
 
 /// Writes an `ERROR` event, the last of a watch.
-pub(super) fn error(failure: &Failure, encoding: Encoding, out: &mut BytesMut) {
+pub(super) fn write_error(failure: &Failure, encoding: Encoding, out: &mut BytesMut) {
     let status = failure.status();
     match encoding {
         Encoding::Protobuf => {

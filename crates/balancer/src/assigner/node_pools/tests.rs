@@ -119,14 +119,14 @@ fn endpoints_are_counted_by_node() {
         "web-1",
         json!([endpoint("a", true, true), endpoint("b", false, true)]),
     );
-    assert_eq!(nodes.slice_applied(&first), [key("web")]);
-    assert!(nodes.slice_applied(&first).is_empty(), "nothing is new");
+    assert_eq!(nodes.apply_slice(&first), [key("web")]);
+    assert!(nodes.apply_slice(&first).is_empty(), "nothing is new");
     assert_eq!(nodes.of(&key("web")), BTreeSet::from(["a"]));
-    nodes.slice_applied(&slice("web-2", json!([endpoint("c", true, true)])));
+    nodes.apply_slice(&slice("web-2", json!([endpoint("c", true, true)])));
     assert_eq!(nodes.of(&key("web")), BTreeSet::from(["a", "c"]));
-    nodes.slice_deleted(&key("web-2"));
-    nodes.slice_applied(&slice("web-1", json!([endpoint("b", false, true)])));
+    nodes.remove_slice(&key("web-2"));
+    nodes.apply_slice(&slice("web-1", json!([endpoint("b", false, true)])));
     assert_eq!(nodes.of(&key("web")), BTreeSet::from(["b"]), "it still serves");
-    assert_eq!(nodes.slice_deleted(&key("web-1")), [key("web")]);
+    assert_eq!(nodes.remove_slice(&key("web-1")), [key("web")]);
     assert!(nodes.of(&key("web")).is_empty());
 }

@@ -31,6 +31,7 @@ impl EdgeInstance {
         }
     }
 
+    /// Returns true if the edge runs.
     pub(super) fn is_started(&self) -> bool {
         self.edge.is_some()
     }
@@ -64,6 +65,7 @@ impl EdgeInstance {
         }
     }
 
+    /// Sets the zone of the node, also of the running edge.
     pub(super) fn set_zone(&mut self, zone: Option<Arc<str>>) {
         if zone == self.zone {
             return;
@@ -83,6 +85,7 @@ impl EdgeInstance {
         self.sticky_secrets != StickySecrets::default()
     }
 
+    /// Sets the keys of sticky-session cookies, also of the running edge.
     pub(super) fn set_sticky_secrets(&mut self, secrets: StickySecrets) {
         if self.sticky_secrets == secrets {
             return;

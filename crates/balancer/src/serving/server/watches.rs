@@ -85,10 +85,11 @@ impl Watches {
         }
     }
 
+    /// Applies an event about an IngressClass.
     pub(super) fn apply_class(&mut self, event: Event<IngressClass>, state: &mut EdgeState) {
         match event {
-            Event::Applied(class) => state.class_applied(class),
-            Event::Deleted(key) => state.class_deleted(&key),
+            Event::Applied(class) => state.apply_class(class),
+            Event::Deleted(key) => state.remove_class(&key),
             Event::Synced => self.add_synced(IngressClass::KIND, state),
             Event::Malformed { key, error } => {
                 tracing::error!(class = %key, error, "malformed IngressClass ignored");
@@ -96,10 +97,11 @@ impl Watches {
         }
     }
 
+    /// Applies an event about an Ingress.
     pub(super) fn apply_ingress(&mut self, event: Event<Ingress>, state: &mut EdgeState) {
         match event {
-            Event::Applied(ingress) => state.ingress_applied(ingress),
-            Event::Deleted(key) => state.ingress_deleted(&key),
+            Event::Applied(ingress) => state.apply_ingress(ingress),
+            Event::Deleted(key) => state.remove_ingress(&key),
             Event::Synced => self.add_synced(Ingress::KIND, state),
             Event::Malformed { key, error } => {
                 tracing::error!(ingress = %key, error, "malformed Ingress ignored");
@@ -107,10 +109,11 @@ impl Watches {
         }
     }
 
+    /// Applies an event about a Service to which routes may lead.
     pub(super) fn apply_target(&mut self, event: Event<Service>, state: &mut EdgeState) {
         match event {
-            Event::Applied(service) => state.target_applied(service),
-            Event::Deleted(key) => state.target_deleted(&key),
+            Event::Applied(service) => state.apply_target(service),
+            Event::Deleted(key) => state.remove_target(&key),
             Event::Synced => self.add_synced(Service::KIND, state),
             Event::Malformed { key, error } => {
                 tracing::error!(service = %key, error, "malformed Service ignored");
@@ -126,10 +129,11 @@ impl Watches {
         }
     }
 
+    /// Applies an event about a Service.
     pub(super) fn apply_service(&mut self, event: Event<Service>, state: &mut EdgeState) {
         match event {
-            Event::Applied(service) => state.service_applied(service),
-            Event::Deleted(key) => state.service_deleted(&key),
+            Event::Applied(service) => state.apply_service(service),
+            Event::Deleted(key) => state.remove_service(&key),
             Event::Synced => self.has_services = true,
             Event::Malformed { key, error } => {
                 tracing::error!(service = %key, error, "malformed Service ignored");
@@ -137,10 +141,11 @@ impl Watches {
         }
     }
 
+    /// Applies an event about an EndpointSlice.
     pub(super) fn apply_slice(&mut self, event: Event<EndpointSlice>, state: &mut EdgeState) {
         match event {
-            Event::Applied(slice) => state.slice_applied(slice),
-            Event::Deleted(key) => state.slice_deleted(&key),
+            Event::Applied(slice) => state.apply_slice(slice),
+            Event::Deleted(key) => state.remove_slice(&key),
             Event::Synced => self.has_slices = true,
             Event::Malformed { key, error } => {
                 tracing::error!(slice = %key, error, "malformed EndpointSlice ignored");

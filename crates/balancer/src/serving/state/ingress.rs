@@ -4,21 +4,21 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
-use api::object::{Ingress, IngressClass, ObjectKey, Protocol, Service, ServiceBackendPort, ServicePort};
+use api::object::{Ingress, IngressClass, ObjectKey, Protocol, Service};
 use client::events::EventText;
 use edge::routes::{HostRoutes, Route, RouteTable};
-use edge::settings::{
-    BackendProtocol, Certificate, Frontend, Listener, Policy, ServiceName, ServiceSettings, Stickiness, Tls,
-};
+use edge::settings::{Certificate, Frontend, Listener, ServiceSettings};
 use edge::{PortKey, Transport};
 
 use super::awaited_secrets::AwaitedSecrets;
+use super::class_settings::{
+    HTTP, describe_problem, find_port, listeners, service_name, target_name, target_policy,
+};
 use super::{EdgeState, ServedService};
 use crate::annotations::{FrontendSpec, ListenerSpec, http_backend_protocol};
-use crate::ingress::class_plan::{BackendPlan, ClassPlan, HostPlan, Problem};
-use crate::ingress::class_service::{self, HTTP_PORT, HTTPS_PORT};
+use crate::ingress::class_plan::{BackendPlan, ClassPlan, HostPlan};
+use crate::ingress::class_service::{self, HTTPS_PORT};
 use crate::serving::certificates::Certificates;
 
 /// Events of one Ingress at the same time.
@@ -143,14 +143,14 @@ impl EdgeState {
     }
 
     /// Adds or replaces a class.
-    pub(in crate::serving) fn class_applied(&mut self, class: IngressClass) {
+    pub(in crate::serving) fn apply_class(&mut self, class: IngressClass) {
         let name = class.metadata.name.clone();
         self.ingress.classes.insert(name.as_str().into(), class);
         self.class_changed(&name);
     }
 
     /// Removes a class.
-    pub(in crate::serving) fn class_deleted(&mut self, key: &ObjectKey) {
+    pub(in crate::serving) fn remove_class(&mut self, key: &ObjectKey) {
         self.ingress.classes.remove(&*key.name);
         self.class_changed(&key.name);
     }
@@ -162,7 +162,7 @@ impl EdgeState {
     }
 
     /// Adds or replaces an Ingress.
-    pub(in crate::serving) fn ingress_applied(&mut self, ingress: Ingress) {
+    pub(in crate::serving) fn apply_ingress(&mut self, ingress: Ingress) {
         let state = &mut self.ingress;
         let key = ingress.metadata.key();
         let former = state.ingresses.get(&key);
@@ -178,14 +178,14 @@ impl EdgeState {
     }
 
     /// Removes an Ingress.
-    pub(in crate::serving) fn ingress_deleted(&mut self, key: &ObjectKey) {
+    pub(in crate::serving) fn remove_ingress(&mut self, key: &ObjectKey) {
         if let Some(former) = self.ingress.ingresses.remove(key) {
             self.ingress.mark_outdated(former.class());
         }
     }
 
     /// Adds or replaces a Service to which routes may lead.
-    pub(in crate::serving) fn target_applied(&mut self, service: Service) {
+    pub(in crate::serving) fn apply_target(&mut self, service: Service) {
         let key = service.metadata.key();
         let former = self.ingress.services.get(&key);
         // Status and metadata do not matter. A watch that starts again reports all Services.
@@ -196,7 +196,7 @@ impl EdgeState {
     }
 
     /// Removes a Service to which routes may lead.
-    pub(in crate::serving) fn target_deleted(&mut self, key: &ObjectKey) {
+    pub(in crate::serving) fn remove_target(&mut self, key: &ObjectKey) {
         if self.ingress.services.remove(key).is_some() {
             self.target_changed(key);
         }
@@ -282,7 +282,7 @@ impl EdgeState {
         };
         for (ingress, problems) in &plan.problems {
             for problem in problems {
-                let (reason, message) = describe(problem);
+                let (reason, message) = describe_problem(problem);
                 build.add_event(ingress, reason, message);
             }
         }
@@ -377,6 +377,7 @@ impl EdgeState {
         })
     }
 
+    /// Returns the routes of a host, and records their targets and missing backends in `build`.
     fn host_routes(
         &self,
         class: &ObjectKey,
@@ -530,145 +531,14 @@ impl EdgeState {
     }
 }
 
-const HTTP: Frontend = Frontend::Http {
-    redirects_to_https: None,
-};
-
-/// Returns the listeners of a class: HTTP, and HTTPS if there is a certificate.
-fn listeners(
-    served: &ServedService,
-    plan: &ClassPlan,
-    certificates: &BTreeMap<String, Arc<Certificate>>,
-) -> Vec<Listener> {
-    let listener = |name: &str, port, frontend| Listener {
-        name: name.into(),
-        port,
-        frontend,
-        backend_protocol: BackendProtocol::Http,
-        backends: Vec::new(),
-    };
-    let mut listeners = vec![listener("http", HTTP_PORT, HTTP)];
-    if certificates.is_empty() {
-        return listeners;
-    }
-    let by_source: BTreeMap<&Arc<str>, &Arc<Certificate>> = certificates
-        .values()
-        .map(|certificate| (&certificate.source, certificate))
-        .collect();
-    let with = certificates
-        .iter()
-        .map(|(host, certificate)| (host.as_str().into(), Some(Arc::clone(&certificate.source))));
-    let without = plan.hosts.iter().filter(|(host, host_plan)| {
-        !certificates.contains_key(*host) && is_below_foreign_wildcard(plan, host, host_plan)
-    });
-    let without = without.map(|(host, _)| (host.as_str().into(), None));
-    let tls = Tls {
-        certificates: by_source.into_values().cloned().collect(),
-        policy: served.spec.tls_policy,
-        alpn: served.spec.alpn,
-        hosts: Some(with.chain(without).collect()),
-    };
-    listeners.push(listener("https", HTTPS_PORT, Frontend::Https(tls)));
-    listeners
-}
-
-/// Returns true if a wildcard of another namespace covers the host. Its certificate is not for this host.
-fn is_below_foreign_wildcard(plan: &ClassPlan, host: &str, host_plan: &HostPlan) -> bool {
-    let wildcard = host
-        .split_once('.')
-        .and_then(|(_, parent)| plan.hosts.get(&format!("*.{parent}")));
-    wildcard.is_some_and(|wildcard| wildcard.namespace != host_plan.namespace)
-}
-
-/// Returns the policy towards the backends of a Service: that of the class, with the session affinity of the Service.
-/// Several Services may share a host, so each has a cookie of its own.
-fn target_policy(class: &Policy, service: &Service) -> Policy {
-    let mut policy = Policy {
-        source_ranges: Vec::new(),
-        proxy_protocol_from: Vec::new(),
-        ..class.clone()
-    };
-    if let Stickiness::Cookie { name, .. } = &mut policy.stickiness {
-        *name = format!("{name}-{}", service.metadata.name).into();
-    }
-    if let (Stickiness::None, Some(seconds)) = (&policy.stickiness, service.spec.affinity_timeout_seconds()) {
-        policy.stickiness = Stickiness::Source {
-            timeout: Duration::from_secs(seconds.into()),
-        };
-    }
-    policy
-}
-
 /// Returns true if two states of an Ingress lead to the same plan of its class.
 fn is_planned_alike(a: &Ingress, b: &Ingress) -> bool {
-    let (of_a, of_b) = (&a.metadata, &b.metadata);
+    let (metadata, other) = (&a.metadata, &b.metadata);
     a.spec == b.spec
-        && of_a.uid == of_b.uid
-        && of_a.creation_timestamp == of_b.creation_timestamp
-        && of_a.annotations == of_b.annotations
-        && of_a.deletion_timestamp.is_some() == of_b.deletion_timestamp.is_some()
-}
-
-/// Returns the name of the Service of a class in the settings.
-fn service_name(class: &ObjectKey) -> ServiceName {
-    ServiceName {
-        namespace: Arc::clone(&class.namespace),
-        name: Arc::clone(&class.name),
-    }
-}
-
-/// Returns the name of a Service in the settings as a target of a class. No Service has such a name.
-fn target_name(class: &ObjectKey, service: &ObjectKey) -> ServiceName {
-    ServiceName {
-        namespace: Arc::clone(&service.namespace),
-        name: format!("{}@{}", service.name, class.name).into(),
-    }
-}
-
-fn find_port<'s>(service: &'s Service, port: &ServiceBackendPort) -> Option<&'s ServicePort> {
-    let mut ports = service
-        .spec
-        .ports
-        .iter()
-        .filter(|of| of.protocol == Protocol::Tcp);
-    ports.find(|of| {
-        if port.name.is_empty() {
-            of.port == port.number
-        } else {
-            of.name == port.name
-        }
-    })
-}
-
-/// Returns reason and message of the Event about a problem.
-fn describe(problem: &Problem) -> (&'static str, String) {
-    match problem {
-        Problem::HostConflict(host) => {
-            let shown = if host.is_empty() {
-                "\"\" (any host)"
-            } else {
-                host.as_str()
-            };
-            let message = format!(
-                "host {shown} belongs to another namespace; the rules of this Ingress for it are not served"
-            );
-            ("HostConflict", message)
-        }
-        Problem::TooManyRoutes(host) => {
-            let message =
-                format!("host {host:?}: expected at most 1,000 paths, found more; the others are not served");
-            ("TooManyPaths", message)
-        }
-        Problem::TooManySecrets => {
-            let message = "the Ingresses of the namespace name more than 1,000 Secrets; further hosts are served \
-                           without TLS";
-            ("TooManySecrets", message.to_owned())
-        }
-        Problem::ResourceBackend => {
-            let message = "a backend of kind resource is not served; its requests get status 503".to_owned();
-            ("BackendNotServed", message)
-        }
-    }
+        && metadata.uid == other.uid
+        && metadata.creation_timestamp == other.creation_timestamp
+        && metadata.annotations == other.annotations
+        && metadata.deletion_timestamp.is_some() == other.deletion_timestamp.is_some()
 }
 
 #[cfg(test)]

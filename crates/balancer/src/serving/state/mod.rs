@@ -3,6 +3,7 @@
 
 mod awaited_secrets;
 mod build;
+mod class_settings;
 mod ingress;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -137,14 +138,14 @@ impl EdgeState {
     }
 
     /// Adds or replaces a Service.
-    pub(super) fn service_applied(&mut self, service: Service) {
+    pub(super) fn apply_service(&mut self, service: Service) {
         let key = service.metadata.key();
         let addresses = edge_addresses(&service);
         let reading = annotations::read(&service);
         // The assigner withdraws the address of such a Service. Until then the edge serves no client.
         let is_enforced = reading.restrictions.reason_to_withhold(true).is_none();
         match reading.edge.filter(|_| is_enforced && !addresses.is_empty()) {
-            None => self.service_deleted(&key),
+            None => self.remove_service(&key),
             Some(spec) => {
                 let served = ServedService {
                     is_of_nodes: has_node_addresses(&service),
@@ -159,20 +160,20 @@ impl EdgeState {
     }
 
     /// Removes a Service.
-    pub(super) fn service_deleted(&mut self, key: &ObjectKey) {
+    pub(super) fn remove_service(&mut self, key: &ObjectKey) {
         if self.services.remove(key).is_some() {
             self.changed.insert(key.clone());
         }
     }
 
     /// Adds or replaces an EndpointSlice.
-    pub(super) fn slice_applied(&mut self, slice: EndpointSlice) {
+    pub(super) fn apply_slice(&mut self, slice: EndpointSlice) {
         let key = slice.metadata.key();
         let owner = slice
             .service_name()
             .map(|name| ObjectKey::new(&slice.metadata.namespace, name));
         if self.slice_owners.get(&key) != owner.as_ref() {
-            self.slice_deleted(&key);
+            self.remove_slice(&key);
         }
         let Some(owner) = owner else { return };
         self.slice_owners.insert(key.clone(), owner.clone());
@@ -181,7 +182,7 @@ impl EdgeState {
     }
 
     /// Removes an EndpointSlice.
-    pub(super) fn slice_deleted(&mut self, key: &ObjectKey) {
+    pub(super) fn remove_slice(&mut self, key: &ObjectKey) {
         let Some(owner) = self.slice_owners.remove(key) else {
             return;
         };

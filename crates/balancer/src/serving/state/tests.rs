@@ -61,14 +61,14 @@ fn key() -> ObjectKey {
 #[test]
 fn endpoints_become_backends_with_their_conditions() {
     let mut state = state();
-    state.service_applied(service(json!({}), json!({})));
+    state.apply_service(service(json!({}), json!({})));
     let endpoints = json!([
         {"addresses": ["10.1.0.1"], "nodeName": "node-1", "zone": "a"},
         {"addresses": ["10.1.0.2"], "nodeName": "node-2", "conditions": {"ready": false, "serving": true, "terminating": true}},
         {"addresses": ["10.1.0.3"], "nodeName": "node-2", "conditions": {"ready": false, "serving": false}},
     ]);
-    state.slice_applied(slice("a", "IPv4", endpoints));
-    state.slice_applied(slice("b", "IPv6", json!([{"addresses": ["2001:db8::1"]}])));
+    state.apply_slice(slice("a", "IPv4", endpoints));
+    state.apply_slice(slice("b", "IPv6", json!([{"addresses": ["2001:db8::1"]}])));
     let found = settings(&mut state).expect("settings");
     assert_eq!(found.addresses, [ADDRESS.parse::<IpAddr>().expect("address")]);
     let backends: Vec<_> = found.listeners[0]
@@ -92,7 +92,7 @@ fn endpoints_become_backends_with_their_conditions() {
     );
     assert_eq!(found.listeners[0].backends[0].zone.as_deref(), Some("a"));
     // Without endpoints of the first family, those of the other are used.
-    state.slice_deleted(&ObjectKey::new("shop", "a"));
+    state.remove_slice(&ObjectKey::new("shop", "a"));
     let found = settings(&mut state).expect("settings");
     assert_eq!(
         found.listeners[0].backends[0].address.to_string(),
@@ -103,12 +103,12 @@ fn endpoints_become_backends_with_their_conditions() {
 #[test]
 fn policy_local_selects_endpoints_of_this_node() {
     let mut state = state();
-    state.service_applied(service(json!({}), json!({"externalTrafficPolicy": "Local"})));
+    state.apply_service(service(json!({}), json!({"externalTrafficPolicy": "Local"})));
     let endpoints = json!([
         {"addresses": ["10.1.0.1"], "nodeName": "node-1"},
         {"addresses": ["10.1.0.2"], "nodeName": "node-2"},
     ]);
-    state.slice_applied(slice("a", "IPv4", endpoints));
+    state.apply_slice(slice("a", "IPv4", endpoints));
     let found = settings(&mut state).expect("settings");
     assert_eq!(found.listeners[0].backends.len(), 1);
 }
@@ -117,7 +117,7 @@ fn policy_local_selects_endpoints_of_this_node() {
 fn reports_port_ranges_as_not_served() {
     let mut state = state();
     let annotations = json!({"service.portolan.dev/port-ranges": "5060-5160/UDP"});
-    state.service_applied(service(annotations, json!({})));
+    state.apply_service(service(annotations, json!({})));
     let found = settings(&mut state).expect("settings");
     assert_eq!(found.listeners.len(), 1);
     assert_eq!(
@@ -132,7 +132,7 @@ fn reports_port_ranges_as_not_served() {
 fn serves_only_addresses_of_this_node() {
     let address: IpAddr = ADDRESS.parse().expect("address");
     let mut state = EdgeState::new(node(), OwnedAddresses::Listed(Addresses::new()));
-    state.service_applied(service(json!({}), json!({})));
+    state.apply_service(service(json!({}), json!({})));
     assert!(settings(&mut state).is_none());
     state.set_owned(OwnedAddresses::Listed([address].into()));
     assert!(settings(&mut state).is_some());
@@ -143,7 +143,7 @@ fn serves_only_addresses_of_this_node() {
     let mut plain = service(json!({}), json!({}));
     plain.status.load_balancer.ingress[0].ip_mode = Some("VIP".to_owned());
     state.set_owned(OwnedAddresses::All);
-    state.service_applied(plain);
+    state.apply_service(plain);
     assert!(settings(&mut state).is_none());
     assert!(!state.has_services());
 }
@@ -151,9 +151,9 @@ fn serves_only_addresses_of_this_node() {
 #[test]
 fn unchanged_settings_stay_the_same_object() {
     let mut state = state();
-    state.service_applied(service(json!({}), json!({})));
+    state.apply_service(service(json!({}), json!({})));
     let before = settings(&mut state).expect("settings");
-    state.service_applied(service(json!({"example.com/else": "x"}), json!({})));
+    state.apply_service(service(json!({"example.com/else": "x"}), json!({})));
     let after = settings(&mut state).expect("settings");
     assert!(Arc::ptr_eq(&before, &after));
 }
@@ -170,7 +170,7 @@ fn secret(namespaces: &str, kind: &str) -> Secret {
 fn services_wait_for_the_secrets_of_their_certificates() {
     let of_aws = |value: &str| json!({"service.beta.kubernetes.io/aws-load-balancer-ssl-cert": value});
     let mut state = state();
-    state.service_applied(service(
+    state.apply_service(service(
         of_aws("arn:aws:acm:x:1:certificate/own,certs/other"),
         json!({}),
     ));
@@ -220,7 +220,7 @@ fn services_wait_for_the_secrets_of_their_certificates() {
 #[test]
 fn services_wait_for_the_secret_of_their_cookies() {
     let mut state = state();
-    state.service_applied(service(json!({"portolan.dev/edge-sticky": "cookie"}), json!({})));
+    state.apply_service(service(json!({"portolan.dev/edge-sticky": "cookie"}), json!({})));
     assert!(state.uses_cookies());
     assert!(settings(&mut state).is_none(), "cookies cannot be decoded yet");
     state.set_cookie_secret(CookieSecret::Missing(SecretError::NotFound(ObjectKey::new(
@@ -241,7 +241,7 @@ fn services_wait_for_the_secret_of_their_cookies() {
     assert!(Arc::ptr_eq(&with, &without), "settings are unchanged");
     // Services without cookies do not wait.
     let mut other = self::state();
-    other.service_applied(service(json!({}), json!({})));
+    other.apply_service(service(json!({}), json!({})));
     assert!(!other.uses_cookies() && settings(&mut other).is_some());
 }
 
@@ -296,10 +296,10 @@ fn serves_no_client_while_a_restriction_is_invalid() {
     let ranges = "service.beta.kubernetes.io/load-balancer-source-ranges";
     let of_class = json!({"loadBalancerClass": "portolan.dev/edge"});
     let mut state = state();
-    state.service_applied(service(json!({ ranges: "192.0.2.0/24" }), of_class.clone()));
+    state.apply_service(service(json!({ ranges: "192.0.2.0/24" }), of_class.clone()));
     let served = settings(&mut state).expect("settings");
     assert_eq!(served.policy.source_ranges.len(), 1);
-    state.service_applied(service(json!({ ranges: "192.0.2.0/240" }), of_class));
+    state.apply_service(service(json!({ ranges: "192.0.2.0/240" }), of_class));
     assert!(settings(&mut state).is_none());
 }
 
@@ -312,7 +312,7 @@ fn access_logs_go_to_configured_destinations() {
     });
     let of = |node: NodeProperties| {
         let mut state = EdgeState::new(node, OwnedAddresses::All);
-        state.service_applied(service(log.clone(), json!({})));
+        state.apply_service(service(log.clone(), json!({})));
         let log = settings(&mut state).and_then(|settings| settings.access_log.clone());
         (log, state.faults(&key()).len())
     };
@@ -361,7 +361,7 @@ fn file_names_in_a_bucket_start_with_the_namespace() {
             },
             OwnedAddresses::All,
         );
-        state.service_applied(service(log, json!({})));
+        state.apply_service(service(log, json!({})));
         let log = settings(&mut state).and_then(|settings| settings.access_log.clone());
         assert!(state.faults(&key()).is_empty());
         log.map(|log| log.prefix.to_string())

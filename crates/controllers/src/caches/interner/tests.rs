@@ -20,7 +20,7 @@ fn equal_values_are_shared() {
 }
 
 #[test]
-fn unused_values_are_swept() {
+fn unused_values_are_removed() {
     let mut interner = Interner::default();
     let kept = interner.text("kept");
     for number in 0..10 * REMOVAL_VALUES_MIN {
@@ -33,9 +33,9 @@ fn unused_values_are_swept() {
 #[test]
 fn selectors_need_all_labels_and_empty_ones_match_nothing() {
     let set = Interner::default().labels(&labels(&[("app", "x"), ("tier", "web")]));
-    assert!(set.match_selector(&labels(&[("tier", "web")])));
-    assert!(!set.match_selector(&labels(&[("tier", "web"), ("app", "y")])));
-    assert!(!set.match_selector(&labels(&[("zone", "a")])));
-    assert!(!set.match_selector(&Labels::new()));
+    assert!(set.is_selected_by(&labels(&[("tier", "web")])));
+    assert!(!set.is_selected_by(&labels(&[("tier", "web"), ("app", "y")])));
+    assert!(!set.is_selected_by(&labels(&[("zone", "a")])));
+    assert!(!set.is_selected_by(&Labels::new()));
     assert_eq!((set.get("app"), set.get("none")), (Some("x"), None));
 }

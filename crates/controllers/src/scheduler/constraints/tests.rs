@@ -27,9 +27,9 @@ fn refusals(pod: &SchedulePod, on: [Vec<&SchedulePod>; 3]) -> Vec<String> {
     let own = facts(pod);
     let on = on.map(|pods| pods.into_iter().map(&mut facts).collect::<Vec<_>>());
     let on = on.iter().map(|pods| pods.iter().collect());
-    let occupied: Vec<NodeWithPods<'_>> = nodes.iter().zip(on).collect();
+    let with_pods: Vec<NodeWithPods<'_>> = nodes.iter().zip(on).collect();
     let namespaces = Namespaces::from([("other".to_owned(), api::object::Labels::new())]);
-    let constraints = Constraints::of(pod, &own, &occupied, &namespaces);
+    let constraints = Constraints::of(pod, &own, &with_pods, &namespaces);
     let reason = |node| {
         constraints
             .refusal(node)

@@ -4,14 +4,13 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use crate::kinds::pod::{PREFERRED_AFFINITY, REQUIRED_AFFINITY};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::push_faults;
 use crate::machinery::names;
 use crate::machinery::selector::LabelSelector;
 use crate::machinery::tree::{child, is_set, items, number, text, texts};
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const NOT_AN_OPERATOR: &str = "not a valid selector operator";
 
 /// Validates the affinity of a Pod at `path`.
@@ -27,9 +26,9 @@ pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
 }
 
 fn validate_nodes(errors: &mut FieldErrors, affinity: &Value, path: &Path) {
-    if is_set(affinity, REQUIRED) {
-        let path = path.child(REQUIRED).child("nodeSelectorTerms");
-        let terms = items(child(affinity, REQUIRED), "nodeSelectorTerms");
+    if is_set(affinity, REQUIRED_AFFINITY) {
+        let path = path.child(REQUIRED_AFFINITY).child("nodeSelectorTerms");
+        let terms = items(child(affinity, REQUIRED_AFFINITY), "nodeSelectorTerms");
         if terms.is_empty() {
             let detail = "must have at least one node selector term";
             errors.push(FieldError::required(&path, detail));
@@ -38,8 +37,8 @@ fn validate_nodes(errors: &mut FieldErrors, affinity: &Value, path: &Path) {
             validate_node_term(errors, term, &path.index(index));
         }
     }
-    let path = path.child(PREFERRED);
-    for (index, preferred) in items(affinity, PREFERRED).iter().enumerate() {
+    let path = path.child(PREFERRED_AFFINITY);
+    for (index, preferred) in items(affinity, PREFERRED_AFFINITY).iter().enumerate() {
         let path = path.index(index);
         validate_weight(errors, preferred, &path);
         validate_node_term(errors, child(preferred, "preference"), &path.child("preference"));
@@ -117,11 +116,11 @@ fn validate_field_requirement(errors: &mut FieldErrors, requirement: &Value, pat
 }
 
 fn validate_pods(errors: &mut FieldErrors, affinity: &Value, path: &Path) {
-    for (index, term) in items(affinity, REQUIRED).iter().enumerate() {
-        validate_pod_term(errors, term, &path.child(REQUIRED).index(index));
+    for (index, term) in items(affinity, REQUIRED_AFFINITY).iter().enumerate() {
+        validate_pod_term(errors, term, &path.child(REQUIRED_AFFINITY).index(index));
     }
-    for (index, preferred) in items(affinity, PREFERRED).iter().enumerate() {
-        let path = path.child(PREFERRED).index(index);
+    for (index, preferred) in items(affinity, PREFERRED_AFFINITY).iter().enumerate() {
+        let path = path.child(PREFERRED_AFFINITY).index(index);
         validate_weight(errors, preferred, &path);
         let field = "podAffinityTerm";
         validate_pod_term(errors, child(preferred, field), &path.child(field));

@@ -20,7 +20,7 @@ pub(super) fn validate(errors: &mut FieldErrors, pod: &Value) {
         errors.push(FieldError::invalid(&path.key(MIRROR_ANNOTATION), value, fault));
     }
     if let Some(cost) = text_if_set(annotations, DELETION_COST)
-        && !is_whole_number(cost)
+        && !is_canonical_i32(cost)
     {
         let fault = "must be a 32bit integer";
         errors.push(FieldError::invalid(&path.key(DELETION_COST), cost, fault));
@@ -28,6 +28,6 @@ pub(super) fn validate(errors: &mut FieldErrors, pod: &Value) {
 }
 
 /// Returns true for a number of 32 bits without a plus sign or leading zeros.
-fn is_whole_number(text: &str) -> bool {
+fn is_canonical_i32(text: &str) -> bool {
     text.parse::<i32>().is_ok_and(|number| number.to_string() == text)
 }

@@ -1,5 +1,4 @@
-//! Validation of resource claims, and of the resources of a whole Pod (upstream's `validatePodResourceClaims` and
-//! `validatePodResources`).
+//! Validation of resource claims (upstream's `validatePodResourceClaims`).
 
 use std::collections::HashSet;
 
@@ -8,7 +7,7 @@ use serde_json::{Value, json};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::push_faults;
 use crate::machinery::names;
-use crate::machinery::tree::{child, entries, is_set, items, text};
+use crate::machinery::tree::{child, is_set, items, text};
 
 /// Sources of a claim.
 const SOURCES: [&str; 2] = ["resourceClaimName", "resourceClaimTemplateName"];
@@ -50,20 +49,6 @@ fn validate_sources(errors: &mut FieldErrors, claim: &Value, path: &Path) {
         let name = text(claim, source);
         if is_set(claim, source) {
             push_faults(errors, &path.child(source), name, names::dns_subdomain(name));
-        }
-    }
-}
-
-/// Validates the names of the resources of a whole Pod.
-pub(super) fn validate_pod_resources(errors: &mut FieldErrors, spec: &Value, path: &Path) {
-    let (resources, path) = (child(spec, "resources"), path.child("resources"));
-    for list in ["limits", "requests"] {
-        for (name, _) in entries(resources, list) {
-            if !matches!(name, "cpu" | "memory") && !name.starts_with("hugepages-") {
-                let path = path.child(list).key(name);
-                let supported = ["cpu", "hugepages-", "memory"];
-                errors.push(FieldError::not_supported(&path, name, &supported));
-            }
         }
     }
 }

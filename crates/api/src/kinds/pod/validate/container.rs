@@ -20,9 +20,9 @@ pub(super) struct PodParts<'a> {
     pub(super) grace_seconds: i64,
 }
 
-/// List to which a container belongs.
+/// Type of a container, by the list to which it belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ContainerType {
     /// `containers`.
     Regular,
     /// `initContainers`.
@@ -35,7 +35,7 @@ pub(super) enum Role {
 pub(super) fn validate<'a>(
     errors: &mut FieldErrors,
     container: &'a Value,
-    role: Role,
+    container_type: ContainerType,
     pod: &PodParts<'_>,
     seen: &mut HashSet<&'a str>,
     path: &Path,
@@ -63,8 +63,8 @@ pub(super) fn validate<'a>(
     if !name.is_empty() && !seen.insert(name) {
         errors.push(FieldError::duplicate(&name_path, name));
     }
-    if role != Role::Ephemeral {
-        validate_life(errors, container, role, pod.grace_seconds, path);
+    if container_type != ContainerType::Ephemeral {
+        validate_lifecycle(errors, container, container_type, pod.grace_seconds, path);
     }
     if image != image.trim() {
         let fault = "must not have leading or trailing whitespace";
@@ -73,7 +73,13 @@ pub(super) fn validate<'a>(
 }
 
 /// Validates restarts, resizes, hooks and probes, which ephemeral containers do not have.
-fn validate_life(errors: &mut FieldErrors, container: &Value, role: Role, grace_seconds: i64, path: &Path) {
+fn validate_lifecycle(
+    errors: &mut FieldErrors,
+    container: &Value,
+    container_type: ContainerType,
+    grace_seconds: i64,
+    path: &Path,
+) {
     validate_resize_policy(errors, container, &path.child("resizePolicy"));
     let policy = text(container, "restartPolicy");
     if is_set(container, "restartPolicy") {
@@ -83,7 +89,7 @@ fn validate_life(errors: &mut FieldErrors, container: &Value, role: Role, grace_
             errors.push(FieldError::not_supported(&path, policy, &policies));
         }
     }
-    if role == Role::Init && policy != "Always" {
+    if container_type == ContainerType::Init && policy != "Always" {
         handlers::forbid(errors, container, path);
     } else {
         handlers::validate(errors, container, grace_seconds, path);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::container::{self, PodParts, Role};
+use super::container::{self, ContainerType, PodParts};
 use crate::kinds::pod::{CONTAINER_LISTS, EPHEMERAL_CONTAINERS};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::tree::{child, items, text};
@@ -35,7 +35,7 @@ pub(super) fn validate<'a>(
     let others: HashSet<&str> = others.map(|container| text(container, "name")).collect();
     for (index, container) in items(spec, EPHEMERAL_CONTAINERS).iter().enumerate() {
         let path = path.index(index);
-        container::validate(errors, container, Role::Ephemeral, pod, seen, &path);
+        container::validate(errors, container, ContainerType::Ephemeral, pod, seen, &path);
         let target = text(container, "targetContainerName");
         if !target.is_empty() && !others.contains(target) {
             errors.push(FieldError::not_found(&path.child("targetContainerName"), target));

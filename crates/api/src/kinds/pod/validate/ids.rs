@@ -12,16 +12,16 @@ const ID_MAX: i64 = 0x7fff_ffff;
 /// Validates the users and groups of a Pod and its containers.
 pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     const CONTEXT: &str = "securityContext";
-    let (of_pod, path_of_pod) = (child(spec, CONTEXT), path.child(CONTEXT));
+    let (pod_context, pod_path) = (child(spec, CONTEXT), path.child(CONTEXT));
     validate_fields(
         errors,
-        of_pod,
+        pod_context,
         &["runAsUser", "runAsGroup", "fsGroup"],
-        &path_of_pod,
+        &pod_path,
     );
     const GROUPS: &str = "supplementalGroups";
-    for (index, group) in items(of_pod, GROUPS).iter().enumerate() {
-        validate_id(errors, group, &path_of_pod.child(GROUPS).index(index));
+    for (index, group) in items(pod_context, GROUPS).iter().enumerate() {
+        validate_id(errors, group, &pod_path.child(GROUPS).index(index));
     }
     for list in ALL_CONTAINER_LISTS {
         for (index, container) in items(spec, list).iter().enumerate() {

@@ -1,9 +1,10 @@
-//! Validation of new Pods.
+//! Validation of new Pods and of Pod templates.
 
 mod affinity;
 mod annotations;
 mod claims;
 mod container;
+mod dns_config;
 mod environment;
 mod ephemeral;
 mod handlers;
@@ -26,7 +27,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use self::container::{PodParts, Role};
+use self::container::{ContainerType, PodParts};
 use super::EPHEMERAL_CONTAINERS;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm, push_faults};
@@ -61,10 +62,13 @@ pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path)
     }
     let mut seen = HashSet::new();
     // As upstream: init containers come last.
-    for (list, role) in [("containers", Role::Regular), ("initContainers", Role::Init)] {
+    for (list, container_type) in [
+        ("containers", ContainerType::Regular),
+        ("initContainers", ContainerType::Init),
+    ] {
         for (index, container) in items(spec, list).iter().enumerate() {
             let path = path.child(list).index(index);
-            container::validate(errors, container, role, &pod, &mut seen, &path);
+            container::validate(errors, container, container_type, &pod, &mut seen, &path);
         }
         host_ports::validate_distinct(errors, spec, list, path);
     }
@@ -78,18 +82,18 @@ pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path)
     security_context::validate(errors, spec, path);
     sysctls::validate(errors, spec, path);
     affinity::validate(errors, spec, &path.child("affinity"));
-    validate_dns_config(errors, spec, &path.child("dnsConfig"));
+    dns_config::validate(errors, spec, &path.child("dnsConfig"));
     validate_readiness_gates(errors, spec, &path.child("readinessGates"));
     scheduling_gates::validate(errors, spec, path);
     topology_spread::validate(errors, spec, &path.child("topologySpreadConstraints"));
     host_users::validate(errors, spec, path);
     validate_hostname_override(errors, spec, path);
-    validate_names(errors, spec, path);
+    validate_names_and_deadline(errors, spec, path);
     tolerations::validate(errors, spec, &path.child("tolerations"));
     validate_host_aliases(errors, spec, &path.child("hostAliases"));
-    validate_priority(errors, spec, path);
+    validate_classes(errors, spec, path);
     operating_system::validate(errors, spec, path);
-    claims::validate_pod_resources(errors, spec, path);
+    resources::validate_whole_pod(errors, spec, path);
     resources::validate_overhead(errors, spec, path);
 }
 
@@ -126,20 +130,22 @@ fn validate_process_namespace(errors: &mut FieldErrors, spec: &Value, path: &Pat
     }
 }
 
-fn validate_names(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+/// Validates names of the Pod and of objects that it refers to, and its deadline.
+fn validate_names_and_deadline(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     const DEADLINE: &str = "activeDeadlineSeconds";
     validate_name(errors, spec, "serviceAccountName", names::dns_subdomain, path);
     validate_name(errors, spec, "nodeName", names::dns_subdomain, path);
-    if is_set(spec, DEADLINE) && number(spec, DEADLINE) < 1 {
+    let seconds = number(spec, DEADLINE);
+    if is_set(spec, DEADLINE) && seconds < 1 {
         let fault = "must be between 1 and 2147483647, inclusive";
-        let seconds = number(spec, DEADLINE);
         errors.push(FieldError::invalid(&path.child(DEADLINE), seconds, fault));
     }
     validate_name(errors, spec, "hostname", names::dns_label, path);
     validate_name(errors, spec, "subdomain", names::dns_label, path);
 }
 
-fn validate_priority(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+/// Validates the names of classes, and the preemption policy.
+fn validate_classes(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     validate_name(errors, spec, "priorityClassName", names::dns_subdomain, path);
     validate_name(errors, spec, "runtimeClassName", names::dns_subdomain, path);
     if is_set(spec, "preemptionPolicy") {
@@ -189,75 +195,6 @@ fn validate_hostname_override(errors: &mut FieldErrors, spec: &Value, path: &Pat
         errors.push(FieldError::too_long(&path, BYTES_MAX));
     }
     push_faults(errors, &path, value, names::dns_subdomain(value));
-}
-
-fn validate_dns_config(errors: &mut FieldErrors, spec: &Value, path: &Path) {
-    const NAMESERVERS_MAX: usize = 3;
-    const SEARCHES_MAX: usize = 32;
-    /// Characters of all search paths with the spaces between them.
-    const SEARCH_CHARS_MAX: usize = 2048;
-    let config = child(spec, "dnsConfig");
-    let nameservers = texts(config, "nameservers");
-    let needs_nameserver = text(spec, "dnsPolicy") == "None";
-    if needs_nameserver && !is_set(spec, "dnsConfig") {
-        let detail = "must provide `dnsConfig` when `dnsPolicy` is None";
-        errors.push(FieldError::required(path, detail));
-    } else if needs_nameserver && nameservers.is_empty() {
-        let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
-        errors.push(FieldError::required(&path.child("nameservers"), detail));
-    }
-    if nameservers.len() > NAMESERVERS_MAX {
-        let fault = format!("must not have more than {NAMESERVERS_MAX} nameservers");
-        errors.push(FieldError::invalid(
-            &path.child("nameservers"),
-            nameservers.clone(),
-            fault,
-        ));
-    }
-    for (index, nameserver) in nameservers.into_iter().enumerate() {
-        errors.extend(ip::validate_new(
-            &path.child("nameservers").index(index),
-            nameserver,
-        ));
-    }
-    let searches = texts(config, "searches");
-    if searches.len() > SEARCHES_MAX {
-        let fault = format!("must not have more than {SEARCHES_MAX} search paths");
-        errors.push(FieldError::invalid(
-            &path.child("searches"),
-            searches.clone(),
-            fault,
-        ));
-    }
-    if searches.join(" ").chars().count() > SEARCH_CHARS_MAX {
-        let fault = format!(
-            "must not have more than {SEARCH_CHARS_MAX} characters (including spaces) in the search list"
-        );
-        errors.push(FieldError::invalid(
-            &path.child("searches"),
-            searches.clone(),
-            fault,
-        ));
-    }
-    for (index, search) in searches.into_iter().enumerate() {
-        let name = search.strip_suffix('.').unwrap_or(search);
-        if search != "." {
-            push_faults(
-                errors,
-                &path.child("searches").index(index),
-                search,
-                names::dns_subdomain_with_underscores(name),
-            );
-        }
-    }
-    for (index, option) in items(config, "options").iter().enumerate() {
-        if text(option, "name").is_empty() {
-            errors.push(FieldError::required(
-                &path.child("options").index(index),
-                "must not be empty",
-            ));
-        }
-    }
 }
 
 fn validate_host_aliases(errors: &mut FieldErrors, spec: &Value, path: &Path) {

@@ -40,8 +40,8 @@ pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     if !is_set(spec, "os") {
         return;
     }
-    let of_pod = (child(spec, CONTEXT), path.child(CONTEXT));
-    let of_containers = ALL_CONTAINER_LISTS.into_iter().flat_map(|list| {
+    let (pod_context, pod_path) = (child(spec, CONTEXT), path.child(CONTEXT));
+    let container_contexts = ALL_CONTAINER_LISTS.into_iter().flat_map(|list| {
         let path = path.child(list);
         let containers = items(spec, list).iter().enumerate();
         containers
@@ -50,7 +50,7 @@ pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     match text(child(spec, "os"), "name") {
         "" => errors.push(FieldError::required(&path.child("os").child("name"), "")),
         "linux" => {
-            for (context, path) in std::iter::once(of_pod).chain(of_containers) {
+            for (context, path) in std::iter::once((pod_context, pod_path)).chain(container_contexts) {
                 if is_set(context, "windowsOptions") {
                     let detail = "windows options cannot be set for a linux pod";
                     errors.push(FieldError::forbidden(&path.child("windowsOptions"), detail));
@@ -59,8 +59,8 @@ pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
         }
         "windows" => {
             validate_host_fields(errors, spec, path);
-            forbid(errors, of_pod.0, &LINUX_FIELDS, &of_pod.1);
-            for (context, path) in of_containers {
+            forbid(errors, pod_context, &LINUX_FIELDS, &pod_path);
+            for (context, path) in container_contexts {
                 forbid(errors, context, &LINUX_CONTAINER_FIELDS, &path);
             }
         }

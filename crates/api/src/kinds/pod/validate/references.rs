@@ -64,9 +64,9 @@ pub(super) fn validate_field(errors: &mut FieldErrors, reference: &Value, allowe
         errors.push(FieldError::required(&at, ""));
         return;
     }
-    let subscripted = field.strip_suffix("']").and_then(|field| field.split_once("['"));
-    let subscripted = subscripted.filter(|(map, _)| !map.is_empty());
-    let fault = match subscripted {
+    let map_and_key = field.strip_suffix("']").and_then(|field| field.split_once("['"));
+    let map_and_key = map_and_key.filter(|(map, _)| !map.is_empty());
+    let fault = match map_and_key {
         _ if version != "v1" => format!("unsupported pod version: {version}"),
         Some(("metadata.annotations", key)) => {
             let faults = names::qualified_name(&key.to_lowercase());

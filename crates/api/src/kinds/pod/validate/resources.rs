@@ -1,4 +1,5 @@
-//! Validation of the resources of containers (upstream's `ValidateContainerResourceRequirements`).
+//! Validation of the resources of containers and of whole Pods (upstream's `ValidateContainerResourceRequirements` and
+//! `validatePodResources`).
 
 use std::collections::HashSet;
 
@@ -70,6 +71,20 @@ pub(super) fn validate(errors: &mut FieldErrors, resources: &Value, claims: &Has
         errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
     }
     validate_claims(errors, resources, claims, &path.child("claims"));
+}
+
+/// Validates the names of the resources of a whole Pod.
+pub(super) fn validate_whole_pod(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    let (resources, path) = (child(spec, "resources"), path.child("resources"));
+    for list in ["limits", "requests"] {
+        for (name, _) in entries(resources, list) {
+            if !matches!(name, "cpu" | "memory") && !name.starts_with(HUGE_PAGES) {
+                let path = path.child(list).key(name);
+                let supported = ["cpu", HUGE_PAGES, "memory"];
+                errors.push(FieldError::not_supported(&path, name, &supported));
+            }
+        }
+    }
 }
 
 /// Validates the overhead of a Pod whose spec is at `path`. As upstream, it counts as the limits of a container.

@@ -24,12 +24,12 @@ const CHOICES: [(&str, &[&str]); 3] = [
 
 /// Validates the security contexts of a Pod and of its containers.
 pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
-    let (of_pod, at) = (child(spec, CONTEXT), path.child(CONTEXT));
+    let (pod_context, at) = (child(spec, CONTEXT), path.child(CONTEXT));
     for (field, allowed) in CHOICES {
-        validate_choice_if_set(errors, of_pod, field, allowed, &at);
+        validate_choice_if_set(errors, pod_context, field, allowed, &at);
     }
-    validate_profiles(errors, of_pod, &at);
-    let mut runs_on_host = runs_host_process(of_pod);
+    validate_profiles(errors, pod_context, &at);
+    let mut runs_on_host = runs_host_process(pod_context);
     for list in ALL_CONTAINER_LISTS {
         for (index, container) in items(spec, list).iter().enumerate() {
             let path = path.child(list).index(index).child(CONTEXT);

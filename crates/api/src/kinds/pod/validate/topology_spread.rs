@@ -17,6 +17,7 @@ const POSITIVE: &str = "must be greater than zero";
 /// Validates the topology spread constraints of a Pod at `path`.
 pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     let constraints = items(spec, "topologySpreadConstraints");
+    // As upstream, whose fault is at the earlier one of two equal constraints.
     let mut later = HashSet::with_capacity(constraints.len());
     let mut is_repeated = vec![false; constraints.len()];
     for (constraint, is_repeated) in constraints.iter().zip(&mut is_repeated).rev() {

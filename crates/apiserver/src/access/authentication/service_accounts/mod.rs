@@ -130,8 +130,12 @@ impl ServiceAccounts {
         {
             return Err(Rejection::Time);
         }
-        let ours = [self.issuer.as_str()];
-        let audiences = if audiences.is_empty() { &ours } else { audiences };
+        let default_audiences = [self.issuer.as_str()];
+        let audiences = if audiences.is_empty() {
+            &default_audiences
+        } else {
+            audiences
+        };
         let valid_audiences: Vec<String> = audiences
             .iter()
             .filter(|audience| claims.aud.iter().any(|claimed| claimed == *audience))

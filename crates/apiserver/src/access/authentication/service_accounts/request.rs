@@ -39,17 +39,7 @@ impl ServiceAccounts {
         admit: impl FnOnce(&Value) -> Result<(), Failure>,
     ) -> Result<Value, Failure> {
         let (mut request, _) = decode_body(body, format, &TOKEN_REQUEST, FieldValidation::Warn)?;
-        // A request for a token may omit the name.
-        let metadata = metadata_mut(&mut request);
-        let name = text(metadata, "name");
-        if name.is_empty() {
-            set(metadata, "name", target.name());
-        } else if name != target.name() {
-            let path = Path::new("metadata").child("name");
-            let fault = "must match the service account name if specified";
-            let errors = vec![FieldError::invalid(&path, name, fault)];
-            return Err(Failure::invalid(&TOKEN_REQUEST, target.name(), &errors));
-        }
+        complete_name(&mut request, target)?;
         ensure_namespace(&mut request, target)?;
         admit(&request)?;
         let account = self.object(target.kind, target.namespace(), target.name())?;
@@ -60,30 +50,16 @@ impl ServiceAccounts {
             [] => vec![self.audience().to_owned()],
             requested => requested.iter().map(|audience| (*audience).to_owned()).collect(),
         };
-        let now_seconds = Timestamp::now().as_second();
         // The key verifies tokens for this period only.
         let lifetime_seconds = seconds.min(i64::try_from(KEY_LIFETIME.as_secs()).unwrap_or(i64::MAX));
-        let claims = Claims {
-            aud: audiences.clone(),
-            exp: now_seconds + lifetime_seconds,
-            iat: now_seconds,
-            iss: self.issuer.clone(),
-            jti: uuid::Uuid::new_v4().to_string(),
-            owner: Owner {
-                namespace: target.namespace().to_owned(),
-                node: bound.node,
-                pod: bound.pod,
-                secret: bound.secret,
-                serviceaccount: Reference::to(&account),
-            },
-            nbf: now_seconds,
-            sub: format!(
-                "{}{}:{}",
-                super::super::SERVICE_ACCOUNT_PREFIX,
-                target.namespace(),
-                target.name()
-            ),
+        let owner = Owner {
+            namespace: target.namespace().to_owned(),
+            node: bound.node,
+            pod: bound.pod,
+            secret: bound.secret,
+            serviceaccount: Reference::to(&account),
         };
+        let claims = self.new_claims(target, owner, audiences.clone(), lifetime_seconds);
         let failed = |error: &dyn std::fmt::Display| {
             tracing::error!(%error, "ServiceAccount token not signed");
             Failure::internal("the token could not be signed")
@@ -91,22 +67,39 @@ impl ServiceAccounts {
         let value = serde_json::to_value(&claims).map_err(|error| failed(&error))?;
         let token = self.keys.load().sign(&value).map_err(|error| failed(&error))?;
         let expires = Timestamp::from_second(claims.exp).map_err(|error| failed(&error))?;
-        if let Some(spec) = request.get_mut("spec").filter(|spec| spec.is_object()) {
-            set(spec, "audiences", audiences);
-            set(spec, "expirationSeconds", lifetime_seconds);
-        } else {
-            set(
-                &mut request,
-                "spec",
-                json!({"audiences": audiences, "expirationSeconds": lifetime_seconds, "boundObjectRef": null}),
-            );
-        }
+        set_granted(&mut request, audiences, lifetime_seconds);
         set(
             &mut request,
             "status",
             json!({"token": token, "expirationTimestamp": expires.to_string()}),
         );
         Ok(request)
+    }
+
+    /// Returns the claims of a token that is valid from now on.
+    fn new_claims(
+        &self,
+        target: &Target,
+        owner: Owner,
+        audiences: Vec<String>,
+        lifetime_seconds: i64,
+    ) -> Claims {
+        let now_seconds = Timestamp::now().as_second();
+        Claims {
+            aud: audiences,
+            exp: now_seconds + lifetime_seconds,
+            iat: now_seconds,
+            iss: self.issuer.clone(),
+            jti: uuid::Uuid::new_v4().to_string(),
+            owner,
+            nbf: now_seconds,
+            sub: format!(
+                "{}{}:{}",
+                super::super::SERVICE_ACCOUNT_PREFIX,
+                target.namespace(),
+                target.name()
+            ),
+        }
     }
 
     /// Looks up the object that a token is bound to.
@@ -175,6 +168,33 @@ impl ServiceAccounts {
             tracing::error!(key = %entry.key, %error, "malformed stored object");
             Failure::internal("a stored object cannot be read")
         })
+    }
+}
+
+/// Sets the name, which a request for a token may omit.
+fn complete_name(request: &mut Value, target: &Target) -> Result<(), Failure> {
+    let metadata = metadata_mut(request);
+    let name = text(metadata, "name");
+    if name.is_empty() {
+        set(metadata, "name", target.name());
+    } else if name != target.name() {
+        let path = Path::new("metadata").child("name");
+        let fault = "must match the service account name if specified";
+        let errors = vec![FieldError::invalid(&path, name, fault)];
+        return Err(Failure::invalid(&TOKEN_REQUEST, target.name(), &errors));
+    }
+    Ok(())
+}
+
+/// Writes the granted audiences and lifetime to the spec.
+fn set_granted(request: &mut Value, audiences: Vec<String>, lifetime_seconds: i64) {
+    if let Some(spec) = request.get_mut("spec").filter(|spec| spec.is_object()) {
+        set(spec, "audiences", audiences);
+        set(spec, "expirationSeconds", lifetime_seconds);
+    } else {
+        let spec =
+            json!({"audiences": audiences, "expirationSeconds": lifetime_seconds, "boundObjectRef": null});
+        set(request, "spec", spec);
     }
 }
 

@@ -50,7 +50,7 @@ async fn selectors_without_matches_scan_a_bounded_part_of_the_history() {
     let kind = find("", "v1", "services").unwrap();
     let target = Target::collection(kind, Some("default"));
     let options = ListOptions::read(&Query::parse("labelSelector=x%3D2")).unwrap();
-    let mut lines = Lines {
+    let mut writer = EventWriter {
         kind,
         selection: Selection::parse(&target, &options).unwrap(),
         form: Form::PLAIN,
@@ -63,7 +63,7 @@ async fn selectors_without_matches_scan_a_bounded_part_of_the_history() {
     let begin = watch.position();
     let mut frames = 0;
     while watch.has_more() {
-        let frame = write_events(&mut lines, &mut watch).unwrap();
+        let frame = write_events(&mut writer, &mut watch).unwrap();
         assert!(frame.bytes.is_empty());
         frames += 1;
     }

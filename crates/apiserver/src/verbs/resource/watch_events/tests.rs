@@ -4,11 +4,11 @@ use super::*;
 use crate::request::query::{ListOptions, Query};
 use crate::request::route::Target;
 
-fn lines(query: &str) -> Lines {
+fn writer(query: &str) -> EventWriter {
     let kind = find("", "v1", "services").unwrap();
     let target = Target::collection(kind, Some("default"));
     let options = ListOptions::read(&Query::parse(query)).unwrap();
-    Lines {
+    EventWriter {
         kind,
         selection: Selection::parse(&target, &options).unwrap(),
         form: Form::PLAIN,
@@ -33,7 +33,7 @@ fn written_events(kind: EventKind, value: &str, previous: Option<&str>) -> Vec<(
         revision: Revision(9),
     };
     let mut out = BytesMut::new();
-    lines("labelSelector=x%3D1").event(&event, &mut out);
+    writer("labelSelector=x%3D1").write_event(&event, &mut out);
     let read = |line: &[u8]| {
         let line: Value = serde_json::from_slice(line).unwrap();
         let version = line["object"]["metadata"]["resourceVersion"]
@@ -76,7 +76,7 @@ fn events_reflect_objects_that_begin_and_cease_to_match() {
 #[test]
 fn bookmarks_carry_kind_and_revision() {
     let mut out = BytesMut::new();
-    lines("").bookmark(Revision(5), true, &mut out);
+    writer("").write_bookmark(Revision(5), true, &mut out);
     let line: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(line["type"], "BOOKMARK");
     assert_eq!(line["object"]["kind"], "Service");
@@ -89,11 +89,11 @@ fn bookmarks_carry_kind_and_revision() {
 
 #[test]
 fn columns_are_sent_once() {
-    let mut lines = lines("");
-    lines.form.representation = Representation::Table;
+    let mut writer = writer("");
+    writer.form.representation = Representation::Table;
     let mut out = BytesMut::new();
-    lines.initial("/services/default/a", &labelled("1"), &mut out);
-    lines.initial("/services/default/a", &labelled("1"), &mut out);
+    writer.write_initial("/services/default/a", &labelled("1"), &mut out);
+    writer.write_initial("/services/default/a", &labelled("1"), &mut out);
     let counts: Vec<usize> = out[..]
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
@@ -105,9 +105,9 @@ fn columns_are_sent_once() {
 
 #[test]
 fn watches_of_one_form_share_encoded_events() {
-    let mut first = lines("");
+    let mut first = writer("");
     first.form.encoding = Encoding::Protobuf;
-    let mut second = lines("");
+    let mut second = writer("");
     (second.form, second.encoded_events) = (first.form, first.encoded_events.clone());
     let event = Event {
         kind: EventKind::Created,
@@ -117,8 +117,8 @@ fn watches_of_one_form_share_encoded_events() {
         revision: Revision(9),
     };
     let (mut one, mut two) = (BytesMut::new(), BytesMut::new());
-    first.event(&event, &mut one);
-    second.event(&event, &mut two);
+    first.write_event(&event, &mut one);
+    second.write_event(&event, &mut two);
     assert_eq!(one, two);
     assert_eq!(first.encoded_events.len(), 1);
     let length = u32::from_be_bytes(one[..4].try_into().unwrap());
@@ -128,10 +128,10 @@ fn watches_of_one_form_share_encoded_events() {
 
 #[test]
 fn versions_of_one_group_share_no_encoded_events() {
-    let export = |version: &str| Lines {
+    let export = |version: &str| EventWriter {
         kind: find("multicluster.x-k8s.io", version, "serviceexports").unwrap(),
         has_sent_columns: true,
-        ..lines("")
+        ..writer("")
     };
     let (mut stored, mut earlier) = (export("v1beta1"), export("v1alpha1"));
     // In this form, no version sends the stored bytes.
@@ -146,9 +146,9 @@ fn versions_of_one_group_share_no_encoded_events() {
         previous: None,
         revision: Revision(9),
     };
-    let version = |lines: &mut Lines| {
+    let version = |writer: &mut EventWriter| {
         let mut out = BytesMut::new();
-        lines.event(&event, &mut out);
+        writer.write_event(&event, &mut out);
         let line: Value = serde_json::from_slice(&out).unwrap();
         line["object"]["rows"][0]["object"]["apiVersion"].clone()
     };

@@ -25,7 +25,7 @@ fn fixture(pools: &[(&str, Value)]) -> Fixture {
     let mut fixture = Fixture::new();
     fixture
         .state
-        .metallb_applied(configuration(pools, &[("all", json!({}))]));
+        .apply_metallb(configuration(pools, &[("all", json!({}))]));
     fixture.initialize();
     fixture
 }
@@ -76,7 +76,7 @@ fn keeps_the_addresses_that_metallb_assigned() {
     let pools = [("public", json!({"addresses": ["192.0.2.0/24"]}))];
     fixture
         .state
-        .metallb_applied(configuration(&pools, &[("all", json!({}))]));
+        .apply_metallb(configuration(&pools, &[("all", json!({}))]));
     fixture.initialize();
     assert_eq!(fixture.addresses("b"), ["192.0.2.0"]);
     assert_eq!(fixture.addresses("a-younger"), ["192.0.2.1"]);
@@ -100,7 +100,7 @@ fn addresses_of_another_controller_stay_until_a_pool_has_them() {
     let pools = [("public", json!({"addresses": ["192.0.2.0/24"]}))];
     let work = fixture
         .state
-        .metallb_applied(configuration(&pools, &[("all", json!({}))]));
+        .apply_metallb(configuration(&pools, &[("all", json!({}))]));
     fixture.run(work);
     assert_eq!(fixture.addresses("a"), ["192.0.2.9"]);
     assert!(has_finalizer(&fixture.service("a")));
@@ -119,7 +119,7 @@ fn keeps_an_address_that_another_controller_writes_later() {
     let pools = [("public", json!({"addresses": ["192.0.2.0/24"]}))];
     fixture
         .state
-        .metallb_applied(configuration(&pools, &[("all", json!({}))]));
+        .apply_metallb(configuration(&pools, &[("all", json!({}))]));
     fixture.apply(service);
     assert_eq!(fixture.addresses("a"), ["192.0.2.9"]);
 }
@@ -171,7 +171,7 @@ fn pools_of_some_services_come_first_by_priority() {
 #[test]
 fn namespace_matches_by_name_or_selector_and_service_by_any_selector() {
     let mut fixture = Fixture::new();
-    fixture.state.namespace_applied(read(
+    fixture.state.apply_namespace(read(
         json!({"metadata": {"name": "team", "labels": {"team": "a"}}}),
     ));
     let allocation = json!({
@@ -184,7 +184,7 @@ fn namespace_matches_by_name_or_selector_and_service_by_any_selector() {
     )];
     fixture
         .state
-        .metallb_applied(configuration(&pools, &[("all", json!({}))]));
+        .apply_metallb(configuration(&pools, &[("all", json!({}))]));
     fixture.initialize();
     let place = |fixture: &mut Fixture, namespace: &str, tier: &str| {
         let name = format!("{namespace}-{tier}");
@@ -205,7 +205,7 @@ fn namespace_matches_by_name_or_selector_and_service_by_any_selector() {
 fn pool_without_advertisement_is_assigned_and_reported_as_unannounced() {
     let mut fixture = Fixture::new();
     let pools = [("p", json!({"addresses": ["192.0.2.0/24"]}))];
-    fixture.state.metallb_applied(configuration(&pools, &[]));
+    fixture.state.apply_metallb(configuration(&pools, &[]));
     fixture.initialize();
     fixture.apply(load_balancer("a", json!({})));
     assert_eq!(fixture.addresses("a"), ["192.0.2.0"]);
@@ -213,7 +213,7 @@ fn pool_without_advertisement_is_assigned_and_reported_as_unannounced() {
     assert_eq!(message(&fixture.service("a"), ANNOUNCED_CONDITION), failure);
     let work = fixture
         .state
-        .metallb_applied(configuration(&pools, &[("all", json!({}))]));
+        .apply_metallb(configuration(&pools, &[("all", json!({}))]));
     fixture.run(work);
     assert_eq!(message(&fixture.service("a"), ANNOUNCED_CONDITION), "");
 }
@@ -224,7 +224,7 @@ fn address_pool_takes_the_place_of_an_ip_address_pool() {
     fixture.pool("p", &["198.51.100.0/24"], json!({}));
     fixture.apply(load_balancer("a", json!({})));
     assert_eq!(fixture.addresses("a"), ["198.51.100.0"]);
-    let work = fixture.state.pool_deleted("p");
+    let work = fixture.state.remove_pool("p");
     fixture.run(work);
     assert_eq!(fixture.addresses("a"), ["192.0.2.0"]);
 }
@@ -241,7 +241,7 @@ fn missing_family_is_assigned_when_an_address_is_released() {
     assert_eq!(fixture.addresses("b"), ["192.0.2.1"]);
     let reasons = fixture.reasons();
     assert!(reasons.contains(&"AdditionalAssignFailed"), "{reasons:?}");
-    let work = fixture.state.service_deleted(&ObjectKey::new("default", "a"));
+    let work = fixture.state.remove_service(&ObjectKey::new("default", "a"));
     fixture.run(work);
     assert_eq!(fixture.addresses("b"), ["192.0.2.1", "2001:db8::1"]);
 }

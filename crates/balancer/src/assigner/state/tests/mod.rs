@@ -2,7 +2,7 @@ use api::object::{Condition, LoadBalancerIngress};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::assigner::reconcile::condition_message;
+use crate::assigner::service_update::condition_message;
 use crate::assigner::{
     ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, EXCLUDE_LABEL, IngressMode, ServiceUpdate, StatusChange,
 };
@@ -34,9 +34,9 @@ impl Fixture {
             drops_ip_mode: false,
         };
         this.state
-            .namespace_applied(read(json!({"metadata": {"name": "default"}})));
+            .apply_namespace(read(json!({"metadata": {"name": "default"}})));
         this.state
-            .node_applied(&read(json!({"metadata": {"name": "node-1"}})));
+            .apply_node(&read(json!({"metadata": {"name": "node-1"}})));
         this
     }
 
@@ -57,14 +57,14 @@ impl Fixture {
         spec["addresses"] = json!(addresses);
         let work = self
             .state
-            .pool_applied(read(json!({"metadata": {"name": name}, "spec": spec})));
+            .apply_pool(read(json!({"metadata": {"name": name}, "spec": spec})));
         self.run(work);
     }
 
     fn apply(&mut self, mut service: Service) {
         self.version += 1;
         service.metadata.resource_version = self.version.to_string();
-        let work = self.state.service_applied(service);
+        let work = self.state.apply_service(service);
         self.run(work);
     }
 
@@ -82,8 +82,8 @@ impl Fixture {
                 continue;
             };
             match self.written(service, &update) {
-                Some(service) => work.extend(self.state.service_applied(service)),
-                None => work.extend(self.state.service_deleted(&key)),
+                Some(service) => work.extend(self.state.apply_service(service)),
+                None => work.extend(self.state.remove_service(&key)),
             }
         }
         panic!("no fixed point after 1,000 reconciliations");
@@ -306,7 +306,7 @@ fn failure_is_reported_once_per_reason() {
 #[test]
 fn pools_serve_only_matching_services() {
     let mut fixture = Fixture::new();
-    fixture.state.namespace_applied(read(
+    fixture.state.apply_namespace(read(
         json!({"metadata": {"name": "default", "labels": {"team": "a"}}}),
     ));
     let others = json!({"namespaceSelector": {"matchLabels": {"team": "b"}}});
@@ -323,7 +323,7 @@ fn pools_serve_only_matching_services() {
         .insert(annotation.to_owned(), "true".to_owned());
     fixture.apply(internal);
     assert_eq!(fixture.addresses("b"), ["198.51.100.0"]);
-    let work = fixture.state.namespace_applied(read(
+    let work = fixture.state.apply_namespace(read(
         json!({"metadata": {"name": "default", "labels": {"team": "b"}}}),
     ));
     fixture.run(work);
@@ -359,14 +359,14 @@ fn changes_of_nodes_are_reported() {
     fixture.reasons();
     let work = fixture
         .state
-        .node_applied(&read(json!({"metadata": {"name": "node-2"}})));
+        .apply_node(&read(json!({"metadata": {"name": "node-2"}})));
     fixture.run(work);
     assert_eq!(fixture.reasons(), ["UpdatedLoadBalancer"]);
     let labels = json!({ EXCLUDE_LABEL: "" });
     for name in ["node-1", "node-2"] {
         let work = fixture
             .state
-            .node_applied(&read(json!({"metadata": {"name": name, "labels": labels}})));
+            .apply_node(&read(json!({"metadata": {"name": name, "labels": labels}})));
         fixture.run(work);
     }
     assert_eq!(
@@ -401,7 +401,7 @@ fn condition_reports_that_no_node_may_announce() {
         |fixture: &Fixture| condition_message(&fixture.service("a"), ANNOUNCED_CONDITION).to_owned();
     let label = |fixture: &mut Fixture, name: &str, labels: Value| {
         let node = json!({"metadata": {"name": name, "labels": labels}});
-        let work = fixture.state.node_applied(&read(node));
+        let work = fixture.state.apply_node(&read(node));
         fixture.run(work);
     };
     fixture.apply(load_balancer("a", json!({})));
@@ -455,7 +455,7 @@ fn ignores_older_versions() {
     fixture.apply(load_balancer("a", json!({})));
     let mut old = load_balancer("a", json!({}));
     old.metadata.resource_version = "1".to_owned();
-    assert!(fixture.state.service_applied(old).is_empty());
+    assert!(fixture.state.apply_service(old).is_empty());
     assert_eq!(fixture.addresses("a"), ["192.0.2.0"]);
 }
 
@@ -593,7 +593,7 @@ fn port_states_follow_the_reports_of_edges() {
             error: "portolan.dev/CannotListen".to_owned(),
         };
         let report = faulty.iter().map(fault).collect();
-        let work = fixture.state.report_applied(node, report);
+        let work = fixture.state.apply_report(node, report);
         fixture.run(work);
     };
     let faulty = vec![(80, None), (443, Some("portolan.dev/CannotListen".to_owned()))];
@@ -616,7 +616,7 @@ fn port_states_follow_the_reports_of_edges() {
     assert_eq!(states(&fixture, "a"), []);
     let labels = json!({"role": "edge"});
     let node = json!({"metadata": {"name": "node-1", "labels": labels}});
-    let work = fixture.state.node_applied(&read(node));
+    let work = fixture.state.apply_node(&read(node));
     fixture.run(work);
     assert_eq!(states(&fixture, "a"), faulty);
 }

@@ -16,16 +16,16 @@ fn node(name: &str, address: &str, is_ready: bool) -> Node {
 /// A fixture with two nodes and the pool "nodes" of their addresses.
 fn fixture() -> Fixture {
     let mut fixture = Fixture::new();
-    fixture.state.node_deleted("node-1");
+    fixture.state.remove_node("node-1");
     for number in [1, 2] {
-        fixture.state.node_applied(&node(
+        fixture.state.apply_node(&node(
             &format!("node-{number}"),
             &format!("10.0.0.{number}"),
             true,
         ));
     }
     let pool = json!({"metadata": {"name": "nodes"}, "spec": {"nodeAddresses": {"type": "InternalIP"}}});
-    fixture.state.pool_applied(read(pool));
+    fixture.state.apply_pool(read(pool));
     fixture.initialize();
     fixture
 }
@@ -65,10 +65,10 @@ fn assigns_the_addresses_of_all_ready_nodes() {
         "UpdatedLoadBalancer",
     ];
     assert_eq!(fixture.reasons(), reasons);
-    let work = fixture.state.node_applied(&node("node-2", "10.0.0.2", false));
+    let work = fixture.state.apply_node(&node("node-2", "10.0.0.2", false));
     fixture.run(work);
     assert_eq!(fixture.addresses("a"), ["10.0.0.1"]);
-    let work = fixture.state.node_applied(&node("node-3", "10.0.0.3", true));
+    let work = fixture.state.apply_node(&node("node-3", "10.0.0.3", true));
     fixture.run(work);
     assert_eq!(fixture.addresses("a"), ["10.0.0.1", "10.0.0.3"]);
     let usage = fixture.state.pool_usage("nodes").expect("valid pool");
@@ -87,7 +87,7 @@ fn second_service_with_a_port_waits_for_it() {
         "port 80/TCP of the nodes is used by Service default/a: choose another port, or wait"
     );
     assert_eq!(fixture.addresses("c"), ["10.0.0.1", "10.0.0.2"]);
-    let work = fixture.state.service_deleted(&ObjectKey::new("default", "a"));
+    let work = fixture.state.remove_service(&ObjectKey::new("default", "a"));
     fixture.run(work);
     assert_eq!(fixture.addresses("b"), ["10.0.0.1", "10.0.0.2"]);
 }
@@ -102,14 +102,14 @@ fn restart_keeps_ports_of_nodes() {
         after.apply(before.service(name));
     }
     for number in [1, 2] {
-        after.state.node_applied(&node(
+        after.state.apply_node(&node(
             &format!("node-{number}"),
             &format!("10.0.0.{number}"),
             true,
         ));
     }
     let pool = json!({"metadata": {"name": "nodes"}, "spec": {"nodeAddresses": {"type": "InternalIP"}}});
-    after.state.pool_applied(read(pool));
+    after.state.apply_pool(read(pool));
     after.initialize();
     assert_eq!(after.addresses("b"), ["10.0.0.1", "10.0.0.2"]);
     assert_eq!(after.addresses("a"), [""; 0]);
@@ -120,13 +120,13 @@ fn restart_keeps_ports_of_nodes() {
 fn policy_local_lists_only_nodes_with_endpoints() {
     let mut fixture = fixture();
     fixture.state.slices_synced();
-    fixture.state.slice_applied(&slice("a", &["node-2"]));
+    fixture.state.apply_slice(&slice("a", &["node-2"]));
     fixture.apply(on_port("a", 80, json!({"externalTrafficPolicy": "Local"})));
     assert_eq!(fixture.addresses("a"), ["10.0.0.2"]);
-    let work = fixture.state.slice_applied(&slice("a", &["node-1", "node-2"]));
+    let work = fixture.state.apply_slice(&slice("a", &["node-1", "node-2"]));
     fixture.run(work);
     assert_eq!(fixture.addresses("a"), ["10.0.0.1", "10.0.0.2"]);
-    let work = fixture.state.slice_applied(&slice("a", &[]));
+    let work = fixture.state.apply_slice(&slice("a", &[]));
     fixture.run(work);
     assert_eq!(fixture.addresses("a"), [""; 0]);
     assert!(
@@ -137,7 +137,7 @@ fn policy_local_lists_only_nodes_with_endpoints() {
     // The Service keeps the port.
     fixture.apply(on_port("b", 80, json!({})));
     assert_eq!(fixture.addresses("b"), [""; 0]);
-    let work = fixture.state.slice_applied(&slice("a", &["node-1"]));
+    let work = fixture.state.apply_slice(&slice("a", &["node-1"]));
     fixture.run(work);
     assert_eq!(fixture.addresses("a"), ["10.0.0.1"]);
 }
@@ -154,7 +154,7 @@ fn pool_with_ranges_comes_first_by_priority() {
         ["10.0.0.1", "10.0.0.2"],
         "the range is exhausted"
     );
-    let work = fixture.state.service_deleted(&ObjectKey::new("default", "a"));
+    let work = fixture.state.remove_service(&ObjectKey::new("default", "a"));
     fixture.run(work);
     assert_eq!(
         fixture.addresses("b"),

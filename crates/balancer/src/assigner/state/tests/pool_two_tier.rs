@@ -36,7 +36,7 @@ fn configuration(value: &str) -> Arc<Configuration> {
 
 fn fixture(value: &str) -> Fixture {
     let mut fixture = Fixture::new();
-    fixture.state.pool_applied(pool(value));
+    fixture.state.apply_pool(pool(value));
     fixture.initialize();
     fixture.apply(load_balancer("a", json!({})));
     fixture
@@ -54,7 +54,7 @@ fn request_of_a_pool_is_recorded_at_its_services() {
     assert!(is_recorded(&fixture));
     assert!(two_tier::requests(&fixture.service("a")));
     for (value, is_expected) in [("false", false), ("true", true), ("yes", false)] {
-        let work = fixture.state.pool_applied(pool(value));
+        let work = fixture.state.apply_pool(pool(value));
         fixture.run(work);
         assert_eq!(is_recorded(&fixture), is_expected, "{value}");
         assert_eq!(fixture.addresses("a"), ["192.0.2.0"]);
@@ -64,11 +64,11 @@ fn request_of_a_pool_is_recorded_at_its_services() {
 #[test]
 fn request_of_an_ip_address_pool_is_recorded_at_its_services() {
     let mut fixture = Fixture::new();
-    fixture.state.metallb_applied(configuration("true"));
+    fixture.state.apply_metallb(configuration("true"));
     fixture.initialize();
     fixture.apply(load_balancer("a", json!({})));
     assert!(is_recorded(&fixture));
-    let work = fixture.state.metallb_applied(configuration("false"));
+    let work = fixture.state.apply_metallb(configuration("false"));
     fixture.run(work);
     assert!(!is_recorded(&fixture));
 }

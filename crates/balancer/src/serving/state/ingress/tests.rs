@@ -2,6 +2,7 @@ use api::object::EndpointSlice;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use client::ClientError;
+use edge::settings::{BackendProtocol, Policy, ServiceName, Stickiness, Tls};
 use serde_json::{Value, json};
 
 use super::*;
@@ -62,15 +63,15 @@ fn state(tls: Value) -> EdgeState {
         buckets: AllowedBuckets::Unknown,
     };
     let mut state = EdgeState::new(node, OwnedAddresses::All);
-    state.service_applied(class_service());
-    state.class_applied(read(json!({
+    state.apply_service(class_service());
+    state.apply_class(read(json!({
         "metadata": {"name": "portolan", "uid": "1"}, "spec": {"controller": "portolan.dev/ingress"},
     })));
-    state.target_applied(backend_service(
+    state.apply_target(backend_service(
         json!({"name": "http", "port": 80, "protocol": "TCP", "appProtocol": "kubernetes.io/h2c"}),
     ));
-    state.slice_applied(slice("10.1.0.1"));
-    state.ingress_applied(ingress(tls));
+    state.apply_slice(slice("10.1.0.1"));
+    state.apply_ingress(ingress(tls));
     state
 }
 
@@ -126,7 +127,7 @@ fn change_of_endpoints_leaves_the_routes_as_they_are() {
     state.ingresses_synced();
     rebuild(&mut state);
     let before = class_settings(&state);
-    state.slice_applied(slice("10.1.0.2"));
+    state.apply_slice(slice("10.1.0.2"));
     assert_eq!(rebuild(&mut state), BTreeSet::from([class_key()]));
     assert!(Arc::ptr_eq(&before, &class_settings(&state)));
     assert_eq!(
@@ -141,19 +142,19 @@ fn change_of_endpoints_leaves_the_routes_as_they_are() {
 fn missing_service_and_port_are_events() {
     let mut state = state(json!([]));
     state.ingresses_synced();
-    state.target_applied(backend_service(
+    state.apply_target(backend_service(
         json!({"name": "other", "port": 80, "protocol": "TCP"}),
     ));
     rebuild(&mut state);
     assert_eq!(events(&state), ["BackendNotFound"]);
     let routes = class_settings(&state).routes.clone().expect("routes");
     assert_eq!(routes.find("shop.test", "/").expect("a route").target, None);
-    state.target_applied(backend_service(
+    state.apply_target(backend_service(
         json!({"name": "http", "port": 81, "protocol": "TCP"}),
     ));
     rebuild(&mut state);
     assert!(events(&state).is_empty());
-    state.target_deleted(&ObjectKey::new("shop", "web"));
+    state.remove_target(&ObjectKey::new("shop", "web"));
     rebuild(&mut state);
     assert_eq!(events(&state), ["BackendNotFound"]);
     assert_eq!(state.settings().len(), 1, "the target is gone");
@@ -240,11 +241,11 @@ fn class_whose_ingresses_are_read_late_waits_for_their_secrets() {
 #[test]
 fn secrets_that_a_namespace_names_later_delay_no_host_of_another() {
     let mut state = state(json!([{"hosts": ["shop.test"], "secretName": "cert"}]));
-    state.ingress_applied(ingress_of_other("first"));
+    state.apply_ingress(ingress_of_other("first"));
     state.ingresses_synced();
     rebuild(&mut state);
     assert!(state.settings().is_empty(), "both Secrets are unread");
-    state.ingress_applied(ingress_of_other("second"));
+    state.apply_ingress(ingress_of_other("second"));
     rebuild(&mut state);
     let (chain, key) = pair("shop.test");
     read_secret(&mut state, "shop", "1", &chain, &key);
@@ -268,9 +269,9 @@ fn host_keeps_its_certificate_until_its_next_secret_is_read() {
     let (chain, key) = pair("shop.test");
     read_secret(&mut state, "shop", "1", &chain, &key);
     rebuild(&mut state);
-    state.ingress_applied(ingress_of_other("first"));
+    state.apply_ingress(ingress_of_other("first"));
     rebuild(&mut state);
-    state.ingress_applied(ingress(tls("next")));
+    state.apply_ingress(ingress(tls("next")));
     rebuild(&mut state);
     read_data(&mut state, &ObjectKey::new("other", "first"), "1", json!({}));
     rebuild(&mut state);
@@ -314,12 +315,12 @@ fn wildcard_certificate_is_not_for_a_host_of_another_namespace() {
     let mut wildcard = ingress(json!([{"secretName": "cert"}]));
     wildcard.metadata.namespace = "other".to_owned();
     wildcard.spec.rules[0].host = "*.test".to_owned();
-    state.ingress_applied(wildcard);
+    state.apply_ingress(wildcard);
     let mut exact = ingress(json!([]));
     exact.metadata.name = "own".to_owned();
     exact.metadata.namespace = "other".to_owned();
     exact.spec.rules[0].host = "own.test".to_owned();
-    state.ingress_applied(exact);
+    state.apply_ingress(exact);
     state.ingresses_synced();
     let (chain, key) = pair("*.test");
     read_secret(&mut state, "other", "1", &chain, &key);
@@ -359,10 +360,10 @@ fn class_without_ingresses_or_service_leaves_nothing() {
     state.ingresses_synced();
     rebuild(&mut state);
     assert_eq!(state.settings().len(), 2);
-    state.ingress_deleted(&ObjectKey::new("shop", "web"));
+    state.remove_ingress(&ObjectKey::new("shop", "web"));
     rebuild(&mut state);
     assert_eq!(state.settings().len(), 1);
-    state.service_deleted(&class_key());
+    state.remove_service(&class_key());
     rebuild(&mut state);
     assert!(state.settings().is_empty());
     assert!(!state.has_classes());
@@ -374,7 +375,7 @@ fn node_addresses_are_served_on_their_node_only() {
     state.set_owned(OwnedAddresses::Listed(BTreeSet::new()));
     let mut service = class_service();
     service.status.conditions[0].reason = "NodeAddresses".to_owned();
-    state.service_applied(service);
+    state.apply_service(service);
     state.ingresses_synced();
     rebuild(&mut state);
     assert!(!state.has_classes());
