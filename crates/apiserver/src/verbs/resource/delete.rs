@@ -173,7 +173,7 @@ impl Resources {
     }
 }
 
-/// Returns the warning about Jobs whose Pods stay, also for a collection (upstream: registry/batch/job/storage/storage.go).
+/// Returns the warning about Jobs whose Pods stay, also for a collection (upstream's `batch/job/storage`).
 pub(crate) fn deletion_warnings(target: &Target, options: &DeleteOptions) -> Vec<String> {
     let is_given = options.propagation.is_some() || options.is_old_cascade;
     if target.kind.kind != "Job" || is_given {
