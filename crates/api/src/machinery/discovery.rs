@@ -105,7 +105,7 @@ fn group_fields(name: &str, versions: &[&str]) -> Value {
     json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
 }
 
-fn resource(kind: &Kind) -> Value {
+fn resource(kind: &'static Kind) -> Value {
     let mut resource = json!({
         "name": kind.plural,
         "singularName": kind.singular,
@@ -113,7 +113,8 @@ fn resource(kind: &Kind) -> Value {
         "kind": kind.kind,
         "verbs": kind.verbs,
     });
-    if !kind.is_measured() {
+    // Reviews and measurements are not stored.
+    if kind.is_stored() && !kind.is_measured() {
         resource["storageVersionHash"] = storage_version_hash(kind).into();
     }
     add_aliases(&mut resource, kind);
@@ -138,9 +139,10 @@ fn subresource(kind: &Kind, subresource: &Subresource) -> Value {
 
 /// Returns the hash that tells clients which version is stored. It is the same on all servers that store this
 /// version.
-fn storage_version_hash(kind: &Kind) -> String {
+fn storage_version_hash(kind: &'static Kind) -> String {
     const HASH_BYTES: usize = 8;
-    let digest = Sha256::digest(format!("{}/{}/{}", kind.group, kind.version, kind.kind));
+    let stored = kind.stored();
+    let digest = Sha256::digest(format!("{}/{}/{}", stored.group, stored.version, stored.kind));
     STANDARD.encode(&digest[..HASH_BYTES])
 }
 

@@ -102,6 +102,12 @@ impl Failure {
         Failure::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
+    /// 406: the Accept header does not allow JSON, the only form of the path.
+    pub(crate) fn json_only() -> Failure {
+        let message = "406: Not Acceptable\n\nAvailable representations: application/json";
+        Failure::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
     /// 406: metadata of one object is requested for a list, or the reverse.
     pub(crate) fn not_acceptable_metadata(message: String) -> Failure {
         Failure::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)

@@ -7,7 +7,7 @@ use api::decode::quantity_in_thousandths;
 use api::field::{FieldError, FieldErrors, Path};
 use api::metadata::{self, NameForm, push_faults};
 use api::tree::{
-    as_object_mut, child, clear, entries, is_set, items, items_mut, set, set_or_clear, text, texts,
+    as_object_mut, child, clear, entries, is_set, items, items_mut, omit_zero, set, set_or_clear, text, texts,
 };
 use api::{ip, names};
 use serde_json::{Map, Value, json};
@@ -24,6 +24,19 @@ const NODE_INFO: [&str; 10] = [
     "operatingSystem",
     "osImage",
     "systemUUID",
+];
+/// Fields of the spec that are not stored if they are empty.
+const EMPTY_IN_SPEC: &[&str] = &["taints", "unschedulable", "providerID"];
+/// Fields of the status that are not stored if they are empty.
+const EMPTY_IN_STATUS: &[&str] = &[
+    "addresses",
+    "allocatable",
+    "capacity",
+    "conditions",
+    "images",
+    "phase",
+    "volumesAttached",
+    "volumesInUse",
 ];
 /// Times that every condition has; null if they are unknown.
 const CONDITION_TIMES: [&str; 2] = ["lastHeartbeatTime", "lastTransitionTime"];
@@ -49,6 +62,11 @@ const PROVIDER_CHANGED: &str = "node updates may not change providerID except fr
 /// Sets defaults and removes empty fields.
 pub(crate) fn default_on_write(node: &mut Value) {
     metadata::omit_empty(node);
+    for (part, empty) in [("spec", EMPTY_IN_SPEC), ("status", EMPTY_IN_STATUS)] {
+        if let Some(part) = node.get_mut(part) {
+            omit_zero(part, empty);
+        }
+    }
     let fields = as_object_mut(node);
     let spec = fields.entry("spec").or_insert_with(|| json!({}));
     as_object_mut(spec);

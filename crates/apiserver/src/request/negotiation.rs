@@ -301,11 +301,12 @@ fn sort(clauses: &mut [Clause<'_>]) {
     }
 }
 
-/// Returns true if objects of the kind have the form.
+/// Returns true if objects of the kind have the form. As upstream, reviews have no tables.
 fn is_offered(kind: &Kind, form: Form) -> bool {
-    kind.has_protobuf()
+    let is_encoded = kind.has_protobuf()
         || form.encoding != Encoding::Protobuf
-        || form.representation != Representation::Objects
+        || form.representation != Representation::Objects;
+    is_encoded && (kind.is_stored() || form.representation != Representation::Table)
 }
 
 /// Returns true if JSON is indented: by the parameter `pretty`, or by the user agent.
@@ -338,13 +339,37 @@ pub(crate) fn accepts_aggregated_discovery(headers: &HeaderMap) -> bool {
         })
 }
 
+/// Returns true if the client accepts JSON from a path that serves no other form. As upstream's router, a wildcard of
+/// subtypes is not enough.
+pub(crate) fn accepts_plain_json(headers: &HeaderMap) -> bool {
+    let text = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let text = text.unwrap_or_default();
+    let names_json = |clause: &str| {
+        let media_type = clause.split(';').next().unwrap_or_default().trim();
+        media_type == "application/json" || media_type == "*/*"
+    };
+    text.is_empty() || text.split(',').any(names_json)
+}
+
+/// Returns the format of the options in the body of a DELETE. As upstream, the Content-Type has no meaning without a
+/// body.
+///
+/// # Errors
+/// 415 for a body of another media type.
+pub(crate) fn options_format(headers: &HeaderMap, body: &[u8]) -> Result<Format, Failure> {
+    if body.is_empty() {
+        return Ok(Format::Json);
+    }
+    body_format(headers)
+}
+
 /// Returns the format of an object in a request body; JSON if the Content-Type is absent.
 ///
 /// # Errors
 /// 415 for other media types.
 pub(crate) fn body_format(headers: &HeaderMap) -> Result<Format, Failure> {
-    match media_type(headers) {
-        "" | "application/json" | "*/*" => Ok(Format::Json),
+    match media_type(headers).to_ascii_lowercase().as_str() {
+        "" | "application/json" => Ok(Format::Json),
         "application/yaml" => Ok(Format::Yaml),
         "application/vnd.kubernetes.protobuf" => Ok(Format::Protobuf),
         other => Err(Failure::unsupported_media_type(format!(

@@ -9,7 +9,7 @@ use crate::access::audit::{AuditContext, Recorder};
 use crate::access::authentication::Identity;
 use crate::failure::Failure;
 use crate::request::negotiation::{
-    Accept, Encoding, Form, PatchForm, Representation, body_format, patch_form,
+    Accept, Encoding, Form, PatchForm, Representation, body_format, options_format, patch_form,
 };
 use crate::request::query::{DeleteOptions, ListOptions, Query, VersionMatch, WriteOptions};
 use crate::request::route::Target;
@@ -18,7 +18,7 @@ use crate::transport::request_body::RequestBody;
 use crate::transport::response::{self, ApiResponse};
 use crate::verbs::printing::{self, IncludeObject};
 use crate::verbs::proxy::resource_metrics::{self, UsageReports};
-use crate::verbs::resource::{Outcome, Resources, scale_response};
+use crate::verbs::resource::{Outcome, Resources, deletion_warnings, scale_response};
 
 /// Verb with its target, options and body. The values are owned, because a write can end after its connection.
 pub(crate) struct Call {
@@ -129,7 +129,7 @@ impl Call {
             }
             Verb::Patch => self.patch(resources).await?,
             Verb::Delete => {
-                let options = DeleteOptions::read(&self.query, body, body_format(headers)?)?;
+                let options = DeleteOptions::read(&self.query, body, options_format(headers, body)?)?;
                 let index = resources.store.index();
                 resources.admission.admit_delete(index, target, &self.requester)?;
                 resources.delete(target, &options).await?
@@ -151,7 +151,9 @@ impl Call {
     }
 
     async fn delete_collection(&self, resources: &Resources, form: Form) -> Result<ApiResponse, Failure> {
-        let options = DeleteOptions::read(&self.query, self.body.bytes(), body_format(&self.headers)?)?;
+        let body = self.body.bytes();
+        let format = options_format(&self.headers, body)?;
+        let options = DeleteOptions::read(&self.query, body, format)?;
         let mut selection = ListOptions::read(&self.query)?;
         // As upstream, which lists pages of a collection: a version without a rule is exact.
         if selection.version.is_some_and(|version| version != Revision(0)) {
@@ -161,7 +163,10 @@ impl Call {
             .delete_collection(&self.target, &options, &selection, Some(&self.requester))
             .await?;
         let pieces = printing::page(self.target.kind, page, form, self.include(form)?)?;
-        Ok(response::pieces(pieces, form.encoding))
+        Ok(response::with_warnings(
+            response::pieces(pieces, form.encoding),
+            &deletion_warnings(&self.target, &options),
+        ))
     }
 
     fn respond(&self, outcome: Outcome, form: Form) -> Result<ApiResponse, Failure> {

@@ -3,14 +3,16 @@
 use api::discovery::{self, AGGREGATED_CONTENT_TYPE};
 use api::openapi::{self, v2};
 use bytes::Bytes;
-use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, StatusCode};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use store::Revision;
 
 use crate::access::authentication::service_accounts::ServiceAccounts;
 use crate::failure::Failure;
-use crate::request::negotiation::{Accept, Encoding, accepts_aggregated_discovery};
+use crate::request::negotiation::{Accept, Encoding, accepts_aggregated_discovery, accepts_plain_json};
+use crate::request::query::Query;
 use crate::transport::response::{self, ApiResponse};
 use crate::version::GIT_VERSION;
 
@@ -19,7 +21,13 @@ const OPENAPI_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.
 const OPENAPI_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 /// Returns the response to `/version`.
-pub(crate) fn version() -> ApiResponse {
+///
+/// # Errors
+/// 406 if the client does not accept JSON.
+pub(crate) fn version(headers: &HeaderMap) -> Result<ApiResponse, Failure> {
+    if !accepts_plain_json(headers) {
+        return Err(Failure::json_only());
+    }
     let version = json!({
         "major": "1",
         "minor": "36",
@@ -35,7 +43,7 @@ pub(crate) fn version() -> ApiResponse {
         "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, architecture()),
     });
-    response::tree(StatusCode::OK, &version)
+    Ok(response::tree(StatusCode::OK, &version))
 }
 
 /// Returns the response to `/openid/v1/jwks`: the public keys of ServiceAccount tokens.
@@ -73,7 +81,13 @@ pub(crate) fn ensure_acceptable(accept: &Accept, headers: &HeaderMap) -> Result<
 }
 
 /// Returns the discovery or OpenAPI document at a path. `host` is the server's host from the request.
-pub(crate) fn document(path: &str, host: &str, headers: &HeaderMap) -> Result<ApiResponse, Failure> {
+pub(crate) fn document(
+    path: &str,
+    query: &Query,
+    host: &str,
+    headers: &HeaderMap,
+) -> Result<ApiResponse, Failure> {
+    let hash = query.text("hash");
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let found = |document: Option<Value>| {
         document
@@ -91,16 +105,30 @@ pub(crate) fn document(path: &str, host: &str, headers: &HeaderMap) -> Result<Ap
         ["apis", group, version] => found(discovery::resource_list(group, version)),
         ["openapi", "v2"] => openapi_v2(headers),
         ["openapi", "v3"] => found(Some(openapi::index().clone())),
-        ["openapi", "v3", "api", version] => openapi_document("", version, headers),
-        ["openapi", "v3", "apis", group, version] => openapi_document(group, version, headers),
+        ["openapi", "v3", "api", version] => openapi_document("", version, hash, headers),
+        ["openapi", "v3", "apis", group, version] => openapi_document(group, version, hash, headers),
         _ => Err(Failure::no_such_path()),
     }
 }
 
-fn openapi_document(group: &str, version: &str, headers: &HeaderMap) -> Result<ApiResponse, Failure> {
+/// Returns the OpenAPI document of a version. As upstream, the hash in the query leads to the current document, which a
+/// client may keep for a year (`kube-openapi/pkg/handler3`).
+fn openapi_document(
+    group: &str,
+    version: &str,
+    requested: &str,
+    headers: &HeaderMap,
+) -> Result<ApiResponse, Failure> {
     let pieces = openapi::document(group, version).ok_or_else(Failure::no_such_path)?;
     let hash = openapi::hash(&pieces);
-    Ok(tagged(&hash, headers, || {
+    if !requested.is_empty() && requested != hash {
+        let location = match group {
+            "" => format!("/openapi/v3/api/{version}?hash={hash}"),
+            group => format!("/openapi/v3/apis/{group}/{version}?hash={hash}"),
+        };
+        return Ok(tagged(&hash, headers, || response::redirect(&location)));
+    }
+    let mut answer = tagged(&hash, headers, || {
         let pieces = pieces
             .into_iter()
             .map(|piece| match piece {
@@ -109,7 +137,22 @@ fn openapi_document(group: &str, version: &str, headers: &HeaderMap) -> Result<A
             })
             .collect();
         response::pieces(pieces, Encoding::Json)
-    }))
+    });
+    if !requested.is_empty() {
+        let headers = answer.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+        if let Some(expires) = in_a_year() {
+            headers.insert(EXPIRES, expires);
+        }
+    }
+    Ok(answer)
+}
+
+/// Returns the time in a year as a header.
+fn in_a_year() -> Option<HeaderValue> {
+    let year = SignedDuration::from_hours(24 * 365);
+    let time = Timestamp::now().checked_add(year).ok()?;
+    HeaderValue::from_str(&time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()).ok()
 }
 
 fn openapi_v2(headers: &HeaderMap) -> Result<ApiResponse, Failure> {

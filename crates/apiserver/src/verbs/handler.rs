@@ -134,7 +134,7 @@ impl Handler {
                 Err(Failure::method_not_allowed())
             }
             Route::Health => Ok(health::respond(&self.resources, info.path(), &info.query).await),
-            Route::Version => Ok(discovery::version()),
+            Route::Version => discovery::version(request.headers()),
             Route::TokenKeys => Ok(discovery::token_keys(service_accounts)),
             Route::TokenIssuer => Ok(discovery::token_issuer(service_accounts, host(&request))),
             Route::Resource(target) => {
@@ -154,7 +154,8 @@ impl Handler {
                     // Documents are JSON; an Accept header that allows nothing is an error nevertheless.
                     discovery::ensure_acceptable(&info.accept, request.headers())?;
                 }
-                let document = discovery::document(info.path(), host(&request), request.headers())?;
+                let document =
+                    discovery::document(info.path(), &info.query, host(&request), request.headers())?;
                 is_served
                     .then_some(document)
                     .ok_or_else(Failure::method_not_allowed)

@@ -1,6 +1,7 @@
 //! Reviews and token requests: kinds that are answered at once and not stored.
 
 use api::kind::{Kind, TOKEN_REQUEST};
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
@@ -10,11 +11,11 @@ use crate::access::authorization::Authorizer;
 use crate::access::authorization::reviews::{review_access, review_own_access, review_rules};
 use crate::failure::Failure;
 use crate::registry::admission::Admission;
-use crate::request::negotiation::{Accept, body_format};
+use crate::request::negotiation::{Accept, Representation, body_format};
 use crate::request::query::{FieldValidation, Query};
 use crate::request::route::Target;
 use crate::transport::response::{self, ApiResponse};
-use crate::verbs::printing;
+use crate::verbs::printing::{self, IncludeObject};
 use crate::verbs::resource::{decode_body, ensure_namespace};
 
 /// The parts of the server that answer reviews, for one requester.
@@ -48,10 +49,15 @@ impl Reviews<'_> {
         body: &[u8],
     ) -> Result<ApiResponse, Failure> {
         let format = body_format(headers)?;
-        let encoding = accept.form(headers, query, target.kind)?.encoding;
+        let mut form = accept.form(headers, query, target.kind)?;
+        if is_token_request(target) {
+            form.representation = Representation::Objects;
+        }
+        printing::ensure_object(target.kind, form)?;
         let created = |review: &Value, kind: &Kind| {
-            let bytes = printing::encode(review, kind.definition, encoding)?;
-            Ok(response::object(StatusCode::CREATED, bytes, encoding))
+            let bytes = Bytes::from(review.to_string());
+            let bytes = printing::object(kind, bytes, form, IncludeObject::Nothing)?;
+            Ok(response::object(StatusCode::CREATED, bytes, form.encoding))
         };
         if is_token_request(target) {
             let service_accounts = &self.authenticator.service_accounts;

@@ -105,3 +105,19 @@ async fn collections_are_deleted_by_selector() {
     assert_eq!(remaining["items"][0]["metadata"]["name"], "b");
     assert_eq!(remaining["items"].as_array().unwrap().len(), 1);
 }
+
+/// Upstream: registry/batch/job/storage/storage.go, `DeleteCollection`.
+#[tokio::test]
+async fn deletions_of_collections_of_jobs_warn_about_their_pods() {
+    let api = Api::start().await;
+    for (query, warnings) in [("", 1), ("?propagationPolicy=Background", 0)] {
+        let jobs = format!("/apis/batch/v1/namespaces/default/jobs{query}");
+        let deleted = api.delete(&jobs).await;
+        deleted.expect(200);
+        assert_eq!(
+            deleted.headers.get_all("warning").iter().count(),
+            warnings,
+            "{query}"
+        );
+    }
+}

@@ -116,6 +116,42 @@ async fn openapi_documents_have_entity_tags() {
     assert_eq!(services["storageVersionHash"], "0/CO1lhkEBI=");
 }
 
+/// Upstream: kube-openapi/pkg/handler3/handler.go, `HandleGroupVersion`.
+#[tokio::test]
+async fn openapi_documents_of_a_hash_are_immutable() {
+    let api = Api::start().await;
+    let index = api.get("/openapi/v3").await.expect(200);
+    let current = index["paths"]["api/v1"]["serverRelativeURL"].as_str().unwrap();
+    let found = api.get(current).await;
+    found.expect(200);
+    assert_eq!(found.headers["cache-control"], "public, immutable");
+    assert!(found.headers.contains_key("expires"));
+    let outdated = api.get("/openapi/v3/api/v1?hash=outdated").await;
+    assert_eq!((outdated.code.as_u16(), outdated.body.len()), (301, 0));
+    assert_eq!(outdated.headers["location"], current);
+    let plain = api.get("/openapi/v3/api/v1").await;
+    assert_eq!(plain.headers["cache-control"], "no-cache, private");
+}
+
+#[tokio::test]
+async fn reviews_have_metadata_and_no_tables() {
+    let api = Api::start().await;
+    let review = json!({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}).to_string();
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let send = async |accept: &str| {
+        let headers = [("accept", accept), ("content-type", "application/json")];
+        api.send(Method::POST, path, &headers, review.clone()).await
+    };
+    let meta = "g=meta.k8s.io;v=v1";
+    assert_eq!(send(&format!("application/json;as=Table;{meta}")).await.code, 406);
+    let of_list = format!("application/json;as=PartialObjectMetadataList;{meta}");
+    assert_eq!(send(&of_list).await.code, 406);
+    let metadata = send(&format!("application/json;as=PartialObjectMetadata;{meta}")).await;
+    assert_eq!(metadata.expect(201)["kind"], "PartialObjectMetadata");
+    let either = send(&format!("application/json;as=Table;{meta},application/json")).await;
+    assert_eq!(either.expect(201)["status"]["allowed"], true);
+}
+
 #[tokio::test]
 async fn health_reports_each_check() {
     let api = Api::start().await;

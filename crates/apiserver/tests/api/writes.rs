@@ -287,3 +287,15 @@ async fn warnings_are_sent_with_successes_and_failures() {
         ]
     );
 }
+
+#[tokio::test]
+async fn patches_to_a_version_of_another_type_are_invalid() {
+    let api = Api::start().await;
+    let created = api
+        .post(&config_maps(""), &config_map("a", json!({"x": "1"})))
+        .await;
+    created.expect(201);
+    let patched = api.merge(&config_maps("a"), &json!({"apiVersion": 1})).await;
+    let status = patched.expect(422);
+    assert_eq!(status["details"]["causes"][0]["field"], "patch");
+}

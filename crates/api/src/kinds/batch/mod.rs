@@ -180,13 +180,16 @@ fn validate_generated_selector(errors: &mut FieldErrors, job: &Value) {
 /// Validates an update. Selector and completions are immutable; the template is unless the Job is suspended.
 pub fn validate_job_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
-    let (new_spec, old_spec) = (child(new, "spec"), child(old, "spec"));
+    // An object of an earlier version may lack defaults, or have empty lists.
+    let mut old = old.clone();
+    default_job_on_write(&mut old);
+    let (new_spec, old_spec) = (child(new, "spec"), child(&old, "spec"));
     validate_generated_selector(&mut errors, new);
     validate_spec(&mut errors, new_spec);
     let is_resizable = text(new_spec, "completionMode") == "Indexed"
         && number(new_spec, "completions") == number(new_spec, "parallelism");
     let is_startable =
-        flag_if_set(old_spec, "suspend") == Some(true) && !is_set(child(old, "status"), "startTime");
+        flag_if_set(old_spec, "suspend") == Some(true) && !is_set(child(&old, "status"), "startTime");
     let path = Path::new("spec");
     for (field, is_mutable) in [
         ("completions", is_resizable),

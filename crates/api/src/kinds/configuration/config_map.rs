@@ -5,7 +5,13 @@ use serde_json::Value;
 use super::{DATA_BYTES_MAX, decoded_len, validate_immutable, validate_keys};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
-use crate::machinery::tree::{child, entries};
+use crate::machinery::tree::{child, entries, omit_zero};
+
+/// Drops empty fields.
+pub fn default_config_map_on_write(config_map: &mut Value) {
+    metadata::omit_empty(config_map);
+    omit_zero(config_map, &["data", "binaryData"]);
+}
 
 /// Validates a new ConfigMap.
 pub fn validate_config_map(object: &Value) -> FieldErrors {
@@ -39,6 +45,6 @@ fn validate_values(errors: &mut FieldErrors, object: &Value) {
         .map(|(_, value)| decoded_len(value))
         .sum();
     if texts + bytes > DATA_BYTES_MAX {
-        errors.push(FieldError::too_long(&Path::new(""), DATA_BYTES_MAX));
+        errors.push(FieldError::too_long(&Path::new("[]"), DATA_BYTES_MAX));
     }
 }

@@ -1,14 +1,16 @@
-//! Rules of ConfigMaps and Secrets.
+//! Rules of ConfigMaps, Secrets and ServiceAccounts.
 
 mod config_map;
 mod secret;
+mod service_account;
 
-pub use config_map::{validate_config_map, validate_config_map_update};
+pub use config_map::{default_config_map_on_write, validate_config_map, validate_config_map_update};
 pub use secret::{
     default_secret_on_write, prepare_secret_update, secret_warnings, validate_secret, validate_secret_update,
 };
+pub use service_account::default_service_account_on_write;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::names;
@@ -41,8 +43,11 @@ fn validate_immutable(errors: &mut FieldErrors, new: &Value, old: &Value, fields
     if flag_if_set(new, "immutable") != Some(true) {
         errors.push(FieldError::forbidden(&Path::new("immutable"), FAULT));
     }
+    // Older servers stored empty maps.
+    let is_empty = |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
     for field in fields {
-        if child(new, field) != child(old, field) {
+        let (after, before) = (child(new, field), child(old, field));
+        if after != before && !(is_empty(after) && is_empty(before)) {
             errors.push(FieldError::forbidden(&Path::new(field), FAULT));
         }
     }

@@ -85,7 +85,7 @@ fn rejects_duplicate_keys_and_large_config_maps() {
     let full = map(json!({"a": "x".repeat(DATA_BYTES_MAX)}), json!({}));
     assert_eq!(faults(&validate_config_map(&full)), []);
     let over = map(json!({"a": "x".repeat(DATA_BYTES_MAX), "b": "x"}), json!({}));
-    assert_eq!(faults(&validate_config_map(&over)), [("FieldValueTooLong", "")]);
+    assert_eq!(faults(&validate_config_map(&over)), [("FieldValueTooLong", "[]")]);
 }
 
 // Upstream: registry/core/secret/strategy.go, `warningsForSecret`.
@@ -106,4 +106,26 @@ fn tls_secrets_without_pem_data_cause_warnings() {
     );
     assert!(of("kubernetes.io/tls", pem, pem).is_empty());
     assert!(of("Opaque", "", "").is_empty());
+}
+
+/// The responses of kube-apiserver 1.36.2.
+#[test]
+fn empty_fields_are_not_stored() {
+    let mut map = json!({"metadata": {"name": "c"}, "data": {}, "binaryData": {}, "immutable": false});
+    default_config_map_on_write(&mut map);
+    assert_eq!(map, json!({"metadata": {"name": "c"}, "immutable": false}));
+    let mut account = json!({"metadata": {"name": "a"}, "secrets": [], "imagePullSecrets": []});
+    default_service_account_on_write(&mut account);
+    assert_eq!(account, json!({"metadata": {"name": "a"}}));
+}
+
+#[test]
+fn immutable_config_maps_with_stored_empty_maps_can_be_updated() {
+    let of = |data: Value| json!({"metadata": {"name": "c", "namespace": "d", "resourceVersion": "1"}, "immutable": true, "data": data});
+    assert_eq!(
+        faults(&validate_config_map_update(&of(Value::Null), &of(json!({})))),
+        []
+    );
+    let changed = validate_config_map_update(&of(json!({"a": "b"})), &of(json!({})));
+    assert_eq!(faults(&changed), [("FieldValueForbidden", "data")]);
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::references::service_account_name;
 use super::{ALL_CONTAINER_LISTS, CONTAINER_LISTS, status};
 use crate::machinery::decode::quantity_in_thousandths;
+use crate::machinery::empties::omit_empty_collections;
 use crate::machinery::metadata;
 use crate::machinery::tree::{
     child, flag_if_set, is_set, items, items_mut, number, object_mut, omit_zero, set, text,
@@ -16,6 +17,9 @@ const GRACE_PERIOD_SECONDS_DEFAULT: i64 = 30;
 const FILE_MODE_DEFAULT: i64 = 0o644;
 /// Seconds for which a projected token is valid.
 const TOKEN_SECONDS_DEFAULT: i64 = 3600;
+
+/// Lists of specs that upstream serializes even if they are empty.
+const SERIALIZED_IF_EMPTY: &[&str] = &["containers", "monitors", "nodeSelectorTerms", "sources"];
 
 /// Sets the defaults of a Pod, and drops empty fields.
 pub fn default_pod_on_write(pod: &mut Value) {
@@ -81,6 +85,7 @@ fn default_host_ports(container: &mut Value) {
 
 /// Sets the defaults of the spec of a Pod or of a template.
 pub(crate) fn default_spec(spec: &mut Value) {
+    omit_empty_collections(spec, "io.k8s.api.core.v1.PodSpec", SERIALIZED_IF_EMPTY);
     omit_zero(
         spec,
         &[

@@ -13,12 +13,25 @@ pub(super) struct Comparison {
     pub(super) added: FieldSet,
     pub(super) modified: FieldSet,
     pub(super) removed: FieldSet,
+    /// True if a time of `null` is a field, see [`Comparison::of_objects`].
+    has_null_times: bool,
 }
 
 impl Comparison {
     /// Compares two versions; `null` is equal to absence.
     pub(super) fn of(old: &Value, new: &Value, layout: Layout) -> Comparison {
         let mut comparison = Comparison::default();
+        comparison.visit(&mut Vec::new(), layout, Some(old), Some(new));
+        comparison
+    }
+
+    /// Compares two versions with their defaults. As upstream, which serializes unknown times as `null`, such a time is a
+    /// field. Other `null` is equal to absence.
+    pub(super) fn of_objects(old: &Value, new: &Value, layout: Layout) -> Comparison {
+        let mut comparison = Comparison {
+            has_null_times: true,
+            ..Comparison::default()
+        };
         comparison.visit(&mut Vec::new(), layout, Some(old), Some(new));
         comparison
     }
@@ -32,12 +45,10 @@ impl Comparison {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    /// Removes a top-level field and its children from the comparison.
-    pub(super) fn exclude(&mut self, name: &str) {
-        let element = PathElement::field(name);
+    /// Removes the field at a path of field names, and the fields below it, from the comparison.
+    pub(super) fn exclude(&mut self, path: &[&str]) {
         for set in [&mut self.added, &mut self.modified, &mut self.removed] {
-            set.members.remove(&element);
-            set.children.remove(&element);
+            set.remove_tree(path);
         }
     }
 
@@ -48,7 +59,12 @@ impl Comparison {
         old: Option<&Value>,
         new: Option<&Value>,
     ) {
-        let (old, new) = (present(old), present(new));
+        let keeps_null = self.has_null_times && path.last().is_some_and(is_time);
+        let (old, new) = if keeps_null {
+            (old, new)
+        } else {
+            (present(old), present(new))
+        };
         let (Some(old_parts), Some(new_parts)) = (parts(layout, old), parts(layout, new)) else {
             return self.record_difference(path, old, new, old != new);
         };
@@ -97,6 +113,11 @@ impl Comparison {
             _ => {}
         }
     }
+}
+
+/// Returns true for the name of a time, for example `lastTransitionTime`.
+fn is_time(element: &PathElement) -> bool {
+    matches!(element, PathElement::Field(name) if name.ends_with("Time"))
 }
 
 fn present(value: Option<&Value>) -> Option<&Value> {

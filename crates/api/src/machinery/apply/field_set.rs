@@ -63,6 +63,27 @@ impl FieldSet {
         }
     }
 
+    /// Removes the field at a path of field names, and the fields below it.
+    pub(super) fn remove_tree(&mut self, path: &[&str]) {
+        match path {
+            [] => {}
+            [last] => {
+                let element = PathElement::field(last);
+                self.members.remove(&element);
+                self.children.remove(&element);
+            }
+            [first, rest @ ..] => {
+                let element = PathElement::field(first);
+                if let Some(child) = self.children.get_mut(&element) {
+                    child.remove_tree(rest);
+                    if child.is_empty() {
+                        self.children.remove(&element);
+                    }
+                }
+            }
+        }
+    }
+
     /// Adds the fields of `child` under `element`.
     pub(super) fn insert_children(&mut self, element: PathElement, child: FieldSet) {
         if !child.is_empty() {

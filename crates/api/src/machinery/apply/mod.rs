@@ -171,7 +171,7 @@ pub fn apply(
     }
     let application = Application {
         live: &bare,
-        configuration: &without_reset_field(configuration, author),
+        configuration: &without_reset_fields(configuration, author),
         author,
         layout: Layout::of_kind(author.kind),
     };
@@ -197,7 +197,7 @@ pub fn record_creation(object: &Value, requested: Option<&Value>, author: Author
     if !managers.is_empty() {
         return record_changes(managers, zero_of(author.kind), object, author);
     }
-    let fields = created_fields(object, author.kind, reset_field(author))?;
+    let fields = created_fields(object, author.kind, author.kind.has_status().then_some("status"))?;
     Some(Value::Array(vec![updater(author, author.manager).entry(fields)]))
 }
 
@@ -213,8 +213,9 @@ pub fn record_update(
     let kept = || managers::parse(managed_fields(old)).unwrap_or_default();
     let managers = match requested.filter(|_| author.subresource.is_none()) {
         Some(requested) if is_reset(requested) => Vec::new(),
+        // As upstream: entries without fields replace those of the object, too.
         Some(requested) => managers::parse(requested)
-            .filter(|requested| !requested.is_empty())
+            .filter(|_| requested.as_array().is_some_and(|entries| !entries.is_empty()))
             .unwrap_or_else(kept),
         None => kept(),
     };
@@ -226,8 +227,8 @@ pub fn record_update(
 
 /// Returns the managed fields of `managers` after an update by `author`.
 fn record_changes(mut managers: Vec<Manager>, old: &Value, new: &Value, author: Author<'_>) -> Option<Value> {
-    let mut comparison = Comparison::of(old, new, Layout::of_kind(author.kind));
-    if let Some(reset) = reset_field(author) {
+    let mut comparison = Comparison::of_objects(old, new, Layout::of_kind(author.kind));
+    for reset in reset_fields(author) {
         comparison.exclude(reset);
     }
     let written = without_identity(&comparison.written()).difference(&always_present());
@@ -284,8 +285,8 @@ fn updater(author: Author<'_>, name: &str) -> Manager {
 
 /// Returns the manager of all existing fields.
 fn before_first_apply(live: &Value, author: Author<'_>) -> Option<Manager> {
-    let mut all = Comparison::of(zero_of(author.kind), live, Layout::of_kind(author.kind));
-    if let Some(reset) = reset_field(author) {
+    let mut all = Comparison::of_objects(zero_of(author.kind), live, Layout::of_kind(author.kind));
+    for reset in reset_fields(author) {
         all.exclude(reset);
     }
     let manager = Manager {
@@ -318,21 +319,35 @@ fn always_present() -> FieldSet {
     FieldSet::of_names(&[&["spec"], &["status"], &["status", "loadBalancer"]])
 }
 
-/// Returns the field that a path does not write: `status`, or `spec` for the path of the status (API-12). It is
-/// neither set nor owned.
-fn reset_field(author: Author<'_>) -> Option<&'static str> {
+/// Returns the fields that a path does not write: `status`, or `spec` for the path of the status (API-12). They are
+/// neither set nor owned. Of some kinds, the path of the status does not write parts of the metadata either (upstream:
+/// `GetResetFields` of the strategies of the status).
+fn reset_fields(author: Author<'_>) -> &'static [&'static [&'static str]] {
     match author.subresource {
-        Some("status") => Some("spec"),
-        _ if author.kind.has_status() => Some("status"),
-        _ => None,
+        Some("status") => match author.kind.kind {
+            "ServiceCIDR" => &[&["spec"], &["metadata"]],
+            "Deployment" => &[&["spec"], &["metadata", "labels"]],
+            "Pod" => &[&["spec"], &["metadata", "ownerReferences"]],
+            _ => &[&["spec"]],
+        },
+        _ if author.kind.has_status() => &[&["status"]],
+        _ => &[],
     }
 }
 
-/// Removes the field that the path does not write.
-fn without_reset_field(configuration: &Value, author: Author<'_>) -> Value {
+/// Removes the fields that the path does not write.
+fn without_reset_fields(configuration: &Value, author: Author<'_>) -> Value {
     let mut written = configuration.clone();
-    if let Some(reset) = reset_field(author) {
-        clear(&mut written, reset);
+    for reset in reset_fields(author) {
+        match reset {
+            [field] => clear(&mut written, field),
+            [parent, field] => {
+                if let Some(parent) = written.get_mut(*parent) {
+                    clear(parent, field);
+                }
+            }
+            _ => {}
+        }
     }
     written
 }

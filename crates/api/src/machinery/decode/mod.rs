@@ -23,6 +23,7 @@
 
 mod findings;
 mod location;
+mod numbers;
 mod quantity;
 pub(crate) mod scalar;
 mod walk;
@@ -36,6 +37,7 @@ use crate::machinery::protobuf;
 use crate::machinery::schema::{Shape, schema};
 use findings::Findings;
 use location::Location;
+pub use numbers::convert_numbers;
 pub use quantity::quantity_in_thousandths;
 use walk::Node;
 
@@ -326,6 +328,10 @@ impl<'t> Target<'t> {
 
     /// Checks `apiVersion` and `kind`, and moves them to the front.
     fn identify(self, object: &mut Value) -> Result<(), DecodeError> {
+        // As upstream: the body `null` is an object without fields.
+        if object.is_null() {
+            *object = Value::Object(serde_json::Map::new());
+        }
         let Value::Object(fields) = object else {
             return Err(DecodeError::Syntax {
                 kind: self.kind.into(),
@@ -374,10 +380,11 @@ fn decode_text(body: &[u8], format: Format, node: Node<'_>) -> Result<Value, Str
             // The walk reports duplicate keys, so the parser must accept them.
             let options = serde_saphyr::options! {
                 duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
+                legacy_octal_numbers: true,
                 with_snippet: false,
             };
             serde_saphyr::with_deserializer_from_slice_with_options(body, options, |reader| {
-                node.deserialize(reader)
+                node.of_yaml().deserialize(reader)
             })
             .map_err(|error| format!("error converting YAML to JSON: yaml: {error}"))
         }

@@ -211,6 +211,29 @@ fn options_and_trees_are_checked_like_bodies() {
     assert_eq!(conformed.strict_errors, [r#"unknown field "spec.nope""#]);
 }
 
+/// Upstream converts YAML to JSON with the scalars of YAML 1.1, then decodes `1` and `8`.
+#[test]
+fn whole_floats_and_octal_numbers_of_yaml_are_integers() {
+    for (number, expected) in [("1.0", 1), ("1e2", 100), ("010", 8), ("0", 0)] {
+        let text = format!("metadata: {{name: s, generation: {number}}}\n");
+        let decoded = decode(text.as_bytes(), Format::Yaml, kind_of("Service")).expect("Service");
+        assert_eq!(decoded.object["metadata"]["generation"], expected, "{number}");
+    }
+    assert!(service(r#"{"metadata":{"generation":1.0}}"#).is_err());
+    let fraction = decode(b"metadata: {generation: 1.5}", Format::Yaml, kind_of("Service"));
+    assert!(fraction.is_err());
+}
+
+#[test]
+fn a_null_body_is_an_object_without_fields() {
+    let expected = json!({"apiVersion": "v1", "kind": "Service"});
+    assert_eq!(service("null").expect("Service").object, expected);
+    let yaml = decode(b"# only a comment\n", Format::Yaml, kind_of("Service"));
+    assert_eq!(yaml.expect("Service").object, expected);
+    assert!(service("").is_err());
+    assert!(service("[]").is_err());
+}
+
 /// Compares decoding with the recorded responses of the reference server.
 #[test]
 fn recorded_bodies_decode_as_recorded() {

@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 
 use super::findings::Findings;
 use super::location::{Location, Step};
-use super::scalar;
+use super::{numbers, scalar};
 use crate::machinery::schema::{Definition, Shape, schema};
 
 /// Initial capacity of an object without a size hint.
@@ -19,6 +19,8 @@ pub(super) struct Node<'a> {
     shape: &'a Shape,
     location: &'a Location<'a>,
     findings: &'a Findings,
+    /// True if the text is YAML: its floats without fraction are integers.
+    is_yaml: bool,
 }
 
 impl<'a> Node<'a> {
@@ -28,6 +30,16 @@ impl<'a> Node<'a> {
             shape,
             location,
             findings,
+            is_yaml: false,
+        }
+    }
+
+    /// Returns the node of a value in YAML. As upstream, which converts YAML to JSON, a float without fraction is the
+    /// same as an integer.
+    pub(super) fn of_yaml(self) -> Self {
+        Self {
+            is_yaml: true,
+            ..self
         }
     }
 
@@ -36,6 +48,7 @@ impl<'a> Node<'a> {
             shape,
             location,
             findings: self.findings,
+            is_yaml: self.is_yaml,
         }
     }
 
@@ -217,6 +230,11 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        if self.is_yaml
+            && let Some(integer) = numbers::whole(value)
+        {
+            return self.integer(integer.into());
+        }
         match (self.shape, Number::from_f64(value)) {
             (Shape::Number | Shape::Free, Some(number)) => Ok(Value::Number(number)),
             (Shape::Quantity, Some(number)) => self.text(number.to_string()),

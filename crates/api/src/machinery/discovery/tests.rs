@@ -107,3 +107,12 @@ fn measured_kinds_are_read_only_and_not_stored() {
                       "verbs": ["get", "list"]});
     assert_eq!(list["resources"], json!([nodes, pods]));
 }
+
+/// The hashes of kube-apiserver 1.36.2.
+#[test]
+fn only_stored_kinds_have_a_hash_of_the_stored_version() {
+    let hash = |group: &str| resource_list(group, "v1").expect("served group")["resources"][0].clone();
+    assert_eq!(hash("events.k8s.io")["storageVersionHash"], "r2yiGXH7wu8=");
+    let review = hash("authentication.k8s.io");
+    assert_eq!(review.get("storageVersionHash"), None, "{review}");
+}

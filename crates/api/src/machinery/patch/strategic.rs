@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::go_notation::{go_notation, string_notation};
 use super::{PatchError, list};
 use crate::kinds::kind::Kind;
-use crate::machinery::schema::{PatchStrategy, Shape, schema};
+use crate::machinery::schema::{Definition, PatchStrategy, Shape, schema};
 
 /// `$patch: replace | delete | merge`, in an object or an item of a list.
 pub(super) const PATCH: &str = "$patch";
@@ -64,13 +64,20 @@ pub(super) fn merge_object(
     if let Some(keys) = patch.shift_remove(RETAIN_KEYS) {
         retain(&mut original, &patch, &keys)?;
     }
-    let orders = take_prefixed(&mut patch, SET_ELEMENT_ORDER)?;
-    let deletions = take_prefixed(&mut patch, DELETE_FROM_PRIMITIVE_LIST)?;
+    let orders = take_orders(&mut patch)?;
+    let deletions = take_prefixed(&mut patch, DELETE_FROM_PRIMITIVE_LIST);
     merge_ordered_lists(&mut original, &mut patch, orders, shape)?;
     for (name, values) in deletions {
-        if let Some(Value::Array(items)) = original.get_mut(&name) {
-            let values: HashSet<String> = values.iter().map(Value::to_string).collect();
-            items.retain(|item| !values.contains(&item.to_string()));
+        match (original.get_mut(&name), values) {
+            (Some(Value::Array(items)), Value::Array(values)) => {
+                let values: HashSet<String> = values.iter().map(Value::to_string).collect();
+                items.retain(|item| !values.contains(&item.to_string()));
+            }
+            // As upstream: `null` removes the list, and other types have no effect.
+            (Some(_), Value::Null) => {
+                patch.entry(name).or_insert(Value::Null);
+            }
+            _ => {}
         }
     }
     remove_null_fields(&mut original, &mut patch);
@@ -88,6 +95,11 @@ fn merge_ordered_lists(
     shape: &Shape,
 ) -> Result<(), PatchError> {
     for (name, order) in orders {
+        if let Some(definition) = shape.definition(schema())
+            && definition.field(&name).is_none()
+        {
+            return Err(unknown_field(definition, &name));
+        }
         let (inner, strategy) = field_strategy(shape, &name);
         if !strategy.merges {
             continue;
@@ -235,25 +247,37 @@ fn retain(
     Ok(())
 }
 
-/// Removes the directives with `prefix` from the patch. Each is a list for a field.
-fn take_prefixed(
-    patch: &mut Map<String, Value>,
-    prefix: &str,
-) -> Result<Vec<(String, Vec<Value>)>, PatchError> {
+/// Removes the directives with `prefix` from the patch. Returns the field and the value of each.
+fn take_prefixed(patch: &mut Map<String, Value>, prefix: &str) -> Vec<(String, Value)> {
     if !patch.keys().any(|name| name.starts_with(prefix)) {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let (directives, fields): (Map<_, _>, Map<_, _>) = std::mem::take(patch)
         .into_iter()
         .partition(|(name, _)| name.starts_with(prefix));
     *patch = fields;
-    let parse = |(name, list): (String, Value)| match list {
-        Value::Array(items) => Ok((name[prefix.len()..].to_owned(), items)),
+    let of_field = |(name, value): (String, Value)| (name[prefix.len()..].to_owned(), value);
+    directives.into_iter().map(of_field).collect()
+}
+
+/// Removes the orders of lists from the patch. Each is a list.
+fn take_orders(patch: &mut Map<String, Value>) -> Result<Vec<(String, Vec<Value>)>, PatchError> {
+    let parse = |(name, order): (String, Value)| match order {
+        Value::Array(items) => Ok((name, items)),
         _ => Err(PatchError::Directive(format!(
-            "invalid patch format of {name}: expected a list"
+            "invalid patch format of {SET_ELEMENT_ORDER}{name}: expected a list"
         ))),
     };
-    directives.into_iter().map(parse).collect()
+    let orders = take_prefixed(patch, SET_ELEMENT_ORDER);
+    orders.into_iter().map(parse).collect()
+}
+
+/// Returns the error for the order of a list that the type lacks.
+fn unknown_field(definition: &Definition, name: &str) -> PatchError {
+    let owner = definition.short_name();
+    PatchError::Unhandled(format!(
+        "unable to find api field in struct {owner} for the json field {name:?}"
+    ))
 }
 
 /// Returns the error for an unknown value of `$patch` in an object of a patch.

@@ -173,3 +173,14 @@ fn finds_duplicates_among_many_addresses_and_taints() {
         [("metadata.taints[300000]", "FieldValueDuplicate")]
     );
 }
+
+/// The response of kube-apiserver 1.36.2.
+#[test]
+fn empty_fields_are_not_stored() {
+    let empty = node(
+        json!({"taints": [], "unschedulable": false}),
+        json!({"addresses": [], "allocatable": {}, "capacity": {}, "conditions": [], "images": [],
+            "volumesAttached": [], "volumesInUse": []}),
+    );
+    assert_eq!(empty, node(json!({}), json!({})));
+}

@@ -203,6 +203,12 @@ fn rejects_unknown_body_media_types() {
         body_format(&with(CONTENT_TYPE, "application/vnd.kubernetes.protobuf")),
         Ok(Format::Protobuf)
     );
+    // Go's `mime.ParseMediaType`, which upstream uses, ignores the case.
+    assert_eq!(
+        body_format(&with(CONTENT_TYPE, "APPLICATION/JSON")),
+        Ok(Format::Json)
+    );
+    assert!(body_format(&with(CONTENT_TYPE, "*/*")).is_err());
     let unknown = body_format(&with(CONTENT_TYPE, "application/cbor")).unwrap_err();
     assert_eq!(unknown.code().as_u16(), 415);
     assert!(unknown.message().contains("application/vnd.kubernetes.protobuf"));
@@ -214,4 +220,25 @@ fn rejects_unknown_body_media_types() {
     assert_eq!(form("application/apply-patch+yaml"), Ok(PatchForm::Apply));
     let refused = form("application/apply-patch+cbor").unwrap_err();
     assert_eq!(refused.code().as_u16(), 415);
+}
+
+/// Upstream: apiserver/pkg/endpoints/handlers/delete.go negotiates the body only if there is one.
+#[test]
+fn the_media_type_of_options_counts_with_a_body_only() {
+    let headers = with(CONTENT_TYPE, "text/plain");
+    assert_eq!(options_format(&headers, b""), Ok(Format::Json));
+    assert_eq!(options_format(&headers, b"{}").unwrap_err().code().as_u16(), 415);
+    let headers = with(CONTENT_TYPE, "application/yaml");
+    assert_eq!(options_format(&headers, b"{}"), Ok(Format::Yaml));
+}
+
+#[test]
+fn paths_of_json_alone_need_its_name_or_a_full_wildcard() {
+    for accept in ["", "*/*", "application/json", "text/html, application/json;q=0.1"] {
+        assert!(accepts_plain_json(&with(ACCEPT, accept)), "{accept}");
+    }
+    assert!(accepts_plain_json(&HeaderMap::new()));
+    for accept in ["*", "application/*", "application/yaml", "text/html"] {
+        assert!(!accepts_plain_json(&with(ACCEPT, accept)), "{accept}");
+    }
 }

@@ -321,7 +321,7 @@ impl ListOptions {
         };
         let version = query.text("resourceVersion");
         let errors = if options.watch {
-            options.watch_errors(query.text("resourceVersionMatch"))
+            options.watch_errors(query.text("resourceVersionMatch"), version)
         } else {
             options.list_errors(query.text("resourceVersionMatch"), version)
         };
@@ -332,7 +332,8 @@ impl ListOptions {
         Ok(options)
     }
 
-    fn watch_errors(&self, version_match: &str) -> FieldErrors {
+    /// `version` is the text of the requested version.
+    fn watch_errors(&self, version_match: &str, version: &str) -> FieldErrors {
         let path = Path::new("resourceVersionMatch");
         let mut errors = FieldErrors::new();
         let mut forbid = |detail| errors.push(FieldError::forbidden(&path, detail));
@@ -341,6 +342,11 @@ impl ListOptions {
             forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
         }
         if version_match.is_empty() {
+            // Upstream's defaults set `resourceVersionMatch` for watches from the newest or any version.
+            let has_default = self.send_initial_events.is_none() && matches!(version, "" | "0");
+            if has_default && !self.continue_token.is_empty() {
+                forbid("resourceVersionMatch is forbidden when continue is provided");
+            }
             return errors;
         }
         if self.send_initial_events.is_none() {

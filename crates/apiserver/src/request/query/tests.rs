@@ -57,6 +57,9 @@ fn rejects_contradictory_list_options() {
     assert_eq!(list("resourceVersion=0&resourceVersionMatch=Exact"), Err(422));
     assert_eq!(list("resourceVersion=1&resourceVersionMatch=Sideways"), Err(422));
     assert_eq!(list("watch=1&sendInitialEvents=true"), Err(422));
+    // Upstream: apimachinery/pkg/apis/meta/internalversion/defaults.go, `SetListOptionsDefaults`.
+    assert_eq!(list("watch=1&continue=abc"), Err(422));
+    assert!(list("watch=1&continue=abc&resourceVersion=5").is_ok());
     assert!(list("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan").is_ok());
 }
 

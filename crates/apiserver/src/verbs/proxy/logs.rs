@@ -1,10 +1,11 @@
 //! The `log` subresource of Pods, read from the agent of the Pod's node.
 
-use api::field::{FieldError, Path};
+use api::field::{FieldError, FieldErrors, Path};
 use api::tree::{child, items, text};
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::agent::{AgentClient, error_text};
@@ -28,13 +29,13 @@ pub(crate) async fn read(
     encoded_query: &str,
     mut lifetime: RequestLifetime,
 ) -> Result<ApiResponse, Failure> {
-    check_stream(target.name(), query)?;
+    check_options(target.name(), query)?;
     let pod = find(resources, target, "pods", target.name()).await?;
     let container = container(&pod, target.name(), query.text("container"))?;
     let node_name = text(child(&pod, "spec"), "nodeName");
     if node_name.is_empty() {
-        // As upstream: a Pod without a node has an empty log.
-        return Ok(response::text(StatusCode::OK, Bytes::new()));
+        // As upstream: a Pod without a node has no log.
+        return Ok(response::text(StatusCode::NO_CONTENT, Bytes::new()));
     }
     let path = format!(
         "/containerLogs/{}/{}/{container}?{encoded_query}",
@@ -48,25 +49,78 @@ pub(crate) async fn read(
     }
 }
 
-/// Checks the parameter `stream`, as upstream with the feature gate `PodLogsQuerySplitStreams`.
-fn check_stream(pod_name: &str, query: &Query) -> Result<(), Failure> {
-    let stream = query.text("stream");
-    let error = if stream.is_empty() {
-        return Ok(());
-    } else if !STREAMS.contains(&stream) {
-        FieldError::not_supported(&Path::new("stream"), stream, &STREAMS)
-    } else if stream != "All" && !query.text("tailLines").is_empty() {
-        let message = "`tailLines` and specific `stream` are mutually exclusive for now";
-        FieldError::forbidden(&Path::new(""), message)
-    } else {
-        return Ok(());
+/// Checks the parameters, as upstream with the feature gate `PodLogsQuerySplitStreams`
+/// (`apis/core/validation/validation.go`, `ValidatePodLogOptions`).
+fn check_options(pod_name: &str, query: &Query) -> Result<(), Failure> {
+    let mut errors = FieldErrors::new();
+    let tail_lines = whole_number(query, "tailLines")?;
+    if let Some(lines) = tail_lines.filter(|lines| *lines < 0) {
+        let message = "must be greater than or equal to 0";
+        errors.push(FieldError::invalid(&Path::new("tailLines"), lines, message));
+    }
+    let positive = |errors: &mut FieldErrors, name: &str, number: Option<i64>| {
+        if let Some(number) = number.filter(|number| *number < 1) {
+            errors.push(FieldError::invalid(
+                &Path::new(name),
+                number,
+                "must be greater than 0",
+            ));
+        }
     };
-    Err(Failure::invalid_options(
-        "",
-        "PodLogOptions",
-        pod_name,
-        &vec![error],
-    ))
+    positive(&mut errors, "limitBytes", whole_number(query, "limitBytes")?);
+    let since_seconds = whole_number(query, "sinceSeconds")?;
+    if has_time(query, "sinceTime")? && since_seconds.is_some() {
+        let message = "at most one of `sinceTime` or `sinceSeconds` may be specified";
+        errors.push(FieldError::forbidden(&Path::new("[]"), message));
+    } else {
+        positive(&mut errors, "sinceSeconds", since_seconds);
+    }
+    errors.extend(stream_error(query.text("stream"), tail_lines.is_some()));
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::invalid_options("", "PodLogOptions", pod_name, &errors))
+}
+
+/// Returns the error of the parameter `stream`.
+fn stream_error(stream: &str, has_tail_lines: bool) -> Option<FieldError> {
+    if stream.is_empty() {
+        None
+    } else if !STREAMS.contains(&stream) {
+        Some(FieldError::not_supported(&Path::new("stream"), stream, &STREAMS))
+    } else if stream != "All" && has_tail_lines {
+        let message = "`tailLines` and specific `stream` are mutually exclusive for now";
+        Some(FieldError::forbidden(&Path::new("[]"), message))
+    } else {
+        None
+    }
+}
+
+/// Returns a parameter as a whole number.
+fn whole_number(query: &Query, name: &str) -> Result<Option<i64>, Failure> {
+    if !query.has(name) {
+        return Ok(None);
+    }
+    let text = query.text(name);
+    let invalid = || format!("strconv.ParseInt: parsing {text:?}: invalid syntax");
+    match text.parse() {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err(Failure::bad_request(invalid())),
+    }
+}
+
+/// Returns true if the query has a parameter with a time.
+fn has_time(query: &Query, name: &str) -> Result<bool, Failure> {
+    let text = query.text(name);
+    if text.is_empty() {
+        return Ok(false);
+    }
+    match text.parse::<Timestamp>() {
+        Ok(_) => Ok(true),
+        Err(_) => Err(Failure::bad_request(format!(
+            "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
+        ))),
+    }
 }
 
 /// Converts an agent's error response to a failure.

@@ -1,7 +1,7 @@
 //! Server-side apply and the managed fields that it depends on.
 
 use api::apply::{ApplyError, Author, apply, read_configuration, record_creation, record_update};
-use api::decode::{DecodeError, Format, conform, decode};
+use api::decode::{DecodeError, Format, conform, convert_numbers, decode};
 use api::tree::{child, set_or_clear, text};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -36,7 +36,8 @@ impl Resources {
         body: &[u8],
         options: WriteOptions<'_>,
     ) -> Result<Outcome, Failure> {
-        let configuration = read_configuration(body, target.sent_kind()).map_err(failure_of)?;
+        let mut configuration = read_configuration(body, target.sent_kind()).map_err(failure_of)?;
+        convert_numbers(&mut configuration, target.sent_kind());
         let configuration = scale::configuration(configuration, target)?;
         // The stored version is merged; managed fields are recorded in that version too.
         let kind = target.kind.stored();

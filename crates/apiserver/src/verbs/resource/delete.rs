@@ -49,7 +49,7 @@ impl Resources {
             code,
             object,
             is_status,
-            warnings: warnings(target, options),
+            warnings: deletion_warnings(target, options),
         })
     }
 
@@ -173,8 +173,8 @@ impl Resources {
     }
 }
 
-/// Returns the warning about a Job whose Pods stay (upstream's `batch/job/storage`).
-fn warnings(target: &Target, options: &DeleteOptions) -> Vec<String> {
+/// Returns the warning about Jobs whose Pods stay, also for a collection (upstream's `batch/job/storage`).
+pub(crate) fn deletion_warnings(target: &Target, options: &DeleteOptions) -> Vec<String> {
     let is_given = options.propagation.is_some() || options.is_old_cascade;
     if target.kind.kind != "Job" || is_given {
         return Vec::new();

@@ -109,11 +109,12 @@ fn selected_page(
             listing.remaining,
         );
         let room = limit.map_or(usize::MAX, |limit| limit - entries.len());
-        let mut selected = listing.entries.into_iter().filter(&is_selected).peekable();
-        entries.extend(selected.by_ref().take(room));
+        let mut unread = listing.entries.into_iter();
+        entries.extend(unread.by_ref().filter(&is_selected).take(room));
         let is_full = limit.is_some_and(|limit| entries.len() >= limit);
-        // A selected entry that no longer fits is read again by the next page.
-        let left_over = usize::from(selected.peek().is_some());
+        // The next page reads the entries behind a full page. As upstream, a full page has a next one even if no entry
+        // behind it is selected.
+        let left_over = unread.len();
         match read_up_to {
             Some(last) if remaining > 0 && !is_full => listing = read(revision, &last)?,
             _ => {

@@ -24,6 +24,7 @@ mod watch_events;
 
 pub(crate) use apply::Ownership;
 use apply::set_records;
+pub(crate) use delete::deletion_warnings;
 pub(crate) use encoded_events::EncodedEvents;
 pub(crate) use new_object::{generate_name, new_server_object};
 pub(crate) use scale::scale_response;

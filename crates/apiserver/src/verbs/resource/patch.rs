@@ -1,8 +1,7 @@
 //! Implements `patch` with JSON patch, merge patch and strategic merge patch.
 
-use api::decode::{DecodeError, Decoded, conform};
+use api::decode::{DecodeError, Decoded, conform, convert_numbers};
 use api::patch::{PatchError, PatchFormat, apply, go_notation};
-use api::tree::text;
 use http::StatusCode;
 
 use serde_json::Value;
@@ -41,7 +40,11 @@ impl Resources {
             let decoded = if format != PatchFormat::StrategicMerge && lacks_version(&patched.object) {
                 Ok(without_fields(&patched.object))
             } else {
-                conform(patched.object.clone(), kind)
+                let mut object = patched.object.clone();
+                if format == PatchFormat::StrategicMerge {
+                    convert_numbers(&mut object, kind);
+                }
+                conform(object, kind)
             };
             let decoded = decoded.map(|mut decoded| {
                 decoded
@@ -93,7 +96,11 @@ fn refused(error: &PatchError, kind_name: &str) -> Failure {
 
 /// Returns true if a patch has removed `apiVersion`.
 fn lacks_version(patched: &Value) -> bool {
-    patched.is_object() && text(patched, "apiVersion").is_empty()
+    match patched.get("apiVersion") {
+        None | Some(Value::Null) => patched.is_object(),
+        // Decoding refuses other types.
+        Some(version) => version == "",
+    }
 }
 
 /// Decodes an object without `apiVersion`. As upstream, none of its fields is known then.

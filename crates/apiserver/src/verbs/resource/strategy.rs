@@ -82,6 +82,7 @@ impl Strategy {
             "Namespace" => &NAMESPACE,
             "Pod" => &POD,
             "Node" => &NODE,
+            "ServiceAccount" => &SERVICE_ACCOUNT,
             "ConfigMap" => &CONFIG_MAP,
             "Secret" => &SECRET,
             "Lease" => &LEASE,
@@ -148,7 +149,13 @@ static SERVICE: Strategy = Strategy {
     ..PLAIN
 };
 
+static SERVICE_ACCOUNT: Strategy = Strategy {
+    default_on_write: configuration::default_service_account_on_write,
+    ..PLAIN
+};
+
 static CONFIG_MAP: Strategy = Strategy {
+    default_on_write: configuration::default_config_map_on_write,
     validate: configuration::validate_config_map,
     validate_update: configuration::validate_config_map_update,
     ..PLAIN

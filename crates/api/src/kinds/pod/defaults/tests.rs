@@ -83,3 +83,25 @@ fn label_keys_extend_selectors_of_new_pods() {
     );
     assert_eq!(terms[1].get("labelSelector"), None);
 }
+
+#[test]
+fn empty_lists_and_maps_are_not_stored() {
+    let pod = pod(json!({
+        "containers": [{
+            "name": "c", "image": "x:1", "resizePolicy": [], "volumeDevices": [],
+            "resources": {"limits": {}, "requests": {}, "claims": []},
+        }],
+        "volumes": [{"name": "p", "projected": {"sources": []}}],
+        "schedulingGates": [],
+        "dnsConfig": {"nameservers": [], "searches": [], "options": []},
+        "securityContext": {"supplementalGroups": [], "sysctls": []},
+    }));
+    let spec = &pod["spec"];
+    let container = spec["containers"][0].as_object().expect("container");
+    assert!(!container.contains_key("resizePolicy") && !container.contains_key("volumeDevices"));
+    assert_eq!(container["resources"], json!({}));
+    assert_eq!(spec["volumes"][0]["projected"]["sources"], json!([]));
+    assert_eq!(spec.get("schedulingGates"), None);
+    assert_eq!(spec["dnsConfig"], json!({}));
+    assert_eq!(spec["securityContext"], json!({}));
+}

@@ -262,6 +262,33 @@ fn merges_lists_of_scalars() {
     assert_eq!(result["metadata"]["finalizers"], json!(["b", "c", "a"]));
 }
 
+/// Upstream: apimachinery/pkg/util/strategicpatch/patch.go, `mergeMap`.
+#[test]
+fn deletions_of_other_types_have_no_effect() {
+    let object = json!({"metadata": {"finalizers": ["a", "b"]}});
+    for other in [json!("a"), json!(1), json!({"a": "b"})] {
+        let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": other}});
+        assert_eq!(strategic(&object, &patch).expect("patched object"), object);
+    }
+    let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": null}});
+    assert_eq!(
+        strategic(&object, &patch).expect("patched object"),
+        json!({"metadata": {}})
+    );
+}
+
+/// Upstream: apimachinery/pkg/util/strategicpatch/meta.go, `LookupPatchMetadataForSlice`.
+#[test]
+fn orders_of_unknown_lists_are_errors() {
+    let patch = json!({"spec": {"$setElementOrder/nope": [1]}});
+    let error = strategic(&pod(&["a"]), &patch).expect_err("unknown field");
+    assert_eq!(error.status_code(), 500);
+    assert_eq!(
+        error.to_string(),
+        r#"unable to find api field in struct PodSpec for the json field "nope""#
+    );
+}
+
 #[test]
 fn applies_the_requested_order_of_elements() {
     let by_name = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>();

@@ -20,7 +20,7 @@ fn container_defaults_to_the_only_one() {
 
 #[test]
 fn stream_is_one_of_three_and_excludes_tail_lines() {
-    let check = |query: &str| check_stream("web", &Query::parse(query));
+    let check = |query: &str| check_options("web", &Query::parse(query));
     for valid in [
         "",
         "stream=",
@@ -45,4 +45,49 @@ fn stream_is_one_of_three_and_excludes_tail_lines() {
         "{}",
         failure.message()
     );
+}
+
+/// The responses of kube-apiserver 1.36.2.
+#[test]
+fn numbers_and_times_are_checked_before_the_pod_is_read() {
+    let check = |query: &str| check_options("web", &Query::parse(query));
+    for (query, code, text) in [
+        (
+            "tailLines=-1",
+            422,
+            "tailLines: Invalid value: -1: must be greater than or equal to 0",
+        ),
+        (
+            "tailLines=x",
+            400,
+            "strconv.ParseInt: parsing \"x\": invalid syntax",
+        ),
+        (
+            "sinceSeconds=0",
+            422,
+            "sinceSeconds: Invalid value: 0: must be greater than 0",
+        ),
+        (
+            "limitBytes=0",
+            422,
+            "limitBytes: Invalid value: 0: must be greater than 0",
+        ),
+        (
+            "sinceSeconds=5&sinceTime=2024-01-01T00:00:00Z",
+            422,
+            "[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified",
+        ),
+        ("sinceTime=x", 400, "cannot parse \"x\" as \"2006\""),
+    ] {
+        let failure = check(query).unwrap_err();
+        assert_eq!(failure.code().as_u16(), code, "{query}");
+        assert!(failure.message().ends_with(text), "{}", failure.message());
+    }
+    for valid in [
+        "tailLines=0",
+        "sinceSeconds=1&limitBytes=1",
+        "sinceTime=2024-01-01T00:00:00Z",
+    ] {
+        assert_eq!(check(valid), Ok(()), "{valid}");
+    }
 }

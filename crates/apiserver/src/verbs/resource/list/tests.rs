@@ -69,3 +69,11 @@ fn selected_object_behind_a_full_page_is_on_the_next_page() {
     assert_eq!(pages(Some(3), |_| true), ["012", "345", "678", "9"]);
     assert_eq!(pages(Some(1), |number| number > 7), ["8", "9"]);
 }
+
+/// Upstream: apiserver/pkg/storage/etcd3/store.go, `GetList`.
+#[test]
+fn full_page_has_a_next_one_if_keys_remain() {
+    assert_eq!(pages(Some(1), |number| number == 0), ["0", ""]);
+    assert_eq!(pages(Some(1), |number| number == 9), ["9"]);
+    assert_eq!(pages(Some(2), |number| number < 2), ["01", ""]);
+}
