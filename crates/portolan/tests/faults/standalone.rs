@@ -149,7 +149,11 @@ fn up_runs_the_proxy_mode_of_its_flag_and_removes_rules_of_the_previous_one() {
                 ));
                 host.must("portolan status --wait 60s >/dev/null");
                 let address = "http://127.0.0.1:10249";
-                assert_eq!(host.must(&format!("curl -sS {address}/proxyMode; echo")), mode);
+                // The node may be ready before the proxy listens.
+                let mode_of_proxy = format!(
+                    "curl -sS --retry 60 --retry-delay 1 --retry-connrefused {address}/proxyMode; echo"
+                );
+                assert_eq!(host.must(&mode_of_proxy), mode);
                 let reported = host.must(&format!("curl -sS {address}/configz; echo"));
                 assert!(reported.contains(&format!(r#""mode":"{mode}""#)), "{reported}");
                 host.must(&format!("until {present}; do sleep 0.1; done"));
