@@ -151,7 +151,7 @@ fn up_runs_the_proxy_mode_of_its_flag_and_removes_rules_of_the_previous_one() {
                 let address = "http://127.0.0.1:10249";
                 // The node may be ready before the proxy listens.
                 let mode_of_proxy = format!(
-                    "curl -sS --retry 60 --retry-delay 1 --retry-connrefused {address}/proxyMode; echo"
+                    "curl -sS --retry 60 --retry-delay 1 --retry-connrefused {address}/proxyMode 2>/dev/null; echo"
                 );
                 assert_eq!(host.must(&mode_of_proxy), mode);
                 let reported = host.must(&format!("curl -sS {address}/configz; echo"));
