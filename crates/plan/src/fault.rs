@@ -4,9 +4,8 @@ use std::net::IpAddr;
 
 use api::object::{ObjectKey, Protocol};
 
+use crate::limits::{EXTERNAL_ELEMENTS_MAX, PORT_ENDPOINTS_MAX};
 use crate::port_ranges::RANGE_ELEMENTS_MAX;
-use crate::ports::PORT_ENDPOINTS_MAX;
-use crate::service::EXTERNAL_ELEMENTS_MAX;
 
 /// Reasons why a part of a Service is skipped. A retry does not help; a change of the object does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -34,6 +34,7 @@ mod decide;
 mod departed_endpoints;
 mod fault;
 mod interner;
+mod limits;
 mod outline;
 mod pings;
 mod plan;

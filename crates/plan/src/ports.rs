@@ -11,6 +11,7 @@ use crate::choice::{
 };
 use crate::claims::{Claims, FrontendKey};
 use crate::fault::Fault;
+use crate::limits::PORT_ENDPOINTS_MAX;
 use crate::port_ranges::PROTOCOLS;
 use crate::service::{FamilyRecord, PortRecord, ServiceRecord};
 use crate::settings::{NodeFacts, Settings};
@@ -22,10 +23,6 @@ use crate::types::{
 
 /// Name of the port ranges in a [`PortKey`]. No Service port has it, because it is no DNS label.
 const RANGES_NAME: &str = "*";
-
-/// Maximum of the endpoints of a Service in one family, added up over its ports. A slice can have 1,000 endpoints with
-/// 20,000 ports each, which would exhaust the memory of every node.
-pub(crate) const PORT_ENDPOINTS_MAX: usize = 500_000;
 
 /// Inputs of the decisions for one Service.
 pub(crate) struct Inputs<'a> {

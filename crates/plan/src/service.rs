@@ -12,6 +12,7 @@ use crate::address::{parse_address, parse_range};
 use crate::claims::FrontendKey;
 use crate::fault::Fault;
 use crate::interner::Interner;
+use crate::limits::EXTERNAL_ELEMENTS_MAX;
 use crate::port_ranges::{PORT_RANGES_ANNOTATION, PortRanges, RANGE_ELEMENTS_MAX};
 use crate::settings::Settings;
 use crate::types::{Family, FrontendKind, Scheduler};
@@ -37,10 +38,6 @@ pub const TWO_TIER_ANNOTATION: &str = "service.portolan.dev/two-tier-forwarding"
 pub(crate) const POOL_TWO_TIER_ANNOTATION: &str = "service.portolan.dev/two-tier-forwarding-from-pool";
 /// Shortest maximum age of connections in seconds: a shorter one would reset connections faster than they are checked.
 const CONNECTION_AGE_SECONDS_MIN: u32 = 10;
-
-/// Maximum of elements of a Service at load balancer IPs and external IPs. An element is a port at an address, at
-/// load balancer IPs for one source range. The lists of an object of a megabyte can make a billion.
-pub(crate) const EXTERNAL_ELEMENTS_MAX: usize = 65_536;
 
 /// Returns true if labels assign an object to another proxy.
 pub(crate) fn has_other_proxy(labels: &api::object::Labels) -> bool {

@@ -98,7 +98,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     ///
     /// use reconcile::queue::Queue;
     ///
-    /// fn namespace(key: &(&'static str, u32)) -> &str {
+    /// fn namespace<'a>(key: &'a (&'static str, u32)) -> &'a str {
     ///     key.0
     /// }
     ///

@@ -125,10 +125,9 @@ fn windows_pods_do_not_bypass_restricted() {
         lab.request(NODE, Method::POST, "/api/v1/namespaces", Some(&namespace));
         let mut main = attacker("grep -q 'NoNewPrivs:.0' /proc/self/status");
         main["name"] = json!("main");
-        main["securityContext"] = json!({"allowPrivilegeEscalation": true});
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "escape"},
             "spec": {"nodeName": NODE, "restartPolicy": "Never", "os": {"name": "windows"}, "containers": [main],
-                     "securityContext": {"runAsNonRoot": true, "runAsUser": 1000}}});
+                     "securityContext": {"runAsNonRoot": true}}});
         let pods = "/api/v1/namespaces/team/pods";
         lab.wait_for("the default ServiceAccount", || {
             lab.try_request(NODE, Method::POST, pods, Some(&pod))
