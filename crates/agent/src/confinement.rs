@@ -22,8 +22,8 @@ mod tests;
 /// Maximum length of a path in the kernel (`PATH_MAX`).
 const PATH_BYTES_MAX: usize = 4_096;
 
-/// Reason why a container is not started: it waits with reason `CreateContainerConfigError`. Only another Pod
-/// helps.
+/// Reason why a container is not started: it waits with reason `CreateContainerConfigError`. To start the
+/// container, replace the Pod or follow the remedy of the variant.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ConfinementError {
     /// The container would run as root although it has `runAsNonRoot`.

@@ -237,7 +237,7 @@ impl Metrics {
             ),
             (
                 "portolan_announcer_probes_refused_total",
-                "Number of probes refused because they were malformed or not authentic.",
+                "Number of probes rejected because they were malformed or not authentic.",
                 &self.probes_refused,
             ),
             (

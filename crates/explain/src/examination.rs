@@ -40,7 +40,7 @@ pub struct ServiceFindings {
     pub name: String,
     /// UID of the Service; "" in manifests.
     pub uid: String,
-    /// Findings, the most likely cause first.
+    /// Findings, in the order of [`examine`].
     pub findings: Vec<Finding>,
 }
 
@@ -94,7 +94,7 @@ fn service_findings(service: Service<'_>, found: Vec<Finding>) -> ServiceFinding
     }
 }
 
-/// Applies all rules. The findings are ordered by severity, then by code, namespace and name.
+/// Applies all rules. The findings are ordered by severity, then by code, namespace, name, kind, field and message.
 pub fn examine(world: &World, scope: &Scope, options: &Options) -> Vec<Finding> {
     let of_nodes = of_nodes(world);
     let mut findings = Vec::new();

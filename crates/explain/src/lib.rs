@@ -2,8 +2,8 @@
 //! performs no I/O.
 //!
 //! A [`World`] holds the objects of a cluster, or a part of them. [`examine`] applies the rules and returns the
-//! [`Finding`]s, the most likely cause first. Each rule has a stable [`Code`], a file in `rules`, and a Markdown file
-//! with its documentation. A rule reports nothing if it depends on a kind of object that is absent from the world.
+//! [`Finding`]s, ordered by severity, then by code. Each rule has a stable [`Code`], a file in `rules`, and a Markdown
+//! file with its documentation. A rule reports nothing if it depends on a kind of object that is absent from the world.
 //!
 //! - `views`: objects as the rules read them; invalid fields read as absent
 //! - [`observation`]: the state of nodes, alongside the objects

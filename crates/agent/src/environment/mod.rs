@@ -60,7 +60,7 @@ impl SourceKind {
 /// Reason why a container has no environment: it waits with reason `CreateContainerConfigError`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
-    /// A variable refers to a field that variables do not support. Only another Pod helps.
+    /// A variable refers to a field that variables do not support. To correct it, replace the Pod.
     #[error("variable {variable}: fieldPath {path:?} is not one that variables can have")]
     FieldPath {
         /// Name of the variable.
@@ -98,7 +98,7 @@ pub enum EnvironmentError {
         /// Name of the object.
         name: String,
     },
-    /// A variable refers to an unknown resource or container. Only another Pod helps.
+    /// A variable refers to an unknown resource or container. To correct it, replace the Pod.
     #[error(
         "variable {variable}: unsupported resource or unknown container in resourceFieldRef {resource:?}"
     )]
@@ -108,12 +108,12 @@ pub enum EnvironmentError {
         /// Name of the resource, such as `limits.cpu`.
         resource: String,
     },
-    /// The variables or the command are too large. Only another Pod helps.
+    /// The variables or the command are too large. To correct it, replace the Pod.
     #[error(
         "expected at most {BYTES_MAX} bytes of variables, and of the command, after the expansion of $(VAR); found more"
     )]
     TooLarge,
-    /// `valueFrom` has no supported source. Only another Pod helps.
+    /// `valueFrom` has no supported source. To correct it, replace the Pod.
     #[error(
         "variable {variable}: valueFrom names no source that is supported: fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef"
     )]

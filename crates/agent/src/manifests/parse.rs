@@ -19,7 +19,7 @@ use crate::object::Pod;
 /// Hexadecimal digits of a static Pod's UID.
 const UID_DIGITS: usize = 32;
 
-/// Error in a manifest. Only another file helps.
+/// Error in a manifest. To correct it, replace the file.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// The file is neither YAML nor JSON.

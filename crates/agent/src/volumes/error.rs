@@ -53,7 +53,7 @@ pub enum VolumeError {
         /// Path of the file.
         path: String,
     },
-    /// The files of the volume are too large. Only another Pod helps.
+    /// The files of the volume are too large. To correct it, replace the Pod.
     #[error("expected at most {bytes_max} bytes of files in the volume, found more")]
     TooLarge {
         /// Maximum size in bytes.

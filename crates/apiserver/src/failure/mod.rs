@@ -168,7 +168,7 @@ impl Failure {
         }
     }
 
-    /// 413: the body is larger than `limit_bytes`.
+    /// 413: a body or an object is larger than `limit_bytes`.
     pub fn too_large(limit_bytes: usize) -> Failure {
         let message = format!("Request entity too large: limit is {limit_bytes}");
         Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)

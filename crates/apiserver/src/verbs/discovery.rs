@@ -69,7 +69,7 @@ pub(crate) fn custom_resource_definitions(revision: Revision) -> ApiResponse {
     response::tree(StatusCode::OK, &list)
 }
 
-/// Refuses an Accept header that allows no form of a discovery document.
+/// Rejects an Accept header that allows no form of a discovery document.
 ///
 /// # Errors
 /// 406 if the client accepts none of the forms.

@@ -483,7 +483,7 @@ fn label(target: &Target, verb: Verb, query: &Query) -> Label {
     Label::new(target, verb, query.has("dryRun"))
 }
 
-/// Records the body of a write. A body of unknown format is refused later, and not recorded.
+/// Records the body of a write. A body of unknown format is rejected later, and not recorded.
 fn record_body(audit_context: &AuditContext, verb: Verb, headers: &HeaderMap, body: &RequestBody) {
     if verb == Verb::Patch {
         audit_context.record_request_body(body.bytes(), None);

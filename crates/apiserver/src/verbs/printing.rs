@@ -40,7 +40,7 @@ impl IncludeObject {
     }
 }
 
-/// Refuses the metadata of one object as the form of a list.
+/// Rejects the metadata of one object as the form of a list.
 ///
 /// # Errors
 /// 406 if the form is not one of lists.
@@ -54,7 +54,7 @@ pub(crate) fn ensure_list(kind: &Kind, form: Form) -> Result<(), Failure> {
     )))
 }
 
-/// Refuses the metadata of a list as the form of one object.
+/// Rejects the metadata of a list as the form of one object.
 ///
 /// # Errors
 /// 406 if the form is not one of objects.

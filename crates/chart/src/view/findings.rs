@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::rows::{FindingCounts, Health};
 
-/// Findings that are kept for the whole cluster, the most likely causes.
+/// Findings that are kept for the whole cluster: the first ones in the order of `explain::examine`.
 pub const FINDINGS_MAX: usize = 2_000;
 /// Findings that are kept for one Service.
 const SERVICE_FINDINGS_MAX: usize = 100;
@@ -48,7 +48,7 @@ type FindingKey<'f> = (Code, &'f ObjectName, &'f str);
 /// Findings of the latest examination.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// The most likely causes first.
+    /// In the order of `explain::examine`.
     all: Vec<FindingRow>,
     by_service: BTreeMap<ObjectKey, Vec<FindingRow>>,
     counts: BTreeMap<ObjectKey, FindingCounts>,

@@ -71,7 +71,7 @@ impl Elector {
         }
     }
 
-    /// Processes the response to `request`, which was sent at `sent`. Returns the next request of this request, if
+    /// Processes the response to `request`, which was sent at `sent`. Returns the next request of this attempt, if
     /// there is one.
     pub fn process_response(
         &mut self,

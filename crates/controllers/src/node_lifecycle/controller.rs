@@ -13,7 +13,7 @@ use super::{Lifecycle, NodeState, Settings, Step};
 use crate::caches::Tombstones;
 use crate::malformed_object::log_skipped;
 
-/// Interval between checks of the Pods of a withdrawn Node, which may report readiness again.
+/// Interval between checks of the Pods of a Node with an eviction taint, which may report readiness again.
 const PODS_PERIOD: Duration = Duration::from_secs(60);
 
 /// A change that a watch reports.
@@ -27,7 +27,7 @@ pub(super) enum Change {
 pub(super) enum Subject {
     /// Conditions and taints of a Node.
     Node(String),
-    /// Pods of a withdrawn Node.
+    /// Pods of a Node with an eviction taint.
     Pods(String),
 }
 
@@ -52,10 +52,10 @@ pub(super) enum Job {
         time: String,
     },
     /// Sets the Pods of a Node to not ready.
-    WithdrawPods,
+    MarkPodsNotReady,
 }
 
-/// Marks Nodes without heartbeats and withdraws their Pods from Services.
+/// Sets conditions and taints of Nodes without heartbeats, and their Pods to not ready.
 pub(super) struct NodeLifecycleController {
     clock: WallClock,
     are_nodes_synced: bool,
@@ -64,8 +64,8 @@ pub(super) struct NodeLifecycleController {
     period: Duration,
     lifecycle: Lifecycle,
     tombstones: Tombstones,
-    /// Time of the last check of the Pods of each withdrawn Node.
-    pods_withdrawn: HashMap<String, Instant>,
+    /// Time of the last check of the Pods of each Node with an eviction taint.
+    pods_checked: HashMap<String, Instant>,
 }
 
 impl NodeLifecycleController {
@@ -78,7 +78,7 @@ impl NodeLifecycleController {
             period: settings.monitor_period,
             lifecycle: Lifecycle::new(settings),
             tombstones: Tombstones::default(),
-            pods_withdrawn: HashMap::new(),
+            pods_checked: HashMap::new(),
         }
     }
 
@@ -90,7 +90,7 @@ impl NodeLifecycleController {
                     self.tombstones.insert(&gone.uid);
                 }
                 self.lifecycle.remove_node(&key.name);
-                self.pods_withdrawn.remove(&*key.name);
+                self.pods_checked.remove(&*key.name);
             }
             Event::Synced => self.are_nodes_synced = true,
             Event::Malformed { key, error } => log_skipped::<Node>(&key, &error),
@@ -119,19 +119,19 @@ impl NodeLifecycleController {
         self.lifecycle.apply_node(node, now);
         queue.add(Subject::Node(name.clone()), now);
         if !node.is_ready() {
-            // A Node that is not ready may be withdrawn at once, without waiting for the next sweep.
+            // The next check may grant eviction from a Node that is not ready. It need not wait for the period.
             self.check_at = now;
         }
         self.enqueue_pods(name, queue, now);
     }
 
-    /// Adds the Pods of a withdrawn Node to the queue, at once and then periodically.
+    /// Adds the Pods of a Node with an eviction taint to the queue, at once and then periodically.
     fn enqueue_pods(&mut self, name: &str, queue: &mut Queue<Subject>, now: Instant) {
-        if !self.lifecycle.are_pods_withdrawn(name) {
-            self.pods_withdrawn.remove(name);
+        if !self.lifecycle.needs_unready_pods(name) {
+            self.pods_checked.remove(name);
             return;
         }
-        let last = self.pods_withdrawn.get(name);
+        let last = self.pods_checked.get(name);
         if last.is_none_or(|at| now >= *at + PODS_PERIOD) {
             queue.add(Subject::Pods(name.to_owned()), now);
         }
@@ -169,7 +169,7 @@ impl Reconciler for NodeLifecycleController {
         for name in self.lifecycle.check_nodes(now) {
             queue.add(Subject::Node(name), now);
         }
-        let mut out: Vec<String> = self.pods_withdrawn.keys().cloned().collect();
+        let mut out: Vec<String> = self.pods_checked.keys().cloned().collect();
         out.sort_unstable();
         for name in out {
             self.enqueue_pods(&name, queue, now);
@@ -178,8 +178,8 @@ impl Reconciler for NodeLifecycleController {
 
     fn reconcile(&mut self, subject: &Subject, now: Instant) -> Action<Job> {
         let name = match subject {
-            Subject::Pods(name) if self.lifecycle.are_pods_withdrawn(name) => {
-                return Action::Run(Job::WithdrawPods);
+            Subject::Pods(name) if self.lifecycle.needs_unready_pods(name) => {
+                return Action::Run(Job::MarkPodsNotReady);
             }
             Subject::Pods(_) => return Action::Done,
             Subject::Node(name) => name,
@@ -208,7 +208,7 @@ impl Reconciler for NodeLifecycleController {
             self.apply(&node, queue, now);
         }
         if let Subject::Pods(name) = subject {
-            self.pods_withdrawn.insert(name.clone(), now);
+            self.pods_checked.insert(name.clone(), now);
         }
     }
 }

@@ -64,8 +64,8 @@ impl NodeState {
         self.status("Ready") == Some("True")
     }
 
-    /// Returns true if a NoExecute taint records that the Node's Pods were withdrawn.
-    pub fn is_withdrawn(&self) -> bool {
+    /// Returns true if the Node has the eviction taint: a NoExecute taint of this controller, which evicts its Pods.
+    pub fn has_eviction_taint(&self) -> bool {
         let is_out =
             |taint: &Taint| taint.effect == "NoExecute" && matches!(&*taint.key, NOT_READY | UNREACHABLE);
         self.taints.iter().any(is_out)
@@ -94,12 +94,12 @@ pub enum Step {
     Taint(Vec<Taint>),
 }
 
-/// Computes the next write of a Node. `is_withdrawal_granted` allows the NoExecute taint while the Node is
+/// Computes the next write of a Node. `is_eviction_granted` allows the NoExecute taint while the Node is
 /// not ready. `now` is the timestamp of new taints, RFC 3339.
 pub fn decide(
     node: &NodeState,
     is_heartbeat_overdue: bool,
-    is_withdrawal_granted: bool,
+    is_eviction_granted: bool,
     now: &str,
 ) -> Option<Step> {
     if is_heartbeat_overdue {
@@ -108,7 +108,7 @@ pub fn decide(
             return Some(Step::SetUnknown(changes));
         }
     }
-    let taints = taints(node, is_withdrawal_granted, now);
+    let taints = taints(node, is_eviction_granted, now);
     (taints != node.taints).then_some(Step::Taint(taints))
 }
 
@@ -132,8 +132,8 @@ fn unknown_conditions(node: &NodeState) -> Vec<ConditionChange> {
 }
 
 /// Returns the desired taints: foreign ones unchanged, and this controller's according to the conditions.
-fn taints(node: &NodeState, is_withdrawal_granted: bool, now: &str) -> Vec<Taint> {
-    let desired = our_taints(node, is_withdrawal_granted);
+fn taints(node: &NodeState, is_eviction_granted: bool, now: &str) -> Vec<Taint> {
+    let desired = our_taints(node, is_eviction_granted);
     let is_desired = |taint: &Taint| {
         desired
             .iter()
@@ -160,7 +160,7 @@ fn taints(node: &NodeState, is_withdrawal_granted: bool, now: &str) -> Vec<Taint
     taints
 }
 
-fn our_taints(node: &NodeState, is_withdrawal_granted: bool) -> Vec<(&'static str, &'static str)> {
+fn our_taints(node: &NodeState, is_eviction_granted: bool) -> Vec<(&'static str, &'static str)> {
     let mut desired = Vec::new();
     let not_ready = match node.status("Ready") {
         Some("False") => Some(NOT_READY),
@@ -170,7 +170,7 @@ fn our_taints(node: &NodeState, is_withdrawal_granted: bool) -> Vec<(&'static st
     desired.extend(not_ready.map(|key| (key, "NoSchedule")));
     desired.extend(
         not_ready
-            .filter(|_| is_withdrawal_granted)
+            .filter(|_| is_eviction_granted)
             .map(|key| (key, "NoExecute")),
     );
     let pressing = PRESSURES

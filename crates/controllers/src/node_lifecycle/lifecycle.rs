@@ -1,4 +1,4 @@
-//! The state of all Nodes with their heartbeats and withdrawals.
+//! The state of all Nodes with their heartbeats and evictions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use api::object::{Lease, Node};
 
 use super::decide::{NodeState, Step, decide};
-use super::zones::{NodeHealth, Withdrawals};
+use super::zones::{EvictionLimiter, NodeHealth};
 use super::{Heartbeats, Settings};
 
 /// A state machine without clock or I/O. Inputs are Nodes, Leases and time; outputs are steps.
@@ -15,8 +15,8 @@ pub struct Lifecycle {
     settings: Settings,
     nodes: BTreeMap<String, NodeState>,
     heartbeats: Heartbeats,
-    withdrawals: Withdrawals,
-    /// Nodes that may be withdrawn and have no NoExecute taint yet.
+    eviction_limiter: EvictionLimiter,
+    /// Nodes that may get the NoExecute taint, until they are ready again.
     granted: BTreeSet<String>,
 }
 
@@ -53,7 +53,7 @@ impl Lifecycle {
         if let Some(renew_time) = &lease.spec.renew_time {
             self.heartbeats.lease(name, renew_time, now);
         }
-        // A Node with a heartbeat in time need not be withdrawn any more.
+        // A Node with a heartbeat in time needs no eviction any more.
         if self.nodes.get(name).is_some_and(NodeState::is_ready) {
             self.granted.remove(name);
         }
@@ -74,26 +74,26 @@ impl Lifecycle {
         self.heartbeats.renew_time(name)
     }
 
-    /// Checks all Nodes, once every [`Settings::monitor_period`], and grants withdrawals; returns the Nodes
-    /// with a pending step.
+    /// Checks all Nodes, once every [`Settings::monitor_period`], and grants evictions; returns the Nodes with a
+    /// pending step.
     pub fn check_nodes(&mut self, now: Instant) -> Vec<String> {
         let health = |(name, node): (&String, &NodeState)| {
             // A Node that never reported its status has not started yet.
-            let is_withdrawn = self.is_withdrawal_granted(name) || node.status("Ready").is_none();
+            let is_eviction_granted = self.is_eviction_granted(name) || node.status("Ready").is_none();
             let is_ready = node.is_ready() && !self.is_heartbeat_overdue(name, now);
-            (name.clone(), node.zone.clone(), is_ready, is_withdrawn)
+            (name.clone(), node.zone.clone(), is_ready, is_eviction_granted)
         };
         let all: Vec<_> = self.nodes.iter().map(health).collect();
         let nodes: Vec<NodeHealth<'_>> = all
             .iter()
-            .map(|(name, zone, is_ready, is_withdrawn)| NodeHealth {
+            .map(|(name, zone, is_ready, is_eviction_granted)| NodeHealth {
                 name,
                 zone,
                 is_ready: *is_ready,
-                is_withdrawn: *is_withdrawn,
+                is_eviction_granted: *is_eviction_granted,
             })
             .collect();
-        let granted = self.withdrawals.grant(&nodes, &self.settings, now);
+        let granted = self.eviction_limiter.grant(&nodes, &self.settings, now);
         self.granted.extend(granted);
         let due = self
             .nodes
@@ -108,19 +108,19 @@ impl Lifecycle {
         decide(
             node,
             self.is_heartbeat_overdue(name, now),
-            self.is_withdrawal_granted(name),
+            self.is_eviction_granted(name),
             time,
         )
     }
 
     /// Returns true if the Pods of a Node are to be not ready: it has the NoExecute taint and is not ready.
-    pub fn are_pods_withdrawn(&self, name: &str) -> bool {
+    pub fn needs_unready_pods(&self, name: &str) -> bool {
         let node = self.nodes.get(name);
-        node.is_some_and(|node| node.is_withdrawn() && !node.is_ready())
+        node.is_some_and(|node| node.has_eviction_taint() && !node.is_ready())
     }
 
-    fn is_withdrawal_granted(&self, name: &str) -> bool {
-        self.granted.contains(name) || self.nodes.get(name).is_some_and(NodeState::is_withdrawn)
+    fn is_eviction_granted(&self, name: &str) -> bool {
+        self.granted.contains(name) || self.nodes.get(name).is_some_and(NodeState::has_eviction_taint)
     }
 
     fn is_heartbeat_overdue(&self, name: &str, now: Instant) -> bool {

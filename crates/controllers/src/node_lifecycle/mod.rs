@@ -1,10 +1,9 @@
-//! Node lifecycle: Nodes without heartbeats become Unknown, and their Pods are withdrawn from Services until
-//! a heartbeat returns.
+//! Node lifecycle: Nodes without heartbeats become Unknown and get taints, and their Pods become not ready.
 //!
 //! [`Heartbeats`] measures the time since the last heartbeat. [`decide()`] derives conditions and taints.
-//! [`Withdrawals`] limits the rate of withdrawals in a zone: a single failed Node is withdrawn quickly. Many
-//! simultaneous failures suggest a fault of the network instead, and their Pods stay. [`Lifecycle`] combines
-//! the three.
+//! [`EvictionLimiter`] limits the rate at which Nodes of a zone get a NoExecute taint, the eviction taint, which evicts
+//! their Pods. A single failed Node gets the taint quickly. Many simultaneous failures suggest a fault of the network
+//! instead, and their Pods stay. [`Lifecycle`] combines the three.
 
 mod controller;
 mod decide;
@@ -20,7 +19,7 @@ pub use decide::{ConditionChange, NodeState, Step, decide};
 pub use heartbeats::Heartbeats;
 pub use lifecycle::Lifecycle;
 pub use run::run;
-pub use zones::{NodeHealth, Withdrawals, Zone, ZoneState};
+pub use zones::{EvictionLimiter, NodeHealth, Zone, ZoneState};
 
 /// Namespace of the Leases with heartbeats.
 pub const LEASE_NAMESPACE: &str = "kube-node-lease";
@@ -34,20 +33,20 @@ pub struct Settings {
     pub monitor_grace_period: Duration,
     /// The same for a Node that never reported its status or has no Lease (`--node-startup-grace-period`).
     pub startup_grace_period: Duration,
-    /// Withdrawals per second in a zone (`--node-eviction-rate`).
+    /// Nodes per second that get the eviction taint in a zone (`--node-eviction-rate`).
     pub eviction_rate_per_second: f64,
     /// The same in a large unhealthy zone (`--secondary-node-eviction-rate`).
     pub secondary_eviction_rate_per_second: f64,
     /// Fraction of Nodes that are not ready from which a zone is unhealthy (`--unhealthy-zone-threshold`).
     pub unhealthy_zone_threshold: f64,
-    /// Upper bound of Nodes in a small zone, in which no Node is withdrawn while it is unhealthy
+    /// Upper bound of Nodes in a small zone, in which no Node gets the eviction taint while it is unhealthy
     /// (`--large-cluster-size-threshold`).
     pub large_cluster_size_threshold: usize,
 }
 
 impl Settings {
-    /// Returns settings for a few Nodes whose agents renew their Leases every two seconds. A failed Node is withdrawn
-    /// within ten seconds, and further failed Nodes of the zone one a second.
+    /// Returns settings for a few Nodes whose agents renew their Leases every two seconds. A failed Node gets
+    /// the eviction taint within ten seconds, and further failed Nodes of the zone one a second.
     pub fn for_small_clusters() -> Self {
         Self {
             monitor_period: Duration::from_secs(1),

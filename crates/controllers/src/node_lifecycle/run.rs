@@ -7,7 +7,7 @@ use reconcile::now;
 use reconcile::watches;
 
 use super::controller::{Change, Job, NodeLifecycleController, Subject};
-use super::write::{execute, withdraw_pods};
+use super::write::{execute, mark_pods_not_ready};
 use super::{LEASE_NAMESPACE, Settings};
 use crate::environment::Environment;
 use crate::selection::Controller;
@@ -50,7 +50,9 @@ pub async fn run(environment: Environment, settings: Settings, shutdown: impl Fu
                     )
                     .await
                 }
-                Job::WithdrawPods => withdraw_pods(&environment, subject.name()).await.map(|()| None),
+                Job::MarkPodsNotReady => mark_pods_not_ready(&environment, subject.name())
+                    .await
+                    .map(|()| None),
             }
         }
     };

@@ -1,4 +1,4 @@
-//! Writes of Nodes, and of the Pods of withdrawn Nodes.
+//! Writes of Nodes, and of the Pods of Nodes with an eviction taint.
 
 use api::object::{Lease, Node, Pod, Resource};
 use client::{Client, ClientError, MERGE_PATCH, STRATEGIC_PATCH};
@@ -57,12 +57,12 @@ pub(super) async fn execute(
 }
 
 /// Sets the condition Ready of a Node's Pods to False.
-pub(super) async fn withdraw_pods(environment: &Environment, node: &str) -> Result<(), ClientError> {
+pub(super) async fn mark_pods_not_ready(environment: &Environment, node: &str) -> Result<(), ClientError> {
     let client = &environment.client;
     let pods = list_by_field::<Pod>(client, &format!("spec.nodeName={node}"))
         .await?
         .items;
-    // Filter again: a server that ignores field selectors would withdraw every Pod.
+    // Filter again: a server that ignores field selectors would return every Pod.
     let of_node = pods.iter().filter(|pod| pod.spec.node_name == node);
     for pod in of_node.filter(|pod| pod.is_ready()) {
         let key = pod.metadata.key();

@@ -1,4 +1,4 @@
-//! Rate of withdrawals in each zone: reduced, or zero, if many of its Nodes fail together.
+//! Rate of evictions in each zone: reduced, or zero, if many of its Nodes fail together.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -62,19 +62,19 @@ pub struct NodeHealth<'a> {
     pub zone: &'a Zone,
     /// True if the Node is ready.
     pub is_ready: bool,
-    /// True if the Node is withdrawn already.
-    pub is_withdrawn: bool,
+    /// True if eviction is granted already, or if the Node never reported its status.
+    pub is_eviction_granted: bool,
 }
 
-/// The last withdrawal in each zone. The number of zones bounds its size.
+/// Limit of the rate of evictions: the time of the last one in each zone. The number of zones bounds its size.
 #[derive(Debug, Default)]
-pub struct Withdrawals {
+pub struct EvictionLimiter {
     last: HashMap<Zone, Instant>,
 }
 
-impl Withdrawals {
-    /// Selects the Nodes to withdraw, at most one in each zone. If no Node is ready anywhere, none is selected. A fault
-    /// of this controller's network is more likely, and clients may still reach the Pods.
+impl EvictionLimiter {
+    /// Selects the Nodes that get the eviction taint, at most one in each zone. If no Node is ready anywhere, none is
+    /// selected. A fault of this controller's network is more likely, and clients may still reach the Pods.
     pub fn grant(&mut self, nodes: &[NodeHealth<'_>], settings: &Settings, now: Instant) -> Vec<String> {
         let mut zones: BTreeMap<&Zone, Vec<&NodeHealth<'_>>> = BTreeMap::new();
         for node in nodes {
@@ -86,9 +86,11 @@ impl Withdrawals {
         }
         let mut granted = Vec::new();
         for (zone, nodes) in zones {
-            let waiting = nodes.iter().find(|node| !node.is_ready && !node.is_withdrawn);
+            let waiting = nodes
+                .iter()
+                .find(|node| !node.is_ready && !node.is_eviction_granted);
             let Some(waiting) = waiting else { continue };
-            let delay = delay_between_withdrawals(&nodes, settings);
+            let delay = delay_between_evictions(&nodes, settings);
             let last = self.last.get(zone);
             let is_due =
                 last.is_none_or(|last| now.saturating_duration_since(*last) >= delay.unwrap_or_default());
@@ -101,8 +103,8 @@ impl Withdrawals {
     }
 }
 
-/// Returns the delay between two withdrawals in a zone; `None` if none is allowed.
-fn delay_between_withdrawals(nodes: &[&NodeHealth<'_>], settings: &Settings) -> Option<Duration> {
+/// Returns the delay between two evictions in a zone; `None` if none is allowed.
+fn delay_between_evictions(nodes: &[&NodeHealth<'_>], settings: &Settings) -> Option<Duration> {
     let ready = nodes.iter().filter(|node| node.is_ready).count();
     let rate = match ZoneState::of(ready, nodes.len() - ready, settings) {
         ZoneState::Normal | ZoneState::FullDisruption => settings.eviction_rate_per_second,

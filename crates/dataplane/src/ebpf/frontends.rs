@@ -13,7 +13,7 @@ use super::layout::ENDPOINTS_MAX;
 pub(super) struct Group {
     /// Service port.
     pub port: PortKey,
-    /// Endpoint set; `None` if connections are refused.
+    /// Endpoint set; `None` if connections are rejected.
     pub set: Option<EndpointSet>,
     /// Endpoints.
     pub endpoints: Vec<SocketAddr>,

@@ -104,12 +104,12 @@ fn services(plan: &Plan, has_virtual_servers: bool) -> (Chain, Vec<Rule>) {
     let mut rules = Vec::new();
     if has_virtual_servers {
         // The cluster IP is an address of this node, so a client on this node has it as source address, too. The
-        // reset that refuses a port then has the cluster IP as destination, and would be refused itself.
+        // reset that rejects a connection then has the cluster IP as destination, and would be rejected itself.
         let replies = RuleBuilder::any_family().match_reply();
         rules.push(
             replies
                 .verdict(Verdict::Accept)
-                .comment("resets of refused connections"),
+                .comment("resets of rejected connections"),
         );
     }
     for family in FAMILIES {
@@ -123,9 +123,9 @@ fn services(plan: &Plan, has_virtual_servers: bool) -> (Chain, Vec<Rule>) {
             let pings = pings.verdict_by_ping(family, VERDICTS);
             rules.push(pings.comment("echo requests; mark restored"));
         }
-        let refused = RuleBuilder::for_family(family).match_destination_in(Map::ClusterIps, family);
+        let rejected = RuleBuilder::for_family(family).match_destination_in(Map::ClusterIps, family);
         rules.push(
-            refused
+            rejected
                 .goto(REJECT)
                 .comment("a port that the Service does not have"),
         );
@@ -195,7 +195,7 @@ fn reject() -> (Chain, Vec<Rule>) {
             .reject(Rejection::PortUnreachable)
             .finish(),
     ];
-    (chain(REJECT, "connections are refused"), rules)
+    (chain(REJECT, "connections are rejected"), rules)
 }
 
 /// Builds the chain that sends echo requests to an address of this node, which answers. Connection tracking gives the

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use super::filter::{Endpoints, Selection};
 use super::grammar::{self, Part, QueryTarget};
-use super::pod;
+use super::pod_label;
 use super::resolve::{LookupResult, Resolver};
+use super::selection::{Endpoints, Selection};
 use crate::wire::{Name, NameRef, Section, kind};
 
 /// Limit of ExternalName Services that one answer follows; it ends loops.
@@ -47,7 +47,7 @@ impl Resolver<'_, '_, '_> {
                 // The alias is followed after the Service is unlocked, because its target may be another Service.
                 result.unwrap_or_else(|| self.follow_alias(name, &target, owner, chain))
             }
-            QueryTarget::Pod { label, namespace } => match pod::address_of_label(label) {
+            QueryTarget::Pod { label, namespace } => match pod_label::address_of_label(label) {
                 Some(address)
                     if self.index.has_pod(address, namespace) && self.matches_query_type(address) =>
                 {

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use super::Index;
-use super::filter::Selection;
 use super::grammar::{self, Part, QueryTarget};
-use super::names::reverse_address;
 use super::pods::PodNames;
+use super::reverse::reverse_address;
+use super::selection::Selection;
 use super::service::{Entry, ServiceKind};
 use crate::wire::Name;
 
@@ -47,7 +47,7 @@ impl Index {
 
     fn describe_pod(&self, label: &[u8], namespace: &[u8]) -> String {
         let namespace_text = text(namespace);
-        match (super::pod::address_of_label(label), self.settings.pods) {
+        match (super::pod_label::address_of_label(label), self.settings.pods) {
             (_, PodNames::Disabled) => "Pod names are disabled (--pods)".to_owned(),
             (None, _) => "the label is not an address".to_owned(),
             (Some(address), PodNames::Verified) => {

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::sync::PoisonError;
 
 use super::Index;
-use super::filter::Selection;
 use super::grammar::Part;
 use super::resolve::{SCHEMA_TTL_SECONDS, SCHEMA_VERSION};
+use super::selection::Selection;
 use super::service::Port;
 
 /// A record of the zone. Names are the labels below the zone, in wire form without the root label.

@@ -6,18 +6,18 @@
 mod addresses;
 mod describe;
 mod export;
-mod filter;
 mod grammar;
-mod locations;
 mod metadata;
 mod name_servers;
-mod names;
-mod pod;
+mod pod_label;
 mod pods;
 mod resolve;
+mod reverse;
 mod reverse_index;
+mod selection;
 mod service;
 mod snapshot_format;
+mod srv;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};

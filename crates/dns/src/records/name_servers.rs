@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use super::Index;
-use super::filter::Selection;
 use super::grammar::Part;
 use super::resolve::{LookupResult, Resolver};
+use super::selection::Selection;
 use super::service::ServiceKind;
 use crate::wire::{NameRef, Section, kind};
 

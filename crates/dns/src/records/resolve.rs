@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
 
-use super::filter::Selection;
 use super::grammar::{self, QueryTarget};
-use super::names::reverse_zone_offset;
-use super::pod;
+use super::pod_label;
+use super::reverse::reverse_zone_offset;
+use super::selection::Selection;
 use super::{Index, PodNames, ZoneKind};
 use crate::wire::{Name, NameRef, Reply, ResponseCode, ResponseFull, Section, kind};
 
@@ -241,9 +241,8 @@ impl Resolver<'_, '_, '_> {
             QueryTarget::Apex | QueryTarget::Branch(_) | QueryTarget::NameServer => true,
             QueryTarget::Version | QueryTarget::Invalid => false,
             QueryTarget::Namespace(label, _) => self.index.has_namespace(label),
-            QueryTarget::Pod { label, namespace } => {
-                pod::address_of_label(label).is_some_and(|address| self.index.has_pod(address, namespace))
-            }
+            QueryTarget::Pod { label, namespace } => pod_label::address_of_label(label)
+                .is_some_and(|address| self.index.has_pod(address, namespace)),
             QueryTarget::Service { key, part, .. } => self
                 .index
                 .with_selection(key, part, |selection| !matches!(selection, Selection::Nothing)),

@@ -380,7 +380,7 @@ impl std::fmt::Write for Label {
 
 /// Returns the address that a label with dashes spells, if it has the form of [`Label::of_endpoint`].
 fn address_of_label(label: &[u8]) -> Option<IpAddr> {
-    let address = super::pod::address_of_label(label)?;
+    let address = super::pod_label::address_of_label(label)?;
     (Label::of_endpoint(None, address).as_wire().get(1..)? == label).then_some(address)
 }
 

@@ -1,6 +1,6 @@
 //! Head of an HTTP/1 request, as bytes: its validity and the framing of its body.
 //!
-//! The check is stricter than parsers. It refuses each head that two parsers could read differently (RFC 9112, section
+//! The check is stricter than parsers. It rejects each head that two parsers could read differently (RFC 9112, section
 //! 11.2), so that no request can hide in another one.
 
 use super::refusal::RequestRefusal;

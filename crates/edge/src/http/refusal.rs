@@ -1,11 +1,11 @@
-//! Reasons why requests are refused, and the statuses of the responses.
+//! Reasons why requests are rejected or refused, and the statuses of the responses.
 
 use http::StatusCode;
 
 use super::head::{FIELDS_MAX, HEAD_BYTES_MAX, TARGET_BYTES_MAX};
 
-/// Reason why a request is not forwarded. The same request fails again, except for
-/// [`RequestRefusal::Slow`].
+/// Reason why a request is not forwarded: it is rejected because it is invalid, or refused because of a limit or its
+/// method. The same request fails again, except for [`RequestRefusal::Slow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestRefusal {
     /// The request violates HTTP, or is ambiguous: edge and backend could parse it differently (RFC 9112, section

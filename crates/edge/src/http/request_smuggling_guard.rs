@@ -1,8 +1,8 @@
 //! Guard between an HTTP/1 connection and its parser, against request smuggling (RFC 9112, section 11.2).
 //!
-//! Only bytes that [`Framing`] admits reach the parser. An empty request replaces a refused one, so that the response
-//! to it comes after those to earlier requests. In the other direction, the guard inserts informational responses,
-//! which the parser cannot write.
+//! Only bytes that [`Framing`] admits reach the parser. An empty request replaces a rejected or refused one, so that
+//! the response to it comes after those to earlier requests. In the other direction, the guard inserts informational
+//! responses, which the parser cannot write.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -35,7 +35,7 @@ thread_local! {
 /// Bytes that are read ahead while a switch of protocols is undecided: enough to detect that the client closed the
 /// connection.
 const HELD_BYTES_MAX: usize = 16 << 10;
-/// Request that replaces a refused one.
+/// Request that replaces a rejected or refused one.
 const REPLACEMENT: &[u8] = b"GET / HTTP/1.1\r\nhost: refused\r\nconnection: close\r\n\r\n";
 /// Bounds, in time and bytes, of discarding the rest of a request after an early response. Without discarding, a reset
 /// by the kernel would remove the response from the client's receive buffer.

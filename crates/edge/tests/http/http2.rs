@@ -191,7 +191,7 @@ const GET: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn refuses_malformed_requests() {
+fn rejects_malformed_requests() {
     let with = |extra: &[(&str, &str)]| {
         frame(
             HEADERS,

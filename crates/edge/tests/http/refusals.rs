@@ -17,7 +17,7 @@ fn refused(request: &str) -> String {
 }
 
 #[test]
-fn refuses_ambiguous_requests() {
+fn rejects_ambiguous_requests() {
     let shapes = [
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
@@ -81,7 +81,7 @@ fn unsupported_requests_get_their_statuses() {
 }
 
 #[test]
-fn smuggled_requests_are_refused() {
+fn smuggled_requests_are_rejected() {
     let backend = Backend::echoing();
     let served = served(&[backend.address]);
     let good = "POST /good HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab";

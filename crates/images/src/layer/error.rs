@@ -11,8 +11,8 @@ pub enum LayerError {
     /// The layer exceeds a limit.
     #[error("the layer is refused: it has {0}")]
     Limit(#[from] Limit),
-    /// An entry is refused.
-    #[error("the layer is refused: entry {path:?}: {reason}")]
+    /// An entry is rejected.
+    #[error("the layer is rejected: entry {path:?}: {reason}")]
     Entry {
         /// Path of the entry in the archive.
         path: String,
@@ -49,7 +49,7 @@ pub enum LayerError {
     Cancelled,
 }
 
-/// Reason why an entry is refused.
+/// Reason why an entry is rejected.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
     /// The path leaves the root.

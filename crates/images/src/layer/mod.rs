@@ -80,7 +80,7 @@ pub(crate) fn unpack(
 /// Unpacks a layer of any digest into an empty directory, for fuzz targets and tests.
 ///
 /// # Errors
-/// The reason why the layer is refused.
+/// The reason why the layer is not unpacked.
 pub fn unpack_for_test(source: &[u8], directory: &Path) -> Result<UnpackedSize, LayerError> {
     let failed = |source| LayerError::Write {
         path: directory.display().to_string(),

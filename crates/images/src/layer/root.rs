@@ -37,7 +37,7 @@ pub(super) struct EntryPath {
 /// Failure of an operation below the root.
 #[derive(Debug)]
 pub(super) enum RootError {
-    Refused(EntryError),
+    Rejected(EntryError),
     System(io::Error),
 }
 
@@ -61,7 +61,7 @@ impl From<io::Error> for RootError {
 
 impl From<EntryError> for RootError {
     fn from(error: EntryError) -> Self {
-        Self::Refused(error)
+        Self::Rejected(error)
     }
 }
 
@@ -133,7 +133,7 @@ impl Root {
         match self.reach(path) {
             Ok(directory) => return Ok(directory),
             Err(Errno::NOENT | Errno::NOTDIR) => {}
-            Err(errno) => return Err(refuse_link(errno)),
+            Err(errno) => return Err(reject_link(errno)),
         }
         let mut directory = self.reach(b"")?;
         for name in path.split(|byte| *byte == b'/') {
@@ -173,7 +173,7 @@ impl Root {
             }
             Err(errno) => return Err(errno.into()),
         }
-        rustix::fs::openat2(parent, name, PATH_DIRECTORY, Mode::empty(), BENEATH).map_err(refuse_link)
+        rustix::fs::openat2(parent, name, PATH_DIRECTORY, Mode::empty(), BENEATH).map_err(reject_link)
     }
 
     /// Creates a directory in place of a whiteout. The directory still hides the lower one.
@@ -242,7 +242,7 @@ pub(super) fn is_directory(status: &Stat) -> bool {
     FileType::from_raw_mode(status.st_mode) == FileType::Directory
 }
 
-fn refuse_link(errno: Errno) -> RootError {
+fn reject_link(errno: Errno) -> RootError {
     match errno {
         Errno::LOOP | Errno::NOTDIR | Errno::XDEV => EntryError::ParentNotDirectory.into(),
         errno => errno.into(),

@@ -60,7 +60,7 @@ impl Unpacker {
         archive: &mut Archive<R>,
     ) -> Result<(), LayerError> {
         let failed = |error| match error {
-            RootError::Refused(reason) => LayerError::Entry {
+            RootError::Rejected(reason) => LayerError::Entry {
                 path: String::from_utf8_lossy(&entry.path).into_owned(),
                 reason,
             },

@@ -225,7 +225,7 @@ fn whole_floats_and_octal_numbers_of_yaml_are_integers() {
 }
 
 #[test]
-fn a_null_body_is_an_object_without_fields() {
+fn null_body_decodes_as_an_object_without_fields() {
     let expected = json!({"apiVersion": "v1", "kind": "Service"});
     assert_eq!(service("null").expect("Service").object, expected);
     let yaml = decode(b"# only a comment\n", Format::Yaml, kind_of("Service"));

@@ -84,14 +84,14 @@ fn take(
     }
     if !requested.is_empty() {
         let Some(parsed) = ip::parse_legacy(requested) else {
-            return Err(refusal(
+            return Err(rejection(
                 service,
                 format!("failed to allocate IP {requested}: invalid IP"),
             ));
         };
         return match allocation.take_address(parsed.address) {
             Ok(()) => Ok(requested.to_owned()),
-            Err(error) => Err(refusal(
+            Err(error) => Err(rejection(
                 service,
                 format!("failed to allocate IP {requested}: {error}"),
             )),
@@ -119,13 +119,13 @@ fn check_holder(service: View<'_>, requested: &str) -> Result<(), Failure> {
             None => return Ok(()),
         }
     };
-    Err(refusal(
+    Err(rejection(
         service,
         format!("failed to allocate IP {requested}: {fault}"),
     ))
 }
 
-fn refusal(service: View<'_>, fault: String) -> Failure {
+fn rejection(service: View<'_>, fault: String) -> Failure {
     let path = Path::new("spec").child("clusterIPs");
     Failure::Invalid(vec![FieldError::invalid(&path, service.cluster_ips(), fault)])
 }

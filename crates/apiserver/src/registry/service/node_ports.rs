@@ -78,7 +78,7 @@ fn allocate_ports(allocation: &mut Allocation, service: &mut Value) -> Result<()
                     Some(requested) => {
                         allocation
                             .take_port(*requested)
-                            .map_err(|error| refusal(index, *requested, &error))?;
+                            .map_err(|error| rejection(index, *requested, &error))?;
                         *requested
                     }
                     None => take_next(allocation)?,
@@ -90,7 +90,7 @@ fn allocate_ports(allocation: &mut Allocation, service: &mut Value) -> Result<()
             Some(shared) if given == *shared => {}
             Some(_) => allocation
                 .take_port(given)
-                .map_err(|error| refusal(index, given, &error))?,
+                .map_err(|error| rejection(index, given, &error))?,
         }
     }
     Ok(())
@@ -116,7 +116,7 @@ fn update_ports(allocation: &mut Allocation, new: &mut Value, held: &[i64]) -> R
             if !given_before.contains(&given) && !taken.contains(&given) {
                 allocation
                     .take_port(given)
-                    .map_err(|error| refusal(index, given, &error))?;
+                    .map_err(|error| rejection(index, given, &error))?;
                 taken.insert(given);
             }
             given
@@ -162,7 +162,7 @@ fn take_next(allocation: &mut Allocation) -> Result<i64, Failure> {
     Ok(i64::from(port))
 }
 
-fn refusal(index: usize, port: i64, error: &PortError) -> Failure {
+fn rejection(index: usize, port: i64, error: &PortError) -> Failure {
     let path = Path::new("spec").child("ports").index(index).child("nodePort");
     Failure::Invalid(vec![FieldError::invalid(&path, port, error)])
 }

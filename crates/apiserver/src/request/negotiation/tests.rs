@@ -224,7 +224,7 @@ fn rejects_unknown_body_media_types() {
 
 /// Upstream: apiserver/pkg/endpoints/handlers/delete.go negotiates the body only if there is one.
 #[test]
-fn the_media_type_of_options_counts_with_a_body_only() {
+fn media_type_of_options_counts_with_a_body_only() {
     let headers = with(CONTENT_TYPE, "text/plain");
     assert_eq!(options_format(&headers, b""), Ok(Format::Json));
     assert_eq!(options_format(&headers, b"{}").unwrap_err().code().as_u16(), 415);

@@ -146,7 +146,7 @@ fn duplicate_fields(body: &[u8], target: &Target, validation: FieldValidation) -
     decode(body, Format::Yaml, target.sent_kind()).map_or(Vec::new(), |decoded| decoded.strict_errors)
 }
 
-/// Returns decoding errors as warnings, or as a refusal if the validation is strict.
+/// Returns decoding errors as warnings, or as a failure if the validation is strict.
 fn check_duplicates(faults: &[String], validation: FieldValidation) -> Result<Vec<String>, Failure> {
     if validation == FieldValidation::Strict && !faults.is_empty() {
         let message = format!("error strict decoding YAML: {}", faults.join(", "));
@@ -155,7 +155,7 @@ fn check_duplicates(faults: &[String], validation: FieldValidation) -> Result<Ve
     Ok(faults.to_vec())
 }
 
-/// Refuses a configuration with a UID: it refers to an object that exists, so none is created.
+/// Rejects a configuration with a UID: it refers to an object that exists, so none is created.
 fn refuse_identity(target: &Target, configuration: &Value) -> Result<(), Failure> {
     match text(child(configuration, "metadata"), "uid") {
         "" => Ok(()),

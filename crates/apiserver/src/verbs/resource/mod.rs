@@ -349,7 +349,7 @@ pub(crate) fn render(object: &Value) -> Bytes {
     Bytes::from(object.to_string())
 }
 
-/// Sets the namespace of an object to that of the path; refuses a different one. As upstream, an object of the cluster
+/// Sets the namespace of an object to that of the path; rejects a different one. As upstream, an object of the cluster
 /// loses its namespace.
 pub(crate) fn ensure_namespace(object: &mut Value, target: &Target) -> Result<(), Failure> {
     let metadata = metadata_mut(object);
@@ -372,7 +372,7 @@ pub(crate) fn ensure_namespace(object: &mut Value, target: &Target) -> Result<()
     Ok(())
 }
 
-/// Refuses an object whose name is not that of the path.
+/// Rejects an object whose name is not that of the path.
 pub(crate) fn ensure_name(object: &Value, target: &Target) -> Result<(), Failure> {
     let given = text(child(object, "metadata"), "name");
     if given == target.name() {

@@ -31,7 +31,7 @@ impl Resources {
                 .ok_or_else(|| Failure::not_found(target.kind, target.name()))?;
             let kind = target.sent_kind();
             let shown = kind.of_stored(scale::to_representation(stored.object.clone(), target));
-            let patched = apply(&shown, body, format, kind).map_err(|error| refused(&error, kind.kind))?;
+            let patched = apply(&shown, body, format, kind).map_err(|error| failure_of(&error, kind.kind))?;
             // The audit log records the message at all levels, and must not contain the data of a Secret.
             let shown = || match kind.kind {
                 "Secret" => "<omitted>".to_owned(),
@@ -81,7 +81,7 @@ impl Resources {
 
 /// Returns the failure of a patch that does not apply. Messages about directives contain values of the patch. The audit
 /// log records them at all levels, and must not contain the data of a Secret.
-fn refused(error: &PatchError, kind_name: &str) -> Failure {
+fn failure_of(error: &PatchError, kind_name: &str) -> Failure {
     let code = StatusCode::from_u16(error.status_code()).unwrap_or(StatusCode::BAD_REQUEST);
     match code {
         StatusCode::INTERNAL_SERVER_ERROR if kind_name == "Secret" => {
@@ -98,7 +98,7 @@ fn refused(error: &PatchError, kind_name: &str) -> Failure {
 fn lacks_version(patched: &Value) -> bool {
     match patched.get("apiVersion") {
         None | Some(Value::Null) => patched.is_object(),
-        // Decoding refuses other types.
+        // Decoding rejects other types.
         Some(version) => version == "",
     }
 }

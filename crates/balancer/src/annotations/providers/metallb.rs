@@ -31,7 +31,7 @@ const ROWS: &[Row] = &[
     ),
     Row::assigner(
         "kube-vip.io/loadbalancerIPs",
-        "as `portolan.dev/load-balancer-ips`; `0.0.0.0` (DHCP) is refused",
+        "as `portolan.dev/load-balancer-ips`; `0.0.0.0` (DHCP) is rejected",
         Meaning::Addresses,
     ),
     Row::direct(

@@ -122,9 +122,9 @@ proptest! {
             prop_assert!(steps <= 2, "conditions, taints, and nothing more");
         }
         if state.is_ready() {
-            prop_assert!(!state.is_withdrawn());
+            prop_assert!(!state.has_eviction_taint());
         } else {
-            prop_assert_eq!(state.is_withdrawn(), leaves);
+            prop_assert_eq!(state.has_eviction_taint(), leaves);
         }
     }
 }

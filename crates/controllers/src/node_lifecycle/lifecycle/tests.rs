@@ -91,13 +91,13 @@ impl Cluster {
         let out = self
             .nodes
             .keys()
-            .filter(|name| self.lifecycle.are_pods_withdrawn(name));
+            .filter(|name| self.lifecycle.needs_unready_pods(name));
         out.map(String::as_str).collect()
     }
 }
 
 #[test]
-fn nodes_without_renewals_are_withdrawn_and_return() {
+fn nodes_without_renewals_get_the_eviction_taint_and_lose_it_after_a_renewal() {
     let mut cluster = Cluster::new(&["a", "b", "c"], Settings::default());
     cluster.advance(100, &["a", "b", "c"]);
     assert_eq!(cluster.out(), Vec::<&str>::new());
@@ -112,7 +112,7 @@ fn nodes_without_renewals_are_withdrawn_and_return() {
 }
 
 #[test]
-fn simultaneously_failed_nodes_are_withdrawn_one_by_one() {
+fn simultaneously_failed_nodes_get_the_eviction_taint_one_by_one() {
     let mut cluster = Cluster::new(&["a", "b", "c", "d", "e"], Settings::default());
     cluster.advance(20, &["a", "b", "c", "d", "e"]);
     cluster.advance(55, &["a", "b", "c"]);
@@ -122,7 +122,7 @@ fn simultaneously_failed_nodes_are_withdrawn_one_by_one() {
 }
 
 #[test]
-fn node_that_never_started_does_not_delay_withdrawals() {
+fn node_that_never_started_does_not_delay_evictions() {
     let mut cluster = Cluster::new(&["a", "new", "z"], Settings::default());
     let new = cluster.nodes.get_mut("new").expect("a Node");
     new.status.conditions.clear();
@@ -138,7 +138,7 @@ fn node_that_never_started_does_not_delay_withdrawals() {
 }
 
 #[test]
-fn nodes_are_not_withdrawn_if_none_is_ready() {
+fn nodes_get_no_eviction_taint_if_none_is_ready() {
     let mut cluster = Cluster::new(&["a", "b"], Settings::default());
     cluster.advance(20, &["a", "b"]);
     cluster.advance(600, &[]);
@@ -160,7 +160,7 @@ fn nodes_without_a_lease_have_the_startup_grace_period() {
 }
 
 #[test]
-fn settings_for_small_clusters_withdraw_a_failed_node_within_ten_seconds() {
+fn settings_for_small_clusters_give_a_failed_node_the_eviction_taint_within_ten_seconds() {
     const RENEWAL_SECONDS: u64 = 2;
     // For each moment between two renewals.
     for failed_at in 20..20 + RENEWAL_SECONDS {
@@ -181,8 +181,8 @@ fn settings_for_small_clusters_withdraw_a_failed_node_within_ten_seconds() {
                     cluster.execute(&name, now);
                 }
             }
-            assert!(!cluster.lifecycle.are_pods_withdrawn("a"));
-            if cluster.lifecycle.are_pods_withdrawn("b") {
+            assert!(!cluster.lifecycle.needs_unready_pods("a"));
+            if cluster.lifecycle.needs_unready_pods("b") {
                 out_at.get_or_insert(second);
             }
         }

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use super::{NodeHealth, Settings, Withdrawals, Zone, ZoneState};
+use super::{EvictionLimiter, NodeHealth, Settings, Zone, ZoneState};
 
 fn zone(name: &str) -> Zone {
     Zone {
@@ -9,7 +9,7 @@ fn zone(name: &str) -> Zone {
     }
 }
 
-/// Returns the number of withdrawn Nodes after some seconds, with one check per second.
+/// Returns the number of Nodes with granted eviction after some seconds, with one check per second.
 fn left_after(zones: &[(&str, usize, usize)], seconds: u64) -> usize {
     let settings = Settings::default();
     let start = Instant::now();
@@ -21,7 +21,7 @@ fn left_after(zones: &[(&str, usize, usize)], seconds: u64) -> usize {
         })
         .collect();
     let mut left: Vec<String> = Vec::new();
-    let mut withdrawals = Withdrawals::default();
+    let mut limiter = EvictionLimiter::default();
     for second in 0..seconds {
         let health =
             |(name, zone, is_ready): &'_ (String, Zone, bool)| (name.clone(), zone.clone(), *is_ready);
@@ -32,16 +32,16 @@ fn left_after(zones: &[(&str, usize, usize)], seconds: u64) -> usize {
                 name,
                 zone,
                 is_ready: *is_ready,
-                is_withdrawn: left.contains(name),
+                is_eviction_granted: left.contains(name),
             })
             .collect();
-        left.extend(withdrawals.grant(&nodes, &settings, start + Duration::from_secs(second)));
+        left.extend(limiter.grant(&nodes, &settings, start + Duration::from_secs(second)));
     }
     left.len()
 }
 
 #[test]
-fn first_node_is_withdrawn_at_once_and_others_every_ten_seconds() {
+fn eviction_is_granted_for_one_node_at_once_and_for_others_every_ten_seconds() {
     assert_eq!(left_after(&[("a", 1, 1)], 1), 1);
     assert_eq!(left_after(&[("a", 5, 3)], 1), 1);
     assert_eq!(left_after(&[("a", 5, 3)], 21), 3);

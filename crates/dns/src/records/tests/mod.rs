@@ -1,5 +1,5 @@
 mod clusterset;
-mod locations;
+mod srv;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

@@ -66,7 +66,7 @@ fn holds_back_incomplete_heads() {
 }
 
 #[test]
-fn refuses_ambiguous_lengths() {
+fn rejects_ambiguous_lengths() {
     for lines in [
         "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
         "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n",
@@ -128,7 +128,7 @@ fn refuses_ambiguous_lengths() {
 }
 
 #[test]
-fn refuses_ambiguous_request_lines() {
+fn rejects_ambiguous_request_lines() {
     for line in [
         "GET  / HTTP/1.1",
         "GET / HTTP/1.1 ",
@@ -162,7 +162,7 @@ fn refuses_ambiguous_request_lines() {
 }
 
 #[test]
-fn refuses_several_hosts() {
+fn rejects_several_hosts() {
     for request in [
         "GET / HTTP/1.1\r\n\r\n",
         "GET http://a/ HTTP/1.1\r\n\r\n",
@@ -180,7 +180,7 @@ fn refuses_several_hosts() {
 }
 
 #[test]
-fn refuses_ambiguous_chunks() {
+fn rejects_ambiguous_chunks() {
     for body in [
         "3\nabc\r\n0\r\n\r\n",
         "3\r\nabc\n0\r\n\r\n",

@@ -32,7 +32,7 @@ fn host_comes_from_target_or_field() {
 }
 
 #[test]
-fn refuses_contradictory_requests() {
+fn rejects_contradictory_requests() {
     for (target, fields) in [
         ("https://a/", &[("host", "b")][..]),
         ("/", &[]),

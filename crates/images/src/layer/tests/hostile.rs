@@ -2,20 +2,20 @@
 
 use super::*;
 
-fn refused(layer: Vec<u8>) -> LayerError {
+fn unpack_error(layer: Vec<u8>) -> LayerError {
     let destination = Destination::new();
-    destination.unpack(&layer).expect_err("refused")
+    destination.unpack(&layer).expect_err("an error")
 }
 
 fn reason(layer: Vec<u8>) -> EntryError {
-    match refused(layer) {
+    match unpack_error(layer) {
         LayerError::Entry { reason, .. } => reason,
         error => panic!("another error: {error}"),
     }
 }
 
 #[test]
-fn parent_directories_are_refused() {
+fn parent_directories_are_rejected() {
     for path in ["../outside", "a/../../outside", "..", "a/..", "./../outside"] {
         assert_eq!(
             reason(LayerBuilder::new().file(path, "x").finish()),
@@ -99,7 +99,7 @@ fn hard_links_need_a_file_of_the_layer() {
 }
 
 #[test]
-fn whiteouts_of_nothing_or_of_parents_are_refused() {
+fn whiteouts_of_nothing_or_of_parents_are_rejected() {
     for path in [".wh.", ".wh..", ".wh...", "a/.wh...", ".wh.a/b"] {
         assert_eq!(
             reason(LayerBuilder::new().file(path, "").finish()),
@@ -156,7 +156,7 @@ fn deep_and_long_paths_are_refused() {
 }
 
 #[test]
-fn sparse_files_and_unknown_types_are_refused() {
+fn sparse_files_and_unknown_types_are_rejected() {
     let layer = LayerBuilder::new()
         .raw(EntryType::GNUSparse, "x", "", b"")
         .finish();
@@ -172,13 +172,13 @@ fn sparse_files_and_unknown_types_are_refused() {
 }
 
 #[test]
-fn sizes_beyond_the_archive_are_refused() {
+fn sizes_beyond_the_archive_are_rejected() {
     for size in ["18446744073709551615", "1099511627776"] {
         let layer = LayerBuilder::new()
             .extended([("size", size.as_bytes())])
             .file("x", "short")
             .finish();
-        assert!(matches!(refused(layer), LayerError::Truncated), "{size}");
+        assert!(matches!(unpack_error(layer), LayerError::Truncated), "{size}");
     }
     let invalid = LayerBuilder::new()
         .extended([("size", &b"-5"[..])])
@@ -188,17 +188,17 @@ fn sizes_beyond_the_archive_are_refused() {
 }
 
 #[test]
-fn truncated_archives_are_refused() {
+fn truncated_archives_are_rejected() {
     let layer = LayerBuilder::new().file("a", &"x".repeat(2_000)).finish();
     for length in [100, 513, 1_500] {
         assert!(
-            matches!(refused(layer[..length].to_vec()), LayerError::Truncated),
+            matches!(unpack_error(layer[..length].to_vec()), LayerError::Truncated),
             "{length}"
         );
     }
     let compressed = gzip(&layer);
     assert!(matches!(
-        refused(compressed[..compressed.len() / 2].to_vec()),
+        unpack_error(compressed[..compressed.len() / 2].to_vec()),
         LayerError::Truncated
     ));
     let compressed = zstd(&layer);
@@ -210,13 +210,13 @@ fn truncated_archives_are_refused() {
 }
 
 #[test]
-fn other_contents_are_refused() {
+fn other_contents_are_rejected() {
     let mut layer = LayerBuilder::new().file("a", "").finish();
     layer[0] = b'b';
-    assert!(matches!(refused(layer), LayerError::Archive(_)));
-    assert!(matches!(refused(vec![b'x'; 4_096]), LayerError::Archive(_)));
+    assert!(matches!(unpack_error(layer), LayerError::Archive(_)));
+    assert!(matches!(unpack_error(vec![b'x'; 4_096]), LayerError::Archive(_)));
     assert!(matches!(
-        refused(b"BZh91AY&SY".repeat(100)),
+        unpack_error(b"BZh91AY&SY".repeat(100)),
         LayerError::Archive(_)
     ));
 }
@@ -229,14 +229,14 @@ fn extended_headers_are_bounded() {
         .file("a", "")
         .finish();
     assert!(matches!(
-        refused(layer),
+        unpack_error(layer),
         LayerError::Limit(Limit::ExtendedHeaderBytes)
     ));
     let layer = LayerBuilder::new()
         .raw(EntryType::GNULongName, "x", "", &long)
         .raw(EntryType::GNULongLink, "x", "", &[long.as_slice(), b"x"].concat());
     assert!(matches!(
-        refused(layer.finish()),
+        unpack_error(layer.finish()),
         LayerError::Limit(Limit::ExtendedHeaderBytes)
     ));
     let names: Vec<String> = (0..=limits::ATTRIBUTES_MAX)
@@ -245,7 +245,7 @@ fn extended_headers_are_bounded() {
     let records = names.iter().map(|name| (name.as_str(), &b"x"[..]));
     let layer = LayerBuilder::new().extended(records).file("a", "").finish();
     assert!(matches!(
-        refused(layer),
+        unpack_error(layer),
         LayerError::Entry {
             reason: EntryError::Attributes,
             ..

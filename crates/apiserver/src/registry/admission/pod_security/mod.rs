@@ -86,7 +86,7 @@ impl PodSecurity {
         }
     }
 
-    /// Refuses labels with new faults. Warns about existing Pods that violate a stricter level.
+    /// Rejects labels with new faults. Warns about existing Pods that violate a stricter level.
     fn validate_namespace(
         &self,
         index: &Index,

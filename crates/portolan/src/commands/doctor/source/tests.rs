@@ -79,7 +79,7 @@ fn files_without_objects_are_rejected() {
 }
 
 #[test]
-fn an_empty_list_is_an_input_without_objects() {
+fn empty_list_is_an_input_without_objects() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let paths = [file.path().to_owned()];
     let list = "apiVersion: v1\nitems: []\nkind: List\nmetadata: {resourceVersion: \"\"}\n";

@@ -1,9 +1,9 @@
 //! Answers to SRV queries: targets and ports of Services.
 
-use super::filter::{Endpoints, Selection};
 use super::grammar::{Part, QueryTarget};
-use super::pod;
+use super::pod_label;
 use super::resolve::{LookupResult, Resolver};
+use super::selection::{Endpoints, Selection};
 use super::service::{Port, Slice};
 use crate::wire::{Name, NameRef, ResponseFull};
 
@@ -120,7 +120,8 @@ impl Resolver<'_, '_, '_> {
 
     /// Writes the SRV record of a Pod name. As in CoreDNS, its port is 0, because the name of a Pod has no port.
     pub(super) fn pod_location(&mut self, label: &[u8], namespace: &[u8]) -> LookupResult {
-        let address = pod::address_of_label(label).filter(|address| self.index.has_pod(*address, namespace));
+        let address =
+            pod_label::address_of_label(label).filter(|address| self.index.has_pod(*address, namespace));
         let Some(address) = address else {
             return self.existence(QueryTarget::Pod { label, namespace });
         };
