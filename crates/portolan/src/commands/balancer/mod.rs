@@ -80,7 +80,7 @@ struct AssignerFlags {
     /// without --lb-class]
     #[arg(long, action = ArgAction::Set, value_name = "BOOL")]
     serve_default_class: Option<bool>,
-    /// Leave Services that need the edge to the edges of the nodes [default: as --edge]
+    /// Assign addresses to Services of class portolan.dev/edge, which the edges serve [default: as --edge]
     #[arg(long, action = ArgAction::Set, value_name = "BOOL")]
     serve_edge_class: Option<bool>,
     /// Services with concurrent syncs
