@@ -36,6 +36,7 @@ const BIND_RETRY_PERIOD: Duration = Duration::from_millis(100);
 /// Flags of `portolan balancer`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
+#[command(mut_arg("leader_elect_resource_name", |arg| arg.help("Name of the Lease [default: portolan-balancer]")))]
 pub(crate) struct Flags {
     #[command(subcommand)]
     command: Option<BalancerCommand>,
