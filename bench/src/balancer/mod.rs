@@ -51,7 +51,7 @@ pub(crate) struct Flags {
     kills: usize,
     /// Number of orderly shutdowns of the owner
     #[arg(long, default_value_t = 10)]
-    handovers: usize,
+    shutdowns: usize,
     /// Number of times for each fault: lost probes, link down, stopped process
     #[arg(long, default_value_t = 10)]
     faults: usize,
@@ -91,7 +91,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             assigner.resident_mib()?,
             nodes[0].announcer.resident_mib()?
         );
-        moves::run(flags.kills, flags.handovers, &environment, &mut nodes, service)?;
+        moves::run(flags.kills, flags.shutdowns, &environment, &mut nodes, service)?;
         faults::run(flags.faults, &environment, &nodes)?;
         Ok(())
     })

@@ -28,7 +28,7 @@ pub(super) const PAUSE: Duration = Duration::from_millis(1);
 /// Kills owners, and shuts owners down.
 pub(super) fn run(
     kills: usize,
-    handovers: usize,
+    shutdowns: usize,
     environment: &Environment,
     nodes: &mut [Node],
     service: SocketAddr,
@@ -61,7 +61,7 @@ pub(super) fn run(
         println!("return of the address to its owner: {}", returned.summary());
     }
     let mut moved = Connections::default();
-    for number in 1..=handovers {
+    for number in 1..=shutdowns {
         std::thread::sleep(RECOVERY_PAUSE);
         let owner = owner_index(&arp_client, nodes)?;
         let hardware = nodes[owner].hardware;
@@ -73,8 +73,8 @@ pub(super) fn run(
         })?);
         restart(environment, &arp_client, nodes, owner)?;
     }
-    if handovers > 0 {
-        println!("owner shut down, {handovers} times: {}", moved.summary());
+    if shutdowns > 0 {
+        println!("owner shut down, {shutdowns} times: {}", moved.summary());
     }
     Ok(())
 }

@@ -63,7 +63,7 @@ fn responding_does_not_allocate() {
         ("nope.ns.svc.cluster.local", "A"),
         ("example.com", "A"),
     ];
-    let (mut buffer, mut lane) = (vec![0; 4_096], responder.worker_state());
+    let (mut buffer, mut state) = (vec![0; 4_096], responder.worker_state());
     let peer = Peer {
         address: [192, 0, 2, 1].into(),
         transport: Transport::Udp,
@@ -73,7 +73,7 @@ fn responding_does_not_allocate() {
         // The first round may size the scratch space.
         let rounds = [0; 2].map(|_| {
             let before = ALLOCATIONS.get();
-            let reaction = responder.respond(&message, peer, &mut buffer, &mut lane);
+            let reaction = responder.respond(&message, peer, &mut buffer, &mut state);
             assert!(matches!(reaction, Reaction::Send(1..)), "{name} {kind}");
             ALLOCATIONS.get() - before
         });

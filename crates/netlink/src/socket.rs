@@ -11,6 +11,8 @@ use crate::message::{HEADER_BYTES, Message, attributes, messages};
 const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
 /// Requested size of the kernel's receive queue in bytes: all refusals of a batch arrive at once.
 const RECEIVE_QUEUE_BYTES: libc::c_int = 4 * 1024 * 1024;
+/// Attempts of a dump that concurrent changes interrupt.
+pub(crate) const DUMP_ATTEMPTS_MAX: usize = 16;
 /// Repetitions of a call that a signal interrupted.
 const INTERRUPTIONS_MAX: usize = 64;
 /// `NLMSGERR_ATTR_MSG`: text in an extended acknowledgement.
@@ -339,6 +341,19 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
+}
+
+/// Repeats a dump until no change interrupts it. `dump` returns the entries, and true if a change interrupted the dump.
+/// The result is `None` after [`DUMP_ATTEMPTS_MAX`] attempts. Callers report this as an error: entries of an
+/// interrupted dump may be missing or duplicate, so nothing may be compared or deleted by them.
+pub(crate) fn complete_dump<T, E>(mut dump: impl FnMut() -> Result<(T, bool), E>) -> Result<Option<T>, E> {
+    for _ in 0..DUMP_ATTEMPTS_MAX {
+        let (entries, is_inconsistent) = dump()?;
+        if !is_inconsistent {
+            return Ok(Some(entries));
+        }
+    }
+    Ok(None)
 }
 
 /// Result of a request that the kernel did not refuse.

@@ -57,9 +57,9 @@ pub(crate) fn candidates<'a>(
 ) -> Vec<Candidate<'a>> {
     let mut found = Vec::new();
     for slice in slices.filter(|slice| slice.family == family) {
-        for of_slice in slice.ports_named(port, protocol) {
+        for slice_port in slice.ports_named(port, protocol) {
             found.extend(slice.endpoints.iter().map(|endpoint| Candidate {
-                address: SocketAddr::new(endpoint.address, of_slice.number),
+                address: SocketAddr::new(endpoint.address, slice_port.number),
                 endpoint,
                 slice,
             }));

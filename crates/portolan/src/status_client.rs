@@ -26,7 +26,9 @@ pub(crate) enum StatusError {
     #[error("the response is not HTTP")]
     NotHttp,
     /// The endpoint rejected the request.
-    #[error("status line {status:?}")]
+    #[error(
+        "expected status 200, found {status:?}; check the address, and the version of the component there"
+    )]
     Rejected {
         /// Status line of the response.
         status: String,

@@ -22,12 +22,12 @@
 mod etcd;
 mod group;
 mod index;
-mod lock;
 mod sqlite;
 mod store;
 mod transfer;
 mod transform;
 mod types;
+mod unpoisoned;
 mod write_health;
 
 pub use etcd::{EtcdAddress, EtcdSettings, EtcdStore};

@@ -38,8 +38,8 @@ const LINKS_PERIOD: Duration = Duration::from_secs(2);
 /// [`STATUS_TIME_SHARE`] of the time.
 const STATUS_PERIOD: Duration = Duration::from_secs(1);
 const STATUS_TIME_SHARE: u32 = 100;
-/// Timeout of the hand-over of the addresses at shutdown.
-const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout at shutdown for other nodes to take the addresses over.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Input of the event loop.
 #[expect(
@@ -356,21 +356,18 @@ impl Announcer {
         self.election.set_capabilities(since_boot(), capabilities);
     }
 
-    /// Hands the addresses over to other nodes and ends.
-    pub(super) async fn hand_over(mut self) {
+    /// Releases the addresses to other nodes and ends.
+    pub(super) async fn shut_down(mut self) {
         self.election.leave(since_boot());
         self.apply_effects();
-        let handing_over = async {
+        let released = async {
             while self.election.owned().next().is_some() || !self.election.is_release_confirmed(since_boot())
             {
                 self.step().await;
             }
         };
-        if tokio::time::timeout(HAND_OVER_TIMEOUT, handing_over)
-            .await
-            .is_err()
-        {
-            tracing::warn!(timeout = ?HAND_OVER_TIMEOUT, "hand-over of addresses incomplete");
+        if tokio::time::timeout(RELEASE_TIMEOUT, released).await.is_err() {
+            tracing::warn!(timeout = ?RELEASE_TIMEOUT, "release of addresses incomplete");
         }
         self.election.give_up(since_boot());
         self.apply_effects();

@@ -106,7 +106,7 @@ pub async fn run(
         () = &mut shutdown => {}
         () = steps => {}
     }
-    announcer.hand_over().await;
+    announcer.shut_down().await;
     Ok(())
 }
 

@@ -26,8 +26,8 @@ impl Cluster {
         }
     }
 
-    /// Ends a process as the driver does after the hand-over, or after its timeout. It reports its votes to a
-    /// successor.
+    /// Ends a process as the driver does after the release of its addresses, or after the timeout. It reports its votes
+    /// to a successor.
     pub(super) fn end(&mut self, node: usize) {
         let now = self.clock(node);
         let host = &mut self.hosts[node];

@@ -52,7 +52,7 @@ fn address_has_one_owner_through_failures() {
         announcers[owner_number] = start(&name);
         observer.wait_for_owner(|last| *last == owner);
 
-        // Shut down: handed over.
+        // Shut down: released.
         send(&announcers[owner_number], Signal::ShutDown);
         observer.wait_for_owner(|last| *last == second);
 

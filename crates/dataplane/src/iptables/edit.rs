@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use api::object::ObjectKey;
 use plan::{Changes, Plan};
 
+use super::base_chains::{self, FixedChain, Jump};
 use super::context::Context;
-use super::fixed::{self, FixedChain, Jump};
 use super::names::{ChainName, HEALTH_CHECKS, Shared, Table};
-use super::port::{Parts, ServiceRules};
 use super::saved::{RulesHash, Saved};
+use super::service_rules::{Parts, ServiceRules};
 
 /// Chains and number of rules of one Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Edit {
     /// Compares the desired rules with saved tables.
     pub(super) fn from_saved(source: RuleInputs<'_>, mut saved: Saved, spellings: &ReadBackHashes) -> Self {
         let mut edit = Self::default();
-        edit.jumps.extend(fixed::jumps().filter(|jump| {
+        edit.jumps.extend(base_chains::jumps().filter(|jump| {
             let references = &saved.table(jump.table).references;
             !references
                 .iter()
@@ -144,7 +144,7 @@ impl Edit {
                         .is_some_and(|known| *known == (desired, found))
                 })
         };
-        for chain in fixed::chains(source.plan, source.context) {
+        for chain in base_chains::chains(source.plan, source.context) {
             if !is_there(chain.table, chain.name, RulesHash::of(&chain.rules)) {
                 edit.fixed.push(chain);
             }
@@ -168,7 +168,7 @@ impl Edit {
             edit.summaries.push((service.clone(), summary));
         }
         for ((chain, mut hash), mut last) in Shared::ALL.into_iter().zip(shared).zip(last) {
-            last.extend(fixed::tail(chain, source.context));
+            last.extend(base_chains::tail(chain, source.context));
             last.iter().for_each(|rule| hash.add(rule));
             if !is_there(chain.table(), chain.name(), hash.finish()) {
                 edit.shared.push(chain);
@@ -184,7 +184,7 @@ impl Edit {
         let mut edit = Self::default();
         let nothing = RuleSummary::of(&ServiceRules::default());
         if !changes.health_checks.is_empty() {
-            let chains = fixed::chains(source.plan, source.context).into_iter();
+            let chains = base_chains::chains(source.plan, source.context).into_iter();
             edit.fixed
                 .extend(chains.filter(|chain| chain.table == Table::Filter && chain.name == HEALTH_CHECKS));
         }
@@ -233,7 +233,7 @@ impl Edit {
                 let rules = source.shared_rules_of(service);
                 rules.last[*chain as usize].iter().for_each(|rule| hash.add(rule));
             }
-            fixed::tail(*chain, source.context)
+            base_chains::tail(*chain, source.context)
                 .iter()
                 .for_each(|rule| hash.add(rule));
             all.push((chain.table(), chain.name().into(), hash.finish()));
@@ -349,7 +349,7 @@ fn write_shared(chain: Shared, source: RuleInputs<'_>, script: &mut Script<'_>) 
         }
     }
     script.belongs_to(None);
-    script.append(chain.name(), &fixed::tail(chain, source.context))
+    script.append(chain.name(), &base_chains::tail(chain, source.context))
 }
 
 /// Input of `iptables-restore`, with the Service of each part.

@@ -9,9 +9,9 @@ use plan::{Changes, Family, Plan};
 
 use crate::{Applied, DataplaneError, IptablesCounts, SkippedService, TableCounts};
 
+use super::base_chains;
 use super::context::{Context, InvalidPackets};
 use super::edit::{Edit, ReadBackHashes, RuleInputs, RuleSummaries, Script, owner_of, record_summaries};
-use super::fixed;
 use super::names::Table;
 use super::program::{ProgramError, Programs};
 use super::{INVALID_DROPPED_COUNTER, Options};
@@ -124,7 +124,7 @@ impl FamilyTables {
                 return Ok(false);
             }
         }
-        for jump in fixed::required_jumps() {
+        for jump in base_chains::required_jumps() {
             if !self
                 .programs
                 .has_rule(jump.table, jump.from, jump.to, jump.comment)?
@@ -158,7 +158,7 @@ impl FamilyTables {
             self.has_counter_match = changed.is_err();
         }
         self.failures += u64::from(changed.is_err());
-        self.fixed_rules = fixed::counts(plan, &context);
+        self.fixed_rules = base_chains::counts(plan, &context);
         Ok(changed?)
     }
 

@@ -15,17 +15,17 @@
 //! has endpoints. If the kernel refuses the rules of a Service, the data plane skips it until it changes, or until all
 //! chains are rewritten.
 
+mod base_chains;
 mod context;
 mod edit;
 mod family_tables;
-mod fixed;
 mod leftovers;
 mod names;
 mod ping;
-mod port;
 mod program;
 mod rule;
 mod saved;
+mod service_rules;
 
 use plan::{Changes, Family, Plan};
 

@@ -6,8 +6,8 @@ use plan::{Frontend, FrontendKind, Plan, Target};
 
 use super::context::Context;
 use super::names::Shared;
-use super::port::ServiceRules;
 use super::rule::{Rule, reject};
+use super::service_rules::ServiceRules;
 
 /// Writes the rules of a Service.
 pub(super) fn write(plan: &Plan, service: &ObjectKey, context: &Context, rules: &mut ServiceRules) {

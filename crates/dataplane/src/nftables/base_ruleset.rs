@@ -6,7 +6,7 @@ use plan::{Family, NodePortAddresses, Plan, PodDetection, Settings};
 use super::bytes::Bytes;
 use super::layout::{FAMILIES, MASQUERADED, Map, VERDICTS};
 use super::map_element::{MapElement, MapId, MapValue};
-use super::rules::{MASQUERADE_BITS, RuleBuilder};
+use super::rule_builder::{MASQUERADE_BITS, RuleBuilder};
 
 /// Chain that rejects packets.
 pub(super) const REJECT: &str = "reject";

@@ -35,7 +35,7 @@ mod map_element;
 mod port;
 mod ranges;
 mod repair;
-mod rules;
+mod rule_builder;
 mod snapshot;
 mod synchronize;
 mod transaction;

@@ -8,7 +8,7 @@ use plan::{EndpointSet, Frontend, Origin, PodDetection, Scheduler, ServicePortPl
 
 use super::base_ruleset::{ANSWER_PING, REJECT};
 use super::layout::FAMILIES;
-use super::rules::{EndpointIndex, RuleBuilder};
+use super::rule_builder::{EndpointIndex, RuleBuilder};
 
 /// Lookup of the key of a Service port, which is its first frontend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

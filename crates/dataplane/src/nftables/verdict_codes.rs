@@ -7,7 +7,7 @@ use plan::PodDetection;
 
 use super::bytes::Bytes;
 use super::map_element::{MapElement, MapId, MapValue};
-use super::rules::MASQUERADE_BITS;
+use super::rule_builder::MASQUERADE_BITS;
 use super::verdict_chain::VerdictChain;
 
 /// Unused codes that stay applied before a sweep. Numbers of endpoints fluctuate, and reuse of a code is free; a

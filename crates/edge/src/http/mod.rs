@@ -14,7 +14,7 @@
 //! To the backend and back:
 //!
 //! - `header_rewrite`, [`redirect`] (pure): headers
-//! - `forward`: from a request to its response; `send`: backends and retries; `pool`: pooled connections;
+//! - `respond`: from a request to its response; `send`: backends and retries; `pool`: pooled connections;
 //!   `http2_client`: HTTP/2
 //! - `exchange`, `wire_body`, `request_body`, `response_body`: both directions; `informational`: 1xx; `tunnel`: other
 //!   protocols
@@ -27,7 +27,6 @@ mod access_record;
 mod activity;
 mod connection;
 mod exchange;
-mod forward;
 pub mod framing;
 mod gateway_error;
 pub mod head;
@@ -44,6 +43,7 @@ pub mod request;
 mod request_body;
 pub(crate) mod request_metrics;
 mod request_smuggling_guard;
+mod respond;
 mod response_body;
 mod send;
 mod tunnel;

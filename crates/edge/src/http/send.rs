@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::{Request, Response, StatusCode, Version};
+use http::{Request, Response, StatusCode};
 use hyper::body::Body;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -36,13 +36,6 @@ pub(super) struct BackendResponse {
     pub response: Response<WireBody>,
     pub sender: RequestSender,
     pub chosen: ChosenBackend,
-    /// Ids from the client's cookies.
-    pub cookie_ids: Vec<u64>,
-    pub wants_upgrade: bool,
-    /// The client's version of HTTP.
-    pub version: Version,
-    /// Port of the backend.
-    pub target: Arc<Port>,
 }
 
 /// Request on its way to a backend.
@@ -50,8 +43,6 @@ pub(super) struct OutgoingRequest {
     pub head: ForwardedHead,
     /// Ids from the client's cookies.
     pub cookie_ids: Vec<u64>,
-    /// The client's version of HTTP.
-    pub version: Version,
     /// True if the client waits for `100 Continue`, which the parser of its connection sends.
     pub holds_body: bool,
     /// Receiver of informational responses.
@@ -114,10 +105,6 @@ impl Connection {
                         response,
                         sender,
                         chosen,
-                        cookie_ids: Vec::new(),
-                        wants_upgrade: false,
-                        version: outgoing.version,
-                        target: outgoing.target.clone(),
                     };
                     return Ok(response);
                 }

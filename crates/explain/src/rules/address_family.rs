@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::{selector_matches_other_app, service_terminating};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -13,12 +14,12 @@ use crate::world::COMPARED_PODS_MAX;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("address_family.md"),
-    explained_by: &[Code(3), Code(21)],
+    explained_by: &[selector_matches_other_app::CODE, service_terminating::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(33);
+pub(super) const CODE: Code = Code(33);
 const FIELD: &str = "spec.ipFamilies";
 
 /// IP family by its name in the API.

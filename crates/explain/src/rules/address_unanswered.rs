@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use super::{
+    load_balancer_ip_changed, load_balancer_pending, node_address, node_unusable, service_terminating,
+};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{Outcome, ProbeKind, ProbeSource};
 use crate::probes::{self, Found};
@@ -12,12 +15,18 @@ use crate::subject::Subject;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("address_unanswered.md"),
-    explained_by: &[Code(21), Code(22), Code(23), Code(35), Code(53)],
+    explained_by: &[
+        service_terminating::CODE,
+        load_balancer_pending::CODE,
+        load_balancer_ip_changed::CODE,
+        node_unusable::CODE,
+        node_address::CODE,
+    ],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(55);
+pub(super) const CODE: Code = Code(55);
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let found = probes::of_service(subject);

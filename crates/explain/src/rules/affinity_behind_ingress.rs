@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::{node_unusable, not_ready_published, pods_not_ready, pods_not_running, service_terminating};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
@@ -11,12 +12,18 @@ use crate::views::{Pod, Route};
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("affinity_behind_ingress.md"),
-    explained_by: &[Code(4), Code(5), Code(20), Code(21), Code(35)],
+    explained_by: &[
+        pods_not_ready::CODE,
+        pods_not_running::CODE,
+        not_ready_published::CODE,
+        service_terminating::CODE,
+        node_unusable::CODE,
+    ],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(28);
+pub(super) const CODE: Code = Code(28);
 /// Restarts of a Pod that fails again and again, at least.
 const RESTARTS_MIN: i64 = 10;
 const FIELD: &str = "spec.sessionAffinity";

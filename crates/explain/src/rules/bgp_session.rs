@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
     cluster: Some(check),
 };
 
-const CODE: Code = Code(56);
+pub(super) const CODE: Code = Code(56);
 const ESTABLISHED: &str = "established";
 
 fn check(world: &World) -> Vec<Finding> {

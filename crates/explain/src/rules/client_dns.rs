@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::service_terminating;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{Outcome, ProbeKind, ProbeSource};
@@ -14,7 +15,7 @@ use crate::views::Pod;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("client_dns.md"),
-    explained_by: &[Code(21)],
+    explained_by: &[service_terminating::CODE],
     service: Some(check),
     cluster: None,
 };

@@ -9,12 +9,13 @@ use crate::subject::{Subject, finding_about};
 use crate::views::{Backend, Node, Port, Route, Service, Target, list};
 use crate::world::World;
 
+use super::service_terminating;
 use super::target_port_undeclared::has_exchanged_numbers;
 
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("client_port.md"),
-    explained_by: &[Code(21)],
+    explained_by: &[service_terminating::CODE],
     service: Some(check),
     cluster: Some(check_nodes),
 };

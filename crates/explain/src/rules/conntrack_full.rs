@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     cluster: Some(check),
 };
 
-const CODE: Code = Code(45);
+pub(super) const CODE: Code = Code(45);
 /// Percentage of the maximum at which the table is nearly full.
 const NEARLY_FULL_PERCENT: u64 = 95;
 

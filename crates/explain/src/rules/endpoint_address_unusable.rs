@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
     cluster: None,
 };
 
-const CODE: Code = Code(17);
+pub(super) const CODE: Code = Code(17);
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();

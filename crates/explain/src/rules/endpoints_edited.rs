@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::service_terminating;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -12,12 +13,12 @@ use crate::views::{EndpointSlice, Pod, Port, Target};
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("endpoints_edited.md"),
-    explained_by: &[Code(21)],
+    explained_by: &[service_terminating::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(14);
+pub(super) const CODE: Code = Code(14);
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.service.has_selector() {

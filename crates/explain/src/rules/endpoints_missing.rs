@@ -8,16 +8,17 @@ use crate::subject::{Subject, finding_about};
 use crate::views::{Endpoints, Pod, Service, Target};
 
 use super::selector_matches_no_pod::{CONTROL_PLANE, SYSTEM_NAMESPACE};
+use super::{service_terminating, slice_without_service};
 
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("endpoints_missing.md"),
-    explained_by: &[Code(13), Code(21)],
+    explained_by: &[slice_without_service::CODE, service_terminating::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(12);
+pub(super) const CODE: Code = Code(12);
 /// Labels that name the application of Pods.
 const NAME_LABELS: [&str; 3] = ["app", "app.kubernetes.io/name", "run"];
 /// Namespace and name of the Service of the API server.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::service_terminating;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -13,7 +14,7 @@ use crate::views::Node;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("external_ips_ignored.md"),
-    explained_by: &[Code(21)],
+    explained_by: &[service_terminating::CODE],
     service: Some(check),
     cluster: None,
 };

@@ -2,6 +2,7 @@
 
 use plan::Target;
 
+use super::{node_unusable, service_terminating};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -13,12 +14,12 @@ use crate::views::Node;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("external_policy_local.md"),
-    explained_by: &[Code(21), Code(35)],
+    explained_by: &[service_terminating::CODE, node_unusable::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(25);
+pub(super) const CODE: Code = Code(25);
 const FIELD: &str = "spec.externalTrafficPolicy";
 /// Label of nodes that receive no connections from load balancers (upstream: `LabelNodeExcludeBalancers`).
 const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";

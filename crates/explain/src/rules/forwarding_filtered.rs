@@ -1,5 +1,6 @@
 //! PTL-0042: a firewall drops connections to Pods.
 
+use super::{kernel_parameters, proxy_absent};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{Firewall, ForwardChain, ForwardRule};
 use crate::observed::{Observed, observed_nodes};
@@ -10,12 +11,12 @@ use crate::world::World;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("forwarding_filtered.md"),
-    explained_by: &[Code(39), Code(43)],
+    explained_by: &[proxy_absent::CODE, kernel_parameters::CODE],
     service: None,
     cluster: Some(check),
 };
 
-const CODE: Code = Code(42);
+pub(super) const CODE: Code = Code(42);
 /// Chain of Docker for the rules of the administrator.
 const DOCKER_USER_CHAIN: &str = "DOCKER-USER";
 /// Maximum of rules of that chain without rules of the administrator: a return.

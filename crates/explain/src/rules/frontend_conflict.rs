@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use api::object::ObjectKey;
 use plan::{Fault, PORT_RANGES_ANNOTATION, Plan, Settings};
 
+use super::service_terminating;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
@@ -16,12 +17,12 @@ use crate::views::{Port, Service};
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("frontend_conflict.md"),
-    explained_by: &[Code(21)],
+    explained_by: &[service_terminating::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(29);
+pub(super) const CODE: Code = Code(29);
 /// Field of the node port for health checks.
 const HEALTH_CHECK_FIELD: &str = "spec.healthCheckNodePort";
 /// Maximum of other Services with an address or node port of the Service.

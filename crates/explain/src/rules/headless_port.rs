@@ -1,5 +1,10 @@
 //! PTL-0018: a headless Service is used with a port that its Pods do not have.
 
+use super::{
+    affinity_behind_ingress, endpoints_missing, selector_matches_no_pod, selector_matches_other_app,
+    service_terminating, slice_port_name, slice_without_service, target_port_name_protocol,
+    target_port_name_undeclared, target_port_undeclared,
+};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
@@ -10,22 +15,22 @@ pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("headless_port.md"),
     explained_by: &[
-        Code(2),
-        Code(3),
-        Code(6),
-        Code(8),
-        Code(9),
-        Code(12),
-        Code(13),
-        Code(16),
-        Code(21),
-        Code(28),
+        selector_matches_no_pod::CODE,
+        selector_matches_other_app::CODE,
+        target_port_undeclared::CODE,
+        target_port_name_undeclared::CODE,
+        target_port_name_protocol::CODE,
+        endpoints_missing::CODE,
+        slice_without_service::CODE,
+        slice_port_name::CODE,
+        service_terminating::CODE,
+        affinity_behind_ingress::CODE,
     ],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(18);
+pub(super) const CODE: Code = Code(18);
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.service.is_headless() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plan::Target;
 
+use super::{node_unusable, service_terminating};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -15,7 +16,7 @@ use crate::views::{Node, Pod};
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("internal_policy_local.md"),
-    explained_by: &[Code(21), Code(35)],
+    explained_by: &[service_terminating::CODE, node_unusable::CODE],
     service: Some(check),
     cluster: None,
 };

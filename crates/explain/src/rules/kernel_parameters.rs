@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
     cluster: Some(check),
 };
 
-const CODE: Code = Code(43);
+pub(super) const CODE: Code = Code(43);
 const IPV4_FORWARDING: &str = "net.ipv4.ip_forward";
 const IPV6_FORWARDING: &str = "net.ipv6.conf.all.forwarding";
 /// Counter of packets that the reverse path filter drops.

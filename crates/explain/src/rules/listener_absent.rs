@@ -2,6 +2,11 @@
 
 use serde_json::Value;
 
+use super::{
+    forwarding_filtered, headless_port, network_policy, pods_not_running, protocol_mismatch,
+    selector_matches_no_pod, selector_matches_other_app, slice_port_name, target_port_name_protocol,
+    target_port_name_undeclared, target_port_numeric_name, target_port_undeclared,
+};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::listeners::{self, State};
@@ -16,24 +21,24 @@ pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("listener_absent.md"),
     explained_by: &[
-        Code(2),
-        Code(3),
-        Code(5),
-        Code(6),
-        Code(7),
-        Code(8),
-        Code(9),
-        Code(10),
-        Code(16),
-        Code(18),
-        Code(32),
-        Code(42),
+        selector_matches_no_pod::CODE,
+        selector_matches_other_app::CODE,
+        pods_not_running::CODE,
+        target_port_undeclared::CODE,
+        target_port_numeric_name::CODE,
+        target_port_name_undeclared::CODE,
+        target_port_name_protocol::CODE,
+        protocol_mismatch::CODE,
+        slice_port_name::CODE,
+        headless_port::CODE,
+        network_policy::CODE,
+        forwarding_filtered::CODE,
     ],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(48);
+pub(super) const CODE: Code = Code(48);
 /// Ports of other listeners in a message.
 const PORTS_MAX: usize = 5;
 /// Variable with the port of a listener.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::service_terminating;
 use crate::address_request::requests;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
@@ -12,12 +13,12 @@ use crate::subject::Subject;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("load_balancer_ip_changed.md"),
-    explained_by: &[Code(21)],
+    explained_by: &[service_terminating::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(23);
+pub(super) const CODE: Code = Code(23);
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use super::{node_unusable, service_terminating};
 use crate::address_request::requested_addresses;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
@@ -16,12 +17,12 @@ use crate::views::{Port, Service};
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("load_balancer_pending.md"),
-    explained_by: &[Code(21), Code(35)],
+    explained_by: &[service_terminating::CODE, node_unusable::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(22);
+pub(super) const CODE: Code = Code(22);
 /// Condition of Portolan's assigner.
 const ASSIGNED_CONDITION: &str = "portolan.dev/AddressAssigned";
 /// Annotations with the key of Services that share an address.

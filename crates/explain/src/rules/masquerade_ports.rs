@@ -1,5 +1,6 @@
 //! PTL-0052: the source ports of masqueraded connections are used up.
 
+use super::conntrack_full;
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{MasqueradedConnections, NodeObservation};
 use crate::rule::Rule;
@@ -8,7 +9,7 @@ use crate::subject::Subject;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("masquerade_ports.md"),
-    explained_by: &[Code(45)],
+    explained_by: &[conntrack_full::CODE],
     service: Some(check),
     cluster: None,
 };

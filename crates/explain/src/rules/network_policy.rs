@@ -1,5 +1,6 @@
 //! PTL-0032: a NetworkPolicy denies the connections.
 
+use super::{selector_matches_no_pod, selector_matches_other_app, service_terminating};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -12,12 +13,16 @@ use crate::views::{Direction, NetworkPolicy, Pod, PolicyRule, Port};
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("network_policy.md"),
-    explained_by: &[Code(2), Code(3), Code(21)],
+    explained_by: &[
+        selector_matches_no_pod::CODE,
+        selector_matches_other_app::CODE,
+        service_terminating::CODE,
+    ],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(32);
+pub(super) const CODE: Code = Code(32);
 /// DaemonSet of a network plugin that does not enforce policies by itself.
 const WITHOUT_POLICIES: &str = "flannel";
 /// Namespaces of network plugins.

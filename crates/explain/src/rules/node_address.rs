@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
     cluster: Some(check),
 };
 
-const CODE: Code = Code(53);
+pub(super) const CODE: Code = Code(53);
 
 fn check(world: &World) -> Vec<Finding> {
     let has_links = observed_nodes(world).any(|node| node.addresses().next().is_some());

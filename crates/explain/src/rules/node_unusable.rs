@@ -4,6 +4,7 @@ use api::field::Path;
 use api::selector::LabelSelector;
 use serde_json::Value;
 
+use super::{selector_matches_no_pod, service_terminating};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -17,12 +18,12 @@ use crate::world::World;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("node_unusable.md"),
-    explained_by: &[Code(2), Code(21)],
+    explained_by: &[selector_matches_no_pod::CODE, service_terminating::CODE],
     service: Some(check),
     cluster: Some(check_cluster),
 };
 
-const CODE: Code = Code(35);
+pub(super) const CODE: Code = Code(35);
 /// Label of nodes that receive no connections from load balancers (upstream: `LabelNodeExcludeBalancers`).
 const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Label of nodes of the control plane.

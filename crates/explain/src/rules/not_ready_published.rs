@@ -1,5 +1,6 @@
 //! PTL-0020: the Service publishes Pods that are not ready.
 
+use super::{node_unusable, service_terminating};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -10,12 +11,12 @@ use crate::views::Pod;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("not_ready_published.md"),
-    explained_by: &[Code(21), Code(35)],
+    explained_by: &[service_terminating::CODE, node_unusable::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(20);
+pub(super) const CODE: Code = Code(20);
 const FIELD: &str = "spec.publishNotReadyAddresses";
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {

@@ -1,5 +1,6 @@
 //! PTL-0031: a label assigns the Service to another proxy.
 
+use super::service_terminating;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -9,12 +10,12 @@ use crate::subject::{Subject, finding_about};
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("other_proxy.md"),
-    explained_by: &[Code(21)],
+    explained_by: &[service_terminating::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(31);
+pub(super) const CODE: Code = Code(31);
 /// Label of Services and slices for another proxy (API-48).
 const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
 /// Label of slices that proxies ignore (API-49).

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::pod_route;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind};
@@ -14,12 +15,12 @@ use crate::world::World;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("path_mtu.md"),
-    explained_by: &[Code(51)],
+    explained_by: &[pod_route::CODE],
     service: Some(check),
     cluster: Some(check_other_targets),
 };
 
-const CODE: Code = Code(50);
+pub(super) const CODE: Code = Code(50);
 /// Bytes of the headers of IPv4 and ICMP.
 const HEADERS_BYTES_V4: u32 = 28;
 /// Bytes of the headers of IPv6 and ICMPv6.

@@ -5,6 +5,12 @@ use std::net::IpAddr;
 
 use plan::{Family, Target};
 
+use super::{
+    address_family, endpoint_address_unusable, endpoints_edited, endpoints_missing, node_unusable,
+    other_proxy, pods_not_ready, pods_not_running, protocol_mismatch, selector_matches_no_pod,
+    selector_matches_other_app, service_terminating, slice_port_name, slice_without_service,
+    target_port_name_protocol, target_port_name_undeclared, target_port_numeric_name,
+};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -17,23 +23,23 @@ pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("plan_refuses.md"),
     explained_by: &[
-        Code(2),
-        Code(3),
-        Code(4),
-        Code(5),
-        Code(7),
-        Code(8),
-        Code(9),
-        Code(10),
-        Code(12),
-        Code(13),
-        Code(14),
-        Code(16),
-        Code(17),
-        Code(21),
-        Code(31),
-        Code(33),
-        Code(35),
+        selector_matches_no_pod::CODE,
+        selector_matches_other_app::CODE,
+        pods_not_ready::CODE,
+        pods_not_running::CODE,
+        target_port_numeric_name::CODE,
+        target_port_name_undeclared::CODE,
+        target_port_name_protocol::CODE,
+        protocol_mismatch::CODE,
+        endpoints_missing::CODE,
+        slice_without_service::CODE,
+        endpoints_edited::CODE,
+        slice_port_name::CODE,
+        endpoint_address_unusable::CODE,
+        service_terminating::CODE,
+        other_proxy::CODE,
+        address_family::CODE,
+        node_unusable::CODE,
     ],
     service: Some(check),
     cluster: None,

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::{forwarding_filtered, kernel_parameters};
+use super::{forwarding_filtered, kernel_parameters, node_address};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::observation::{Link, ProbeSource, Route};
@@ -19,12 +19,12 @@ use crate::world::World;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("pod_route.md"),
-    explained_by: &[Code(53)],
+    explained_by: &[node_address::CODE],
     service: None,
     cluster: Some(check),
 };
 
-const CODE: Code = Code(51);
+pub(super) const CODE: Code = Code(51);
 /// Kinds of links of overlays.
 const OVERLAY_KINDS: [&str; 5] = ["vxlan", "geneve", "ipip", "sit", "wireguard"];
 /// Kinds of routes that drop packets.

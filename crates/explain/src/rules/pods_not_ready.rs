@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::{node_unusable, not_ready_published, service_terminating};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -14,12 +15,16 @@ use crate::views::Pod;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("pods_not_ready.md"),
-    explained_by: &[Code(20), Code(21), Code(35)],
+    explained_by: &[
+        not_ready_published::CODE,
+        service_terminating::CODE,
+        node_unusable::CODE,
+    ],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(4);
+pub(super) const CODE: Code = Code(4);
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if subject.service.publishes_not_ready() || subject.service.is_external_name() {

@@ -1,5 +1,6 @@
 //! PTL-0005: the Pods do not run.
 
+use super::{node_unusable, not_ready_published, service_terminating};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -11,12 +12,16 @@ use crate::views::{Pod, Workload};
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("pods_not_running.md"),
-    explained_by: &[Code(20), Code(21), Code(35)],
+    explained_by: &[
+        not_ready_published::CODE,
+        service_terminating::CODE,
+        node_unusable::CODE,
+    ],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(5);
+pub(super) const CODE: Code = Code(5);
 /// Kinds whose Pods run until they are deleted, besides Pods without a controller.
 const SERVERS: [Kind; 5] = [
     Kind::Pod,

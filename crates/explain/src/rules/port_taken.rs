@@ -1,5 +1,6 @@
 //! PTL-0049: another program uses a port of the Service on a node.
 
+use super::frontend_conflict;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{Listener, NodeObservation};
@@ -13,7 +14,7 @@ use crate::world::World;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("port_taken.md"),
-    explained_by: &[Code(29)],
+    explained_by: &[frontend_conflict::CODE],
     service: Some(check),
     cluster: Some(local_ports),
 };

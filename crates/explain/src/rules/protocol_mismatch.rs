@@ -1,5 +1,6 @@
 //! PTL-0010: the protocols of Service and Pods differ.
 
+use super::selector_matches_other_app;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::listeners;
@@ -10,12 +11,12 @@ use crate::views::{Port, Target};
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("protocol_mismatch.md"),
-    explained_by: &[Code(3)],
+    explained_by: &[selector_matches_other_app::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(10);
+pub(super) const CODE: Code = Code(10);
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let ports = subject.service.ports().into_iter();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::{rules_changed, rules_outdated};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -17,12 +18,12 @@ use crate::world::World;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("proxy_absent.md"),
-    explained_by: &[Code(37), Code(40)],
+    explained_by: &[rules_outdated::CODE, rules_changed::CODE],
     service: None,
     cluster: Some(check),
 };
 
-const CODE: Code = Code(39);
+pub(super) const CODE: Code = Code(39);
 /// Beginnings of the names of Pods that run a node proxy.
 const PROXY_PODS: [&str; 2] = ["kube-proxy", "portolan-proxy"];
 /// Flag of kube-proxy with the node name.

@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
     cluster: Some(check),
 };
 
-const CODE: Code = Code(40);
+pub(super) const CODE: Code = Code(40);
 
 fn check(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();

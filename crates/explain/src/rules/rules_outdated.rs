@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     cluster: Some(check),
 };
 
-const CODE: Code = Code(37);
+pub(super) const CODE: Code = Code(37);
 /// Age of a change at which kube-proxy reports that it is not healthy: two sync periods.
 const SECONDS_MAX: u64 = 60;
 

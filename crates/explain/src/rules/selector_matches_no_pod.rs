@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::{endpoints_edited, service_terminating};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -14,12 +15,12 @@ use crate::world::COMPARED_PODS_MAX;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("selector_matches_no_pod.md"),
-    explained_by: &[Code(14), Code(21)],
+    explained_by: &[endpoints_edited::CODE, service_terminating::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(2);
+pub(super) const CODE: Code = Code(2);
 const FIELD: &str = "spec.selector";
 /// Namespace and components of control planes, which managed clusters and some distributions do not run as Pods. Charts for
 /// monitoring create headless Services for them in any cluster.

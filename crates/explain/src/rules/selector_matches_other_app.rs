@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
     cluster: None,
 };
 
-const CODE: Code = Code(3);
+pub(super) const CODE: Code = Code(3);
 /// Labels that name the application of a Pod, a part of it, or its environment.
 const APPLICATION_LABELS: [&str; 7] = [
     "app.kubernetes.io/name",

@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     cluster: None,
 };
 
-const CODE: Code = Code(21);
+pub(super) const CODE: Code = Code(21);
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use super::service_terminating;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::object::Object;
@@ -13,12 +14,12 @@ use crate::views::Port;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("slice_port_name.md"),
-    explained_by: &[Code(21)],
+    explained_by: &[service_terminating::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(16);
+pub(super) const CODE: Code = Code(16);
 /// Address that Cilium gives to the only endpoint of the Services of its Ingresses and Gateways. Its port has no name.
 const PLACEHOLDER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 192, 192, 192));
 

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::service_terminating;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -14,12 +15,12 @@ use crate::world::World;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("slice_without_service.md"),
-    explained_by: &[Code(21)],
+    explained_by: &[service_terminating::CODE],
     service: Some(check),
     cluster: Some(check_cluster),
 };
 
-const CODE: Code = Code(13);
+pub(super) const CODE: Code = Code(13);
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if subject.service.is_external_name() {

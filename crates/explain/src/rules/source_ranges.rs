@@ -6,6 +6,7 @@ use api::ip::parse_legacy_cidr;
 use ipnet::IpNet;
 use plan::FrontendKind;
 
+use super::{load_balancer_pending, service_terminating};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
@@ -16,12 +17,12 @@ use crate::views::{Pod, Service};
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("source_ranges.md"),
-    explained_by: &[Code(21), Code(22)],
+    explained_by: &[service_terminating::CODE, load_balancer_pending::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(24);
+pub(super) const CODE: Code = Code(24);
 const FIELD: &str = "spec.loadBalancerSourceRanges";
 const POINTER: &str = "/spec/loadBalancerSourceRanges";
 /// Ranges of addresses that no client has (RFC 1122, RFC 4291).

@@ -3,6 +3,10 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use super::{
+    endpoints_edited, endpoints_missing, pods_not_ready, pods_not_running, proxy_absent, rules_outdated,
+    selector_matches_no_pod, service_terminating, slice_port_name, slice_without_service,
+};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{Flow, NodeObservation, TransportProtocol};
 use crate::probes;
@@ -14,16 +18,16 @@ pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("stale_flow.md"),
     explained_by: &[
-        Code(2),
-        Code(4),
-        Code(5),
-        Code(12),
-        Code(13),
-        Code(14),
-        Code(16),
-        Code(21),
-        Code(37),
-        Code(39),
+        selector_matches_no_pod::CODE,
+        pods_not_ready::CODE,
+        pods_not_running::CODE,
+        endpoints_missing::CODE,
+        slice_without_service::CODE,
+        endpoints_edited::CODE,
+        slice_port_name::CODE,
+        service_terminating::CODE,
+        rules_outdated::CODE,
+        proxy_absent::CODE,
     ],
     service: Some(check),
     cluster: None,

@@ -1,5 +1,6 @@
 //! PTL-0008: a named target port is not declared by the Pods.
 
+use super::selector_matches_other_app;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
@@ -10,12 +11,12 @@ use crate::views::{Pod, Port, Target};
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("target_port_name_undeclared.md"),
-    explained_by: &[Code(3)],
+    explained_by: &[selector_matches_other_app::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(8);
+pub(super) const CODE: Code = Code(8);
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let pods: Vec<Pod<'_>> = subject.active().collect();

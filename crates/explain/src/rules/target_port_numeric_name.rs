@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     cluster: None,
 };
 
-const CODE: Code = Code(7);
+pub(super) const CODE: Code = Code(7);
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let ports = subject.service.ports().into_iter();

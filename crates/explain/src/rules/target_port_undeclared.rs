@@ -1,5 +1,6 @@
 //! PTL-0006: the target port is not a port of the containers.
 
+use super::{selector_matches_other_app, service_terminating};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::listeners;
@@ -11,12 +12,12 @@ use crate::views::{ContainerPort, Pod, Port, Target, list};
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("target_port_undeclared.md"),
-    explained_by: &[Code(3), Code(21)],
+    explained_by: &[selector_matches_other_app::CODE, service_terminating::CODE],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(6);
+pub(super) const CODE: Code = Code(6);
 /// Containers use ports above 1024 with the last digits of the usual one.
 const THOUSAND: u16 = 1_000;
 /// Difference of numbers that are mistaken for each other, such as 9090 and 9091.

@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::{
+    address_unanswered, bgp_session, endpoints_missing, external_policy_local, forwarding_filtered,
+    frontend_conflict, kernel_parameters, load_balancer_pending, node_address, node_unusable, pods_not_ready,
+    pods_not_running, proxy_absent, rules_changed, selector_matches_no_pod, source_ranges,
+};
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::ProbeSource;
 use crate::probes::{self, Found};
@@ -12,22 +17,22 @@ pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("unreachable_outside.md"),
     explained_by: &[
-        Code(2),
-        Code(4),
-        Code(5),
-        Code(12),
-        Code(22),
-        Code(24),
-        Code(25),
-        Code(29),
-        Code(35),
-        Code(39),
-        Code(40),
-        Code(42),
-        Code(43),
-        Code(53),
-        Code(55),
-        Code(56),
+        selector_matches_no_pod::CODE,
+        pods_not_ready::CODE,
+        pods_not_running::CODE,
+        endpoints_missing::CODE,
+        load_balancer_pending::CODE,
+        source_ranges::CODE,
+        external_policy_local::CODE,
+        frontend_conflict::CODE,
+        node_unusable::CODE,
+        proxy_absent::CODE,
+        rules_changed::CODE,
+        forwarding_filtered::CODE,
+        kernel_parameters::CODE,
+        node_address::CODE,
+        address_unanswered::CODE,
+        bgp_session::CODE,
     ],
     service: Some(check),
     cluster: None,

@@ -9,12 +9,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::message::Writer;
-use crate::socket::{Socket, Subsystem};
+use crate::socket::{DUMP_ATTEMPTS_MAX, Socket, Subsystem, complete_dump};
 
 pub use events::{Event, EventRead, Events};
-
-/// Attempts to read a list that changes while it is read.
-const INCONSISTENT_LISTS_MAX: usize = 3;
 
 /// Failures of reading or changing flows.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +22,11 @@ pub enum ConntrackError {
     /// The flows could not be listed: CAP_NET_ADMIN is missing (EPERM), or memory was short (ENOBUFS; a retry helps).
     #[error("cannot list conntrack entries: {0}")]
     List(#[source] io::Error),
+    /// The kernel changed the size of its table during every attempt to list flows. Retry later.
+    #[error(
+        "cannot list conntrack entries: the table changed during each of {DUMP_ATTEMPTS_MAX} attempts; retry later"
+    )]
+    Inconsistent,
     /// A flow could not be deleted, for the same reasons.
     #[error("cannot delete the conntrack entry of a flow to {destination}: {source}")]
     Delete {
@@ -230,7 +232,7 @@ impl Conntrack {
     ///
     /// A [`ConntrackError`] if the list cannot be read.
     pub fn visit(&mut self, mut visit: impl FnMut(&Flow)) -> Result<(), ConntrackError> {
-        for _ in 0..INCONSISTENT_LISTS_MAX {
+        let listed = complete_dump(|| -> Result<((), bool), ConntrackError> {
             let sequence = self.socket.next_sequence();
             let mut request = Writer::default();
             wire::write_list_of_all(&mut request, sequence);
@@ -239,11 +241,9 @@ impl Conntrack {
                     visit(&flow);
                 }
             });
-            if !list.map_err(ConntrackError::List)?.is_inconsistent {
-                break;
-            }
-        }
-        Ok(())
+            Ok(((), list.map_err(ConntrackError::List)?.is_inconsistent))
+        })?;
+        listed.ok_or(ConntrackError::Inconsistent)
     }
 
     /// Returns at most `most` flows of a protocol. If there are more, the selection is arbitrary.
@@ -288,12 +288,11 @@ impl Conntrack {
         most: usize,
         mut filter: impl FnMut(&Flow) -> bool,
     ) -> Result<Vec<Flow>, ConntrackError> {
-        let mut flows = Vec::new();
         if most == 0 {
-            return Ok(flows);
+            return Ok(Vec::new());
         }
-        for _ in 0..INCONSISTENT_LISTS_MAX {
-            flows.clear();
+        let listed = complete_dump(|| -> Result<(Vec<Flow>, bool), ConntrackError> {
+            let mut flows = Vec::new();
             let sequence = self.socket.next_sequence();
             let mut request = Writer::default();
             wire::write_list(&mut request, sequence, family, protocol, destination);
@@ -302,11 +301,9 @@ impl Conntrack {
                     flows.extend(wire::read(message).filter(|flow| filter(flow)));
                 }
             });
-            if !list.map_err(ConntrackError::List)?.is_inconsistent {
-                break;
-            }
-        }
-        Ok(flows)
+            Ok((flows, list.map_err(ConntrackError::List)?.is_inconsistent))
+        })?;
+        listed.ok_or(ConntrackError::Inconsistent)
     }
 
     /// Returns the current state of a flow; `None` if its entry is gone or belongs to another flow.

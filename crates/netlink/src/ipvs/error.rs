@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::socket::DUMP_ATTEMPTS_MAX;
+
 /// Failures of reading or changing virtual servers.
 #[derive(Debug, thiserror::Error)]
 pub enum IpvsError {
@@ -25,6 +27,12 @@ pub enum IpvsError {
         /// The kernel's error.
         source: io::Error,
     },
+    /// Concurrent changes interrupted every attempt of a dump. Retry later.
+    #[error("{operation}: the list changed during each of {DUMP_ATTEMPTS_MAX} attempts; retry later")]
+    Inconsistent {
+        /// Description of the request.
+        operation: String,
+    },
 }
 
 impl IpvsError {
@@ -38,7 +46,7 @@ impl IpvsError {
     fn errno(&self) -> Option<i32> {
         match self {
             Self::Socket { source } | Self::Kernel { source, .. } => source.raw_os_error(),
-            Self::Missing | Self::NotPermitted => None,
+            Self::Missing | Self::NotPermitted | Self::Inconsistent { .. } => None,
         }
     }
 

@@ -10,13 +10,10 @@ mod wire;
 use std::net::SocketAddr;
 
 use crate::message::{Message, Writer};
-use crate::socket::{Socket, Subsystem};
+use crate::socket::{Socket, Subsystem, complete_dump};
 
 pub use error::IpvsError;
 pub use types::{Destination, ServerId, Timeouts, VirtualServer};
-
-/// Attempts of a dump that concurrent changes interrupt.
-const DUMP_ATTEMPTS_MAX: usize = 10;
 
 /// Connection to the virtual servers of one network namespace.
 #[derive(Debug)]
@@ -208,9 +205,8 @@ impl Ipvs {
         write: impl Fn(&mut Writer),
         read: impl Fn(&Message<'_>) -> Option<T>,
     ) -> Result<Vec<T>, IpvsError> {
-        let mut entries = Vec::new();
-        for _ in 0..DUMP_ATTEMPTS_MAX {
-            entries.clear();
+        let dumped = complete_dump(|| -> Result<(Vec<T>, bool), IpvsError> {
+            let mut entries = Vec::new();
             let sequence = self.socket.next_sequence();
             let flags = libc::NLM_F_REQUEST | libc::NLM_F_DUMP;
             let request = wire::request(self.family, command, flags, sequence, &write);
@@ -218,11 +214,11 @@ impl Ipvs {
                 .socket
                 .exchange(&request, sequence, |message| entries.extend(read(message)));
             let outcome = outcome.map_err(|source| IpvsError::from_kernel(operation.to_owned(), source))?;
-            if !outcome.is_inconsistent {
-                break;
-            }
-        }
-        Ok(entries)
+            Ok((entries, outcome.is_inconsistent))
+        })?;
+        dumped.ok_or_else(|| IpvsError::Inconsistent {
+            operation: operation.to_owned(),
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::message::{Attributes, Message, Writer, messages};
-use crate::socket::{Acknowledgement, Socket, Subsystem};
+use crate::socket::{Acknowledgement, DUMP_ATTEMPTS_MAX, Socket, Subsystem, complete_dump};
 
 use super::batch::{Batch, Change, TableFamily, generic};
 use super::element::Element;
@@ -12,8 +12,6 @@ use super::set::Set;
 use super::table::{Chain, Rule, Table};
 use super::wire;
 
-/// Attempts of a dump that concurrent changes interrupt.
-const DUMP_ATTEMPTS_MAX: usize = 16;
 /// Attempts of a transaction that the kernel requests to repeat, after a signal or for loading a module.
 const COMMIT_ATTEMPTS_MAX: usize = 8;
 /// Errno of a transaction for another generation; the kernel uses it here only.
@@ -326,7 +324,7 @@ impl Nftables {
         filter: impl Fn(&mut Writer),
         mut each: impl FnMut(&Message<'_>, &mut A),
     ) -> Result<A, ReadError> {
-        for _ in 0..DUMP_ATTEMPTS_MAX {
+        let dumped = complete_dump(|| -> Result<(A, bool), ReadError> {
             let mut found = A::default();
             let is_inconsistent = self.request(
                 operation,
@@ -338,11 +336,9 @@ impl Nftables {
                     each(response, &mut found);
                 },
             )?;
-            if !is_inconsistent {
-                return Ok(found);
-            }
-        }
-        Err(ReadError::Inconsistent {
+            Ok((found, is_inconsistent))
+        })?;
+        dumped.ok_or(ReadError::Inconsistent {
             operation,
             attempts: DUMP_ATTEMPTS_MAX,
         })

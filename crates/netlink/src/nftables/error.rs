@@ -76,7 +76,7 @@ pub enum ReadError {
     #[error("nftables: not permitted: the capability CAP_NET_ADMIN is missing (run as root, or grant it)")]
     NotPermitted,
     /// Concurrent changes interrupted every attempt. Retry later.
-    #[error("nftables: {operation}: the ruleset changed during each of {attempts} attempts")]
+    #[error("nftables: {operation}: the ruleset changed during each of {attempts} attempts; retry later")]
     Inconsistent {
         /// Description of the request.
         operation: &'static str,

@@ -3,10 +3,7 @@
 use super::error::RouteError;
 use super::message::Request;
 use super::namespace::NetworkNamespace;
-use crate::socket::{Exchange, Socket, Subsystem};
-
-/// Attempts of a dump that concurrent changes interrupt.
-const DUMP_ATTEMPTS_MAX: usize = 10;
+use crate::socket::{Exchange, Socket, Subsystem, complete_dump};
 
 /// An rtnetlink socket in one network namespace.
 #[derive(Debug)]
@@ -45,16 +42,15 @@ impl Connection {
             .map_err(|source| RouteError::Kernel { operation, source })
     }
 
-    /// Requests a dump and decodes the payload of each message by `parse`.
+    /// Requests a dump and decodes the payload of each message by `parse`; starts again if a change interrupts it.
     pub(super) fn dump<T>(
         &mut self,
         operation: &str,
         request: impl Fn() -> Request,
         parse: impl Fn(&[u8]) -> Option<T>,
     ) -> Result<Vec<T>, RouteError> {
-        let mut entries = Vec::new();
-        for _ in 0..DUMP_ATTEMPTS_MAX {
-            entries.clear();
+        let dumped = complete_dump(|| -> Result<(Vec<T>, bool), RouteError> {
+            let mut entries = Vec::new();
             let sequence = self.socket.next_sequence();
             let Exchange { is_inconsistent } = self
                 .socket
@@ -65,10 +61,10 @@ impl Connection {
                     operation: operation.to_owned(),
                     source,
                 })?;
-            if !is_inconsistent {
-                break;
-            }
-        }
-        Ok(entries)
+            Ok((entries, is_inconsistent))
+        })?;
+        dumped.ok_or_else(|| RouteError::Inconsistent {
+            operation: operation.to_owned(),
+        })
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 
 use super::link_id::NAME_BYTES_MAX;
+use crate::socket::DUMP_ATTEMPTS_MAX;
 
 /// Failures of reading or changing links, addresses and routes.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,12 @@ pub enum RouteError {
         operation: String,
         /// The kernel's error.
         source: io::Error,
+    },
+    /// Concurrent changes interrupted every attempt of a dump. Retry later.
+    #[error("{operation}: the list changed during each of {DUMP_ATTEMPTS_MAX} attempts; retry later")]
+    Inconsistent {
+        /// Description of the request.
+        operation: String,
     },
     /// The name is invalid for a link. A retry does not help.
     #[error(
@@ -52,7 +59,7 @@ impl RouteError {
             Self::Socket { source, .. } | Self::Kernel { source, .. } | Self::Namespace { source } => {
                 source.raw_os_error()
             }
-            Self::Name { .. } | Self::NoLink { .. } => None,
+            Self::Inconsistent { .. } | Self::Name { .. } | Self::NoLink { .. } => None,
         }
     }
 

@@ -39,3 +39,35 @@ proptest! {
         prop_assert_eq!(Acknowledgement::read(&message).is_some(), payload.len() >= 4);
     }
 }
+
+#[test]
+fn interrupted_dump_is_repeated() {
+    let mut attempts = 0;
+    let dumped = complete_dump(|| -> io::Result<(usize, bool)> {
+        attempts += 1;
+        Ok((attempts, attempts < DUMP_ATTEMPTS_MAX))
+    });
+    assert_eq!(dumped.unwrap(), Some(DUMP_ATTEMPTS_MAX));
+}
+
+#[test]
+fn dump_that_is_always_interrupted_has_no_entries() {
+    let mut attempts = 0;
+    let dumped = complete_dump(|| -> io::Result<(usize, bool)> {
+        attempts += 1;
+        Ok((attempts, true))
+    });
+    assert_eq!(dumped.unwrap(), None);
+    assert_eq!(attempts, DUMP_ATTEMPTS_MAX);
+}
+
+#[test]
+fn refused_dump_is_not_repeated() {
+    let mut attempts = 0;
+    let dumped = complete_dump(|| -> io::Result<((), bool)> {
+        attempts += 1;
+        Err(io::Error::from_raw_os_error(libc::EPERM))
+    });
+    assert_eq!(dumped.unwrap_err().raw_os_error(), Some(libc::EPERM));
+    assert_eq!(attempts, 1);
+}

@@ -8,12 +8,9 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::message::Writer;
-use crate::socket::{Socket, Subsystem};
+use crate::socket::{DUMP_ATTEMPTS_MAX, Socket, Subsystem, complete_dump};
 
 use wire::Family;
-
-/// Repetitions of a list that a change interrupted.
-const LIST_ATTEMPTS_MAX: usize = 3;
 
 /// State of a connection (`net/tcp_states.h`), as far as a process may still have the socket open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +75,11 @@ pub enum SocketDiagnosticsError {
     /// The list of sockets could not be read. A retry helps if memory was short.
     #[error("cannot list TCP sockets: {0}")]
     List(#[source] io::Error),
+    /// Concurrent changes interrupted every attempt to list sockets. Retry later.
+    #[error(
+        "cannot list TCP sockets: the list changed during each of {DUMP_ATTEMPTS_MAX} attempts; retry later"
+    )]
+    Inconsistent,
     /// CAP_NET_ADMIN is missing in the user namespace of the network namespace.
     #[error("cannot destroy TCP sockets: CAP_NET_ADMIN is needed (run as root, or grant it)")]
     NotPermitted,
@@ -143,7 +145,7 @@ impl SocketDiagnostics {
     ///
     /// # Errors
     ///
-    /// [`SocketDiagnosticsError::List`].
+    /// [`SocketDiagnosticsError::List`] or [`SocketDiagnosticsError::Inconsistent`].
     pub fn tcp_sockets(
         &mut self,
         sockets_max: usize,
@@ -152,7 +154,7 @@ impl SocketDiagnostics {
         let mut sockets: Vec<TcpSocket> = Vec::new();
         for family in Family::ALL {
             let first = sockets.len();
-            for _ in 0..LIST_ATTEMPTS_MAX {
+            let listed = complete_dump(|| -> Result<((), bool), SocketDiagnosticsError> {
                 sockets.truncate(first);
                 let sequence = self.socket.next_sequence();
                 let mut request = Writer::default();
@@ -162,10 +164,9 @@ impl SocketDiagnostics {
                         sockets.extend(wire::read(message).filter(|socket| filter(socket)));
                     }
                 });
-                if !list.map_err(SocketDiagnosticsError::List)?.is_inconsistent {
-                    break;
-                }
-            }
+                Ok(((), list.map_err(SocketDiagnosticsError::List)?.is_inconsistent))
+            })?;
+            listed.ok_or(SocketDiagnosticsError::Inconsistent)?;
         }
         Ok(sockets)
     }

@@ -23,6 +23,8 @@ const NODE_LEASE_DURATION_SECONDS: u16 = 40;
 
 /// Flags of `portolan agent`.
 #[derive(Debug, Args)]
+#[command(mut_arg("cluster_dns", |arg| arg.help("Addresses of cluster DNS in the resolv.conf of Pods [default: 10.96.0.10]")))]
+#[command(mut_arg("node_lease_duration_seconds", |arg| arg.help("Duration of the Node's Lease, 1 to 3600; it is renewed every quarter [default: 40]")))]
 pub(crate) struct Flags {
     #[command(flatten)]
     client: ClientFlags,

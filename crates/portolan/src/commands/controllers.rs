@@ -39,6 +39,7 @@ Controllers:
 /// Flags of `portolan controllers`.
 #[derive(Debug, Args)]
 #[command(after_help = CONTROLLER_NAMES)]
+#[command(mut_arg("leader_elect_resource_name", |arg| arg.help("Name of the Lease [default: portolan-controllers]")))]
 pub(crate) struct Flags {
     #[command(flatten)]
     client: ClientFlags,

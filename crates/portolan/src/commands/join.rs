@@ -35,6 +35,8 @@ const TOKEN_BYTES_MAX: u64 = 4_096;
 
 /// Flags of `portolan join`.
 #[derive(Debug, Args)]
+#[command(mut_arg("cluster_dns", |arg| arg.help("Addresses of cluster DNS in the resolv.conf of Pods [default: as in `portolan up`]")))]
+#[command(mut_arg("node_lease_duration_seconds", |arg| arg.help("Duration of the Node's Lease, 1 to 3600; it is renewed every quarter [default: as in `portolan up`]")))]
 pub(crate) struct Flags {
     /// URLs of the cluster's API servers, such as https://192.0.2.1:6443; needed to join, not for later starts
     #[arg(long, value_delimiter = ',', value_name = "URL[,URL]", value_parser = server_url)]

@@ -39,6 +39,8 @@ const NODE_LEASE_DURATION_SECONDS: u16 = 8;
 
 /// Flags of `portolan up`.
 #[derive(Debug, Args)]
+#[command(mut_arg("cluster_dns", |arg| arg.help("Addresses of cluster DNS in the resolv.conf of Pods [default: tenth of the cluster IPs]")))]
+#[command(mut_arg("node_lease_duration_seconds", |arg| arg.help("Duration of the Node's Lease, 1 to 3600; it is renewed every quarter [default: 8]")))]
 pub(crate) struct Flags {
     /// Listen address of the API server (HTTPS)
     #[arg(long, default_value = "0.0.0.0:6443", value_name = "ADDRESS:PORT", value_parser = listen_address)]

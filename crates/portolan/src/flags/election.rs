@@ -24,7 +24,7 @@ pub(crate) struct ElectionFlags {
     /// Time between attempts to acquire or renew the Lease
     #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = duration)]
     leader_elect_retry_period: Duration,
-    /// Name of the Lease [default: portolan-controllers or portolan-balancer]
+    /// Name of the Lease
     #[arg(long, value_name = "NAME")]
     leader_elect_resource_name: Option<String>,
     /// Namespace of the Lease

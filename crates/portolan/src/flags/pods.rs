@@ -42,8 +42,7 @@ pub(crate) struct PodFlags {
     /// Directory with settings of registries: HOST/hosts.toml or HOST:PORT/hosts.toml, as containerd's certs.d
     #[arg(long, value_name = "DIR")]
     pub image_registry_config: Option<PathBuf>,
-    /// Addresses of cluster DNS in the resolv.conf of Pods [default: 10.96.0.10; up: tenth of the cluster IPs; join: as
-    /// in up]
+    /// Addresses of cluster DNS in the resolv.conf of Pods
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
     pub cluster_dns: Vec<IpAddr>,
     /// Pods on this Node, at most
@@ -55,7 +54,7 @@ pub(crate) struct PodFlags {
     /// Time between two scans of the static Pod manifests
     #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = duration)]
     pub file_check_frequency: Duration,
-    /// Duration of the Node's Lease, 1 to 3600; it is renewed every quarter [default: 40; up: 8; join: as in up]
+    /// Duration of the Node's Lease, 1 to 3600; it is renewed every quarter
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub node_lease_duration_seconds: Option<u16>,
     /// Terminate the Pods when the agent exits; otherwise the next agent adopts them

@@ -49,7 +49,9 @@ impl From<ConntrackError> for ReadFailure {
     fn from(error: ConntrackError) -> Self {
         match error {
             ConntrackError::Open(source) | ConntrackError::List(source) => source.into(),
-            error @ ConntrackError::Delete { .. } => Self::Other(error.to_string()),
+            error @ (ConntrackError::Inconsistent | ConntrackError::Delete { .. }) => {
+                Self::Other(error.to_string())
+            }
         }
     }
 }

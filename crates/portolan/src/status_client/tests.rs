@@ -46,9 +46,10 @@ fn redirects_are_not_followed() {
             "HTTP/1.1 302 Found\r\nLocation: http://{elsewhere}/\r\n\r\n"
         )
     });
-    let response = read_text(redirect, "/", Duration::from_secs(60));
-    assert!(
-        matches!(response, Err(StatusError::Rejected { .. })),
-        "{response:?}"
+    let error = read_text(redirect, "/", Duration::from_secs(60)).expect_err("an error");
+    assert!(matches!(error, StatusError::Rejected { .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "expected status 200, found \"HTTP/1.1 302 Found\"; check the address, and the version of the component there"
     );
 }

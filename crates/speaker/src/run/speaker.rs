@@ -31,7 +31,7 @@ use crate::report::{Metrics, Reported, ReportedPeer, SessionReport};
 use crate::routes::{Drain, NodeRoutes};
 
 /// Component of the Events.
-const COMPONENT: &str = "portolan-announcer";
+const COMPONENT: &str = "portolan-speaker";
 /// Time for which peers keep the routes after a restart: the default of other speakers.
 const RESTART_SECONDS: u16 = 120;
 

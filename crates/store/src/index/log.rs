@@ -7,7 +7,7 @@ use std::sync::{Arc, RwLock};
 
 use tokio::sync::watch;
 
-use crate::lock::{read, write};
+use crate::unpoisoned::{read, write};
 use crate::{Event, Revision};
 
 /// Writing end. Dropping it closes the watches.

@@ -22,7 +22,7 @@ use tokio::sync::watch::Sender;
 
 use self::state::{State, segment};
 pub use self::watch::Watch;
-use crate::lock::{read, write};
+use crate::unpoisoned::{read, write};
 use crate::{Entry, Event, Key, Revision, StoreError};
 
 /// Default limit of events in the history: two minutes of 500 changes per second. A client that lost its connection can

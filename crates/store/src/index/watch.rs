@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::log::LogReader;
-use crate::lock::read;
+use crate::unpoisoned::read;
 use crate::{Event, Key, Revision, StoreError};
 
 /// Events scanned under one lock, which bounds the lock to some microseconds.

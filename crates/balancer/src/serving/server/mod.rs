@@ -33,8 +33,8 @@ use super::{Addresses, ServeError, Settings};
 const BATCH_MAX: usize = 4_096;
 /// Delay between attempts to read the own Node or to write the report.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
-/// Timeout at shutdown for the announcer to hand its addresses over.
-const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(3);
+/// Timeout at shutdown for the announcer to release its addresses.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time for which the first settings wait for the own Node, and for Services whose Secrets or Ingresses are unread. The
 /// edge closes sockets of a predecessor that its first settings do not use.
 const FIRST_SETTINGS_TIMEOUT: Duration = Duration::from_secs(5);
@@ -319,7 +319,7 @@ impl EdgeServer {
             && let Some(owned) = &mut self.settings.owned
         {
             let released = owned.wait_for(|owned| owned.as_ref().is_none_or(Addresses::is_empty));
-            if tokio::time::timeout(HAND_OVER_TIMEOUT, released).await.is_err() {
+            if tokio::time::timeout(RELEASE_TIMEOUT, released).await.is_err() {
                 tracing::debug!("addresses still announced while connections drain");
             }
         }

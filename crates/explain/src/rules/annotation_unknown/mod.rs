@@ -4,6 +4,7 @@ mod vendors;
 
 use plan::Fault;
 
+use super::service_terminating;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
@@ -14,7 +15,7 @@ use crate::subject::Subject;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("../annotation_unknown.md"),
-    explained_by: &[Code(21)],
+    explained_by: &[service_terminating::CODE],
     service: Some(check),
     cluster: None,
 };

@@ -2,6 +2,10 @@
 
 mod former_addresses;
 
+use super::{
+    listener_absent, network_policy, path_mtu, pod_route, pods_not_ready, pods_not_running,
+    protocol_mismatch, response_protocol, selector_matches_no_pod, slice_port_name, target_port_undeclared,
+};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -15,17 +19,17 @@ pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("../application_response.md"),
     explained_by: &[
-        Code(2),
-        Code(4),
-        Code(5),
-        Code(6),
-        Code(10),
-        Code(16),
-        Code(32),
-        Code(48),
-        Code(50),
-        Code(51),
-        Code(59),
+        selector_matches_no_pod::CODE,
+        pods_not_ready::CODE,
+        pods_not_running::CODE,
+        target_port_undeclared::CODE,
+        protocol_mismatch::CODE,
+        slice_port_name::CODE,
+        network_policy::CODE,
+        listener_absent::CODE,
+        path_mtu::CODE,
+        pod_route::CODE,
+        response_protocol::CODE,
     ],
     service: Some(check),
     cluster: None,

@@ -2,6 +2,10 @@
 
 mod configured;
 
+use super::{
+    endpoints_missing, listener_absent, pods_not_ready, pods_not_running, selector_matches_no_pod,
+    slice_port_name, target_port_undeclared,
+};
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind};
@@ -13,12 +17,20 @@ use crate::views::Port;
 pub(super) const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("../response_protocol.md"),
-    explained_by: &[Code(2), Code(4), Code(5), Code(6), Code(12), Code(16), Code(48)],
+    explained_by: &[
+        selector_matches_no_pod::CODE,
+        pods_not_ready::CODE,
+        pods_not_running::CODE,
+        target_port_undeclared::CODE,
+        endpoints_missing::CODE,
+        slice_port_name::CODE,
+        listener_absent::CODE,
+    ],
     service: Some(check),
     cluster: None,
 };
 
-const CODE: Code = Code(59);
+pub(super) const CODE: Code = Code(59);
 /// Status codes of a proxy that gets no valid response from a backend.
 const GATEWAY_ERRORS: [u16; 2] = [502, 504];
 /// Status code for a request that the server does not understand.

@@ -36,6 +36,7 @@ const BIND_RETRY_PERIOD: Duration = Duration::from_millis(100);
 /// Flags of `portolan balancer`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
+#[command(mut_arg("leader_elect_resource_name", |arg| arg.help("Name of the Lease [default: portolan-balancer]")))]
 pub(crate) struct Flags {
     #[command(subcommand)]
     command: Option<BalancerCommand>,
@@ -80,7 +81,7 @@ struct AssignerFlags {
     /// without --lb-class]
     #[arg(long, action = ArgAction::Set, value_name = "BOOL")]
     serve_default_class: Option<bool>,
-    /// Leave Services that need the edge to the edges of the nodes [default: as --edge]
+    /// Assign addresses to Services of class portolan.dev/edge, which the edges serve [default: as --edge]
     #[arg(long, action = ArgAction::Set, value_name = "BOOL")]
     serve_edge_class: Option<bool>,
     /// Services with concurrent syncs

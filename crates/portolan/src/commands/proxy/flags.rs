@@ -7,6 +7,7 @@ use proxy::configuration::{GoDuration, KubeProxyConfiguration, set_default_port}
 
 /// Flags of kube-proxy besides those of [`crate::flags::node_proxy`].
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Configuration file and process")]
 pub(super) struct ProxyFlags {
     /// KubeProxyConfiguration file, reloaded on change; replaces all flags but --hostname-override, --answer-ping,
     /// --ebpf-…, --xdp-interface and --kubeconfig

@@ -124,6 +124,7 @@ pub(crate) fn run(flags: Flags, command: clap::Command) -> Result<ExitCode, Comm
         ..config
     };
     for warning in warnings(&configuration, mode) {
+        // kube-proxy logs its message "Kube-proxy configuration may be incomplete or incorrect" at this level, too.
         tracing::error!("{warning}");
     }
     proxy::set_up_host(&config);

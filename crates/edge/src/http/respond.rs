@@ -72,8 +72,8 @@ impl Connection {
         };
         match handled {
             Ok(Handled::Redirect(status, location)) => redirect_response(status, location, record),
-            Ok(Handled::Backend(backend)) => {
-                self.respond_from_backend(*backend, exchange, record, client, pending_upgrade)
+            Ok(Handled::Backend(forwarded)) => {
+                self.respond_from_backend(*forwarded, exchange, record, client, pending_upgrade)
             }
             Err(error) => {
                 tracing::debug!(service = %self.port.key.service, client = %self.peer.client, %error, "request not forwarded");
@@ -114,10 +114,10 @@ impl Connection {
         // A backend expects a host, which clients of HTTP/1.0 need not name.
         let host = host.or_else(|| HeaderValue::try_from(self.peer.destination.to_string()).ok());
         let head = ForwardedHead::new(&mut parts, host, self.client_info());
+        let version = parts.version;
         let outgoing = OutgoingRequest {
             // A client of HTTP/2 sends its body without waiting.
-            holds_body: parts.version == Version::HTTP_11 && expects_continue(&parts),
-            version: parts.version,
+            holds_body: version == Version::HTTP_11 && expects_continue(&parts),
             sink,
             is_whole: body.is_end_stream(),
             is_repeatable: is_idempotent(&parts.method) && body.is_end_stream(),
@@ -127,11 +127,14 @@ impl Connection {
             target,
         };
         let body = RequestBody::new(body, exchange.clone());
-        let mut response = self.forward(&outgoing, parts, body, record).await?;
-        response.cookie_ids = outgoing.cookie_ids;
-        response.wants_upgrade = outgoing.head.wants_upgrade();
-        response.version = outgoing.version;
-        Ok(Handled::Backend(Box::new(response)))
+        let backend = self.forward(&outgoing, parts, body, record).await?;
+        Ok(Handled::Backend(Box::new(ForwardedRequest {
+            backend,
+            wants_upgrade: outgoing.head.wants_upgrade(),
+            cookie_ids: outgoing.cookie_ids,
+            target: outgoing.target,
+            version,
+        })))
     }
 
     /// Returns the port of `https://` to which a request without TLS for the host is redirected by routes.
@@ -172,21 +175,24 @@ impl Connection {
     /// Responds with the response of a backend.
     fn respond_from_backend(
         &self,
-        backend_response: BackendResponse,
+        forwarded: ForwardedRequest,
         exchange: Arc<Exchange>,
         mut record: AccessRecord,
         client: OnUpgrade,
         pending_upgrade: Option<PendingUpgrade>,
     ) -> Response<ResponseBody> {
-        let BackendResponse {
-            mut response,
-            sender,
-            chosen,
+        let ForwardedRequest {
+            backend,
             cookie_ids,
             wants_upgrade,
             version,
             target,
-        } = backend_response;
+        } = forwarded;
+        let BackendResponse {
+            mut response,
+            sender,
+            chosen,
+        } = backend;
         let status = response.status();
         let is_switching = status == StatusCode::SWITCHING_PROTOCOLS;
         if is_switching && !wants_upgrade {
@@ -212,7 +218,7 @@ impl Connection {
         let (mut parts, inner) = response.into_parts();
         parts.version = Version::HTTP_11;
         let is_close_delimited = version == Version::HTTP_10 && inner.size_hint().exact().is_none();
-        let forwarded = ForwardedBody {
+        let body = ForwardedBody {
             inner,
             sender: Some(sender),
             chosen,
@@ -223,7 +229,7 @@ impl Connection {
             awaits_client: false,
             cancellation: None,
         };
-        Response::from_parts(parts, forwarded.into_body())
+        Response::from_parts(parts, body.into_body())
     }
 
     /// Sets the cookie that names the backend, if the client does not have it or it expires.
@@ -251,7 +257,19 @@ impl Connection {
 /// Decision about a request.
 enum Handled {
     Redirect(StatusCode, HeaderValue),
-    Backend(Box<BackendResponse>),
+    Backend(Box<ForwardedRequest>),
+}
+
+/// Request that a backend responded to.
+struct ForwardedRequest {
+    backend: BackendResponse,
+    /// Ids from the client's cookies.
+    cookie_ids: Vec<u64>,
+    wants_upgrade: bool,
+    /// The client's version of HTTP.
+    version: Version,
+    /// Port of the backend.
+    target: Arc<Port>,
 }
 
 /// Request that may switch protocols. If it does not switch, dropping this value admits the next request.
