@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// Parameters that verbs and health checks read, sorted.
-const KNOWN_PARAMETERS: [&str; 34] = [
+const KNOWN_PARAMETERS: [&str; 38] = [
     "allowWatchBookmarks",
     "client",
     "container",
@@ -25,10 +25,12 @@ const KNOWN_PARAMETERS: [&str; 34] = [
     "force",
     "from",
     "gracePeriodSeconds",
+    "hash",
     "includeObject",
     "intervalMilliseconds",
     "labelSelector",
     "limit",
+    "limitBytes",
     "namespace",
     "orphanDependents",
     "pretty",
@@ -40,6 +42,8 @@ const KNOWN_PARAMETERS: [&str; 34] = [
     "rows",
     "sendInitialEvents",
     "service",
+    "sinceSeconds",
+    "sinceTime",
     "stream",
     "tailLines",
     "timeoutSeconds",
