@@ -55,7 +55,10 @@ pub(crate) async fn api_server_returns_logs(cluster: &mut Cluster) -> Outcome {
         &message,
     )?;
     let message = error("container=a&tailLines=x").await;
-    check(message.contains("tailLines: invalid value \"x\""), &message)?;
+    check(
+        message.contains("strconv.ParseInt: parsing \"x\": invalid syntax"),
+        &message,
+    )?;
     cluster.delete_pod("talking").await?;
     cluster.wait_until_gone("talking").await
 }
