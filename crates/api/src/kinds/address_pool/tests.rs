@@ -104,7 +104,7 @@ fn validates_node_selectors_and_interfaces() {
         ),
         [
             "FieldValueInvalid spec.nodeSelectors[1].matchLabels",
-            "FieldValueNotSupported spec.nodeSelectors[2].matchExpressions[0].operator"
+            "FieldValueInvalid spec.nodeSelectors[2].matchExpressions[0].operator"
         ]
     );
     assert_eq!(

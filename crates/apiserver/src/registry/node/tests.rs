@@ -114,6 +114,8 @@ fn rejects_negative_and_fractional_amounts() {
     let expected = [
         ("status.capacity.cpu", "FieldValueInvalid"),
         ("status.capacity.x.example/y", "FieldValueInvalid"),
+        ("status.allocatable.cpu", "FieldValueInvalid"),
+        ("status.allocatable.x.example/y", "FieldValueInvalid"),
     ];
     assert_eq!(faults(&errors), expected);
 }

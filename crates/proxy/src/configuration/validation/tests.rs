@@ -119,7 +119,7 @@ fn error_lists_every_invalid_field() {
         "nftables.minSyncPeriod: expected at most syncPeriod, 30s, found 31s",
         "oomScoreAdj: expected a score from -1000 to 1000, found 1001",
         "conntrack.min: expected 0 or more, found -1",
-        "detectLocal.bridgeInterface: \"\"",
+        "detectLocal.bridgeInterface: expected the name of a network interface",
         "nodePortAddresses: can't use both 'primary' and CIDRs",
         "mode: expected one of nftables, iptables, ipvs, ebpf, userspace, found \"magic\"",
     ] {
