@@ -35,8 +35,6 @@ pub(crate) enum WriteResult {
 pub(super) struct Membership {
     /// The list and its version; `Some(None)` if it does not exist, `None` before the first read.
     pub(super) known: Option<Option<(String, Record)>>,
-    /// Time since which no list exists; `None` with a list, and before the first read.
-    pub(super) absent_since: Option<Time>,
     /// Time of the last change of the epoch.
     pub(super) epoch_since: Time,
     /// Lowest epoch of candidates that this node grants votes to.
@@ -111,10 +109,6 @@ impl Membership {
         if !is_holder || is_new_cluster {
             self.tie_breaker_until = Time::ZERO;
         }
-        self.absent_since = match list {
-            Some(_) => None,
-            None => self.absent_since.or(Some(now)),
-        };
         self.known = Some(list);
         true
     }

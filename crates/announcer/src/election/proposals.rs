@@ -8,9 +8,6 @@
 //! that confirmed it. Another node takes it after it observed no confirmation for a longer time; other changes of the
 //! list preserve it. If the API server is slow or unavailable, no node has the tie-breaker vote; two nodes never have
 //! it.
-//!
-//! If the list does not exist, a node founds another one. It may have been deleted, so the founder waits until the votes
-//! that it granted and the tie-breaker vote of the former list have expired.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,9 +26,6 @@ const TIE_BREAKER_PERIOD: Duration = Duration::from_secs(1);
 /// Time for which all members have to refuse older lists before joining nodes become members. It is the lifetime of
 /// votes and of the tie-breaker vote.
 const JOIN_DELAY: Duration = TIE_BREAKER_RESERVED;
-/// Time without a list after which a node founds one beside other nodes. A node that does not know of the deletion of
-/// the former list may use the tie-breaker vote for so long.
-const FOUNDING_DELAY: Duration = TIE_BREAKER_RESERVED;
 /// Time without a Node object after which a member is removed: agents create theirs again at once.
 const REMOVAL_DELAY: Duration = Duration::from_secs(10);
 /// Time without a probe of a member after which the tie-breaker is taken. It is shorter than [`crate::SUSPECT_AFTER`].
@@ -138,7 +132,8 @@ impl Election {
                 let new_cluster = self.node.identity.new_cluster.clone();
                 Record::founded_by(NodeName::clone(own), self.node.member(), new_cluster)
             };
-            let may_found = may_join && self.may_found(now, nodes);
+            // The successors of the founder rely on it: see `Election::shorten_fencing`.
+            let may_found = may_join && self.votes_until() <= now;
             return may_found.then(|| MembershipWrite {
                 version: None,
                 record: founded(),
@@ -158,15 +153,6 @@ impl Election {
             version: Some(version.clone()),
             record,
         })
-    }
-
-    /// Returns true if no node uses a vote of this node or the tie-breaker vote by a former list, which may have been deleted.
-    /// The successors of the founder rely on it: see `Election::shorten_fencing`.
-    fn may_found(&self, now: Time, nodes: &BTreeSet<NodeName>) -> bool {
-        let absent_since = self.membership.absent_since.unwrap_or(now);
-        // A deleted Node is gone.
-        let is_only_node = nodes.iter().all(|name| name == self.node.name());
-        self.votes_until() <= now && (is_only_node || now.saturating_sub(absent_since) >= FOUNDING_DELAY)
     }
 
     /// Takes, confirms or returns the tie-breaker vote.

@@ -2,7 +2,7 @@
 //!
 //! - The network loses and delays packets, and links fail. An [`attacker`] is on the path between nodes.
 //! - Processes freeze and exit.
-//! - The API server is slow or absent, and somebody deletes the member list.
+//! - The API server is slow or absent.
 //! - Clocks run at different rates.
 //!
 //! After each event the simulation checks that no address has two owners. It also checks that no two nodes forward the
@@ -10,7 +10,6 @@
 
 mod attacker;
 mod attacks;
-mod deletions;
 mod scenarios;
 mod stored_record;
 mod succession;
@@ -122,8 +121,6 @@ pub(crate) struct Cluster {
     /// Share of lost API responses. The write counts, but its writer does not learn of it.
     pub(crate) response_loss: f64,
     record: Option<StoredRecord>,
-    /// Version of the last write: those of the API server never return.
-    last_version: u64,
     pub(crate) nodes: BTreeSet<NodeName>,
     candidates: BTreeMap<IpAddr, Arc<Candidates>>,
     /// Requests that the API server has received.
@@ -156,7 +153,6 @@ impl Cluster {
             loss: 0.0,
             response_loss: 0.0,
             record: None,
-            last_version: 0,
             nodes: BTreeSet::new(),
             candidates: BTreeMap::new(),
             writes: 0,
@@ -568,9 +564,8 @@ impl Cluster {
         let mut outcome = WriteResult::Failed;
         if version.map(|version| version.to_string()) == write.version {
             outcome = WriteResult::Accepted(sent);
-            self.last_version += 1;
             self.record = Some(StoredRecord {
-                version: self.last_version,
+                version: version.unwrap_or_default() + 1,
                 record: write.record,
                 is_unkeyed: self.hosts[node].is_unkeyed,
             });
