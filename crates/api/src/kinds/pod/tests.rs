@@ -616,8 +616,8 @@ fn rejects_negative_quantities() {
         })),
         [
             format!("spec.containers[0].resources.limits[memory]: Invalid value: \"-1\": {detail}"),
-            "spec.containers[0].resources.requests[memory]: Invalid value: \"1Gi\": must be less than or equal to memory limit of -1".to_owned(),
             format!("spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\": {detail}"),
+            "spec.containers[0].resources.requests[memory]: Invalid value: \"1Gi\": must be less than or equal to memory limit of -1".to_owned(),
             format!("spec.overhead.limits[memory]: Invalid value: \"-1Gi\": {detail}"),
         ]
     );
