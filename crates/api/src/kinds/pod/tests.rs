@@ -603,7 +603,7 @@ fn updates_of_pods_with_many_tolerations_and_addresses_take_linear_time() {
 
 #[test]
 fn rejects_negative_quantities() {
-    let resources = json!({"requests": {"cpu": "-1", "memory": "1Gi"}, "limits": {"memory": "-1"}});
+    let resources = json!({"requests": {"cpu": "-1", "memory": "1Gi"}, "limits": {"cpu": "-2"}});
     let faults = |spec: Value| {
         let errors = validate_pod(&pod(spec));
         errors.iter().map(ToString::to_string).collect::<Vec<_>>()
@@ -615,9 +615,9 @@ fn rejects_negative_quantities() {
             "overhead": {"memory": "-1Gi"},
         })),
         [
-            format!("spec.containers[0].resources.limits[memory]: Invalid value: \"-1\": {detail}"),
+            format!("spec.containers[0].resources.limits[cpu]: Invalid value: \"-2\": {detail}"),
             format!("spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\": {detail}"),
-            "spec.containers[0].resources.requests[memory]: Invalid value: \"1Gi\": must be less than or equal to memory limit of -1".to_owned(),
+            "spec.containers[0].resources.requests: Invalid value: \"-1\": must be less than or equal to cpu limit of -2".to_owned(),
             format!("spec.overhead.limits[memory]: Invalid value: \"-1Gi\": {detail}"),
         ]
     );
