@@ -14,7 +14,7 @@ use http::Method;
 use ipnet::IpNet;
 use netlink::nftables::Nftables;
 use netlink::route::{Connection, LinkChange, LinkName, Master, NetworkNamespace, Route};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::{Value, json};
 use testbed::{Cluster, Member, RUN_DIRECTORY, Topology};
 
@@ -229,10 +229,13 @@ impl World {
         proxy.kill().and_then(|()| proxy.wait()).expect("a killed proxy");
     }
 
-    /// Stops the proxy, so that it repairs nothing, or continues it.
+    /// Stops the proxy, so that it repairs nothing, or continues it. Returns after all its threads have stopped.
     pub(crate) fn signal_proxy(&self, signal: Signal) {
-        let proxy = self.proxy.as_ref().expect("a proxy");
-        kill_process(Pid::from_child(proxy), signal).expect("a signal");
+        let proxy = Pid::from_child(self.proxy.as_ref().expect("a proxy"));
+        kill_process(proxy, signal).expect("a signal");
+        if signal == Signal::STOP {
+            waitpid(Some(proxy), WaitOptions::UNTRACED).expect("a stopped process");
+        }
     }
 
     /// Runs work on the nftables of the node.
