@@ -34,6 +34,6 @@ pub use kinds::{
     resource_metrics, scale, service,
 };
 pub use machinery::{
-    apply, decode, discovery, encode, field, hash, ip, metadata, names, openapi, patch, protobuf, schema,
-    selector, table, tree,
+    apply, decode, discovery, encode, field, hash, ip, metadata, names, openapi, patch, protobuf,
+    resource_amount, schema, selector, table, tree,
 };

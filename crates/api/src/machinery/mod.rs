@@ -6,7 +6,7 @@
 //!   documents that describe the API.
 //! - Selection: [`selector`] matches labels and fields.
 //! - Parts of all rules: [`tree`] reads and changes fields, `empties` omits empty ones, and [`field`] has the errors.
-//!   [`metadata`], [`names`] and [`ip`] check common values, and [`hash`] computes the hashes in derived names.
+//!   [`metadata`], [`names`], [`ip`] and [`resource_amount`] check common values, and [`hash`] computes the hashes in derived names.
 
 pub mod apply;
 pub mod decode;
@@ -21,6 +21,7 @@ pub mod names;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;
+pub mod resource_amount;
 pub mod schema;
 pub mod selector;
 pub mod table;

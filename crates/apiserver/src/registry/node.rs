@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use api::decode::quantity_in_thousandths;
 use api::field::{FieldError, FieldErrors, Path};
 use api::metadata::{self, NameForm, push_faults};
 use api::tree::{
     as_object_mut, child, clear, entries, is_set, items, items_mut, omit_zero, set, set_or_clear, text, texts,
 };
-use api::{ip, names};
+use api::{ip, names, resource_amount};
 use serde_json::{Map, Value, json};
 
 /// Fields of `status.nodeInfo` that every Node has.
@@ -42,18 +41,6 @@ const EMPTY_IN_STATUS: &[&str] = &[
 const CONDITION_TIMES: [&str; 2] = ["lastHeartbeatTime", "lastTransitionTime"];
 /// Effects of taints.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-/// Resources without a domain that have whole amounts.
-const WHOLE_RESOURCES: [&str; 9] = [
-    "configmaps",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "services",
-    "services.loadbalancers",
-    "services.nodeports",
-];
 /// Error of a change of the Pod ranges.
 const RANGES_CHANGED: &str = "node updates may not change podCIDR except from \"\" to valid";
 /// Error of a change of the provider's id.
@@ -211,26 +198,8 @@ fn validate_resources(errors: &mut FieldErrors, node: &Value) {
     for field in ["capacity", "allocatable"] {
         let path = Path::new("status").child(field);
         for (name, amount) in entries(status, field) {
-            validate_amount(errors, &path.child(name), name, amount);
+            resource_amount::validate(errors, &path.child(name), name, amount);
         }
-    }
-}
-
-fn validate_amount(errors: &mut FieldErrors, path: &Path, name: &str, amount: &str) {
-    // Decoding rejects malformed amounts.
-    let thousandths = quantity_in_thousandths(amount).unwrap_or(0);
-    // An amount beyond the range of thousandths is clamped, and counts as whole.
-    let is_whole = thousandths == i64::MAX || thousandths % 1000 == 0;
-    if thousandths < 0 {
-        errors.push(FieldError::invalid(
-            path,
-            amount,
-            "must be greater than or equal to 0",
-        ));
-    }
-    let is_extended = name.contains('/') && !name.contains("kubernetes.io/");
-    if (is_extended || WHOLE_RESOURCES.contains(&name)) && !is_whole {
-        errors.push(FieldError::invalid(path, amount, "must be an integer"));
     }
 }
 

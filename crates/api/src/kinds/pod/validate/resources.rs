@@ -9,6 +9,7 @@ use crate::machinery::decode::quantity_in_thousandths;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::push_faults;
 use crate::machinery::names;
+use crate::machinery::resource_amount::{self, is_extended, is_native};
 use crate::machinery::tree::{child, entries, items, text};
 
 const HUGE_PAGES: &str = "hugepages-";
@@ -34,19 +35,6 @@ const STANDARD: [&str; 17] = [
     "services.nodeports",
     "storage",
 ];
-/// Resources without a domain that have whole amounts.
-const WHOLE: [&str; 9] = [
-    "configmaps",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "services",
-    "services.loadbalancers",
-    "services.nodeports",
-];
-
 /// Validates the resources of a container. `claims` holds the names of the resource claims of the Pod.
 pub(super) fn validate(errors: &mut FieldErrors, resources: &Value, claims: &HashSet<&str>, path: &Path) {
     let (limits_at, requests_at) = (path.child("limits"), path.child("requests"));
@@ -95,17 +83,10 @@ pub(super) fn validate_overhead(errors: &mut FieldErrors, spec: &Value, path: &P
 
 fn validate_entry(errors: &mut FieldErrors, name: &str, amount: &str, path: &Path) {
     validate_name(errors, name, path);
-    let thousandths = quantity_in_thousandths(amount).unwrap_or_default();
-    if thousandths < 0 {
-        let fault = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid(path, amount, fault));
-    }
-    let is_whole = WHOLE.contains(&name) || is_extended(name);
-    if is_whole && thousandths % 1000 != 0 {
-        errors.push(FieldError::invalid(path, amount, "must be an integer"));
-    }
+    resource_amount::validate(errors, path, name, amount);
     if let Some(size) = name.strip_prefix(HUGE_PAGES) {
-        let size = quantity_in_thousandths(size).unwrap_or_default();
+        let [size, thousandths] =
+            [size, amount].map(|text| quantity_in_thousandths(text).unwrap_or_default());
         if size <= 0 || size % 1000 != 0 || thousandths % size != 0 {
             let fault = format!("{amount} is not positive integer multiple of {name}");
             errors.push(FieldError::invalid(path, amount, fault));
@@ -174,18 +155,6 @@ fn validate_claims(errors: &mut FieldErrors, resources: &Value, claims: &HashSet
             errors.push(error);
         }
     }
-}
-
-/// Returns true for a resource of Kubernetes itself (upstream's `IsNativeResource`).
-fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
-}
-
-/// Returns true for a resource with a domain (upstream's `IsExtendedResourceName`).
-fn is_extended(name: &str) -> bool {
-    !is_native(name)
-        && !name.starts_with("requests.")
-        && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
 /// Returns true if requests may be below limits (upstream's `IsOvercommitAllowed`).
