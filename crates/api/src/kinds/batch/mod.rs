@@ -1,6 +1,7 @@
 //! Rules of Jobs (`batch/v1`): defaults, preparation of writes, and validation, as upstream.
 
 mod pod_failure_policy;
+mod status;
 mod success_policy;
 
 use serde_json::{Map, Value, json};
@@ -14,6 +15,8 @@ use crate::machinery::selector::LabelSelector;
 use crate::machinery::tree::{
     child, entries, flag_if_set, is_set, number, object_mut, omit_zero, set, set_or_clear, text,
 };
+
+pub use status::validate_job_status_update;
 
 /// API group of Jobs.
 pub const GROUP: &str = "batch";
@@ -209,14 +212,6 @@ pub fn validate_job_update(new: &Value, old: &Value) -> FieldErrors {
             ));
         }
     }
-    errors
-}
-
-/// Validates a status: counts are not negative.
-pub fn validate_job_status_update(new: &Value, old: &Value) -> FieldErrors {
-    let mut errors = metadata::validate_update(new, old);
-    const COUNTS: [&str; 5] = ["active", "succeeded", "failed", "ready", "terminating"];
-    validate_not_negative(&mut errors, child(new, "status"), &COUNTS, &Path::new("status"));
     errors
 }
 

@@ -78,7 +78,7 @@ fn validate_rule(errors: &mut FieldErrors, rule: &Value, completions: i64, path:
 
 /// Fault of a text of indexes, in upstream's words.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-enum IndexesError {
+pub(super) enum IndexesError {
     #[error("non-increasing order, previous: {previous}, current: {current}")]
     Order { previous: i64, current: i64 },
     #[error("too large index: {0:?}")]
@@ -92,7 +92,7 @@ enum IndexesError {
 }
 
 /// Returns the number of indexes in a text such as `1,3-5`.
-fn count_indexes(text: &str, completions: i64) -> Result<i64, IndexesError> {
+pub(super) fn count_indexes(text: &str, completions: i64) -> Result<i64, IndexesError> {
     if text.is_empty() {
         return Ok(0);
     }
@@ -109,7 +109,8 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, IndexesError> {
     Ok(total)
 }
 
-fn parse_interval(interval: &str, completions: i64) -> Result<(i64, i64), IndexesError> {
+/// Returns the first and the last index of an interval such as `3-5`.
+pub(super) fn parse_interval(interval: &str, completions: i64) -> Result<(i64, i64), IndexesError> {
     let parse = |part: &str| match part.parse::<i64>() {
         Ok(index) if index >= completions => Err(IndexesError::TooLarge(part.to_owned())),
         Ok(index) => Ok(index),
