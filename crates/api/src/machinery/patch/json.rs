@@ -8,6 +8,7 @@ use std::io;
 use serde_json::Value;
 
 use super::PatchError;
+use super::duplicate_fields::DuplicateFields;
 use super::operation::{self, Action, Operation, Pointer};
 use super::tree::{DEPTH_MAX, WorkingCopy, measure};
 use crate::machinery::decode::VALUES_MAX;
@@ -18,14 +19,19 @@ const COPIED_BYTES_MAX: usize = 3 << 20;
 /// Maximum number of values that a patch may measure or shift: some tens of milliseconds of work.
 const STEPS_MAX: usize = 4_000_000;
 
-/// Applies a JSON patch (RFC 6902).
-pub(super) fn apply(object: Value, patch: Value) -> Result<Value, PatchError> {
+/// Applies a JSON patch (RFC 6902). `duplicates` follows the values with duplicate fields.
+pub(super) fn apply(
+    object: Value,
+    patch: Value,
+    duplicates: &mut DuplicateFields,
+) -> Result<Value, PatchError> {
     let operations = operation::parse(patch)?;
     let mut copy = WorkingCopy(object);
     let mut work = Work::default();
-    for operation in operations {
+    for (at, operation) in operations.into_iter().enumerate() {
         let operation = operation.ok_or_else(|| rejected(&"Unexpected kind: unknown"))?;
         work.admit(&copy.0, &operation)?;
+        duplicates.follow(at, &operation, &copy.0);
         // On failure the working copy is dropped, so operations are not undone.
         operation.apply(&mut copy.0).map_err(|error| rejected(&error))?;
     }

@@ -23,6 +23,7 @@
 //! # Ok::<(), api::patch::PatchError>(())
 //! ```
 
+mod duplicate_fields;
 mod go_notation;
 mod json;
 mod list;
@@ -35,6 +36,7 @@ use thiserror::Error;
 
 use crate::kinds::kind::Kind;
 use crate::machinery::decode::{DecodeError, Format, decode_untyped};
+use duplicate_fields::DuplicateFields;
 pub use go_notation::go_notation;
 
 /// Format of a patch.
@@ -98,7 +100,8 @@ impl PatchFormat {
 pub struct Patched {
     /// The object.
     pub object: Value,
-    /// Duplicate fields of the patch, as violations of strict validation.
+    /// Duplicate fields of the patch, and those that a JSON patch brings into the object, as violations of strict
+    /// validation.
     pub strict_errors: Vec<String>,
 }
 
@@ -114,12 +117,15 @@ pub fn apply(object: &Value, body: &[u8], format: PatchFormat, kind: &Kind) -> R
     let (patch, mut strict_errors) = (decoded.object, decoded.strict_errors);
     let object = match format {
         PatchFormat::Json => {
+            let mut duplicates = DuplicateFields::of(&strict_errors);
             strict_errors.extend(operation::unknown_fields(&patch));
             // As upstream: each error names the format.
             for error in &mut strict_errors {
                 *error = format!("json patch {error}");
             }
-            json::apply(object.clone(), patch)?
+            let patched = json::apply(object.clone(), patch, &mut duplicates)?;
+            strict_errors.extend(duplicates.strict_errors(&patched, kind));
+            patched
         }
         PatchFormat::Merge if patch.is_object() => {
             let mut patched = object.clone();

@@ -40,7 +40,7 @@ pub(super) enum Action {
 }
 
 /// A JSON pointer (RFC 6901). Text without a leading `/` points nowhere.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pointer(String);
 
 /// Failure of an operation, with upstream's words.
@@ -230,6 +230,34 @@ impl Pointer {
             .map_or(0, Map::len)
     }
 
+    /// Returns true if the other pointer is this one, or one into its value.
+    pub(super) fn is_same_or_above(&self, other: &Pointer) -> bool {
+        let rest = other.0.strip_prefix(&*self.0);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// Returns true if the document has the value. The end of a list (`-`) counts as present.
+    pub(super) fn is_in(&self, document: &Value) -> bool {
+        match self.container(document) {
+            Some((Value::Array(_), _)) => true,
+            Some((parent, last)) => parent.get(&last).is_some_and(|value| !value.is_null()),
+            None => false,
+        }
+    }
+
+    /// Returns the path of the value in messages: `spec.ports[0]`. The end of a list has the index of a new item.
+    pub(super) fn field_path(&self, document: &Value) -> Option<String> {
+        let (parent, last) = self.split()?;
+        let mut path = String::new();
+        let mut value = document;
+        for segment in &parent {
+            push_step(&mut path, value, segment)?;
+            value = member(value, segment)?;
+        }
+        push_step(&mut path, value, &last)?;
+        Some(path)
+    }
+
     fn container<'d>(&self, document: &'d Value) -> Option<(&'d Value, String)> {
         let (parent, last) = self.split()?;
         let parent = parent
@@ -325,6 +353,24 @@ impl Pointer {
             _ => Err(self.missing()),
         }
     }
+}
+
+/// Appends the step from a container to its member.
+fn push_step(path: &mut String, container: &Value, segment: &str) -> Option<()> {
+    if let Value::Array(items) = container {
+        let index = if segment == "-" {
+            items.len()
+        } else {
+            index_of(segment, items.len()).ok()?
+        };
+        path.push_str(&format!("[{index}]"));
+        return Some(());
+    }
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(segment);
+    Some(())
 }
 
 fn member<'d>(value: &'d Value, segment: &str) -> Option<&'d Value> {

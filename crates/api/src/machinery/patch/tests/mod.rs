@@ -150,6 +150,39 @@ fn reports_duplicate_and_unknown_fields_of_patches() {
     );
 }
 
+// The warnings are those of kube-apiserver: it keeps the values of operations as text until an operation changes a part.
+#[test]
+fn reports_duplicate_fields_that_a_json_patch_brings_into_the_object() {
+    let errors = |body: &str| {
+        let object = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "a"}]}});
+        let patched = apply(&object, body.as_bytes(), PatchFormat::Json, kind_of("Pod"));
+        patched.expect("patch").strict_errors
+    };
+    let labels = r#"{"op": "add", "path": "/metadata/labels", "value": {"a": "1", "a": "2"}}"#;
+    let of_patch = r#"json patch duplicate field "[0].value.a""#;
+    let of_object = r#"duplicate field "metadata.labels.a""#;
+    assert_eq!(errors(&format!("[{labels}]")), [of_patch, of_object]);
+    for later in [
+        r#"{"op": "add", "path": "/metadata/labels/b", "value": "3"}"#,
+        r#"{"op": "remove", "path": "/metadata/labels"}"#,
+        r#"{"op": "replace", "path": "/metadata", "value": {"name": "a"}}"#,
+    ] {
+        assert_eq!(errors(&format!("[{labels}, {later}]")), [of_patch], "{later}");
+    }
+    let elsewhere = r#"{"op": "add", "path": "/metadata/annotations", "value": {}}"#;
+    assert_eq!(errors(&format!("[{labels}, {elsewhere}]")), [of_patch, of_object]);
+    let item = r#"[{"op": "add", "path": "/spec/containers/-", "value": {"name": "b", "name": "c"}}]"#;
+    assert_eq!(
+        errors(item),
+        [
+            r#"json patch duplicate field "[0].value.name""#,
+            r#"duplicate field "spec.containers[1].name""#,
+        ]
+    );
+    let unknown = r#"[{"op": "add", "path": "/spec/color", "value": {"a": 1, "a": 2}}]"#;
+    assert_eq!(errors(unknown), [of_patch]);
+}
+
 /// As upstream: a field that the object lacks is taken as it is, so that no merge key is needed.
 #[test]
 fn strategic_patches_set_absent_lists_as_they_are() {
