@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// Path element: one step to a field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -179,11 +179,30 @@ impl Scalar {
             Value::Null => Scalar::Null,
             Value::Bool(flag) => Scalar::Bool(*flag),
             Value::String(text) => Scalar::Text(text.clone()),
-            other => match other.as_i64() {
-                Some(number) => Scalar::Number(number),
-                None => Scalar::Other(other.to_string()),
-            },
+            Value::Number(number) => Scalar::of_number(number),
+            other => Scalar::Other(other.to_string()),
         }
+    }
+
+    /// As upstream: an integral number equals the integer, and other numbers have the form of Go.
+    fn of_number(number: &Number) -> Scalar {
+        // Above, the type has no exact integers.
+        const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+        if let Some(integer) = number.as_i64() {
+            return Scalar::Number(integer);
+        }
+        let Some(float) = number.as_f64() else {
+            return Scalar::Other(number.to_string());
+        };
+        if float.fract() == 0.0 && float.abs() <= EXACT_MAX {
+            // The value is an integer within the bounds of the type.
+            return Scalar::Number(float as i64);
+        }
+        Scalar::Other(if (1e-6..1e21).contains(&float.abs()) {
+            float.to_string()
+        } else {
+            format!("{float:e}").replace('e', "e+").replace("e+-", "e-")
+        })
     }
 }
 

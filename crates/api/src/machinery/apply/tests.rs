@@ -49,6 +49,24 @@ fn records(object: &Value) -> Value {
     managed_fields(object).clone()
 }
 
+/// As upstream (structured-merge-diff): integral numbers are integers, and others have the form of Go.
+#[test]
+fn numbers_in_field_sets_have_the_form_of_go() {
+    for (given, expected) in [
+        ("v:1", "v:1"),
+        ("v:1.0", "v:1"),
+        ("v:-2e3", "v:-2000"),
+        ("v:1.50", "v:1.5"),
+        ("v:1e21", "v:1e+21"),
+        ("v:1e-7", "v:1e-7"),
+        ("k:{\"port\":80.0}", "k:{\"port\":80}"),
+    ] {
+        let fields = |key: &str| Value::Object(serde_json::Map::from_iter([(key.to_owned(), json!({}))]));
+        let set = fields_v1::parse(&fields(given)).expect("field set");
+        assert_eq!(fields_v1::format(&set), fields(expected), "{given}");
+    }
+}
+
 #[test]
 fn apply_owns_the_fields_of_a_new_object() {
     let configuration = service(
