@@ -133,6 +133,10 @@ def cases():
         yield all_endpoints(random.Random("endpoints-%d" % number), number)
     for number in range(SEQUENCES // 6):
         yield watches(random.Random("watch-%d" % number), number)
+    for number in range(SEQUENCES // 6):
+        yield lists(random.Random("list-%d" % number), number)
+    for number in range(SEQUENCES // 6):
+        yield appliers(random.Random("apply-%d" % number), number)
 
 
 def two_services(r, number):
@@ -255,3 +259,62 @@ def watches(r, number):
     steps.append(get(SERVICES + "?" + selector.lstrip("&"), headers=TABLE))
     steps.append(patch(s, {"metadata": {"finalizers": None}}))
     return case("mixed/watch-%d" % number, *steps)
+
+
+def lists(r, number):
+    """Lists with combined options, and pages of them."""
+    names = ["a", "b", "b-1", "c", "d"]
+    steps = [post(SECRETS, secret(name=n, labels=r.choice(({"x": "1"}, {"x": "2", "y": ""}, {})))) for n in names]
+    if r.random() < 0.4:
+        steps.append(delete(SECRETS + "/" + r.choice(names)))
+    def query():
+        out = []
+        out += r.choice(([], ["labelSelector=" + r.choice(("x=1", "x!=1", "x in (1,2)", "!x", "y", "y=", "x=1,y!=2", "x>1", "x<2"))]))
+        out += r.choice(([], [], ["fieldSelector=" + r.choice(("metadata.name=b", "metadata.name!=b", "metadata.name=b,metadata.name!=c", "metadata.name=none", "type=Opaque", "metadata.namespace!={ns}"))]))
+        out += r.choice(([], ["limit=%d" % r.choice((0, 1, 2, 3, 9))]))
+        return out
+    options = query()
+    version = r.choice(([], [], ["resourceVersion=0"], ["resourceVersion=${4.metadata.resourceVersion}"], ["resourceVersion=${2.metadata.resourceVersion}", "resourceVersionMatch=Exact"], ["resourceVersion=${3.metadata.resourceVersion}", "resourceVersionMatch=NotOlderThan"]))
+    headers = r.choice((None, None, TABLE, {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}))
+    more = {"headers": headers} if headers else {}
+    at = len(steps)
+    steps.append(get(SECRETS + "?" + "&".join(options + version), **more))
+    steps.append(get(SECRETS + "?" + "&".join(r.choice((options, query())) + ["continue=${%d.metadata.continue}" % at]), **more))
+    steps.append(delete(SECRETS + "?" + "&".join(query())))
+    steps.append(get(SECRETS))
+    return case("mixed/list-%d" % number, *steps)
+
+
+def appliers(r, number):
+    """Field managers that apply and update parts of one Service."""
+    def part():
+        metadata, fields = {}, {}
+        if r.random() < 0.5:
+            metadata["labels"] = {k: r.choice("12") for k in r.sample("abc", r.choice((0, 1, 2)))}
+        if r.random() < 0.3:
+            metadata["annotations"] = {k: r.choice("12") for k in r.sample("abc", r.choice((0, 1)))}
+        if r.random() < 0.2:
+            metadata["finalizers"] = r.sample(["x.example/a", "x.example/b"], r.choice((0, 1, 2)))
+        if r.random() < 0.7:
+            fields["ports"] = [{"name": "p%d" % n, "port": n, "protocol": r.choice(("TCP", "TCP", "UDP")), **some(r, ("targetPort", (8080, "web")), 0.3)} for n in r.sample([80, 81, 82], r.choice((1, 1, 2)))]
+        fields.update(some(r, ("selector", ({"a": "b"}, {"c": "d"}, {})), 0.4))
+        fields.update(some(r, ("externalIPs", (["192.0.2.1"], ["192.0.2.1", "192.0.2.2"], [])), 0.2))
+        fields.update(some(r, ("sessionAffinity", ("ClientIP", "None")), 0.2))
+        return metadata, fields
+    s = SERVICES + "/s"
+    steps = [post(SERVICES, service())] if r.random() < 0.4 else []
+    for _ in range(r.choice((3, 4, 5, 6))):
+        metadata, fields = part()
+        kind = r.random()
+        if kind < 0.7:
+            query = "?fieldManager=" + r.choice("xyz") + r.choice(("", "", "&force=true", "&force=false"))
+            steps.append(patch(s + query, service(fields, **metadata), APPLY))
+        elif kind < 0.85:
+            steps.append(patch(s + "?fieldManager=" + r.choice("xu"), {"metadata": metadata, "spec": fields}, r.choice((MERGE, STRATEGIC))))
+        elif kind < 0.95 and steps:
+            steps.append(step("PUT", s + "?fieldManager=u", base=r.randrange(len(steps)), merge={"metadata": {**metadata, "resourceVersion": None}, "spec": fields}))
+        else:
+            steps.append(patch(s + "?fieldManager=u", {"metadata": {"managedFields": r.choice(([], [{}]))}}))
+    steps.append(get(s, keep=["metadata.managedFields", "spec.ports"]))
+    steps.append(patch(s, {"metadata": {"finalizers": None}}))
+    return case("mixed/apply-%d" % number, *steps)
