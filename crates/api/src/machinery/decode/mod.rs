@@ -27,6 +27,7 @@ mod numbers;
 mod quantity;
 pub(crate) mod scalar;
 mod walk;
+mod yaml;
 
 use serde::de::DeserializeSeed;
 use serde_json::Value;
@@ -383,7 +384,8 @@ fn decode_text(body: &[u8], format: Format, node: Node<'_>) -> Result<Value, Str
                 legacy_octal_numbers: true,
                 with_snippet: false,
             };
-            serde_saphyr::with_deserializer_from_slice_with_options(body, options, |reader| {
+            let document = yaml::first_document(body);
+            serde_saphyr::with_deserializer_from_slice_with_options(document, options, |reader| {
                 node.of_yaml().deserialize(reader)
             })
             .map_err(|error| format!("error converting YAML to JSON: yaml: {error}"))

@@ -224,6 +224,18 @@ fn whole_floats_and_octal_numbers_of_yaml_are_integers() {
 }
 
 #[test]
+fn yaml_decodes_the_first_document() {
+    for yaml in [
+        "kind: Service\n---\nkind: Pod\n",
+        "kind: Service\n---\n",
+        "kind: Service\n...\n: x\n",
+    ] {
+        let decoded = decode(yaml.as_bytes(), Format::Yaml, kind_of("Service")).expect("Service");
+        assert_eq!(decoded.object, json!({"apiVersion": "v1", "kind": "Service"}));
+    }
+}
+
+#[test]
 fn null_body_decodes_as_an_object_without_fields() {
     let expected = json!({"apiVersion": "v1", "kind": "Service"});
     assert_eq!(service("null").expect("Service").object, expected);
