@@ -52,6 +52,16 @@ def cases():
         r = random.Random("job-%d" % number)
         label = r.choice(list(SPECS))
         yield case("jobs/status-%d" % number, post(JOBS, job(**SPECS[label])), *[patch(STATUS, {"status": status(r)}) for _ in range(r.choice((2, 3, 4)))])
+    template = lambda **more: {"spec": {"template": {"spec": more}}}
+    container = {"name": "c", "image": "i"}
+    for label, change in {
+        "image": template(containers=[{**container, "image": "j"}]), "resources": template(containers=[{**container, "resources": {"requests": {"cpu": "1"}}}]), "selector": template(nodeSelector={"a": "b"}), "tolerations": template(tolerations=[{"operator": "Exists"}]), "gates": template(schedulingGates=[{"name": "a"}]),
+        "affinity": template(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}]}}), "pod-affinity": template(affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "a", "labelSelector": {}}]}}), "affinity-empty": template(affinity={}), "labels": {"spec": {"template": {"metadata": {"labels": {"x": "y"}, "annotations": {"x": "y"}}}}},
+        "deadline": template(activeDeadlineSeconds=5), "init": template(initContainers=[{"name": "d", "image": "i"}]), "both": template(nodeSelector={"a": "b"}, priorityClassName="x"), "replacement": {"spec": {"podReplacementPolicy": "Failed"}}, "manual": {"spec": {"manualSelector": True}}, "backoff": {"spec": {"backoffLimit": 1, "activeDeadlineSeconds": 5, "ttlSecondsAfterFinished": 5, "parallelism": 3}}, "completions": {"spec": {"completions": 3}}, "mode": {"spec": {"completionMode": "Indexed"}},
+    }.items():
+        for state, first in {"new": {}, "started": {"startTime": TIMES[0]}, "stopped": {"startTime": TIMES[0], "conditions": conditions("Suspended")}, "active": {"active": 1}}.items():
+            for suspend in (True, False):
+                yield case("jobs/change-%s-%s-%s" % (label, state, suspend), post(JOBS, job(suspend=suspend)), patch(STATUS, {"status": first}), patch(JOB, change, STRATEGIC))
     for label, operations in {
         "labels": '{"op":"add","path":"/metadata/labels","value":{"a":"1","a":"2"}}', "spec": '{"op":"replace","path":"/spec/ports/0","value":{"port":80,"port":81}}', "last": '{"op":"add","path":"/spec/ports/-","value":{"name":"b","port":80,"port":81}}', "list": '{"op":"add","path":"/spec/ports","value":[{"port":80,"port":81}]}',
         "then-inside": '{"op":"add","path":"/metadata/labels","value":{"a":"1","a":"2"}},{"op":"add","path":"/metadata/labels/b","value":"3"}', "then-removed": '{"op":"add","path":"/metadata/labels","value":{"a":"1","a":"2"}},{"op":"remove","path":"/metadata/labels"}', "then-test": '{"op":"add","path":"/metadata/labels","value":{"a":"1","a":"2"}},{"op":"test","path":"/metadata/labels","value":{"a":"2"}}',

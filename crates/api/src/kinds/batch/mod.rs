@@ -3,6 +3,7 @@
 mod pod_failure_policy;
 mod status;
 mod success_policy;
+mod suspended_template;
 
 use serde_json::{Map, Value, json};
 
@@ -180,7 +181,7 @@ fn validate_generated_selector(errors: &mut FieldErrors, job: &Value) {
     }
 }
 
-/// Validates an update. Selector and completions are immutable; the template is unless the Job is suspended.
+/// Validates an update. Selector and completions are immutable; parts of the template are unless the Job is suspended.
 pub fn validate_job_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     // An object of an earlier version may lack defaults, or have empty lists.
@@ -191,15 +192,12 @@ pub fn validate_job_update(new: &Value, old: &Value) -> FieldErrors {
     validate_spec(&mut errors, new_spec);
     let is_resizable = text(new_spec, "completionMode") == "Indexed"
         && number(new_spec, "completions") == number(new_spec, "parallelism");
-    let is_startable =
-        flag_if_set(old_spec, "suspend") == Some(true) && !is_set(child(&old, "status"), "startTime");
     let path = Path::new("spec");
+    validate_template_update(&mut errors, new_spec, &old, &path);
     for (field, is_mutable) in [
         ("completions", is_resizable),
         ("selector", false),
-        ("template", is_startable),
         ("completionMode", false),
-        ("podReplacementPolicy", false),
         ("successPolicy", false),
         (pod_failure_policy::FIELD, false),
     ] {
@@ -213,6 +211,18 @@ pub fn validate_job_update(new: &Value, old: &Value) -> FieldErrors {
         }
     }
     errors
+}
+
+fn validate_template_update(errors: &mut FieldErrors, new_spec: &Value, old: &Value, path: &Path) {
+    let template = child(new_spec, "template");
+    let before = child(child(old, "spec"), "template");
+    let is_valid = template == before
+        || suspended_template::is_adjustable(old)
+            && *template == suspended_template::adjusted(before, template);
+    if !is_valid {
+        let path = path.child("template");
+        errors.push(FieldError::invalid(&path, template.clone(), "field is immutable"));
+    }
 }
 
 fn validate_spec(errors: &mut FieldErrors, spec: &Value) {

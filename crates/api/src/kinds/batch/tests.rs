@@ -193,19 +193,57 @@ fn failure_policies_have_defaults_and_rules() {
     );
 }
 
+/// As upstream: a suspended Job without active Pods may change labels, scheduling directives and resources.
 #[test]
-fn templates_change_only_while_suspended() {
-    let changed = |mut job: Value| {
+fn templates_change_in_part_while_suspended() {
+    let changed = |job: &Value, field: &str, value: Value| {
+        let mut job = job.clone();
+        job["spec"]["template"]["spec"][field] = value;
+        job
+    };
+    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}],
+    }}});
+    let with_resources = |job: &Value| {
+        let mut job = job.clone();
+        job["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1"}});
+        job
+    };
+    let with_image = |job: &Value| {
+        let mut job = job.clone();
         job["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other");
         job
     };
+    let faults = |new: &Value, old: &Value| validate_job_update(new, old).len();
     let running = job(json!({}));
-    assert_eq!(validate_job_update(&changed(running.clone()), &running).len(), 1);
     let suspended = job(json!({"suspend": true}));
-    assert_eq!(
-        validate_job_update(&changed(suspended.clone()), &suspended).len(),
-        0
-    );
+    for old in [&running, &suspended] {
+        let expected = usize::from(old == &running);
+        assert_eq!(
+            faults(&changed(old, "nodeSelector", json!({"a": "b"})), old),
+            expected
+        );
+        assert_eq!(faults(&changed(old, "affinity", affinity.clone()), old), expected);
+        assert_eq!(faults(&with_resources(old), old), expected);
+        assert_eq!(faults(&with_image(old), old), 1);
+        assert_eq!(faults(old, old), 0);
+    }
+    let with_affinity = changed(&suspended, "affinity", affinity);
+    assert_eq!(faults(&suspended, &with_affinity), 0);
+    let mut started = suspended.clone();
+    started["status"] = json!({"startTime": "2026-01-01T00:00:00Z"});
+    assert_eq!(faults(&with_resources(&started), &started), 1);
+    started["status"]["conditions"] = json!([{"type": "Suspended", "status": "True"}]);
+    assert_eq!(faults(&with_resources(&started), &started), 0);
+    started["status"]["active"] = json!(1);
+    assert_eq!(faults(&with_resources(&started), &started), 1);
+}
+
+#[test]
+fn pod_replacement_policy_may_change() {
+    let old = job(json!({}));
+    let new = job(json!({"podReplacementPolicy": "Failed"}));
+    assert_eq!(validate_job_update(&new, &old), FieldErrors::new());
 }
 
 // The expectations are responses of kube-apiserver 1.36.2; the rules are in upstream's `pkg/apis/batch/validation`.
