@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::request::negotiation::{Accept, Encoding, accepts_aggregated_discovery, accepts_plain_json};
 use crate::request::query::Query;
 use crate::transport::response::{self, ApiResponse};
+use crate::verbs::printing;
 use crate::version::GIT_VERSION;
 
 /// Media types of the OpenAPI v2 document in protobuf; the second one is that of clients before 1.27.
@@ -69,33 +70,34 @@ pub(crate) fn custom_resource_definitions(revision: Revision) -> ApiResponse {
     response::tree(StatusCode::OK, &list)
 }
 
-/// Rejects an Accept header that allows no form of a discovery document.
+/// Returns the encoding of a discovery document.
 ///
 /// # Errors
 /// 406 if the client accepts none of the forms.
-pub(crate) fn ensure_acceptable(accept: &Accept, headers: &HeaderMap) -> Result<(), Failure> {
+pub(crate) fn encoding(accept: &Accept, headers: &HeaderMap) -> Result<Encoding, Failure> {
     if accepts_aggregated_discovery(headers) {
-        return Ok(());
+        return Ok(Encoding::Json);
     }
-    accept.document_encoding().map(|_| ())
+    accept.document_encoding()
 }
 
-/// Returns the discovery or OpenAPI document at a path. `host` is the server's host from the request.
+/// Returns the discovery or OpenAPI document at a path. `host` is the server's host from the request. `encoding` is that
+/// of discovery documents: other documents are JSON.
 pub(crate) fn document(
     path: &str,
     query: &Query,
     host: &str,
     headers: &HeaderMap,
+    encoding: Encoding,
 ) -> Result<ApiResponse, Failure> {
     let hash = query.text("hash");
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let found = |document: Option<Value>| {
-        document
-            .map(|tree| response::tree(StatusCode::OK, &tree))
-            .ok_or_else(Failure::no_such_path)
+        let tree = document.ok_or_else(Failure::no_such_path)?;
+        discovery_document(&tree, encoding)
     };
     match segments.as_slice() {
-        [] => found(Some(paths())),
+        [] => Ok(response::tree(StatusCode::OK, &paths())),
         ["api"] if accepts_aggregated_discovery(headers) => Ok(aggregated(&discovery::aggregated_core())),
         ["api"] => found(Some(discovery::api_versions(host))),
         ["apis"] if accepts_aggregated_discovery(headers) => Ok(aggregated(&discovery::aggregated_groups())),
@@ -104,10 +106,21 @@ pub(crate) fn document(
         ["apis", group] => found(discovery::api_group(group)),
         ["apis", group, version] => found(discovery::resource_list(group, version)),
         ["openapi", "v2"] => openapi_v2(headers),
-        ["openapi", "v3"] => found(Some(openapi::index().clone())),
+        ["openapi", "v3"] => Ok(response::tree(StatusCode::OK, openapi::index())),
         ["openapi", "v3", "api", version] => openapi_document("", version, hash, headers),
         ["openapi", "v3", "apis", group, version] => openapi_document(group, version, hash, headers),
         _ => Err(Failure::no_such_path()),
+    }
+}
+
+/// Returns a discovery document. Clients that prefer protobuf receive JSON.
+fn discovery_document(tree: &Value, encoding: Encoding) -> Result<ApiResponse, Failure> {
+    match encoding {
+        Encoding::Yaml => {
+            let text = printing::encode(tree, "", encoding)?;
+            Ok(response::object(StatusCode::OK, text, encoding))
+        }
+        _ => Ok(response::tree(StatusCode::OK, tree)),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::access::filter::{AccessFilter, AccessRequest, Admitted};
 use crate::access::flow_control::{Flow, LongRunning, RequestClass, Seat};
 use crate::failure::Failure;
 use crate::metrics::{Label, Metrics};
-use crate::request::negotiation::{Accept, body_format};
+use crate::request::negotiation::{Accept, Encoding, body_format};
 use crate::request::query::Query;
 use crate::request::request_info::{RequestInfo, served_verb};
 use crate::request::route::{Route, Target};
@@ -150,12 +150,13 @@ impl Handler {
             }
             Route::Document => {
                 let is_served = info.method == Method::GET || !serves_get_only(info.path());
-                if is_served && !info.path().starts_with("/openapi/") {
-                    // Documents are JSON; an Accept header that allows nothing is an error nevertheless.
-                    discovery::ensure_acceptable(&info.accept, request.headers())?;
-                }
-                let document =
-                    discovery::document(info.path(), &info.query, host(&request), request.headers())?;
+                let encoding = if is_served && !info.path().starts_with("/openapi/") {
+                    discovery::encoding(&info.accept, request.headers())?
+                } else {
+                    Encoding::Json
+                };
+                let (query, headers) = (&info.query, request.headers());
+                let document = discovery::document(info.path(), query, host(&request), headers, encoding)?;
                 is_served
                     .then_some(document)
                     .ok_or_else(Failure::method_not_allowed)

@@ -72,6 +72,13 @@ async fn serves_discovery_and_openapi() {
     );
     assert_eq!(reply.expect(200)["kind"], "APIGroupDiscoveryList");
     assert_eq!(api.get("/apis/").await.expect(200)["kind"], "APIGroupList");
+    let yaml = [("accept", "application/yaml, application/json;q=0.5")];
+    let reply = api
+        .send(Method::GET, "/apis/discovery.k8s.io/v1", &yaml, "")
+        .await;
+    assert_eq!(reply.headers["content-type"], "application/yaml");
+    let text = String::from_utf8(reply.body.to_vec()).unwrap();
+    assert!(text.contains("\nkind: APIResourceList\n"), "{text}");
     let index = api.get("/openapi/v3").await.expect(200);
     let url = index["paths"]["api/v1"]["serverRelativeURL"].as_str().unwrap();
     assert!(api.get(url).await.expect(200)["components"]["schemas"].is_object());
