@@ -4,6 +4,8 @@
 //! content: `f:` a field name, `k:` the key of a list item, `v:` the value of a set item, `i:` a position. `.` marks
 //! the field itself if fields below it follow.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::field_set::{FieldSet, PathElement, Scalar};
@@ -73,13 +75,30 @@ pub(super) fn format_element(element: &PathElement) -> String {
     match element {
         PathElement::Field(name) => format!("f:{name}"),
         PathElement::Index(index) => format!("i:{index}"),
-        PathElement::Value(value) => format!("v:{value}"),
+        PathElement::Value(value) => format!("v:{}", escaped(&value.to_string())),
         PathElement::Key(fields) => {
             let fields: Vec<String> = fields
                 .iter()
                 .map(|(name, value)| format!("{}:{value}", Value::from(name.as_str())))
                 .collect();
-            format!("k:{{{}}}", fields.join(","))
+            format!("k:{{{}}}", escaped(&fields.join(",")))
         }
     }
+}
+
+/// Escapes the letters of JSON texts that Go escapes: those with a meaning in HTML or JavaScript.
+fn escaped(json: &str) -> Cow<'_, str> {
+    const SPECIAL: [char; 5] = ['<', '>', '&', '\u{2028}', '\u{2029}'];
+    if !json.contains(SPECIAL) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 8);
+    for letter in json.chars() {
+        if SPECIAL.contains(&letter) {
+            out.push_str(&format!("\\u{:04x}", u32::from(letter)));
+        } else {
+            out.push(letter);
+        }
+    }
+    Cow::Owned(out)
 }

@@ -49,9 +49,10 @@ fn records(object: &Value) -> Value {
     managed_fields(object).clone()
 }
 
-/// As upstream (structured-merge-diff): integral numbers are integers, and others have the form of Go.
+/// As upstream (`fieldpath/serialize-pe.go` of structured-merge-diff): integral numbers are integers, other numbers and
+/// texts have the form of Go.
 #[test]
-fn numbers_in_field_sets_have_the_form_of_go() {
+fn values_in_field_sets_have_the_form_of_go() {
     for (given, expected) in [
         ("v:1", "v:1"),
         ("v:1.0", "v:1"),
@@ -60,6 +61,8 @@ fn numbers_in_field_sets_have_the_form_of_go() {
         ("v:1e21", "v:1e+21"),
         ("v:1e-7", "v:1e-7"),
         ("k:{\"port\":80.0}", "k:{\"port\":80}"),
+        ("v:\"a<b>&\u{2028}\"", "v:\"a\\u003cb\\u003e\\u0026\\u2028\""),
+        ("k:{\"type\":\"a&b\"}", "k:{\"type\":\"a\\u0026b\"}"),
     ] {
         let fields = |key: &str| Value::Object(serde_json::Map::from_iter([(key.to_owned(), json!({}))]));
         let set = fields_v1::parse(&fields(given)).expect("field set");
