@@ -1,5 +1,7 @@
 //! Documents of a YAML stream.
 
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Returns the first document of a stream. As upstream, the others are not read.
 ///
 /// A marker stands at the beginning of a line, where no text of a document can contain it.
@@ -7,11 +9,12 @@ pub(super) fn first_document(stream: &[u8]) -> &[u8] {
     let mut end = 0;
     let mut has_begun = false;
     for line in stream.split_inclusive(|byte| *byte == b'\n') {
-        let is_start = is_marker(line, b"---");
-        if has_begun && (is_start || is_marker(line, b"...")) {
+        let text = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+        let is_start = is_marker(text, b"---");
+        if has_begun && (is_start || is_marker(text, b"...")) {
             return &stream[..end];
         }
-        has_begun |= is_start || is_content(line);
+        has_begun |= is_start || is_content(text);
         end += line.len();
     }
     stream

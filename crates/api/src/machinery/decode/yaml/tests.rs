@@ -11,6 +11,7 @@ fn documents_end_at_the_marker_of_the_next_one() {
         ("---\na: 1\n--- # next\nb: 2\n", "---\na: 1\n"),
         ("# x\n\n%YAML 1.1\n---\na: 1\n", "# x\n\n%YAML 1.1\n---\na: 1\n"),
         ("---\n---\na: 1\n", "---\n"),
+        ("\u{feff}# x\n---\na: 1\n---\n", "\u{feff}# x\n---\na: 1\n"),
         ("a: ---\nb: |\n  ---\n---x: 1\n", "a: ---\nb: |\n  ---\n---x: 1\n"),
         ("", ""),
     ] {
