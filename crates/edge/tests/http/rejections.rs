@@ -1,4 +1,4 @@
-//! Refused requests, and that backends get none of them.
+//! Rejected requests, and that backends get none of them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::served::{Served, served, service};
 
 /// Sends bytes and returns the responses. Fails if a byte reaches the backend.
 #[track_caller]
-fn refused(request: &str) -> String {
+fn rejected(request: &str) -> String {
     let backend = Backend::answering(OK);
     let served = served(&[backend.address]);
     let answer = exchange(served.address, request);
@@ -47,7 +47,7 @@ fn rejects_ambiguous_requests() {
         "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0",
     ];
     for shape in shapes {
-        let answer = refused(shape);
+        let answer = rejected(shape);
         assert_status(&answer, 400);
         assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
         assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
@@ -76,7 +76,7 @@ fn unsupported_requests_get_their_statuses() {
             431,
         ),
     ] {
-        assert_status(&refused(&request), status);
+        assert_status(&rejected(&request), status);
     }
 }
 
@@ -183,7 +183,7 @@ fn truncated_request_is_not_forwarded_as_complete() {
 }
 
 #[test]
-fn upgrade_to_http_is_refused() {
+fn upgrade_to_http_is_rejected() {
     let backend = Backend::answering(OK);
     let served = served(&[backend.address]);
     let answer = exchange(

@@ -1,13 +1,13 @@
-//! Reasons why requests are rejected or refused, and the statuses of the responses.
+//! Reasons why requests are rejected, and the statuses of the responses.
 
 use http::StatusCode;
 
 use super::head::{FIELDS_MAX, HEAD_BYTES_MAX, TARGET_BYTES_MAX};
 
-/// Reason why a request is not forwarded: it is rejected because it is invalid, or refused because of a limit or its
-/// method. The same request fails again, except for [`RequestRefusal::Slow`].
+/// Reason why a request is not forwarded: it is invalid, exceeds a limit, or has a method that is not served. The same
+/// request fails again, except for [`RequestRejection::Slow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestRefusal {
+pub enum RequestRejection {
     /// The request violates HTTP, or is ambiguous: edge and backend could parse it differently (RFC 9112, section
     /// 11.2).
     #[error("malformed request: {0}")]
@@ -37,7 +37,7 @@ pub enum RequestRefusal {
     Version,
 }
 
-impl RequestRefusal {
+impl RequestRejection {
     /// Returns the status of the response (RFC 9110, section 15).
     pub fn status(self) -> StatusCode {
         match self {
