@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::json;
 
-use super::lab::Lab;
+use super::test_cluster::TestCluster;
 
 /// Load balancer IP of the Service.
 pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 200);
@@ -19,30 +19,30 @@ const PORT: u16 = 9_000;
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts the backend on a host without other processes, and creates the Service.
-pub(crate) fn serve(lab: &Lab, server: &str) {
-    let member = lab.cluster().control_plane().expect("a node");
+pub(crate) fn serve(cluster: &TestCluster, server: &str) {
+    let member = cluster.network().control_plane().expect("a node");
     let bound = member.enter(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)));
     let listener = bound.expect("a namespace").expect("the port of the backend");
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             // A client that is killed ends its connection with an error.
-            thread::spawn(move || drop(greet(stream)));
+            thread::spawn(move || drop(respond(stream)));
         }
     });
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-        "metadata": {"name": "greeter", "labels": {"kubernetes.io/service-name": "greeter"}},
+        "metadata": {"name": "echo-server", "labels": {"kubernetes.io/service-name": "echo-server"}},
         "endpoints": [{"addresses": [member.plan.address.ipv4.to_string()]}],
-        "ports": [{"name": "greet", "protocol": "TCP", "port": PORT}],
+        "ports": [{"name": "echo", "protocol": "TCP", "port": PORT}],
     });
     let service = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "greeter"},
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "echo-server"},
         "spec": {"type": "LoadBalancer", "loadBalancerClass": "portolan.dev/edge",
-                 "ports": [{"name": "greet", "port": PORT}]},
+                 "ports": [{"name": "echo", "port": PORT}]},
     });
     let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
-    lab.request(server, Method::POST, slices, Some(&slice));
-    lab.request(
+    cluster.request(server, Method::POST, slices, Some(&slice));
+    cluster.request(
         server,
         Method::POST,
         "/api/v1/namespaces/default/services",
@@ -50,7 +50,7 @@ pub(crate) fn serve(lab: &Lab, server: &str) {
     );
 }
 
-fn greet(mut stream: TcpStream) -> io::Result<()> {
+fn respond(mut stream: TcpStream) -> io::Result<()> {
     stream.write_all(format!("{}\n", stream.peer_addr()?.ip()).as_bytes())?;
     let mut writer = stream.try_clone()?;
     io::copy(&mut stream, &mut writer)?;
@@ -58,21 +58,21 @@ fn greet(mut stream: TcpStream) -> io::Result<()> {
 }
 
 /// Connection of a client, with the address of the edge node that relays it.
-pub(crate) struct Greeted {
+pub(crate) struct EchoConnection {
     pub node: IpAddr,
     reader: BufReader<TcpStream>,
 }
 
-impl Greeted {
-    /// Connects from outside of the cluster and reads the greeting.
-    pub(crate) fn connect(lab: &Lab, timeout: Duration) -> io::Result<Self> {
-        let outside = lab.cluster().outside().expect("the outside");
+impl EchoConnection {
+    /// Connects from outside of the cluster and reads the address.
+    pub(crate) fn connect(cluster: &TestCluster, timeout: Duration) -> io::Result<Self> {
+        let outside = cluster.network().outside().expect("the outside");
         outside
             .enter(|| Self::connect_in_namespace(timeout))
             .expect("a namespace")
     }
 
-    /// As [`Greeted::connect`], in the network namespace of the thread.
+    /// As [`EchoConnection::connect`], in the network namespace of the thread.
     pub(crate) fn connect_in_namespace(timeout: Duration) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&SocketAddr::from((ADDRESS, PORT)), timeout)?;
         stream.set_read_timeout(Some(timeout))?;

@@ -26,8 +26,8 @@ pub(crate) const CLUSTER_CIDRS: &str = "10.245.0.0/16,fd00:245::/48";
 const API_PORT: u16 = 6443;
 
 /// Nodes and their processes.
-pub(crate) struct Lab {
-    cluster: Cluster,
+pub(crate) struct TestCluster {
+    network: Cluster,
     directory: tempfile::TempDir,
     running: Vec<(String, Child)>,
 }
@@ -39,7 +39,7 @@ fn program() -> PathBuf {
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_portolan")), PathBuf::from)
 }
 
-impl Lab {
+impl TestCluster {
     /// Creates hosts `node-1`, `node-2` … without processes.
     pub(crate) fn new(nodes: usize) -> Self {
         // The image table defines the image `bash` with it.
@@ -47,18 +47,18 @@ impl Lab {
             testbed::skip_inside("there is no /bin/bash");
         }
         let topology = Topology::with_nodes(nodes).expect("a topology");
-        let lab = Self {
-            cluster: Cluster::start(topology).expect("a cluster"),
+        let cluster = Self {
+            network: Cluster::start(topology).expect("a cluster"),
             directory: tempfile::tempdir().expect("a directory"),
             running: Vec::new(),
         };
-        fs::write(lab.images(), "images:\n  bash: [/bin/bash, -c]\n").expect("a file");
-        lab
+        fs::write(cluster.images(), "images:\n  bash: [/bin/bash, -c]\n").expect("a file");
+        cluster
     }
 
     /// Inserts a router between the nodes, so that each node has a segment of its own.
     pub(crate) fn insert_router(&self) {
-        let router = self.cluster.underlay();
+        let router = self.network.underlay();
         let forwards = [
             ("net.ipv4.ip_forward", "1"),
             ("net.ipv4.conf.all.send_redirects", "0"),
@@ -70,8 +70,8 @@ impl Lab {
                 .expect("a namespace")
                 .expect("a sysctl");
         }
-        let gateway: IpAddr = self.cluster.topology.router.ipv4.into();
-        for member in self.cluster.nodes() {
+        let gateway: IpAddr = self.network.topology.router.ipv4.into();
+        for member in self.network.nodes() {
             let mut network = Connection::open_in(&member.namespace).expect("a socket");
             let link = network
                 .link_index(&"eth0".parse().expect("a name"))
@@ -93,7 +93,7 @@ impl Lab {
 
     /// Returns true if the kernel supports VXLAN.
     pub(crate) fn has_vxlan(&self) -> bool {
-        let member = self.cluster.outside().expect("a node");
+        let member = self.network.outside().expect("a node");
         let mut network = Connection::open_in(&member.namespace).expect("a socket");
         let vxlan = Vxlan {
             id: 1,
@@ -113,7 +113,7 @@ impl Lab {
 
     /// Returns the IPv4 address of a node.
     pub(crate) fn address(&self, node: &str) -> IpAddr {
-        let member = self.cluster.member(node).expect("a node");
+        let member = self.network.member(node).expect("a node");
         member.plan.address.ipv4.into()
     }
 
@@ -132,7 +132,7 @@ impl Lab {
     }
 
     fn command(&self, node: &str, arguments: &[&str]) -> Command {
-        let member = self.cluster.member(node).expect("a node");
+        let member = self.network.member(node).expect("a node");
         let mut command = Command::new(program());
         command
             .args(arguments)
@@ -197,7 +197,7 @@ impl Lab {
             format!("--node-name={node}"),
             format!(
                 "--node-ip={}",
-                self.cluster
+                self.network
                     .member(node)
                     .expect("a node")
                     .plan
@@ -248,7 +248,7 @@ impl Lab {
 
     /// Starts etcd on the network of the nodes, and returns its URL.
     pub(crate) fn etcd(&mut self) -> String {
-        let member = self.cluster.control_plane().expect("a node");
+        let member = self.network.control_plane().expect("a node");
         let url = format!("http://{}:2379", member.plan.address.ipv4);
         let peer = "http://127.0.0.1:2380";
         let log = fs::File::create(self.log("etcd")).expect("a log");
@@ -272,11 +272,11 @@ impl Lab {
     }
 
     /// Returns the network of the nodes, with a client outside of it.
-    pub(crate) fn cluster(&self) -> &Cluster {
-        &self.cluster
+    pub(crate) fn network(&self) -> &Cluster {
+        &self.network
     }
 
-    /// Adds a process that is killed with the lab.
+    /// Adds a process that is killed with the cluster.
     pub(crate) fn adopt_process(&mut self, name: &str, child: Child) {
         self.running.push((name.to_owned(), child));
     }
@@ -344,7 +344,7 @@ impl Lab {
         } else {
             JSON
         };
-        let member = self.cluster.member(server).expect("a node");
+        let member = self.network.member(server).expect("a node");
         member
             .enter(|| {
                 let runtime = tokio::runtime::Builder::new_current_thread()
@@ -441,7 +441,7 @@ impl Lab {
 
     /// Returns the HTTP response of a process on a node, or `None` without one.
     pub(crate) fn page(&self, node: &str, from: SocketAddr, path: &str) -> Option<String> {
-        let member = self.cluster.member(node).expect("a node");
+        let member = self.network.member(node).expect("a node");
         let connected = member.enter(|| TcpStream::connect_timeout(&from, PAGE_CONNECT_TIMEOUT));
         let mut stream = connected.expect("a namespace").ok()?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: {from}\r\nConnection: close\r\n\r\n");
@@ -453,7 +453,7 @@ impl Lab {
 
     /// Returns the routes of a node.
     pub(crate) fn routes(&self, node: &str) -> Vec<Route> {
-        let member = self.cluster.member(node).expect("a node");
+        let member = self.network.member(node).expect("a node");
         let routes = Connection::open_in(&member.namespace).and_then(|mut network| network.routes());
         routes.expect("routes")
     }
@@ -484,7 +484,7 @@ impl Lab {
     }
 }
 
-impl Drop for Lab {
+impl Drop for TestCluster {
     fn drop(&mut self) {
         // Pods end with the namespaces of the test.
         for (_, child) in &mut self.running {
