@@ -1,5 +1,7 @@
-//! Confinement of a container: mounts, user, capabilities and filters, from its Pod. Pure, except that it reads the
-//! files of seccomp profiles.
+//! Confinement of containers: capabilities, seccomp filters, sysctls and user namespaces.
+//!
+//! This file derives the mounts, the user, the capabilities and the filters of a container from its Pod. It is pure,
+//! except that it reads the files of seccomp profiles.
 
 pub(crate) mod capabilities;
 pub mod seccomp;

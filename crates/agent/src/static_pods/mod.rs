@@ -1,4 +1,7 @@
-//! Lifecycle of static Pods: Pods to start, Pods to end, and orphaned mirror Pods. No I/O except reading the manifests.
+//! Static Pods: their manifests, their lifecycle, and their mirror Pods in the API.
+//!
+//! This file has the lifecycle: Pods to start, Pods to end, and orphaned mirror Pods. It has no I/O except reading the
+//! manifests.
 
 pub mod manifests;
 pub(crate) mod mirror_pod;
