@@ -9,8 +9,8 @@ use proxy::configuration::{GoDuration, KubeProxyConfiguration, set_default_port}
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Configuration file and process")]
 pub(super) struct ProxyFlags {
-    /// KubeProxyConfiguration file, reloaded on change; replaces all flags but --hostname-override, --answer-ping,
-    /// --ebpf-…, --xdp-interface and --kubeconfig
+    /// KubeProxyConfiguration file, reloaded on change; replaces the flags that have a field in it, except
+    /// --hostname-override and --kubeconfig
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Write the configuration from flags and defaults to a file, and exit
