@@ -54,7 +54,8 @@ pub(super) struct ProxyFlags {
     /// Bit of the packet mark that requests masquerading, in iptables mode
     #[arg(long, help_heading = "Rules", default_value_t = 14, value_name = "BIT")]
     iptables_masquerade_bit: i32,
-    /// The proxy reports unhealthy if a change is not applied within twice this period, in every mode
+    /// The proxy reports unhealthy if a change is not applied within twice this period; ipvs mode uses
+    /// --ipvs-sync-period
     #[arg(long, help_heading = "Rules", default_value = "30s", value_name = "DURATION")]
     iptables_sync_period: GoDuration,
     /// Minimum time between two changes of rules, in iptables mode
