@@ -34,8 +34,7 @@ impl Shares {
         })
     }
 
-    /// Returns a permit, or `None` if the client holds its share. Clients of the host are not
-    /// limited.
+    /// Returns a permit, or `None` if the client holds its share. Loopback addresses are not limited.
     pub(super) fn take(self: &Arc<Self>, client: IpAddr) -> Option<SharePermit> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let held = clients.entry(client).or_default();
