@@ -70,17 +70,18 @@ pub fn prepare_slice_create(slice: &mut Value) {
     drop_topology(slice, &Value::Null);
 }
 
-/// Prepares an update: a change of labels or of anything but metadata increments the generation (API-54).
+/// Prepares an update: a change of labels or of anything but metadata increments the generation (API-54). As upstream, a
+/// `deprecatedTopology` that is dropped counts as a change.
 pub fn prepare_slice_update(new: &mut Value, old: &Value) {
     let generation = number(child(old, "metadata"), "generation");
-    if child(new, "endpoints") != child(old, "endpoints") {
-        drop_topology(new, old);
-    }
     let labels = |slice: &Value| child(child(slice, "metadata"), "labels").clone();
     let is_changed = ["addressType", "endpoints", "ports"]
         .into_iter()
         .any(|field| child(new, field) != child(old, field))
         || labels(new) != labels(old);
+    if child(new, "endpoints") != child(old, "endpoints") {
+        drop_topology(new, old);
+    }
     let generation = generation + i64::from(is_changed);
     object_mut(new, "metadata").insert("generation".to_owned(), generation.into());
 }

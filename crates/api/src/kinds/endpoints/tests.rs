@@ -180,6 +180,17 @@ fn topology_moves_to_the_node_name_only_if_it_was_stored() {
     assert_eq!(new["endpoints"][0].get("nodeName"), None);
 }
 
+/// As upstream (`pkg/registry/discovery/endpointslice/strategy.go`): the generation is set before the field is dropped.
+#[test]
+fn dropped_topology_increments_the_generation() {
+    let old = json!({"metadata": {"generation": 1}, "endpoints": [{"addresses": ["10.0.0.1"]}]});
+    let mut new = old.clone();
+    new["endpoints"][0]["deprecatedTopology"] = json!({"a": "b"});
+    prepare_slice_update(&mut new, &old);
+    assert_eq!(new["metadata"]["generation"], 2);
+    assert_eq!(new["endpoints"], old["endpoints"]);
+}
+
 #[test]
 fn address_type_is_immutable() {
     let slice = |kind: &str, address: &str| {
