@@ -8,7 +8,10 @@ pub use config_map::{default_config_map_on_write, validate_config_map, validate_
 pub use secret::{
     default_secret_on_write, prepare_secret_update, secret_warnings, validate_secret, validate_secret_update,
 };
-pub use service_account::default_service_account_on_write;
+pub use service_account::{
+    default_service_account_on_write, prepare_service_account, service_account_creation_warnings,
+    service_account_update_warnings,
+};
 
 use serde_json::{Map, Value};
 

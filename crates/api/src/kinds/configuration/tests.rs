@@ -26,6 +26,35 @@ fn secret_takes_string_data_and_has_a_type() {
     assert_eq!(empty, json!({"metadata": {"name": "s"}, "type": "Opaque"}));
 }
 
+/// As upstream (`pkg/registry/core/serviceaccount/strategy.go`).
+#[test]
+fn service_accounts_reference_secrets_by_name() {
+    let mut account =
+        json!({"metadata": {"name": "a"}, "secrets": [{"name": "s", "kind": "Secret", "uid": "u"}, {}]});
+    prepare_service_account(&mut account);
+    assert_eq!(account["secrets"], json!([{"name": "s"}, {}]));
+}
+
+#[test]
+fn deprecated_annotation_of_a_service_account_causes_a_warning_once() {
+    let plain = json!({"metadata": {"name": "a"}});
+    let annotated = json!({"metadata": {
+        "name": "a",
+        "annotations": {"kubernetes.io/enforce-mountable-secrets": "false"},
+    }});
+    let expected = [
+        "metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated in v1.32+; prefer separate namespaces \
+         to isolate access to mounted secrets",
+    ];
+    assert_eq!(service_account_creation_warnings(&annotated), expected);
+    assert_eq!(service_account_update_warnings(&annotated, &plain), expected);
+    assert_eq!(
+        service_account_update_warnings(&annotated, &annotated),
+        Vec::<String>::new()
+    );
+    assert_eq!(service_account_creation_warnings(&plain), Vec::<String>::new());
+}
+
 #[test]
 fn requires_the_keys_of_a_secret_type() {
     let secret = |kind: &str, data: Value| json!({"metadata": {"name": "s", "namespace": "d"}, "type": kind, "data": data});

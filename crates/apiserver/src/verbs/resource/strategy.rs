@@ -151,6 +151,10 @@ static SERVICE: Strategy = Strategy {
 
 static SERVICE_ACCOUNT: Strategy = Strategy {
     default_on_write: configuration::default_service_account_on_write,
+    prepare_create: configuration::prepare_service_account,
+    prepare_update: |new, _| configuration::prepare_service_account(new),
+    creation_warnings: configuration::service_account_creation_warnings,
+    update_warnings: configuration::service_account_update_warnings,
     ..PLAIN
 };
 
