@@ -27,7 +27,7 @@ pub use update::{
 };
 pub use validate::validate_pod;
 pub(crate) use validate::validate_spec;
-pub use warnings::pod_creation_warnings;
+pub use warnings::{pod_creation_warnings, pod_status_warnings};
 pub(crate) use warnings::{name_warnings, template_warnings};
 
 /// Lists of containers in the spec of a Pod.

@@ -59,6 +59,19 @@ pub fn pod_creation_warnings(pod: &Value) -> Vec<String> {
     warnings
 }
 
+/// Returns the warnings about the addresses in a written status (upstream's `podStatusStrategy`).
+pub fn pod_status_warnings(pod: &Value) -> Vec<String> {
+    let (status, path) = (child(pod, "status"), Path::new("status"));
+    let mut warnings = Vec::new();
+    for list in ["podIPs", "hostIPs"] {
+        for (index, entry) in items(status, list).iter().enumerate() {
+            let at = path.child(list).index(index).child("ip");
+            warnings.extend(ip::warning(&at, text(entry, "ip")));
+        }
+    }
+    warnings
+}
+
 /// Returns the warnings about the Pod template of a workload.
 pub(crate) fn template_warnings(workload: &Value) -> Vec<String> {
     let template = child(child(workload, "spec"), "template");

@@ -297,6 +297,7 @@ static POD: Strategy = Strategy {
     validate_status_update: pod::validate_pod_status_update,
     validate_ephemeral_containers_update: pod::validate_ephemeral_containers_update,
     creation_warnings: pod::pod_creation_warnings,
+    status_warnings: pod::pod_status_warnings,
     ..PLAIN
 };
 

@@ -97,8 +97,10 @@ impl Resources {
         self.admission.admit(self.store.index(), attempt, &mut new)?;
         let allocation = self.prepare(target, old, &mut new, dry_run)?;
         warnings.extend(match target.subresource {
-            None => [(strategy.warnings)(&new), (strategy.update_warnings)(&new, old)].concat(),
-            Some(_) => (strategy.status_warnings)(&new),
+            // As upstream: a scale is a change of the object, with the warnings about it.
+            None | Some(SCALE) => [(strategy.warnings)(&new), (strategy.update_warnings)(&new, old)].concat(),
+            Some("status") => (strategy.status_warnings)(&new),
+            Some(_) => Vec::new(),
         });
         warnings.extend(self.admission.validate(self.store.index(), attempt, &new)?);
         (strategy.default_on_read)(&mut new, self.services.families().primary);

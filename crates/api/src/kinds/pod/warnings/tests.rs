@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{name_warnings, pod_creation_warnings, template_warnings};
+use super::{name_warnings, pod_creation_warnings, pod_status_warnings, template_warnings};
 
 fn warnings(spec: Value) -> Vec<String> {
     pod_creation_warnings(&json!({"metadata": {"name": "p"}, "spec": spec}))
@@ -83,5 +83,23 @@ fn warnings_about_templates_have_the_path_of_the_template() {
         [
             "spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
         ]
+    );
+}
+
+#[test]
+fn addresses_of_a_status_that_are_not_canonical_cause_warnings() {
+    let pod = json!({"status": {
+        "podIPs": [{"ip": "10.0.0.1"}, {"ip": "2001:DB8::1"}],
+        "hostIPs": [{"ip": "010.0.0.1"}],
+    }});
+    let warnings = pod_status_warnings(&pod);
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(
+        warnings[0].starts_with("status.podIPs[1].ip: IPv6 address "),
+        "{warnings:?}"
+    );
+    assert!(
+        warnings[1].starts_with("status.hostIPs[0].ip: non-standard IP address "),
+        "{warnings:?}"
     );
 }
