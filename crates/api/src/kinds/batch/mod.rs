@@ -4,6 +4,7 @@ mod pod_failure_policy;
 mod status;
 mod success_policy;
 mod suspended_template;
+mod warnings;
 
 use serde_json::{Map, Value, json};
 
@@ -18,6 +19,7 @@ use crate::machinery::tree::{
 };
 
 pub use status::validate_job_status_update;
+pub use warnings::{job_creation_warnings, job_update_warnings};
 
 /// API group of Jobs.
 pub const GROUP: &str = "batch";

@@ -240,6 +240,23 @@ fn templates_change_in_part_while_suspended() {
 }
 
 #[test]
+fn large_indexed_jobs_cause_a_warning() {
+    let large = job(json!({"completionMode": "Indexed", "completions": 100_001, "parallelism": 10_001}));
+    let warnings = job_creation_warnings(&large);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].starts_with("spec: In Indexed Jobs with "),
+        "{warnings:?}"
+    );
+    let small = job(json!({"completionMode": "Indexed", "completions": 100_001, "parallelism": 10_000}));
+    assert_eq!(job_creation_warnings(&small), Vec::<String>::new());
+    assert_eq!(job_update_warnings(&large, &large), Vec::<String>::new());
+    let mut changed = large.clone();
+    changed["metadata"]["generation"] = json!(2);
+    assert_eq!(job_update_warnings(&changed, &large).len(), 1);
+}
+
+#[test]
 fn pod_replacement_policy_may_change() {
     let old = job(json!({}));
     let new = job(json!({"podReplacementPolicy": "Failed"}));

@@ -375,8 +375,8 @@ static JOB: Strategy = Strategy {
     validate: batch::validate_job,
     validate_update: batch::validate_job_update,
     validate_status_update: batch::validate_job_status_update,
-    creation_warnings: apps::workload_creation_warnings,
-    update_warnings: apps::workload_update_warnings,
+    creation_warnings: batch::job_creation_warnings,
+    update_warnings: batch::job_update_warnings,
     ..PLAIN
 };
 
