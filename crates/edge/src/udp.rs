@@ -179,6 +179,11 @@ impl Flows {
             .policy
             .choose(client.ip(), tried)
             .ok_or(ConnectionRefusal::NoBackend)?;
+        if self.port.is_encapsulation_port(chosen.backend.address) {
+            let reason = "its port is one of encapsulation between hosts, such as VXLAN";
+            chosen.backend.record_failure(reason.to_owned());
+            return Err(ConnectionRefusal::NoBackend);
+        }
         let socket = connected(chosen.backend.address).map_err(|error| {
             tracing::debug!(%error, "socket of a new flow not opened");
             ConnectionRefusal::NoBackend
@@ -207,7 +212,7 @@ impl Flows {
         })
     }
 
-    /// Removes idle flows, and those whose backend is removed.
+    /// Removes idle flows, and those whose backend is removed or may not receive datagrams.
     fn remove_idle_flows(&mut self, interval: Duration) {
         if self.last_removal.elapsed() < interval {
             return;
@@ -217,7 +222,10 @@ impl Flows {
         let idle_timeout = self.port.policy.settings().service.policy.idle_timeout;
         self.flows.retain(|_, flow| {
             let idle = now.saturating_sub(flow.last.load(Ordering::Relaxed));
-            Duration::from_millis(idle) < idle_timeout && !flow.chosen.backend.is_removed()
+            let backend = &flow.chosen.backend;
+            Duration::from_millis(idle) < idle_timeout
+                && !backend.is_removed()
+                && !self.port.is_encapsulation_port(backend.address)
         });
     }
 

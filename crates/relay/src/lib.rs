@@ -1,9 +1,14 @@
-//! Building blocks of TCP relays: pipes for bulk streams, and the reuse of outbound sockets.
+//! Building blocks of relays: pipes for bulk streams, the reuse of outbound sockets, the ports to which no relay sends,
+//! and the networks by which clients count.
 //!
 //! The edge drives its connections with tokio, the userspace data plane with epoll. This crate holds the parts that do
 //! not depend on the driver. They work on file descriptors.
 
+mod client_network;
+mod encapsulation;
 pub mod pipe;
 pub mod socket_reuse;
 
+pub use client_network::client_network;
+pub use encapsulation::EncapsulationPorts;
 pub use pipe::Pipe;
