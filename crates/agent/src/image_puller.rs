@@ -1,4 +1,5 @@
-//! Pulls of all Pods of the node: few at once, and one for each image.
+//! Pulls of all Pods of the node: few at once, and one for each image and namespace. A namespace has a part of the pulls
+//! at most, because a registry of its Pods can delay a pull for an hour.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,6 +12,8 @@ mod tests;
 
 /// Images that are pulled at once. Each has several connections.
 const PULLS_MAX: usize = 4;
+/// Images that are pulled at once for the Pods of one namespace.
+const PULLS_OF_NAMESPACE_MAX: usize = 2;
 
 /// Failure of a pull, which several Pods can share.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -25,8 +28,13 @@ pub(crate) enum SharedPullError {
 
 type PullResult = Result<Image, SharedPullError>;
 
-/// Pull that is under way. Pods with other credentials do not share it.
-type PullKey = (Reference, Vec<[String; 3]>);
+/// Pull that is under way. Pods of other namespaces, and Pods with other credentials, do not share it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct PullKey {
+    namespace: String,
+    reference: Reference,
+    credentials: Vec<[String; 3]>,
+}
 
 /// Channel for the result of a pull. The task of the pull holds it.
 type PullSender = watch::Sender<Option<PullResult>>;
@@ -35,6 +43,8 @@ type PullSender = watch::Sender<Option<PullResult>>;
 pub(crate) struct ImagePuller {
     store: ImageStore,
     permits: Arc<Semaphore>,
+    /// Permits of the namespaces with pulls.
+    namespaces: Mutex<HashMap<String, Weak<Semaphore>>>,
     running: Arc<Mutex<HashMap<PullKey, Weak<PullSender>>>>,
 }
 
@@ -44,27 +54,42 @@ impl ImagePuller {
         Self {
             store,
             permits: Arc::new(Semaphore::new(PULLS_MAX)),
+            namespaces: Mutex::default(),
             running: Arc::default(),
         }
     }
 
-    /// Pulls an image, or waits for the pull that is under way.
+    /// Pulls an image for a Pod of a namespace, or waits for the pull that is under way.
     ///
     /// # Errors
     /// See [`SharedPullError`].
     pub(crate) async fn pull(
         &self,
+        namespace: &str,
         reference: &Reference,
         credentials: Vec<RegistryCredential>,
     ) -> PullResult {
-        let mut result = self.start(reference, credentials);
+        let mut result = self.start(namespace, reference, credentials);
         let finished = result.wait_for(Option::is_some).await;
         let finished = finished.map(|finished| finished.clone());
         finished.ok().flatten().unwrap_or(Err(SharedPullError::Shutdown))
     }
 
+    /// Returns the permits of a namespace.
+    fn permits_of(&self, namespace: &str) -> Arc<Semaphore> {
+        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(permits) = namespaces.get(namespace).and_then(Weak::upgrade) {
+            return permits;
+        }
+        namespaces.retain(|_, permits| permits.strong_count() > 0);
+        let permits = Arc::new(Semaphore::new(PULLS_OF_NAMESPACE_MAX));
+        namespaces.insert(namespace.to_owned(), Arc::downgrade(&permits));
+        permits
+    }
+
     fn start(
         &self,
+        namespace: &str,
         reference: &Reference,
         credentials: Vec<RegistryCredential>,
     ) -> watch::Receiver<Option<PullResult>> {
@@ -76,7 +101,11 @@ impl ImagePuller {
             } = credential;
             [registry.clone(), username.clone(), password.clone()]
         });
-        let key = (reference.clone(), parts.collect());
+        let key = PullKey {
+            namespace: namespace.to_owned(),
+            reference: reference.clone(),
+            credentials: parts.collect(),
+        };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = running.get(&key).and_then(Weak::upgrade) {
             return sender.subscribe();
@@ -85,9 +114,12 @@ impl ImagePuller {
         let sender = Arc::new(sender);
         running.insert(key.clone(), Arc::downgrade(&sender));
         let (store, permits) = (self.store.clone(), Arc::clone(&self.permits));
+        let of_namespace = self.permits_of(namespace);
         let (running, reference) = (Arc::clone(&self.running), reference.clone());
         tokio::spawn(async move {
             let pull = async {
+                // First: a pull that waits for its namespace must not hold a permit of the node.
+                let _of_namespace = of_namespace.acquire().await;
                 let _permit = permits.acquire().await;
                 let progress = |progress| tracing::trace!(?progress, "image pull");
                 store.pull(&reference, &credentials, &progress).await

@@ -308,7 +308,8 @@ impl ImageSearch {
         self.events.normal("Pulling", format!("Pulling image {name:?}"));
         let begun = Instant::now();
         let credentials = pull_credentials::of_pod(&self.agent, &self.pod, &self.events).await;
-        let image = images.puller.pull(reference, credentials).await?;
+        let namespace = &self.pod.metadata.namespace;
+        let image = images.puller.pull(namespace, reference, credentials).await?;
         let (seconds, size) = (begun.elapsed().as_secs_f64(), image.size_bytes);
         let message = format!(
             "Successfully pulled image {name:?} in {seconds:.3}s ({seconds:.3}s including waiting). \
