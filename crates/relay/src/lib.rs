@@ -1,14 +1,12 @@
-//! Building blocks of relays: pipes for bulk streams, the reuse of outbound sockets, the ports to which no relay sends,
-//! and the networks by which clients count.
+//! Building blocks of relays: pipes for bulk streams, the reuse of outbound sockets, and the ports to which no relay
+//! sends.
 //!
 //! The edge drives its connections with tokio, the userspace data plane with epoll. This crate holds the parts that do
 //! not depend on the driver. They work on file descriptors.
 
-mod client_network;
 mod encapsulation;
 pub mod pipe;
 pub mod socket_reuse;
 
-pub use client_network::client_network;
 pub use encapsulation::EncapsulationPorts;
 pub use pipe::Pipe;

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::object::ObjectKey;
+use counting::client_network;
 use ipnet::IpNet;
-use relay::client_network;
 
 use crate::counts::PermitRefusals;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use relay::client_network;
+use counting::client_network;
 
 use super::answer::{Outcome, UpstreamState};
 use super::clients::Clients;

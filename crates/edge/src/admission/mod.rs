@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use counting::client_network;
 use ipnet::IpNet;
-use relay::client_network;
 
 use crate::counters::PortCounters;
 use crate::refusal::ConnectionRefusal;

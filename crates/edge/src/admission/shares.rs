@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use relay::client_network;
+use counting::client_network;
 
 /// Sets of the table of clients; the hash of a client selects one.
 const SETS: usize = 16_384;

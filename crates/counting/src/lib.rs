@@ -1,4 +1,5 @@
-//! Network by which the limits of one client count.
+//! Network by which the limits of one client count. All components use it: the API server, the edge, userspace mode, DNS,
+//! and the servers of metrics.
 
 use std::net::{IpAddr, Ipv6Addr};
 
