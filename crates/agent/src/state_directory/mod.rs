@@ -296,6 +296,11 @@ impl PodDirectory {
         ]
     }
 
+    /// Files of the Pod that its containers from images see in `/etc`, and can write.
+    pub(crate) fn shared_files(&self) -> [PathBuf; 3] {
+        ["hosts", "hostname", "resolv.conf"].map(|name| self.path.join(name))
+    }
+
     /// Returns the directory of the volumes.
     pub fn volumes(&self) -> PathBuf {
         self.path.join("volumes")
