@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::cgroups::Cgroups;
 use crate::context::{Context, NodeImages};
+use crate::image_access::ImageAccess;
 use crate::image_puller::ImagePuller;
 use crate::images_in_use::ImagesInUse;
 use crate::leftovers;
@@ -242,9 +243,11 @@ fn node_images(store: &ImageStore, state: &StateDirectory) -> Result<NodeImages,
     }
     let in_use = Arc::new(ImagesInUse::new(store.clone(), held));
     in_use.record();
+    let access = Arc::new(ImageAccess::open(state.image_access()));
     Ok(NodeImages {
         store: store.clone(),
-        puller: ImagePuller::new(store.clone()),
+        puller: ImagePuller::new(store.clone(), Arc::clone(&access)),
+        access,
         in_use,
     })
 }

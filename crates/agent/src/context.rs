@@ -9,6 +9,7 @@ use client::events::EventQueue;
 
 use crate::cgroups::{CgroupError, Cgroups};
 use crate::environment::Capacity;
+use crate::image_access::ImageAccess;
 use crate::image_puller::ImagePuller;
 use crate::images_in_use::ImagesInUse;
 use crate::network::addresses::AddressPool;
@@ -57,6 +58,8 @@ pub(crate) struct NodeImages {
     pub store: ImageStore,
     /// Starter of pulls.
     pub puller: ImagePuller,
+    /// Namespaces that may use images without a pull.
+    pub access: Arc<ImageAccess>,
     /// Images of containers.
     pub in_use: Arc<ImagesInUse>,
 }

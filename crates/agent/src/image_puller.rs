@@ -1,11 +1,14 @@
 //! Pulls of all Pods of the node: few at once, and one for each image and namespace. A namespace has a part of the pulls
 //! at most, because a registry of its Pods can delay a pull for an hour.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use ::images::{Image, ImageStore, PullError, Reference, RegistryCredential};
+use ::images::{Digest, Image, ImageStore, PullError, Reference, RegistryCredential};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::spawn_blocking;
+
+use crate::image_access::{ImageAccess, Pulled};
 
 #[cfg(test)]
 mod tests;
@@ -42,6 +45,7 @@ type PullSender = watch::Sender<Option<PullResult>>;
 /// Starter of pulls. A pull continues as long as a Pod waits for it.
 pub(crate) struct ImagePuller {
     store: ImageStore,
+    access: Arc<ImageAccess>,
     permits: Arc<Semaphore>,
     /// Permits of the namespaces with pulls.
     namespaces: Mutex<HashMap<String, Weak<Semaphore>>>,
@@ -50,9 +54,10 @@ pub(crate) struct ImagePuller {
 
 impl ImagePuller {
     /// Returns a puller for a store.
-    pub(crate) fn new(store: ImageStore) -> Self {
+    pub(crate) fn new(store: ImageStore, access: Arc<ImageAccess>) -> Self {
         Self {
             store,
+            access,
             permits: Arc::new(Semaphore::new(PULLS_MAX)),
             namespaces: Mutex::default(),
             running: Arc::default(),
@@ -113,16 +118,22 @@ impl ImagePuller {
         let (sender, receiver) = watch::channel(None);
         let sender = Arc::new(sender);
         running.insert(key.clone(), Arc::downgrade(&sender));
-        let (store, permits) = (self.store.clone(), Arc::clone(&self.permits));
+        let permits = Arc::clone(&self.permits);
         let of_namespace = self.permits_of(namespace);
-        let (running, reference) = (Arc::clone(&self.running), reference.clone());
+        let recorded = RecordedPull {
+            store: self.store.clone(),
+            access: Arc::clone(&self.access),
+            namespace: namespace.to_owned(),
+            reference: reference.clone(),
+            has_credentials: credentials.iter().any(|credential| credential.is_for(reference)),
+        };
+        let running = Arc::clone(&self.running);
         tokio::spawn(async move {
             let pull = async {
                 // First: a pull that waits for its namespace must not hold a permit of the node.
                 let _of_namespace = of_namespace.acquire().await;
                 let _permit = permits.acquire().await;
-                let progress = |progress| tracing::trace!(?progress, "image pull");
-                store.pull(&reference, &credentials, &progress).await
+                recorded.pull(&credentials).await
             };
             let mut pull = std::pin::pin!(pull);
             let result = loop {
@@ -147,5 +158,56 @@ impl ImagePuller {
             ));
         });
         receiver
+    }
+}
+
+/// Pull whose end is recorded.
+#[derive(Clone)]
+struct RecordedPull {
+    store: ImageStore,
+    access: Arc<ImageAccess>,
+    namespace: String,
+    reference: Reference,
+    /// True if credentials of the Pod are for the registry.
+    has_credentials: bool,
+}
+
+impl RecordedPull {
+    async fn pull(&self, credentials: &[RegistryCredential]) -> Result<Image, PullError> {
+        let begun = self.clone();
+        let before = spawn_blocking(move || begun.begin()).await;
+        let before = before.map_err(PullError::Thread)?;
+        let progress = |progress| tracing::trace!(?progress, "image pull");
+        let pulled = self.store.pull(&self.reference, credentials, &progress).await;
+        let (ended, digest) = (
+            self.clone(),
+            pulled.as_ref().ok().map(|image| image.digest.clone()),
+        );
+        let recorded = spawn_blocking(move || ended.finish(before.as_ref(), digest.as_ref())).await;
+        recorded.map_err(PullError::Thread)?;
+        pulled
+    }
+
+    /// Returns the digest of the image that the store has under the name.
+    fn begin(&self) -> Option<Digest> {
+        let before = self.store.find(&self.reference).ok().flatten();
+        if self.has_credentials && before.is_none() {
+            self.access.begin(&self.reference);
+        }
+        before.map(|image| image.digest)
+    }
+
+    fn finish(&self, before: Option<&Digest>, digest: Option<&Digest>) {
+        let pulled = digest.map(|digest| Pulled {
+            digest,
+            before,
+            has_credentials: self.has_credentials,
+        });
+        let present = self.store.list().ok().map(|summaries| {
+            let digests = summaries.iter().map(|summary| summary.digest.to_string());
+            digests.collect::<BTreeSet<String>>()
+        });
+        self.access
+            .finish(&self.namespace, &self.reference, pulled, present.as_ref());
     }
 }

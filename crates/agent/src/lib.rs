@@ -41,6 +41,7 @@ pub mod environment;
 mod ephemeral_storage;
 pub mod events;
 mod hosts_file;
+mod image_access;
 mod image_puller;
 pub mod image_table;
 mod images_in_use;

@@ -6,11 +6,15 @@ use tokio::net::TcpListener;
 
 use super::*;
 
+fn access_of(directory: &tempfile::TempDir) -> Arc<ImageAccess> {
+    Arc::new(ImageAccess::open(directory.path().join("access.json")))
+}
+
 #[tokio::test]
 async fn pull_ends_when_nobody_waits() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = ImageStore::open(directory.path(), StoreSettings::default()).expect("a store");
-    let puller = ImagePuller::new(store);
+    let puller = ImagePuller::new(store, access_of(&directory));
     // The registry never answers.
     let registry = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
     let address = registry.local_addr().expect("an address");
@@ -33,7 +37,7 @@ async fn pull_ends_when_nobody_waits() {
 async fn pulls_of_one_namespace_leave_permits_to_others() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = ImageStore::open(directory.path(), StoreSettings::default()).expect("a store");
-    let puller = Arc::new(ImagePuller::new(store));
+    let puller = Arc::new(ImagePuller::new(store, access_of(&directory)));
     let registry = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
     let address = registry.local_addr().expect("an address");
     let pull = |namespace: &'static str, repository: &str| {
