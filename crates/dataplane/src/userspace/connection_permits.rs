@@ -1,6 +1,6 @@
 //! Permits for open connections and UDP flows. Each Service and each client has a share of them, so that one Service or
-//! client leaves permits to the others. A client is an IPv4 address, an IPv6 /64, or the address of a Pod. A Service holds at most as many as are free, as with the edge: one
-//! gets half of them, two get a third each.
+//! client leaves permits to the others. A client is an IPv4 address, an IPv6 /64, or the address of a Pod. A Service holds
+//! at most as many as are free, as with the edge: one gets half of them, two get a third each.
 
 use std::collections::HashMap;
 use std::hash::Hash;
