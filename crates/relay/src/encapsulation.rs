@@ -16,7 +16,11 @@ mod tests;
 /// Age from which the ports are read again.
 const AGE_MAX: Duration = Duration::from_secs(1);
 
-/// UDP ports of the VXLAN, Geneve and bareudp links of this host.
+/// UDP port of two-tier forwarding. Its nodes accept packets of all nodes, also of those that have no such link because
+/// their proxy has another mode.
+pub const TWO_TIER_PORT: u16 = 8_473;
+
+/// UDP ports of the VXLAN, Geneve and bareudp links of this host, and [`TWO_TIER_PORT`].
 #[derive(Debug, Default)]
 pub struct EncapsulationPorts {
     last: Mutex<Reading>,
@@ -30,9 +34,12 @@ struct Reading {
 }
 
 impl EncapsulationPorts {
-    /// Returns true if a link in the network namespace of the calling thread has this port. At most once a second, the
-    /// call reads the links. If that fails, the former ports stay valid.
+    /// Returns true if a link in the network namespace of the calling thread has this port, or two-tier forwarding has it.
+    /// At most once a second, the call reads the links. If that fails, the former ports stay valid.
     pub fn contains(&self, port: u16) -> bool {
+        if port == TWO_TIER_PORT {
+            return true;
+        }
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.at.is_none_or(|at| at.elapsed() >= AGE_MAX) {
             last.at = Some(Instant::now());

@@ -8,5 +8,5 @@ mod encapsulation;
 pub mod pipe;
 pub mod socket_reuse;
 
-pub use encapsulation::EncapsulationPorts;
+pub use encapsulation::{EncapsulationPorts, TWO_TIER_PORT};
 pub use pipe::Pipe;

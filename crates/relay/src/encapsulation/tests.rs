@@ -18,7 +18,9 @@ fn ports_of_links_are_those_of_the_kernel() {
         let local: IpAddr = [192, 0, 2, 1].into();
         let network = "192.0.2.1/24".parse().expect("a network");
         host.add_address(underlay, network).expect("an address");
-        assert!(!EncapsulationPorts::default().contains(8472));
+        let without_links = EncapsulationPorts::default();
+        assert!(!without_links.contains(8472));
+        assert!(without_links.contains(TWO_TIER_PORT));
         let vxlan = Vxlan {
             id: 7,
             port: 8472,
