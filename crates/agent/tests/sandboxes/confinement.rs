@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use agent::cgroups::{Cgroups, Limits};
+use agent::confinement::seccomp::Seccomp;
+use agent::resources::cgroups::{Cgroups, Limits};
 use agent::sandbox::SELF_EXE;
 use agent::sandbox::protocol::{Confinement, Mount, Program};
-use agent::seccomp::Seccomp;
 
 use crate::fixture::{Outcome, Pod, SLEEP, check, default_confinement, shell};
 use crate::user_namespaces::has_user;

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use serde_json::json;
 
 use super::NODE;
-use crate::lab::Lab;
+use crate::test_cluster::TestCluster;
 
 const OTHER: &str = "node-2";
 const NODES: &str = "/api/v1/nodes";
@@ -26,10 +26,10 @@ struct OtherNode {
 }
 
 impl OtherNode {
-    fn new(lab: &Lab) -> Self {
+    fn new(cluster: &TestCluster) -> Self {
         let bind = |port: u16| {
-            let host = lab.cluster().member(OTHER).expect("a node");
-            let socket = host.enter(|| UdpSocket::bind((lab.address(OTHER), port)));
+            let host = cluster.network().member(OTHER).expect("a node");
+            let socket = host.enter(|| UdpSocket::bind((cluster.address(OTHER), port)));
             let socket = socket.expect("a namespace").expect("a port");
             socket
                 .set_nonblocking(true)
@@ -48,22 +48,25 @@ impl OtherNode {
 }
 
 /// Starts a node in a proxy mode, and waits until it filters packets to the other node.
-fn start(lab: &mut Lab, mode: &str) {
-    if !lab.has_vxlan() {
+fn start(cluster: &mut TestCluster, mode: &str) {
+    if !cluster.has_vxlan() {
         testbed::skip_inside("this kernel has no VXLAN");
     }
-    lab.up(NODE, &["--network=vxlan", &format!("--proxy-mode={mode}")]);
-    lab.wait_for_node(NODE, NODE, "True");
+    cluster.up(NODE, &["--network=vxlan", &format!("--proxy-mode={mode}")]);
+    cluster.wait_for_node(NODE, NODE, "True");
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": OTHER}});
-    lab.request(NODE, Method::POST, NODES, Some(&node));
+    cluster.request(NODE, Method::POST, NODES, Some(&node));
     let path = format!("{NODES}/{OTHER}");
-    let address = lab.address(OTHER);
+    let address = cluster.address(OTHER);
     let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
-    lab.request(NODE, Method::PATCH, &format!("{path}/status"), Some(&status));
+    cluster.request(NODE, Method::PATCH, &format!("{path}/status"), Some(&status));
     // The node filters the packets before it adds the route.
-    lab.wait_until("the route to the other node", |lab| {
-        let range: IpNet = lab.get(NODE, &path)["spec"]["podCIDR"].as_str()?.parse().ok()?;
-        let routes = lab.routes(NODE);
+    cluster.wait_until("the route to the other node", |cluster| {
+        let range: IpNet = cluster.get(NODE, &path)["spec"]["podCIDR"]
+            .as_str()?
+            .parse()
+            .ok()?;
+        let routes = cluster.routes(NODE);
         let mut added = routes.iter().filter(|route| route.protocol == routes::PROTOCOL);
         added.any(|route| route.destination == range).then_some(())
     });
@@ -71,36 +74,36 @@ fn start(lab: &mut Lab, mode: &str) {
 
 /// Creates a Service whose only endpoint is an address of the other node. Returns the addresses of its ports for
 /// frames and for plain packets.
-fn create_service(lab: &Lab, other: &OtherNode) -> [SocketAddr; 2] {
+fn create_service(cluster: &TestCluster, other: &OtherNode) -> [SocketAddr; 2] {
     let ports = [
         ("frames", 9_001, VXLAN_PORT),
         ("plain", 9_002, other.plain_address().port()),
     ];
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "frames"},
         "spec": {"ports": ports.map(|(name, port, _)| json!({"name": name, "protocol": "UDP", "port": port}))}});
-    let created = lab.request(NODE, Method::POST, SERVICES, Some(&service));
+    let created = cluster.request(NODE, Method::POST, SERVICES, Some(&service));
     let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
         "metadata": {"name": "frames", "labels": {"kubernetes.io/service-name": "frames"}},
-        "endpoints": [{"addresses": [lab.address(OTHER)]}],
+        "endpoints": [{"addresses": [cluster.address(OTHER)]}],
         "ports": ports.map(|(name, _, to)| json!({"name": name, "protocol": "UDP", "port": to}))});
-    lab.request(NODE, Method::POST, SLICES, Some(&slice));
+    cluster.request(NODE, Method::POST, SLICES, Some(&slice));
     let cluster_ip = created["spec"]["clusterIP"].as_str().expect("a cluster IP");
     let cluster_ip = cluster_ip.parse().expect("an address");
     ports.map(|(_, port, _)| SocketAddr::new(cluster_ip, port))
 }
 
 /// Runs a Pod that sends frames and plain packets. Asserts that the other node receives plain packets only.
-fn assert_no_frames(lab: &Lab, other: &OtherNode, [frames, plain]: [SocketAddr; 2]) {
+fn assert_no_frames(cluster: &TestCluster, other: &OtherNode, [frames, plain]: [SocketAddr; 2]) {
     let target = |address: SocketAddr| format!("/dev/udp/{}/{}", address.ip(), address.port());
     let script = format!(
         "while :; do echo frame >{}; echo plain >{}; sleep 0.1; done",
         target(frames),
         target(plain)
     );
-    lab.run_pod(NODE, NODE, "sender", json!({"image": "bash", "args": [script]}));
+    cluster.run_pod(NODE, NODE, "sender", json!({"image": "bash", "args": [script]}));
     let mut buffer = [0; 64];
     for _ in 0..PLAIN_PACKETS {
-        lab.wait_until("a plain packet of the Pod", |_| {
+        cluster.wait_until("a plain packet of the Pod", |_| {
             other.plain.recv_from(&mut buffer).is_ok().then_some(())
         });
     }
@@ -114,21 +117,21 @@ fn assert_no_frames(lab: &Lab, other: &OtherNode, [frames, plain]: [SocketAddr; 
 #[test]
 fn pods_send_no_encapsulated_packets_to_other_nodes() {
     testbed::in_namespace(|| {
-        let mut lab = Lab::new(2);
-        start(&mut lab, "nftables");
-        let other = OtherNode::new(&lab);
-        let frames = SocketAddr::new(lab.address(OTHER), VXLAN_PORT);
-        assert_no_frames(&lab, &other, [frames, other.plain_address()]);
+        let mut cluster = TestCluster::new(2);
+        start(&mut cluster, "nftables");
+        let other = OtherNode::new(&cluster);
+        let frames = SocketAddr::new(cluster.address(OTHER), VXLAN_PORT);
+        assert_no_frames(&cluster, &other, [frames, other.plain_address()]);
     });
 }
 
 /// The proxy translates or relays the packets, in userspace mode from an address of its node.
 fn assert_no_frames_by_a_service(mode: &str) {
-    let mut lab = Lab::new(2);
-    start(&mut lab, mode);
-    let other = OtherNode::new(&lab);
-    let addresses = create_service(&lab, &other);
-    assert_no_frames(&lab, &other, addresses);
+    let mut cluster = TestCluster::new(2);
+    start(&mut cluster, mode);
+    let other = OtherNode::new(&cluster);
+    let addresses = create_service(&cluster, &other);
+    assert_no_frames(&cluster, &other, addresses);
 }
 
 #[test]
