@@ -43,7 +43,7 @@ pub enum AnyCommunity {
     Large(LargeCommunity),
 }
 
-/// Text that is no community.
+/// Text that is not a community.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a community such as 64512:100 or large:64512:1:2, found {0:?}")]
 pub struct InvalidCommunity(String);

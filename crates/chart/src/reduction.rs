@@ -1,6 +1,6 @@
 //! Removal of the parts of objects that readers of the map may not see or do not need.
 //!
-//! A reader of the map has the right to list objects, so most of them are no secret. Environment variables, commands,
+//! A reader of the map has the right to list objects, so most of them are not secret. Environment variables, commands,
 //! annotations and headers of probes often hold passwords, and findings quote objects. The rules that need such a part
 //! report nothing.
 

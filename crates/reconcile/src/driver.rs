@@ -189,7 +189,7 @@ where
     fn fail(&mut self, key: &R::Key, error: &dyn Display) {
         self.reconciler.on_failure(key);
         let delay = self.queue.failed(key, now());
-        // A change of the object starts a retry before the announced one. Its failure is no news.
+        // A change of the object starts a retry before the announced one. Its failure is logged at debug level only.
         if self.retries.announce(key, now(), delay) {
             tracing::warn!(?key, %error, ?delay, "reconciliation failed; retrying");
         } else {

@@ -81,7 +81,7 @@ fn read(path: &str) -> io::Result<String> {
     if !file.metadata()?.is_file() {
         return Err(failed(&io::Error::new(
             io::ErrorKind::InvalidData,
-            "it is no regular file",
+            "it is not a regular file",
         )));
     }
     let mut content = Vec::new();

@@ -44,7 +44,7 @@ use crate::stats::Stats;
 
 /// Concurrent connections of API servers. Each may follow several logs.
 const CONNECTIONS_MAX: usize = 256;
-/// Concurrent connections that are not authenticated yet, or whose client is no API server.
+/// Concurrent connections that are not authenticated yet, or whose client is not an API server.
 const UNAUTHENTICATED_MAX: usize = 128;
 /// The same for one client address: more than an API server opens at once, too few to exhaust the others.
 const UNAUTHENTICATED_PER_ADDRESS_MAX: usize = 32;

@@ -45,7 +45,7 @@ impl FetchedSources {
     /// Reads the sources again, and renews tokens that are due.
     ///
     /// # Errors
-    /// Errors of the API server. Missing objects are no error here.
+    /// Errors of the API server. Missing objects are not an error here.
     pub(super) async fn update(
         &mut self,
         client: &Client,

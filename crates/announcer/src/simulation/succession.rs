@@ -221,7 +221,7 @@ fn successor_of_a_founder_does_not_answer_beside_a_node_of_the_former_list() {
     assert_ne!(kept, 0, "the seeds are not those that show it");
 }
 
-/// The predecessor granted votes to a node that is no member any more, and that does not know it yet.
+/// The predecessor granted votes to a node that is no longer a member, but has not received the new member list.
 #[test]
 fn successor_waits_for_the_votes_of_its_predecessor() {
     let mut kept = 0;

@@ -86,7 +86,7 @@ pub struct BackendPlan {
 pub enum Problem {
     /// The host belongs to another namespace.
     HostConflict(String),
-    /// A backend is no Service.
+    /// A backend is not a Service.
     ResourceBackend,
     /// The host has more routes than are served.
     TooManyRoutes(String),

@@ -91,7 +91,7 @@ impl Session {
     }
 
     /// Returns true if the session has lost the peer since the last call. It was up, and the detection time
-    /// expired or the peer reported a failure. The end of the session by an administrator of either side is no loss
+    /// expired or the peer reported a failure. The end of the session by an administrator of either side is not a loss
     /// (RFC 5882).
     pub fn take_loss(&mut self) -> bool {
         std::mem::take(&mut self.has_lost)

@@ -220,7 +220,7 @@ fn start_update(cached: &mut CachedSlice) -> Option<(EndpointSlice, Vec<EventTex
     Some(update)
 }
 
-/// Returns the Event for a change of readiness. A new endpoint that is not ready is no change.
+/// Returns the Event for a change of readiness. A new endpoint that is not ready is not a change.
 fn event(check: &EndpointCheck, before: Option<bool>, is_ready: bool) -> Option<EventText> {
     let address = check.address;
     if is_ready {

@@ -136,7 +136,7 @@ fn other_requests_need_manual_approval() {
             &["kubernetes"],
             "system:node:n1",
         ),
-        // Privileged users, and senders that are no Nodes.
+        // Privileged users, and senders that are not Nodes.
         object(
             NODE_PART_SIGNER,
             "system:kube-controller-manager",

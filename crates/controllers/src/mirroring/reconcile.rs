@@ -169,7 +169,7 @@ fn desired_slices(endpoints: &Endpoints, max: usize, changes: &mut SliceChanges)
         events.push(EventText::warning(
             "InvalidIPAddress",
             format!(
-                "addresses that are no IP addresses are not mirrored to EndpointSlices: {first:?}, {} in all",
+                "addresses that are not IP addresses are not mirrored to EndpointSlices: {first:?}, {} in all",
                 invalid.len()
             ),
         ));

@@ -109,7 +109,7 @@ impl State {
     }
 }
 
-/// Returns the slots with this node as a previous one, or with an unknown node; this node is no peer.
+/// Returns the slots with this node as a previous one, or with an unknown node; this node is not a peer.
 pub(crate) fn kept_slots<'a>(slots: &'a Slots, peers: &'a Peers) -> impl Iterator<Item = u32> + 'a {
     let previous = (1..LEVELS).flat_map(|level| slots.at_level(level));
     previous

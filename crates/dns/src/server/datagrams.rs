@@ -123,7 +123,7 @@ impl Batch {
     }
 
     /// Waits for a datagram and takes all others that have arrived, up to the size of the batch. `Interrupted` and
-    /// an empty batch are no failures of the socket.
+    /// an empty batch are not failures of the socket.
     pub(super) fn receive(&mut self, socket: &UdpSocket) -> io::Result<&mut [Slot]> {
         self.parts.clear();
         self.headers.clear();

@@ -103,7 +103,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     vec![subject.finding(CODE, severity, FIELD, message, remedy)]
 }
 
-/// Reports external IPs that are no address of a host.
+/// Reports external IPs that are not an address of a host.
 fn unusable(subject: &Subject<'_>, external: &[&str]) -> Option<Finding> {
     let is_usable = |text: &&&str| {
         text.parse().is_ok_and(|address: IpAddr| {

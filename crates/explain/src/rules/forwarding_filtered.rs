@@ -37,7 +37,7 @@ const OTHER_CHAINS: [&str; 10] = [
 /// Beginnings of the names of chains of ufw. Its default rules accept no new connection; the rules of the administrator
 /// can.
 const UFW_CHAINS: &str = "ufw";
-/// Beginnings of the names of bridges of containers that are no Pods.
+/// Beginnings of the names of bridges of containers that are not Pods.
 const CONTAINER_LINKS: [&str; 4] = ["docker", "br-", "virbr", "lxdbr"];
 
 pub(super) fn check(world: &World) -> Vec<Finding> {

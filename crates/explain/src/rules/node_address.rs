@@ -58,7 +58,7 @@ fn from_pods(world: &World) -> Vec<Finding> {
             remedy,
         ))
     };
-    // An address of another Node is no former address of this one.
+    // An address of another Node is not a former address of this one.
     let former = other
         .into_iter()
         .filter(|found| world.node_at(found.address).is_none());

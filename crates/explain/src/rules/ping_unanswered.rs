@@ -1,4 +1,4 @@
-//! PTL-0058: a ping is no test of a Service.
+//! PTL-0058: a ping does not test a Service.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{ProbeKind, TransportProtocol};

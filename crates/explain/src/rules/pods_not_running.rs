@@ -104,7 +104,7 @@ fn failing(subject: &Subject<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Reports that only finished Pods are left. Finished Pods of Jobs are no fault; they are reported if the user names
+/// Reports that only finished Pods are left. Finished Pods of Jobs are not faults; they are reported if the user names
 /// the Service. Neither are those of a workload that was scaled to 0 later.
 fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
     if is_scaled_to_zero(subject) {

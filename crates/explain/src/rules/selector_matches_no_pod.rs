@@ -189,7 +189,7 @@ fn from_workloads(subject: &Subject<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Error, FIELD, message, remedy))
 }
 
-/// Finished Pods are no endpoints. Reports Services whose selector matches finished Pods only. The finished Pods
+/// Finished Pods are not endpoints. Reports Services whose selector matches finished Pods only. The finished Pods
 /// remain of a workload that was scaled to zero. Finished Pods of Jobs count if other Pods, which no Service selects,
 /// have similar labels. Batch systems use headless Services.
 fn only_finished(subject: &Subject<'_>) -> Option<Finding> {

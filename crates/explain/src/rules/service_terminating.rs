@@ -47,7 +47,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     )]
 }
 
-/// Returns true if the deletion of the namespace proceeds, so that missing Pods of its Services are no fault.
+/// Returns true if the deletion of the namespace proceeds, so that missing Pods of its Services are not a fault.
 /// Conditions, and Pods that are not deleted, show a deletion that does not end.
 pub(crate) fn is_deleted_with_namespace(world: &World, service: Service<'_>) -> bool {
     let Some(namespace) = world.object(Kind::Namespace, "", &service.namespace) else {

@@ -156,7 +156,7 @@ fn outcome(
             .is_some_and(|(namespace, _)| has_namespace(world, namespace));
     if !is_of_cluster {
         return Resolved::Outside {
-            reason: format!("{complete} is no name of the cluster: servers outside of it answer"),
+            reason: format!("{complete} is not a name of the cluster: servers outside of it answer"),
             object: None,
             field: String::new(),
             service: None,
@@ -197,7 +197,7 @@ fn absence(
     let object = Some(service.object_name());
     let (namespace, name) = (&service.namespace, &service.name);
     if service.is_external_name() {
-        let reason = "externalName is no host name that DNS has".to_owned();
+        let reason = "externalName is not a name that DNS resolves".to_owned();
         return (reason, object, "spec.externalName".to_owned());
     }
     let reason = format!("Service {namespace}/{name} has no published endpoint with this name");

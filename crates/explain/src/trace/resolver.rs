@@ -175,7 +175,7 @@ fn own_servers(world: &World, pod: Pod<'_>) -> (NameServers, String) {
     let reason = if servers.is_empty() {
         "dnsPolicy None without name servers".to_owned()
     } else {
-        format!("dnsPolicy None with the name servers {list}: the first is no DNS Service of the cluster")
+        format!("dnsPolicy None with the name servers {list}: the first is not a DNS Service of the cluster")
     };
     (NameServers::Outside, reason)
 }

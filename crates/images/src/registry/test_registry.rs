@@ -102,7 +102,7 @@ impl TestRegistry {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let state = Arc::clone(&served);
-                // A client that closes its connection is no fault of the registry.
+                // A client that closes its connection does not fail the test.
                 tokio::spawn(async move { state.serve(stream).await.ok() });
             }
         });

@@ -122,7 +122,7 @@ fn is_gone(failure: &ReadFailure) -> bool {
     }
 }
 
-/// Returns the Pod with one of these addresses. Pods of other nodes are no candidates.
+/// Returns the Pod with one of these addresses. Pods of other nodes are not candidates.
 fn pod_of(addresses: &[IpAddr], pods: &[PodAddresses], node_name: &str) -> Option<PodName> {
     let mut candidates = pods
         .iter()

@@ -80,7 +80,10 @@ pub(super) fn peer(
         spec.local_asn
     };
     if spec.vrf.len() > LINK_NAME_BYTES_MAX {
-        return Err(format!("spec.vrf {:?} is no name of a link", spec.vrf));
+        return Err(format!(
+            "spec.vrf must be the name of a link, found {:?}",
+            spec.vrf
+        ));
     }
     let hold_seconds = hold_seconds(spec.hold_time.as_deref())?;
     let keepalive = optional_duration("keepaliveTime", spec.keepalive_time.as_deref())?;
@@ -101,7 +104,7 @@ pub(super) fn peer(
             "" => None,
             text => Some(
                 text.parse()
-                    .map_err(|_| format!("spec.routerID {text:?} is no IPv4 address"))?,
+                    .map_err(|_| format!("spec.routerID must be an IPv4 address, found {text:?}"))?,
             ),
         },
         hold_seconds,
@@ -149,7 +152,7 @@ fn location(spec: &BgpPeerSpec) -> Result<Location, String> {
         (true, false) => address("peerAddress", &spec.peer_address).map(Location::Address),
         (false, false) => Err("only one of spec.peerAddress and spec.interface may be set".to_owned()),
         (false, true) if link.parse::<LinkName>().is_err() => {
-            Err(format!("spec.interface {link:?} is no name of a link"))
+            Err(format!("spec.interface must be the name of a link, found {link:?}"))
         }
         (false, true) if spec.ebgp_multi_hop || !spec.source_address.is_empty() => Err(
             "spec.ebgpMultiHop and spec.sourceAddress must not be set with spec.interface: the router is on the link"
@@ -161,7 +164,7 @@ fn location(spec: &BgpPeerSpec) -> Result<Location, String> {
 
 fn address(field: &str, text: &str) -> Result<std::net::IpAddr, String> {
     text.parse()
-        .map_err(|_| format!("spec.{field} {text:?} is no IP address"))
+        .map_err(|_| format!("spec.{field} must be an IP address, found {text:?}"))
 }
 
 fn optional_address(field: &str, text: &str) -> Result<Option<std::net::IpAddr>, String> {
@@ -179,7 +182,8 @@ fn hold_seconds(text: Option<&str>) -> Result<u16, String> {
 
 fn optional_duration(field: &str, text: Option<&str>) -> Result<Option<Duration>, String> {
     let parse = |text: &str| {
-        duration(text).ok_or_else(|| format!("spec.{field} {text:?} is no duration such as 90s or 1m30s"))
+        duration(text)
+            .ok_or_else(|| format!("spec.{field} must be a duration such as 90s or 1m30s, found {text:?}"))
     };
     text.filter(|text| !text.is_empty()).map(parse).transpose()
 }

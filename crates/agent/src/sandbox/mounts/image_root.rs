@@ -71,7 +71,7 @@ impl KernelFileSystems {
 /// Gives this process a mount namespace whose root is the image. Returns the root directory.
 ///
 /// # Errors
-/// Errors of the kernel, and for an image whose `/proc`, `/sys` or `/dev` is no directory.
+/// Errors of the kernel, and for an image whose `/proc`, `/sys` or `/dev` is not a directory.
 pub(super) fn enter(
     image: &ImageRoot,
     confinement: &Confinement,

@@ -392,7 +392,7 @@ impl ListOptions {
 /// Parses a resourceVersion.
 ///
 /// # Errors
-/// Upstream's text about one that is no number.
+/// Upstream's text about one that is not a number.
 pub(crate) fn parse_version(text: &str) -> Result<Revision, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let reason = if is_number {

@@ -67,7 +67,7 @@ pub(super) struct StageCounts {
 }
 
 impl StageCounts {
-    /// Creates empty counts with a limit for each address; 0 is no limit.
+    /// Creates empty counts with a limit for each address; 0 means no limit.
     pub(super) fn new(per_address: u32) -> StageCounts {
         let share = |divisor: u32| match per_address {
             0 => u32::MAX,

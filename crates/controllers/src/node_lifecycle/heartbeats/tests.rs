@@ -30,7 +30,7 @@ fn unchanged_timestamps_are_no_heartbeats() {
     assert_eq!(
         time_since_heartbeat(&heartbeat, 6),
         Some(5),
-        "the same again is no sign"
+        "an unchanged renewal time is not a heartbeat"
     );
     // A renew time in the past also counts, because clocks are set.
     heartbeat.lease("n", "t0", at(6));

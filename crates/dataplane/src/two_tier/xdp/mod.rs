@@ -5,7 +5,7 @@
 //! connection. All other packets pass to the rules, which stay complete. These are:
 //!
 //! - packets of slots that this node serves or served: it may track their connections
-//! - packets to nodes that are no neighbours of the interface: frames leave by the interface by which they came
+//! - packets to nodes that are not neighbours of the interface: frames leave by the interface by which they came
 //! - packets that need more work: errors, options, fragments, packets that are too large, packets of Pods
 //!
 //! The program ends with this process, and the rules forward all packets then.

@@ -61,7 +61,7 @@ pub(super) fn of_dns(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Findi
         is_former.then_some((*found, former))
     })?;
     let message = format!(
-        "DNS answers {} with {former}, which is no cluster IP of Service {}: a cache keeps a former address",
+        "DNS answers {} with {former}, which is not a cluster IP of Service {}: a cache keeps a former address",
         first.1.target, service.name
     );
     let remedy = "Empty the cache between the client and the DNS servers of the cluster, such as that of the node: kubectl -n kube-system rollout restart \
