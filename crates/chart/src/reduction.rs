@@ -7,7 +7,7 @@
 use explain::Kind;
 use serde_json::{Map, Value, json};
 
-/// Maximum of bytes of an annotation that is kept. A longer one is data of a tool.
+/// Maximum number of bytes of an annotation that is kept. A longer one is data of a tool.
 const ANNOTATION_BYTES_MAX: usize = 1_024;
 /// Annotation with a copy of the whole object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

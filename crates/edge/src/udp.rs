@@ -20,7 +20,7 @@ use crate::refusal::ConnectionRefusal;
 
 /// Longest datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
-/// Maximum of flows of one socket: those of one port leave room for others.
+/// Maximum number of flows of one socket: those of one port leave room for others.
 const FLOWS_MAX: usize = 16_384;
 /// Datagrams received before other tasks run.
 const DATAGRAMS_PER_POLL_MAX: usize = 64;

@@ -12,7 +12,7 @@ use plan::{Changes, Family, Plan, PortKey, ServicePortPlan};
 
 use crate::stale_flows::TrackedFlow;
 
-/// Maximum of recorded departures; connections to further endpoints are not drained.
+/// Maximum number of recorded departures; connections to further endpoints are not drained.
 const DEPARTURES_MAX: usize = 65_536;
 
 /// A Service port that drains.

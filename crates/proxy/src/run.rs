@@ -32,7 +32,7 @@ use crate::worker::{QUEUE_UPDATES_MAX, SharedStatus, TrafficQuery, Update, Worke
 
 /// Time limit of a query for the busiest Services.
 const TRAFFIC_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum of Services in a response.
+/// Maximum number of Services in a response.
 const TRAFFIC_SERVICES_MAX: usize = 10_000;
 /// Pause between attempts to bind the address of a health or metrics server.
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(1);

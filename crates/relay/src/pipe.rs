@@ -12,8 +12,8 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 #[cfg(test)]
 mod tests;
 
-/// Maximum of open pipes of this process. Each one holds two file descriptors and up to [`PIPE_BYTES`] of kernel memory.
-/// Streams without a pipe are copied.
+/// Maximum number of open pipes of this process. Each one holds two file descriptors and up to [`PIPE_BYTES`] of kernel
+/// memory. Streams without a pipe are copied.
 const PIPES_MAX: usize = 256;
 /// Idle pipes that a thread keeps: opening a pipe and setting its size takes several system calls.
 const IDLE_PIPES_MAX: usize = 16;

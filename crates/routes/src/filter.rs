@@ -19,7 +19,7 @@ use netlink::nftables::{
 pub(crate) const TABLE: &str = "portolan-vxlan";
 /// Priority before the tables of other programs, which usually filter at 0.
 const PRIORITY: i32 = -10;
-/// Maximum of Node addresses per IP family, far more than a cluster has.
+/// Maximum number of Node addresses per IP family, far more than a cluster has.
 pub(crate) const SOURCES_MAX: usize = 16_384;
 const UDP: u8 = 17;
 const FIRST: Register = Register::at(0);

@@ -4,7 +4,7 @@ use super::picture::{Picture, Section, place_title, state};
 use super::text::{dot, shortened};
 use crate::view::rows::Health;
 
-/// Maximum of characters of a label.
+/// Maximum number of characters of a label.
 const LABEL_CHARACTERS_MAX: usize = 120;
 
 /// Returns the graph of a picture.

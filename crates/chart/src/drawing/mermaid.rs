@@ -3,7 +3,7 @@
 use super::picture::{Picture, Section, health, place_title, symbol};
 use super::text::{mermaid, shortened};
 
-/// Maximum of characters of a label.
+/// Maximum number of characters of a label.
 const LABEL_CHARACTERS_MAX: usize = 120;
 
 /// Returns the flowchart of a picture.

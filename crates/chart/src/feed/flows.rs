@@ -27,7 +27,7 @@ const INTERVAL_MILLISECONDS: u32 = 1_000;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Reports that are read at once.
 const CONCURRENT_MAX: usize = 16;
-/// Maximum of Nodes whose reports are read. Each report may have some megabytes.
+/// Maximum number of Nodes whose reports are read. Each report may have some megabytes.
 const NODES_MAX: usize = 500;
 /// Services, endpoints and clients of a report that are kept: 5 MiB. A node reports at most 1,000 Services with 32
 /// clients each.
@@ -38,7 +38,7 @@ const ENDPOINTS_OF_SERVICE_MAX: usize = 1_000;
 const TOO_MANY_REQUESTS: u16 = 429;
 /// Time until the next attempt after that.
 const BUSY_DELAY: Duration = Duration::from_secs(1);
-/// Maximum of addresses of endpoints of a client.
+/// Maximum number of addresses of endpoints of a client.
 const CLIENT_ENDPOINTS_MAX: usize = 20;
 /// Largest rate that is shown: reports of nodes may state any number.
 const RATE_MAX: f64 = 1e15;

@@ -12,7 +12,7 @@ use super::response::Refusal;
 use super::secrets::{Digest, NoRandomNumbers, new_secret};
 use crate::feed::KINDS_OF_COMPONENT;
 
-/// Maximum of bytes of a bearer token. ServiceAccount tokens have about 1 kB.
+/// Maximum number of bytes of a bearer token. ServiceAccount tokens have about 1 kB.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 
 /// Way in which a user logged in.

@@ -1,6 +1,6 @@
 //! Parameters in the query of a URL.
 
-/// Maximum of bytes of a parameter: a trace needs two names.
+/// Maximum number of bytes of a parameter: a trace needs two names.
 const VALUE_BYTES_MAX: usize = 2_048;
 
 /// Returns the decoded value of a parameter. `None` if it is absent, too long, or not UTF-8.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::objects::Objects;
 use super::traffic::Traffic;
 
-/// Maximum of bytes of the ports of an endpoint.
+/// Maximum number of bytes of the ports of an endpoint.
 const PORTS_BYTES_MAX: usize = 1_024;
 
 /// Numbers of endpoints. An endpoint with several addresses, such as one of each family, counts once.

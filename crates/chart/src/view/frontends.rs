@@ -4,7 +4,7 @@ use api::object::{Service, ServicePort};
 
 use super::rows::{Frontend, FrontendKind, ServiceType};
 
-/// Maximum of frontends of a row: a Service with 100 ports has several hundred.
+/// Maximum number of frontends of a row: a Service with 100 ports has several hundred.
 pub const FRONTENDS_MAX: usize = 100;
 /// Bytes of an address or name, at most (RFC 1035, section 2.3.4).
 const ADDRESS_BYTES_MAX: usize = 253;

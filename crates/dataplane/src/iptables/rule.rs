@@ -13,7 +13,7 @@ use super::context::PodMatch;
 const COMMENT_BYTES_MAX: usize = 255;
 /// Bits of the random number that the kernel compares with the probability.
 const PROBABILITY_BITS: u32 = 31;
-/// Maximum of parts into which one match of `xt_cluster` divides the sources.
+/// Maximum number of parts into which one match of `xt_cluster` divides the sources.
 const CLUSTER_NODES_MAX: usize = 32;
 
 /// A rule without its chain. Its parts are printed in the order of `iptables-save`; matches in the order in which

@@ -8,8 +8,8 @@ use plan::{Family, FrontendKind, PodDetection, PortKey, ServicePortPlan};
 use super::peers::{PeerNumber, Peers};
 use super::slots::{PREVIOUS_MAX, Slots};
 
-/// Maximum of Service ports with two-tier forwarding per family: about 30 MiB of the kernel's memory. All nodes forward
-/// the same ones, those of the oldest Services: a new Service takes no place of another one.
+/// Maximum number of Service ports with two-tier forwarding per family: about 30 MiB of the kernel's memory. All nodes
+/// forward the same ones, those of the oldest Services: a new Service takes no place of another one.
 pub const PORTS_MAX: usize = 64;
 
 /// Levels of nodes: the current one and the previous ones.

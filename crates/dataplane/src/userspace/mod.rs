@@ -45,8 +45,8 @@ const WORKERS: usize = 2;
 pub struct Options {
     /// Name of the nftables table.
     pub table: String,
-    /// Maximum of concurrent connections and UDP flows. A connection needs two file descriptors, a flow one; the caller
-    /// raises the limit of open files (`netlink::rlimit`).
+    /// Maximum number of concurrent connections and UDP flows. A connection needs two file descriptors, a flow one; the
+    /// caller raises the limit of open files (`netlink::rlimit`).
     pub connections_max: usize,
 }
 

@@ -9,7 +9,7 @@ const SHARE_DIVISOR: usize = 4;
 /// Stands for the server itself, which refreshes entries of its cache.
 pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// Maximum of permits of a client, and their number for each client.
+/// Maximum number of permits of a client, and their number for each client.
 #[derive(Debug)]
 pub(super) struct Shares {
     share_max: usize,

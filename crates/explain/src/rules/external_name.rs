@@ -34,7 +34,7 @@ const HOST_ANNOTATIONS: [&str; 4] = [
     "nginx.ingress.kubernetes.io/server-snippet",
     "nginx.ingress.kubernetes.io/ssl-passthrough",
 ];
-/// Maximum of aliases that are followed. Resolvers follow fewer.
+/// Maximum number of aliases that are followed. Resolvers follow fewer.
 const ALIASES_MAX: usize = 16;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {

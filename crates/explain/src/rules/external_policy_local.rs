@@ -23,7 +23,7 @@ pub(super) const CODE: Code = Code(25);
 const FIELD: &str = "spec.externalTrafficPolicy";
 /// Label of nodes that receive no connections from load balancers (upstream: `LabelNodeExcludeBalancers`).
 const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-/// Maximum of Nodes in a message.
+/// Maximum number of Nodes in a message.
 const NAMES_MAX: usize = 8;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {

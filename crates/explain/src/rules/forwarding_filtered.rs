@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
 pub(super) const CODE: Code = Code(42);
 /// Chain of Docker for the rules of the administrator.
 const DOCKER_USER_CHAIN: &str = "DOCKER-USER";
-/// Maximum of rules of that chain without rules of the administrator: a return.
+/// Maximum number of rules of that chain without rules of the administrator: a return.
 const DOCKER_USER_RULES_MAX: u64 = 1;
 /// Beginnings of the names of chains that accept no new connection to a Pod that is not masqueraded.
 const OTHER_CHAINS: [&str; 10] = [

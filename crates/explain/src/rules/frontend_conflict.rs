@@ -25,7 +25,7 @@ pub(super) const RULE: Rule = Rule {
 pub(super) const CODE: Code = Code(29);
 /// Field of the node port for health checks.
 const HEALTH_CHECK_FIELD: &str = "spec.healthCheckNodePort";
-/// Maximum of other Services with an address or node port of the Service.
+/// Maximum number of other Services with an address or node port of the Service.
 const OTHERS_MAX: usize = 256;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {

@@ -23,7 +23,7 @@ pub(super) const RULE: Rule = Rule {
 
 const CODE: Code = Code(26);
 const FIELD: &str = "spec.internalTrafficPolicy";
-/// Maximum of Nodes that are examined for clients.
+/// Maximum number of Nodes that are examined for clients.
 const NODES_MAX: usize = 64;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {

@@ -62,7 +62,7 @@ const CONTROLLERS: [(&str, (&str, &str)); 4] = [
 ];
 /// Annotation with the class of an Ingress, before the field existed.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
-/// Maximum of examined clients of a Service, which bounds the time of an examination.
+/// Maximum number of examined clients of a Service, which bounds the time of an examination.
 const CLIENTS_MAX: usize = 256;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {

@@ -11,7 +11,7 @@ use crate::service_plan::PLACEHOLDERS;
 use crate::views::{Endpoint, EndpointSlice, Service};
 use crate::world::World;
 
-/// Maximum of ExternalName Services that one answer follows.
+/// Maximum number of ExternalName Services that one answer follows.
 const ALIASES_MAX: usize = 8;
 /// Service of cluster DNS, whose addresses are those of the name server of the zone (DNS-18, DNS-29).
 const DNS_SERVICE: (&str, &str) = ("kube-system", "kube-dns");

@@ -197,7 +197,7 @@ fn absence(
     let object = Some(service.object_name());
     let (namespace, name) = (&service.namespace, &service.name);
     if service.is_external_name() {
-        let reason = "externalName is not a name that DNS resolves".to_owned();
+        let reason = "externalName is not a valid DNS name".to_owned();
         return (reason, object, "spec.externalName".to_owned());
     }
     let reason = format!("Service {namespace}/{name} has no published endpoint with this name");

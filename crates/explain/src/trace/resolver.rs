@@ -17,7 +17,7 @@ const NDOTS_MAX: usize = 15;
 const SEARCHES_MAX: usize = 32;
 /// Characters of the search list with blanks, at most (KDN-04).
 const SEARCH_CHARACTERS_MAX: usize = 2_048;
-/// Maximum of bytes of a name.
+/// Maximum number of bytes of a name.
 const NAME_BYTES_MAX: usize = 253;
 /// Port of DNS.
 const DNS_PORT: u16 = 53;

@@ -17,9 +17,9 @@ use super::node_flows::{
 use super::statistics::TrafficStatistics;
 use super::tracker::{End, Flow, Tracker};
 
-/// Maximum of endpoints of a client.
+/// Maximum number of endpoints of a client.
 const CLIENT_ENDPOINTS_MAX: usize = 5;
-/// Maximum of frontends of a Service.
+/// Maximum number of frontends of a Service.
 const FRONTENDS_MAX: usize = 16;
 
 /// Numbers of rows in a report, at most.

@@ -18,8 +18,8 @@ use super::attribution::{Attributed, Attribution};
 use super::entry::{Direction, Entry, Phase, State};
 use super::statistics::TrafficStatistics;
 
-/// Maximum of flows of Services that a tracker keeps: the default size of the kernel's table on nodes with 16 GiB or more
-/// (`nf_conntrack_max`). Further flows are not counted, and the report is marked as truncated.
+/// Maximum number of flows of Services that a tracker keeps: the default size of the kernel's table on nodes with 16
+/// GiB or more (`nf_conntrack_max`). Further flows are not counted, and the report is marked as truncated.
 pub const FLOWS_MAX: usize = 262_144;
 /// Time without a reply after which a connection counts as unanswered: that of the first retransmission (RFC 6298, 2.1).
 pub const UNANSWERED_AFTER: Duration = Duration::from_secs(1);

@@ -25,7 +25,7 @@ use crate::observation::NodeObservation;
 use crate::references::{Reference, references_of};
 use crate::views::{EndpointSlice, Endpoints, Event, Node, Pod, Route, Service, Workload};
 
-/// Maximum of Pods of a namespace that are read in a search: a search for a hint, not for a fact.
+/// Maximum number of Pods of a namespace that are read in a search: a search for a hint, not for a fact.
 pub(crate) const COMPARED_PODS_MAX: usize = 2_000;
 
 /// Objects of a cluster, or a part of them.

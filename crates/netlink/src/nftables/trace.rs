@@ -16,9 +16,10 @@ use super::wire;
 
 /// `NFNLGRP_NFTRACE`.
 const GROUP: u32 = 9;
-/// Maximum of Events that one call returns. A packet meets a few dozen rules of Portolan, and some hundreds of others.
+/// Maximum number of trace events that one call returns. A packet meets a few dozen rules of Portolan, and some
+/// hundreds of others.
 const EVENTS_MAX: usize = 4_096;
-/// Maximum of datagrams that one call reads. Other programs can trace at the same time.
+/// Maximum number of datagrams that one call reads. Other programs can trace at the same time.
 const DATAGRAMS_MAX: usize = 16_384;
 /// Priority of the chains: before the conntrack hook (`NF_IP_PRI_CONNTRACK`), and before those of `raw`.
 const PRIORITY: i32 = -350;

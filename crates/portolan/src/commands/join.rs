@@ -30,7 +30,7 @@ use crate::{output, runtime, shutdown};
 
 /// Name of standard input for --token-file.
 const STANDARD_INPUT: &str = "-";
-/// Maximum of bytes of a token file. A token has about a hundred characters.
+/// Maximum number of bytes of a token file. A token has about a hundred characters.
 const TOKEN_BYTES_MAX: u64 = 4_096;
 
 /// Flags of `portolan join`.

@@ -12,11 +12,11 @@ use super::pods::PodNamespace;
 use super::processes::Process;
 use super::sockets::{self, Socket};
 
-/// Maximum of listeners of one namespace, so that one Pod cannot fill the observation.
+/// Maximum number of listeners of one namespace, so that one Pod cannot fill the observation.
 const OF_NAMESPACE_MAX: usize = 1_000;
-/// Maximum of listeners of a node with its Pods, which bounds the size of the observation.
+/// Maximum number of listeners of a node with its Pods, which bounds the size of the observation.
 const LISTENERS_MAX: usize = 5_000;
-/// Maximum of open files that are compared with sockets, which bounds the time of the observation.
+/// Maximum number of open files that are compared with sockets, which bounds the time of the observation.
 const FILES_MAX: usize = 500_000;
 /// Time for the search of processes, at most: a node can have millions of open files.
 const SEARCH_TIMEOUT: Duration = Duration::from_millis(1_500);

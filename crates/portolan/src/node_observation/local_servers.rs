@@ -15,7 +15,7 @@ use super::listeners::has_open;
 use super::processes::Process;
 use super::sockets::{self, Socket};
 
-/// Maximum of TCP listeners that are read. Servers of other listeners receive no query.
+/// Maximum number of TCP listeners that are read. Servers of other listeners receive no query.
 const LISTENERS_MAX: usize = 10_000;
 
 /// TCP listeners in the network namespace of this process.

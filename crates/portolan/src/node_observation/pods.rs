@@ -11,7 +11,7 @@ use super::cluster::PodAddresses;
 use super::gap::ReadFailure;
 use super::processes::Process;
 
-/// Maximum of network namespaces that are entered: four times the Pods of a node by default.
+/// Maximum number of network namespaces that are entered: four times the Pods of a node by default.
 const NAMESPACES_MAX: usize = 512;
 
 /// Network namespace of a Pod.

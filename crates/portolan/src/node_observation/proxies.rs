@@ -20,7 +20,7 @@ use crate::status_client::{self, StatusError};
 
 /// Time for a response of a proxy.
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(800);
-/// Maximum of proxies of a node.
+/// Maximum number of proxies of a node.
 const PROXIES_MAX: usize = 16;
 /// Default ports of kube-proxy, which Portolan has, too.
 const HEALTH_PORT: u16 = 10_256;

@@ -5,9 +5,9 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-/// Maximum of bytes of a file that are read.
+/// Maximum number of bytes of a file that are read.
 const FILE_BYTES_MAX: u64 = 64 << 10;
-/// Maximum of links whose parameters are read.
+/// Maximum number of links whose parameters are read.
 const LINKS_MAX: usize = 1_000;
 /// Parameters of the host.
 const NAMES: [&str; 29] = [

@@ -16,8 +16,8 @@ use crate::metrics::ResetReason;
 use crate::rebalance::{can_move, excess, set_of};
 use crate::resets::{Peers, TableCapacity, is_closed};
 
-/// Maximum of connections that one pass ends because of their age or a scale-out. The resets of a pass block this
-/// thread for milliseconds, and the clients connect again within as short a time.
+/// Maximum number of connections that one pass ends because of their age or a scale-out. The resets of a pass block
+/// this thread for milliseconds, and the clients connect again within as short a time.
 const ENDED_PER_PASS_MAX: usize = 4_096;
 /// Time until the next pass, if connections remain.
 const PASS_PAUSE: Duration = Duration::from_secs(1);

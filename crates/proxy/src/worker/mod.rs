@@ -41,11 +41,11 @@ use crate::stale_flows::CleanupScope;
 
 pub(crate) use updates::{TrafficQuery, Update};
 
-/// Maximum of Services in the status' list of faults; the metric counts all.
+/// Maximum number of Services in the status' list of faults; the metric counts all.
 const STATUS_FAULTS_MAX: usize = 1_000;
 /// Capacity of the queue. Sources wait while it is full.
 pub(crate) const QUEUE_UPDATES_MAX: usize = 2_048;
-/// Maximum of updates per sync: enough for bursts, and so few that continuous updates cannot delay a sync.
+/// Maximum number of updates per sync: enough for bursts, and so few that continuous updates cannot delay a sync.
 const BATCH_UPDATES_MAX: usize = 16_384;
 /// Pauses after a failure of the data plane: the first, doubled up to the maximum.
 const RETRY_MIN: Duration = Duration::from_millis(50);

@@ -17,9 +17,9 @@ use crate::node;
 use crate::plan_reader::PlanQuery;
 use crate::traffic::{Traffic, busiest};
 
-/// Maximum of endpoint changes per sync whose latency is measured. The others are not measured.
+/// Maximum number of endpoint changes per sync whose latency is measured. The others are not measured.
 const TRIGGERS_MAX: usize = 1_024;
-/// Maximum of external changes that are repaired individually; above it, all elements are compared.
+/// Maximum number of external changes that are repaired individually; above it, all elements are compared.
 const EXTERNAL_CHANGES_MAX: usize = 1_024;
 /// Annotation with the time of the last endpoint change, which endpoint controllers set (MET-06).
 const TRIGGER_TIME_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
@@ -54,7 +54,7 @@ pub(crate) enum Update {
 /// Query for the busiest Services.
 #[derive(Debug)]
 pub(crate) struct TrafficQuery {
-    /// Maximum of Services in the response.
+    /// Maximum number of Services in the response.
     pub(crate) services_max: usize,
     /// Channel for the response.
     pub(crate) response: SyncSender<Vec<Traffic>>,

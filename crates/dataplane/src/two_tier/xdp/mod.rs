@@ -33,7 +33,7 @@ use program::{MapDescriptors, Parameters, program};
 
 /// Name of the program for tools.
 const PROGRAM_NAME: &str = "two_tier";
-/// Maximum of the ranges of Pods. The program compares the source of each packet with all of them.
+/// Maximum number of ranges of Pods. The program compares the source of each packet with all of them.
 const POD_RANGES_MAX: usize = 16;
 /// Number of a slot without another node.
 const NO_NODE: u32 = 0;

@@ -327,7 +327,7 @@ const VALUES: [(&str, &[&str]); 5] = [
     ("cloud.google.com/load-balancer-type", &["Internal", "External"]),
 ];
 
-/// Maximum of characters in which a misspelled name differs from the right one.
+/// Maximum number of characters in which a misspelled name differs from the right one.
 const DISTANCE_MAX: usize = 2;
 
 /// Returns the name that an unknown name resembles. `None` if the name is known, or resembles none.

@@ -16,7 +16,7 @@ use super::sysctls::read_text;
 use super::tables::SERVICES_CHAIN;
 use saved::Saved;
 
-/// Maximum of bytes of the output of a program: 100,000 rules.
+/// Maximum number of bytes of the output of a program: 100,000 rules.
 const OUTPUT_BYTES_MAX: u64 = 32 << 20;
 /// Time for a program, at most.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(2);

@@ -18,7 +18,7 @@ use super::ProbeAnswer;
 
 /// Time in which a server closes or resets a connection that it does not serve.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(150);
-/// Maximum of bytes of an HTTP response that are read.
+/// Maximum number of bytes of an HTTP response that are read.
 const RESPONSE_BYTES_MAX: usize = 4 << 10;
 /// Part of the response of servers that expect TLS (Go, nginx, Apache).
 const EXPECTS_TLS: [&str; 3] = [

@@ -22,7 +22,7 @@ use follow::Follower;
 use packet::Packet;
 pub(super) use text::render;
 
-/// Maximum of connections of one command: without responses, they take 100 s.
+/// Maximum number of connections of one command: without responses, they take 100 s.
 const COUNT_MAX: i64 = 100;
 
 /// Flags of packets that are sent.
