@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, watch};
 #[cfg(test)]
 mod tests;
 
-/// Images that are pulled at once. Each has several connections.
+/// Maximum number of images that are pulled at once. Each has several connections.
 const PULLS_MAX: usize = 4;
 
 /// Failure of a pull, which several Pods can share.

@@ -13,7 +13,7 @@ use crate::object::Pod;
 pub(crate) const BACK_OFF_MIN: Duration = Duration::from_millis(200);
 /// Longest delay between requests.
 pub(crate) const BACK_OFF_MAX: Duration = Duration::from_secs(10);
-/// Attempts to delete a terminated Pod. After that, the next agent deletes it.
+/// Maximum number of attempts to delete a terminated Pod. After that, the next agent deletes it.
 const DELETE_ATTEMPTS_MAX: usize = 20;
 
 /// Returns the path of a Pod.

@@ -11,13 +11,13 @@ use crate::logs::Entry;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of one message (upstream's `MaxContainerTerminationMessageLength`).
+/// Maximum number of bytes of one message (upstream's `MaxContainerTerminationMessageLength`).
 const MESSAGE_BYTES_MAX: usize = 4 << 10;
-/// Bytes of a message from a log (upstream's `MaxContainerTerminationMessageLogLength`).
+/// Maximum number of bytes of a message from a log (upstream's `MaxContainerTerminationMessageLogLength`).
 const LOG_MESSAGE_BYTES_MAX: usize = 2 << 10;
-/// Lines of a message from a log (upstream's `MaxContainerTerminationMessageLogLines`).
+/// Maximum number of lines of a message from a log (upstream's `MaxContainerTerminationMessageLogLines`).
 const LOG_MESSAGE_LINES_MAX: usize = 80;
-/// Bytes of all messages of a Pod (upstream's `MaxPodTerminationMessageLogLength`).
+/// Maximum number of bytes of all messages of a Pod (upstream's `MaxPodTerminationMessageLogLength`).
 const POD_BYTES_MAX: usize = 12 << 10;
 /// Bytes that are read of a log: those of the lines with their timestamps, and one of the longest entries.
 const LOG_BYTES_READ: u64 = 32 << 10;

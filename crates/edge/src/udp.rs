@@ -22,9 +22,9 @@ use crate::refusal::ConnectionRefusal;
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Maximum number of flows of one socket: those of one port leave room for others.
 const FLOWS_MAX: usize = 16_384;
-/// Datagrams received before other tasks run.
+/// Maximum number of datagrams received before other tasks run.
 const DATAGRAMS_PER_POLL_MAX: usize = 64;
-/// Backends that are tried for one datagram.
+/// Maximum number of backends that are tried for one datagram.
 const ATTEMPTS_MAX: usize = 4;
 /// Shortest and longest interval between removals of idle flows.
 const REMOVAL_INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));

@@ -12,13 +12,14 @@ mod tests;
 
 /// Bytes of a manifest or index, as registries limit them.
 pub const MANIFEST_BYTES_MAX: u64 = 4 << 20;
-/// Bytes of an image's configuration. Long histories take some 100 KiB.
+/// Maximum number of bytes of an image's configuration. Long histories take some 100 KiB.
 pub const CONFIG_BYTES_MAX: u64 = 4 << 20;
 /// Layers of an image. Docker has this limit as well.
 pub const LAYERS_MAX: usize = 127;
-/// Manifests in an index: some 20 platforms, each with an attestation, in a few versions.
+/// Maximum number of manifests in an index: some 20 platforms, each with an attestation, in a few versions.
 const INDEX_ENTRIES_MAX: usize = 1_024;
-/// Compressed bytes of all layers. Images with machine-learning libraries and models have some 20 GiB.
+/// Maximum number of compressed bytes of all layers. Images with machine-learning libraries and models have some 20
+/// GiB.
 const IMAGE_BYTES_MAX: u64 = 64 << 30;
 /// Platforms in a message, at most.
 const LISTED_PLATFORMS_MAX: usize = 16;

@@ -23,8 +23,8 @@ use crate::reconciler::{Action, Reconciler};
 /// and a steady stream does not delay the jobs.
 const BATCH_MAX: usize = 4_096;
 
-/// Reconciliations without a job between two receptions of changes and results. Thousands of expensive ones would
-/// occupy a thread of the runtime, decide with outdated caches and delay the shutdown.
+/// Maximum number of reconciliations without a job between two receptions of changes and results. Thousands of
+/// expensive ones would occupy a thread of the runtime, decide with outdated caches and delay the shutdown.
 const RECONCILIATIONS_MAX: usize = 64;
 
 /// Runs a reconciler until `shutdown` resolves, then waits for the running jobs.

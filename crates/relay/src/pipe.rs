@@ -15,7 +15,7 @@ mod tests;
 /// Maximum number of open pipes of this process. Each one holds two file descriptors and up to [`PIPE_BYTES`] of kernel
 /// memory. Streams without a pipe are copied.
 const PIPES_MAX: usize = 256;
-/// Idle pipes that a thread keeps: opening a pipe and setting its size takes several system calls.
+/// Maximum number of idle pipes that a thread keeps: opening a pipe and setting its size takes several system calls.
 const IDLE_PIPES_MAX: usize = 16;
 /// Requested capacity of a pipe, which is the default limit for unprivileged users (pipe(7)). Larger steps
 /// cost less per byte. The kernel may allow less.

@@ -12,9 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::RuntimeError;
 use crate::sandbox::protocol::{Action, ContainerState, Exit, LINE_BYTES_MAX, Message, Outcome, Request};
 
-/// Requests that wait to be written: a few for each container.
+/// Maximum number of requests that wait to be written: a few for each container.
 const REQUESTS_MAX: usize = 64;
-/// Events that wait for the Pod worker.
+/// Maximum number of events that wait for the Pod worker.
 const EVENTS_WAITING_MAX: usize = 64;
 
 /// Event of a sandbox.

@@ -26,7 +26,7 @@ use super::session::{Input, SessionMessage, borrowed};
 
 /// Added to the number of the signal that killed a process, as in shells.
 const SIGNAL_BASE: i32 = 128;
-/// Concurrent executions of commands: one probe for each container, with a margin.
+/// Maximum number of concurrent executions of commands: one probe for each container, with a margin.
 const EXECUTIONS_MAX: usize = 64;
 
 /// Processes of the sandbox. Clones share them.

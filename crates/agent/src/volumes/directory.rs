@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::user_namespaces::owners::Owners;
 
-/// Depth of directories for reading or deletion. Each level holds a descriptor.
+/// Maximum depth of directories for reading or deletion. Each level holds a descriptor.
 const DEPTH_MAX: usize = 64;
 /// Follow no symbolic link and stay below the directory.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);

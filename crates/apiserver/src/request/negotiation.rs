@@ -92,7 +92,7 @@ impl Encoding {
     }
 }
 
-/// Clauses of an Accept header that count. The parsed header lives as long as its request waits.
+/// Maximum number of clauses of an Accept header that are parsed. The parsed header lives as long as its request waits.
 const FORMS_MAX: usize = 64;
 
 /// Media types that every path serves.

@@ -25,14 +25,15 @@ const RETRY_PERIOD: Duration = Duration::from_secs(30);
 const INTERVAL_MILLISECONDS: u32 = 1_000;
 /// Time for a report.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Reports that are read at once.
+/// Maximum number of reports that are read at once.
 const CONCURRENT_MAX: usize = 16;
 /// Maximum number of Nodes whose reports are read. Each report may have some megabytes.
 const NODES_MAX: usize = 500;
 /// Services, endpoints and clients of a report that are kept: 5 MiB. A node reports at most 1,000 Services with 32
 /// clients each.
 const ROWS_OF_NODE_MAX: usize = 50_000;
-/// Endpoints of a Service with traffic that are kept, those of all nodes together: as many as the page shows.
+/// Maximum number of endpoints of a Service with traffic that are kept, those of all nodes together: as many as the
+/// page shows.
 const ENDPOINTS_OF_SERVICE_MAX: usize = 1_000;
 /// Status code of a busy server or agent.
 const TOO_MANY_REQUESTS: u16 = 429;

@@ -13,7 +13,7 @@ use crate::feed::Feed;
 
 /// Logins of all clients: rate per second, and burst. Each one sends about twelve access reviews to the API.
 const LOGINS: (f64, f64) = (2.0, 20.0);
-/// Traces that are computed at once.
+/// Maximum number of traces that are computed at once.
 const TRACES_MAX: usize = 2;
 
 /// Maximum number of responses that are sent at the same time. The snapshot of 10,000 Services has some megabytes.

@@ -245,7 +245,8 @@ impl Reconciler for BackendHealthController {
     type Output = JobOutput;
     /// Probes spend most of their time waiting for a response or a timeout.
     const CONCURRENT_JOBS_MAX: usize = 256;
-    /// Addresses that do not answer make the probes of a namespace as slow as their timeouts.
+    /// Maximum number of concurrent jobs of a namespace. Addresses that do not answer make the probes of a namespace as
+    /// slow as their timeouts.
     const TENANT_JOBS_MAX: usize = Self::CONCURRENT_JOBS_MAX / 2;
 
     fn tenant(subject: &Subject) -> &str {

@@ -18,7 +18,7 @@ use super::synchronize::Repair;
 use super::transaction::{NO_OWNER, write_chains, write_elements};
 use super::{Bytes, NftablesDataplane, base_ruleset, snapshot};
 
-/// Keys of one map that are repaired one by one; a map with more changed keys is read and compared.
+/// Maximum number of keys of one map that are repaired one by one; a map with more changed keys is read and compared.
 const REPAIRED_KEYS_MAX: usize = 4_096;
 
 impl NftablesDataplane {

@@ -23,7 +23,8 @@ const AFFINITY_SECONDS: u64 = 1;
 const PAUSE: Duration = Duration::from_millis(2_500);
 /// Connections of a client within its affinity.
 const CONNECTIONS_PER_CLIENT: usize = 4;
-/// Periods until another endpoint is chosen; all are the same with a probability of 3 to the power of -15.
+/// Maximum number of periods until another endpoint is chosen; all are the same with a probability of 3 to the power of
+/// -15.
 const PERIODS_MAX: usize = 16;
 
 /// EPT-11, API-30: within the timeout a client keeps its endpoint, and afterwards it is chosen again.

@@ -28,9 +28,9 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 /// EDNS payload size that queries announce. Responses of this size are not fragmented on common paths; fragments can be
 /// forged (DNS flag day 2020).
 const UDP_OCTETS: u16 = 1_232;
-/// Receive buffer for UDP, for resolvers that exceed the announced size.
+/// Size of the receive buffer for UDP, for resolvers that exceed the announced size.
 const UDP_OCTETS_MAX: usize = 4_096;
-/// Consecutive failures after which a resolver counts as down (`max_fails` of CoreDNS' forward).
+/// Number of consecutive failures after which a resolver counts as down (`max_fails` of CoreDNS' forward).
 const FAILURES_MAX: u32 = 2;
 /// Period of health checks of a resolver that is down (`health_check` of CoreDNS' forward).
 const HEALTH_CHECK_PERIOD: Duration = Duration::from_millis(500);

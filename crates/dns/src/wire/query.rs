@@ -2,8 +2,8 @@
 
 use super::{HEADER_OCTETS, Name, ResponseCode, UDP_OCTETS_MIN, flag, kind, read_u16, read_u32};
 
-/// Records that a query may contain besides its question: an OPT record and a signature. Resolvers do not send queries
-/// with more records.
+/// Maximum number of records that a query may contain besides its question: an OPT record and a signature. Resolvers do
+/// not send queries with more records.
 const EXTRA_RECORDS_MAX: usize = 4;
 
 /// Codes of EDNS options with a fixed form.

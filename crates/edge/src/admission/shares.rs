@@ -12,7 +12,8 @@ const WAYS: usize = 4;
 /// Bits of a slot that count connections. The others identify the client.
 const COUNT_BITS: u32 = 24;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
-/// Attempts to change slots that other threads change at the same time. After that, the client is not counted.
+/// Maximum number of attempts to change slots that other threads change at the same time. After that, the client is not
+/// counted.
 const ATTEMPTS_MAX: usize = 16;
 /// Prefix length by which IPv6 clients are counted: a host has a whole network of this size.
 const IPV6_PREFIX_BITS: u32 = 64;

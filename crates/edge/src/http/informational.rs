@@ -13,8 +13,8 @@ use super::request_smuggling_guard::GuardHandle;
 #[cfg(test)]
 mod tests;
 
-/// Informational responses that wait until their client takes earlier ones. Further ones are dropped, because a
-/// backend may send any number.
+/// Maximum number of informational responses that wait until their client takes earlier ones. Further ones are dropped,
+/// because a backend may send any number.
 const WAITING_MAX: usize = 8;
 
 /// Informational response.

@@ -12,14 +12,14 @@ use tokio::time::Instant;
 use super::http2_client::{BodyTask, Http2Client};
 use super::request_body::RequestBody;
 
-/// Idle HTTP/1.1 connections to a backend. Further ones are closed.
+/// Maximum number of idle HTTP/1.1 connections to a backend. Further ones are closed.
 const IDLE_MAX: usize = 128;
 /// Time for which an idle connection is kept. Most servers close theirs later.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// HTTP/2 connections that requests share.
+/// Maximum number of HTTP/2 connections that requests share.
 const SHARED_MAX: usize = 8;
-/// Requests that share a connection before another one is opened. Servers commonly allow 100 and more; further
-/// requests wait.
+/// Maximum number of requests that share a connection before another one is opened. Servers commonly allow 100 and
+/// more; further requests wait.
 const STREAMS_MAX: usize = 100;
 /// Time until a connection must accept the next request after a response. The task of the connection runs within this
 /// time.

@@ -32,8 +32,8 @@ thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
 }
 
-/// Bytes that are read ahead while a switch of protocols is undecided: enough to detect that the client closed the
-/// connection.
+/// Maximum number of bytes that are read ahead while a switch of protocols is undecided: enough to detect that the
+/// client closed the connection.
 const HELD_BYTES_MAX: usize = 16 << 10;
 /// Request that replaces a rejected or refused one.
 const REPLACEMENT: &[u8] = b"GET / HTTP/1.1\r\nhost: refused\r\nconnection: close\r\n\r\n";

@@ -12,7 +12,7 @@ use crate::settings::LogFormat;
 #[cfg(test)]
 mod tests;
 
-/// Characters that a line keeps of a text that a client chose: enough to recognize it.
+/// Maximum number of characters that a line keeps of a text that a client chose: enough to recognize it.
 const TEXT_CHARACTERS_MAX: usize = 2048;
 
 /// Returns the line of a request, with its line feed.

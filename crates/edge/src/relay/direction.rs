@@ -20,9 +20,9 @@ const BULK_READ_BYTES_MIN: usize = 16 << 10;
 const BULK_READS_MIN: u32 = 8;
 /// Bytes below which a splice is small.
 const SMALL_SPLICE_BYTES: usize = 8 << 10;
-/// Small splices in a row after which a stream loses its pipe.
+/// Number of small splices in a row after which a stream loses its pipe.
 const SMALL_SPLICES_MAX: u32 = 16;
-/// Steps of a direction before other tasks run.
+/// Maximum number of steps of a direction before other tasks run.
 const STEPS_PER_POLL_MAX: u32 = 32;
 
 /// State of a direction.

@@ -39,7 +39,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 pub(super) const CODE: Code = Code(48);
-/// Ports of other listeners in a message.
+/// Maximum number of ports of other listeners in a message.
 const PORTS_MAX: usize = 5;
 /// Variable with the port of a listener.
 const PORT_VARIABLE: &str = "PORT";

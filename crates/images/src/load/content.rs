@@ -16,11 +16,11 @@ use crate::layer::archive::{Archive, EntryKind};
 use crate::layer::compression::Decompressed;
 use crate::layer::limits::{ARCHIVE_BYTES_MAX, Limits};
 
-/// Members of an archive: some 100 layers and documents for each of some 100 images.
+/// Maximum number of members of an archive: some 100 layers and documents for each of some 100 images.
 const MEMBERS_MAX: usize = 100_000;
-/// Bytes of the names of all members together.
+/// Maximum number of bytes of the names of all members together.
 const MEMBER_NAMES_BYTES_MAX: usize = 16 << 20;
-/// Links from one member to another that are followed. Docker links each layer once.
+/// Maximum number of links from one member to another that are followed. Docker links each layer once.
 const LINKS_MAX: usize = 4;
 /// Bytes at the start of an archive that tell its compression.
 const MAGIC_BYTES: usize = 4;

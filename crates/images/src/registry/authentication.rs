@@ -16,7 +16,7 @@ use super::hosts::{Host, authority};
 use super::response::bounded_body;
 use crate::text::printable;
 
-/// Bytes of the response of a token server.
+/// Maximum number of bytes of the response of a token server.
 const TOKEN_BYTES_MAX: u64 = 1 << 20;
 /// Name of this client for token servers.
 const CLIENT_ID: &str = "portolan";

@@ -15,9 +15,9 @@ use crate::digest::{Digest, DigestHasher};
 use crate::manifest::Descriptor;
 use crate::store::{LockedFile, StoreError};
 
-/// Attempts in a row without a new byte.
+/// Maximum number of attempts in a row without a new byte.
 const ATTEMPTS_WITHOUT_DATA_MAX: u32 = 5;
-/// Attempts for one layer on one host. A layer of 10 GiB survives a cut for each 200 MiB.
+/// Maximum number of attempts for one layer on one host. A layer of 10 GiB survives a cut for each 200 MiB.
 const ATTEMPTS_MAX: u32 = 50;
 /// Delay before the second attempt in a row without a new byte. It doubles with each one.
 const RETRY_DELAY: Duration = Duration::from_millis(200);

@@ -16,9 +16,9 @@ const DEFAULT_REGISTRY_HOST: &str = "registry-1.docker.io";
 /// Directory for registries that have none.
 const DEFAULT_DIRECTORY: &str = "_default";
 const FILE: &str = "hosts.toml";
-/// Bytes of a `hosts.toml` or of a file with certificates.
+/// Maximum number of bytes of a `hosts.toml` or of a file with certificates.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Mirrors of one registry. Each adds a request to a failing pull.
+/// Maximum number of mirrors of one registry. Each adds a request to a failing pull.
 const MIRRORS_MAX: usize = 16;
 
 /// Reason why the configuration of registries cannot be used.

@@ -26,9 +26,9 @@ use crate::manifest::{
 use crate::reference::Reference;
 use crate::store::{ImageDigests, ImageStore, LockedFile, StoreError, VerifiedContent};
 
-/// Layers that are downloaded and unpacked at the same time, as Docker does.
+/// Maximum number of layers that are downloaded and unpacked at the same time, as Docker does.
 const CONCURRENT_LAYERS_MAX: usize = 3;
-/// Attempts to store an image, if another process removes its layers meanwhile.
+/// Maximum number of attempts to store an image, if another process removes its layers meanwhile.
 const COMMIT_ATTEMPTS_MAX: usize = 3;
 /// Time between two checks of a layer that another process downloads.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);

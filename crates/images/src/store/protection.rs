@@ -7,9 +7,9 @@ use super::names::ImageDigests;
 use super::{ImageStore, StoreError};
 use crate::image::ImageId;
 
-/// Bytes of the record of one program: hundreds of images.
+/// Maximum number of bytes of the record of one program: hundreds of images.
 const RECORD_BYTES_MAX: u64 = 16 << 20;
-/// Characters of the name of a holder.
+/// Maximum number of characters of the name of a holder.
 const HOLDER_LENGTH_MAX: usize = 64;
 
 impl ImageStore {

@@ -12,7 +12,7 @@ mod tests;
 
 /// Log directory of the node.
 pub(super) const DIRECTORY: &str = "/var/log";
-/// Entries of a directory that are listed.
+/// Maximum number of entries of a directory that are listed.
 const ENTRIES_MAX: usize = 10_000;
 /// Bytes of a file that are read at once.
 const CHUNK_BYTES: usize = 64 << 10;

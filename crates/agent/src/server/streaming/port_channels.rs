@@ -18,7 +18,7 @@ use super::port_forward::dial;
 use super::websocket::{Sink, Source, accept, encoded, normal_closure};
 use super::{MESSAGES_WAITING_MAX, PING_PERIOD, READ_BYTES_MAX};
 
-/// Ports of one session.
+/// Maximum number of ports of one session.
 pub(super) const PORTS_MAX: usize = 64;
 
 /// Message to the client: channel and bytes.

@@ -22,9 +22,10 @@ use super::{MESSAGES_WAITING_MAX, PING_PERIOD, READ_BYTES_MAX};
 const STREAMS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time in which the client closes the connection after the server.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Received bytes of all streams that wait for their readers. The connection is not read beyond; a frame always fits.
+/// Maximum number of received bytes of all streams that wait for their readers. The connection is not read beyond; a
+/// frame always fits.
 const RECEIVED_BYTES_MAX: usize = 1 << 20;
-/// Writes that wait.
+/// Maximum number of writes that wait.
 const WRITES_WAITING_MAX: usize = 4;
 
 /// Stream that the client opened.

@@ -10,7 +10,7 @@ use hyper::upgrade::OnUpgrade;
 use streams::protocol::{STREAM_PROTOCOL_HEADER, negotiate};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-/// Protocols of a client that are considered.
+/// Maximum number of protocols of a client that are read.
 const PROTOCOLS_MAX: usize = 32;
 const SPDY: &str = "SPDY/3.1";
 

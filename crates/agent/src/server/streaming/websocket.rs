@@ -28,7 +28,7 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 const WRITE_BUFFER_BYTES_MAX: usize = 256 << 10;
 /// Time in which the client closes the connection after the server.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of a tunnel that wait for each direction.
+/// Maximum number of bytes of a tunnel that wait for each direction.
 const TUNNEL_BYTES_MAX: usize = 64 << 10;
 
 pub(super) type Sink<S> = SplitSink<WebSocketStream<S>, Message>;

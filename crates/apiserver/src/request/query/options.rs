@@ -24,7 +24,7 @@ pub(crate) enum FieldValidation {
     Strict,
 }
 
-/// Length of a field manager's name.
+/// Maximum length of a field manager's name.
 const MANAGER_BYTES_MAX: usize = 128;
 
 /// Options of create, update and patch.

@@ -21,7 +21,7 @@ use crate::ingress::class_plan::{BackendPlan, ClassPlan, HostPlan};
 use crate::ingress::class_service::{self, HTTPS_PORT};
 use crate::serving::certificates::Certificates;
 
-/// Events of one Ingress at the same time.
+/// Maximum number of Events of one Ingress at the same time.
 const EVENTS_MAX: usize = 8;
 
 /// Ports of a Service to which routes lead.

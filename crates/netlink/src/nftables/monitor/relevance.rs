@@ -11,7 +11,8 @@ use crate::filter::step;
 use crate::message::HEADER_BYTES;
 use crate::nftables::wire;
 
-/// Messages of a datagram that are checked; a datagram with more passes. The kernel puts about 40 into one.
+/// Maximum number of messages of a datagram that are checked; a datagram with more passes. The kernel puts about 40
+/// into one.
 const MESSAGES_MAX: usize = 64;
 /// Offset of the port ID of the originating socket in a message header (`nlmsg_pid`).
 const PORT_OFFSET: u32 = 12;

@@ -9,7 +9,7 @@ use crate::machinery::{ip, names};
 
 const NAMESERVERS_MAX: usize = 3;
 const SEARCHES_MAX: usize = 32;
-/// Characters of all search paths with the spaces between them.
+/// Maximum number of characters of all search paths with the spaces between them.
 const SEARCH_CHARS_MAX: usize = 2048;
 
 /// Validates the DNS configuration of a Pod at `path`.
