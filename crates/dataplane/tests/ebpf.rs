@@ -1,4 +1,4 @@
-//! eBPF mode on one host. Clients are served while processes of the proxy die and succeed each other. After every
+//! eBPF mode on one host. Clients are served while processes of the proxy are killed and replaced. After every
 //! failure of eBPF, the rules of nftables apply.
 
 use std::io::{ErrorKind, Read, Write};

@@ -170,7 +170,7 @@ async fn bind_udp(port: u16) -> io::Result<UdpSocket> {
     }
 }
 
-/// Replaces the standard input by `/dev/null`, which tells the sandbox that the ports are open.
+/// Replaces the standard input by `/dev/null`, which signals to the sandbox that the ports are open.
 fn close_stdin() -> io::Result<()> {
     let null = std::fs::File::open("/dev/null")?;
     // SAFETY: dup2 takes numbers; both descriptors are open.

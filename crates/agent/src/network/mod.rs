@@ -171,7 +171,7 @@ pub fn node_addresses() -> Result<Vec<IpAddr>, RouteError> {
         .links()?
         .into_iter()
         .filter(|link| link.is_up && !link.is_loopback && !is_pod_link(&link.name))
-        // A VXLAN link has no address at which other nodes know this one.
+        // A VXLAN link has no address by which other nodes identify this one.
         .filter(|link| link.kind != "vxlan")
         .map(|link| link.index)
         .collect();

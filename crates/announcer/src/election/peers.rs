@@ -10,7 +10,7 @@ use crate::handoff::previous_owners::Liveness;
 use crate::protocol::message::Echo;
 use crate::{MEMBERS_MAX, NodeName, Time};
 
-/// Maximum number of removed members whose last message is remembered. Each one is a deleted Node.
+/// Maximum number of removed members whose last message is kept. Each one is a deleted Node.
 const FORMER_PEERS_MAX: usize = 4 * MEMBERS_MAX;
 
 /// Members other than this node.

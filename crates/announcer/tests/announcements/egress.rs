@@ -83,7 +83,7 @@ impl Pod {
     }
 }
 
-/// Server that tells each client its address, and keeps all addresses.
+/// Server that sends each client its address, and keeps all addresses.
 #[derive(Clone, Default)]
 struct Sources(Arc<Mutex<BTreeSet<IpAddr>>>);
 

@@ -60,7 +60,7 @@ pub struct Session {
     transmit_due: Option<Time>,
     /// A parameter has changed since the peer last confirmed.
     polls: bool,
-    /// The peer asks for a confirmation.
+    /// The peer requests a confirmation.
     must_confirm: bool,
     /// The session was up and lost the peer.
     has_lost: bool,
@@ -223,7 +223,7 @@ impl Session {
         if self.echo.as_ref().is_some_and(|echo| echo.has_failed(now)) {
             self.has_lost = true;
             self.set_state(State::Down, Diagnostic::EchoFailed);
-            // The peer learns the reason at once.
+            // The peer receives the reason at once.
             self.transmit_due = Some(now);
         }
         if self.transmit_due.is_none_or(|due| due > now) {
@@ -243,7 +243,7 @@ impl Session {
         Some(packet)
     }
 
-    /// Ends the session; returns the packet that tells the peer.
+    /// Ends the session; returns the packet that informs the peer.
     pub fn shut_down(&mut self) -> Packet {
         self.set_state(State::AdminDown, Diagnostic::AdministrativelyDown);
         self.transmit_due = None;

@@ -18,7 +18,7 @@ const RESTART_SECONDS: u16 = 0x0fff;
 /// Bit of a preserved forwarding state.
 const FORWARDING: u8 = 0x80;
 
-/// Capabilities of a speaker, as far as this one knows them.
+/// Capabilities of a speaker that this implementation supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// Families with a multiprotocol capability (RFC 4760).

@@ -48,7 +48,7 @@ pub enum Access {
         /// Shows the next secret.
         announce: Announce,
     },
-    /// Bearer tokens, with which the API is asked about the user's rights.
+    /// Bearer tokens, with which the API server is queried for the rights of the user.
     Token {
         /// Address and CA of the API server, without credentials.
         server: Box<Config>,

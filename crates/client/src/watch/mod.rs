@@ -132,7 +132,7 @@ enum State {
 impl<T: Resource> Watch<T> {
     /// Reads the whole collection from a server that rejects the field selector (400), because the field is newer than
     /// the server. The consumer has to ignore the objects that the field selector excludes. Each list from the beginning
-    /// tries the field selector again, so that an upgrade of the server is noticed.
+    /// tries the field selector again, so that an upgrade of the server is detected.
     #[must_use]
     pub fn with_optional_field_selector(self) -> Self {
         Self {

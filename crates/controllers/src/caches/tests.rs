@@ -160,7 +160,7 @@ fn absence_applies_to_the_object_known_at_the_request() {
     assert!(caches.endpoints.get(&key).is_none());
     assert!(
         !caches.endpoints.apply(endpoints("a", "11")),
-        "what the watch tells of it is old"
+        "the watch reports an older version of it"
     );
 }
 

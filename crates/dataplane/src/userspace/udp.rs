@@ -26,7 +26,7 @@ const FLOWS_MAX: usize = 4_096;
 /// Pause after a receive error.
 const RECEIVE_RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Connection tracking, which knows the original destinations of datagrams.
+/// Connection tracking, which records the original destinations of datagrams.
 pub(super) type SharedConntrack = Arc<Mutex<Conntrack>>;
 
 /// Flow of one client.

@@ -43,7 +43,7 @@ fn drain_finishes_requests_and_starts_none() {
     busy.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     has_come.recv().unwrap();
     let draining = std::thread::spawn(move || runtime.block_on(served.edge.drain(Duration::from_secs(20))));
-    // The idle connection is closed. The other one learns of its end with the response.
+    // The idle connection is closed. The other one is closed after its response.
     assert_eq!(idle.rest(), "");
     go.send(()).unwrap();
     let answer = busy.rest();

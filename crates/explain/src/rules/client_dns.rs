@@ -163,7 +163,7 @@ fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opti
             "ClusterFirst",
         ),
         ("Default", _) if !has_nameservers => (
-            "its dnsPolicy is Default: it uses the resolvers of the node, which do not know names of Services".to_owned(),
+            "its dnsPolicy is Default: it uses the resolvers of the node, which have no names of Services".to_owned(),
             if is_on_host_network { "ClusterFirstWithHostNet" } else { "ClusterFirst" },
         ),
         ("ClusterFirst" | "", _) if is_on_host_network && !has_nameservers => (

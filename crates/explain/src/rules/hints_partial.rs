@@ -187,7 +187,7 @@ fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
     };
     if let Some(node) = node {
         let message = format!(
-            "Service {} asks for zone hints, and no ready endpoint has one, so connections leave their zones",
+            "Service {} requests zone hints, and no ready endpoint has one, so connections leave their zones",
             service.name
         );
         return Some(without_zone(node, &message));
@@ -199,7 +199,7 @@ fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
         format!(": {}", event.message().trim_end_matches('.'))
     });
     let message = format!(
-        "Service {} asks for zone hints, and no ready endpoint has one, so connections leave their zones{reason}",
+        "Service {} requests zone hints, and no ready endpoint has one, so connections leave their zones{reason}",
         service.name
     );
     let remedy = if mode.is_some() {

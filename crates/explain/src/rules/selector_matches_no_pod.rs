@@ -128,8 +128,8 @@ fn is_idle_canary(subject: &Subject<'_>) -> bool {
     has_primary && !subject.is_named
 }
 
-/// Returns true if the selector asks for replicas, and matches Pods with other roles except for that. A database with one
-/// instance has no replica.
+/// Returns true if the selector requires the role of a replica, and matches Pods with other roles except for that. A
+/// database with one instance has no replica.
 fn is_of_replicas(subject: &Subject<'_>) -> bool {
     let service = subject.service;
     let is_role = |(key, value): &(&str, &str)| {

@@ -30,7 +30,7 @@ const NODE_LOCAL_ADDRESS: &str = "169.254.20.10";
 pub enum NameServers {
     /// Cluster DNS.
     Cluster,
-    /// Servers outside of the cluster, which do not know names of Services.
+    /// Servers outside of the cluster, which have no names of Services.
     Outside,
 }
 

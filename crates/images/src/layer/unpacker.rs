@@ -138,7 +138,7 @@ impl Unpacker {
         Ok(directory)
     }
 
-    /// Remembers mode and time of a directory. Paths are bounded together.
+    /// Records mode and time of a directory. Paths are bounded together.
     fn remember_directory(&mut self, path: EntryPath, entry: &Entry) -> Result<(), LayerError> {
         self.directory_paths_bytes += path.bytes().len();
         if self.directory_paths_bytes > DIRECTORY_PATHS_BYTES_MAX {

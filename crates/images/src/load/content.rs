@@ -22,7 +22,7 @@ const MEMBERS_MAX: usize = 100_000;
 const MEMBER_NAMES_BYTES_MAX: usize = 16 << 20;
 /// Maximum number of links from one member to another that are followed. Docker links each layer once.
 const LINKS_MAX: usize = 4;
-/// Bytes at the start of an archive that tell its compression.
+/// Bytes at the start of an archive that identify its compression.
 const MAGIC_BYTES: usize = 4;
 
 /// Members of an archive or directory.

@@ -31,7 +31,7 @@ pub(super) struct LocalServers {
 
 impl LocalServers {
     /// Reads the listeners. `namespace` is the network namespace of this process. Parts that cannot be read are
-    /// absent, so their servers are not asked.
+    /// absent, so their servers are not queried.
     pub(super) fn read(namespace: u64) -> Self {
         let is_server = |socket: &Socket| socket.protocol == TransportProtocol::Tcp && socket.is_listener();
         let directory = Path::new("/proc/thread-self/net");

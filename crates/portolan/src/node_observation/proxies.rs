@@ -64,7 +64,7 @@ pub(super) fn read(processes: &[Process], own: u64, host_name: &str) -> Vec<Runn
         .filter(is_here)
         .filter_map(|process| Some((process, program(process)?)));
     let found: Vec<(&Process, Program)> = found.take(PROXIES_MAX).collect();
-    // Proxies that do not respond take the whole timeout, so they are asked at the same time.
+    // Proxies that do not respond take the whole timeout, so they are queried at the same time.
     std::thread::scope(|scope| {
         let threads: Vec<_> = found
             .iter()

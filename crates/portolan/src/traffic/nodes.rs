@@ -17,7 +17,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Result of each node: its report, or the reason why there is none.
 pub(crate) type Results = Vec<(String, Result<NodeFlows, String>)>;
 
-/// Asks all nodes for their reports.
+/// Requests the reports of all nodes.
 pub(crate) async fn reports(client: &Client, world: &World, query: &Query) -> Results {
     let parameters = query.to_text();
     let timeout = query.interval + RESPONSE_TIMEOUT;

@@ -1,4 +1,4 @@
-//! Versions of the API server, as far as components of a node and of the cluster notice them.
+//! Versions of the API server, as far as they affect components of a node and of the cluster.
 
 use serde_json::{Value, json};
 

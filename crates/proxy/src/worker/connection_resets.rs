@@ -69,7 +69,7 @@ impl<D: Dataplane> Worker<D> {
         }
     }
 
-    /// Resets the connections to lost endpoints. Of userspace mode, connection tracking knows those of port ranges.
+    /// Resets the connections to lost endpoints. Of userspace mode, connection tracking has only those of port ranges.
     pub(super) fn reset_lost(&mut self, endpoints: &ServiceEndpoints) {
         self.dataplane.end_connections(endpoints);
         let plan = &self.plan;

@@ -10,7 +10,7 @@
 //! | `PREFIX/.compaction` | the revision up to which history was last compacted, so that one of several servers
 //! compacts |
 //!
-//! The revision of an object is etcd's `mod_revision` of its key plus the offset in `.layout`. The engine learns it
+//! The revision of an object is etcd's `mod_revision` of its key plus the offset in `.layout`. The engine knows it
 //! only after the transaction, so it cannot be in the value. The offset is 0 unless the data was copied from a store
 //! with larger revisions, or etcd was restored from an older snapshot. Revisions only grow.
 

@@ -95,7 +95,7 @@ impl Server {
                 result = reader.run(read) => if let Err(error) = result {
                     tracing::debug!(%error, "SPDY connection ended");
                 },
-                // A reader that waits for a full stream does not notice the end of the client.
+                // A reader that waits for a full stream does not detect the end of the client.
                 Ok(()) = write_failed => {}
             }
         });
@@ -242,7 +242,7 @@ impl FrameReader {
                                 writes: writes.clone(),
                             },
                         };
-                        // An error means that the session ends; the loop notices it.
+                        // An error means that the session ends; the loop detects it.
                         streams.send(opened).await.ok();
                     }
                 }

@@ -26,7 +26,7 @@ pub(super) enum Transport {
 /// Reason why a connection is not upgraded.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::server) enum UpgradeError {
-    /// The request asks for no known upgrade.
+    /// The request contains no supported upgrade.
     #[error("Upgrade request required")]
     NotRequested,
     /// Client and server have no protocol in common.

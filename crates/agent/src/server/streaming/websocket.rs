@@ -57,7 +57,7 @@ where
     };
     let reading = tokio::spawn(receiver.run(source));
     let writing = tokio::spawn(send_all(sink, protocol.encoding, sent, output_of_command));
-    // As upstream: an empty message tells the client that the streams are open.
+    // As upstream: an empty message signals that the streams are open.
     let greeting = (first.unwrap_or(Stream::Status), Bytes::new());
     let streams = ClientStreams {
         input: has_input.then_some(input_of_command),

@@ -167,7 +167,7 @@ fn table_of_an_earlier_process_stays_until_the_first_write() {
         let pod: Vec<Vec<u8>> = vec![vec![10, 244, 1, 7]];
         let mut next = EgressKernel::default();
         assert_eq!(keys("sources"), pod);
-        // A process that does not know the owner yet.
+        // A process that has not received the owner yet.
         let blocked = EgressState::new(&pods(PodEgress::Blocked), &mut OwnerNumbers::default());
         next.apply(&blocked).expect("applied");
         assert_eq!(keys("blocked"), pod);

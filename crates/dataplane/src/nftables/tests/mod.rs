@@ -82,7 +82,7 @@ fn read_changes(monitor: &mut Monitor) -> Vec<ExternalChange> {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    panic!("the watch tells nothing");
+    panic!("the watch reports no change");
 }
 
 /// Changes a foreign table, so that the data plane verifies everything.

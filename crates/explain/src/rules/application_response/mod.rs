@@ -58,7 +58,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     response.into_iter().chain(former).collect()
 }
 
-/// Returns true if the probe speaks the protocol of the port. A server of another protocol closes the connection, too.
+/// Returns true if the probe uses the protocol of the port. A server of another protocol closes the connection, too.
 fn is_of_protocol(subject: &Subject<'_>, probe: &Probe) -> bool {
     let declared = || probes::port_of(subject, probe).and_then(|port| probes::declared(subject, port));
     match probe.kind {

@@ -1,4 +1,4 @@
-//! Reports of nodes: reading those of others, and lies in a node's own.
+//! Reports of nodes: reading those of others, and false data in a node's own.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use super::{Cluster, NODES, expect_refusal, merge, named, post};
 use crate::access;
 use crate::lab::Lab;
 
-/// Writes the response of a node that lies.
+/// Writes the response of a node that sends false data.
 type LyingResponse = fn(&mut dyn Write) -> std::io::Result<()>;
 
 const OBSERVATION: &str = "/api/v1/nodes/one/observation";
@@ -74,7 +74,7 @@ fn serve_as_agent(pki: &Path, respond: LyingResponse) -> u16 {
         respond(&mut stream)
     };
     std::thread::spawn(move || {
-        // The server disconnects in the middle of a lie, which is an error here.
+        // The server disconnects in the middle of a false response, which is an error here.
         listener
             .incoming()
             .flatten()
@@ -128,7 +128,7 @@ fn silence(_: &mut dyn Write) -> std::io::Result<()> {
     }
 }
 
-/// Starts a cluster in which the agent of Node `one` lies.
+/// Starts a cluster in which the agent of Node `one` sends false data.
 async fn cluster_with(lie: LyingResponse) -> Cluster {
     let cluster = Cluster::start().await;
     let port = serve_as_agent(&cluster.api.directory.path().join("data/pki"), lie);
@@ -140,7 +140,7 @@ async fn cluster_with(lie: LyingResponse) -> Cluster {
     cluster
 }
 
-/// Returns the response of the API server if the agent of Node `one` lies.
+/// Returns the response of the API server if the agent of Node `one` sends false data.
 async fn response_to(lie: LyingResponse) -> (u16, String) {
     let cluster = cluster_with(lie).await;
     let response: Result<Value, ClientError> = cluster.administrator.get(OBSERVATION).await;
