@@ -368,7 +368,10 @@ fn follows_zone(cluster: &Cluster, admin: &Config, tls: &Arc<ClientConfig>, memb
         });
         open.push(Connection::open(cluster, tls).expect("a connection").0);
     }
-    assert!(open.iter_mut().all(Connection::is_echoed), "none was dropped");
+    assert!(
+        open.iter_mut().all(Connection::is_echoed),
+        "no connection was dropped"
+    );
     patch(&format!("{SLICES}/web"), slice(members));
     cross_zone("true");
 }

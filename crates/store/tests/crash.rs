@@ -64,7 +64,7 @@ fn acknowledged_writes_survive_kill_nine() {
     }
     assert!(
         acknowledged.iter().any(|(count, _)| *count > 0),
-        "nothing was acknowledged at all"
+        "no write was acknowledged"
     );
 }
 

@@ -101,7 +101,10 @@ fn new_owner_forwards_to_the_previous_owner() {
             cluster.set_candidates(address(0), &[to]);
             let end = cluster.now + Duration::from_secs(3);
             let is_there = |cluster: &Cluster| cluster.owners(address(0)) == [to];
-            assert!(cluster.run_until(end, is_there), "it moves at once, seed {seed}");
+            assert!(
+                cluster.run_until(end, is_there),
+                "the address moves at once, seed {seed}"
+            );
             cluster.run(Duration::from_secs(3));
             assert_owned(&cluster);
             let mut forwardings = forwardings;
@@ -112,7 +115,11 @@ fn new_owner_forwards_to_the_previous_owner() {
                 "seed {seed}"
             );
         }
-        assert_eq!(cluster.forwardings(address(1)).count(), 0, "it never moved");
+        assert_eq!(
+            cluster.forwardings(address(1)).count(),
+            0,
+            "the other address never moved"
+        );
     }
 }
 

@@ -137,13 +137,19 @@ fn late_deletion_events_do_not_remove_successors() {
     caches.endpoints.apply(endpoints("a", "10"));
     caches.endpoints.confirm_deletion(&endpoints("a", "10").metadata);
     caches.endpoints.apply_response(endpoints("b", "20"));
-    assert!(!caches.endpoints.remove(&key), "that was a");
+    assert!(
+        !caches.endpoints.remove(&key),
+        "the deletion of the former object"
+    );
     assert!(caches.endpoints.get(&key).is_some());
     assert!(
         !caches.endpoints.apply(endpoints("b", "20")),
         "known from the answer"
     );
-    assert!(caches.endpoints.remove(&key), "that is b");
+    assert!(
+        caches.endpoints.remove(&key),
+        "the deletion of the current object"
+    );
 }
 
 #[test]

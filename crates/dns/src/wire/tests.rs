@@ -244,7 +244,7 @@ fn cached_response_matches_the_query() {
         (length, read_u16(&out, 2).map(|flags| flags & flag::TRUNCATED)),
         (27, Some(flag::TRUNCATED))
     );
-    assert_eq!(read_u16(&out, 6), Some(0), "nothing but the question");
+    assert_eq!(read_u16(&out, 6), Some(0), "the response has the question only");
 }
 
 /// An answer for `a.example` that does not fit into 512 octets.

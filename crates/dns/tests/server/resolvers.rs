@@ -296,7 +296,7 @@ async fn check_hickory(resolver: &TokioResolver) {
     assert_eq!(
         found(resolver, WEB, RecordType::MX).await,
         Err(false),
-        "it exists, without such a record"
+        "the name exists, without such a record"
     );
     let alias = found(resolver, "alias.ns.svc.cluster.local.", RecordType::A).await;
     let alias = alias.expect("an answer");

@@ -207,7 +207,7 @@ impl LookupClient {
             assert_eq!(answer.code, 0);
             assert!(answer.truncated, "not all of them fit, so TC is set");
             assert!(found.len() >= at_least, "{}", found.len());
-            assert_eq!(found.len(), answer.answer.len(), "none comes twice");
+            assert_eq!(found.len(), answer.answer.len(), "no address is repeated");
             assert!(found.is_subset(&ready), "{:?}", found.difference(&ready));
         }
     }

@@ -213,7 +213,7 @@ fn first_sample_counts_no_begin_and_no_bytes() {
         open: 2,
         ..TrafficStatistics::default()
     };
-    assert_eq!(web(&report(&tracker)), expected, "nothing happened");
+    assert_eq!(web(&report(&tracker)), expected, "no event occurred");
 }
 
 #[test]
@@ -276,7 +276,11 @@ fn entry_without_end_event_ends_with_the_sample() {
     let waiting = entry(1, "10.244.1.9:4000", "10.244.1.2:8080", SYN_SENT);
     sample(&mut tracker, seconds(0), &[waiting]);
     sample(&mut tracker, seconds(1), &[]);
-    assert_eq!(web(&report(&tracker)).refused, 1, "it left before its timeout");
+    assert_eq!(
+        web(&report(&tracker)).refused,
+        1,
+        "the entry left before its timeout"
+    );
     tracker.begin_interval();
     sample(&mut tracker, seconds(2), &[]);
     assert_eq!(

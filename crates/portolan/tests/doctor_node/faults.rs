@@ -96,7 +96,10 @@ fn node_without_faults_has_no_findings() {
         );
         assert!(observation["probes"].is_null());
         let offset = observation["clockOffsetSeconds"].as_f64().expect("an offset");
-        assert!(offset.abs() < 30.0, "both are the same clock: {offset}");
+        assert!(
+            offset.abs() < 30.0,
+            "the offset of one clock from itself: {offset}"
+        );
         let flows = observation["conntrack"]["flows"].as_array().expect("flows");
         assert!(
             flows.iter().any(|flow| flow["replySourcePort"] == TARGET_PORT),

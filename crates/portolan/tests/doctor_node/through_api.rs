@@ -137,7 +137,7 @@ fn check_observation(lab: &Lab) {
     assert_eq!(silent["kind"], "NodeObservation");
     assert_eq!(silent["metadata"]["name"], OTHER);
     assert_eq!(silent["proxies"][0]["nodeName"], OTHER, "{silent:#}");
-    assert!(silent["probes"].is_null(), "nothing is sent without a request");
+    assert!(silent["probes"].is_null(), "no probe is sent without a request");
     let probed = lab.get(SERVER, &format!("{path}?service={SERVICE}&probe=true"));
     let probes = probed["probes"].as_array().expect("probes");
     assert!(!probes.is_empty());

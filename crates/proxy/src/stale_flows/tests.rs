@@ -219,7 +219,7 @@ fn flows_to_unready_endpoint_stay_by_annotation_until_it_is_gone() {
         assert!(!is_stale(true, true), "a terminating endpoint serves");
         assert_eq!(is_stale(false, false), !stays, "unready, {value}");
         is_stale(true, false);
-        assert!(is_stale(false, true), "it no longer serves");
+        assert!(is_stale(false, true), "the endpoint no longer serves");
     }
 }
 

@@ -81,7 +81,7 @@ fn end_of_a_process_without_a_report_is_no_event() {
         assert!(report.update(false));
         drop(report);
         let early = timeout(Duration::from_millis(300), &mut waiting).await;
-        assert!(early.is_err(), "nothing was reported");
+        assert!(early.is_err(), "no report was sent");
         waiting.abort();
     });
 }

@@ -297,7 +297,7 @@ fn recreate_stops_all_old_pods_first() {
     model.set_image(2);
     while model.sets.len() == 1 {
         let moved = model.step() | model.move_pod(0) | model.update_status(0);
-        assert!(moved, "it stands still");
+        assert!(moved, "the rollout makes no progress");
     }
     assert_eq!(model.total(), 0);
     model.reconcile_until_idle();

@@ -282,7 +282,7 @@ fn large_maps_take_a_pass_of_their_own() {
         while dataplane.unverified_maps > 0 {
             assert_eq!(dataplane.verify_within(&plan, 300).unwrap(), 0);
             turns += 1;
-            assert!(turns <= all, "it never ends");
+            assert!(turns <= all, "the verification does not end");
         }
         // 200 cluster IPs and node ports, 600 endpoints with number and member, 200 local ones: each map fills a
         // pass.
@@ -608,7 +608,7 @@ fn reports_refused_service() {
     assert_eq!(
         transaction.refused(&refused(Some(1), libc::ENOENT)),
         None,
-        "that is drift"
+        "a missing object is drift"
     );
 
     transaction.roll_back(&mut applied);
@@ -681,12 +681,12 @@ proptest! {
             result.remove(at.unwrap_or_default());
         }
         for element in &added {
-            prop_assert!(result.iter().all(|own| own.key != element.key), "nothing is added twice");
+            prop_assert!(result.iter().all(|own| own.key != element.key), "no element is added twice");
             result.push(element.clone());
         }
         result.sort_by_key(|element| element.key);
         prop_assert_eq!(result, new.clone());
         prop_assert!(removed.len() + added.len() <= 24);
-        prop_assert!(added.iter().all(|element| !removed.contains(element)), "nothing goes in order to come back");
+        prop_assert!(added.iter().all(|element| !removed.contains(element)), "no element is removed and added again");
     }
 }
